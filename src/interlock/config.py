@@ -1,0 +1,142 @@
+"""Settings: one frozen object, from flags, environment, a TOML file and defaults, in this order of precedence.
+
+The name of a setting is the same everywhere: `gate_ttl` here and in the file, ``INTERLOCK_GATE_TTL`` in the
+environment, ``--gate-ttl`` where a command has a flag for it.
+"""
+
+import os
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, Self, get_args
+
+from interlock.errors import ConfigurationError
+from interlock.logs import LogFormat
+
+_PREFIX = "INTERLOCK_"
+
+
+def _default_data_dir() -> Path:
+    """Root's home is closed to the user that PostgreSQL has to run as: root's data go where services keep theirs."""
+    if os.geteuid() == 0:
+        return Path("/var/lib/interlock")
+    return Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share") / "interlock"
+
+
+def _setting(about: str, **options: Any) -> Any:
+    return field(metadata={"about": about}, **options)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """Everything that can be set. Made by `load`; checked as a whole when it is made."""
+
+    database_url: str | None = _setting(
+        "The database: postgresql://user:password@host:5432/name. Without it, `interlock up` runs one of its own.",
+        default=None,
+        repr=False,
+    )
+    schema: str = _setting("The schema that holds Interlock's own tables.", default="interlock")
+    data_dir: Path = _setting(
+        "Where `interlock up` keeps its own database: ~/.local/share/interlock, for root /var/lib/interlock.",
+        default_factory=_default_data_dir,
+    )
+    host: str = _setting("The address that the control plane listens on.", default="127.0.0.1")
+    port: int = _setting("The port that the control plane listens on; 0 takes a free one.", default=8080)
+    pg_bin: Path | None = _setting(
+        "The directory with PostgreSQL's programs, for the database that `interlock up` runs.", default=None
+    )
+    pg_user: str | None = _setting(
+        "The system user that runs that database when `interlock up` is started by root: postgres, else nobody.",
+        default=None,
+    )
+    gate_ttl: float = _setting("Seconds after which a migrator that fell silent loses the gate.", default=10.0)
+    gate_check_interval: float = _setting(
+        "Seconds between SIGTERM and SIGKILL for a migration that lost the gate; a successor waits twice as long.",
+        default=0.5,
+    )
+    gate_poll: float = _setting("Seconds between two looks at a gate that is taken, on average.", default=0.5)
+    log_format: LogFormat = _setting("How the log is written: text or json.", default="text")
+    log_level: str = _setting("What is logged: debug, info, warning or error.", default="info")
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.port <= 65535:
+            raise ConfigurationError(f"port is {self.port}: it has to be between 0 and 65535.")
+        if self.log_format not in get_args(LogFormat):
+            raise ConfigurationError(f"log_format is {self.log_format!r}: use text or json.")
+        if self.log_level not in ("debug", "info", "warning", "error"):
+            raise ConfigurationError(f"log_level is {self.log_level!r}: use debug, info, warning or error.")
+        if self.gate_ttl < 4 * self.gate_check_interval or self.gate_ttl < self.gate_poll:
+            raise ConfigurationError(
+                f"gate_ttl is {self.gate_ttl:g} s: it has to be at least four times gate_check_interval "
+                f"({self.gate_check_interval:g} s) and not less than gate_poll ({self.gate_poll:g} s)."
+            )
+
+    @classmethod
+    def load(
+        cls,
+        flags: Mapping[str, Any] | None = None,
+        *,
+        file: Path | None = None,
+        environ: Mapping[str, str] = os.environ,
+    ) -> Self:
+        """Flags that are None count as not given. `file` defaults to INTERLOCK_CONFIG; without that there is none."""
+        given = {name: value for name, value in (flags or {}).items() if value is not None}
+        named = environ.get(f"{_PREFIX}CONFIG")
+        path = file or (Path(named) if named else None)
+        merged = {**(_from_file(path) if path else {}), **_from_environment(environ), **given}
+        return cls(**{name: _converted(name, value) for name, value in merged.items()})
+
+
+def environment_name(setting: str) -> str:
+    return _PREFIX + setting.upper()
+
+
+def about() -> dict[str, str]:
+    """Every setting with what it is for."""
+    return {setting.name: setting.metadata["about"] for setting in fields(Settings)}
+
+
+def database_url(environ: Mapping[str, str] = os.environ) -> str:
+    """The database that the environment names: what library users get when they name none."""
+    if url := environ.get(environment_name("database_url")):
+        return url
+    raise ConfigurationError("No database was named: set INTERLOCK_DATABASE_URL.")
+
+
+def own_schema(environ: Mapping[str, str] = os.environ) -> str:
+    return environ.get(environment_name("schema")) or "interlock"
+
+
+def _from_environment(environ: Mapping[str, str]) -> dict[str, str]:
+    names = {environment_name(name): name for name in about()}
+    return {names[variable]: value for variable, value in environ.items() if variable in names and value}
+
+
+def _from_file(path: Path) -> dict[str, Any]:
+    try:
+        values = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigurationError(f"The configuration file {path} cannot be read: {error.strerror}.") from error
+    except ValueError as error:
+        raise ConfigurationError(f"The configuration file {path} is not TOML: {error}.") from error
+    for name in values:
+        if name not in about():
+            near = get_close_matches(name, about(), n=1)
+            hint = f"did you mean {near[0]}?" if near else "see docs/settings.md."
+            raise ConfigurationError(f"The configuration file {path} sets {name}, which is no setting: {hint}")
+    return values
+
+
+def _converted(name: str, value: Any) -> Any:
+    kinds = {"data_dir": Path, "pg_bin": Path, "port": int}
+    kind = kinds.get(name) or (float if name.startswith("gate_") else str)
+    try:
+        return kind(value).expanduser() if kind is Path else kind(value)
+    except (TypeError, ValueError):
+        raise ConfigurationError(f"{name} is {value!r}: it has to be {_KINDS[kind]}.") from None
+
+
+_KINDS: dict[type, str] = {int: "a whole number", float: "a number of seconds", Path: "a path", str: "text"}

@@ -1,0 +1,213 @@
+"""Every error that Interlock raises, in one tree.
+
+::
+
+    InterlockError
+    ├── ConfigurationError          a setting is missing, malformed, or contradicts another
+    ├── StoreError
+    │   ├── DatabaseUnreachable     nobody answers at that address, or it does not answer in time
+    │   ├── AccessDenied            the server answers and refuses the role, password or database
+    │   ├── PermissionMissing       logged in, but the role may not do this
+    │   ├── StatementFailed         the server refused a statement for a reason of its own
+    │   ├── LockNotAvailable        a row or table stayed locked longer than the statement may wait
+    │   ├── ConnectionLost          the connection ended under us
+    │   ├── PoolerRefused           a connection pooler stands where a direct connection is needed
+    │   ├── NotPrimary              connected to a standby
+    │   └── UnsupportedServer       the server is older than PostgreSQL 14
+    ├── SchemaError
+    │   ├── SchemaMissing           Interlock's tables are not there
+    │   ├── SchemaOutdated          they are there, older than this release needs
+    │   ├── SchemaTooNew            a newer release changed them in a way that this one cannot work with
+    │   ├── SchemaForeign           a schema of that name exists and is not ours
+    │   └── MigrationBlocked        a table stayed locked by others through every attempt
+    ├── GateError
+    │   ├── GateNotPassed
+    │   │   ├── GateBusy            another replica is migrating, and the policy is not to wait
+    │   │   ├── GateTimeout         waited as long as was asked
+    │   │   └── PredecessorAlive    a migrator that died left sessions that we may not end
+    │   ├── GateLost                the gate's lock went away while the migration ran
+    │   ├── CheckFailed             the "is it current?" check itself broke
+    │   └── StepError
+    │       ├── StepRefused         a step's precondition does not hold
+    │       └── StepHalfDone        a step was begun and never finished; a person has to look
+    ├── EmbeddedError
+    │   ├── BinariesMissing         no PostgreSQL binaries on this machine
+    │   ├── DataDirectoryUnusable   cannot be created, read or written, or belongs to something else
+    │   ├── ClusterFailed           PostgreSQL did not initialise, start or stop
+    │   └── TlsUnavailable          these binaries are built without TLS
+    └── AddressInUse                the port to listen on is taken
+
+A message is one sentence that says what happened and what to do next. What a program may want to know is in
+attributes. `exit_status` is what the command line exits with; the numbers are those of ``sysexits.h``.
+"""
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+EX_UNAVAILABLE = 69
+EX_SOFTWARE = 70
+EX_CANTCREAT = 73
+EX_IOERR = 74
+EX_TEMPFAIL = 75
+EX_NOPERM = 77
+EX_CONFIG = 78
+
+
+class InterlockError(Exception):
+    """Base of everything that Interlock raises on purpose."""
+
+    exit_status: ClassVar[int] = EX_SOFTWARE
+
+
+class ConfigurationError(InterlockError):
+    exit_status = EX_CONFIG
+
+
+class StoreError(InterlockError):
+    exit_status = EX_UNAVAILABLE
+
+
+class DatabaseUnreachable(StoreError):
+    pass
+
+
+class AccessDenied(StoreError):
+    exit_status = EX_NOPERM
+
+
+class PermissionMissing(StoreError):
+    exit_status = EX_NOPERM
+
+
+class StatementFailed(StoreError):
+    """`sqlstate` is the server's own code."""
+
+    exit_status = EX_SOFTWARE
+
+    def __init__(self, message: str, *, sqlstate: str | None = None) -> None:
+        super().__init__(message)
+        self.sqlstate = sqlstate
+
+
+class LockNotAvailable(StoreError):
+    exit_status = EX_TEMPFAIL
+
+
+class ConnectionLost(StoreError):
+    pass
+
+
+class PoolerRefused(StoreError):
+    exit_status = EX_CONFIG
+
+
+class NotPrimary(StoreError):
+    pass
+
+
+class UnsupportedServer(StoreError):
+    exit_status = EX_CONFIG
+
+
+class SchemaError(InterlockError):
+    exit_status = EX_CONFIG
+
+
+class SchemaMissing(SchemaError):
+    pass
+
+
+class SchemaOutdated(SchemaError):
+    pass
+
+
+class SchemaTooNew(SchemaError):
+    pass
+
+
+class SchemaForeign(SchemaError):
+    pass
+
+
+class MigrationBlocked(SchemaError):
+    exit_status = EX_TEMPFAIL
+
+
+class GateError(InterlockError):
+    """`gate` is the gate's name as status shows it."""
+
+    def __init__(self, message: str, *, gate: str) -> None:
+        super().__init__(message)
+        self.gate = gate
+
+
+class GateNotPassed(GateError):
+    exit_status = EX_TEMPFAIL
+
+
+class GateBusy(GateNotPassed):
+    pass
+
+
+class GateTimeout(GateNotPassed):
+    pass
+
+
+class PredecessorAlive(GateNotPassed):
+    """`pids` are the server processes that have to end first."""
+
+    def __init__(self, message: str, *, gate: str, pids: Sequence[int]) -> None:
+        super().__init__(message, gate=gate)
+        self.pids = tuple(pids)
+
+
+class GateLost(GateError):
+    exit_status = EX_IOERR
+
+
+class CheckFailed(GateError):
+    pass
+
+
+class StepError(GateError):
+    """`step` is the key the step was recorded under."""
+
+    def __init__(self, message: str, *, gate: str, step: str) -> None:
+        super().__init__(message, gate=gate)
+        self.step = step
+
+
+class StepRefused(StepError):
+    pass
+
+
+class StepHalfDone(StepError):
+    pass
+
+
+class EmbeddedError(InterlockError):
+    pass
+
+
+class BinariesMissing(EmbeddedError):
+    exit_status = EX_UNAVAILABLE
+
+
+class DataDirectoryUnusable(EmbeddedError):
+    exit_status = EX_CANTCREAT
+
+
+class ClusterFailed(EmbeddedError):
+    """`log_tail` is the end of PostgreSQL's own log."""
+
+    def __init__(self, message: str, *, log_tail: str = "") -> None:
+        super().__init__(message)
+        self.log_tail = log_tail
+
+
+class TlsUnavailable(EmbeddedError):
+    exit_status = EX_CONFIG
+
+
+class AddressInUse(InterlockError):
+    exit_status = EX_UNAVAILABLE

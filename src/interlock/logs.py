@@ -1,0 +1,62 @@
+"""Structured logging: set up by entry points (command line, server) and never by the library.
+
+Library code writes ``log.info("gate.acquired", extra={"gate": name})``: the event is a constant, the facts are fields.
+These formatters print the fields; an application that imports the library formats them however it formats its own.
+"""
+
+import json
+import logging
+import sys
+from datetime import UTC, datetime
+from typing import Any, Literal, TextIO
+
+LogFormat = Literal["text", "json"]
+
+_STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
+
+
+def fields_of(record: logging.LogRecord) -> dict[str, Any]:
+    """The facts that the caller gave in `extra`."""
+    return {name: value for name, value in vars(record).items() if name not in _STANDARD and not name.startswith("_")}
+
+
+class TextFormatter(logging.Formatter):
+    """``12:30:01 info  gate.acquired  gate=shop fence=3``"""
+
+    def format(self, record: logging.LogRecord) -> str:
+        time = datetime.fromtimestamp(record.created).astimezone().strftime("%H:%M:%S")
+        facts = " ".join(f"{name}={_plain(value)}" for name, value in fields_of(record).items())
+        line = f"{time} {record.levelname.lower():<7} {record.getMessage()}"
+        line = f"{line}  {facts}" if facts else line
+        return f"{line}\n{self.formatException(record.exc_info)}" if record.exc_info else line
+
+
+class JsonFormatter(logging.Formatter):
+    """One JSON object a line."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        entry: dict[str, Any] = {
+            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+            "level": record.levelname.lower(),
+            "event": record.getMessage(),
+            "logger": record.name,
+            **fields_of(record),
+        }
+        if record.exc_info:
+            entry["exception"] = self.formatException(record.exc_info)
+        return json.dumps(entry, default=str)
+
+
+def _plain(value: Any) -> str:
+    text = str(value)
+    return json.dumps(text) if not text or any(c.isspace() or c == '"' for c in text) else text
+
+
+def set_up(log_format: LogFormat = "text", level: str = "info", stream: TextIO | None = None) -> None:
+    """Send Interlock's log to `stream` (standard error unless told). For entry points only."""
+    handler = logging.StreamHandler(stream or sys.stderr)
+    handler.setFormatter(JsonFormatter() if log_format == "json" else TextFormatter())
+    logger = logging.getLogger("interlock")
+    logger.handlers[:] = [handler]
+    logger.setLevel(level.upper())
+    logger.propagate = False
