@@ -1,0 +1,19 @@
+"""Interlock's own tables: what they are, whether they are there, and how they get there."""
+
+from interlock.schema.apply import apply
+from interlock.schema.grants import grant, grant_sql
+from interlock.schema.migrations import newest_version
+from interlock.schema.printing import changes_since, whole_schema
+from interlock.schema.status import SchemaStatus, State, read_status
+
+__all__ = [
+    "SchemaStatus",
+    "State",
+    "apply",
+    "changes_since",
+    "grant",
+    "grant_sql",
+    "newest_version",
+    "read_status",
+    "whole_schema",
+]

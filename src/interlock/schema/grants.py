@@ -1,0 +1,17 @@
+"""The least that a role needs, by what it is going to use."""
+
+from interlock import errors
+from interlock.stores.postgres import Queries, Session, quote_identifier
+
+
+def grant_sql(role: str, schema: str) -> str:
+    """The GRANTs as a script."""
+    sections = Queries("interlock.schema", "grants.sql", schema)
+    script = ";\n".join(sections[name] for name in sections)
+    return script.replace(":role", quote_identifier(role)) + ";\n"
+
+
+async def grant(session: Session, role: str, schema: str) -> None:
+    if not await session.fetchval("SELECT EXISTS (SELECT FROM pg_roles WHERE rolname = $1)", role):
+        raise errors.ConfigurationError(f"There is no role {role!r} in this database: create it first.")
+    await session.execute(grant_sql(role, schema))

@@ -1,0 +1,51 @@
+"""The ordered changes to Interlock's own schema, read from ``migrations/NNNN_name.{pre,post}.sql``.
+
+A *pre* migration only adds: releases that do not know it work on. It is applied when a release that needs it starts.
+A *post* migration takes away what older releases still use. It is applied by an operator, once none of those runs.
+So the phases alone tell whether a release can work with a schema that is newer than itself.
+"""
+
+import re
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from typing import Literal, get_args
+
+Phase = Literal["pre", "post"]
+
+_FILE = re.compile(r"(?P<version>\d{4})_(?P<name>\w+)\.(?P<phase>pre|post)\.sql")
+
+
+@dataclass(frozen=True, order=True)
+class Step:
+    """A migration's place in the order: by version, *pre* before *post*."""
+
+    version: int
+    phase: Phase
+
+    @property
+    def rank(self) -> tuple[int, int]:
+        return self.version, get_args(Phase).index(self.phase)
+
+
+@dataclass(frozen=True)
+class Migration:
+    step: Step
+    name: str
+    sql: str
+
+
+@cache
+def all_migrations() -> tuple[Migration, ...]:
+    """Every migration of this release, in order."""
+    found = []
+    for file in files("interlock.schema").joinpath("migrations").iterdir():
+        if match := _FILE.fullmatch(file.name):
+            phase: Phase = "pre" if match["phase"] == "pre" else "post"
+            found.append(Migration(Step(int(match["version"]), phase), match["name"], file.read_text("utf-8")))
+    return tuple(sorted(found, key=lambda migration: migration.step.rank))
+
+
+def newest_version() -> int:
+    """The schema version that this release is written for."""
+    return all_migrations()[-1].step.version

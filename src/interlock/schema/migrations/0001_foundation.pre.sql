@@ -1,0 +1,15 @@
+-- What of Interlock's own schema has been applied.
+CREATE TABLE interlock.migration (
+    version    integer     NOT NULL,
+    phase      text        NOT NULL,
+    name       text        NOT NULL,
+    applied_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+    CONSTRAINT migration_pkey PRIMARY KEY (version, phase),
+    CONSTRAINT migration_version_positive CHECK (version > 0),
+    CONSTRAINT migration_phase_known CHECK (phase IN ('pre', 'post'))
+);
+
+-- The time that all replicas go by. Functions carry a version and never change under a running release.
+CREATE FUNCTION interlock.now_v1() RETURNS timestamptz
+    LANGUAGE sql VOLATILE PARALLEL SAFE
+    AS 'SELECT clock_timestamp()';

@@ -1,0 +1,89 @@
+"""How Interlock's schema in a database relates to what this release needs."""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from enum import StrEnum
+
+from interlock import errors
+from interlock.schema.migrations import Migration, Step, all_migrations
+from interlock.stores.postgres import Session
+from interlock.stores.postgres.queries import in_schema
+
+
+class State(StrEnum):
+    MISSING = "missing"
+    FOREIGN = "foreign"
+    OUTDATED = "outdated"
+    CURRENT = "current"
+    NEWER = "newer"
+    TOO_NEW = "too new"
+
+
+@dataclass(frozen=True)
+class SchemaStatus:
+    """`applied` is what the database has, `pending` what this release would still apply."""
+
+    schema: str
+    state: State
+    applied: frozenset[Step]
+    pending: tuple[Migration, ...]
+
+    def require(self) -> None:
+        """Raise unless this release can work with the schema as it is."""
+        apply = "run `interlock schema apply`"
+        match self.state:
+            case State.MISSING:
+                raise errors.SchemaMissing(f"Interlock's schema {self.schema!r} is not in this database: {apply}.")
+            case State.OUTDATED:
+                raise errors.SchemaOutdated(f"Interlock's schema {self.schema!r} is older than this release: {apply}.")
+            case State.FOREIGN:
+                raise errors.SchemaForeign(
+                    f"The schema {self.schema!r} exists and is not Interlock's: name another with INTERLOCK_SCHEMA."
+                )
+            case State.TOO_NEW:
+                raise errors.SchemaTooNew(
+                    f"Interlock's schema {self.schema!r} was changed by a newer release "
+                    "in a way that this one cannot work with: upgrade Interlock here."
+                )
+            case State.CURRENT | State.NEWER:
+                return
+
+
+def judge(applied: Collection[Step], known: Collection[Step]) -> State:
+    """What a schema with `applied` is to a release that knows `known`. Pure; never MISSING or FOREIGN."""
+    newest = max(step.version for step in known)
+    if any(step.version > newest and step.phase == "post" for step in applied):
+        return State.TOO_NEW
+    if any(step not in applied for step in known if step.phase == "pre"):
+        return State.OUTDATED
+    return State.NEWER if any(step.version > newest for step in applied) else State.CURRENT
+
+
+async def read_status(session: Session, schema: str) -> SchemaStatus:
+    applied = await _applied(session, schema)
+    if applied is None:
+        return SchemaStatus(schema, State.MISSING, frozenset(), all_migrations())
+    if not applied:
+        return SchemaStatus(schema, State.FOREIGN, frozenset(), ())
+    known = {migration.step for migration in all_migrations()}
+    pending = tuple(migration for migration in all_migrations() if migration.step not in applied)
+    return SchemaStatus(schema, judge(applied, known), applied, pending)
+
+
+async def _applied(session: Session, schema: str) -> frozenset[Step] | None:
+    """None: there is nothing of that name, or an empty schema. Empty: there is something, and it is not ours."""
+    row = await session.fetchrow(_WHAT_IS_THERE, schema)
+    assert row is not None
+    if not row["has_migrations"]:
+        return frozenset() if row["objects"] else None
+    rows = await session.fetch(in_schema("SELECT version, phase FROM interlock.migration", schema))
+    return frozenset(Step(row["version"], row["phase"]) for row in rows)
+
+
+_WHAT_IS_THERE = """
+SELECT count(c.oid) AS objects,
+       coalesce(bool_or(c.relname = 'migration' AND c.relkind = 'r'), false) AS has_migrations
+  FROM pg_namespace n
+  LEFT JOIN pg_class c ON c.relnamespace = n.oid
+ WHERE n.nspname = $1
+"""

@@ -1,0 +1,21 @@
+"""Advisory lock keys: always two 32-bit integers, which never meet the keys of whoever uses one of 64 bits."""
+
+import hashlib
+import struct
+from typing import NamedTuple
+
+
+class AdvisoryKey(NamedTuple):
+    """The pair that ``pg_locks`` shows as `classid` and `objid` (where they are printed without sign)."""
+
+    first: int
+    second: int
+
+    @classmethod
+    def of(cls, *parts: str) -> "AdvisoryKey":
+        """All 64 bits come from the hash of the parts: no two names collide by accident."""
+        digest = hashlib.blake2b("\0".join(parts).encode(), digest_size=8).digest()
+        return cls(*struct.unpack(">ii", digest))
+
+    def __str__(self) -> str:
+        return f"{self.first}, {self.second}"
