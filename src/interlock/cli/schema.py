@@ -1,0 +1,83 @@
+"""``interlock schema``: Interlock's own tables, for whoever may or may not let a program run DDL."""
+
+import json
+
+import click
+
+from interlock.cli.settings import connected, database, database_options, loaded, option, run
+
+
+@click.group()
+def schema() -> None:
+    """Interlock's own tables: print, apply, grant, status."""
+
+
+@schema.command("print")
+@option("schema")
+@click.option("--since", type=int, metavar="VERSION", help="Only what has come after this version of the schema.")
+@click.option("--grant", "role", metavar="ROLE", help="Also the GRANTs for a role that uses Interlock.")
+def print_(schema: str | None, since: int | None, role: str | None) -> None:
+    """Print the schema as SQL, for a migration tool of your own."""
+    from interlock.schema import changes_since, grant_sql, whole_schema
+
+    name = loaded(schema=schema).schema
+    click.echo(whole_schema(name) if since is None else changes_since(since, name), nl=False)
+    if role:
+        click.echo("\n" + grant_sql(role, name), nl=False)
+
+
+@schema.command()
+@database_options
+@click.option("--post", is_flag=True, help="Also remove what only older releases use, once none of them runs.")
+def apply(database_url: str | None, schema: str | None, post: bool) -> None:
+    """Create the schema, or bring it up to this release; behind the gate, so any number may call it at once."""
+    from interlock.gate.own import OwnGate
+
+    settings = loaded(database_url=database_url, schema=schema)
+    own = OwnGate(database(settings), settings.schema, phases=("pre", "post") if post else ("pre",))
+    status = run(own.bring_up_to_date())
+    newest = max(step.version for step in status.applied)
+    click.echo(f"The schema {status.schema!r} is {status.state}, at version {newest}.")
+
+
+@schema.command()
+@click.argument("role")
+@database_options
+def grant(role: str, database_url: str | None, schema: str | None) -> None:
+    """Give ROLE the least that it needs to use Interlock."""
+    from interlock.schema import grant as grant_to
+
+    settings = loaded(database_url=database_url, schema=schema)
+
+    async def work() -> None:
+        async with await connected(settings) as session:
+            await grant_to(session, role, settings.schema)
+
+    run(work())
+    click.echo(f"{role} may use the schema {settings.schema!r}.")
+
+
+@schema.command()
+@database_options
+@click.option("--json", "as_json", is_flag=True, help="For programs.")
+def status(database_url: str | None, schema: str | None, as_json: bool) -> None:
+    """Show whether this release can work with the schema; exits with 1 if it cannot."""
+    from interlock.schema import State, newest_version, read_status
+
+    settings = loaded(database_url=database_url, schema=schema)
+
+    async def work() -> None:
+        async with await connected(settings) as session:
+            found = await read_status(session, settings.schema)
+        facts = {
+            "schema": found.schema,
+            "state": found.state.value,
+            "version": max((step.version for step in found.applied), default=None),
+            "release_version": newest_version(),
+            "pending": [f"{migration.step.version:04} {migration.name}" for migration in found.pending],
+        }
+        click.echo(json.dumps(facts) if as_json else "\n".join(f"{name}: {value}" for name, value in facts.items()))
+        if found.state not in (State.CURRENT, State.NEWER):
+            raise SystemExit(1)
+
+    run(work())

@@ -1,0 +1,65 @@
+"""The options that commands share, and the settings that they amount to."""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from interlock import config, logs
+from interlock.config import Settings
+from interlock.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from interlock.stores.postgres import Session
+
+T = TypeVar("T")
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def option(setting: str, flag: str | None = None, **options: Any) -> Callable[[F], F]:
+    """A flag for a setting, with the setting's own description."""
+    name = flag or "--" + setting.replace("_", "-")
+    return click.option(name, setting, default=None, help=config.about()[setting], **options)
+
+
+def database_options(command: F) -> F:
+    """For every command that works on a database."""
+    command = option("schema")(command)
+    return option("database_url", "--database", metavar="URL")(command)
+
+
+def loaded(**flags: Any) -> Settings:
+    """The settings that hold, with the log set up as they say."""
+    settings = Settings.load(flags)
+    logs.set_up(settings.log_format, settings.log_level)
+    return settings
+
+
+def database(settings: Settings) -> str:
+    """The database to work on: the one that is named, else the one that `interlock up` runs in the data directory."""
+    if settings.database_url:
+        return settings.database_url
+    if url := _embedded_url(settings.data_dir):
+        return url
+    raise ConfigurationError(
+        "No database was named: set INTERLOCK_DATABASE_URL, pass --database, or start one with `interlock up`."
+    )
+
+
+async def connected(settings: Settings) -> "Session":
+    """A session on the database to work on, for a command that only looks or says something."""
+    from interlock.stores.postgres import connect
+
+    return await connect(database(settings), application_name="interlock command")
+
+
+def _embedded_url(data_dir: Path) -> str | None:
+    from interlock.embedded import running_url
+
+    return running_url(data_dir / "postgres")
+
+
+def run(coroutine: Coroutine[Any, Any, T]) -> T:
+    return asyncio.run(coroutine)

@@ -1,0 +1,222 @@
+"""The gate's side of a supervised command: start it, extend its trust, signal it, stop it, learn how it ended.
+
+`interlock.gate.supervisor` says which processes there are, what each of them does, and what is not covered.
+"""
+
+import asyncio
+import errno
+import math
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Literal
+
+from interlock.errors import InterlockError
+from interlock.gate import supervisor
+
+EndedBy = Literal["itself", "stop", "deadline", "supervisor killed"]
+
+_CAUSES: Mapping[str, EndedBy] = {
+    "itself": "itself",
+    "stop": "stop",
+    "eof": "stop",  # we live: it was `SupervisedCommand` that closed the channel
+    "deadline": "deadline",
+    "supervisor-killed": "supervisor killed",
+}
+
+
+class CommandNotStarted(InterlockError):
+    """The command cannot be run at all."""
+
+
+class CommandNotFound(CommandNotStarted):
+    exit_status = supervisor.EXIT_NOT_FOUND
+
+
+class CommandNotExecutable(CommandNotStarted):
+    exit_status = supervisor.EXIT_NOT_EXECUTABLE
+
+
+@dataclass(frozen=True, slots=True)
+class CommandResult:
+    """How a command ended."""
+
+    exit_status: int
+    """The command's own, as a shell reports it (128 + n for signal n); 124 if its trust ended before it was started."""
+    ended_by: EndedBy
+    left_behind: int
+    """How many processes it left in the background when it ended by itself; they have been ended as well."""
+    all_ended: bool
+    """That nothing of it is left. False only if nobody was left to see to it: guard and supervisor killed at once."""
+
+
+class SupervisedCommand:
+    """A command that cannot outlive its trust, nor this process.
+
+    Make one with `start`, and `wait` for it in the end: nothing of the command is left when that returns.
+    """
+
+    def __init__(self, process: subprocess.Popen[bytes], control: socket.socket) -> None:
+        self._process = process
+        self._control = control
+        self._reports: dict[str, str] = {}
+        self._answered = asyncio.Event()
+        self._reading = asyncio.create_task(self._read_until_end())
+
+    @classmethod
+    async def start(
+        cls,
+        argv: Sequence[str],
+        *,
+        trust_until: float,
+        env: Mapping[str, str] | None = None,
+        cwd: str | os.PathLike[str] | None = None,
+    ) -> "SupervisedCommand":
+        """Run `argv` with our standard streams until `trust_until`, a moment of `clock.boottime()`, unless extended.
+
+        Returns when it runs. Raises `CommandNotFound` or `CommandNotExecutable`. A moment that has passed already is no
+        error: the command is not run, and `wait` says ``deadline``.
+        """
+        program = argv[0]
+        ours, theirs = socket.socketpair()
+        ours.setblocking(False)
+        try:
+            with theirs:
+                process = _start_supervisor(theirs.fileno(), argv, _checked(trust_until), env, cwd)
+        except BaseException:
+            ours.close()
+            raise
+        command = cls(process, ours)
+        await command._answer(program)
+        return command
+
+    @property
+    def pid(self) -> int | None:
+        """The command's process, and process group; None if it was never started."""
+        started = self._reports.get("started")
+        return None if started is None else int(started)
+
+    def extend(self, trust_until: float) -> None:
+        """Let it run until that moment of `clock.boottime()`: sooner or later than before, the last word counts."""
+        self._send(f"trust {_checked(trust_until)!r}")
+
+    def forward(self, signum: int) -> None:
+        """Send a signal to the command's process group."""
+        if signum not in signal.valid_signals():
+            raise ValueError(f"no such signal: {signum}")
+        self._send(f"signal {int(signum)}")
+
+    async def stop(self, grace: float) -> CommandResult:
+        """SIGTERM to everything of it, after `grace` seconds SIGKILL to what is left; returns when nothing is."""
+        if not self._send(f"stop {_checked(grace)!r}"):
+            self._hang_up()
+        return await self.wait()
+
+    async def wait(self) -> CommandResult:
+        """Wait until nothing of it is left. May be cancelled and called again, and the command does not notice."""
+        await asyncio.shield(self._reading)
+        return CommandResult(
+            exit_status=self._exit_status(),
+            ended_by=_CAUSES[self._reports.get("ended", "supervisor-killed")],
+            left_behind=int(self._reports.get("left-behind", 0)),
+            all_ended="ended" in self._reports,
+        )
+
+    def _exit_status(self) -> int:
+        if "exited" in self._reports:
+            return int(self._reports["exited"])
+        if "started" in self._reports:  # killed, by the supervisor or along with it
+            return 128 + int(self._reports.get("signalled", signal.SIGKILL))
+        return supervisor.EXIT_ENDED
+
+    async def _answer(self, program: str) -> None:
+        """Wait until the supervisor has said whether the command runs; if we cannot stay, nor may the command."""
+        try:
+            await self._answered.wait()
+        except asyncio.CancelledError:
+            self._hang_up()
+            await asyncio.shield(self._reading)
+            raise
+        if "failed" in self._reports:
+            await self._reading
+            code, _, text = self._reports["failed"].partition(" ")
+            raise _not_started(program, OSError(int(code), text))
+
+    def _send(self, line: str) -> bool:
+        """Whether it could be sent without waiting. A supervisor that is gone, or does not read, is no error here."""
+        message = f"{line}\n".encode()
+        try:
+            return self._control.send(message) == len(message)
+        except OSError:
+            return False
+
+    def _hang_up(self) -> None:
+        """To the supervisor this is our death: it kills everything at once."""
+        with suppress(OSError):
+            self._control.shutdown(socket.SHUT_WR)
+
+    async def _read_until_end(self) -> None:
+        """The channel ends when guard and supervisor have: they end last of all."""
+        received = b""
+        try:
+            while data := await self._receive():
+                *lines, received = (received + data).split(b"\n")
+                for line in lines:
+                    self._note(line.decode())
+        finally:
+            self._control.close()
+            self._answered.set()
+        self._process.wait()
+
+    async def _receive(self) -> bytes:
+        try:
+            return await asyncio.get_running_loop().sock_recv(self._control, 4096)
+        except ConnectionResetError:  # it ended without reading our last line
+            return b""
+
+    def _note(self, line: str) -> None:
+        kind, _, value = line.partition(" ")
+        self._reports[kind] = value
+        self._answered.set()
+        if kind == "ended":
+            self._process.send_signal(signal.SIGCONT)  # or a guard that somebody stopped would never go
+
+
+def _start_supervisor(
+    control: int,
+    argv: Sequence[str],
+    trust_until: float,
+    env: Mapping[str, str] | None,
+    cwd: str | os.PathLike[str] | None,
+) -> subprocess.Popen[bytes]:
+    python = [sys.executable, "-I", "-S", supervisor.__file__]
+    try:
+        return subprocess.Popen(
+            [*python, str(control), repr(trust_until), "--", *argv],
+            pass_fds=[control],
+            start_new_session=True,
+            env=env,
+            cwd=cwd,
+        )
+    except OSError as error:
+        raise _not_started(error.filename or argv[0], error) from error
+
+
+def _not_started(program: str | os.PathLike[str], error: OSError) -> CommandNotStarted:
+    message = f"Cannot run {os.fspath(program)!r}: {error.strerror}."
+    if isinstance(error, FileNotFoundError | NotADirectoryError):
+        return CommandNotFound(f"{message} Check the name, PATH, the script's #! line and the working directory.")
+    if isinstance(error, PermissionError) or error.errno == errno.ENOEXEC:
+        message = f"{message} Make it executable, and begin a script with a #! line."
+    return CommandNotExecutable(message)
+
+
+def _checked(seconds: float) -> float:
+    if math.isnan(seconds):
+        raise ValueError("not a number of seconds")
+    return seconds

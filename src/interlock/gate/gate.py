@@ -1,0 +1,320 @@
+"""The migration gate: of all replicas that start, one migrates, and the others wait or go on.
+
+Who may do what, and which statement decides:
+
+1. Whoever finds the schema current before asking for the lock goes on without it.
+2. ``pg_try_advisory_lock`` on a session of our own decides who migrates. It is asked again and again, never waited in.
+3. The holder first makes sure that nothing of a predecessor that died is left (`predecessor`), then asks again whether
+   there is anything to do, then opens its row in ``gate_run``, and only then migrates.
+4. It trusts its lock only for a time after each heartbeat (`timing`), and stops the migration when that runs out.
+
+A crash before the row is open has changed nothing. A crash while it is open is what the next holder deals with in 3.
+A crash after the migration and before the row is closed looks the same; the check in 3 then finds the schema current.
+"""
+
+import asyncio
+import logging
+import random
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from typing import Any, Literal, TypedDict, Unpack, get_args
+
+from interlock import config, errors, schema
+from interlock.bridge import RunBlocking, in_thread
+from interlock.clock import boottime
+from interlock.gate import predecessor
+from interlock.gate.holding import Holding
+from interlock.gate.lock import LockSession
+from interlock.gate.passage import AsyncPassage, Reason
+from interlock.gate.progress import LastDone, OpenRun, Progress
+from interlock.gate.steps import Ledger, call
+from interlock.gate.timing import Timing
+from interlock.gate.verdict import Verdict, Version, as_verdict, check_version, compare
+from interlock.stores.postgres import connect
+
+log = logging.getLogger(__name__)
+
+Policy = Literal["wait", "skip", "fail"]
+Phase = Literal["idle", "checking", "waiting", "settling", "migrating", "passed"]
+Check = Callable[[], "Verdict | bool | Awaitable[Verdict | bool]"]
+
+_SAY_AGAIN = 10.0
+
+
+class GateOptions(TypedDict, total=False):
+    """What a gate can be told, with what holds when it is not told."""
+
+    url: str | None
+    """The database, reached directly. Default: INTERLOCK_DATABASE_URL."""
+    target_schema: str | None
+    """The schema that is migrated, as part of the gate's name. Default: the first that its search path names."""
+    check: Check | None
+    """Whether the schema is current; asked before, lock-free, and again once the lock is held."""
+    version: Version | None
+    """What this release migrates to. With it, a schema that a newer release migrated is recognised."""
+    compatible_since: Version | None
+    """The oldest version that can work with the schema once it is at `version`. Default: none but `version`."""
+    policy: Policy
+    """What to do while another replica migrates: `wait` (default), `skip`, or `fail`."""
+    timeout: float | None
+    """How long to wait at the most. Default: as long as somebody migrates."""
+    migration_role: str | None
+    """The role that the migration's own sessions log in with. Default: the gate's own."""
+    session_pooler: bool
+    """The URL leads to a pooler that is in session mode. Default: poolers are refused."""
+    timing: Timing | None
+    own_schema: str | None
+    """Where Interlock keeps its own tables. Default: INTERLOCK_SCHEMA, else `interlock`."""
+
+
+class AsyncGate:
+    """``async with AsyncGate("shop", check=is_current) as passage: if passage.needed: …``
+
+    `app` tells apart applications that share a database schema; `GateOptions` lists the rest. If the lock is lost, the
+    body is cancelled and `GateLost` raised. `phase` and `holder` may be read at any time.
+    """
+
+    def __init__(
+        self,
+        app: str | None = None,
+        *,
+        recorded: bool = True,
+        run_blocking: RunBlocking = in_thread,
+        **options: Unpack[GateOptions],
+    ) -> None:
+        self._app = app
+        self._url = options.get("url") or config.database_url()
+        self._target_schema = options.get("target_schema")
+        self._check = options.get("check")
+        self._version = check_version(options.get("version"))
+        self._compatible_since = check_version(options.get("compatible_since"))
+        self._policy = options.get("policy", "wait")
+        self._timeout = options.get("timeout")
+        self._migration_role = options.get("migration_role")
+        self._session_pooler = options.get("session_pooler", False)
+        self._timing = options.get("timing") or Timing()
+        self._own_schema = options.get("own_schema") or config.own_schema()
+        self._recorded = recorded
+        self._run_blocking = run_blocking
+        if self._policy not in get_args(Policy):
+            raise errors.ConfigurationError(f"{self._policy!r} is no policy: use wait, skip or fail.")
+        self._body: asyncio.Task[Any] | None = None
+        self._cancelled_body = False
+        self._holding: Holding | None = None
+        self.phase: Phase = "idle"
+        self.holder: OpenRun | None = None
+
+    async def __aenter__(self) -> AsyncPassage:
+        passage = await self.enter()
+        if self._holding:
+            self._body = asyncio.current_task()
+            self._holding.tell_when_lost(self._cancel_body)
+        return passage
+
+    async def __aexit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        cancelled_by_others = await self._forget_own_cancellation(error)
+        try:
+            await self.leave(error)
+        except errors.GateLost:
+            if not cancelled_by_others:
+                raise
+
+    async def run(self, migrate: Callable[[], Any]) -> bool:
+        """Call `migrate` if that is needed; the answer is whether it was."""
+        async with self as passage:
+            if passage.needed:
+                await call(migrate, self._run_blocking)
+            return passage.needed
+
+    async def enter(self) -> AsyncPassage:
+        """Come to the gate and wait there as long as the policy says. Pair with `leave`; the body is not cancelled."""
+        self.phase = "checking"
+        if self._check and (verdict := await self._ask()) is not Verdict.BEHIND:
+            return self._pass_by(self._app or "", verdict)
+        lock = await LockSession.open(
+            self._url,
+            app=self._app,
+            schema=self._target_schema,
+            timing=self._timing,
+            session_pooler=self._session_pooler,
+        )
+        try:
+            reason = await self._acquire(lock)
+        except BaseException:
+            lock.session.abort()
+            raise
+        if reason is None:
+            return await self._take_over(lock)
+        await lock.close()
+        return self._pass_by(str(lock.name), reason)
+
+    async def leave(self, failure: BaseException | None = None) -> None:
+        """Record how the migration ended and open the gate for others."""
+        holding, self._holding = self._holding, None
+        self.phase = "passed" if failure is None else "idle"
+        if holding:
+            await holding.finish(failure)
+            log.info("gate.left", extra={"gate": holding.gate, "fence": holding.fence, "failed": failure is not None})
+
+    async def _acquire(self, lock: LockSession) -> Reason | None:
+        """None once we hold the lock; otherwise why we go on without it."""
+        if await lock.try_acquire():
+            return None
+        progress = await self._progress(lock)
+        before = progress and await progress.last_done()
+        if self._policy != "wait":
+            return await self._turned_away(lock, progress)
+        self.phase = "waiting"
+        await lock.announce_waiting()
+        clock = _WaitingClock(self._timeout)
+        while not await lock.try_acquire():
+            progress = progress or await self._progress(lock)
+            if progress and (done := await progress.last_done()) != before:
+                before = done
+                if (verdict := await self._judge(progress)) is not Verdict.BEHIND:
+                    return _reason(verdict)
+            self.holder = await progress.open_run() if progress else None
+            clock.tick(lock, self.holder)
+            await asyncio.sleep(self._timing.poll * random.uniform(0.5, 1.5))
+        await lock.stop_waiting()
+        return None
+
+    async def _turned_away(self, lock: LockSession, progress: Progress | None) -> Reason:
+        if self._policy == "skip":
+            log.info("gate.skipped", extra={"gate": str(lock.name)})
+            return "busy"
+        run = await progress.open_run() if progress else None
+        raise errors.GateBusy(
+            f"The gate {lock.name} is taken{_by(run)}: try again later, or wait with the policy 'wait'.",
+            gate=str(lock.name),
+        )
+
+    async def _take_over(self, lock: LockSession) -> AsyncPassage:
+        """We hold the lock: see the predecessor off, ask again whether there is work, and only then open our run."""
+        holding = Holding(lock)
+        try:
+            progress = await self._prepared_progress(lock)
+            if progress and (run := await progress.open_run()):
+                self.phase = "settling"
+                await predecessor.outlive(run, lock, self._own_schema, self._timing)
+                await progress.abandon_open_run()
+            self.phase = "checking"
+            if (verdict := await self._judge(progress)) is not Verdict.BEHIND:
+                await holding.give_back()
+                return self._pass_by(str(lock.name), _reason(verdict))
+            if progress:
+                await progress.begin(self._version, self._compatible_since, self._migration_role or lock.role)
+                holding.progress = progress
+            holding.check()
+        except BaseException:
+            await holding.give_back()
+            raise
+        self._holding = holding
+        self.phase = "migrating"
+        log.info("gate.acquired", extra={"gate": holding.gate, "fence": holding.fence})
+        return AsyncPassage(holding.gate, "behind", holding, self._ledger(holding) if progress else None)
+
+    def _ledger(self, holding: Holding) -> Ledger:
+        return Ledger(holding.lock.session, holding.gate, holding.fence, self._own_schema, self._run_blocking)
+
+    async def _prepared_progress(self, lock: LockSession) -> Progress | None:
+        """Our rows, after our tables were made where that is still to do."""
+        if not self._recorded:
+            return None
+        status = await schema.read_status(lock.session, self._own_schema)
+        if status.state in (schema.State.MISSING, schema.State.OUTDATED):
+            async with await connect(self._url, application_name="interlock schema") as session:
+                status = await schema.apply(session, self._own_schema)
+        status.require()
+        return Progress(lock.session, str(lock.name), self._own_schema)
+
+    async def _progress(self, lock: LockSession) -> Progress | None:
+        """Our rows, if our tables are there yet."""
+        if not self._recorded:
+            return None
+        status = await schema.read_status(lock.session, self._own_schema)
+        if status.state not in (schema.State.CURRENT, schema.State.NEWER):
+            return None
+        return Progress(lock.session, str(lock.name), self._own_schema)
+
+    async def _judge(self, progress: Progress | None) -> Verdict:
+        """Recorded versions first, because they know of a schema that is too new; then the check."""
+        if self._version is not None and progress is not None:
+            done = await progress.last_done() or LastDone(0, None, None)
+            verdict = compare(self._version, done.version, done.compatible_since)
+            if verdict is Verdict.TOO_NEW:
+                raise errors.SchemaTooNew(
+                    f"The schema behind {self._app or 'this gate'} was migrated to version {done.version}, "
+                    f"which version {self._version} cannot work with: start a newer release."
+                )
+            if verdict is Verdict.NEWER or self._check is None:
+                return verdict
+        return await self._ask() if self._check else Verdict.BEHIND
+
+    async def _ask(self) -> Verdict:
+        assert self._check is not None
+        verdict = as_verdict(await call(self._check, self._run_blocking))
+        if verdict is Verdict.TOO_NEW:
+            raise errors.SchemaTooNew(
+                f"The schema behind {self._app or 'this gate'} is newer than this release can work with: "
+                "start a newer release."
+            )
+        return verdict
+
+    def _pass_by(self, gate: str, reason: "Reason | Verdict") -> AsyncPassage:
+        self.phase = "passed"
+        level = logging.WARNING if reason == "newer" else logging.INFO
+        log.log(level, "gate.passed_by", extra={"gate": gate, "reason": str(reason)})
+        return AsyncPassage(gate, _reason(reason) if isinstance(reason, Verdict) else reason)
+
+    def _cancel_body(self, why: str) -> None:
+        if self._body:
+            self._cancelled_body = True
+            self._body.cancel(why)
+
+    async def _forget_own_cancellation(self, error: BaseException | None) -> bool:
+        """Take back the cancellation that was ours; the answer is whether somebody else cancelled the body too."""
+        body, self._body = self._body, None
+        if body is None or not self._cancelled_body:
+            return False
+        body.uncancel()
+        if not isinstance(error, asyncio.CancelledError):
+            with suppress(asyncio.CancelledError):  # it was on its way when the body ended by itself
+                await asyncio.sleep(0)
+        return body.cancelling() > 0
+
+
+class _WaitingClock:
+    """Says every now and then who is waited for, and ends the wait when its time is up."""
+
+    def __init__(self, timeout: float | None) -> None:
+        now = boottime()
+        self._give_up_at = None if timeout is None else now + timeout
+        self._say_at = now
+
+    def tick(self, lock: LockSession, run: OpenRun | None) -> None:
+        if boottime() >= self._say_at:
+            self._say_at = boottime() + _SAY_AGAIN
+            log.info("gate.waiting", extra={"gate": str(lock.name), **(run.facts() if run else {})})
+        if self._give_up_at is not None and boottime() >= self._give_up_at:
+            raise errors.GateTimeout(
+                f"The gate {lock.name} is still taken{_by(run)}: wait longer, or see `interlock gate status`.",
+                gate=str(lock.name),
+            )
+
+
+def _reason(verdict: Verdict) -> Reason:
+    match verdict:
+        case Verdict.CURRENT:
+            return "current"
+        case Verdict.NEWER:
+            return "newer"
+        case _:
+            return "behind"
+
+
+def _by(run: OpenRun | None) -> str:
+    if run is None:
+        return ""
+    step = f", at {run.step!r}" if run.step else ""
+    return f" by {run.replica} for {run.running_for:.0f} s{step}"

@@ -1,0 +1,109 @@
+"""Runs any command under the gate: no part of it lives on when the gate is lost, or when we are killed."""
+
+import asyncio
+import logging
+import os
+import signal
+from collections.abc import Sequence
+from typing import Self
+
+from interlock import errors
+from interlock.gate.command import CommandResult, SupervisedCommand
+from interlock.gate.gate import AsyncGate
+from interlock.gate.passage import AsyncPassage
+from interlock.gate.timing import Timing
+from interlock.gate.verdict import Verdict
+
+log = logging.getLogger(__name__)
+
+_FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
+
+
+class CommandFailed(errors.GateError):
+    """The migration command ran and failed; `status` is its own exit status."""
+
+    def __init__(self, gate: str, status: int) -> None:
+        super().__init__(f"The migration command ended with status {status}.", gate=gate)
+        self.status = status
+
+
+async def run_command(gate: AsyncGate, argv: Sequence[str], timing: Timing) -> int:
+    """Pass the gate, run the command if it is needed there, and return its exit status (0 if it was not needed)."""
+    try:
+        async with gate as passage:
+            if passage.needed:
+                await _supervised(passage, argv, timing)
+    except CommandFailed as error:
+        return error.status
+    return 0
+
+
+async def ask_command(argv: Sequence[str], gate: str) -> Verdict:
+    """Ask a command whether the schema is current: exit status 0 says so, 1 that it is behind, 3 that it is too new."""
+    try:
+        process = await asyncio.create_subprocess_exec(*argv)
+    except OSError as error:
+        raise errors.CheckFailed(f"The check {argv[0]!r} cannot be run: {error.strerror}.", gate=gate) from error
+    match await process.wait():
+        case 0:
+            return Verdict.CURRENT
+        case 1:
+            return Verdict.BEHIND
+        case 3:
+            return Verdict.TOO_NEW
+        case status:
+            raise errors.CheckFailed(
+                f"The check {' '.join(argv)!r} ended with status {status}: it has to answer with "
+                "0 (current), 1 (to be migrated) or 3 (too new for this release).",
+                gate=gate,
+            )
+
+
+async def _supervised(passage: AsyncPassage, argv: Sequence[str], timing: Timing) -> None:
+    environment = os.environ | {"INTERLOCK_GATE": passage.gate, "INTERLOCK_GATE_FENCE": str(passage.fence)}
+    with _Forwarding() as forwarding:
+        command = await SupervisedCommand.start(argv, trust_until=passage.trusted_until, env=environment)
+        forwarding.go_to(command)
+        passage.on_beat(command.extend)
+        try:
+            result = await command.wait()
+        except asyncio.CancelledError:  # the gate is lost: a successor waits twice this grace before it starts
+            await command.stop(timing.kill_grace)
+            raise
+    _judge(passage, result)
+
+
+def _judge(passage: AsyncPassage, result: CommandResult) -> None:
+    if result.left_behind:
+        log.warning("gate.left_behind", extra={"gate": passage.gate, "processes": result.left_behind})
+    passage.check()
+    if result.exit_status:
+        raise CommandFailed(passage.gate, result.exit_status)
+
+
+class _Forwarding:
+    """The command has no terminal and is not in our process group: what we are sent, it is sent."""
+
+    def __init__(self) -> None:
+        self._command: SupervisedCommand | None = None
+        self._early: list[int] = []
+
+    def __enter__(self) -> Self:
+        for signum in _FORWARDED:
+            asyncio.get_running_loop().add_signal_handler(signum, self._send, signum)
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        for signum in _FORWARDED:
+            asyncio.get_running_loop().remove_signal_handler(signum)
+
+    def go_to(self, command: SupervisedCommand) -> None:
+        self._command = command
+        for signum in self._early:
+            command.forward(signum)
+
+    def _send(self, signum: int) -> None:
+        if self._command:
+            self._command.forward(signum)
+        else:
+            self._early.append(signum)

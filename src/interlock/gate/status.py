@@ -1,0 +1,80 @@
+"""Who is migrating what, since when, how far, and who waits: read without taking part."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from interlock import errors, schema
+from interlock.gate.name import GateName
+from interlock.gate.progress import gate_queries
+from interlock.stores.postgres import AdvisoryKey, Session
+from interlock.stores.postgres.session import Row
+
+
+@dataclass(frozen=True)
+class Sitting:
+    """A session at the gate: the one that holds it, or one that waits. Other roles' names may be hidden from us."""
+
+    pid: int
+    name: str | None
+    since: datetime | None
+
+
+@dataclass(frozen=True)
+class GateStatus:
+    """`run` is the newest run; `holder` the session that has the lock now. An open run without a holder is unclean."""
+
+    gate: str
+    lock: AdvisoryKey
+    run: dict[str, Any]
+    holder: Sitting | None
+    waiting: tuple[Sitting, ...]
+
+    @property
+    def state(self) -> str:
+        if self.holder:
+            return "migrating" if self.run["ended_at"] is None else "held"
+        return "unclean" if self.run["ended_at"] is None else "free"
+
+
+async def read_gates(session: Session, own_schema: str) -> list[GateStatus]:
+    """Every gate that was ever used in this database."""
+    if (await schema.read_status(session, own_schema)).state is schema.State.MISSING:
+        return []
+    rows = await session.fetch(gate_queries(own_schema)["all_gates"])
+    return [await _status(session, row) for row in rows]
+
+
+async def find_gate(session: Session, own_schema: str, gate: str | None) -> GateStatus:
+    """The gate of that name, or the only one there is."""
+    gates = await read_gates(session, own_schema)
+    found = [status for status in gates if gate in (None, status.gate)]
+    if len(found) == 1:
+        return found[0]
+    known = ", ".join(status.gate for status in gates) or "none"
+    asked = f"There is no gate {gate!r}" if gate else "There is not just one gate"
+    raise errors.ConfigurationError(f"{asked} in this database: name one of those used so far ({known}).")
+
+
+async def _status(session: Session, row: Row) -> GateStatus:
+    database, target_schema, app = (*row["gate"].split("/", 2), None)[:3]
+    name = GateName(database, target_schema, app)
+    holders = await _sitting(session, name.lock)
+    run = {key: row[key] for key in row.keys() if key != "gate"}  # noqa: SIM118 - a Record iterates over values
+    return GateStatus(str(name), name.lock, run, holders[0] if holders else None, await _sitting(session, name.waiting))
+
+
+async def _sitting(session: Session, key: AdvisoryKey) -> tuple[Sitting, ...]:
+    rows = await session.fetch(_HOLDERS, *key)
+    return tuple(Sitting(row["pid"], row["application_name"], row["backend_start"]) for row in rows)
+
+
+_HOLDERS = """
+SELECT l.pid, a.application_name, a.backend_start
+  FROM pg_locks l
+  LEFT JOIN pg_stat_activity a ON a.pid = l.pid
+ WHERE l.locktype = 'advisory' AND l.granted AND l.objsubid = 2
+   AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
+   AND l.classid::bigint = ($1::bigint & 4294967295) AND l.objid::bigint = ($2::bigint & 4294967295)
+ ORDER BY a.backend_start, l.pid
+"""

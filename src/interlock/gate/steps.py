@@ -1,0 +1,80 @@
+"""A ledger for effects outside the database (a search index, a bucket), which no transaction can undo.
+
+Each step is recorded before it begins and after it has ended. One that is recorded as ended is not run again. One that
+was begun and never ended may have happened, wholly or in part: that is for a person to look at, so it is reported and
+never run again by itself.
+"""
+
+import inspect
+import json
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from interlock import errors
+from interlock.bridge import RunBlocking
+from interlock.gate.progress import gate_queries
+from interlock.identity import replica_id
+from interlock.stores.postgres import Session
+from interlock.stores.postgres.session import Row
+
+Precondition = Callable[[], bool | Awaitable[bool]]
+Effect = Callable[[], Any]
+
+
+async def call(function: Callable[[], Any], run_blocking: RunBlocking) -> Any:
+    """Call what a user gave us, asynchronous or not."""
+    if inspect.iscoroutinefunction(function):
+        return await function()
+    answer = await run_blocking(function)
+    return await answer if inspect.isawaitable(answer) else answer
+
+
+class Ledger:
+    def __init__(self, session: Session, gate: str, fence: int, schema: str, run_blocking: RunBlocking) -> None:
+        self._session = session
+        self._gate = gate
+        self._fence = fence
+        self._queries = gate_queries(schema)
+        self._run_blocking = run_blocking
+
+    async def run(self, step: str, precondition: Precondition | None, effect: Effect) -> Any:
+        """Run `effect` once and for all; the answer is what it returned, now or the first time (as JSON)."""
+        if (row := await self._read(step)) is None:
+            if precondition is not None and not await call(precondition, self._run_blocking):
+                raise errors.StepRefused(
+                    f"Step {step!r} of {self._gate} was not begun: its precondition does not hold.",
+                    gate=self._gate,
+                    step=step,
+                )
+            if await self._begin(step):
+                return await self._perform(step, effect)
+            row = await self._read(step)
+        if row is None or row["finished_at"] is None:
+            raise self._half_done(step, row)
+        return row["result"] and json.loads(row["result"])
+
+    async def _perform(self, step: str, effect: Effect) -> Any:
+        try:
+            result = await call(effect, self._run_blocking)
+            recorded = json.dumps(result)
+        except Exception as error:
+            await self._session.execute(self._queries["fail_step"], self._gate, step, self._fence, type(error).__name__)
+            raise
+        await self._session.execute(self._queries["finish_step"], self._gate, step, self._fence, recorded)
+        return result
+
+    async def _begin(self, step: str) -> bool:
+        begun = await self._session.fetchval(self._queries["begin_step"], self._gate, step, self._fence, replica_id())
+        return begun is not None
+
+    async def _read(self, step: str) -> Row | None:
+        return await self._session.fetchrow(self._queries["read_step"], self._gate, step)
+
+    def _half_done(self, step: str, row: Row | None) -> errors.StepHalfDone:
+        who = f" by {row['replica']} at {row['started_at']:%Y-%m-%d %H:%M:%S %Z}" if row else ""
+        return errors.StepHalfDone(
+            f"Step {step!r} of {self._gate} was begun{who} and never finished: look at its target, then settle it with "
+            f"`interlock gate settle {step!r} --done` or `--again`.",
+            gate=self._gate,
+            step=step,
+        )

@@ -1,0 +1,510 @@
+"""The process between the gate and the command it runs: it lets nothing of the command outlive the gate's trust.
+
+Run by path, in a session of its own, with the standard library alone, so that it is up in milliseconds::
+
+    python -I -S supervisor.py <control-fd> <trust-until> -- COMMAND [ARGUMENT]...
+
+**Who does what.** The gate G starts the guard W, which forks the supervisor S, which starts the command C. S steers:
+only G's words on the control channel, G's or W's death, the deadline, or C's end make it act. W only waits for S: it
+continues it when somebody stops it, and takes its place when it dies. Both are subreapers: whatever C starts stays
+below S even if it forks twice or calls setsid(), and "S has no children" is the kernel's own word that nothing is left.
+Both ignore every signal that can be ignored. G itself is no subreaper: that would also draw the daemons below G that it
+starts for other reasons (an embedded PostgreSQL), where nobody can tell them from what C left; so W stands in between.
+
+**What a crash leaves.** Nothing, in all of these:
+
+- G is killed: S sees the channel end, or G's pidfd fire, and kills everything.
+- G is stopped or hangs: no `trust` arrives in time, and S kills everything.
+- S is killed: the kernel kills C (parent-death signal), the rest falls to W, which kills it.
+- W is killed: S sees their pipe end, and kills everything.
+
+**From G** come lines: ``trust <moment>`` (on the clock of `now()`; the last one counts; once it has passed, everything
+is killed), ``signal <n>`` (to C's process group), ``stop <seconds>`` (SIGTERM to everything, SIGKILL after that grace).
+**To G** go lines, ``ended`` last; without it nobody knows what is left:
+
+- ``started <pid>``, or ``failed <errno> <text>`` when C cannot be started;
+- ``exited <code>`` or ``signalled <n>``: how C itself ended;
+- ``left-behind <count>``: C ended by itself, and this many processes of it had to be ended too;
+- ``ended itself|failed|stop|deadline|eof|supervisor-killed``: why it is over, the first cause if there were several.
+
+**Exit status.** As a shell has it when C ended by itself: its code, 128 + n for signal n, 127 when there is no such
+command, 126 when it cannot be executed. 124, as of timeout(1), when the supervisor ended it or never started it.
+
+**Not covered.**
+
+- W and S killed, or stopped, at the same moment: C dies with S, what C started may live on.
+- What was never below S: on other machines, or started by a daemon that was asked to (ssh, docker run, kubectl,
+  systemd-run, at).
+- What S may not signal (setuid programs) or the kernel does not let die (a dead NFS server): S stays until it ends.
+- Where there are no subreapers (macOS), only C's process group is ended: a descendant that leaves it escapes, and so
+  does everything if S alone is killed. Where there are, but no usable /proc, S ends that group and waits for the rest.
+- C has no controlling terminal: a program that opens /dev/tty does not find one.
+"""
+
+# pathlib would double the start-up time:
+# ruff: noqa: PTH115, PTH123, PTH208
+
+import contextlib
+import ctypes
+import errno
+import math
+import os
+import select
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from signal import SIGCHLD, SIGCONT, SIGKILL, SIGTERM
+
+# The same clock as interlock.clock.boottime(), which cannot be imported from here.
+CLOCK: int = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+
+PR_SET_PDEATHSIG = 1
+PR_SET_CHILD_SUBREAPER = 36
+
+EXIT_ENDED = 124
+EXIT_NOT_EXECUTABLE = 126
+EXIT_NOT_FOUND = 127
+
+SETTLE_SECONDS = 0.1
+"""How long what outlives C may take to end of itself, as the `tee` at the end of a pipeline does."""
+BACKGROUND_GRACE_SECONDS = 1.0
+"""How long it then has between SIGTERM and SIGKILL."""
+LONGEST_NAP_SECONDS = 1.0
+"""poll() does not count the time of a suspended machine: the deadline is looked at this often whatever happens."""
+TERMINATE_LOOKS = 10
+"""How often to look for what was started while the rest was asked to end. What is missed is killed after the grace."""
+FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 0.005, 0.5
+
+
+def now() -> float:
+    return time.clock_gettime(CLOCK)
+
+
+class Process:
+    """One process as /proc/<pid>/stat shows it."""
+
+    __slots__ = ("group", "parent", "pid", "state")
+
+    def __init__(self, stat: bytes) -> None:
+        """`stat` is the file's content. The name in it may hold anything, blanks and parentheses too."""
+        pid, _, rest = stat.partition(b" ")
+        state, parent, group, *_ = rest.rpartition(b")")[2].split()
+        self.pid, self.state, self.parent, self.group = int(pid), state, int(parent), int(group)
+
+
+def read_file(path: str) -> bytes:
+    with open(path, "rb") as file:
+        return file.read()
+
+
+def all_processes() -> Iterator[Process]:
+    """Every process that can be seen; those that end during the look may be missing."""
+    for name in os.listdir("/proc"):
+        if name.isdigit():
+            with contextlib.suppress(FileNotFoundError, ProcessLookupError, PermissionError):
+                yield Process(read_file(f"/proc/{name}/stat"))
+
+
+def descendants(root: int) -> list[Process]:
+    """Every process below `root`, parents before their children; none where /proc does not tell."""
+    if not proc_is_ours():
+        return []
+    children: dict[int, list[Process]] = {}
+    for process in all_processes():
+        children.setdefault(process.parent, []).append(process)
+    found = list(children.get(root, ()))
+    for process in found:
+        found += children.get(process.pid, ())
+    return found
+
+
+def try_kill(pid: int, signum: int) -> None:
+    """Signal a process, or the group `-pid`; that it is gone, or not ours to signal, is no error."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.kill(pid, signum)
+
+
+def own_children() -> list[int]:
+    """The pids of this process's children, in microseconds; none where the kernel does not tell."""
+    try:
+        return [int(pid) for pid in read_file(f"/proc/self/task/{os.getpid()}/children").split()]
+    except OSError:
+        return []
+
+
+def kill_descendants() -> None:
+    """SIGKILL to everything below this process that can be found in one look.
+
+    The groups as well as the processes: killing a group cannot race with a fork in it, so that what forks faster than
+    we look is reached. A group below us has no strangers in it, because nobody can join a session from outside.
+    """
+    for pid in own_children():  # first: what forks and exits all the time has moved on before `descendants` is through
+        try_kill(pid, SIGKILL)
+    found = descendants(os.getpid())
+    for group in {process.group for process in found} - {0, 1, os.getpgrp(), os.getsid(0)}:
+        try_kill(-group, SIGKILL)
+    for process in found:
+        try_kill(process.pid, SIGKILL)
+
+
+def terminate_descendants() -> int:
+    """SIGTERM, once, to every process below this one; how many they were, the dead not counted."""
+    reached: dict[int, bytes] = {}
+    for _ in range(TERMINATE_LOOKS):
+        found = {process.pid: process.state for process in descendants(os.getpid()) if process.pid not in reached}
+        for pid in found:
+            try_kill(pid, SIGTERM)
+            try_kill(pid, SIGCONT)  # what is stopped cannot end in good order
+        reached |= found
+        if not found:
+            break
+    return sum(state not in b"ZX" for state in reached.values())
+
+
+def reap() -> tuple[dict[int, int], bool]:
+    """Collect every child that has ended (pid to wait status), and say whether any child is left."""
+    ended: dict[int, int] = {}
+    while True:
+        try:
+            pid, status = os.waitpid(-1, os.WNOHANG)
+        except ChildProcessError:
+            return ended, False
+        if pid == 0:
+            return ended, True
+        ended[pid] = status
+
+
+def prctl(option: int, value: int) -> bool:
+    """Linux only; elsewhere, and where it is forbidden, False."""
+    try:
+        return bool(ctypes.CDLL(None).prctl(option, *map(ctypes.c_ulong, (value, 0, 0, 0))) == 0)
+    except AttributeError:
+        return False
+
+
+def proc_is_ours() -> bool:
+    """Whether /proc is there, and numbers processes as we do (in a container it may be the host's)."""
+    try:
+        return os.readlink("/proc/self") == str(os.getpid())
+    except OSError:
+        return False
+
+
+def watch_process(pid: int) -> int | None:
+    """A descriptor that becomes readable when the process ends, where the system has such a thing."""
+    try:
+        return os.pidfd_open(pid)
+    except (AttributeError, OSError):
+        return None
+
+
+def write_line(descriptor: int, line: str) -> None:
+    """Tell G. Whether it still listens makes no difference to what has to be done."""
+    with contextlib.suppress(OSError):
+        os.write(descriptor, f"{line}\n".encode())
+
+
+def shell_status(wait_status: int) -> int:
+    code = os.waitstatus_to_exitcode(wait_status)
+    return code if code >= 0 else 128 - code
+
+
+def start_command(argv: Sequence[str]) -> int:
+    """Start C in a process group of its own and return its pid once it runs; OSError when it cannot be executed."""
+    parent = os.getpid()
+    reader, writer = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        become_command(argv, parent, writer)
+    os.close(writer)
+    failure = os.read(reader, 16)
+    os.close(reader)
+    if failure:
+        os.waitpid(pid, 0)
+        raise OSError(int(failure), os.strerror(int(failure)))
+    return pid
+
+
+def become_command(argv: Sequence[str], parent: int, failure: int) -> None:
+    """In the child: never returns. `failure` closes when the command runs, or says why it does not."""
+    try:
+        os.setpgid(0, 0)
+        prctl(PR_SET_PDEATHSIG, SIGKILL)
+        if os.getppid() == parent:  # else it died before the line above
+            default_signals()
+            os.execvp(argv[0], list(argv))  # noqa: S606 - no shell is the point
+    except OSError as error:
+        os.write(failure, str(error.errno).encode())
+    finally:
+        os._exit(EXIT_NOT_FOUND)
+
+
+def default_signals() -> None:
+    signal.set_wakeup_fd(-1)
+    for signum in signal.valid_signals():
+        with contextlib.suppress(OSError):  # SIGKILL and SIGSTOP
+            signal.signal(signum, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
+
+
+def ignore_signals() -> None:
+    """All but SIGCHLD, without which the kernel reaps our children itself, and those that mean a bug of ours."""
+    signal.signal(SIGCHLD, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
+    kept = {SIGCHLD, signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGABRT}
+    for signum in signal.valid_signals() - kept:
+        with contextlib.suppress(OSError):  # SIGKILL and SIGSTOP
+            signal.signal(signum, signal.SIG_IGN)
+
+
+def forget_coerced_locale() -> None:
+    """Python sets LC_CTYPE for itself in the C locale (PEP 538); C gets the environment that G gave."""
+    with contextlib.suppress(OSError):
+        given = read_file("/proc/self/environ").split(b"\0")
+        if not any(entry.startswith(b"LC_CTYPE=") for entry in given):
+            os.environ.pop("LC_CTYPE", None)
+
+
+class Supervisor:
+    """S. `run` starts the command and returns the exit status when nothing of it is left."""
+
+    def __init__(self, control: int, trust_until: float) -> None:
+        self.control = control
+        self.trust_until = trust_until
+        self.sees_descendants = prctl(PR_SET_CHILD_SUBREAPER, 1) and proc_is_ours()
+        self.command: int | None = None
+        self.status: int | None = None
+        self.exit_status = EXIT_ENDED
+        self.ended_by: str | None = None
+        self.left_behind = 0
+        self.terminate_at = self.kill_at = math.inf
+        self.pause = FIRST_PAUSE_SECONDS
+        self.received = b""
+        self.poller = select.poll()
+        self.handlers: dict[int, Callable[[], None]] = {}
+        self.watch(control, self.read_control)
+        self.watch_children()
+
+    def watch(self, descriptor: int, handler: Callable[[], None]) -> None:
+        self.handlers[descriptor] = handler
+        self.poller.register(descriptor, select.POLLIN)
+
+    def watch_children(self) -> None:
+        reader, writer = os.pipe()
+        for descriptor in (reader, writer):
+            os.set_blocking(descriptor, False)
+        signal.signal(SIGCHLD, lambda *_: None)
+        signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
+
+        def drain() -> None:
+            os.read(reader, 4096)
+
+        self.watch(reader, drain)
+
+    def watch_end(self, descriptor: int, cause: str) -> None:
+        """Kill everything as soon as `descriptor` becomes readable."""
+
+        def ended() -> None:
+            self.poller.unregister(descriptor)
+            self.end(cause, kill_at=now())
+
+        self.watch(descriptor, ended)
+
+    def run(self, argv: Sequence[str]) -> int:
+        self.listen(0)  # G may be gone already
+        self.check_trust()
+        if self.ended_by is None:
+            self.start(argv)
+        while self.anything_left():
+            self.advance()
+            self.listen(self.nap())
+        return self.report()
+
+    def start(self, argv: Sequence[str]) -> None:
+        try:
+            self.command = start_command(argv)
+        except OSError as error:
+            missing = error.errno in (errno.ENOENT, errno.ENOTDIR)
+            self.exit_status = EXIT_NOT_FOUND if missing else EXIT_NOT_EXECUTABLE
+            self.end("failed")
+            write_line(self.control, f"failed {error.errno} {error.strerror}")
+        else:
+            write_line(self.control, f"started {self.command}")
+
+    def end(self, cause: str, *, kill_at: float = math.inf) -> None:
+        """It is over. The first cause is the one reported, the earliest moment the one that counts."""
+        self.ended_by = self.ended_by or cause
+        self.kill_at = min(self.kill_at, kill_at)
+
+    def check_trust(self) -> None:
+        if not now() < self.trust_until:  # so that nan ends it too
+            self.end("deadline", kill_at=now())
+
+    def advance(self) -> None:
+        """Do what is due."""
+        self.check_trust()
+        if now() >= self.kill_at:
+            self.kill_all()
+        elif now() >= self.terminate_at:
+            self.terminate_at = math.inf
+            self.left_behind = self.terminate_all()
+            self.kill_at = min(self.kill_at, now() + BACKGROUND_GRACE_SECONDS)
+
+    def nap(self) -> float:
+        """Until when there is nothing to do unless somebody tells us."""
+        if now() >= self.kill_at:
+            self.pause = min(self.pause * 2, LONGEST_PAUSE_SECONDS)
+            return self.pause
+        due = min(self.trust_until, self.kill_at, self.terminate_at)
+        return min(max(due - now(), 0), LONGEST_NAP_SECONDS)
+
+    def listen(self, timeout: float) -> None:
+        for descriptor, _ in self.poller.poll(timeout * 1000):
+            self.handlers[descriptor]()
+
+    def read_control(self) -> None:
+        try:
+            data = os.read(self.control, 4096)
+        except BlockingIOError:
+            return
+        except ConnectionResetError:
+            data = b""
+        if not data:
+            self.poller.unregister(self.control)
+            self.end("eof", kill_at=now())
+        *lines, self.received = (self.received + data).split(b"\n")
+        for line in lines:
+            self.obey(*line.decode().split())
+
+    def obey(self, order: str, value: str) -> None:
+        """Anything else than the three orders is a bug, and a crash of S ends the command."""
+        if order == "trust":
+            self.trust_until = float(value)
+        elif order == "signal":
+            self.forward(int(value))
+        elif order == "stop":
+            self.stop(float(value))
+        else:
+            raise ValueError(order)
+
+    def forward(self, signum: int) -> None:
+        if self.command is not None and self.status is None:
+            try_kill(-self.command, signum)
+
+    def stop(self, grace: float) -> None:
+        self.end("stop", kill_at=now() + grace)
+        self.terminate_all()
+
+    def terminate_all(self) -> int:
+        """Ask everything to end; how many processes that were, as far as can be seen."""
+        return terminate_descendants() if self.sees_descendants else self.signal_group(SIGTERM)
+
+    def kill_all(self) -> None:
+        if self.sees_descendants:
+            kill_descendants()
+        else:
+            self.signal_group(SIGKILL)
+
+    def signal_group(self, signum: int) -> int:
+        if self.command is None or not self.group_left():
+            return 0
+        try_kill(-self.command, signum)
+        try_kill(-self.command, SIGCONT)
+        return 1
+
+    def anything_left(self) -> bool:
+        ended, children_left = reap()
+        if ended:
+            self.pause = FIRST_PAUSE_SECONDS
+        if self.command in ended:
+            self.command_ended(ended[self.command])
+        return children_left or (not self.sees_descendants and self.group_left())
+
+    def command_ended(self, status: int) -> None:
+        self.status = status
+        if self.ended_by is None:
+            self.end("itself")
+            self.exit_status = shell_status(status)
+            self.terminate_at = now() + SETTLE_SECONDS
+
+    def group_left(self) -> bool:
+        """Whether C's process group still has members: all that can be known without subreapers."""
+        if self.command is None:
+            return False
+        try:
+            os.killpg(self.command, 0)
+        except (ProcessLookupError, PermissionError):  # macOS says the latter of a group of zombies
+            return False
+        return True
+
+    def report(self) -> int:
+        if self.status is not None:
+            code = os.waitstatus_to_exitcode(self.status)
+            write_line(self.control, f"exited {code}" if code >= 0 else f"signalled {-code}")
+        if self.left_behind:
+            write_line(self.control, f"left-behind {self.left_behind}")
+        write_line(self.control, f"ended {self.ended_by}")
+        return self.exit_status
+
+
+def guard(supervisor: int, control: int, *, gets_orphans: bool) -> int:
+    """W: wait for S, end whatever it should leave behind, and exit as it did."""
+    status = wait_for(supervisor)
+    pause = FIRST_PAUSE_SECONDS
+    while reap()[1]:
+        kill_descendants()
+        time.sleep(pause)
+        pause = min(pause * 2, LONGEST_PAUSE_SECONDS)
+    if os.WIFEXITED(status):
+        return os.WEXITSTATUS(status)
+    if gets_orphans:
+        write_line(control, "ended supervisor-killed")
+    return EXIT_ENDED
+
+
+def wait_for(supervisor: int) -> int:
+    """The wait status of S at its end. While it is stopped nobody watches the deadline, so it does not stay so."""
+    while True:
+        _, status = os.waitpid(supervisor, os.WUNTRACED)
+        if not os.WIFSTOPPED(status):
+            return status
+        os.kill(supervisor, SIGCONT)
+
+
+def supervise(control: int, trust_until: float, gate: int | None, guard_pipe: int, argv: Sequence[str]) -> None:
+    """S: never returns. A crash of it is the same to W as its being killed."""
+    try:
+        os.setpgid(0, 0)  # so that killing W's group does not kill S
+        supervisor = Supervisor(control, trust_until)
+        supervisor.watch_end(guard_pipe, "supervisor-killed")
+        if gate is not None:
+            supervisor.watch_end(gate, "eof")
+        os._exit(supervisor.run(argv))
+    except BaseException:
+        sys.excepthook(*sys.exc_info())
+    finally:
+        os.kill(os.getpid(), SIGKILL)
+
+
+def main(control: int, trust_until: float, argv: Sequence[str]) -> None:
+    """Never returns."""
+    gate = watch_process(os.getppid())
+    if os.getsid(0) != os.getpid():
+        os.setsid()
+    ignore_signals()
+    forget_coerced_locale()
+    os.set_inheritable(control, False)
+    os.set_blocking(control, False)
+    gets_orphans = prctl(PR_SET_CHILD_SUBREAPER, 1)
+    reader, writer = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        os.close(writer)
+        supervise(control, trust_until, gate, reader, argv)
+    os.close(reader)
+    os._exit(guard(pid, control, gets_orphans=gets_orphans))
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), float(sys.argv[2]), sys.argv[4:])

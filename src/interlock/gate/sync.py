@@ -1,0 +1,91 @@
+"""The gate for callers without an event loop: the same gate, on a loop thread of its own."""
+
+from collections.abc import Callable
+from typing import Any, Unpack
+
+from interlock.bridge import LoopThread, in_caller
+from interlock.gate.gate import AsyncGate, GateOptions
+from interlock.gate.passage import AsyncPassage, Reason
+from interlock.gate.steps import Effect, Precondition
+
+
+class Passage:
+    """As `AsyncPassage`, without await. Nothing can interrupt a thread: ask `check()` between steps, or be told by
+    `on_lost`; a gate that was lost also raises at the end of the block."""
+
+    def __init__(self, passage: AsyncPassage, loop: LoopThread) -> None:
+        self._passage = passage
+        self._loop = loop
+
+    @property
+    def gate(self) -> str:
+        return self._passage.gate
+
+    @property
+    def reason(self) -> Reason:
+        return self._passage.reason
+
+    @property
+    def needed(self) -> bool:
+        return self._passage.needed
+
+    @property
+    def fence(self) -> int:
+        return self._passage.fence
+
+    @property
+    def lost(self) -> bool:
+        return self._passage.lost
+
+    def check(self) -> None:
+        self._passage.check()
+
+    def on_lost(self, callback: Callable[[str], object]) -> None:
+        """Called on the loop's thread: it must not block for long."""
+        self._passage.on_lost(callback)
+
+    def report(self, step: str) -> None:
+        self._loop.run(self._passage.report(step))
+
+    def protect(self, pid: int) -> None:
+        self._loop.run(self._passage.protect(pid))
+
+    def step(self, key: str, effect: Effect, *, precondition: Precondition | None = None) -> Any:
+        return self._loop.run(self._passage.step(key, effect, precondition=precondition))
+
+
+class Gate:
+    """``with Gate("shop", check=is_current) as passage: if passage.needed: …``; see `AsyncGate` for what it takes.
+
+    `check` and the effects of steps run in the calling thread.
+    """
+
+    def __init__(self, app: str | None = None, **options: Unpack[GateOptions]) -> None:
+        self._gate = AsyncGate(app, **options, run_blocking=in_caller)
+        self._loop: LoopThread | None = None
+
+    @property
+    def phase(self) -> str:
+        return self._gate.phase
+
+    def __enter__(self) -> Passage:
+        self._loop = LoopThread("interlock-gate")
+        try:
+            return Passage(self._loop.run(self._gate.enter()), self._loop)
+        except BaseException:
+            self._loop.close()
+            raise
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        assert self._loop is not None
+        try:
+            self._loop.run(self._gate.leave(error))
+        finally:
+            self._loop.close()
+
+    def run(self, migrate: Callable[[], Any]) -> bool:
+        """Call `migrate` if that is needed; the answer is whether it was."""
+        with self as passage:
+            if passage.needed:
+                migrate()
+            return passage.needed

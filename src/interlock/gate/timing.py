@@ -1,0 +1,50 @@
+"""The gate's times, and which of them can work together."""
+
+from dataclasses import dataclass
+
+from interlock.errors import ConfigurationError
+
+
+@dataclass(frozen=True)
+class Timing:
+    """All in seconds.
+
+    A holder that falls silent (stopped, cut off) loses the lock `ttl` after its last heartbeat: the server ends the
+    idle session. The holder itself stops trusting the lock earlier, `trust` after it *sent* that heartbeat, and stops
+    its command. So the command is down before anybody else can hold the lock.
+    """
+
+    ttl: float = 10.0
+    check_interval: float = 0.5
+    poll: float = 0.5
+
+    def __post_init__(self) -> None:
+        if self.ttl < 2:
+            raise ConfigurationError(f"A gate's ttl of {self.ttl:g} s leaves no time for heartbeats: use 2 s or more.")
+        if not 0.05 <= self.check_interval <= self.ttl / 4:
+            raise ConfigurationError(
+                f"A check interval of {self.check_interval:g} s does not fit a ttl of {self.ttl:g} s: "
+                "it has to be at least 0.05 s and at most a quarter of the ttl."
+            )
+        if not 0.01 <= self.poll <= self.ttl:
+            raise ConfigurationError(f"A poll every {self.poll:g} s does not fit a ttl of {self.ttl:g} s.")
+
+    @property
+    def heartbeat(self) -> float:
+        """Several fit into the trust, so that one lost heartbeat is survived."""
+        return self.trust / 4
+
+    @property
+    def trust(self) -> float:
+        """The rest of the ttl is for ending the command: SIGTERM, `kill_grace`, SIGKILL."""
+        return self.ttl - max(2 * self.kill_grace, self.ttl / 4)
+
+    @property
+    def kill_grace(self) -> float:
+        """From SIGTERM to SIGKILL once the lock is lost; a successor waits twice as long before it starts."""
+        return self.check_interval
+
+    @property
+    def settle(self) -> float:
+        """How long a successor lets a dead predecessor's supervisor and server sessions come to their own end."""
+        return 2 * self.check_interval

@@ -1,0 +1,156 @@
+"""`interlock gate` as a person or a script uses it."""
+
+import json
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from support.gates import gate_name, is_held, waiters
+from support.migrations import holding_back, long_by_psycopg, running_long, tells_what_it_meets, wait_for_go
+from support.postgres import execute
+from support.programs import environment, interlock, started
+from support.waiting import eventually
+
+
+def one_line(error: str) -> str:
+    """The last line of standard error, which is all that is not the log; it says who speaks and shows no traceback."""
+    lines = [line for line in error.splitlines() if line.startswith("interlock: ")]
+    assert len(lines) == 1, error
+    assert "Traceback" not in error
+    return lines[0]
+
+
+@pytest.mark.parametrize(("code", "status"), [("exit 0", 0), ("exit 3", 3), ("kill -9 $$", 137)])
+def test_the_exit_status_is_the_commands(interlock_url: str, code: str, status: int) -> None:
+    assert interlock("gate", "run", "--", "bash", "-c", code, url=interlock_url).returncode == status
+
+
+def test_a_command_that_does_not_exist_is_one_clear_line(interlock_url: str) -> None:
+    done = interlock("gate", "run", "--", "no-such-command", url=interlock_url)
+    assert done.returncode == 127
+    assert "Cannot run 'no-such-command'" in one_line(done.stderr)
+
+
+def test_a_gate_that_was_not_passed_exits_with_75(interlock_url: str) -> None:
+    with holding_back(interlock_url) as go_on:
+        script = wait_for_go(interlock_url)
+        with started("gate", "run", "--", "bash", "-c", script, url=interlock_url) as first:
+            eventually(lambda: is_held(interlock_url))
+            failed = interlock("gate", "run", "--policy", "fail", "--", "true", url=interlock_url)
+            skipped = interlock("gate", "run", "--policy", "skip", "--", "false", url=interlock_url)
+            timed_out = interlock("gate", "run", "--timeout", "0.1", "--", "true", url=interlock_url)
+            go_on()
+            assert first.end()[0] == 0
+    assert (failed.returncode, skipped.returncode, timed_out.returncode) == (75, 0, 75)
+    assert "is taken" in one_line(failed.stderr)
+    assert "is still taken" in one_line(timed_out.stderr)
+
+
+@pytest.mark.parametrize(("answer", "status", "ran"), [(0, 0, False), (1, 0, True), (3, 78, False), (2, 70, False)])
+def test_a_check_command_decides_by_its_exit_status(interlock_url: str, answer: int, status: int, ran: bool) -> None:
+    check = f"{sys.executable} -c 'raise SystemExit({answer})'"
+    done = interlock("gate", "run", "--check", check, "--", "echo", "migrated", url=interlock_url)
+    assert done.returncode == status
+    assert ("migrated" in done.stdout) == ran
+
+
+def test_status_shows_who_migrates_and_afterwards_how_it_ended(interlock_url: str) -> None:
+    with holding_back(interlock_url) as go_on:
+        script = wait_for_go(interlock_url)
+        with started("gate", "run", "--key", "shop", "--", "bash", "-c", script, url=interlock_url) as first:
+            eventually(lambda: is_held(interlock_url, "shop"))
+            eventually(lambda: execute(interlock_url, "SELECT 1 FROM interlock.gate_run"))
+            during = json.loads(interlock("gate", "status", "--json", url=interlock_url).stdout)
+            go_on()
+            assert first.end()[0] == 0
+    after = json.loads(interlock("gate", "status", "--json", url=interlock_url).stdout)
+    name = gate_name(interlock_url, "shop")
+    assert [(gate["gate"], gate["state"], gate["lock"]) for gate in during] == [(str(name), "migrating", [*name.lock])]
+    assert [(gate["state"], gate["outcome"]) for gate in after] == [("free", "done")]
+
+
+def test_status_on_a_database_without_interlock_says_so(database_url: str) -> None:
+    done = interlock("gate", "status", url=database_url)
+    assert (done.returncode, done.stdout) == (0, "No gate was ever used in this database.\n")
+
+
+def test_unlock_by_force_stops_the_migration_and_is_recorded(interlock_url: str) -> None:
+    with started("gate", "run", "--", *long_by_psycopg(interlock_url), url=interlock_url) as first:
+        eventually(lambda: running_long(interlock_url))
+        assert interlock("gate", "unlock", url=interlock_url).returncode == 2
+        done = interlock("gate", "unlock", "--force", "--reason", "stuck", url=interlock_url)
+        assert done.returncode == 0, done.stderr
+        assert first.end()[0] == 74
+    assert execute(interlock_url, "SELECT action, reason FROM interlock.gate_intervention") == [("unlock", "stuck")]
+    met = interlock("gate", "run", "--", *tells_what_it_meets(interlock_url), url=interlock_url)
+    assert met.stdout.split()[1] == "0"
+
+
+def test_a_signal_reaches_the_command_and_the_gate_opens_after_it(interlock_url: str) -> None:
+    trap = "trap 'exit 9' TERM; echo ready; while :; do sleep 0.05; done"
+    with started("gate", "run", "--", "bash", "-c", trap, url=interlock_url) as program:
+        assert program.process.stdout is not None
+        assert program.process.stdout.readline() == "ready\n"
+        program.send(signal.SIGTERM)
+        assert program.end()[0] == 9
+    assert execute(interlock_url, "SELECT outcome FROM interlock.gate_run") == [("failed",)]
+
+
+def test_a_signal_while_waiting_ends_it_without_a_traceback(interlock_url: str) -> None:
+    with started("gate", "run", "--", *long_by_psycopg(interlock_url), url=interlock_url):
+        eventually(lambda: is_held(interlock_url))
+        with started("gate", "run", "--", "true", url=interlock_url) as second:
+            eventually(lambda: waiters(interlock_url))
+            second.send(signal.SIGINT)
+            status, _, error = second.end()
+    assert status == 130
+    assert "Traceback" not in error
+
+
+def test_a_half_done_step_is_shown_and_settled(interlock_url: str) -> None:
+    code = (
+        "from interlock import Gate\n"
+        "import os, signal\n"
+        "with Gate('shop') as passage:\n"
+        "    passage.step('reindex', lambda: os.kill(os.getpid(), signal.SIGKILL))\n"
+    )
+    killed = subprocess.run([sys.executable, "-c", code], env=environment(interlock_url), check=False)
+    assert killed.returncode == -signal.SIGKILL
+    assert "HALF DONE" in interlock("gate", "steps", url=interlock_url).stdout
+    settled = interlock("gate", "settle", "reindex", "--again", "--reason", "looked", url=interlock_url)
+    assert settled.stdout == "Step 'reindex' may run again.\n"
+    again = interlock("gate", "settle", "reindex", "--done", url=interlock_url)
+    assert again.returncode == 78
+    assert "no half-done step 'reindex'" in one_line(again.stderr)
+    assert execute(interlock_url, "SELECT action, subject, reason FROM interlock.gate_intervention") == [
+        ("step again", "reindex", "looked")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("url", "status", "words"),
+    [
+        (None, 78, "set INTERLOCK_DATABASE_URL"),
+        ("mysql://localhost/shop", 78, "should look like postgresql://"),
+        ("postgresql://u:hunter2@127.0.0.1:1/shop", 69, "No database answers at postgresql://u@127.0.0.1:1/shop"),
+        ("postgresql://u:hunter2@nowhere.invalid/shop", 69, "No database answers"),
+        ("postgresql://u:hunter2@127.0.0.1:notaport/shop", 78, "cannot be read"),
+    ],
+)
+def test_a_bad_database_url_is_one_clear_line(url: str | None, status: int, words: str) -> None:
+    done = interlock("gate", "run", "--", "true", url=url, INTERLOCK_DATA_DIR="/nonexistent")
+    assert done.returncode == status
+    assert words in one_line(done.stderr)
+    assert "hunter2" not in done.stderr
+
+
+def test_a_wrong_password_or_database_is_one_clear_line(interlock_url: str) -> None:
+    password = interlock_url.split("//")[1].split("@")[0].split(":")[1]
+    for url in (interlock_url.replace(password, "hunter2"), f"{interlock_url}_not"):
+        done = interlock("gate", "run", "--", "true", url=url)
+        assert done.returncode == 77
+        assert "check the user, the password and the database" in one_line(done.stderr)
+        assert "hunter2" not in done.stderr
+        assert password not in done.stderr

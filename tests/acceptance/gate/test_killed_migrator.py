@@ -1,0 +1,102 @@
+"""G1: two migrators never overlap, whichever way the first one dies and whatever client its tool uses."""
+
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import psycopg
+import pytest
+
+from support import migrations
+from support.gates import waiters
+from support.migrations import running_long, tells_what_it_meets
+from support.postgres import execute
+from support.programs import Program, started
+from support.waiting import eventually
+
+Migration = Callable[[str], list[str]]
+
+TOOLS = [migrations.long_by_psql_as_grandchild, migrations.long_by_psycopg, migrations.long_by_asyncpg]
+
+
+@pytest.fixture(params=TOOLS, ids=lambda tool: tool.__name__)
+def tool(request: pytest.FixtureRequest) -> Migration:
+    chosen: Migration = request.param
+    return chosen
+
+
+@contextmanager
+def migrating_and_waiting(url: str, tool: Migration, *options: str) -> Iterator[tuple[Program, Program]]:
+    """One replica in the middle of a long statement, and one that waits to tell what it meets."""
+    with started("gate", "run", *options, "--", *tool(url), url=url) as first:
+        eventually(lambda: running_long(url))
+        with started("gate", "run", *options, "--", *tells_what_it_meets(url), url=url) as second:
+            eventually(lambda: waiters(url))
+            yield first, second
+
+
+def met_by(successor: Program) -> tuple[float, int]:
+    """When the successor's migration began, and how many of its predecessor's statements it met."""
+    status, output, error = successor.end()
+    assert status == 0, error
+    began, count = output.split()
+    return float(began), int(count)
+
+
+def test_a_killed_migrators_statement_is_gone_before_the_next_one_starts(
+    interlock_url: str, tool: Migration, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with migrating_and_waiting(interlock_url, tool) as (first, second):
+        killed_at = time.time()
+        first.send(signal.SIGKILL)
+        began, overlapping = met_by(second)
+    assert overlapping == 0
+    with capsys.disabled():
+        print(f"\n  {tool.__name__}: next migrator started {began - killed_at:.2f} s after SIGKILL of the holder")
+
+
+def test_a_migrator_killed_with_its_whole_process_group_leaves_nothing(interlock_url: str) -> None:
+    with started("gate", "run", "--", *migrations.long_by_asyncpg(interlock_url), url=interlock_url) as first:
+        eventually(lambda: running_long(interlock_url))
+        os.killpg(first.pid, signal.SIGKILL)
+        with started("gate", "run", "--", *tells_what_it_meets(interlock_url), url=interlock_url) as second:
+            _, overlapping = met_by(second)
+    assert overlapping == 0
+
+
+def test_a_stopped_migrator_loses_the_gate_and_its_statement(interlock_url: str, tool: Migration) -> None:
+    with migrating_and_waiting(interlock_url, tool, "--gate-ttl", "2") as (first, second):
+        first.send(signal.SIGSTOP)
+        _, overlapping = met_by(second)
+        first.send(signal.SIGCONT)
+        status, _, error = first.end()
+    assert overlapping == 0
+    assert status == 74
+    assert "was lost while migrating" in error
+    assert "Traceback" not in error
+
+
+def test_a_terminated_lock_backend_stops_the_command(interlock_url: str, tool: Migration) -> None:
+    with migrating_and_waiting(interlock_url, tool) as (first, second):
+        execute(interlock_url, "SELECT pg_terminate_backend(lock_pid) FROM interlock.gate_run WHERE ended_at IS NULL")
+        status, _, error = first.end()
+        _, overlapping = met_by(second)
+    assert status == 74
+    assert "was lost while migrating" in error
+    assert "Traceback" not in error
+    assert overlapping == 0
+
+
+def test_the_successor_of_a_killed_migrator_leaves_older_sessions_alone(interlock_url: str) -> None:
+    with (
+        psycopg.connect(interlock_url, autocommit=True) as older,
+        started("gate", "run", "--", *migrations.long_by_psycopg(interlock_url), url=interlock_url) as first,
+    ):
+        eventually(lambda: running_long(interlock_url))
+        first.send(signal.SIGKILL)
+        with started("gate", "run", "--", *tells_what_it_meets(interlock_url), url=interlock_url) as second:
+            _, overlapping = met_by(second)
+        assert older.execute("SELECT 1").fetchone() == (1,)
+    assert overlapping == 0

@@ -1,0 +1,40 @@
+"""Fixtures for all tests. Each test gets a database of its own; nothing pre-installed is assumed."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from interlock.embedded import Cluster
+from support.postgres import fresh_database, make_template, running_cluster
+
+
+@pytest.fixture(scope="session")
+def cluster() -> Iterator[Cluster]:
+    """A PostgreSQL for the whole run, on a Unix socket and on a free TCP port."""
+    with running_cluster() as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="session")
+def server_url(cluster: Cluster) -> str:
+    """The cluster by TCP, as its superuser."""
+    return cluster.url(tcp=True)
+
+
+@pytest.fixture(scope="session")
+def template(server_url: str) -> str:
+    return make_template(server_url)
+
+
+@pytest.fixture
+def database_url(server_url: str) -> Iterator[str]:
+    """A database with nothing in it."""
+    with fresh_database(server_url, "template0") as url:
+        yield url
+
+
+@pytest.fixture
+def interlock_url(server_url: str, template: str) -> Iterator[str]:
+    """A database with Interlock's schema in it."""
+    with fresh_database(server_url, template) as url:
+        yield url

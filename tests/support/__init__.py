@@ -1,0 +1,1 @@
+"""What the tests share: real servers, real processes, and ways to wait for them."""

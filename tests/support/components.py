@@ -1,0 +1,21 @@
+"""Components that some tests need and a machine may lack.
+
+Where one is missing the test is skipped, and says so; with INTERLOCK_TEST_REQUIRE_ALL set, as in CI, it fails.
+"""
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+
+def required(program: str, *, package: str) -> Path:
+    """The program's path; `package` is what to install for it."""
+    found = shutil.which(program, path=os.environ.get("PATH", "") + ":/usr/sbin:/sbin")
+    if found:
+        return Path(found)
+    missing = f"{program} is not on this machine (Debian: apt-get install {package})"
+    if os.environ.get("INTERLOCK_TEST_REQUIRE_ALL"):
+        pytest.fail(missing)
+    pytest.skip(missing)

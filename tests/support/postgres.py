@@ -1,0 +1,77 @@
+"""Databases for tests: one cluster a run, and a fresh database a test, cloned from a template."""
+
+import itertools
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit, urlunsplit
+
+import psycopg
+from psycopg import sql
+
+from interlock.embedded import Cluster, find_binaries
+from interlock.schema import whole_schema
+
+_numbers = itertools.count(1)
+
+# Tests lose nothing when the machine does, and most of a test's time would be the disk's.
+_QUICK = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off", "max_connections": "200"}
+
+
+@contextmanager
+def open_directory(prefix: str) -> Iterator[Path]:
+    """A directory that the user who runs PostgreSQL can enter, even if we are root and our own are closed to it."""
+    path = Path(tempfile.mkdtemp(prefix=prefix, dir="/tmp"))
+    path.chmod(0o755)
+    try:
+        yield path
+    finally:
+        shutil.rmtree(path, ignore_errors=True)
+
+
+@contextmanager
+def running_cluster() -> Iterator[Cluster]:
+    pg_bin = os.environ.get("INTERLOCK_PG_BIN")
+    with open_directory("interlock-test-") as directory:
+        binaries = find_binaries(Path(pg_bin) if pg_bin else None)
+        cluster = Cluster(directory / "pg", port="free", settings=_QUICK, binaries=binaries)
+        cluster.create()
+        with cluster.shared():
+            try:
+                yield cluster
+            finally:
+                cluster.stop("immediate")
+
+
+def on_database(url: str, database: str) -> str:
+    """The same server, another database."""
+    return urlunsplit(urlsplit(url)._replace(path=f"/{database}"))
+
+
+def execute(url: str, statement: str | sql.Composed, *args: Any) -> list[tuple[Any, ...]]:
+    """One statement on a connection of its own, committed."""
+    with psycopg.connect(url, autocommit=True) as connection:
+        cursor = connection.execute(statement, args or None)
+        return cursor.fetchall() if cursor.description else []
+
+
+@contextmanager
+def fresh_database(server_url: str, template: str) -> Iterator[str]:
+    name = f"test_{os.getpid()}_{next(_numbers)}"
+    clone = sql.SQL("CREATE DATABASE {} TEMPLATE {}").format(sql.Identifier(name), sql.Identifier(template))
+    execute(server_url, clone)
+    try:
+        yield on_database(server_url, name)
+    finally:
+        execute(server_url, sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(name)))
+
+
+def make_template(server_url: str) -> str:
+    """A database with Interlock's schema, to clone from."""
+    execute(server_url, sql.SQL("CREATE DATABASE {}").format(sql.Identifier("interlock_template")))
+    execute(on_database(server_url, "interlock_template"), whole_schema("interlock"))
+    return "interlock_template"

@@ -1,0 +1,69 @@
+"""Interlock's command line as real processes."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+INTERLOCK = str(Path(sys.executable).parent / "interlock")
+
+# What the machine's own user has set must not leak into the tests.
+_OWN_SETTINGS = {"INTERLOCK_PG_BIN"}
+
+
+def environment(url: str | None = None, **more: str) -> dict[str, str]:
+    inherited = {
+        name: value
+        for name, value in os.environ.items()
+        if name in _OWN_SETTINGS or not name.startswith(("INTERLOCK_", "PG"))
+    }
+    return inherited | ({"INTERLOCK_DATABASE_URL": url} if url else {}) | more
+
+
+def interlock(*args: str, url: str | None = None, **env: str) -> subprocess.CompletedProcess[str]:
+    """Run to its end; what it said and its status are in the answer."""
+    return subprocess.run(
+        [INTERLOCK, *args], env=environment(url, **env), capture_output=True, text=True, timeout=50, check=False
+    )
+
+
+class Program:
+    """An `interlock` that runs while the test goes on, in a process group of its own."""
+
+    def __init__(self, *args: str, env: Mapping[str, str]) -> None:
+        self.process = subprocess.Popen(
+            [INTERLOCK, *args],
+            env=env,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+
+    @property
+    def pid(self) -> int:
+        return self.process.pid
+
+    def send(self, signum: int) -> None:
+        self.process.send_signal(signum)
+
+    def end(self) -> tuple[int, str, str]:
+        """Wait for its own end: exit status, standard output, standard error."""
+        output, error = self.process.communicate(timeout=50)
+        return self.process.returncode, output, error
+
+
+@contextmanager
+def started(*args: str, url: str | None = None, **env: str) -> Iterator[Program]:
+    program = Program(*args, env=environment(url, **env))
+    try:
+        yield program
+    finally:
+        if program.process.poll() is None:
+            program.send(signal.SIGCONT)
+            program.send(signal.SIGKILL)
+        program.process.communicate()

@@ -1,0 +1,17 @@
+"""Waiting for something that has no signal of its own: bounded, and failing with what was seen last."""
+
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+T = TypeVar("T")
+
+
+def eventually(look: Callable[[], T], *, within: float = 20.0) -> T:
+    """The first true answer of `look`."""
+    give_up_at = time.monotonic() + within
+    while not (seen := look()):
+        if time.monotonic() > give_up_at:
+            raise AssertionError(f"not within {within} s; last seen: {seen!r}")
+        time.sleep(0.02)
+    return seen
