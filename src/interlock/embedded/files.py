@@ -1,0 +1,65 @@
+"""Writing files and directories with the right owner and mode, whole or not at all."""
+
+import os
+import stat
+from pathlib import Path
+
+from interlock.embedded.accounts import Account
+from interlock.errors import DataDirectoryUnusable
+
+
+def write_whole(path: Path, content: bytes, account: Account, *, mode: int = 0o600) -> None:
+    """Put `content` at `path`, owned by `account`; a crash leaves the old content or the new, never a part."""
+    fresh = path.with_name(f"{path.name}.new")
+    fresh.unlink(missing_ok=True)
+    handle = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    with os.fdopen(handle, "wb") as file:
+        file.write(content)
+        file.flush()
+        os.fchmod(handle, mode)
+        _give(handle, account)
+        os.fsync(handle)
+    fresh.replace(path)
+    sync_directory(path.parent)
+
+
+def make_private(path: Path, account: Account) -> None:
+    """A directory that only `account` may enter. Raises DataDirectoryUnusable if somebody else's is in its place."""
+    try:
+        path.mkdir(mode=0o700)
+    except FileExistsError:
+        _check_private(path, account)
+    else:
+        _give(path, account)
+
+
+def _check_private(path: Path, account: Account) -> None:
+    found = path.lstat()
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != account.uid or found.st_mode & 0o077:
+        raise DataDirectoryUnusable(
+            f"{path} is not a directory that only user {account.name} can enter, and so is not safe to use: "
+            "remove it, or choose another directory with --data-dir."
+        )
+
+
+def sync_directory(path: Path) -> None:
+    """Make what was created, renamed or removed in `path` durable."""
+    handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def append(path: Path, text: str) -> None:
+    """Add to a file in a directory that another user can write to: never through a link that it put there."""
+    handle = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC)
+    with os.fdopen(handle, "w") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(handle)
+
+
+def _give(target: int | Path, account: Account) -> None:
+    if not account.is_us:
+        os.chown(target, account.uid, account.gid)

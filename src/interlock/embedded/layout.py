@@ -1,0 +1,143 @@
+"""Where a cluster keeps its things: one directory, and for sockets another one if that has too long a path.
+
+If we are root, the directory itself is root's and the user that runs PostgreSQL only passes through it: it cannot
+put a link where we are about to write.
+"""
+
+import hashlib
+import os
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from interlock.embedded.accounts import Account
+from interlock.embedded.files import make_private
+from interlock.embedded.processes import can_enter
+from interlock.errors import DataDirectoryUnusable
+
+# A fixed place, whatever TMPDIR says: it has to be short, and the same for every process that asks.
+_SHORT_PLACE = Path("/tmp")  # noqa: S108 - checked to be ours alone by make_private()
+_LONGEST_SOCKET_PATH = 103 if sys.platform == "darwin" else 107
+_LONGEST_SOCKET_NAME = ".s.PGSQL.65535"
+# A file system's own, in an otherwise empty mount.
+_NOT_FOREIGN = {"lost+found"}
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The paths below `root`, which is absolute."""
+
+    root: Path
+
+    @property
+    def data(self) -> Path:
+        return self.root / "data"
+
+    @property
+    def fresh_data(self) -> Path:
+        """Data that are not complete yet."""
+        return self.root / "data.new"
+
+    @property
+    def deleted_data(self) -> Path:
+        """Data that are not complete any more."""
+        return self.root / "data.deleted"
+
+    @property
+    def log(self) -> Path:
+        return self.root / "postgresql.log"
+
+    @property
+    def old_log(self) -> Path:
+        return self.root / "postgresql.log.old"
+
+    @property
+    def password(self) -> Path:
+        return self.root / "password"
+
+    @property
+    def settings(self) -> Path:
+        return self.root / "settings.conf"
+
+    @property
+    def port(self) -> Path:
+        """The port that was free the last time."""
+        return self.root / "port"
+
+    @property
+    def secret_pem(self) -> Path:
+        """Private key and certificate in one file, so that they can only change together."""
+        return self.root / "server.pem"
+
+    @property
+    def certificate(self) -> Path:
+        """The certificate alone, for clients to trust."""
+        return self.root / "server.crt"
+
+    @property
+    def control_lock(self) -> Path:
+        return self.root / "control.lock"
+
+    @property
+    def users_lock(self) -> Path:
+        return self.root / "users.lock"
+
+    @property
+    def run(self) -> Path:
+        return self.root / "run"
+
+    def sockets(self, account: Account) -> Path:
+        """Where the Unix socket goes: the same answer for the same root and user, always."""
+        is_short = len(os.fsencode(self.run / _LONGEST_SOCKET_NAME)) <= _LONGEST_SOCKET_PATH
+        # A client takes a comma for the end of one host and the beginning of the next.
+        if is_short and "," not in str(self.run):
+            return self.run
+        digest = hashlib.sha256(os.fsencode(self.root)).hexdigest()[:16]
+        return _SHORT_PLACE / f"interlock-{account.uid}-{digest}"
+
+    def own(self) -> list[Path]:
+        """Everything in the root that a cluster puts there, whether or not it exists."""
+        files = (self.log, self.old_log, self.password, self.settings, self.port, self.secret_pem, self.certificate)
+        halves = [file.with_name(f"{file.name}.new") for file in files]
+        copies = list(self.root.glob("postgresql-*.*"))
+        directories = [self.fresh_data, self.deleted_data, self.data, self.run]
+        return [*directories, *copies, *files, *halves, self.users_lock, self.control_lock]
+
+    def check(self) -> None:
+        """Raises DataDirectoryUnusable if the root holds anything else than a cluster of ours, or part of one."""
+        if self.data.exists():
+            self._check_data()
+        elif self.root.exists():
+            foreign = {path.name for path in self.root.iterdir()} - {path.name for path in self.own()} - _NOT_FOREIGN
+            if foreign:
+                raise self._unusable(f"it holds other things ({', '.join(sorted(foreign)[:3])})")
+
+    def prepare(self, account: Account) -> None:
+        """Make the root if it is not there, where `account` can reach it. Raises DataDirectoryUnusable."""
+        self.check()
+        existing = next(path for path in (self.root, *self.root.parents) if path.exists())
+        self._check_reach(existing, account)
+        for path in reversed([self.root, *self.root.parents]):
+            if not path.exists():
+                path.mkdir(exist_ok=True)
+                if not account.is_us:  # whatever our umask is, that user has to pass through
+                    path.chmod(0o711 if path == self.root else 0o755)
+                elif path == self.root:
+                    path.chmod(0o700)
+
+    def make_sockets(self, account: Account) -> Path:
+        make_private(self.sockets(account), account)
+        return self.sockets(account)
+
+    def _check_data(self) -> None:
+        if not (self.data / "PG_VERSION").is_file() or not self.password.is_file():
+            raise self._unusable("its data/ was not made by Interlock, or is damaged")
+
+    def _check_reach(self, directory: Path, account: Account) -> None:
+        if can_enter(account, directory):
+            return
+        closed = next(path for path in reversed([directory, *directory.parents]) if not can_enter(account, path))
+        raise self._unusable(f"user {account.name}, which is to run PostgreSQL, cannot enter {closed}")
+
+    def _unusable(self, why: str) -> DataDirectoryUnusable:
+        return DataDirectoryUnusable(f"{self.root} cannot be used, {why}: choose another directory with --data-dir.")

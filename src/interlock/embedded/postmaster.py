@@ -1,0 +1,57 @@
+"""What a running cluster says of itself in its ``postmaster.pid``, and whether that is still true."""
+
+import os
+import socket
+from dataclasses import dataclass
+from pathlib import Path
+
+from interlock.embedded.processes import has_ended
+
+_CONNECT_TIMEOUT = 5.0
+
+
+@dataclass(frozen=True)
+class Postmaster:
+    """`listens_on` is empty if there is only the Unix socket; `status` is starting, stopping, ready or standby."""
+
+    pid: int
+    port: int
+    sockets: Path
+    listens_on: str
+    status: str
+
+    @property
+    def is_ready(self) -> bool:
+        return self.status in ("ready", "standby")
+
+
+def read_postmaster(data: Path) -> Postmaster | None:
+    """What the file says, true or not; None if there is none, or it is still being written."""
+    try:
+        lines = os.fsdecode((data / "postmaster.pid").read_bytes()).split("\n")
+        pid, _, _, port, sockets, listens_on, _, status = lines[:8]
+        return Postmaster(int(pid), int(port), Path(sockets), listens_on.strip(), status.strip())
+    except (FileNotFoundError, NotADirectoryError, ValueError):
+        return None
+
+
+def live_postmaster(data: Path) -> Postmaster | None:
+    """The postmaster if it lives, in whatever state.
+
+    After a crash the file stays, and its process id may be another program's by now; but nobody else listens on that
+    private socket.
+    """
+    found = read_postmaster(data)
+    return found if found and not has_ended(found.pid) and _is_listening(found) else None
+
+
+def _is_listening(postmaster: Postmaster) -> bool:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+        probe.settimeout(_CONNECT_TIMEOUT)
+        try:
+            probe.connect(str(postmaster.sockets / f".s.PGSQL.{postmaster.port}"))
+        except (ConnectionRefusedError, FileNotFoundError):
+            return False
+        except (TimeoutError, BlockingIOError):
+            pass  # it listens, and is busy
+    return True

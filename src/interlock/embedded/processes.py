@@ -1,0 +1,112 @@
+"""Running PostgreSQL's programs: as the right user, without our environment, and detached from us."""
+
+import os
+import subprocess
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from interlock.embedded.accounts import Account
+from interlock.errors import ClusterFailed
+
+# Ours may hold secrets, and PG* variables would change what the programs do.
+_KEPT_VARIABLES = ("PATH", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH")
+
+# The shell ends at once, so that the daemon's parent is the system's init, and not a process of ours that might never
+# reap it: PostgreSQL takes a dead but unreaped postmaster for a running one.
+_DAEMONISE = '"$@" >&2 & echo $!'
+
+
+def environment(bin_dir: Path) -> dict[str, str]:
+    """What PostgreSQL's programs see: messages in English, and nothing of ours but where to find libraries."""
+    kept = {name: os.environ[name] for name in _KEPT_VARIABLES if name in os.environ}
+    icu = bin_dir.parent / "share" / "icu"
+    return {"PATH": os.defpath, **kept, "LC_ALL": "C", **({"ICU_DATA": str(icu)} if icu.is_dir() else {})}
+
+
+def run(argv: Sequence[str | Path], account: Account | None = None, *, timeout: float = 60) -> tuple[int, str, str]:
+    """Exit status, standard output and standard error. Raises ClusterFailed if the program cannot be run at all."""
+    program = Path(argv[0])
+    try:
+        done = subprocess.run(
+            [os.fspath(word) for word in argv],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            encoding="utf-8",
+            errors="replace",
+            timeout=timeout,
+            check=False,
+            cwd="/",
+            env=environment(program.parent),
+            user=account.switch_user if account else None,
+            group=account.switch_group if account else None,
+            extra_groups=account.switch_groups if account else None,
+        )
+    except (OSError, subprocess.SubprocessError) as error:
+        raise ClusterFailed(f"{program} does not run here: {error}.") from error
+    return done.returncode, done.stdout, done.stderr
+
+
+def can_enter(account: Account, directory: Path) -> bool:
+    """Whether that user reaches `directory`. Asked of the system itself, which also knows ACLs and mounts."""
+    if account.is_us:
+        return os.access(directory, os.X_OK)
+    return run(["/bin/sh", "-c", 'cd -- "$1"', "sh", directory], account)[0] == 0
+
+
+def spawn_daemon(argv: Sequence[str | Path], account: Account, log_file: Path) -> int:
+    """Start a program in a session of its own that writes to `log_file` and outlives us; its process id."""
+    log = os.open(log_file, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        started = subprocess.run(
+            ["/bin/sh", "-c", _DAEMONISE, "sh", *(os.fspath(word) for word in argv)],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=log,
+            check=True,
+            cwd="/",
+            env=environment(Path(argv[0]).parent),
+            start_new_session=True,
+            user=account.switch_user,
+            group=account.switch_group,
+            extra_groups=account.switch_groups,
+        )
+    except (OSError, subprocess.SubprocessError) as error:
+        raise ClusterFailed(f"{argv[0]} cannot be started as user {account.name}: {error}.") from error
+    finally:
+        os.close(log)
+    return int(started.stdout)
+
+
+def has_ended(pid: int) -> bool:
+    """Whether the process is gone, or dead and waiting for its parent to notice."""
+    if os.getpid() == 1:  # In a container we may be init: then the reaping is ours to do.
+        with suppress(ChildProcessError):
+            os.waitpid(pid, os.WNOHANG)
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return True
+    except PermissionError:
+        return False
+    return is_zombie(pid)
+
+
+def is_zombie(pid: int) -> bool:
+    """Whether the process is dead and its parent has not noticed yet."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_bytes()
+    except OSError:  # gone by now, or a system without /proc
+        return False
+    return stat.rpartition(b")")[2].split()[:1] == [b"Z"]
+
+
+def wait_until(condition: Callable[[], bool], *, timeout: float, interval: float = 0.01) -> bool:
+    """Whether `condition` came true within `timeout` seconds."""
+    deadline = time.monotonic() + timeout
+    while not condition():
+        if time.monotonic() >= deadline:
+            return False
+        time.sleep(interval)
+    return True

@@ -1,0 +1,27 @@
+"""Removing a cluster from this machine. Whoever calls this holds its control lock, and its server has stopped."""
+
+import logging
+import shutil
+
+from interlock.embedded.accounts import Account
+from interlock.embedded.creation import clear_leftovers
+from interlock.embedded.layout import Layout
+
+log = logging.getLogger(__name__)
+
+
+def remove_everything(layout: Layout, account: Account) -> None:
+    """Remove what a cluster put on this machine, and its root unless that is a mount or holds something else."""
+    sockets = layout.sockets(account)
+    if layout.data.exists():  # in one step, so that a crash leaves no part of it to be taken for the whole
+        layout.data.rename(layout.deleted_data)
+    clear_leftovers(layout)
+    for path in (sockets, *layout.own()):
+        if path.is_dir():
+            shutil.rmtree(path)
+        else:
+            path.unlink(missing_ok=True)
+    try:
+        layout.root.rmdir()
+    except OSError as error:
+        log.info("cluster.root_kept", extra={"root": str(layout.root), "reason": str(error)})

@@ -1,0 +1,217 @@
+"""Starting and stopping a cluster's postmaster. Whoever calls this holds the cluster's control lock."""
+
+import logging
+import os
+import signal
+import socket
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from interlock.embedded.accounts import Account
+from interlock.embedded.binaries import Binaries
+from interlock.embedded.files import write_whole
+from interlock.embedded.layout import Layout
+from interlock.embedded.postmaster import Postmaster, live_postmaster, read_postmaster
+from interlock.embedded.processes import has_ended, is_zombie, spawn_daemon, wait_until
+from interlock.embedded.settings import DEFAULTS, as_arguments, as_list_item, render, time_zone_settings
+from interlock.embedded.tls import ADDRESSES
+from interlock.errors import AddressInUse, ClusterFailed
+
+log = logging.getLogger(__name__)
+
+Port = int | Literal["free"] | None
+StopMode = Literal["smart", "fast", "immediate"]
+
+# The socket's name carries a port number even where nothing listens on that port.
+SOCKET_ONLY_PORT = 5432
+_SIGNALS = {"smart": signal.SIGTERM, "fast": signal.SIGINT, "immediate": signal.SIGQUIT}
+_LARGEST_LOG = 10 * 1024 * 1024
+
+# How long the children of a killed postmaster may take to notice, and what the next one says until then.
+_ORPHANS_TIMEOUT = 5.0
+_ORPHANS_COMPLAINTS = ("pre-existing shared memory block", 'lock file "postmaster.pid" already exists')
+# How long init may take to reap a killed postmaster: some look only every few seconds.
+_BURIAL_TIMEOUT = 10.0
+_PORT_COMPLAINT = "could not create any TCP/IP sockets"
+
+
+@dataclass(frozen=True)
+class Launch:
+    """How to start a cluster whose data are there."""
+
+    layout: Layout
+    binaries: Binaries
+    account: Account
+    settings: Mapping[str, str]
+    port: Port
+    tls: bool
+    timeout: float
+
+    def bring_up(self) -> bool:
+        """Return when the cluster accepts connections: True if it was started, False if it already ran.
+
+        Raises ClusterFailed, or AddressInUse if its port is taken.
+        """
+        self._await_burial()
+        give_up_at = time.monotonic() + _ORPHANS_TIMEOUT
+        while self._settled() is None:
+            complaint = self._start()
+            if complaint is None:
+                return True
+            if not self._is_passing(complaint) or time.monotonic() > give_up_at:
+                raise self._failure(complaint)
+            log.info("cluster.start_retried", extra={"root": str(self.layout.root), "reason": _reason(complaint)})
+            time.sleep(0.05)
+        return False
+
+    def _await_burial(self) -> None:
+        """A new postmaster would take a dead one for alive until then, and refuse to start."""
+        last = read_postmaster(self.layout.data)
+        if last is not None:
+            wait_until(lambda: not is_zombie(last.pid), timeout=_BURIAL_TIMEOUT)
+
+    def _settled(self) -> Postmaster | None:
+        """The running postmaster, or None if there is none; one that is on its way up or down is waited for."""
+
+        def is_settled() -> bool:
+            found = live_postmaster(self.layout.data)
+            return found is None or found.is_ready
+
+        if not wait_until(is_settled, timeout=self.timeout):
+            raise self._too_slow()
+        return live_postmaster(self.layout.data)
+
+    def _start(self) -> str | None:
+        """Start a postmaster and wait until it is ready: None; or until it ends: what it said."""
+        command = self._command()
+        said_before = self._rotate_log()
+        pid = spawn_daemon(command, self.account, self.layout.log)
+        if not wait_until(lambda: self._is_ready(pid) or has_ended(pid), timeout=self.timeout):
+            raise self._too_slow()
+        return None if self._is_ready(pid) else _read_from(self.layout, said_before)
+
+    def _is_ready(self, pid: int) -> bool:
+        found = read_postmaster(self.layout.data)
+        return found is not None and found.pid == pid and found.is_ready and live_postmaster(self.layout.data) == found
+
+    def _command(self) -> list[str]:
+        self._write_settings()
+        sockets = os.fspath(self.layout.make_sockets(self.account))
+        fixed = {
+            "unix_socket_directories": as_list_item(sockets),
+            "unix_socket_permissions": "0700",
+            "listen_addresses": "" if self.port is None else ADDRESSES[0],
+            "port": str(self._choose_port()),
+            "ssl": "on" if self.tls else "off",
+        }
+        if self.tls:
+            pem = f"../{self.layout.secret_pem.name}"
+            fixed |= {"ssl_cert_file": pem, "ssl_key_file": pem}
+        return [os.fspath(self.binaries.postgres), "-D", os.fspath(self.layout.data), *as_arguments(fixed)]
+
+    def _write_settings(self) -> None:
+        zones_known = self.binaries.knows_time_zones()
+        if not zones_known:
+            # Clients that set a time zone by name, as Django does, will be refused.
+            log.warning("cluster.time_zones_missing", extra={"root": str(self.layout.root), "remedy": "install tzdata"})
+        settings = {**DEFAULTS, **time_zone_settings(zones_known=zones_known), **self.settings}
+        write_whole(self.layout.settings, os.fsencode(render(settings)), self.account)
+
+    def _choose_port(self) -> int:
+        if self.port != "free":
+            return self.port or SOCKET_ONLY_PORT
+        port = _free_port(_last_port(self.layout))
+        write_whole(self.layout.port, str(port).encode(), self.account)
+        return port
+
+    def _is_passing(self, complaint: str) -> bool:
+        if _PORT_COMPLAINT in complaint:
+            return self.port == "free"  # somebody took it after we found it free
+        return any(text in complaint for text in _ORPHANS_COMPLAINTS)
+
+    def _failure(self, complaint: str) -> Exception:
+        if _PORT_COMPLAINT in complaint and "Address already in use" in complaint:
+            return AddressInUse(f"Port {self.port} is taken by another program: choose another for PostgreSQL.")
+        return ClusterFailed(
+            f"PostgreSQL did not start in {self.layout.root} ({_reason(complaint)}): see {self.layout.log}.",
+            log_tail=tail_of(self.layout),
+        )
+
+    def _too_slow(self) -> ClusterFailed:
+        return ClusterFailed(
+            f"PostgreSQL in {self.layout.root} is neither up nor down after {self.timeout:g} s and was left to go on: "
+            f"see {self.layout.log}, and try again.",
+            log_tail=tail_of(self.layout),
+        )
+
+    def _rotate_log(self) -> int:
+        try:
+            size = self.layout.log.stat().st_size
+        except FileNotFoundError:
+            return 0
+        if size <= _LARGEST_LOG:
+            return size
+        self.layout.log.replace(self.layout.old_log)
+        return 0
+
+
+def halt(layout: Layout, mode: StopMode, timeout: float) -> bool:
+    """Return when the cluster has stopped: True if it ran. Raises ClusterFailed if it does not stop in time."""
+    found = live_postmaster(layout.data)
+    if found is None:
+        return False
+    os.kill(found.pid, _SIGNALS[mode])
+    if not wait_until(lambda: _is_gone(layout, found.pid), timeout=timeout):
+        raise ClusterFailed(
+            f"PostgreSQL in {layout.root} did not stop within {timeout:g} s of a {mode} shutdown: "
+            "end its clients, or stop it in immediate mode.",
+            log_tail=tail_of(layout),
+        )
+    return True
+
+
+def tail_of(layout: Layout, lines: int = 20) -> str:
+    """The last lines of PostgreSQL's log; empty if there is none."""
+    try:
+        size = layout.log.stat().st_size
+    except FileNotFoundError:
+        return ""
+    return "\n".join(_read_from(layout, max(0, size - 200 * lines)).splitlines()[-lines:])
+
+
+def _is_gone(layout: Layout, pid: int) -> bool:
+    found = read_postmaster(layout.data)
+    return found is None or found.pid != pid or has_ended(pid)
+
+
+def _read_from(layout: Layout, offset: int) -> str:
+    with layout.log.open("rb") as file:
+        file.seek(offset)
+        return file.read().decode(errors="replace")
+
+
+def _reason(complaint: str) -> str:
+    fatal = [line for line in complaint.splitlines() if "FATAL:" in line or "PANIC:" in line]
+    last = (fatal or complaint.splitlines() or ["it said nothing"])[-1]
+    return last.partition("FATAL:")[2].strip() or last.strip()
+
+
+def _last_port(layout: Layout) -> int:
+    try:
+        return int(layout.port.read_text())
+    except (FileNotFoundError, ValueError):
+        return 0
+
+
+def _free_port(preferred: int) -> int:
+    for port in (preferred, 0):
+        with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind((ADDRESSES[0], port))
+            except OSError:
+                continue
+            return int(probe.getsockname()[1])
+    raise ClusterFailed("This machine has no free port left on its loopback address: close some connections.")

@@ -1,0 +1,86 @@
+"""PostgreSQL's settings: ours, the caller's, and those that nobody may change."""
+
+import re
+from collections.abc import Mapping
+
+from interlock.errors import ConfigurationError
+
+DEFAULTS: Mapping[str, str] = {
+    "cluster_name": "interlock",
+    "huge_pages": "off",
+    "jit": "off",
+    "lc_messages": "C",
+    "max_connections": "100",
+    "max_wal_size": "512MB",
+    "min_wal_size": "32MB",
+    "password_encryption": "scram-sha-256",
+    "shared_buffers": "128MB",
+    # Durable, whatever postgresql.conf says.
+    "fsync": "on",
+    "full_page_writes": "on",
+    "synchronous_commit": "on",
+}
+
+# What we set ourselves on the command line or rely on, and what the file's grammar takes for a directive.
+RESERVED = frozenset(
+    {
+        "config_file",
+        "data_directory",
+        "external_pid_file",
+        "hba_file",
+        "ident_file",
+        "include",
+        "include_dir",
+        "include_if_exists",
+        "lc_messages",
+        "listen_addresses",
+        "logging_collector",
+        "log_destination",
+        "port",
+        "ssl",
+        "ssl_cert_file",
+        "ssl_key_file",
+        "unix_socket_directories",
+        "unix_socket_permissions",
+    }
+)
+_NAME = re.compile(r"[a-z_][a-z0-9_]*(\.[a-z_][a-z0-9_]*)?", re.ASCII)
+
+
+def check_settings(settings: Mapping[str, str]) -> dict[str, str]:
+    """The settings with their names in lower case. Raises ConfigurationError for what is reserved or malformed."""
+    checked = {name.lower(): value for name, value in settings.items()}
+    for name, value in checked.items():
+        if not _NAME.fullmatch(name):
+            raise ConfigurationError(f"{name!r} is not the name of a PostgreSQL setting: correct it or leave it out.")
+        if name in RESERVED:
+            raise ConfigurationError(f"The setting {name} is made by Interlock itself: leave it out.")
+        if any(ord(character) < 32 for character in value):
+            raise ConfigurationError(f"The value of {name} holds a control character: leave that out.")
+    return checked
+
+
+def time_zone_settings(*, zones_known: bool) -> dict[str, str]:
+    """UTC; by the one name that the server knows without a time zone database, if it has none."""
+    zone = "UTC" if zones_known else "GMT"
+    return {"timezone": zone, "log_timezone": zone}
+
+
+def render(settings: Mapping[str, str]) -> str:
+    """The text of a configuration file with these settings, which have been checked."""
+    lines = (f"{name} = {_quoted(value)}\n" for name, value in sorted(settings.items()))
+    return "# Written anew by Interlock at each start: changes are lost.\n" + "".join(lines)
+
+
+def as_arguments(settings: Mapping[str, str]) -> list[str]:
+    """The settings as the command line of `postgres` takes them: there, nothing else can change them."""
+    return [word for name, value in settings.items() for word in ("-c", f"{name}={value}")]
+
+
+def as_list_item(path: str) -> str:
+    """A path in a comma-separated setting."""
+    return '"{}"'.format(path.replace('"', '""'))
+
+
+def _quoted(value: str) -> str:
+    return "'{}'".format(value.replace("\\", "\\\\").replace("'", "''"))
