@@ -11,11 +11,33 @@ import queue
 import threading
 from collections.abc import Awaitable, Callable, Coroutine
 from concurrent.futures import Future
-from typing import Any, Protocol, TypeVar
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any, Generic, Protocol, TypeVar
 
 T = TypeVar("T")
 
-_Jobs = queue.SimpleQueue[Callable[[], None] | None]
+
+@dataclass(frozen=True)
+class _Job(Generic[T]):
+    """A function for the caller's thread. Whoever takes it from the queue either runs or refuses it."""
+
+    function: Callable[[], T]
+    done: "Future[T]" = field(default_factory=Future)
+
+    def run(self) -> None:
+        if not self.done.set_running_or_notify_cancel():
+            return  # nobody waits for it any more
+        try:
+            self.done.set_result(self.function())
+        except Exception as error:
+            self.done.set_exception(error)
+
+    def refuse(self) -> None:
+        self.done.cancel()
+
+
+_Jobs = queue.SimpleQueue[_Job[Any] | None]
 _caller: contextvars.ContextVar[_Jobs] = contextvars.ContextVar("caller")
 
 
@@ -32,16 +54,9 @@ async def in_thread(function: Callable[[], T], /) -> T:
 
 async def in_caller(function: Callable[[], T], /) -> T:
     """`RunBlocking` below `LoopThread.run`: the function runs in the thread that waits there."""
-    done: Future[T] = Future()
-
-    def job() -> None:
-        try:
-            done.set_result(function())
-        except Exception as error:
-            done.set_exception(error)
-
+    job = _Job(function)
     _caller.get().put(job)
-    return await asyncio.wrap_future(done)
+    return await asyncio.wrap_future(job.done)
 
 
 class LoopThread:
@@ -49,6 +64,7 @@ class LoopThread:
 
     def __init__(self, name: str) -> None:
         self._loop = asyncio.new_event_loop()
+        self._closing = False
         self._thread = threading.Thread(target=self._run_loop, name=name, daemon=True)
         self._thread.start()
 
@@ -58,15 +74,16 @@ class LoopThread:
         task = self._started(coroutine, jobs)
         try:
             while (job := jobs.get()) is not None:
-                job()
+                job.run()
         except BaseException:
             self._loop.call_soon_threadsafe(task.cancel)
-            while jobs.get() is not None:  # what it still asks for is not done; it ends, and only then do we
-                pass
+            while (job := jobs.get()) is not None:  # what it still asks for is not done; it ends, and only then do we
+                job.refuse()
             raise
         return task.result()
 
     def close(self) -> None:
+        self._closing = True
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()
@@ -86,4 +103,6 @@ class LoopThread:
 
     def _run_loop(self) -> None:
         asyncio.set_event_loop(self._loop)
-        self._loop.run_forever()
+        while not self._closing:
+            with suppress(SystemExit, KeyboardInterrupt):  # raised in a task: they are for its caller, who is told
+                self._loop.run_forever()

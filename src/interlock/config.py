@@ -4,6 +4,7 @@ The name of a setting is the same everywhere: `gate_ttl` here and in the file, `
 environment, ``--gate-ttl`` where a command has a flag for it.
 """
 
+import math
 import os
 import tomllib
 from collections.abc import Mapping
@@ -19,10 +20,16 @@ _PREFIX = "INTERLOCK_"
 
 
 def _default_data_dir() -> Path:
-    """Root's home is closed to the user that PostgreSQL has to run as: root's data go where services keep theirs."""
+    """Root's home is closed to the user that PostgreSQL has to run as: root's data go where services keep theirs.
+
+    So do those of a user without a home, as containers have them.
+    """
     if os.geteuid() == 0:
         return Path("/var/lib/interlock")
-    return Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share") / "interlock"
+    try:
+        return Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share") / "interlock"
+    except RuntimeError:
+        return Path("/var/lib/interlock")
 
 
 def _setting(about: str, **options: Any) -> Any:
@@ -68,6 +75,9 @@ class Settings:
             raise ConfigurationError(f"log_format is {self.log_format!r}: use text or json.")
         if self.log_level not in ("debug", "info", "warning", "error"):
             raise ConfigurationError(f"log_level is {self.log_level!r}: use debug, info, warning or error.")
+        for name in ("gate_ttl", "gate_check_interval", "gate_poll"):
+            if not 0 < getattr(self, name) < math.inf:
+                raise ConfigurationError(f"{name} is {getattr(self, name):g}: it has to be {_KINDS[float]}, above 0.")
         if self.gate_ttl < 4 * self.gate_check_interval or self.gate_ttl < self.gate_poll:
             raise ConfigurationError(
                 f"gate_ttl is {self.gate_ttl:g} s: it has to be at least four times gate_check_interval "
@@ -134,9 +144,13 @@ def _converted(name: str, value: Any) -> Any:
     kinds = {"data_dir": Path, "pg_bin": Path, "port": int}
     kind = kinds.get(name) or (float if name.startswith("gate_") else str)
     try:
+        if not isinstance(value, _GIVEN_AS[kind]) or isinstance(value, bool):
+            raise TypeError
         return kind(value).expanduser() if kind is Path else kind(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, RuntimeError):  # RuntimeError: ~somebody, who is unknown here
         raise ConfigurationError(f"{name} is {value!r}: it has to be {_KINDS[kind]}.") from None
 
 
+# Text is converted, because that is all that an environment has; the file's other types are taken at their word.
+_GIVEN_AS: dict[type, tuple[type, ...]] = {int: (int, str), float: (int, float, str), Path: (Path, str), str: (str,)}
 _KINDS: dict[type, str] = {int: "a whole number", float: "a number of seconds", Path: "a path", str: "text"}

@@ -27,6 +27,8 @@
     │   │   └── PredecessorAlive    a migrator that died left sessions that we may not end
     │   ├── GateLost                the gate's lock went away while the migration ran
     │   ├── CheckFailed             the "is it current?" check itself broke
+    │   ├── CommandFailed           the migration command ran and failed
+    │   ├── CommandAtLarge          something of the migration command may have survived its end
     │   └── StepError
     │       ├── StepRefused         a step's precondition does not hold
     │       └── StepHalfDone        a step was begun and never finished; a person has to look
@@ -35,6 +37,9 @@
     │   ├── DataDirectoryUnusable   cannot be created, read or written, or belongs to something else
     │   ├── ClusterFailed           PostgreSQL did not initialise, start or stop
     │   └── TlsUnavailable          these binaries are built without TLS
+    ├── CommandNotStarted
+    │   ├── CommandNotFound         there is no such program
+    │   └── CommandNotExecutable    it is there and cannot be executed
     └── AddressInUse                the port to listen on is taken
 
 A message is one sentence that says what happened and what to do next. What a program may want to know is in
@@ -169,6 +174,18 @@ class CheckFailed(GateError):
     pass
 
 
+class CommandFailed(GateError):
+    """`status` is the command's own exit status."""
+
+    def __init__(self, message: str, *, gate: str, status: int) -> None:
+        super().__init__(message, gate=gate)
+        self.status = status
+
+
+class CommandAtLarge(GateError):
+    pass
+
+
 class StepError(GateError):
     """`step` is the key the step was recorded under."""
 
@@ -207,6 +224,18 @@ class ClusterFailed(EmbeddedError):
 
 class TlsUnavailable(EmbeddedError):
     exit_status = EX_CONFIG
+
+
+class CommandNotStarted(InterlockError):
+    pass
+
+
+class CommandNotFound(CommandNotStarted):
+    exit_status = 127
+
+
+class CommandNotExecutable(CommandNotStarted):
+    exit_status = 126
 
 
 class AddressInUse(InterlockError):

@@ -6,14 +6,18 @@ import socket
 from functools import cache
 
 
+# Drawn here and not on first use: two threads that ask at once get one answer.
+_RANDOM = secrets.token_hex(3)
+
+
 @cache
 def _chosen_by(pid: int) -> str:
-    return os.environ.get("POD_NAME") or f"{socket.gethostname()}-{pid}-{secrets.token_hex(3)}"
+    return os.environ.get("POD_NAME") or f"{socket.gethostname()}-{pid}-{_RANDOM}"
 
 
 def replica_id() -> str:
     """This process's name among the replicas: ``POD_NAME`` where that is set, else host, pid and a random part.
 
-    It stays the same for the life of the process. A forked child is another process, and so another replica.
+    It stays the same for the life of the process. Without ``POD_NAME`` a forked child is another replica.
     """
     return _chosen_by(os.getpid())

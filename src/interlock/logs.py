@@ -49,7 +49,7 @@ class JsonFormatter(logging.Formatter):
 
 def _plain(value: Any) -> str:
     text = str(value)
-    return json.dumps(text) if not text or any(c.isspace() or c == '"' for c in text) else text
+    return text if text.isprintable() and text and not set(text) & {" ", '"'} else json.dumps(text)
 
 
 def set_up(log_format: LogFormat = "text", level: str = "info", stream: TextIO | None = None) -> None:

@@ -16,7 +16,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Literal
 
-from interlock.errors import InterlockError
+from interlock.errors import CommandNotExecutable, CommandNotFound, CommandNotStarted
 from interlock.gate import supervisor
 
 EndedBy = Literal["itself", "stop", "deadline", "supervisor killed"]
@@ -28,18 +28,6 @@ _CAUSES: Mapping[str, EndedBy] = {
     "deadline": "deadline",
     "supervisor-killed": "supervisor killed",
 }
-
-
-class CommandNotStarted(InterlockError):
-    """The command cannot be run at all."""
-
-
-class CommandNotFound(CommandNotStarted):
-    exit_status = supervisor.EXIT_NOT_FOUND
-
-
-class CommandNotExecutable(CommandNotStarted):
-    exit_status = supervisor.EXIT_NOT_EXECUTABLE
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,6 +21,7 @@ class Holding:
         self.progress: Progress | None = None
         self.on_beat: list[Callable[[float], object]] = []
         self._on_lost: list[Callable[[str], object]] = []
+        self.leave_open = False
         self._why_lost: str | None = None
         self._keeper = asyncio.create_task(self._keep())
 
@@ -53,7 +54,7 @@ class Holding:
         try:
             if self.lost:
                 raise self._gate_lost() from failure
-            if self.progress:
+            if self.progress and not self.leave_open:
                 await self.progress.end("failed" if failure else "done", _recordable(failure))
         except errors.StoreError as error:
             self._why_lost = str(error)

@@ -54,6 +54,10 @@ class AsyncPassage:
         """Call `callback(trusted_until)` after each heartbeat, on the event loop's thread."""
         self._held.on_beat.append(callback)
 
+    def leave_open(self) -> None:
+        """Do not record an end, because something of this migration may live on: a successor sees to that first."""
+        self._held.leave_open = True
+
     async def report(self, step: str) -> None:
         """Tell waiters and `interlock gate status` how far the migration is."""
         self.check()

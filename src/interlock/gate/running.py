@@ -19,21 +19,13 @@ log = logging.getLogger(__name__)
 _FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
 
 
-class CommandFailed(errors.GateError):
-    """The migration command ran and failed; `status` is its own exit status."""
-
-    def __init__(self, gate: str, status: int) -> None:
-        super().__init__(f"The migration command ended with status {status}.", gate=gate)
-        self.status = status
-
-
 async def run_command(gate: AsyncGate, argv: Sequence[str], timing: Timing) -> int:
     """Pass the gate, run the command if it is needed there, and return its exit status (0 if it was not needed)."""
     try:
         async with gate as passage:
             if passage.needed:
                 await _supervised(passage, argv, timing)
-    except CommandFailed as error:
+    except errors.CommandFailed as error:
         return error.status
     return 0
 
@@ -77,8 +69,15 @@ def _judge(passage: AsyncPassage, result: CommandResult) -> None:
     if result.left_behind:
         log.warning("gate.left_behind", extra={"gate": passage.gate, "processes": result.left_behind})
     passage.check()
-    if result.exit_status:
-        raise CommandFailed(passage.gate, result.exit_status)
+    if not result.all_ended:
+        passage.leave_open()
+        raise errors.CommandAtLarge(
+            "The migration command's supervisors were both killed, and something of it may live on: look for it "
+            "on this machine; the next replica at the gate ends its database sessions before it starts.",
+            gate=passage.gate,
+        )
+    if status := result.exit_status:
+        raise errors.CommandFailed(f"The migration ended with status {status}.", gate=passage.gate, status=status)
 
 
 class _Forwarding:

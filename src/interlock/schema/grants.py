@@ -1,6 +1,7 @@
 """The least that a role needs, by what it is going to use."""
 
 from interlock import errors
+from interlock.schema.status import read_status
 from interlock.stores.postgres import Queries, Session, quote_identifier
 
 
@@ -14,4 +15,5 @@ def grant_sql(role: str, schema: str) -> str:
 async def grant(session: Session, role: str, schema: str) -> None:
     if not await session.fetchval("SELECT EXISTS (SELECT FROM pg_roles WHERE rolname = $1)", role):
         raise errors.ConfigurationError(f"There is no role {role!r} in this database: create it first.")
+    (await read_status(session, schema)).require()
     await session.execute(grant_sql(role, schema))

@@ -51,12 +51,12 @@ class SchemaStatus:
 
 def judge(applied: Collection[Step], known: Collection[Step]) -> State:
     """What a schema with `applied` is to a release that knows `known`. Pure; never MISSING or FOREIGN."""
-    newest = max(step.version for step in known)
-    if any(step.version > newest and step.phase == "post" for step in applied):
+    unknown = set(applied) - set(known)
+    if any(step.phase == "post" for step in unknown):
         return State.TOO_NEW
     if any(step not in applied for step in known if step.phase == "pre"):
         return State.OUTDATED
-    return State.NEWER if any(step.version > newest for step in applied) else State.CURRENT
+    return State.NEWER if unknown else State.CURRENT
 
 
 async def read_status(session: Session, schema: str) -> SchemaStatus:
@@ -73,17 +73,22 @@ async def read_status(session: Session, schema: str) -> SchemaStatus:
 async def _applied(session: Session, schema: str) -> frozenset[Step] | None:
     """None: there is nothing of that name, or an empty schema. Empty: there is something, and it is not ours."""
     row = await session.fetchrow(_WHAT_IS_THERE, schema)
-    assert row is not None
+    if row is None:
+        return None
     if not row["has_migrations"]:
         return frozenset() if row["objects"] else None
     rows = await session.fetch(in_schema("SELECT version, phase FROM interlock.migration", schema))
     return frozenset(Step(row["version"], row["phase"]) for row in rows)
 
 
+# Others have tables called `migration` too: ours is known by the name of a constraint.
 _WHAT_IS_THERE = """
-SELECT count(c.oid) AS objects,
-       coalesce(bool_or(c.relname = 'migration' AND c.relkind = 'r'), false) AS has_migrations
+SELECT EXISTS (SELECT FROM pg_class WHERE relnamespace = n.oid)
+       OR EXISTS (SELECT FROM pg_proc WHERE pronamespace = n.oid)
+       OR EXISTS (SELECT FROM pg_type WHERE typnamespace = n.oid) AS objects,
+       EXISTS (SELECT FROM pg_constraint k JOIN pg_class c ON c.oid = k.conrelid
+                WHERE c.relnamespace = n.oid AND c.relname = 'migration' AND k.conname = 'migration_phase_known'
+              ) AS has_migrations
   FROM pg_namespace n
-  LEFT JOIN pg_class c ON c.relnamespace = n.oid
  WHERE n.nspname = $1
 """

@@ -5,6 +5,7 @@ import signal
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import psycopg
 import pytest
@@ -35,6 +36,10 @@ def migrating_and_waiting(url: str, tool: Migration, *options: str) -> Iterator[
         with started("gate", "run", *options, "--", *tells_what_it_meets(url), url=url) as second:
             eventually(lambda: waiters(url))
             yield first, second
+
+
+def children(pid: int) -> list[int]:
+    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
 
 def met_by(successor: Program) -> tuple[float, int]:
@@ -99,4 +104,22 @@ def test_the_successor_of_a_killed_migrator_leaves_older_sessions_alone(interloc
         with started("gate", "run", "--", *tells_what_it_meets(interlock_url), url=interlock_url) as second:
             _, overlapping = met_by(second)
         assert older.execute("SELECT 1").fetchone() == (1,)
+    assert overlapping == 0
+
+
+def test_a_command_whose_supervisors_were_both_killed_keeps_its_run_open(interlock_url: str) -> None:
+    with started("gate", "run", "--", *migrations.long_by_psql_as_grandchild(interlock_url), url=interlock_url) as first:
+        eventually(lambda: running_long(interlock_url))
+        (guard,) = children(first.pid)
+        (supervisor,) = children(guard)
+        for process in (guard, supervisor):
+            os.kill(process, signal.SIGSTOP)
+        for process in (guard, supervisor):
+            os.kill(process, signal.SIGKILL)
+        status, _, error = first.end()
+    assert status == 70
+    assert "something of it may live on" in error
+    assert execute(interlock_url, "SELECT outcome FROM interlock.gate_run") == [(None,)]
+    with started("gate", "run", "--", *tells_what_it_meets(interlock_url), url=interlock_url) as second:
+        _, overlapping = met_by(second)
     assert overlapping == 0

@@ -10,6 +10,7 @@ CREATE TABLE interlock.migration (
 );
 
 -- The time that all replicas go by. Functions carry a version and never change under a running release.
+-- The name is qualified because otherwise a session could bring a clock of its own, by its search path.
 CREATE FUNCTION interlock.now_v1() RETURNS timestamptz
     LANGUAGE sql VOLATILE PARALLEL SAFE
-    AS 'SELECT clock_timestamp()';
+    AS 'SELECT pg_catalog.clock_timestamp()';

@@ -62,11 +62,11 @@ class Session:
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[None]:
         async with self._turn(), self._connection.transaction():
-            self._in_transaction = asyncio.current_task()
+            outer, self._in_transaction = self._in_transaction, asyncio.current_task()
             try:
                 yield
             finally:
-                self._in_transaction = None
+                self._in_transaction = outer
 
     def on_end(self, callback: Callable[[], None]) -> None:
         """Call back as soon as the connection is known to have ended, whoever ended it."""
@@ -144,7 +144,7 @@ async def connect(url: str, *, application_name: str, timeout: float = 10) -> Se
 def _connecting(shown: str) -> Iterator[None]:
     try:
         yield
-    except (asyncpg.InvalidAuthorizationSpecificationError, asyncpg.InvalidCatalogNameError) as error:
+    except _REFUSED as error:
         raise errors.AccessDenied(
             f"{shown} refused us ({_line(error)}): check the user, the password and the database in the URL."
         ) from error
@@ -157,6 +157,12 @@ def _connecting(shown: str) -> Iterator[None]:
     except asyncpg.PostgresError as error:
         raise errors.DatabaseUnreachable(f"{shown} did not let us in: {_line(error)}.") from error
 
+
+_REFUSED = (
+    asyncpg.InvalidAuthorizationSpecificationError,
+    asyncpg.InvalidCatalogNameError,
+    asyncpg.InsufficientPrivilegeError,
+)
 
 _ENDED = (
     asyncpg.PostgresConnectionError,
