@@ -15,8 +15,8 @@ from interlock.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from interlock.config import Settings
+    from interlock.gate.gate import Policy
     from interlock.gate.status import GateStatus
-    from interlock.gate.timing import Timing
 
 
 @click.group()
@@ -39,40 +39,49 @@ def gate() -> None:
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
 def run_(
     command: tuple[str, ...],
-    database_url: str | None,
-    schema: str | None,
-    gate_ttl: float | None,
     key: str | None,
+    target_schema: str | None,
+    policy: "Policy",
+    timeout: float | None,
     check: str | None,
-    **options: Any,
+    version: str | None,
+    compatible_since: str | None,
+    migration_role: str | None,
+    session_pooler: bool,
+    **flags: Any,
 ) -> None:
     """Run COMMAND if this replica is the one to migrate.
 
     Exits with COMMAND's own status; 0 if there was nothing to do; 75 if the gate was not passed; 74 if it was lost
     while COMMAND ran, which was then stopped.
     """
-    from interlock.gate import AsyncGate
+    from interlock.gate import AsyncGate, Timing
     from interlock.gate.running import ask_command, run_command
 
-    settings = loaded(database_url=database_url, schema=schema, gate_ttl=gate_ttl)
-    timing = _timing(settings)
+    settings = loaded(**flags)
+    timing = Timing.of(settings)
     asking = functools.partial(ask_command, shlex.split(check), key or "") if check else None
     migration = AsyncGate(
-        key, url=database(settings), own_schema=settings.schema, check=asking, timing=timing, **options
+        key,
+        url=database(settings),
+        own_schema=settings.schema,
+        target_schema=target_schema,
+        check=asking,
+        version=version,
+        compatible_since=compatible_since,
+        policy=policy,
+        timeout=timeout,
+        migration_role=migration_role,
+        session_pooler=session_pooler,
+        timing=timing,
     )
     sys.exit(run(run_command(migration, command, timing)))
-
-
-def _timing(settings: "Settings") -> "Timing":
-    from interlock.gate import Timing
-
-    return Timing(ttl=settings.gate_ttl, check_interval=settings.gate_check_interval, poll=settings.gate_poll)
 
 
 @gate.command()
 @database_options
 @click.option("--json", "as_json", is_flag=True, help="For programs.")
-def status(database_url: str | None, schema: str | None, as_json: bool) -> None:
+def status(as_json: bool, **flags: Any) -> None:
     """Show who is migrating what, since when, how far, and who waits."""
     from interlock.gate.status import read_gates
 
@@ -80,7 +89,7 @@ def status(database_url: str | None, schema: str | None, as_json: bool) -> None:
         async with await connected(settings) as session:
             return await read_gates(session, settings.schema)
 
-    gates = run(work(loaded(database_url=database_url, schema=schema)))
+    gates = run(work(loaded(**flags)))
     if as_json:
         click.echo(json.dumps([_facts(found) for found in gates], default=str))
     elif not gates:
@@ -94,7 +103,7 @@ def status(database_url: str | None, schema: str | None, as_json: bool) -> None:
 @click.option("--force", is_flag=True, required=True, help="You know that the holder is to be stopped.")
 @click.option("--gate", "name", metavar="NAME", help="As status shows it. [default: the only one]")
 @click.option("--reason", help="For the record.")
-def unlock(database_url: str | None, schema: str | None, force: bool, name: str | None, reason: str | None) -> None:
+def unlock(force: bool, name: str | None, reason: str | None, **flags: Any) -> None:
     """End the session that holds a gate: its migration is stopped, and the next replica takes over. Is recorded."""
     from interlock.gate import intervening
     from interlock.gate.status import find_gate
@@ -105,13 +114,13 @@ def unlock(database_url: str | None, schema: str | None, force: bool, name: str 
             pid = await intervening.unlock(session, settings.schema, found, reason=reason, by=_person())
         click.echo(f"The gate {found.gate} is unlocked: server process {pid} was ended.")
 
-    run(work(loaded(database_url=database_url, schema=schema)))
+    run(work(loaded(**flags)))
 
 
 @gate.command()
 @database_options
 @click.argument("text")
-def report(database_url: str | None, schema: str | None, text: str) -> None:
+def report(text: str, **flags: Any) -> None:
     """From inside a migration command: tell status and waiters how far it is."""
     from interlock.gate.progress import gate_queries
 
@@ -125,14 +134,14 @@ def report(database_url: str | None, schema: str | None, text: str) -> None:
         async with await connected(settings) as session:
             await session.execute(gate_queries(settings.schema)["report_step"], name, int(fence), text)
 
-    run(work(loaded(database_url=database_url, schema=schema)))
+    run(work(loaded(**flags)))
 
 
 @gate.command()
 @database_options
 @click.option("--gate", "name", metavar="NAME", help="As status shows it. [default: the only one]")
 @click.option("--json", "as_json", is_flag=True, help="For programs.")
-def steps(database_url: str | None, schema: str | None, name: str | None, as_json: bool) -> None:
+def steps(name: str | None, as_json: bool, **flags: Any) -> None:
     """Show the ledger of steps on targets outside the database."""
     from interlock.gate.progress import gate_queries
     from interlock.gate.status import find_gate
@@ -142,7 +151,7 @@ def steps(database_url: str | None, schema: str | None, name: str | None, as_jso
             found = await find_gate(session, settings.schema, name)
             return [dict(row) for row in await session.fetch(gate_queries(settings.schema)["all_steps"], found.gate)]
 
-    rows = run(work(loaded(database_url=database_url, schema=schema)))
+    rows = run(work(loaded(**flags)))
     if as_json:
         click.echo(json.dumps(rows, default=str))
         return
@@ -157,9 +166,7 @@ def steps(database_url: str | None, schema: str | None, name: str | None, as_jso
 @click.option("--done/--again", "is_done", default=None, required=True, help="It has happened / it may run again.")
 @click.option("--gate", "name", metavar="NAME", help="As status shows it. [default: the only one]")
 @click.option("--reason", help="For the record.")
-def settle(
-    step: str, database_url: str | None, schema: str | None, is_done: bool, name: str | None, reason: str | None
-) -> None:
+def settle(step: str, is_done: bool, name: str | None, reason: str | None, **flags: Any) -> None:
     """Say of a half-done STEP, after a look at its target, that it is done or that it may run again. Is recorded."""
     from interlock.gate import intervening
     from interlock.gate.status import find_gate
@@ -170,7 +177,7 @@ def settle(
             answer: Literal["done", "again"] = "done" if is_done else "again"
             await intervening.settle(session, settings.schema, found.gate, step, answer, reason=reason, by=_person())
 
-    run(work(loaded(database_url=database_url, schema=schema)))
+    run(work(loaded(**flags)))
     click.echo(f"Step {step!r} counts as done." if is_done else f"Step {step!r} may run again.")
 
 

@@ -1,10 +1,14 @@
 """``interlock schema``: Interlock's own tables, for whoever may or may not let a program run DDL."""
 
 import json
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from interlock.cli.settings import connected, database, database_options, loaded, option, run
+
+if TYPE_CHECKING:
+    from interlock.schema.migrations import Phase
 
 
 @click.group()
@@ -14,7 +18,7 @@ def schema() -> None:
 
 @schema.command("print")
 @option("schema")
-@click.option("--since", type=int, metavar="VERSION", help="Only what has come after this version of the schema.")
+@click.option("--since", type=click.IntRange(min=1), metavar="VERSION", help="Only what came after this version.")
 @click.option("--grant", "role", metavar="ROLE", help="Also the GRANTs for a role that uses Interlock.")
 def print_(schema: str | None, since: int | None, role: str | None) -> None:
     """Print the schema as SQL, for a migration tool of your own."""
@@ -29,12 +33,14 @@ def print_(schema: str | None, since: int | None, role: str | None) -> None:
 @schema.command()
 @database_options
 @click.option("--post", is_flag=True, help="Also remove what only older releases use, once none of them runs.")
-def apply(database_url: str | None, schema: str | None, post: bool) -> None:
+def apply(post: bool, **flags: Any) -> None:
     """Create the schema, or bring it up to this release; behind the gate, so any number may call it at once."""
+    from interlock.gate import Timing
     from interlock.gate.own import OwnGate
 
-    settings = loaded(database_url=database_url, schema=schema)
-    own = OwnGate(database(settings), settings.schema, phases=("pre", "post") if post else ("pre",))
+    settings = loaded(**flags)
+    phases: tuple[Phase, ...] = ("pre", "post") if post else ("pre",)
+    own = OwnGate(database(settings), settings.schema, phases=phases, timing=Timing.of(settings))
     status = run(own.bring_up_to_date())
     newest = max(step.version for step in status.applied)
     click.echo(f"The schema {status.schema!r} is {status.state}, at version {newest}.")
@@ -43,11 +49,11 @@ def apply(database_url: str | None, schema: str | None, post: bool) -> None:
 @schema.command()
 @click.argument("role")
 @database_options
-def grant(role: str, database_url: str | None, schema: str | None) -> None:
+def grant(role: str, **flags: Any) -> None:
     """Give ROLE the least that it needs to use Interlock."""
     from interlock.schema import grant as grant_to
 
-    settings = loaded(database_url=database_url, schema=schema)
+    settings = loaded(**flags)
 
     async def work() -> None:
         async with await connected(settings) as session:
@@ -60,11 +66,11 @@ def grant(role: str, database_url: str | None, schema: str | None) -> None:
 @schema.command()
 @database_options
 @click.option("--json", "as_json", is_flag=True, help="For programs.")
-def status(database_url: str | None, schema: str | None, as_json: bool) -> None:
+def status(as_json: bool, **flags: Any) -> None:
     """Show whether this release can work with the schema; exits with 1 if it cannot."""
     from interlock.schema import State, newest_version, read_status
 
-    settings = loaded(database_url=database_url, schema=schema)
+    settings = loaded(**flags)
 
     async def work() -> None:
         async with await connected(settings) as session:
@@ -76,8 +82,12 @@ def status(database_url: str | None, schema: str | None, as_json: bool) -> None:
             "release_version": newest_version(),
             "pending": [f"{migration.step.version:04} {migration.name}" for migration in found.pending],
         }
-        click.echo(json.dumps(facts) if as_json else "\n".join(f"{name}: {value}" for name, value in facts.items()))
+        click.echo(json.dumps(facts) if as_json else "\n".join(f"{name}: {_text(facts[name])}" for name in facts))
         if found.state not in (State.CURRENT, State.NEWER):
             raise SystemExit(1)
 
     run(work())
+
+
+def _text(value: str | int | list[str] | None) -> str:
+    return ", ".join(value) or "none" if isinstance(value, list) else str(value or "none")

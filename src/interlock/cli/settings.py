@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from interlock import config, logs
-from interlock.config import Settings
+from interlock import logs
+from interlock.config import Settings, about
 from interlock.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -21,18 +21,22 @@ F = TypeVar("F", bound=Callable[..., Any])
 def option(setting: str, flag: str | None = None, **options: Any) -> Callable[[F], F]:
     """A flag for a setting, with the setting's own description."""
     name = flag or "--" + setting.replace("_", "-")
-    return click.option(name, setting, default=None, help=config.about()[setting], **options)
+    return click.option(name, setting, default=None, help=about()[setting], **options)
 
 
 def database_options(command: F) -> F:
-    """For every command that works on a database."""
-    command = option("schema")(command)
+    """For every command that works on a database; it gets them as keywords, and passes them on to `loaded`."""
+    command = click.option("--config", type=click.Path(path_type=Path), metavar="FILE", help="Settings in TOML.")(
+        command
+    )
+    command = option("data_dir", metavar="DIRECTORY")(command)
+    command = option("schema", metavar="NAME")(command)
     return option("database_url", "--database", metavar="URL")(command)
 
 
-def loaded(**flags: Any) -> Settings:
+def loaded(*, config: Path | None = None, **flags: Any) -> Settings:
     """The settings that hold, with the log set up as they say."""
-    settings = Settings.load(flags)
+    settings = Settings.load(flags, file=config)
     logs.set_up(settings.log_format, settings.log_level)
     return settings
 

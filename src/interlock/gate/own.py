@@ -2,6 +2,7 @@
 
 from interlock import schema
 from interlock.gate.gate import AsyncGate
+from interlock.gate.timing import Timing
 from interlock.schema.migrations import Phase
 from interlock.stores.postgres import connect
 
@@ -9,7 +10,9 @@ from interlock.stores.postgres import connect
 class OwnGate:
     """The gate in front of Interlock's own schema. `gate.phase` and `gate.holder` may be watched meanwhile."""
 
-    def __init__(self, url: str, own_schema: str, *, phases: tuple[Phase, ...] = ("pre",)) -> None:
+    def __init__(
+        self, url: str, own_schema: str, *, phases: tuple[Phase, ...] = ("pre",), timing: Timing | None = None
+    ) -> None:
         self._url = url
         self._own_schema = own_schema
         self._phases = phases
@@ -22,6 +25,7 @@ class OwnGate:
             own_schema=own_schema,
             check=self._is_current,
             recorded=False,
+            timing=timing,
         )
 
     async def bring_up_to_date(self) -> schema.SchemaStatus:

@@ -1,7 +1,9 @@
 """The gate's times, and which of them can work together."""
 
 from dataclasses import dataclass
+from typing import Self
 
+from interlock.config import Settings
 from interlock.errors import ConfigurationError
 
 
@@ -28,6 +30,10 @@ class Timing:
             )
         if not 0.01 <= self.poll <= self.ttl:
             raise ConfigurationError(f"A poll every {self.poll:g} s does not fit a ttl of {self.ttl:g} s.")
+
+    @classmethod
+    def of(cls, settings: Settings) -> Self:
+        return cls(ttl=settings.gate_ttl, check_interval=settings.gate_check_interval, poll=settings.gate_poll)
 
     @property
     def heartbeat(self) -> float:

@@ -1,0 +1,36 @@
+"""``interlock up``: the control plane, on a database of its own or on one that is named."""
+
+from collections.abc import Callable
+from typing import Any
+
+import click
+
+from interlock.cli.settings import database_options, loaded, option
+from interlock.config import Settings
+from interlock.errors import ConfigurationError
+
+
+@click.command()
+@option("port", metavar="PORT")
+@option("host", metavar="ADDRESS")
+@database_options
+def up(**flags: Any) -> None:
+    """Start the control plane, and, unless a database is named, a PostgreSQL to go with it.
+
+    Several on one data directory share its PostgreSQL; the last one that stops also stops that.
+    """
+    settings = loaded(**flags)
+    _server()(settings, click.echo)
+
+
+def _server() -> Callable[[Settings, Callable[[str], None]], None]:
+    try:
+        from interlock.server.serving import serve
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.partition(".")[0] == "interlock":
+            raise
+        raise ConfigurationError(
+            f"`interlock up` needs packages that are not installed ({error.name}): "
+            "pip install 'interlock[server,embedded]'."
+        ) from error
+    return serve

@@ -1,0 +1,28 @@
+"""The web application, put together."""
+
+from pathlib import Path
+
+from fastapi import FastAPI
+from fastapi.staticfiles import StaticFiles
+
+from interlock import __version__
+from interlock.server.headers import add_headers
+from interlock.server.health import health_router
+from interlock.server.page import page_router
+from interlock.server.problems import answer_problems
+from interlock.server.readiness import Readiness
+from interlock.server.startup import Startup
+
+_STATIC = Path(__file__).parent / "static"
+
+
+def make_application(startup: Startup, readiness: Readiness, database: str) -> FastAPI:
+    """`database` is how the database is called on the page: without a password."""
+    # FastAPI's own pages for the API load their scripts from elsewhere.
+    app = FastAPI(title="Interlock", version=__version__, docs_url=None, redoc_url=None)
+    answer_problems(app)
+    add_headers(app)
+    app.include_router(health_router(startup, readiness))
+    app.include_router(page_router(startup, readiness, database))
+    app.mount("/static", StaticFiles(directory=_STATIC), name="static")
+    return app

@@ -1,0 +1,53 @@
+"""The three questions that an orchestrator asks: does it live, may it get requests, has it started?"""
+
+from dataclasses import asdict
+from datetime import datetime
+from typing import Any, Literal
+
+from fastapi import APIRouter, Response
+from pydantic import BaseModel
+
+from interlock.server.readiness import Readiness
+from interlock.server.startup import Phase, Startup
+
+
+class Live(BaseModel):
+    live: Literal[True] = True
+
+
+class Ready(BaseModel):
+    ready: bool
+    reason: str | None = None
+
+
+class Started(BaseModel):
+    """`holder` is the replica that migrates, while this one waits for it and knows who it is."""
+
+    phase: Phase
+    since: datetime
+    holder: dict[str, Any] | None = None
+
+
+def health_router(startup: Startup, readiness: Readiness) -> APIRouter:
+    router = APIRouter(prefix="/health", tags=["health"])
+
+    @router.get("/live")
+    async def live() -> Live:
+        """200 for as long as the event loop runs."""
+        return Live()
+
+    @router.get("/ready", response_model_exclude_none=True, responses={503: {"model": Ready}})
+    async def ready(response: Response) -> Ready:
+        """200 if this replica has started and its database answers, else 503."""
+        problem = await readiness.problem()
+        response.status_code = 503 if problem else 200
+        return Ready(ready=problem is None, reason=problem)
+
+    @router.get("/startup", response_model_exclude_none=True, responses={503: {"model": Started}})
+    async def started(response: Response) -> Started:
+        """200 once the start is done, 503 before; the phase says how far it has come."""
+        response.status_code = 200 if startup.is_done else 503
+        holder = asdict(startup.holder) if startup.holder else None
+        return Started(phase=startup.phase, since=startup.since, holder=holder)
+
+    return router

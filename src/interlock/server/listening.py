@@ -1,0 +1,57 @@
+"""The socket that the control plane listens on."""
+
+import errno
+import socket
+
+from interlock.errors import AddressInUse, ConfigurationError, InterlockError
+
+_BACKLOG = 512
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """A socket that already listens: whoever connects from now on waits for the answer and is not refused.
+
+    A name with several addresses gets the first. Raises AddressInUse, or ConfigurationError if that address cannot be
+    listened on at all.
+    """
+    family, address = _resolved(host, port)
+    try:
+        return socket.create_server(address, family=family, backlog=_BACKLOG)
+    except OSError as error:
+        raise _explained(error, host, port) from error
+
+
+def page_url(listener: socket.socket) -> str:
+    """Where a browser on this machine finds the page."""
+    host, port = listener.getsockname()[:2]
+    if host in ("0.0.0.0", "::"):  # noqa: S104 - recognised, not listened on
+        host = "127.0.0.1" if listener.family == socket.AF_INET else "::1"
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+def _resolved(host: str, port: int) -> tuple[int, tuple[str, int]]:
+    try:
+        family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+    except (OSError, UnicodeError) as error:
+        raise ConfigurationError(
+            f"host is {host!r}, which is neither an address nor a name that is known here: choose one with --host."
+        ) from error
+    return family, (str(address[0]), int(address[1]))
+
+
+def _explained(error: OSError, host: str, port: int) -> InterlockError:
+    match error.errno:
+        case errno.EADDRINUSE:
+            return AddressInUse(
+                f"Port {port} on {host} is taken by another program: end that one, or choose another with --port."
+            )
+        case errno.EACCES:
+            return ConfigurationError(
+                f"Only a privileged user may listen on port {port}: choose one above 1023 with --port."
+            )
+        case errno.EADDRNOTAVAIL:
+            return ConfigurationError(f"{host} is not an address of this machine: choose one with --host.")
+        case _:
+            return ConfigurationError(
+                f"Cannot listen on port {port} of {host} ({error.strerror}): choose others with --host and --port."
+            )

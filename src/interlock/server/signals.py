@@ -1,0 +1,48 @@
+"""SIGINT, SIGTERM and SIGHUP as requests to stop, from the first line to the last.
+
+They are ours for as long as anything has to be put away: an event loop's own handlers would go with the loop, and a
+second Ctrl-C after that would end the process before the database is stopped.
+"""
+
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import Any, Self
+
+
+class StopSignals:
+    """Inside the ``with`` none of the signals ends the process, nor after it, once one has come. Main thread only."""
+
+    def __init__(self) -> None:
+        self.received = 0
+        self._callback: Callable[[], None] | None = None
+        self._previous: dict[signal.Signals, Any] = {}
+
+    def __enter__(self) -> Self:
+        for signum in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            if signum is signal.SIGHUP and signal.getsignal(signum) is signal.SIG_IGN:
+                continue  # started with nohup
+            self._previous[signum] = signal.signal(signum, self._receive)
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        for signum, handler in self._previous.items():
+            # A process that was asked to stop is about to end: one more Ctrl-C must not make that look like a crash.
+            signal.signal(signum, signal.SIG_IGN if self.received else handler)
+
+    @contextmanager
+    def calling(self, callback: Callable[[], None]) -> Iterator[None]:
+        """Call back at each signal, and at once for those that have come before. Outside they are only counted."""
+        self._callback = callback
+        try:
+            for _ in range(self.received):
+                callback()
+            yield
+        finally:
+            self._callback = None
+
+    def _receive(self, signum: int, frame: FrameType | None) -> None:
+        self.received += 1
+        if self._callback:
+            self._callback()

@@ -1,0 +1,77 @@
+"""How far the start has come, and the start itself: the database, then Interlock's own schema, then ready."""
+
+import asyncio
+import logging
+from datetime import UTC, datetime
+from typing import Literal
+
+from interlock.clock import boottime
+from interlock.config import Settings
+from interlock.gate.gate import AsyncGate
+from interlock.gate.own import OwnGate
+from interlock.gate.progress import OpenRun
+from interlock.gate.timing import Timing
+from interlock.schema import SchemaStatus
+from interlock.server.database import Database
+
+log = logging.getLogger(__name__)
+
+Phase = Literal["database", "checking", "waiting", "settling", "migrating", "ready"]
+
+_LOOK_AT_GATE_EVERY = 0.05
+
+
+class Startup:
+    """`phase` since `since`; while it is `waiting`, `holder` is who migrates, where that is known.
+
+    `schema_status` and `url` are there once the phase is `ready`, and stay: a start is never taken back.
+    """
+
+    def __init__(self) -> None:
+        self.phase: Phase = "database"
+        self.since = datetime.now(UTC)
+        self.holder: OpenRun | None = None
+        self.schema_status: SchemaStatus | None = None
+        self.url: str | None = None
+        self._begun_at = boottime()
+
+    @property
+    def is_done(self) -> bool:
+        return self.phase == "ready"
+
+    @property
+    def uptime(self) -> float:
+        return boottime() - self._begun_at
+
+    @property
+    def schema_version(self) -> int | None:
+        return max((step.version for step in self.schema_status.applied), default=None) if self.schema_status else None
+
+    def enter(self, phase: Phase, holder: OpenRun | None = None) -> None:
+        self.holder = holder
+        if phase != self.phase:
+            self.phase, self.since = phase, datetime.now(UTC)
+            log.info("startup.phase", extra={"phase": phase, **(holder.facts() if holder else {})})
+
+    def finish(self, url: str, status: SchemaStatus) -> None:
+        self.url, self.schema_status = url, status
+        self.enter("ready")
+
+
+async def start(startup: Startup, database: Database, settings: Settings) -> None:
+    """Return when `startup` is ready. Raises whatever InterlockError is in the way."""
+    url = await database.bring_up()
+    own = OwnGate(url, settings.schema, timing=Timing.of(settings))
+    following = asyncio.create_task(_follow(own.gate, startup))
+    try:
+        status = await own.bring_up_to_date()
+    finally:
+        following.cancel()
+    startup.finish(url, status)
+
+
+async def _follow(gate: AsyncGate, startup: Startup) -> None:
+    while True:
+        phase: Phase = "checking" if gate.phase == "idle" or gate.phase == "passed" else gate.phase
+        startup.enter(phase, gate.holder if phase == "waiting" else None)
+        await asyncio.sleep(_LOOK_AT_GATE_EVERY)

@@ -1,0 +1,119 @@
+"""`interlock up` when it cannot come up: one line that says why, a status, and nothing left behind."""
+
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import quote, urlsplit
+
+import pytest
+
+from interlock.server.listening import listen
+from support.postgres import execute, on_database
+from support.programs import environment, interlock
+from support.up_process import data_directory
+
+
+@pytest.fixture
+def data() -> Iterator[Path]:
+    with data_directory() as data:
+        yield data
+
+
+def refused(*args: str, url: str | None = None, status: int, **env: str) -> str:
+    """The one line that `interlock up` ends with."""
+    done = interlock("up", "--port", "0", *args, url=url, **env)
+    return only_line(done, status)
+
+
+def only_line(done: "subprocess.CompletedProcess[str]", status: int) -> str:
+    assert (done.returncode, done.stdout) == (status, "")
+    assert "Traceback" not in done.stderr
+    lines = [line for line in done.stderr.splitlines() if line.startswith("interlock: ")]
+    assert lines == done.stderr.splitlines()[-1:]
+    return lines[0]
+
+
+@pytest.fixture
+def taken() -> Iterator[socket.socket]:
+    with listen("127.0.0.1", 0) as listener:
+        yield listener
+
+
+def test_a_taken_port_is_named_and_nothing_was_started(data: Path, taken: socket.socket) -> None:
+    port = str(taken.getsockname()[1])
+    done = interlock("up", "--data-dir", str(data), "--port", port)
+    assert done.stderr.count("\n") == 1
+    assert f"Port {port} on 127.0.0.1 is taken" in only_line(done, 69)
+    assert not data.exists()
+
+
+def test_an_address_where_no_database_answers(taken: socket.socket) -> None:
+    port = taken.getsockname()[1]
+    taken.close()
+    line = refused(url=f"postgresql://user:secret@127.0.0.1:{port}/name", status=69)
+    assert f"No database answers at postgresql://user@127.0.0.1:{port}/name" in line
+    assert "secret" not in line
+
+
+def test_a_wrong_password_is_refused_and_not_repeated(interlock_url: str) -> None:
+    execute(interlock_url, "DROP ROLE IF EXISTS up_test")
+    execute(interlock_url, "CREATE ROLE up_test LOGIN PASSWORD 'right'")
+    parts = urlsplit(interlock_url)
+    url = f"postgresql://up_test:{quote('wr@ng')}@{parts.hostname}:{parts.port}{parts.path}"
+    try:
+        line = refused(url=url, status=77)
+    finally:
+        execute(interlock_url, "DROP ROLE up_test")
+    assert "refused us" in line
+    assert "wr@ng" not in line
+    assert "wr%40ng" not in line
+
+
+def test_a_database_that_does_not_exist(server_url: str) -> None:
+    assert "nowhere" in refused(url=on_database(server_url, "nowhere"), status=77)
+
+
+@pytest.mark.parametrize("url", ["mysql://user:secret@host/name", "host/name", "postgresql://host:port/name"])
+def test_something_that_is_no_database_url(url: str) -> None:
+    line = refused(url=url, status=78)
+    assert "postgresql://user:password@host:5432/database" in line
+    assert "secret" not in line
+
+
+def test_a_schema_of_somebody_elses_is_not_touched(database_url: str) -> None:
+    execute(database_url, "CREATE SCHEMA interlock CREATE TABLE theirs ()")
+    assert "not Interlock's" in refused(url=database_url, status=78)
+
+
+def test_binaries_that_are_not_where_they_should_be(data: Path, tmp_path: Path) -> None:
+    line = refused("--data-dir", str(data), INTERLOCK_PG_BIN=str(tmp_path), status=69)
+    assert str(tmp_path) in line
+    assert "INTERLOCK_PG_BIN" in line
+
+
+def test_a_data_directory_that_is_a_file(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.touch()
+    assert str(file) in refused("--data-dir", str(file), status=73)
+
+
+def test_a_data_directory_that_cannot_be_made() -> None:
+    assert "--data-dir" in refused("--data-dir", "/proc/interlock", status=73)
+
+
+def test_a_data_directory_that_may_not_be_written(data: Path) -> None:
+    if os.geteuid() == 0:
+        pytest.skip("root may write everywhere; /proc, above, is where it may not")
+    data.mkdir(mode=0o555)
+    assert str(data) in refused("--data-dir", str(data), status=73)
+
+
+def test_without_the_servers_packages_it_says_what_to_install() -> None:
+    hidden = "import sys; sys.modules['fastapi'] = None; from interlock.cli import main; main(['up'])"
+    done = subprocess.run(
+        [sys.executable, "-c", hidden], env=environment(), capture_output=True, text=True, timeout=50, check=False
+    )
+    assert "pip install 'interlock[server,embedded]'" in only_line(done, 78)

@@ -1,0 +1,112 @@
+"""`interlock up` as a real process, whose output can be read while it runs."""
+
+import re
+import signal
+import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from interlock.embedded import Cluster
+from support.postgres import open_directory
+from support.programs import INTERLOCK, environment
+from support.waiting import eventually
+
+
+class Up:
+    """One replica on a free port. What it says goes to files: a pipe that nobody reads would stop it."""
+
+    def __init__(self, directory: Path, *args: str, url: str | None = None, **env: str) -> None:
+        self._out, self._err = directory / "stdout", directory / "stderr"
+        with self._out.open("w") as out, self._err.open("w") as err:
+            self.process = subprocess.Popen(
+                [INTERLOCK, "up", "--port", "0", *args],
+                env=environment(url, **env),
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=err,
+                start_new_session=True,
+            )
+
+    @property
+    def stdout(self) -> str:
+        return self._out.read_text()
+
+    @property
+    def stderr(self) -> str:
+        return self._err.read_text()
+
+    @property
+    def said(self) -> str:
+        return self.stdout + self.stderr
+
+    def logs(self, text: str) -> bool:
+        assert self.process.poll() is None, self.said
+        return text in self.stderr
+
+    def address(self) -> str:
+        """Where it listens, as soon as it does."""
+        eventually(lambda: self.logs("server.listening"))
+        found = re.search(r"server\.listening +url=(\S+)", self.stderr)
+        assert found
+        return found[1]
+
+    def get(self, path: str) -> httpx.Response:
+        # There is no TLS here, and loading the certificates that httpx would trust takes longer than the request.
+        return httpx.get(self.address() + path, timeout=5, trust_env=False, verify=False)  # noqa: S501
+
+    def phase(self) -> Any:
+        return self.get("/health/startup").json()["phase"]
+
+    def is_ready(self) -> bool:
+        assert self.process.poll() is None, self.said
+        return self.get("/health/ready").status_code == 200
+
+    def wait_ready(self) -> None:
+        eventually(self.is_ready)
+
+    def stop(self, signum: int = signal.SIGTERM) -> int:
+        """Ask it to stop, and wait for its end: the exit status."""
+        self.process.send_signal(signum)
+        return self.process.wait(timeout=30)
+
+    def kill(self) -> None:
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait()
+
+
+Starter = Callable[..., Up]
+
+
+@contextmanager
+def replicas() -> Iterator[Starter]:
+    """A function that starts replicas; all of them are gone in the end, however the test goes."""
+    running: list[Up] = []
+    with open_directory("interlock-up-") as directory:
+
+        def start(*args: str, url: str | None = None, **env: str) -> Up:
+            own = directory / str(len(running))
+            own.mkdir()
+            running.append(Up(own, *args, url=url, **env))
+            return running[-1]
+
+        try:
+            yield start
+        finally:
+            for up in running:
+                up.kill()
+
+
+@contextmanager
+def data_directory() -> Iterator[Path]:
+    """A place for data that is not there yet. If a cluster still runs in it in the end, that is stopped."""
+    with open_directory("interlock-up-data-") as directory:
+        data = directory / "data"
+        try:
+            yield data
+        finally:
+            Cluster(data / "postgres").stop("immediate")
