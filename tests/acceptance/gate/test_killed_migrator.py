@@ -108,7 +108,9 @@ def test_the_successor_of_a_killed_migrator_leaves_older_sessions_alone(interloc
 
 
 def test_a_command_whose_supervisors_were_both_killed_keeps_its_run_open(interlock_url: str) -> None:
-    with started("gate", "run", "--", *migrations.long_by_psql_as_grandchild(interlock_url), url=interlock_url) as first:
+    with started(
+        "gate", "run", "--", *migrations.long_by_psql_as_grandchild(interlock_url), url=interlock_url
+    ) as first:
         eventually(lambda: running_long(interlock_url))
         (guard,) = children(first.pid)
         (supervisor,) = children(guard)

@@ -1,0 +1,61 @@
+"""The documentation says what there is, and nothing that is not there."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import pytest
+
+from interlock.cli import main
+
+ROOT = Path(__file__).parents[2]
+DOCS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+
+def commands(group: click.Group, *path: str) -> Iterator[tuple[str, ...]]:
+    context = click.Context(group)
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        if isinstance(command, click.Group):
+            yield from commands(command, *path, name)
+        else:
+            yield (*path, name)
+
+
+def found(path: tuple[str, ...]) -> click.Command | None:
+    command: click.Command | None = main
+    for name in path:
+        if not isinstance(command, click.Group):
+            return command
+        command = command.get_command(click.Context(command), name)
+    return command
+
+
+@pytest.mark.parametrize("path", list(commands(main)), ids=" ".join)
+def test_every_command_is_documented(path: tuple[str, ...]) -> None:
+    assert any(f"interlock {' '.join(path)}" in re.sub(r"\s+", " ", doc.read_text()) for doc in DOCS)
+
+
+@pytest.mark.parametrize("doc", DOCS, ids=lambda doc: doc.name)
+def test_every_command_that_is_documented_exists(doc: Path) -> None:
+    for words in re.findall(r"\binterlock ((?:[a-z]+ ?)+)", "\n".join(re.findall(r"`+([^`]+)`+", doc.read_text()))):
+        path = tuple(words.split())[:2]
+        if path[0] in main.list_commands(click.Context(main)):
+            assert found(path) is not None, words
+
+
+@pytest.mark.parametrize("path", [("gate", "run"), ("up",)], ids=" ".join)
+def test_every_option_of_the_main_commands_is_documented(path: tuple[str, ...]) -> None:
+    text = (ROOT / "docs" / f"{path[0]}.md").read_text() + (ROOT / "docs" / "settings.md").read_text()
+    command = found(path)
+    assert command is not None
+    for parameter in command.params:
+        if isinstance(parameter, click.Option):
+            assert any(f"`{flag}" in text or f"[{flag}" in text for flag in parameter.opts), parameter.opts
+
+
+@pytest.mark.parametrize("doc", DOCS, ids=lambda doc: doc.name)
+def test_every_link_leads_somewhere(doc: Path) -> None:
+    for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", doc.read_text()):
+        assert target.startswith("https://") or (doc.parent / target).exists(), target
