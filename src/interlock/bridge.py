@@ -7,6 +7,7 @@ hold are often bound to it: Django's connections, SQLite's, anything in a thread
 
 import asyncio
 import contextvars
+import os
 import queue
 import threading
 from collections.abc import Awaitable, Callable, Coroutine
@@ -14,6 +15,8 @@ from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Generic, Protocol, TypeVar
+
+from interlock.errors import ConfigurationError
 
 T = TypeVar("T")
 
@@ -48,8 +51,21 @@ class RunBlocking(Protocol):
 
 
 async def in_thread(function: Callable[[], T], /) -> T:
-    """`RunBlocking` for callers that are on an event loop themselves."""
-    return await asyncio.to_thread(function)
+    """`RunBlocking` for callers that are on an event loop themselves.
+
+    A thread cannot be stopped. Who is cancelled while it runs stays until it has ended, so that nobody gives back a
+    lock under it.
+    """
+    thread = asyncio.ensure_future(asyncio.to_thread(function))
+    try:
+        return await asyncio.shield(thread)
+    except asyncio.CancelledError:
+        while not thread.done():
+            with suppress(asyncio.CancelledError):
+                await asyncio.wait([thread])
+        if not thread.cancelled():
+            thread.exception()  # has been seen
+        raise
 
 
 async def in_caller(function: Callable[[], T], /) -> T:
@@ -59,10 +75,46 @@ async def in_caller(function: Callable[[], T], /) -> T:
     return await asyncio.wrap_future(job.done)
 
 
+class _Call(Generic[T]):
+    """A coroutine on the loop. `jobs` is what it asks of its caller; None there says that it has ended.
+
+    `ended` says the same, and stays: the caller may be interrupted just when it has taken that None.
+    """
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, coroutine: Coroutine[Any, Any, T]) -> None:
+        self.jobs: _Jobs = queue.SimpleQueue()
+        self.ended = threading.Event()
+        self._loop = loop
+        self._coroutine = coroutine
+        self._task: asyncio.Task[T] | None = None
+        self._context = contextvars.copy_context()
+        self._context.run(_caller.set, self.jobs)
+
+    def start(self) -> None:
+        self._task = self._loop.create_task(self._coroutine, context=self._context)
+        self._task.add_done_callback(lambda _: self._end())
+
+    def cancel(self) -> None:
+        if self._task:
+            self._task.cancel()
+        else:  # the caller was interrupted before it could have it started
+            self._coroutine.close()
+            self._end()
+
+    def _end(self) -> None:
+        self.ended.set()
+        self.jobs.put(None)
+
+    def result(self) -> T:
+        assert self._task is not None
+        return self._task.result()
+
+
 class LoopThread:
     """An event loop in a daemon thread, for any number of calling threads. `close()` ends both."""
 
     def __init__(self, name: str) -> None:
+        self._pid = os.getpid()
         self._loop = asyncio.new_event_loop()
         self._closing = False
         self._thread = threading.Thread(target=self._run_loop, name=name, daemon=True)
@@ -70,39 +122,41 @@ class LoopThread:
 
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
         """Wait in the calling thread for the coroutine. If that thread is interrupted, the coroutine is cancelled."""
-        jobs: _Jobs = queue.SimpleQueue()
-        task = self._started(coroutine, jobs)
+        if os.getpid() != self._pid:
+            coroutine.close()
+            raise ConfigurationError("This process was forked from the one that opened this: open it again here.")
+        call = _Call(self._loop, coroutine)
         try:
-            while (job := jobs.get()) is not None:
+            self._loop.call_soon_threadsafe(call.start)
+            while (job := call.jobs.get()) is not None:
                 job.run()
         except BaseException:
-            self._loop.call_soon_threadsafe(task.cancel)
-            while (job := jobs.get()) is not None:  # what it still asks for is not done; it ends, and only then do we
-                job.refuse()
+            self._loop.call_soon_threadsafe(call.cancel)
+            while not call.ended.is_set():  # what it still asks for is not done; once it ends, so do we
+                if job := call.jobs.get():
+                    job.refuse()
             raise
-        return task.result()
+        return call.result()
 
     def close(self) -> None:
+        """Ends whatever still runs on the loop, then the loop. In a forked child there is neither."""
+        if os.getpid() != self._pid:
+            return
+        asyncio.run_coroutine_threadsafe(_end_all_tasks(), self._loop).result()
         self._closing = True
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()
-
-    def _started(self, coroutine: Coroutine[Any, Any, T], jobs: _Jobs) -> "asyncio.Task[T]":
-        started: Future[asyncio.Task[T]] = Future()
-        context = contextvars.copy_context()
-        context.run(_caller.set, jobs)
-
-        def start() -> None:
-            task = self._loop.create_task(coroutine, context=context)
-            task.add_done_callback(lambda _: jobs.put(None))
-            started.set_result(task)
-
-        self._loop.call_soon_threadsafe(start)
-        return started.result()
 
     def _run_loop(self) -> None:
         asyncio.set_event_loop(self._loop)
         while not self._closing:
             with suppress(SystemExit, KeyboardInterrupt):  # raised in a task: they are for its caller, who is told
                 self._loop.run_forever()
+
+
+async def _end_all_tasks() -> None:
+    others = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in others:
+        task.cancel()
+    await asyncio.gather(*others, return_exceptions=True)

@@ -143,12 +143,14 @@ def _from_file(path: Path) -> dict[str, Any]:
 def _converted(name: str, value: Any) -> Any:
     kinds = {"data_dir": Path, "pg_bin": Path, "port": int}
     kind = kinds.get(name) or (float if name.startswith("gate_") else str)
+    fits = isinstance(value, _GIVEN_AS[kind]) and not isinstance(value, bool)
     try:
-        if not isinstance(value, _GIVEN_AS[kind]) or isinstance(value, bool):
-            raise TypeError
-        return kind(value).expanduser() if kind is Path else kind(value)
-    except (TypeError, ValueError, RuntimeError):  # RuntimeError: ~somebody, who is unknown here
-        raise ConfigurationError(f"{name} is {value!r}: it has to be {_KINDS[kind]}.") from None
+        if fits:
+            return Path(value).expanduser() if kind is Path else kind(value)
+    except (ValueError, RuntimeError):  # RuntimeError: ~somebody, who is unknown here
+        pass
+    shown = type(value).__name__ if name == "database_url" else repr(value)
+    raise ConfigurationError(f"{name} is {shown}: it has to be {_KINDS[kind]}.")
 
 
 # Text is converted, because that is all that an environment has; the file's other types are taken at their word.

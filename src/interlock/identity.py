@@ -5,7 +5,6 @@ import secrets
 import socket
 from functools import cache
 
-
 # Drawn here and not on first use: two threads that ask at once get one answer.
 _RANDOM = secrets.token_hex(3)
 

@@ -8,6 +8,7 @@ import shlex
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import datetime
 from pathlib import Path
 
 import psycopg
@@ -44,8 +45,12 @@ def wait_for_go(url: str) -> str:
     return f"{shlex.join(psql(url, 'SELECT pg_advisory_lock_shared(1)'))} >/dev/null"
 
 
+def long_by_psql(url: str) -> list[str]:
+    return psql(f"{url}?application_name=tool", _LONG)
+
+
 def long_by_psql_as_grandchild(url: str) -> list[str]:
-    return ["bash", "-c", f"{shlex.join(psql(f'{url}?application_name=tool', _LONG))}; true"]
+    return ["bash", "-c", f"{shlex.join(long_by_psql(url))}; true"]
 
 
 def long_by_psycopg(url: str) -> list[str]:
@@ -70,6 +75,20 @@ def tells_what_it_meets(url: str) -> list[str]:
         f"count, = psycopg.connect({url!r}).execute({_RUNNING!r}, ['SELECT pg_sleep%{MARK}%']).fetchone()\n"
         "print(began, count)"
     )
+
+
+def keeps_writing(url: str, who: str) -> list[str]:
+    """Writes rows until it is ended, each on a connection of its own: no ended session stops it."""
+    return _python(
+        "import psycopg\n"
+        "while True:\n"
+        f"    with psycopg.connect({url!r}) as connection:\n"
+        f"        connection.execute('INSERT INTO write (who) VALUES (%s)', [{who!r}])\n"
+    )
+
+
+def writes(url: str, who: str) -> list[datetime]:
+    return [at for (at,) in execute(url, "SELECT at FROM write WHERE who = %s", who)]
 
 
 def _python(code: str) -> list[str]:

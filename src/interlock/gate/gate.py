@@ -5,7 +5,8 @@ Who may do what, and which statement decides:
 1. Whoever finds the schema current before asking for the lock goes on without it.
 2. ``pg_try_advisory_lock`` on a session of our own decides who migrates. It is asked again and again, never waited in.
 3. The holder first makes sure that nothing of a predecessor that died is left (`predecessor`), then asks again whether
-   there is anything to do, then opens its row in ``gate_run``, and only then migrates.
+   there is anything to do, then opens its row in ``gate_run``, and only then migrates. A second session beside the
+   lock's shows, from then on, that its process lives.
 4. It trusts its lock only for a time after each heartbeat (`timing`), and stops the migration when that runs out.
 
 A crash before the row is open has changed nothing. A crash while it is open is what the next holder deals with in 3.
@@ -26,7 +27,8 @@ from interlock.gate import predecessor
 from interlock.gate.holding import Holding
 from interlock.gate.lock import LockSession
 from interlock.gate.passage import AsyncPassage, Reason
-from interlock.gate.progress import LastDone, OpenRun, Progress
+from interlock.gate.progress import OpenRun, Progress, Records
+from interlock.gate.sessions import hold_shared, open_session
 from interlock.gate.steps import Ledger, call
 from interlock.gate.timing import Timing
 from interlock.gate.verdict import Verdict, Version, as_verdict, check_version, compare
@@ -59,7 +61,7 @@ class GateOptions(TypedDict, total=False):
     timeout: float | None
     """How long to wait at the most. Default: as long as somebody migrates."""
     migration_role: str | None
-    """The role that the migration's own sessions log in with. Default: the gate's own."""
+    """The role that the migration's own sessions log in with, and nobody else's. Default: the gate's own."""
     session_pooler: bool
     """The URL leads to a pooler that is in session mode. Default: poolers are refused."""
     timing: Timing | None
@@ -98,26 +100,33 @@ class AsyncGate:
         self._run_blocking = run_blocking
         if self._policy not in get_args(Policy):
             raise errors.ConfigurationError(f"{self._policy!r} is no policy: use wait, skip or fail.")
-        self._body: asyncio.Task[Any] | None = None
-        self._cancelled_body = False
+        self._entered = False
         self._holding: Holding | None = None
+        self._body: _Body | None = None
         self.phase: Phase = "idle"
         self.holder: OpenRun | None = None
 
     async def __aenter__(self) -> AsyncPassage:
         passage = await self.enter()
         if self._holding:
-            self._body = asyncio.current_task()
-            self._holding.tell_when_lost(self._cancel_body)
+            self._body = _Body()
+            self._holding.tell_when_lost(self._body.cancel)
         return passage
 
     async def __aexit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        cancelled_by_others = await self._forget_own_cancellation(error)
+        body, self._body = self._body, None
+        others_cancelled = await body.end(error) if body else False
         try:
             await self.leave(error)
-        except errors.GateLost:
-            if not cancelled_by_others:
-                raise
+        except errors.GateLost as lost:
+            if others_cancelled:
+                raise asyncio.CancelledError from lost
+            raise
+
+    @property
+    def has_own_role(self) -> bool:
+        """Whether the migration was said to log in as a role of its own: then all sessions of that are its."""
+        return self._migration_role is not None
 
     async def run(self, migrate: Callable[[], Any]) -> bool:
         """Call `migrate` if that is needed; the answer is whether it was."""
@@ -128,9 +137,29 @@ class AsyncGate:
 
     async def enter(self) -> AsyncPassage:
         """Come to the gate and wait there as long as the policy says. Pair with `leave`; the body is not cancelled."""
+        if self._entered:
+            raise errors.ConfigurationError("This gate object is in use: make one for each passage.")
+        self._entered = True
+        try:
+            return await self._enter()
+        except BaseException:
+            self._entered = False
+            self.phase = "idle"
+            raise
+
+    async def leave(self, failure: BaseException | None = None) -> None:
+        """Record how the migration ended and open the gate for others."""
+        holding, self._holding = self._holding, None
+        self._entered = False
+        self.phase = "passed" if failure is None else "idle"
+        if holding:
+            await holding.finish(failure)
+            log.info("gate.left", extra={"gate": holding.gate, "fence": holding.fence, "failed": failure is not None})
+
+    async def _enter(self) -> AsyncPassage:
         self.phase = "checking"
         if self._check and (verdict := await self._ask()) is not Verdict.BEHIND:
-            return self._pass_by(self._app or "", verdict)
+            return self._pass_by(self._app or "", _reason(verdict))
         lock = await LockSession.open(
             self._url,
             app=self._app,
@@ -148,42 +177,33 @@ class AsyncGate:
         await lock.close()
         return self._pass_by(str(lock.name), reason)
 
-    async def leave(self, failure: BaseException | None = None) -> None:
-        """Record how the migration ended and open the gate for others."""
-        holding, self._holding = self._holding, None
-        self.phase = "passed" if failure is None else "idle"
-        if holding:
-            await holding.finish(failure)
-            log.info("gate.left", extra={"gate": holding.gate, "fence": holding.fence, "failed": failure is not None})
-
     async def _acquire(self, lock: LockSession) -> Reason | None:
         """None once we hold the lock; otherwise why we go on without it."""
         if await lock.try_acquire():
             return None
-        progress = await self._progress(lock)
-        before = progress and await progress.last_done()
+        records = await self._records(lock)
+        before = await records.last_done() if records else None
         if self._policy != "wait":
-            return await self._turned_away(lock, progress)
+            return await self._turned_away(lock, records)
         self.phase = "waiting"
         await lock.announce_waiting()
         clock = _WaitingClock(self._timeout)
         while not await lock.try_acquire():
-            progress = progress or await self._progress(lock)
-            if progress and (done := await progress.last_done()) != before:
+            records = records or await self._records(lock)
+            if records and (done := await records.last_done()) != before:
                 before = done
-                if (verdict := await self._judge(progress)) is not Verdict.BEHIND:
+                if (verdict := await self._judge(records)) is not Verdict.BEHIND:
                     return _reason(verdict)
-            self.holder = await progress.open_run() if progress else None
+            self.holder = await records.open_run() if records else None
             clock.tick(lock, self.holder)
             await asyncio.sleep(self._timing.poll * random.uniform(0.5, 1.5))
         await lock.stop_waiting()
         return None
 
-    async def _turned_away(self, lock: LockSession, progress: Progress | None) -> Reason:
+    async def _turned_away(self, lock: LockSession, records: Records | None) -> Reason:
         if self._policy == "skip":
-            log.info("gate.skipped", extra={"gate": str(lock.name)})
             return "busy"
-        run = await progress.open_run() if progress else None
+        run = await records.open_run() if records else None
         raise errors.GateBusy(
             f"The gate {lock.name} is taken{_by(run)}: try again later, or wait with the policy 'wait'.",
             gate=str(lock.name),
@@ -193,58 +213,76 @@ class AsyncGate:
         """We hold the lock: see the predecessor off, ask again whether there is work, and only then open our run."""
         holding = Holding(lock)
         try:
-            progress = await self._prepared_progress(lock)
-            if progress and (run := await progress.open_run()):
-                self.phase = "settling"
-                await predecessor.outlive(run, lock, self._own_schema, self._timing)
-                await progress.abandon_open_run()
-            self.phase = "checking"
-            if (verdict := await self._judge(progress)) is not Verdict.BEHIND:
-                await holding.give_back()
-                return self._pass_by(str(lock.name), _reason(verdict))
-            if progress:
-                await progress.begin(self._version, self._compatible_since, self._migration_role or lock.role)
-                holding.progress = progress
+            passage = await self._taken_over(holding)
+        except errors.StoreError:
+            await holding.give_back()
             holding.check()
+            raise
         except BaseException:
             await holding.give_back()
             raise
+        if not passage.needed:
+            await holding.give_back()
+            return passage
         self._holding = holding
         self.phase = "migrating"
         log.info("gate.acquired", extra={"gate": holding.gate, "fence": holding.fence})
-        return AsyncPassage(holding.gate, "behind", holding, self._ledger(holding) if progress else None)
+        return passage
 
-    def _ledger(self, holding: Holding) -> Ledger:
-        return Ledger(holding.lock.session, holding.gate, holding.fence, self._own_schema, self._run_blocking)
+    async def _taken_over(self, holding: Holding) -> AsyncPassage:
+        lock = holding.lock
+        if self._recorded:
+            await self._prepare_tables(lock)
+            session = await open_session(self._url, self._timing, session_pooler=self._session_pooler)
+            holding.record_on(Progress(session, holding.gate, self._own_schema))
+        progress = holding.progress
+        if progress and (run := await progress.open_run()):
+            self.phase = "settling"
+            await predecessor.outlive(run, progress, lock)
+            await progress.abandon_open_run()
+        self.phase = "checking"
+        if (verdict := await self._judge(progress)) is not Verdict.BEHIND:
+            return self._pass_by(holding.gate, _reason(verdict))
+        if progress:
+            await self._begin(progress, lock)
+        holding.check()
+        ledger = Ledger(progress, self._run_blocking) if progress else None
+        return AsyncPassage(holding.gate, "behind", holding, ledger)
 
-    async def _prepared_progress(self, lock: LockSession) -> Progress | None:
-        """Our rows, after our tables were made where that is still to do."""
-        if not self._recorded:
-            return None
+    async def _begin(self, progress: Progress, lock: LockSession) -> None:
+        await progress.begin(
+            version=self._version,
+            compatible_since=self._compatible_since,
+            ttl=self._timing.ttl,
+            lock_pid=lock.pid,
+            migration_role=self._migration_role or lock.role,
+        )
+        await hold_shared(progress.session, lock.name.alive(progress.fence))
+
+    async def _prepare_tables(self, lock: LockSession) -> None:
         status = await schema.read_status(lock.session, self._own_schema)
         if status.state in (schema.State.MISSING, schema.State.OUTDATED):
             async with await connect(self._url, application_name="interlock schema") as session:
                 status = await schema.apply(session, self._own_schema)
         status.require()
-        return Progress(lock.session, str(lock.name), self._own_schema)
 
-    async def _progress(self, lock: LockSession) -> Progress | None:
-        """Our rows, if our tables are there yet."""
+    async def _records(self, lock: LockSession) -> Records | None:
+        """What others have recorded, if our tables are there yet."""
         if not self._recorded:
             return None
         status = await schema.read_status(lock.session, self._own_schema)
         if status.state not in (schema.State.CURRENT, schema.State.NEWER):
             return None
-        return Progress(lock.session, str(lock.name), self._own_schema)
+        return Records(lock.session, str(lock.name), self._own_schema)
 
-    async def _judge(self, progress: Progress | None) -> Verdict:
+    async def _judge(self, records: Records | None) -> Verdict:
         """Recorded versions first, because they know of a schema that is too new; then the check."""
-        if self._version is not None and progress is not None:
-            done = await progress.last_done() or LastDone(0, None, None)
-            verdict = compare(self._version, done.version, done.compatible_since)
+        if self._version is not None and records is not None:
+            version, compatible_since = await records.recorded_version()
+            verdict = compare(self._version, version, compatible_since)
             if verdict is Verdict.TOO_NEW:
                 raise errors.SchemaTooNew(
-                    f"The schema behind {self._app or 'this gate'} was migrated to version {done.version}, "
+                    f"The schema behind {records.gate} was migrated to version {version}, "
                     f"which version {self._version} cannot work with: start a newer release."
                 )
             if verdict is Verdict.NEWER or self._check is None:
@@ -261,27 +299,37 @@ class AsyncGate:
             )
         return verdict
 
-    def _pass_by(self, gate: str, reason: "Reason | Verdict") -> AsyncPassage:
+    def _pass_by(self, gate: str, reason: Reason) -> AsyncPassage:
         self.phase = "passed"
         level = logging.WARNING if reason == "newer" else logging.INFO
-        log.log(level, "gate.passed_by", extra={"gate": gate, "reason": str(reason)})
-        return AsyncPassage(gate, _reason(reason) if isinstance(reason, Verdict) else reason)
+        log.log(level, "gate.passed_by", extra={"gate": gate, "reason": reason})
+        return AsyncPassage(gate, reason)
 
-    def _cancel_body(self, why: str) -> None:
-        if self._body:
-            self._cancelled_body = True
-            self._body.cancel(why)
 
-    async def _forget_own_cancellation(self, error: BaseException | None) -> bool:
-        """Take back the cancellation that was ours; the answer is whether somebody else cancelled the body too."""
-        body, self._body = self._body, None
-        if body is None or not self._cancelled_body:
+class _Body:
+    """The task that is inside the gate, as far as its cancellation goes: ours, when the gate is lost, or another's."""
+
+    def __init__(self) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._task = task
+        self._before = task.cancelling()
+        self._cancelled = False
+
+    def cancel(self, why: str) -> None:
+        self._cancelled = True
+        self._task.cancel(why)
+
+    async def end(self, error: BaseException | None) -> bool:
+        """Take back the cancellation that was ours; the answer is whether somebody else has cancelled the body too."""
+        if not self._cancelled:
             return False
-        body.uncancel()
+        self._cancelled = False
+        others = self._task.uncancel() > self._before
         if not isinstance(error, asyncio.CancelledError):
-            with suppress(asyncio.CancelledError):  # it was on its way when the body ended by itself
+            with suppress(asyncio.CancelledError):  # it was still on its way when the body ended by itself
                 await asyncio.sleep(0)
-        return body.cancelling() > 0
+        return others
 
 
 class _WaitingClock:

@@ -1,16 +1,24 @@
-"""Holding the gate's lock: the heartbeat, the loss of it, and giving it back."""
+"""Holding the gate's lock: the heartbeat, the loss of it, and giving it back.
+
+Two sessions: the lock's, which only beats, and the records', which writes rows and shows that this process lives. The
+end of either is the loss of the gate.
+"""
 
 import asyncio
 import logging
 from collections.abc import Callable
 from contextlib import suppress
+from typing import TypeVar
 
 from interlock import errors
 from interlock.clock import boottime
+from interlock.gate import predecessor
 from interlock.gate.lock import LockSession
 from interlock.gate.progress import Progress
 
 log = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 
 class Holding:
@@ -20,9 +28,10 @@ class Holding:
         self.lock = lock
         self.progress: Progress | None = None
         self.on_beat: list[Callable[[float], object]] = []
-        self._on_lost: list[Callable[[str], object]] = []
         self.leave_open = False
+        self._on_lost: list[Callable[[str], object]] = []
         self._why_lost: str | None = None
+        self._ended = asyncio.Event()
         self._keeper = asyncio.create_task(self._keep())
 
     @property
@@ -48,42 +57,75 @@ class Holding:
         if self._why_lost is not None:
             callback(self._why_lost)
 
+    def record_on(self, progress: Progress) -> None:
+        self.progress = progress
+        progress.session.on_end(self._ended.set)
+
+    async def end_own_sessions(self) -> None:
+        """The migration has left something running in the server: see it off while we still hold the lock."""
+        if self.progress is None or not await predecessor.leftovers(self.progress):
+            return
+        await asyncio.sleep(self.lock.timing.settle)
+        await predecessor.end_sessions(self.progress, self.lock, who="The migration has ended and")
+
     async def finish(self, failure: BaseException | None) -> None:
         """Record how it ended and give the lock back; raises GateLost if it was not held to the end."""
-        await self._stop_keeping()
         try:
-            if self.lost:
-                raise self._gate_lost() from failure
+            self.check()
             if self.progress and not self.leave_open:
-                await self.progress.end("failed" if failure else "done", _recordable(failure))
+                await self._record_end(self.progress, failure)
         except errors.StoreError as error:
-            self._why_lost = str(error)
+            self._why_lost = self._why_lost or str(error)
             raise self._gate_lost() from failure or error
+        except errors.GateLost as error:
+            raise error from failure
         finally:
-            await self.lock.close()
+            await self.give_back()
 
     async def give_back(self) -> None:
-        """There is nothing to record."""
-        await self._stop_keeping()
-        await self.lock.close()
-
-    async def _stop_keeping(self) -> None:
+        """The lock first: whoever gets it next finds the run as we left it."""
         self._keeper.cancel()
-        with suppress(asyncio.CancelledError):
-            await self._keeper
+        try:
+            await asyncio.wait([self._keeper])
+        finally:
+            await self.lock.close()
+            if self.progress:
+                await self.progress.session.close()
+
+    async def _record_end(self, progress: Progress, failure: BaseException | None) -> None:
+        """A row that somebody has locked is waited for, for as long as the gate is held meanwhile."""
+        while True:
+            try:
+                await progress.end("failed" if failure else "done", _recordable(failure))
+            except errors.LockNotAvailable:
+                self.check()
+            else:
+                return
 
     async def _keep(self) -> None:
-        why = await self.lock.keep(self._beaten)
+        try:
+            why = await self.lock.keep(self._beaten, self._ended)
+        except Exception as error:
+            log.exception("gate.heartbeat_failed", extra={"gate": self.gate})
+            why = f"the heartbeat broke: {type(error).__name__}"
         self._why_lost = why
         log.error("gate.lost", extra={"gate": self.gate, "why": why})
-        for callback in self._on_lost:
-            callback(why)
+        self.lock.session.abort()  # but not the records': it shows that we live until the migration has stopped
+        self._tell(self._on_lost, why)
 
     async def _beaten(self) -> None:
-        for callback in self.on_beat:
-            callback(self.lock.trusted_until)
-        if self.progress:
-            await self.progress.heartbeat()
+        self._tell(self.on_beat, self.lock.trusted_until)
+        if self.fence and self.progress:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self.lock.timing.heartbeat):
+                    await self.progress.heartbeat()
+
+    def _tell(self, callbacks: list[Callable[[T], object]], fact: T) -> None:
+        for callback in callbacks:
+            try:
+                callback(fact)
+            except Exception:
+                log.exception("gate.callback_failed", extra={"gate": self.gate})
 
     def _gate_lost(self) -> errors.GateLost:
         why = self._why_lost or "this process was stopped for too long"

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from interlock.errors import ConfigurationError
 from interlock.stores.postgres import AdvisoryKey
 
 PRESENT = AdvisoryKey.of("interlock gate session")
@@ -19,6 +20,11 @@ class GateName:
     schema: str
     app: str | None = None
 
+    def __post_init__(self) -> None:
+        for part in (self.schema, self.app):
+            if part is not None and (not part or "/" in part):
+                raise ConfigurationError(f"{part!r} cannot be part of a gate's name: it is empty, or has a / in it.")
+
     def __str__(self) -> str:
         return "/".join(part for part in (self.database, self.schema, self.app) if part)
 
@@ -31,3 +37,8 @@ class GateName:
     def waiting(self) -> AdvisoryKey:
         """Held, shared, by everybody who waits: so their sessions are known, and gone when they are."""
         return AdvisoryKey.of("interlock gate waiting", self.database, self.schema, self.app or "")
+
+    def alive(self, fence: int) -> AdvisoryKey:
+        """Held by the process that migrates, on a session beside the lock's: so a successor sees that it still lives,
+        even when the lock's own session was ended without the process hearing of it."""
+        return AdvisoryKey.of("interlock gate alive", self.database, self.schema, self.app or "", str(fence))

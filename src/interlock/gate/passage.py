@@ -1,6 +1,7 @@
 """Being through the gate: what a migration can ask and tell while it runs."""
 
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from typing import Any, Literal
 
 from interlock import errors
@@ -58,11 +59,20 @@ class AsyncPassage:
         """Do not record an end, because something of this migration may live on: a successor sees to that first."""
         self._held.leave_open = True
 
+    async def end_own_sessions(self) -> None:
+        """End every database session that this migration may have left behind, as a successor would.
+
+        For a migration that did not end of its own will, or whose role nobody else uses. Raises PredecessorAlive if
+        some cannot be ended.
+        """
+        await self._held.end_own_sessions()
+
     async def report(self, step: str) -> None:
         """Tell waiters and `interlock gate status` how far the migration is."""
         self.check()
         if progress := self._held.progress:
-            await progress.report(step)
+            async with self._losing():
+                await progress.report(step)
 
     async def protect(self, pid: int) -> None:
         """Name a database session, by its server process, that a successor has to see gone before it starts.
@@ -70,14 +80,25 @@ class AsyncPassage:
         Sessions that were opened after the gate was passed are found without this.
         """
         if progress := self._held.progress:
-            await progress.protect(pid)
+            async with self._losing():
+                await progress.protect(pid)
 
     async def step(self, key: str, effect: Effect, *, precondition: Precondition | None = None) -> Any:
         """Run an effect on a target without transactions, once and for all; see `interlock.gate.steps`."""
         await self.report(key)
         if self._ledger is None:
             raise errors.GateError(f"The gate {self.gate} keeps no records, and so no steps.", gate=self.gate)
-        return await self._ledger.run(key, precondition, effect)
+        async with self._losing():
+            return await self._ledger.run(key, precondition, effect)
+
+    @asynccontextmanager
+    async def _losing(self) -> AsyncIterator[None]:
+        """A database that does not answer any more is a lost gate, once it is that."""
+        try:
+            yield
+        except errors.StoreError:
+            self.check()
+            raise
 
     @property
     def _held(self) -> Holding:

@@ -1,13 +1,17 @@
 """The rows that tell who migrates, since when, how far; and that tell a successor of an unclean end."""
 
+import logging
 import socket
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any
 
 from interlock import errors
 from interlock.identity import replica_id
 from interlock.stores.postgres import Queries, Session
+
+log = logging.getLogger(__name__)
 
 
 def gate_queries(schema: str) -> Queries:
@@ -23,9 +27,9 @@ class OpenRun:
     host: str
     version: str | None
     step: str | None
-    migration_role: str
+    ttl: float
     running_for: float
-    silent_for: float
+    cut_by_restart: bool
 
     def facts(self) -> dict[str, Any]:
         """For the log."""
@@ -33,54 +37,79 @@ class OpenRun:
         return facts | ({"step": self.step} if self.step else {}) | ({"version": self.version} if self.version else {})
 
 
-@dataclass(frozen=True)
-class LastDone:
-    fence: int
-    version: str | None
-    compatible_since: str | None
-
-
-class Progress:
-    """What one gate has recorded; as the lock's holder, also what we record of ourselves."""
+class Records:
+    """What one gate has recorded."""
 
     def __init__(self, session: Session, gate: str, schema: str) -> None:
-        self._session = session
-        self._gate = gate
-        self._queries = gate_queries(schema)
-        self.fence = 0
+        self.session = session
+        self.gate = gate
+        self.queries = gate_queries(schema)
 
     async def open_run(self) -> OpenRun | None:
-        row = await self._session.fetchrow(self._queries["open_run"], self._gate)
-        return OpenRun(**{name: row[name] for name in OpenRun.__dataclass_fields__}) if row else None
+        row = await self.session.fetchrow(self.queries["open_run"], self.gate)
+        return OpenRun(**row) if row else None
 
-    async def last_done(self) -> LastDone | None:
-        row = await self._session.fetchrow(self._queries["last_done"], self._gate)
-        return LastDone(**row) if row else None
+    async def last_done(self) -> int | None:
+        """The fence of the newest run that went through."""
+        fence: int | None = await self.session.fetchval(self.queries["last_done"], self.gate)
+        return fence
+
+    async def recorded_version(self) -> tuple[str | None, str | None]:
+        """What was last migrated to, and since which version releases can work with that."""
+        row = await self.session.fetchrow(self.queries["recorded_version"], self.gate)
+        return (row["version"], row["compatible_since"]) if row else (None, None)
+
+
+class Progress(Records):
+    """What the lock's holder records of itself, on a session beside the lock's. `fence` is 0 until it has begun."""
+
+    fence = 0
 
     async def abandon_open_run(self) -> None:
-        await self._session.execute(self._queries["abandon_open_run"], self._gate)
+        await self.session.execute(self.queries["abandon_open_run"], self.gate)
 
-    async def begin(self, version: str | None, compatible_since: str | None, migration_role: str) -> None:
-        self.fence = await self._session.fetchval(
-            self._queries["begin_run"],
-            self._gate,
+    async def begin(
+        self, *, version: str | None, compatible_since: str | None, ttl: float, lock_pid: int, migration_role: str
+    ) -> None:
+        self.fence = await self.session.fetchval(
+            self.queries["begin_run"],
+            self.gate,
             replica_id(),
             socket.gethostname(),
             version,
             compatible_since,
-            migration_role,
+            timedelta(seconds=ttl),
+            lock_pid,
+            await self._oid_of(migration_role),
         )
 
     async def heartbeat(self) -> None:
-        """A beat that finds the table locked is left out: the lock itself does not hang on this row."""
-        with suppress(errors.LockNotAvailable):
-            await self._session.execute(self._queries["heartbeat"], self._gate, self.fence)
+        """That this row cannot be written is no reason to stop a migration whose lock is held."""
+        try:
+            await self.session.execute(self.queries["heartbeat"], self.gate, self.fence)
+        except errors.ConnectionLost:
+            raise
+        except errors.StoreError as error:
+            log.warning("gate.heartbeat_not_recorded", extra={"gate": self.gate, "why": str(error)})
 
     async def report(self, step: str) -> None:
-        await self._session.execute(self._queries["report_step"], self._gate, self.fence, step)
+        with suppress(errors.LockNotAvailable):
+            await self.session.execute(self.queries["report_step"], self.gate, self.fence, step)
 
     async def protect(self, pid: int) -> None:
-        await self._session.execute(self._queries["protect_session"], self._gate, self.fence, pid)
+        await self.session.execute(self.queries["protect_session"], self.gate, self.fence, pid)
 
-    async def end(self, outcome: str, error: str | None = None) -> None:
-        await self._session.execute(self._queries["end_run"], self._gate, self.fence, outcome, error)
+    async def end(self, outcome: str, error: str | None) -> None:
+        """Raises GateLost if the run is not ours to end any more."""
+        done = await self.session.execute(self.queries["end_run"], self.gate, self.fence, outcome, error)
+        if done != "UPDATE 1":
+            raise errors.GateLost(
+                f"The gate {self.gate} was taken over while this replica migrated: find out what both have done.",
+                gate=self.gate,
+            )
+
+    async def _oid_of(self, role: str) -> int:
+        oid: int | None = await self.session.fetchval("SELECT oid FROM pg_roles WHERE rolname = $1", role)
+        if oid is None:
+            raise errors.ConfigurationError(f"There is no role {role!r} here that a migration could log in with.")
+        return oid

@@ -5,11 +5,15 @@ UPDATE interlock.gate_run
  WHERE gate = $1 AND ended_at IS NULL;
 
 -- name: begin_run
--- Nobody migrating → us migrating. By the lock's holder only. The start is told by the real clock, because
--- it is compared with pg_stat_activity's times.
+-- Nobody migrating → us migrating. By the lock's holder only. Times are those of the real clock, because they are
+-- compared with pg_stat_activity's.
 INSERT INTO interlock.gate_run
-       (gate, fence, replica, host, version, compatible_since, lock_pid, migration_role, started_at, heartbeat_at)
-SELECT $1, coalesce(max(fence), 0) + 1, $2, $3, $4, $5, pg_backend_pid(), $6, clock_timestamp(), clock_timestamp()
+       (gate, fence, replica, host, version, compatible_since, ttl, lock_pid, migration_role, bystanders,
+        started_at, heartbeat_at)
+SELECT $1, coalesce(max(fence), 0) + 1, $2, $3, $4, $5, $6::interval, $7, $8::oid,
+       (SELECT coalesce(jsonb_agg(jsonb_build_object('pid', pid, 'since', backend_start)), '[]')
+          FROM pg_stat_activity WHERE usesysid = $8::oid AND datname = current_database()),
+       clock_timestamp(), clock_timestamp()
   FROM interlock.gate_run
  WHERE gate = $1
 RETURNING fence;
@@ -24,16 +28,19 @@ UPDATE interlock.gate_run
           FOR UPDATE SKIP LOCKED);
 
 -- name: report_step
--- Migrating → migrating, at another step.
+-- Migrating → migrating, at another step. Skips a locked row as well: what it tells is not worth waiting for.
 UPDATE interlock.gate_run
    SET step = $3, step_started_at = clock_timestamp(), heartbeat_at = clock_timestamp()
- WHERE gate = $1 AND fence = $2 AND ended_at IS NULL;
+ WHERE (gate, fence) = (
+       SELECT gate, fence FROM interlock.gate_run
+        WHERE gate = $1 AND fence = $2 AND ended_at IS NULL
+          FOR UPDATE SKIP LOCKED);
 
 -- name: protect_session
 -- Migrating → migrating, with one more session that a successor has to see gone.
 UPDATE interlock.gate_run
    SET protected = protected || (
-       SELECT jsonb_agg(jsonb_build_object('pid', pid, 'since', backend_start))
+       SELECT coalesce(jsonb_agg(jsonb_build_object('pid', pid, 'since', backend_start)), '[]')
          FROM pg_stat_activity WHERE pid = $3)
  WHERE gate = $1 AND fence = $2 AND ended_at IS NULL;
 
@@ -45,30 +52,42 @@ UPDATE interlock.gate_run
 
 -- name: open_run
 -- The run that has begun and not ended, if there is one.
-SELECT fence, replica, host, version, lock_pid, migration_role, step, started_at, heartbeat_at,
+SELECT fence, replica, host, version, step,
+       extract(epoch FROM ttl)::float8 AS ttl,
        extract(epoch FROM clock_timestamp() - started_at)::float8 AS running_for,
-       extract(epoch FROM clock_timestamp() - heartbeat_at)::float8 AS silent_for
+       pg_postmaster_start_time() BETWEEN heartbeat_at AND heartbeat_at + ttl AS cut_by_restart
   FROM interlock.gate_run
  WHERE gate = $1 AND ended_at IS NULL;
 
 -- name: last_done
 -- The newest run that went through, by which waiters see that there is something to check again.
-SELECT fence, version, compatible_since
+SELECT max(fence)
   FROM interlock.gate_run
- WHERE gate = $1 AND outcome = 'done'
+ WHERE gate = $1 AND outcome = 'done';
+
+-- name: recorded_version
+-- What the schema was last migrated to, as far as runs have said.
+SELECT version, compatible_since
+  FROM interlock.gate_run
+ WHERE gate = $1 AND outcome = 'done' AND version IS NOT NULL
  ORDER BY fence DESC
  LIMIT 1;
 
 -- name: leftovers
--- Sessions that may belong to a dead migrator: those it named, and those of its role that began in its time,
--- except those that sit at a gate themselves. Other roles' start times may be hidden from us: they count too.
-SELECT a.pid, a.usename AS role, a.application_name, a.client_addr::text AS address, a.state, a.backend_start
+-- Sessions that may belong to the open run: those it named, and those of its role, except bystanders, sessions at a
+-- gate, and sessions that began later than $4 after its last heartbeat. What is hidden from us counts.
+SELECT a.pid, a.usename AS role, a.application_name, a.client_addr::text AS address, a.state
   FROM interlock.gate_run r
-  JOIN pg_stat_activity a ON a.datname = current_database() AND a.pid <> pg_backend_pid()
+  JOIN pg_stat_activity a ON a.pid <> pg_backend_pid()
  WHERE r.gate = $1 AND r.ended_at IS NULL
-   AND ((a.usename = r.migration_role AND coalesce(a.backend_start >= r.started_at, true))
-        OR EXISTS (SELECT FROM jsonb_array_elements(r.protected) s
-                    WHERE (s->>'pid')::integer = a.pid AND (s->>'since')::timestamptz = a.backend_start))
+   AND (EXISTS (SELECT FROM jsonb_array_elements(r.protected) s
+                 WHERE (s->>'pid')::integer = a.pid
+                   AND (s->>'since')::timestamptz IS NOT DISTINCT FROM a.backend_start)
+        OR a.usesysid = r.migration_role AND a.datname = current_database()
+           AND NOT EXISTS (SELECT FROM jsonb_array_elements(r.bystanders) s
+                            WHERE (s->>'pid')::integer = a.pid
+                              AND (s->>'since')::timestamptz IS NOT DISTINCT FROM a.backend_start)
+           AND coalesce(a.backend_start <= r.heartbeat_at + $4::interval, true))
    AND NOT EXISTS (
        SELECT FROM pg_locks l
         WHERE l.pid = a.pid AND l.locktype = 'advisory' AND l.granted

@@ -24,7 +24,7 @@ async def run_command(gate: AsyncGate, argv: Sequence[str], timing: Timing) -> i
     try:
         async with gate as passage:
             if passage.needed:
-                await _supervised(passage, argv, timing)
+                await _supervised(passage, argv, timing, own_role=gate.has_own_role)
     except errors.CommandFailed as error:
         return error.status
     return 0
@@ -45,13 +45,13 @@ async def ask_command(argv: Sequence[str], gate: str) -> Verdict:
             return Verdict.TOO_NEW
         case status:
             raise errors.CheckFailed(
-                f"The check {' '.join(argv)!r} ended with status {status}: it has to answer with "
+                f"The check {argv[0]!r} ended with status {status}: it has to answer with "
                 "0 (current), 1 (to be migrated) or 3 (too new for this release).",
                 gate=gate,
             )
 
 
-async def _supervised(passage: AsyncPassage, argv: Sequence[str], timing: Timing) -> None:
+async def _supervised(passage: AsyncPassage, argv: Sequence[str], timing: Timing, *, own_role: bool) -> None:
     environment = os.environ | {"INTERLOCK_GATE": passage.gate, "INTERLOCK_GATE_FENCE": str(passage.fence)}
     with _Forwarding() as forwarding:
         command = await SupervisedCommand.start(argv, trust_until=passage.trusted_until, env=environment)
@@ -59,16 +59,31 @@ async def _supervised(passage: AsyncPassage, argv: Sequence[str], timing: Timing
         passage.on_beat(command.extend)
         try:
             result = await command.wait()
-        except asyncio.CancelledError:  # the gate is lost: a successor waits twice this grace before it starts
+        except asyncio.CancelledError:  # the gate is lost, or we are to stop
             await command.stop(timing.kill_grace)
             raise
+        passage.check()
+        if own_role or forwarding.has_forwarded or not _ended_in_good_order(result):
+            await _clear_up(passage)
     _judge(passage, result)
+
+
+def _ended_in_good_order(result: CommandResult) -> bool:
+    """A client that is killed leaves its statement running in the server."""
+    return result.ended_by == "itself" and result.exit_status <= 128 and not result.left_behind
+
+
+async def _clear_up(passage: AsyncPassage) -> None:
+    try:
+        await passage.end_own_sessions()
+    except errors.PredecessorAlive as error:
+        log.error("gate.left_open", extra={"gate": passage.gate, "why": str(error)})
+        passage.leave_open()
 
 
 def _judge(passage: AsyncPassage, result: CommandResult) -> None:
     if result.left_behind:
         log.warning("gate.left_behind", extra={"gate": passage.gate, "processes": result.left_behind})
-    passage.check()
     if not result.all_ended:
         passage.leave_open()
         raise errors.CommandAtLarge(
@@ -86,6 +101,7 @@ class _Forwarding:
     def __init__(self) -> None:
         self._command: SupervisedCommand | None = None
         self._early: list[int] = []
+        self.has_forwarded = False
 
     def __enter__(self) -> Self:
         for signum in _FORWARDED:
@@ -102,6 +118,7 @@ class _Forwarding:
             command.forward(signum)
 
     def _send(self, signum: int) -> None:
+        self.has_forwarded = True
         if self._command:
             self._command.forward(signum)
         else:

@@ -7,6 +7,7 @@ from typing import Any
 from interlock import errors, schema
 from interlock.gate.name import GateName
 from interlock.gate.progress import gate_queries
+from interlock.gate.sessions import HOLDERS
 from interlock.stores.postgres import AdvisoryKey, Session
 from interlock.stores.postgres.session import Row
 
@@ -65,16 +66,13 @@ async def _status(session: Session, row: Row) -> GateStatus:
 
 
 async def _sitting(session: Session, key: AdvisoryKey) -> tuple[Sitting, ...]:
-    rows = await session.fetch(_HOLDERS, *key)
+    rows = await session.fetch(_SITTING, *key)
     return tuple(Sitting(row["pid"], row["application_name"], row["backend_start"]) for row in rows)
 
 
-_HOLDERS = """
-SELECT l.pid, a.application_name, a.backend_start
-  FROM pg_locks l
-  LEFT JOIN pg_stat_activity a ON a.pid = l.pid
- WHERE l.locktype = 'advisory' AND l.granted AND l.objsubid = 2
-   AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
-   AND l.classid::bigint = ($1::bigint & 4294967295) AND l.objid::bigint = ($2::bigint & 4294967295)
- ORDER BY a.backend_start, l.pid
-"""
+_SITTING = f"""
+SELECT holder.pid, a.application_name, a.backend_start
+  FROM ({HOLDERS}) AS holder
+  LEFT JOIN pg_stat_activity a ON a.pid = holder.pid
+ ORDER BY a.backend_start, holder.pid
+"""  # noqa: S608 - nothing but constants

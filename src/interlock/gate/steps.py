@@ -12,9 +12,8 @@ from typing import Any
 
 from interlock import errors
 from interlock.bridge import RunBlocking
-from interlock.gate.progress import gate_queries
+from interlock.gate.progress import Progress
 from interlock.identity import replica_id
-from interlock.stores.postgres import Session
 from interlock.stores.postgres.session import Row
 
 Precondition = Callable[[], bool | Awaitable[bool]]
@@ -30,11 +29,11 @@ async def call(function: Callable[[], Any], run_blocking: RunBlocking) -> Any:
 
 
 class Ledger:
-    def __init__(self, session: Session, gate: str, fence: int, schema: str, run_blocking: RunBlocking) -> None:
-        self._session = session
-        self._gate = gate
-        self._fence = fence
-        self._queries = gate_queries(schema)
+    def __init__(self, progress: Progress, run_blocking: RunBlocking) -> None:
+        self._session = progress.session
+        self._gate = progress.gate
+        self._fence = progress.fence
+        self._queries = progress.queries
         self._run_blocking = run_blocking
 
     async def run(self, step: str, precondition: Precondition | None, effect: Effect) -> Any:

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any, Unpack
 
 from interlock.bridge import LoopThread, in_caller
+from interlock.errors import ConfigurationError
 from interlock.gate.gate import AsyncGate, GateOptions
 from interlock.gate.passage import AsyncPassage, Reason
 from interlock.gate.steps import Effect, Precondition
@@ -69,19 +70,22 @@ class Gate:
         return self._gate.phase
 
     def __enter__(self) -> Passage:
+        if self._loop is not None:
+            raise ConfigurationError("This gate object is in use: make one for each passage.")
         self._loop = LoopThread("interlock-gate")
         try:
             return Passage(self._loop.run(self._gate.enter()), self._loop)
-        except BaseException:
-            self._loop.close()
+        except BaseException as error:  # which may have come when we were through already
+            self.__exit__(type(error), error, None)
             raise
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        assert self._loop is not None
+        loop, self._loop = self._loop, None
+        assert loop is not None
         try:
-            self._loop.run(self._gate.leave(error))
+            loop.run(self._gate.leave(error))
         finally:
-            self._loop.close()
+            loop.close()
 
     def run(self, migrate: Callable[[], Any]) -> bool:
         """Call `migrate` if that is needed; the answer is whether it was."""

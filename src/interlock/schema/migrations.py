@@ -16,7 +16,7 @@ Phase = Literal["pre", "post"]
 _FILE = re.compile(r"(?P<version>\d{4})_(?P<name>\w+)\.(?P<phase>pre|post)\.sql")
 
 
-@dataclass(frozen=True, order=True)
+@dataclass(frozen=True)
 class Step:
     """A migration's place in the order: by version, *pre* before *post*."""
 

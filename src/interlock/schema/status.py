@@ -72,13 +72,13 @@ async def read_status(session: Session, schema: str) -> SchemaStatus:
 
 async def _applied(session: Session, schema: str) -> frozenset[Step] | None:
     """None: there is nothing of that name, or an empty schema. Empty: there is something, and it is not ours."""
+    listing = in_schema("SELECT version, phase FROM interlock.migration", schema)
     row = await session.fetchrow(_WHAT_IS_THERE, schema)
     if row is None:
         return None
     if not row["has_migrations"]:
         return frozenset() if row["objects"] else None
-    rows = await session.fetch(in_schema("SELECT version, phase FROM interlock.migration", schema))
-    return frozenset(Step(row["version"], row["phase"]) for row in rows)
+    return frozenset(Step(row["version"], row["phase"]) for row in await session.fetch(listing))
 
 
 # Others have tables called `migration` too: ours is known by the name of a constraint.

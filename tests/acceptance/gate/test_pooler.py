@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from interlock import AsyncGate, errors
 from support.components import required
 from support.postgres import open_directory
 from support.programs import interlock
@@ -79,3 +80,15 @@ def _answers(port: int) -> bool:
     except OSError:
         return False
     return True
+
+
+async def test_a_pooler_that_is_wrongly_stated_to_be_in_session_mode_is_found_out(pooled: tuple[str, str]) -> None:
+    mode, url = pooled
+    if mode == "transaction":
+        with pytest.raises(errors.PoolerRefused, match="in transaction mode"):
+            await AsyncGate("shop", url=url, session_pooler=True).enter()
+        return
+    async with AsyncGate("shop", url=url, session_pooler=True) as first:
+        with pytest.raises(errors.GateBusy):
+            await AsyncGate("shop", url=url, session_pooler=True, policy="fail").enter()
+        first.check()

@@ -1,5 +1,6 @@
 -- One passage through a migration gate. The row is open from before the migration starts until it has ended,
--- so a row that is open while nobody holds the gate's lock tells of a migrator that died.
+-- so a row that is open while nobody holds the gate's lock tells of a migrator that died. What it may have left in the
+-- server: the sessions of its role, except `bystanders`, which were there before it; and those in `protected`.
 CREATE TABLE interlock.gate_run (
     gate             text        NOT NULL,
     fence            bigint      NOT NULL,
@@ -7,8 +8,10 @@ CREATE TABLE interlock.gate_run (
     host             text        NOT NULL,
     version          text,
     compatible_since text,
+    ttl              interval    NOT NULL,
     lock_pid         integer     NOT NULL,
-    migration_role   text        NOT NULL,
+    migration_role   oid         NOT NULL,
+    bystanders       jsonb       NOT NULL,
     protected        jsonb       NOT NULL DEFAULT '[]',
     step             text,
     step_started_at  timestamptz,

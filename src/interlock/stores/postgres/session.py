@@ -120,13 +120,19 @@ class Session:
             raise errors.ConnectionLost(f"The connection to {self.shown_url} ended: {_line(error)}.") from error
 
 
-async def connect(url: str, *, application_name: str, timeout: float = 10) -> Session:
-    """Open a session. Asks for nothing in the start-up packet that a pooler would refuse before we can explain it."""
+async def connect(
+    url: str, *, application_name: str, timeout: float = 10, statement_timeout: float | None = None
+) -> Session:
+    """Open a session. Asks for nothing in the start-up packet that a pooler would refuse before we can explain it.
+
+    `statement_timeout` is kept on our side: it also ends the wait for a server that cannot be reached any more.
+    """
     shown = redacted(checked(url))
     with _connecting(shown):
         connection = await asyncpg.connect(
             url,
             timeout=timeout,
+            command_timeout=statement_timeout,
             statement_cache_size=0,
             server_settings={"application_name": application_name[:63]},
         )

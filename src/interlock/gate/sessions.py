@@ -1,0 +1,83 @@
+"""Sessions at a gate: direct, in autocommit, and known as such to whoever ends the sessions of a dead migrator."""
+
+from interlock import errors
+from interlock.gate.name import PRESENT
+from interlock.gate.timing import Timing
+from interlock.identity import replica_id
+from interlock.stores.postgres import AdvisoryKey, Session, connect
+
+HOLDERS = """
+SELECT l.pid
+  FROM pg_locks l
+ WHERE l.locktype = 'advisory' AND l.granted AND l.objsubid = 2
+   AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
+   AND l.classid::bigint = ($1::integer::bigint & 4294967295)
+   AND l.objid::bigint = ($2::integer::bigint & 4294967295)
+"""
+"""The server processes that hold an advisory key of two integers, which pg_locks prints without their signs."""
+
+
+async def open_session(url: str, timing: Timing, *, session_pooler: bool = False) -> Session:
+    """Connect, refuse what cannot hold a lock, and be known as a session of a gate.
+
+    Until it is known, a successor that clears up after a dead migrator may take it for one of that migrator's: then
+    connect once more. No statement of it waits longer than the ttl.
+    """
+    try:
+        return await _opened(url, timing, session_pooler)
+    except errors.ConnectionLost:
+        return await _opened(url, timing, session_pooler)
+
+
+async def _opened(url: str, timing: Timing, session_pooler: bool) -> Session:
+    name = f"interlock gate {replica_id()}"
+    session = await connect(url, application_name=name, statement_timeout=timing.ttl)
+    try:
+        await _refuse_pooler(session, session_pooler)
+        if await session.fetchval("SELECT pg_is_in_recovery()"):
+            raise errors.NotPrimary(f"{session.shown_url} is a standby: name the primary in the URL.")
+        await hold_shared(session, PRESENT)
+        for setting, value in _settings(timing).items():
+            await session.fetchval("SELECT set_config($1, $2, false)", setting, value)
+    except BaseException:
+        session.abort()
+        raise
+    return session
+
+
+async def hold_shared(session: Session, key: AdvisoryKey) -> None:
+    """Nobody ever holds these keys exclusively, so this does not wait."""
+    await session.fetchval("SELECT pg_try_advisory_lock_shared($1, $2)", *key)
+
+
+async def is_held(session: Session, key: AdvisoryKey) -> bool:
+    return bool(await session.fetch(HOLDERS, *key))
+
+
+async def _refuse_pooler(session: Session, stated: bool) -> None:
+    """One in session mode may be stated; one that gives us a server session that sits at a gate already is not that."""
+    pid = await session.fetchval("SELECT pg_backend_pid()")
+    if session.announced_pid == pid:
+        return
+    used = stated and any(row["pid"] == pid for row in await session.fetch(HOLDERS, *PRESENT))
+    if stated and not used:
+        return
+    raise errors.PoolerRefused(
+        f"{session.shown_url} is a connection pooler{' in transaction mode' if used else ''}, where two replicas could "
+        "both hold the gate: give the gate the database's own address (--database), or state a pooler in session mode "
+        "with --session-pooler."
+    )
+
+
+def _settings(timing: Timing) -> dict[str, str]:
+    """What a gate's session needs, whatever the role's or the database's defaults are."""
+    return {
+        "tcp_user_timeout": f"{timing.ttl * 1000:.0f}",
+        "tcp_keepalives_idle": f"{max(1, timing.ttl / 2):.0f}",
+        "tcp_keepalives_interval": f"{max(1, timing.ttl / 6):.0f}",
+        "tcp_keepalives_count": "3",
+        "idle_session_timeout": "0",
+        "statement_timeout": "0",
+        "lock_timeout": "500",
+        "default_transaction_read_only": "off",
+    }

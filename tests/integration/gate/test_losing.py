@@ -1,0 +1,211 @@
+"""How the gate is lost, told, and left: cancellation, callbacks, a database that does not answer."""
+
+import asyncio
+import threading
+from collections.abc import Callable
+
+import psycopg
+import pytest
+
+from interlock import AsyncGate, Gate, Timing, errors
+from support.gates import is_held, waiters
+from support.postgres import execute
+from support.proxy import Cable, cable_to
+from support.waiting import eventually
+
+QUICK = Timing(ttl=2, check_interval=0.1, poll=0.05)
+
+
+def end_holder(url: str) -> None:
+    execute(url, "SELECT pg_terminate_backend(lock_pid) FROM interlock.gate_run WHERE ended_at IS NULL")
+
+
+async def lost(url: str, gate: AsyncGate, meanwhile: Callable[[], object] = lambda: None) -> None:
+    """Enter, lose the lock, and wait in the body for what comes of it."""
+    async with gate as passage:
+        passage.on_lost(lambda _: meanwhile())
+        await asyncio.to_thread(end_holder, url)
+        await asyncio.Event().wait()
+
+
+async def test_lost_and_cancelled_by_another_is_a_cancellation(interlock_url: str) -> None:
+    task = asyncio.current_task()
+    assert task is not None
+    with pytest.raises(asyncio.CancelledError):
+        await lost(interlock_url, AsyncGate("shop", url=interlock_url, timing=QUICK), task.cancel)
+    assert task.uncancel() == 0
+
+
+async def test_who_was_being_cancelled_before_still_hears_of_the_loss(interlock_url: str) -> None:
+    task = asyncio.current_task()
+    assert task is not None
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await asyncio.sleep(0)
+    with pytest.raises(errors.GateLost):
+        await lost(interlock_url, AsyncGate("shop", url=interlock_url, timing=QUICK))
+    assert task.uncancel() == 0
+
+
+async def test_a_cancellation_on_the_way_out_is_not_swallowed(interlock_url: str) -> None:
+    async def pass_through() -> None:
+        async with AsyncGate("shop", url=interlock_url):
+            task = asyncio.current_task()
+            assert task is not None
+            asyncio.get_running_loop().call_soon(task.cancel)
+
+    with pytest.raises(asyncio.CancelledError):
+        await asyncio.create_task(pass_through())
+    await asyncio.to_thread(eventually, lambda: not is_held(interlock_url, "shop"))
+
+
+@pytest.mark.parametrize("hook", ["on_beat", "on_lost"])
+async def test_a_callback_that_fails_does_not_keep_the_loss_from_the_body(interlock_url: str, hook: str) -> None:
+    def fail(_: object) -> None:
+        raise ZeroDivisionError
+
+    async def migrate() -> None:
+        async with AsyncGate("shop", url=interlock_url, timing=QUICK) as passage:
+            getattr(passage, hook)(fail)
+            beaten = asyncio.Event()
+            passage.on_beat(lambda _: beaten.set())
+            await beaten.wait()
+            await asyncio.to_thread(end_holder, interlock_url)
+            await asyncio.Event().wait()
+
+    with pytest.raises(errors.GateLost):
+        await migrate()
+
+
+async def test_a_migration_in_a_thread_keeps_the_gate_until_it_has_ended(interlock_url: str) -> None:
+    running, go_on = threading.Event(), threading.Event()
+
+    def migrate() -> None:
+        running.set()
+        go_on.wait()
+
+    migrating = asyncio.create_task(AsyncGate("shop", url=interlock_url).run(migrate))
+    await asyncio.to_thread(running.wait)
+    migrating.cancel()
+    with pytest.raises(errors.GateBusy):
+        await AsyncGate("shop", url=interlock_url, policy="fail").enter()
+    go_on.set()
+    with pytest.raises(asyncio.CancelledError):
+        await migrating
+    assert not is_held(interlock_url, "shop")
+
+
+async def test_a_gate_object_serves_one_passage_at_a_time(interlock_url: str) -> None:
+    gate = AsyncGate("shop", url=interlock_url, policy="skip")
+    async with gate as passage:
+        with pytest.raises(errors.ConfigurationError, match="in use"):
+            await gate.enter()
+        assert is_held(interlock_url, "shop")
+        passage.check()
+    async with gate as passage:
+        assert passage.needed
+
+
+def test_without_an_event_loop_it_serves_one_passage_at_a_time_too(interlock_url: str) -> None:
+    gate = Gate("shop", url=interlock_url)
+    with gate as passage:
+        with pytest.raises(errors.ConfigurationError, match="in use"), gate:
+            pass
+        passage.check()
+
+
+async def test_a_database_that_does_not_answer_at_the_end_is_a_lost_gate(interlock_url: str) -> None:
+    with cable_to(interlock_url) as (cable, url):
+        gate = AsyncGate("shop", url=url, timing=QUICK)
+        await gate.enter()
+        cable.cut()
+        with pytest.raises(errors.GateLost):
+            await gate.leave()
+
+
+async def test_a_database_that_does_not_answer_during_the_check_is_a_lost_gate(interlock_url: str) -> None:
+    with cable_to(interlock_url) as (cable, url):
+        answers = iter([lambda: None, cable.cut])  # asked before the lock, and again under it
+
+        def is_current() -> bool:
+            next(answers)()
+            return False
+
+        with pytest.raises(errors.GateLost):
+            await AsyncGate("shop", url=url, timing=QUICK, check=is_current).enter()
+
+
+async def test_a_waiter_whose_database_does_not_answer_says_so(interlock_url: str) -> None:
+    with cable_to(interlock_url) as (cable, url):
+        async with AsyncGate("shop", url=interlock_url):
+            waiting = asyncio.create_task(AsyncGate("shop", url=url, timing=QUICK).enter())
+            await asyncio.to_thread(eventually, lambda: waiters(interlock_url, "shop"))
+            cable.cut()
+            with pytest.raises(errors.DatabaseUnreachable):
+                await waiting
+
+
+def test_without_an_event_loop_a_report_to_a_database_that_does_not_answer_comes_back(interlock_url: str) -> None:
+    def migrate(url: str, cable: Cable) -> None:
+        with Gate("shop", url=url, timing=QUICK) as passage:
+            cable.cut()
+            passage.report("half way")
+
+    with cable_to(interlock_url) as (cable, url), pytest.raises(errors.GateLost):
+        migrate(url, cable)
+
+
+async def test_a_row_that_somebody_has_locked_stops_no_migration(interlock_url: str) -> None:
+    with psycopg.connect(interlock_url) as somebody:
+        async with AsyncGate("shop", url=interlock_url, timing=QUICK) as passage:
+            somebody.execute("SELECT * FROM interlock.gate_run FOR UPDATE")
+            await asyncio.gather(*(passage.report(f"step {number}") for number in range(10)))
+            asyncio.get_running_loop().call_later(1, somebody.rollback)
+    assert execute(interlock_url, "SELECT outcome FROM interlock.gate_run") == [("done",)]
+
+
+async def test_a_run_that_another_has_taken_over_does_not_end_as_done(interlock_url: str) -> None:
+    gate = AsyncGate("shop", url=interlock_url)
+    await gate.enter()
+    execute(interlock_url, "UPDATE interlock.gate_run SET ended_at = now(), outcome = 'abandoned'")
+    with pytest.raises(errors.GateLost, match="taken over"):
+        await gate.leave()
+
+
+async def test_an_open_run_of_long_ago_does_not_cost_todays_sessions(interlock_url: str) -> None:
+    gate = AsyncGate("shop", url=interlock_url, timing=QUICK)
+    passage = await gate.enter()
+    end_holder(interlock_url)
+    await asyncio.to_thread(eventually, lambda: passage.lost)
+    with pytest.raises(errors.GateLost):
+        await gate.leave()
+    execute(interlock_url, "UPDATE interlock.gate_run SET heartbeat_at = now() - interval '21 days'")
+    with psycopg.connect(interlock_url) as today:
+        async with AsyncGate("shop", url=interlock_url, timing=QUICK):
+            today.execute("SELECT 1")
+
+
+async def test_a_session_that_is_not_there_can_be_protected(interlock_url: str) -> None:
+    async with AsyncGate("shop", url=interlock_url) as passage:
+        await passage.protect(2**31 - 1)
+
+
+async def test_a_run_without_a_version_does_not_make_versions_forgotten(interlock_url: str) -> None:
+    async with AsyncGate("shop", url=interlock_url, version=2):
+        pass
+    async with AsyncGate("shop", url=interlock_url):
+        pass
+    with pytest.raises(errors.SchemaTooNew):
+        await AsyncGate("shop", url=interlock_url, version=1).enter()
+
+
+async def test_a_role_that_does_not_exist_cannot_migrate(interlock_url: str) -> None:
+    with pytest.raises(errors.ConfigurationError, match="no role 'nobody_at_all'"):
+        await AsyncGate("shop", url=interlock_url, migration_role="nobody_at_all").enter()
+    assert not is_held(interlock_url, "shop")
+
+
+async def test_a_name_that_could_be_taken_for_another_is_refused(interlock_url: str) -> None:
+    for app in ("a/b", ""):
+        with pytest.raises(errors.ConfigurationError, match="part of a gate's name"):
+            await AsyncGate(app, url=interlock_url).enter()
