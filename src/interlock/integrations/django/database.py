@@ -1,0 +1,45 @@
+"""Django's connection, as far as the gate has to do with it."""
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+from django.db import DEFAULT_DB_ALIAS, connections
+
+from interlock.config import Settings
+from interlock.errors import ConfigurationError
+from interlock.integrations.address import plain_url
+
+
+def gate_url(connection: Any, settings: Settings) -> str:
+    """The database that the connection leads to, or what the environment says instead."""
+    if connection.vendor != "postgresql":
+        raise ConfigurationError(
+            f"The database {connection.alias!r} is {connection.display_name}, and the gate needs PostgreSQL: "
+            "run `migrate` itself."
+        )
+    if connection.alias == DEFAULT_DB_ALIAS and settings.database_url:
+        return settings.database_url
+    return plain_url(connection.get_connection_params())
+
+
+def disconnect(connection: Any) -> None:
+    """Also from its pool: sessions that began before the gate are not known to a successor as this migration's."""
+    connection.close()
+    close_pool = getattr(connection, "close_pool", None)  # since Django 5.1
+    if close_pool:
+        close_pool()
+
+
+@contextmanager
+def watch(before_statement: Callable[[Any], None]) -> Iterator[None]:
+    """On every database of this thread: data migrations may use others than the one that is migrated."""
+
+    def wrapper(execute: Callable[..., Any], sql: Any, params: Any, many: Any, context: dict[str, Any]) -> Any:
+        before_statement(context["connection"].connection)
+        return execute(sql, params, many, context)
+
+    with ExitStack() as stack:
+        for connection in connections.all():
+            stack.enter_context(connection.execute_wrapper(wrapper))
+        yield

@@ -1,0 +1,262 @@
+"""`gated` in Alembic's own env.py templates, with real `alembic` processes against a real server."""
+
+import json
+import re
+import subprocess
+import sys
+from argparse import Namespace
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import psycopg
+import pytest
+from alembic import command
+from alembic.config import Config
+
+from interlock.errors import GateBusy
+from interlock.gate.name import GateName
+from support.postgres import execute
+from support.programs import environment
+from support.waiting import eventually
+
+LONG = "SELECT pg_sleep(60) /* a long migration */"
+
+_RUNNING = """
+SELECT count(*) FROM pg_stat_activity
+ WHERE state = 'active' AND query LIKE '%a long migration%' AND pid <> pg_backend_pid()
+"""
+_GATE_HOLDERS = """
+SELECT a.pid FROM pg_locks l JOIN pg_stat_activity a USING (pid)
+ WHERE l.locktype = 'advisory' AND l.mode = 'ExclusiveLock' AND l.granted
+   AND a.datname = current_database() AND a.application_name LIKE 'interlock gate%%'
+"""
+
+
+_EACH = """
+import json, sys
+from alembic.config import main
+for arguments in json.loads(sys.argv[1]):
+    try:
+        status = main(arguments)
+    except SystemExit as end:
+        status = end.code
+    print(f"<{status or 0}>")
+"""
+
+
+class Project:
+    """An Alembic environment as `alembic init` makes it, with the gate's line in env.py."""
+
+    def __init__(self, path: Path, url: str, *, driver: str = "psycopg", gate: str = "gated(run_migrations_online)"):
+        self.path = path
+        self.url = url
+        template = "async" if driver in ("asyncpg", "psycopg_async") else "generic"
+        ini = path / "alembic.ini"
+        command.init(Config(ini), str(path / "scripts"), template=template)
+        address = url.replace("postgresql://", f"postgresql+{driver}://")
+        self._edit(ini, "driver://user:pass@localhost/dbname", address.replace("%", "%%"))
+        self._edit(path / "scripts" / "env.py", "else:\n    run_migrations_online()", f"else:\n    {gate}")
+        self._edit(
+            path / "scripts" / "env.py",
+            "from alembic import context\n",
+            "from alembic import context\nfrom interlock.integrations.alembic import gated\n",
+        )
+
+    @staticmethod
+    def _edit(file: Path, old: str, new: str) -> None:
+        text = file.read_text()
+        assert old in text
+        file.write_text(text.replace(old, new))
+
+    def revision(self, name: str, after: str | None, *statements: str) -> None:
+        upgrade = "\n".join(f"    op.execute({statement!r})" for statement in statements)
+        (self.path / "scripts" / "versions" / f"{name}.py").write_text(
+            f"from alembic import op\nrevision = {name!r}\ndown_revision = {after!r}\n"
+            f"def upgrade():\n{upgrade}\n    op.execute(\"INSERT INTO log VALUES ('{name}')\")\n"
+            f"def downgrade():\n    op.execute(\"DELETE FROM log WHERE name = '{name}'\")\n"
+        )
+
+    @contextmanager
+    def started(self, *args: str, program: Sequence[str] = ("-m", "alembic")) -> "Iterator[subprocess.Popen[str]]":
+        process = subprocess.Popen(
+            [sys.executable, "-u", "-W", "error", *program, *args],
+            cwd=self.path,
+            env=environment(),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        try:
+            yield process
+        finally:
+            process.kill()
+            process.communicate()
+
+    def run(self, *args: str) -> tuple[int, str]:
+        """Exit status, and all that was said."""
+        with self.started(*args) as process:
+            return ended(process)
+
+    def each(self, *commands: str) -> list[tuple[int, str]]:
+        """As `run`, for several after each other in one process, because starting one takes longer than the test."""
+        arguments = json.dumps([command.split() for command in commands])
+        with self.started(arguments, program=("-c", _EACH)) as process:
+            status, output = ended(process)
+        assert status == 0, output
+        said = re.split(r"<(-?\d+)>\n", output)
+        return [(int(status), text) for text, status in zip(said[::2], said[1::2], strict=False)]
+
+    def migrated_to(self, name: str) -> None:
+        """As if another release had run."""
+        execute(self.url, "CREATE TABLE log (name text)")
+        execute(self.url, "CREATE TABLE alembic_version (version_num varchar(32) PRIMARY KEY)")
+        execute(self.url, "INSERT INTO alembic_version VALUES (%s)", name)
+
+    def log(self) -> list[str]:
+        return [name for (name,) in execute(self.url, "SELECT name FROM log ORDER BY name")]
+
+    def version(self) -> list[str]:
+        return [name for (name,) in execute(self.url, "SELECT version_num FROM alembic_version")]
+
+
+def ended(process: "subprocess.Popen[str]") -> tuple[int, str]:
+    output, _ = process.communicate(timeout=20)
+    return process.returncode, output
+
+
+@contextmanager
+def held_gate(url: str, app: str = "alembic_version") -> Iterator[None]:
+    """Somebody else migrates."""
+    with psycopg.connect(url, autocommit=True) as connection:
+        (database,) = connection.execute("SELECT current_database()").fetchone() or ()
+        key = GateName(database, "public", app).lock
+        assert connection.execute("SELECT pg_try_advisory_lock(%s, %s)", key).fetchone() == (True,)
+        yield
+
+
+@pytest.fixture
+def project(tmp_path: Path, database_url: str) -> Project:
+    project = Project(tmp_path, database_url)
+    # The second takes its time: whoever came at the same moment is certainly there while it runs.
+    project.revision("r1", None, "CREATE TABLE log (name text)")
+    project.revision("r2", "r1", "SELECT pg_sleep(0.5)")
+    return project
+
+
+def test_of_four_that_start_at_once_one_migrates_and_all_succeed(project: Project) -> None:
+    with ExitStack() as stack:
+        processes = [stack.enter_context(project.started("upgrade", "head")) for _ in range(4)]
+        results = [ended(process) for process in processes]
+    assert [status for status, _ in results] == [0] * 4, results
+    assert project.log() == ["r1", "r2"]
+    assert sum("Running upgrade" in output for _, output in results) == 1
+
+
+def test_a_current_database_is_passed_without_the_lock(project: Project) -> None:
+    project.migrated_to("r2")
+    with held_gate(project.url):
+        assert project.each("upgrade head", "upgrade heads", "upgrade r2") == [(0, "")] * 3
+
+
+def test_a_taken_gate_is_one_line_and_a_status(project: Project) -> None:
+    with held_gate(project.url):
+        for status, output in project.each("-x gate_policy=fail upgrade head", "-x gate_timeout=0.1 upgrade head"):
+            assert (status, output.count("\n")) == (75, 1), output
+            assert output.startswith("FAILED: The gate ")
+
+
+def test_a_program_that_calls_alembic_gets_the_error_itself(project: Project) -> None:
+    config = Config()
+    config.set_main_option("script_location", str(project.path / "scripts"))
+    config.set_main_option("sqlalchemy.url", project.url.replace("postgresql://", "postgresql+psycopg://"))
+    config.cmd_opts = Namespace(x=["gate_policy=fail"])
+    with held_gate(project.url), pytest.raises(GateBusy):
+        command.upgrade(config, "head")
+    command.upgrade(config, "head")
+    assert project.log() == ["r1", "r2"]
+
+
+def test_everything_that_moves_the_database_takes_the_gate_and_nothing_else_does(project: Project) -> None:
+    project.migrated_to("r1")
+    moving = ["upgrade head", "upgrade r1", "upgrade +1", "downgrade base", "downgrade -1", "stamp r1"]
+    with held_gate(project.url):
+        results = project.each(*(f"-x gate_policy=fail {command}" for command in moving))
+        assert [status for status, _ in results] == [75] * len(moving), results
+        current, history, sql, autogenerate = project.each(
+            "current", "history -i", "upgrade head --sql", "revision -m none --autogenerate"
+        )
+    assert (current[0], current[1].splitlines()[-1]) == (0, "r1")
+    assert (history[0], sql[0], "INSERT INTO log" in sql[1]) == (0, 0, True)
+    assert "Target database is not up to date" in autogenerate[1]
+
+
+def test_up_and_down_and_stamp_do_what_they_do_without_a_gate(project: Project) -> None:
+    commands = ["upgrade +1", "current", "upgrade head", "current", "downgrade -1", "current", "downgrade base"]
+    results = project.each(*commands, "stamp head")
+    assert [status for status, _ in results] == [0] * len(results), results
+    assert [results[index][1].splitlines()[-1] for index in (1, 3, 5)] == ["r1", "r2 (head)", "r1"]
+    assert (project.log(), project.version()) == ([], ["r2"])
+
+
+def test_sql_needs_no_database(tmp_path: Path) -> None:
+    project = Project(tmp_path, "postgresql://nobody@127.0.0.1:1/nowhere")
+    project.revision("r1", None)
+    status, output = project.run("upgrade", "head", "--sql")
+    assert (status, "INSERT INTO log" in output) == (0, True)
+
+
+def test_a_database_that_does_not_answer_is_one_line(tmp_path: Path) -> None:
+    project = Project(tmp_path, "postgresql://nobody:hidden@127.0.0.1:1/nowhere")
+    project.revision("r1", None)
+    status, output = project.run("upgrade", "head")
+    assert (status, output.count("\n"), "hidden" in output) == (69, 1, False), output
+
+
+def test_a_revision_of_a_newer_release_is_refused_unless_it_is_known_to_fit(project: Project) -> None:
+    project.migrated_to("r3")
+    refused, started, stamped = project.each("upgrade head", "-x gate_newer=start upgrade head", "stamp --purge r1")
+    assert (refused[0], refused[1].count("\n")) == (78, 1), refused
+    assert "revision r3, which this release does not know" in refused[1]
+    assert (started[0], "the database has revision r3" in started[1]) == (0, True), started
+    assert project.log() == []
+    assert (stamped[0], project.version()) == (0, ["r1"])
+
+
+@pytest.mark.parametrize("driver", ["psycopg", "asyncpg", "psycopg_async"])
+def test_a_lost_lock_stops_the_statement_that_runs(tmp_path: Path, database_url: str, driver: str) -> None:
+    if driver != "psycopg":
+        pytest.importorskip("greenlet")
+    execute(database_url, "CREATE TABLE log (name text)")
+    project = Project(tmp_path, database_url, driver=driver)
+    project.revision("r1", None)
+    project.revision("r2", "r1", LONG)
+    with project.started("upgrade", "head") as process:
+        eventually(lambda: execute(database_url, _RUNNING) == [(1,)])
+        ((pid,),) = execute(database_url, _GATE_HOLDERS)
+        execute(database_url, "SELECT pg_terminate_backend(%s)", pid)
+        status, output = ended(process)
+    assert (status, "was lost while migrating" in output, "Traceback" in output) == (74, True, False), output
+    eventually(lambda: execute(database_url, _RUNNING) == [(0,)])
+    assert project.log() == []
+
+
+def test_the_async_template_works(tmp_path: Path, database_url: str) -> None:
+    pytest.importorskip("greenlet")
+    project = Project(tmp_path, database_url, driver="asyncpg")
+    project.revision("r1", None, "CREATE TABLE log (name text)")
+    assert [status for status, _ in project.each("upgrade head", "upgrade head")] == [0, 0]
+    assert project.log() == ["r1"]
+
+
+def test_a_version_table_elsewhere_is_found_and_names_the_gate(tmp_path: Path, database_url: str) -> None:
+    gate = "gated(run_migrations_online, version_table='Versions', version_table_schema='Shop')"
+    project = Project(tmp_path, database_url, gate=gate)
+    project.revision("r1", None)
+    execute(database_url, "CREATE TABLE log (name text)")
+    execute(database_url, 'CREATE SCHEMA "Shop"')
+    execute(database_url, 'CREATE TABLE "Shop"."Versions" (version_num varchar(32))')
+    execute(database_url, 'INSERT INTO "Shop"."Versions" VALUES (\'r1\')')
+    assert project.run("upgrade", "head") == (0, "")
+    assert project.log() == []
