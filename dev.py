@@ -24,7 +24,7 @@ CHECKS = (
     ("ruff", "format", "--check"),
     ("mypy",),
     ("lint-imports",),
-    ("pytest",),
+    ("pytest", "--numprocesses=auto", "--maxprocesses=4"),
 )
 
 

@@ -170,7 +170,7 @@ class AsyncGate:
         try:
             reason = await self._acquire(lock)
         except BaseException:
-            lock.session.abort()
+            await lock.session.abort()
             raise
         if reason is None:
             return await self._take_over(lock)

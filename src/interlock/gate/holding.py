@@ -110,7 +110,7 @@ class Holding:
             why = f"the heartbeat broke: {type(error).__name__}"
         self._why_lost = why
         log.error("gate.lost", extra={"gate": self.gate, "why": why})
-        self.lock.session.abort()  # but not the records': it shows that we live until the migration has stopped
+        await self.lock.session.abort()  # but not the records': it shows that we live until the migration has stopped
         self._tell(self._on_lost, why)
 
     async def _beaten(self) -> None:

@@ -39,7 +39,7 @@ class LockSession:
             name = GateName(facts["database"], schema or facts["schema"] or "public", app)
             return cls(session, name, facts["role"], facts["pid"], timing)
         except BaseException:
-            session.abort()
+            await session.abort()
             raise
 
     async def announce_waiting(self) -> None:

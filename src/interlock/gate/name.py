@@ -21,7 +21,7 @@ class GateName:
     app: str | None = None
 
     def __post_init__(self) -> None:
-        for part in (self.schema, self.app):
+        for part in (self.database, self.schema, self.app):
             if part is not None and (not part or "/" in part):
                 raise ConfigurationError(f"{part!r} cannot be part of a gate's name: it is empty, or has a / in it.")
 

@@ -40,7 +40,7 @@ async def _opened(url: str, timing: Timing, session_pooler: bool) -> Session:
         for setting, value in _settings(timing).items():
             await session.fetchval("SELECT set_config($1, $2, false)", setting, value)
     except BaseException:
-        session.abort()
+        await session.abort()
         raise
     return session
 

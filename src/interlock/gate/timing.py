@@ -21,8 +21,10 @@ class Timing:
     poll: float = 0.5
 
     def __post_init__(self) -> None:
-        if self.ttl < 2:
-            raise ConfigurationError(f"A gate's ttl of {self.ttl:g} s leaves no time for heartbeats: use 2 s or more.")
+        if not 2 <= self.ttl <= 3600:
+            raise ConfigurationError(
+                f"A gate's ttl of {self.ttl:g} s cannot work: use 2 s (heartbeats need that) to 3600 s."
+            )
         if not 0.05 <= self.check_interval <= self.ttl / 4:
             raise ConfigurationError(
                 f"A check interval of {self.check_interval:g} s does not fit a ttl of {self.ttl:g} s: "

@@ -1,10 +1,13 @@
 """What a replica has to do about the schema it meets."""
 
+import re
 from enum import StrEnum
 
 from interlock.errors import ConfigurationError
 
 Version = int | str
+
+_VERSION = re.compile(r"[0-9]+(\.[0-9]+)*")
 
 
 class Verdict(StrEnum):
@@ -45,12 +48,11 @@ def check_version(version: Version | None) -> str | None:
 
 
 def _parts(version: Version) -> tuple[int, ...]:
-    try:
-        parts = [int(part) for part in str(version).split(".")]
-    except ValueError:
+    if not _VERSION.fullmatch(str(version)):
         raise ConfigurationError(
             f"{version!r} cannot be a gate's version: use a number, or numbers with dots between them (2026.3.1)."
-        ) from None
+        )
+    parts = [int(part) for part in str(version).split(".")]
     while parts[1:] and parts[-1] == 0:
         parts.pop()
     return tuple(parts)

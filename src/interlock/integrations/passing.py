@@ -41,7 +41,7 @@ def migrate(gate: Gate, run: Callable[[], object], watch: Watch) -> Reason:
 def settings_and_timing() -> tuple[Settings, Timing]:
     """What the environment says: the same for every way through the gate, or replicas would disagree about time."""
     settings = Settings.load()
-    return settings, Timing(settings.gate_ttl, settings.gate_check_interval, settings.gate_poll)
+    return settings, Timing.of(settings)
 
 
 def check_newer(newer: str) -> None:

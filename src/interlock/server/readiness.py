@@ -45,10 +45,10 @@ class Readiness:
                 session = await self._open()
                 await session.fetchval("SELECT 1")
         except (StoreError, TimeoutError) as error:
-            self._hang_up()
+            await self._hang_up()
             return str(error) or f"The database did not answer within {_TIMEOUT:g} s."
         except BaseException:
-            self._hang_up()
+            await self._hang_up()
             raise
         return None
 
@@ -58,10 +58,10 @@ class Readiness:
             self._session = await connect(self._startup.url, application_name="interlock readiness")
         return self._session
 
-    def _hang_up(self) -> None:
+    async def _hang_up(self) -> None:
         session, self._session = self._session, None
         if session:
-            session.abort()
+            await session.abort()
 
     def _note(self, problem: str | None) -> None:
         if problem and not self._problem:

@@ -77,11 +77,12 @@ class Session:
         try:
             await self._connection.close(timeout=timeout)
         except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError, TimeoutError):
-            self.abort()
+            await self.abort()
 
-    def abort(self) -> None:
+    async def abort(self) -> None:
         """Hang up without a word."""
         self._connection.terminate()
+        await asyncio.sleep(0)  # the socket is closed by the event loop, which may be about to end
 
     @asynccontextmanager
     async def _turn(self) -> AsyncIterator[None]:

@@ -1,0 +1,150 @@
+"""A session on a real server: its errors are ours, and tasks that share it take turns."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import suppress
+
+import psycopg
+import pytest
+
+from interlock import errors
+from interlock.stores.postgres import Session, connect
+from support.postgres import execute
+from support.waiting import eventually
+
+
+@pytest.fixture
+async def session(database_url: str) -> AsyncIterator[Session]:
+    async with await connect(database_url, application_name="test") as session:
+        yield session
+
+
+def end(url: str, session: Session) -> None:
+    execute(url, "SELECT pg_terminate_backend(%s, 10000)", session.announced_pid)
+
+
+def until_it_works(url: str, session: Session) -> None:
+    sleeping = "SELECT pid FROM pg_stat_activity WHERE pid = %s AND wait_event = 'PgSleep'"
+    eventually(lambda: execute(url, sleeping, session.announced_pid))
+
+
+async def test_answers_come_in_four_shapes(session: Session) -> None:
+    assert [row["n"] for row in await session.fetch("SELECT generate_series(1, $1::int) AS n", 3)] == [1, 2, 3]
+    assert await session.fetchrow("SELECT 1 WHERE false") is None
+    assert await session.fetchval("SELECT $1::text", "x") == "x"
+    assert await session.execute("CREATE TABLE a (); CREATE TABLE b ()") == "CREATE TABLE"
+
+
+async def test_a_statement_that_is_refused_keeps_its_code(session: Session) -> None:
+    with pytest.raises(errors.StatementFailed, match=r"refused a statement: division by zero\.$") as refusal:
+        await session.fetchval("SELECT 1 / 0")
+    assert refusal.value.sqlstate == "22012"
+    assert await session.fetchval("SELECT 1") == 1
+
+
+async def test_a_lock_that_is_not_to_be_had_in_time(database_url: str, session: Session) -> None:
+    await session.execute("CREATE TABLE orders (); SET lock_timeout = '10ms'")
+    with psycopg.connect(database_url) as other:
+        other.execute("LOCK TABLE orders")
+        with pytest.raises(errors.LockNotAvailable, match="lock timeout"):
+            await session.fetch("SELECT FROM orders")
+
+
+async def test_a_role_that_may_not(session: Session) -> None:
+    await session.execute("CREATE TABLE orders (); SET ROLE pg_monitor")
+    with pytest.raises(errors.PermissionMissing, match="permission denied for table orders"):
+        await session.fetch("SELECT FROM orders")
+
+
+async def test_an_answer_that_does_not_come_in_time(session: Session) -> None:
+    with pytest.raises(errors.DatabaseUnreachable, match="did not answer in time"):
+        await session.fetchval("SELECT pg_sleep(30)", timeout=0.05)
+    assert await session.fetchval("SELECT 1") == 1
+
+
+async def test_a_session_that_was_ended_while_it_sat_idle(database_url: str, session: Session) -> None:
+    ended = asyncio.Event()
+    session.on_end(ended.set)
+    await asyncio.to_thread(end, database_url, session)
+    await ended.wait()
+    with pytest.raises(errors.ConnectionLost, match="ended"):
+        await session.fetchval("SELECT 1")
+
+
+async def test_a_session_that_was_ended_while_it_worked(database_url: str, session: Session) -> None:
+    working = asyncio.create_task(session.fetchval("SELECT pg_sleep(30)"))
+    await asyncio.to_thread(until_it_works, database_url, session)
+    await asyncio.to_thread(end, database_url, session)
+    with pytest.raises(errors.ConnectionLost):
+        await working
+
+
+async def test_a_session_that_was_ended_within_a_transaction(database_url: str, session: Session) -> None:
+    async def work() -> None:
+        async with session.transaction():
+            await asyncio.to_thread(end, database_url, session)
+            await session.fetchval("SELECT 1")
+
+    with pytest.raises(errors.ConnectionLost):
+        await work()
+
+
+async def test_a_session_that_was_hung_up(session: Session) -> None:
+    await session.abort()
+    assert session.is_closed
+    with pytest.raises(errors.ConnectionLost):
+        await session.fetchval("SELECT 1")
+    await session.close()
+
+
+async def test_tasks_share_a_session_and_take_turns(session: Session) -> None:
+    asked = [session.fetchval("SELECT $1::int FROM pg_sleep(0.001)", number) for number in range(20)]
+    assert await asyncio.gather(*asked) == list(range(20))
+
+
+async def test_a_task_does_not_get_into_the_transaction_of_another(session: Session) -> None:
+    await session.execute("CREATE TABLE orders (number integer)")
+    async with asyncio.TaskGroup() as tasks:
+        with suppress(LookupError):
+            async with session.transaction():
+                await session.execute("INSERT INTO orders VALUES (1)")
+                other = tasks.create_task(session.execute("INSERT INTO orders VALUES (2)"))
+                await asyncio.sleep(0)
+                await session.execute("INSERT INTO orders VALUES (3)")
+                assert not other.done()
+                raise LookupError
+    assert [row["number"] for row in await session.fetch("SELECT number FROM orders")] == [2]
+
+
+async def test_a_transaction_is_committed_at_its_end(database_url: str, session: Session) -> None:
+    async with session.transaction():
+        await session.execute("CREATE TABLE orders ()")
+    assert execute(database_url, "SELECT count(*) FROM orders") == [(0,)]
+
+
+async def test_a_refusal_at_the_end_of_a_transaction_is_ours_too(session: Session) -> None:
+    await session.execute("CREATE TABLE orders (number integer CONSTRAINT one UNIQUE DEFERRABLE INITIALLY DEFERRED)")
+    with pytest.raises(errors.StatementFailed, match='violates unique constraint "one"'):
+        async with session.transaction():
+            await session.execute("INSERT INTO orders VALUES (1), (1)")
+
+
+async def test_a_transaction_within_a_transaction_can_be_undone_alone(session: Session) -> None:
+    await session.execute("CREATE TABLE orders (number integer)")
+    async with asyncio.timeout(10), session.transaction():
+        await session.execute("INSERT INTO orders VALUES (1)")
+        with suppress(LookupError):
+            async with session.transaction():
+                await session.execute("INSERT INTO orders VALUES (2)")
+                raise LookupError
+        await session.execute("INSERT INTO orders VALUES (3)")
+    assert [row["number"] for row in await session.fetch("SELECT number FROM orders ORDER BY 1")] == [1, 3]
+
+
+async def test_a_cancelled_task_hands_its_turn_on(database_url: str, session: Session) -> None:
+    working = asyncio.create_task(session.fetchval("SELECT pg_sleep(30)"))
+    await asyncio.to_thread(until_it_works, database_url, session)
+    working.cancel()
+    assert await session.fetchval("SELECT 1") == 1
+    with pytest.raises(asyncio.CancelledError):
+        await working

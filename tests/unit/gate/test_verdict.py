@@ -1,0 +1,61 @@
+"""Where a release stands before a schema that was migrated to some version."""
+
+import itertools
+from typing import Any
+
+import pytest
+
+from interlock.errors import ConfigurationError
+from interlock.gate.verdict import Verdict, as_verdict, check_version, compare
+
+VERSIONS = ["1", "2", "3"]
+
+
+@pytest.mark.parametrize(
+    ("mine", "recorded", "since"), list(itertools.product(VERSIONS, [None, *VERSIONS], [None, *VERSIONS]))
+)
+def test_every_case_has_the_one_verdict_that_follows(mine: str, recorded: str | None, since: str | None) -> None:
+    if recorded is None or int(recorded) < int(mine):
+        expected = Verdict.BEHIND
+    elif recorded == mine:
+        expected = Verdict.CURRENT
+    elif since is None or int(since) > int(mine):
+        expected = Verdict.TOO_NEW
+    else:
+        expected = Verdict.NEWER
+    assert compare(mine, recorded, since) is expected
+
+
+@pytest.mark.parametrize(
+    ("older", "newer"), [("9", "10"), ("1.9", "1.10"), ("1", "1.0.1"), ("2026.3", "2026.10"), ("1.2", "2")]
+)
+def test_versions_are_compared_as_numbers(older: str, newer: str) -> None:
+    assert compare(newer, older, None) is Verdict.BEHIND
+    assert compare(older, newer, None) is Verdict.TOO_NEW
+
+
+@pytest.mark.parametrize(("one", "other"), [("1", "1.0"), ("1.2.0", "1.2"), ("01", "1"), ("0", "0.0")])
+def test_noughts_at_the_end_make_no_other_version(one: str, other: str) -> None:
+    assert compare(one, other, None) is Verdict.CURRENT
+
+
+def test_a_version_may_be_a_number() -> None:
+    assert compare(7, "7", None) is Verdict.CURRENT
+    assert check_version(7) == "7"
+
+
+@pytest.mark.parametrize("version", ["", "v1", "1.", ".1", "1..2", "1.0rc1", "abc"])
+def test_what_is_no_version_is_refused(version: str) -> None:
+    with pytest.raises(ConfigurationError, match="cannot be a gate's version"):
+        check_version(version)
+
+
+def test_no_version_is_allowed() -> None:
+    assert check_version(None) is None
+
+
+@pytest.mark.parametrize(
+    ("answer", "verdict"), [(True, Verdict.CURRENT), (False, Verdict.BEHIND), *((one, one) for one in Verdict)]
+)
+def test_a_check_may_answer_yes_or_no_or_in_full(answer: Any, verdict: Verdict) -> None:
+    assert as_verdict(answer) is verdict

@@ -1,0 +1,216 @@
+"""Callers without an event loop: what runs where, and that an interrupted caller leaves nothing behind."""
+
+import asyncio
+import contextvars
+import signal
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from interlock.bridge import LoopThread, in_caller, in_thread
+
+
+@pytest.fixture
+def loop() -> Iterator[LoopThread]:
+    loop = LoopThread("test-loop")
+    yield loop
+    loop.close()
+
+
+async def where() -> threading.Thread:
+    return threading.current_thread()
+
+
+def interrupted() -> None:
+    raise KeyboardInterrupt
+
+
+def test_the_answer_comes_back(loop: LoopThread) -> None:
+    async def answer() -> int:
+        await asyncio.sleep(0)
+        return 42
+
+    assert loop.run(answer()) == 42
+
+
+def test_an_error_comes_back(loop: LoopThread) -> None:
+    async def fail() -> None:
+        raise LookupError("not here")
+
+    with pytest.raises(LookupError, match="not here"):
+        loop.run(fail())
+
+
+def test_the_coroutine_runs_in_the_loops_thread(loop: LoopThread) -> None:
+    assert loop.run(where()).name == "test-loop"
+
+
+def test_what_is_called_back_runs_in_the_callers_thread(loop: LoopThread) -> None:
+    async def call_back() -> threading.Thread:
+        return await in_caller(threading.current_thread)
+
+    assert loop.run(call_back()) is threading.current_thread()
+
+
+def test_an_error_of_what_is_called_back_reaches_the_coroutine(loop: LoopThread) -> None:
+    def broken() -> None:
+        raise LookupError("not here")
+
+    async def call_back() -> str:
+        try:
+            await in_caller(broken)
+        except LookupError as error:
+            return str(error)
+        return "nothing"
+
+    assert loop.run(call_back()) == "not here"
+
+
+def test_the_loop_goes_on_while_the_caller_works(loop: LoopThread) -> None:
+    beat = threading.Event()
+
+    async def call_back() -> bool:
+        asyncio.get_running_loop().call_soon(beat.set)
+        return await in_caller(lambda: beat.wait(10))
+
+    assert loop.run(call_back())
+
+
+def test_the_callers_context_is_seen(loop: LoopThread) -> None:
+    color: contextvars.ContextVar[str] = contextvars.ContextVar("color")
+    color.set("red")
+
+    async def look() -> str:
+        return color.get()
+
+    assert loop.run(look()) == "red"
+
+
+def test_an_interrupted_caller_leaves_only_after_the_clean_up(loop: LoopThread) -> None:
+    seen = []
+
+    async def work() -> None:
+        try:
+            await in_caller(interrupted)
+        except asyncio.CancelledError:
+            await asyncio.sleep(0.01)
+            seen.append("cleaned up")
+            raise
+
+    with pytest.raises(KeyboardInterrupt):
+        loop.run(work())
+    assert seen == ["cleaned up"]
+
+
+def test_a_caller_that_only_waits_can_be_interrupted(loop: LoopThread) -> None:
+    seen = []
+    caller = threading.get_ident()
+
+    async def work() -> None:
+        try:
+            signal.pthread_kill(caller, signal.SIGINT)
+            await asyncio.Event().wait()
+        finally:
+            seen.append("cleaned up")
+
+    with pytest.raises(KeyboardInterrupt):
+        loop.run(work())
+    assert seen == ["cleaned up"]
+
+
+def test_a_clean_up_that_asks_an_interrupted_caller_is_refused_and_does_not_hang(loop: LoopThread) -> None:
+    asked = []
+
+    async def work() -> None:
+        try:
+            await in_caller(interrupted)
+        finally:
+            await in_caller(lambda: asked.append("too late"))
+
+    with pytest.raises(KeyboardInterrupt):
+        loop.run(work())
+    assert asked == []
+
+
+def test_a_coroutine_may_stop_waiting_for_its_caller(loop: LoopThread) -> None:
+    gave_up = threading.Event()
+
+    async def work() -> str:
+        waiting = asyncio.create_task(in_caller(lambda: gave_up.wait(10)))
+        await asyncio.sleep(0)
+        waiting.cancel()
+        await asyncio.wait([waiting])
+        gave_up.set()
+        return "went on"
+
+    assert loop.run(work()) == "went on"
+
+
+def test_a_call_back_that_nobody_waits_for_any_more_is_not_made(loop: LoopThread) -> None:
+    made = []
+    holding_up, gave_up = threading.Event(), threading.Event()
+
+    def hold_up() -> None:
+        holding_up.set()
+        gave_up.wait(10)
+
+    async def work() -> None:
+        first = asyncio.create_task(in_caller(hold_up))
+        await asyncio.to_thread(holding_up.wait, 10)
+        second = asyncio.create_task(in_caller(lambda: made.append(1)))
+        await asyncio.sleep(0)
+        second.cancel()
+        await asyncio.wait([second])
+        gave_up.set()
+        await first
+
+    loop.run(work())
+    assert made == []
+
+
+@pytest.mark.parametrize("kind", [SystemExit, KeyboardInterrupt])
+def test_an_exit_inside_the_coroutine_is_the_callers(loop: LoopThread, kind: type[BaseException]) -> None:
+    raised = []
+
+    async def leave() -> None:
+        raise kind
+
+    def call() -> None:
+        try:
+            loop.run(leave())
+        except kind as error:
+            raised.append(error)
+
+    caller = threading.Thread(target=call, daemon=True)
+    caller.start()
+    caller.join(10)
+    assert [type(error) for error in raised] == [kind]
+    assert loop.run(where()).name == "test-loop", "and the loop goes on"
+
+
+def test_several_threads_share_a_loop_and_each_is_called_back_in_its_own(loop: LoopThread) -> None:
+    all_here = threading.Barrier(4)
+
+    async def call_back() -> int:
+        await in_caller(lambda: all_here.wait(10))
+        return await in_caller(threading.get_ident)
+
+    def call(_: int) -> bool:
+        return loop.run(call_back()) == threading.get_ident()
+
+    with ThreadPoolExecutor(4) as threads:
+        assert all(threads.map(call, range(4)))
+
+
+def test_closing_ends_the_thread() -> None:
+    loop = LoopThread("short-lived")
+    thread = loop.run(where())
+    assert thread.is_alive()
+    loop.close()
+    assert not thread.is_alive()
+
+
+async def test_callers_on_a_loop_are_not_held_up() -> None:
+    assert await in_thread(threading.current_thread) is not threading.current_thread()

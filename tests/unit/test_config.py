@@ -1,0 +1,193 @@
+"""Where a setting comes from, and what is said of one that cannot be."""
+
+from dataclasses import FrozenInstanceError, fields
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from interlock import config
+from interlock.config import Settings
+from interlock.errors import ConfigurationError
+
+# For every setting: as a flag, in the environment and in the file, each time another value, and what they come to.
+EVERYWHERE: dict[str, tuple[Any, str, str, tuple[Any, Any, Any]]] = {
+    "database_url": (
+        "postgresql://a",
+        "postgresql://b",
+        '"postgresql://c"',
+        ("postgresql://a", "postgresql://b", "postgresql://c"),
+    ),
+    "schema": ("a", "b", '"c"', ("a", "b", "c")),
+    "data_dir": ("/a", "/b", '"/c"', (Path("/a"), Path("/b"), Path("/c"))),
+    "host": ("::1", "0.0.0.0", '"localhost"', ("::1", "0.0.0.0", "localhost")),  # noqa: S104
+    "port": ("1", "2", "3", (1, 2, 3)),
+    "pg_bin": ("/a", "/b", '"/c"', (Path("/a"), Path("/b"), Path("/c"))),
+    "pg_user": ("a", "b", '"c"', ("a", "b", "c")),
+    "gate_ttl": (20.5, "30", "40", (20.5, 30.0, 40.0)),
+    "gate_check_interval": (0.1, "0.2", "0.3", (0.1, 0.2, 0.3)),
+    "gate_poll": (1, "2", "3.5", (1.0, 2.0, 3.5)),
+    "log_format": ("json", "text", '"json"', ("json", "text", "json")),
+    "log_level": ("debug", "warning", '"error"', ("debug", "warning", "error")),
+}
+
+
+def written(directory: Path, text: str) -> Path:
+    file = directory / "interlock.toml"
+    file.write_text(text, encoding="utf-8")
+    return file
+
+
+def test_every_setting_is_tried_here() -> None:
+    assert EVERYWHERE.keys() == {setting.name for setting in fields(Settings)}
+
+
+@pytest.mark.parametrize("name", EVERYWHERE)
+def test_a_flag_beats_the_environment_which_beats_the_file_which_beats_the_default(name: str, tmp_path: Path) -> None:
+    flag, variable, entry, (by_flag, by_environment, by_file) = EVERYWHERE[name]
+    file = written(tmp_path, f"{name} = {entry}")
+    environ = {config.environment_name(name): variable}
+
+    assert getattr(Settings.load({name: flag}, file=file, environ=environ), name) == by_flag
+    assert getattr(Settings.load({name: None}, file=file, environ=environ), name) == by_environment
+    assert getattr(Settings.load(file=file, environ={}), name) == by_file
+    assert getattr(Settings.load(environ={}), name) == getattr(Settings(), name)
+
+
+def test_a_variable_that_is_empty_counts_as_not_set(tmp_path: Path) -> None:
+    file = written(tmp_path, "port = 9000")
+    assert Settings.load(file=file, environ={"INTERLOCK_PORT": ""}).port == 9000
+
+
+def test_the_environment_names_the_file(tmp_path: Path) -> None:
+    file = written(tmp_path, 'schema = "coordination"')
+    assert Settings.load(environ={"INTERLOCK_CONFIG": str(file)}).schema == "coordination"
+
+
+def test_a_file_that_was_asked_for_beats_the_one_that_the_environment_names(tmp_path: Path) -> None:
+    file = written(tmp_path, 'schema = "coordination"')
+    assert Settings.load(file=file, environ={"INTERLOCK_CONFIG": "/nowhere"}).schema == "coordination"
+
+
+def test_a_home_is_put_in_for_a_tilde(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", "/home/shop")
+    assert Settings.load({"data_dir": "~/data"}, environ={}).data_dir == Path("/home/shop/data")
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "wanted"),
+    [
+        ("port", "http", "a whole number"),
+        ("port", 80.5, "a whole number"),
+        ("port", True, "a whole number"),
+        ("gate_ttl", "ten", "a number of seconds"),
+        ("gate_poll", [1], "a number of seconds"),
+        ("data_dir", 5, "a path"),
+        ("pg_bin", "~no-such-user/bin", "a path"),
+        ("schema", 5, "text"),
+    ],
+)
+def test_a_value_of_the_wrong_kind_is_named_with_its_setting(name: str, value: Any, wanted: str) -> None:
+    with pytest.raises(ConfigurationError) as refusal:
+        Settings.load({name: value}, environ={})
+    assert str(refusal.value) == f"{name} is {value!r}: it has to be {wanted}."
+
+
+def test_a_database_url_of_the_wrong_kind_is_not_repeated(tmp_path: Path) -> None:
+    file = written(tmp_path, 'database_url = ["postgresql://shop:geheim@db/shop"]')
+    with pytest.raises(ConfigurationError, match="database_url is list") as refusal:
+        Settings.load(file=file, environ={})
+    assert "geheim" not in str(refusal.value)
+
+
+@pytest.mark.parametrize("name", ["gate_ttl", "gate_check_interval", "gate_poll"])
+@pytest.mark.parametrize("value", ["nan", "inf", "0", "-1"])
+def test_a_time_that_is_no_length_of_time_is_refused(name: str, value: str) -> None:
+    with pytest.raises(ConfigurationError, match=f"^{name} is .*: it has to be a number of seconds, above 0"):
+        Settings.load({name: value}, environ={})
+
+
+@pytest.mark.parametrize(
+    ("settings", "complaint"),
+    [
+        ({"port": 65536}, "port is 65536: it has to be between 0 and 65535"),
+        ({"port": -1}, "port is -1"),
+        ({"log_format": "xml"}, "log_format is 'xml': use text or json"),
+        ({"log_level": "loud"}, "log_level is 'loud': use debug, info, warning or error"),
+        ({"gate_ttl": 3, "gate_check_interval": 1}, "at least four times gate_check_interval"),
+        ({"gate_ttl": 3, "gate_poll": 4}, "not less than gate_poll"),
+    ],
+)
+def test_settings_that_cannot_work_are_refused(settings: dict[str, Any], complaint: str) -> None:
+    with pytest.raises(ConfigurationError, match=complaint):
+        Settings.load(settings, environ={})
+
+
+@pytest.mark.parametrize(
+    ("entry", "hint"), [("gate_tll = 5", "did you mean gate_ttl?"), ("colour = 'red'", "see docs/settings.md.")]
+)
+def test_a_name_that_is_no_setting_is_refused_with_the_nearest_one(entry: str, hint: str, tmp_path: Path) -> None:
+    file = written(tmp_path, entry)
+    with pytest.raises(ConfigurationError) as refusal:
+        Settings.load(file=file, environ={})
+    assert str(refusal.value) == (
+        f"The configuration file {file} sets {entry.partition(' ')[0]}, which is no setting: {hint}"
+    )
+
+
+@pytest.mark.parametrize("content", [b"port: 80", b"schema = '\xff'"])
+def test_a_file_that_is_not_toml_is_refused(content: bytes, tmp_path: Path) -> None:
+    file = tmp_path / "interlock.toml"
+    file.write_bytes(content)
+    with pytest.raises(ConfigurationError, match=r"interlock\.toml is not TOML"):
+        Settings.load(file=file, environ={})
+
+
+def test_a_file_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match="cannot be read: No such file or directory"):
+        Settings.load(environ={"INTERLOCK_CONFIG": str(tmp_path / "missing.toml")})
+
+
+def test_settings_do_not_change() -> None:
+    settings = Settings()
+    with pytest.raises(FrozenInstanceError):
+        settings.port = 1  # type: ignore[misc]
+
+
+def test_what_settings_look_like_does_not_give_the_database_away() -> None:
+    shown = repr(Settings(database_url="postgresql://shop:geheim@db/shop"))
+    assert "geheim" not in shown
+    assert "postgresql" not in shown
+
+
+def test_data_go_below_the_home_of_a_user_and_elsewhere_for_root(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", "/home/shop")
+    monkeypatch.delenv("XDG_DATA_HOME", raising=False)
+    monkeypatch.setattr("os.geteuid", lambda: 1000)
+    assert Settings().data_dir == Path("/home/shop/.local/share/interlock")
+    monkeypatch.setenv("XDG_DATA_HOME", "/data")
+    assert Settings().data_dir == Path("/data/interlock")
+    monkeypatch.setattr("os.geteuid", lambda: 0)
+    assert Settings().data_dir == Path("/var/lib/interlock")
+
+
+def test_a_user_without_a_home_is_served_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    def homeless() -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.delenv("XDG_DATA_HOME", raising=False)
+    monkeypatch.setattr("os.geteuid", lambda: 1000)
+    monkeypatch.setattr(Path, "home", homeless)
+    assert Settings().data_dir == Path("/var/lib/interlock")
+
+
+def test_a_program_gets_database_and_schema_from_the_environment() -> None:
+    environ = {"INTERLOCK_DATABASE_URL": "postgresql://db/shop", "INTERLOCK_SCHEMA": "coordination"}
+    assert config.database_url(environ) == "postgresql://db/shop"
+    assert config.own_schema(environ) == "coordination"
+    assert config.own_schema({}) == "interlock"
+
+
+def test_a_program_without_a_database_is_told_what_to_set() -> None:
+    with pytest.raises(ConfigurationError, match="set INTERLOCK_DATABASE_URL"):
+        config.database_url({})
