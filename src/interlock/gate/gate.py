@@ -17,13 +17,12 @@ import asyncio
 import logging
 import random
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
 from typing import Any, Literal, TypedDict, Unpack, get_args
 
 from interlock import config, errors, schema
 from interlock.bridge import RunBlocking, in_thread
-from interlock.clock import boottime
 from interlock.gate import predecessor
+from interlock.gate.body import Body
 from interlock.gate.holding import Holding
 from interlock.gate.lock import LockSession
 from interlock.gate.passage import AsyncPassage, Reason
@@ -32,6 +31,7 @@ from interlock.gate.sessions import hold_shared, open_session
 from interlock.gate.steps import Ledger, call
 from interlock.gate.timing import Timing
 from interlock.gate.verdict import Verdict, Version, as_verdict, check_version, compare
+from interlock.gate.waiting import WaitingClock, held_by
 from interlock.stores.postgres import connect
 
 log = logging.getLogger(__name__)
@@ -39,8 +39,6 @@ log = logging.getLogger(__name__)
 Policy = Literal["wait", "skip", "fail"]
 Phase = Literal["idle", "checking", "waiting", "settling", "migrating", "passed"]
 Check = Callable[[], "Verdict | bool | Awaitable[Verdict | bool]"]
-
-_SAY_AGAIN = 10.0
 
 
 class GateOptions(TypedDict, total=False):
@@ -102,14 +100,14 @@ class AsyncGate:
             raise errors.ConfigurationError(f"{self._policy!r} is no policy: use wait, skip or fail.")
         self._entered = False
         self._holding: Holding | None = None
-        self._body: _Body | None = None
+        self._body: Body | None = None
         self.phase: Phase = "idle"
         self.holder: OpenRun | None = None
 
     async def __aenter__(self) -> AsyncPassage:
         passage = await self.enter()
         if self._holding:
-            self._body = _Body()
+            self._body = Body()
             self._holding.tell_when_lost(self._body.cancel)
         return passage
 
@@ -179,15 +177,17 @@ class AsyncGate:
 
     async def _acquire(self, lock: LockSession) -> Reason | None:
         """None once we hold the lock; otherwise why we go on without it."""
+        records = await self._records(lock)
+        if (verdict := await self._by_version(records)) not in (None, Verdict.BEHIND):
+            return _reason(verdict)
         if await lock.try_acquire():
             return None
-        records = await self._records(lock)
         before = await records.last_done() if records else None
         if self._policy != "wait":
             return await self._turned_away(lock, records)
         self.phase = "waiting"
         await lock.announce_waiting()
-        clock = _WaitingClock(self._timeout)
+        clock = WaitingClock(self._timeout)
         while not await lock.try_acquire():
             records = records or await self._records(lock)
             if records and (done := await records.last_done()) != before:
@@ -205,7 +205,7 @@ class AsyncGate:
             return "busy"
         run = await records.open_run() if records else None
         raise errors.GateBusy(
-            f"The gate {lock.name} is taken{_by(run)}: try again later, or wait with the policy 'wait'.",
+            f"The gate {lock.name} is taken{held_by(run)}: try again later, or wait with the policy 'wait'.",
             gate=str(lock.name),
         )
 
@@ -277,17 +277,23 @@ class AsyncGate:
 
     async def _judge(self, records: Records | None) -> Verdict:
         """Recorded versions first, because they know of a schema that is too new; then the check."""
-        if self._version is not None and records is not None:
-            version, compatible_since = await records.recorded_version()
-            verdict = compare(self._version, version, compatible_since)
-            if verdict is Verdict.TOO_NEW:
-                raise errors.SchemaTooNew(
-                    f"The schema behind {records.gate} was migrated to version {version}, "
-                    f"which version {self._version} cannot work with: start a newer release."
-                )
-            if verdict is Verdict.NEWER or self._check is None:
-                return verdict
-        return await self._ask() if self._check else Verdict.BEHIND
+        verdict = await self._by_version(records)
+        if self._check is None or verdict is Verdict.NEWER:
+            return verdict or Verdict.BEHIND
+        return await self._ask()
+
+    async def _by_version(self, records: Records | None) -> Verdict | None:
+        """Where we stand by what runs have recorded; None if we have no version to compare."""
+        if self._version is None or records is None:
+            return None
+        version, compatible_since = await records.recorded_version()
+        verdict = compare(self._version, version, compatible_since)
+        if verdict is Verdict.TOO_NEW:
+            raise errors.SchemaTooNew(
+                f"The schema behind {records.gate} was migrated to version {version}, "
+                f"which version {self._version} cannot work with: start a newer release."
+            )
+        return verdict
 
     async def _ask(self) -> Verdict:
         assert self._check is not None
@@ -306,52 +312,7 @@ class AsyncGate:
         return AsyncPassage(gate, reason)
 
 
-class _Body:
-    """The task that is inside the gate, as far as its cancellation goes: ours, when the gate is lost, or another's."""
-
-    def __init__(self) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        self._task = task
-        self._before = task.cancelling()
-        self._cancelled = False
-
-    def cancel(self, why: str) -> None:
-        self._cancelled = True
-        self._task.cancel(why)
-
-    async def end(self, error: BaseException | None) -> bool:
-        """Take back the cancellation that was ours; the answer is whether somebody else has cancelled the body too."""
-        if not self._cancelled:
-            return False
-        self._cancelled = False
-        others = self._task.uncancel() > self._before
-        if not isinstance(error, asyncio.CancelledError):
-            with suppress(asyncio.CancelledError):  # it was still on its way when the body ended by itself
-                await asyncio.sleep(0)
-        return others
-
-
-class _WaitingClock:
-    """Says every now and then who is waited for, and ends the wait when its time is up."""
-
-    def __init__(self, timeout: float | None) -> None:
-        now = boottime()
-        self._give_up_at = None if timeout is None else now + timeout
-        self._say_at = now
-
-    def tick(self, lock: LockSession, run: OpenRun | None) -> None:
-        if boottime() >= self._say_at:
-            self._say_at = boottime() + _SAY_AGAIN
-            log.info("gate.waiting", extra={"gate": str(lock.name), **(run.facts() if run else {})})
-        if self._give_up_at is not None and boottime() >= self._give_up_at:
-            raise errors.GateTimeout(
-                f"The gate {lock.name} is still taken{_by(run)}: wait longer, or see `interlock gate status`.",
-                gate=str(lock.name),
-            )
-
-
-def _reason(verdict: Verdict) -> Reason:
+def _reason(verdict: Verdict | None) -> Reason:
     match verdict:
         case Verdict.CURRENT:
             return "current"
@@ -359,10 +320,3 @@ def _reason(verdict: Verdict) -> Reason:
             return "newer"
         case _:
             return "behind"
-
-
-def _by(run: OpenRun | None) -> str:
-    if run is None:
-        return ""
-    step = f", at {run.step!r}" if run.step else ""
-    return f" by {run.replica} for {run.running_for:.0f} s{step}"

@@ -295,3 +295,14 @@ async def test_a_predecessors_session_that_we_may_not_end_is_not_overlapped_with
     finally:
         execute(interlock_url, "DROP OWNED BY powerless CASCADE")
         execute(interlock_url, "DROP ROLE powerless")
+
+
+async def test_who_is_at_the_recorded_version_goes_on_while_another_holds_the_lock(interlock_url: str) -> None:
+    async with AsyncGate("shop", url=interlock_url, version=4):
+        pass
+    async with (
+        AsyncGate("shop", url=interlock_url) as migrating,
+        AsyncGate("shop", url=interlock_url, version=4, policy="fail") as passage,
+    ):
+        assert migrating.needed
+        assert passage.reason == "current"

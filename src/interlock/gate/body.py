@@ -1,0 +1,30 @@
+"""Cancelling what goes on inside the gate when the gate is lost, without losing anybody else's cancellation."""
+
+import asyncio
+from contextlib import suppress
+
+
+class Body:
+    """The task that is inside the gate, as far as its cancellation goes: ours, when the gate is lost, or another's."""
+
+    def __init__(self) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._task = task
+        self._before = task.cancelling()
+        self._cancelled = False
+
+    def cancel(self, why: str) -> None:
+        self._cancelled = True
+        self._task.cancel(why)
+
+    async def end(self, error: BaseException | None) -> bool:
+        """Take back the cancellation that was ours; the answer is whether somebody else has cancelled the body too."""
+        if not self._cancelled:
+            return False
+        self._cancelled = False
+        others = self._task.uncancel() > self._before
+        if not isinstance(error, asyncio.CancelledError):
+            with suppress(asyncio.CancelledError):  # it was still on its way when the body ended by itself
+                await asyncio.sleep(0)
+        return others

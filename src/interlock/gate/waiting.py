@@ -1,0 +1,38 @@
+"""Waiting at the gate: who is waited for, said every now and then, and for how long."""
+
+import logging
+
+from interlock import errors
+from interlock.clock import boottime
+from interlock.gate.lock import LockSession
+from interlock.gate.progress import OpenRun
+
+log = logging.getLogger(__name__)
+
+_SAY_AGAIN = 10.0
+
+
+class WaitingClock:
+    """Says every now and then who is waited for, and ends the wait when its time is up."""
+
+    def __init__(self, timeout: float | None) -> None:
+        now = boottime()
+        self._give_up_at = None if timeout is None else now + timeout
+        self._say_at = now
+
+    def tick(self, lock: LockSession, run: OpenRun | None) -> None:
+        if boottime() >= self._say_at:
+            self._say_at = boottime() + _SAY_AGAIN
+            log.info("gate.waiting", extra={"gate": str(lock.name), **(run.facts() if run else {})})
+        if self._give_up_at is not None and boottime() >= self._give_up_at:
+            raise errors.GateTimeout(
+                f"The gate {lock.name} is still taken{held_by(run)}: wait longer, or see `interlock gate status`.",
+                gate=str(lock.name),
+            )
+
+
+def held_by(run: OpenRun | None) -> str:
+    if run is None:
+        return ""
+    step = f", at {run.step!r}" if run.step else ""
+    return f" by {run.replica} for {run.running_for:.0f} s{step}"
