@@ -8,6 +8,14 @@ from interlock.embedded import Cluster
 from support.postgres import fresh_database, make_template, running_cluster
 
 
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Figures that tests measured and do not judge: machines are noisy."""
+    reports = terminalreporter.getreports("passed")
+    if figures := [value for report in reports for name, value in report.user_properties if name == "figure"]:
+        terminalreporter.section("figures")
+        terminalreporter.write_line("\n".join(map(str, figures)))
+
+
 @pytest.fixture(scope="session")
 def cluster() -> Iterator[Cluster]:
     """A PostgreSQL for the whole run, on a Unix socket and on a free TCP port."""

@@ -1,0 +1,49 @@
+"""The session that holds a gate: what it asks of the server, whatever the role's own settings are."""
+
+import pytest
+
+from interlock.gate import Timing
+from interlock.gate.lock import LockSession
+from support.postgres import execute
+
+TIMING = Timing(ttl=12, check_interval=0.5)
+
+
+@pytest.fixture
+async def lock(interlock_url: str) -> LockSession:
+    database = interlock_url.rpartition("/")[2]
+    for setting in ("idle_session_timeout", "statement_timeout", "lock_timeout"):
+        execute(interlock_url, f"ALTER DATABASE {database} SET {setting} = '5s'")
+    return await LockSession.open(interlock_url, app="shop", schema=None, timing=TIMING)
+
+
+async def shown(lock: LockSession, setting: str) -> str:
+    return str(await lock.session.fetchval("SELECT current_setting($1)", setting))
+
+
+async def test_it_is_ended_by_the_server_when_it_falls_silent_from_the_moment_it_holds_the_lock(
+    lock: LockSession,
+) -> None:
+    before = await shown(lock, "idle_session_timeout")
+    assert await lock.try_acquire()
+    assert [before, await shown(lock, "idle_session_timeout")] == ["0", "12s"]
+    await lock.close()
+
+
+async def test_a_dead_network_is_noticed_within_the_ttl(lock: LockSession) -> None:
+    settings = {name: await shown(lock, name) for name in ("tcp_user_timeout", "tcp_keepalives_idle")}
+    assert settings == {"tcp_user_timeout": "12s", "tcp_keepalives_idle": "6"}
+    await lock.close()
+
+
+async def test_the_roles_own_time_limits_do_not_reach_it(lock: LockSession) -> None:
+    assert [await shown(lock, name) for name in ("statement_timeout", "lock_timeout")] == ["0", "500ms"]
+    await lock.close()
+
+
+async def test_it_never_sits_in_a_transaction(lock: LockSession, interlock_url: str) -> None:
+    assert await lock.try_acquire()
+    await lock.beat()
+    state = "SELECT state, xact_start FROM pg_stat_activity WHERE pid = %s"
+    assert execute(interlock_url, state, lock.pid) == [("idle", None)]
+    await lock.close()
