@@ -1,11 +1,7 @@
 """`gated` in Alembic's own env.py templates, with real `alembic` processes against a real server."""
 
-import json
-import re
-import subprocess
-import sys
 from argparse import Namespace
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
@@ -17,7 +13,7 @@ from alembic.config import Config
 from interlock.errors import GateBusy
 from interlock.gate.name import GateName
 from support.postgres import execute
-from support.programs import environment
+from support.tools import ToolProject, ended
 from support.waiting import eventually
 
 LONG = "SELECT pg_sleep(60) /* a long migration */"
@@ -33,23 +29,15 @@ SELECT a.pid FROM pg_locks l JOIN pg_stat_activity a USING (pid)
 """
 
 
-_EACH = """
-import json, sys
-from alembic.config import main
-for arguments in json.loads(sys.argv[1]):
-    try:
-        status = main(arguments)
-    except SystemExit as end:
-        status = end.code
-    print(f"<{status or 0}>")
-"""
-
-
-class Project:
+class Project(ToolProject):
     """An Alembic environment as `alembic init` makes it, with the gate's line in env.py."""
 
+    module = "alembic"
+    imports = "from alembic.config import main"
+    call = "main(arguments)"
+
     def __init__(self, path: Path, url: str, *, driver: str = "psycopg", gate: str = "gated(run_migrations_online)"):
-        self.path = path
+        super().__init__(path)
         self.url = url
         template = "async" if driver in ("asyncpg", "psycopg_async") else "generic"
         ini = path / "alembic.ini"
@@ -77,37 +65,6 @@ class Project:
             f"def downgrade():\n    op.execute(\"DELETE FROM log WHERE name = '{name}'\")\n"
         )
 
-    @contextmanager
-    def started(self, *args: str, program: Sequence[str] = ("-m", "alembic")) -> "Iterator[subprocess.Popen[str]]":
-        process = subprocess.Popen(
-            [sys.executable, "-u", "-W", "error", *program, *args],
-            cwd=self.path,
-            env=environment(),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
-        try:
-            yield process
-        finally:
-            process.kill()
-            process.communicate()
-
-    def run(self, *args: str) -> tuple[int, str]:
-        """Exit status, and all that was said."""
-        with self.started(*args) as process:
-            return ended(process)
-
-    def each(self, *commands: str) -> list[tuple[int, str]]:
-        """As `run`, for several after each other in one process, because starting one takes longer than the test."""
-        arguments = json.dumps([command.split() for command in commands])
-        with self.started(arguments, program=("-c", _EACH)) as process:
-            status, output = ended(process)
-        assert status == 0, output
-        said = re.split(r"<(-?\d+)>\n", output)
-        return [(int(status), text) for text, status in zip(said[::2], said[1::2], strict=False)]
-
     def migrated_to(self, name: str) -> None:
         """As if another release had run."""
         execute(self.url, "CREATE TABLE log (name text)")
@@ -119,11 +76,6 @@ class Project:
 
     def version(self) -> list[str]:
         return [name for (name,) in execute(self.url, "SELECT version_num FROM alembic_version")]
-
-
-def ended(process: "subprocess.Popen[str]") -> tuple[int, str]:
-    output, _ = process.communicate(timeout=20)
-    return process.returncode, output
 
 
 @contextmanager

@@ -1,12 +1,9 @@
 """`manage.py gated_migrate` in a small Django project, as real processes against a real server."""
 
-import json
-import re
-import subprocess
-import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import ClassVar
 from urllib.parse import unquote, urlsplit
 
 import psycopg
@@ -14,7 +11,7 @@ import pytest
 
 from interlock.gate.name import GateName
 from support.postgres import execute
-from support.programs import environment
+from support.tools import ToolProject, ended
 from support.waiting import eventually
 
 _RUNNING = """
@@ -33,23 +30,18 @@ SELECT application_name, query FROM pg_stat_activity
  WHERE datname = current_database() AND pid <> pg_backend_pid()
    AND application_name <> 'test' AND application_name NOT LIKE 'interlock gate %'
 """
-_EACH = """
-import json, sys
-from django.core.management import execute_from_command_line
-for arguments in json.loads(sys.argv[1]):
-    try:
-        status = execute_from_command_line(["manage.py", *arguments])
-    except SystemExit as end:
-        status = end.code
-    print(f"<{status or 0}>")
-"""
 
 
-class Project:
+class Project(ToolProject):
     """Settings, and an app `shop` with migrations; the database is known to Django alone."""
 
+    module = "django"
+    imports = "from django.core.management import execute_from_command_line"
+    call = 'execute_from_command_line(["manage.py", *arguments])'
+    variables: ClassVar = {"DJANGO_SETTINGS_MODULE": "settings"}
+
     def __init__(self, path: Path, database: dict[str, object]) -> None:
-        self.path = path
+        super().__init__(path)
         (path / "shop" / "migrations").mkdir(parents=True)
         (path / "shop" / "__init__.py").touch()
         (path / "shop" / "migrations" / "__init__.py").touch()
@@ -66,42 +58,6 @@ class Project:
             f"    replaces = {[('shop', part) for part in replaces]!r}\n"
             f"    operations = [{', '.join(operations)}]\n"
         )
-
-    @contextmanager
-    def started(self, *args: str, program: Sequence[str] = ("-m", "django")) -> "Iterator[subprocess.Popen[str]]":
-        process = subprocess.Popen(
-            [sys.executable, "-u", "-W", "error", *program, *args],
-            cwd=self.path,
-            env=environment(DJANGO_SETTINGS_MODULE="settings"),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
-        try:
-            yield process
-        finally:
-            process.kill()
-            process.communicate()
-
-    def run(self, *args: str) -> tuple[int, str]:
-        """Exit status, and all that was said."""
-        with self.started(*args) as process:
-            return ended(process)
-
-    def each(self, *commands: str) -> list[tuple[int, str]]:
-        """As `run`, for several after each other in one process, because starting one takes longer than the test."""
-        arguments = json.dumps([command.split() for command in commands])
-        with self.started(arguments, program=("-c", _EACH)) as process:
-            status, output = ended(process)
-        assert status == 0, output
-        said = re.split(r"<(-?\d+)>\n", output)
-        return [(int(status), text) for text, status in zip(said[::2], said[1::2], strict=False)]
-
-
-def ended(process: "subprocess.Popen[str]") -> tuple[int, str]:
-    output, _ = process.communicate(timeout=20)
-    return process.returncode, output
 
 
 def log(url: str) -> list[str]:
