@@ -31,11 +31,13 @@ class Started(BaseModel):
 def health_router(startup: Startup, readiness: Readiness) -> APIRouter:
     router = APIRouter(prefix="/health", tags=["health"])
 
+    @router.head("/live", include_in_schema=False)
     @router.get("/live")
     async def live() -> Live:
         """200 for as long as the event loop runs."""
         return Live()
 
+    @router.head("/ready", include_in_schema=False)
     @router.get("/ready", response_model_exclude_none=True, responses={503: {"model": Ready}})
     async def ready(response: Response) -> Ready:
         """200 if this replica has started and its database answers, else 503."""
@@ -43,6 +45,7 @@ def health_router(startup: Startup, readiness: Readiness) -> APIRouter:
         response.status_code = 503 if problem else 200
         return Ready(ready=problem is None, reason=problem)
 
+    @router.head("/startup", include_in_schema=False)
     @router.get("/startup", response_model_exclude_none=True, responses={503: {"model": Started}})
     async def started(response: Response) -> Started:
         """200 once the start is done, 503 before; the phase says how far it has come."""

@@ -73,6 +73,7 @@ def page_router(startup: Startup, readiness: Readiness, database: str) -> APIRou
     router = APIRouter(include_in_schema=False)
     templates = Jinja2Templates(directory=_TEMPLATES)
 
+    @router.head("/")
     @router.get("/")
     async def home(request: Request) -> Response:
         context = {

@@ -66,3 +66,9 @@ async def test_the_api_describes_itself(client: httpx.AsyncClient) -> None:
     described = (await client.get("/openapi.json")).json()
     assert set(described["paths"]) == {"/health/live", "/health/ready", "/health/startup"}
     assert "503" in described["paths"]["/health/ready"]["get"]["responses"]
+
+
+async def test_balancers_may_ask_for_the_head_alone(client: httpx.AsyncClient) -> None:
+    for path, status in (("/", 200), ("/health/live", 200), ("/health/ready", 503), ("/health/startup", 503)):
+        answer = await client.head(path)
+        assert (answer.status_code, answer.content) == (status, b""), path
