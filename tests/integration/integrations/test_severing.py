@@ -89,7 +89,10 @@ def test_a_severed_connection_ends_its_statement_and_takes_no_other(database_url
             eventually(lambda: not any(thread.name.startswith("interlock-") for thread in threading.enumerate()))
             severed.set()
             migrating.result(timeout=20)
-        assert raised == ["QueryCanceled", "OperationalError"]
+        assert raised in (
+            ["QueryCanceled", "OperationalError"],
+            ["OperationalError", "OperationalError"],  # the wire was cut before the server's answer was read
+        )
         eventually(lambda: not execute(database_url, running))
 
 
