@@ -70,8 +70,10 @@ def main(arguments: list[str]) -> None:
     tasks = {"up": up, "test": test}
     if sys.version_info < (3, 11):  # noqa: UP036 - whoever runs this may have an older one
         sys.exit("Interlock needs Python 3.11 or newer.")
+    if arguments and arguments[0] in ("-h", "--help"):
+        sys.exit(print(__doc__))
     if not arguments or arguments[0] not in tasks:
-        sys.exit(__doc__)
+        sys.exit(f"There is no task {' '.join(arguments[:1])!r}.\n\n{__doc__}")
     tasks[arguments[0]](arguments[1:])
 
 

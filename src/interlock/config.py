@@ -6,6 +6,7 @@ environment, ``--gate-ttl`` where a command has a flag for it.
 
 import math
 import os
+import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
@@ -17,6 +18,7 @@ from interlock.errors import ConfigurationError
 from interlock.logs import LogFormat
 
 _PREFIX = "INTERLOCK_"
+_SCHEMA_NAME = re.compile(r"[a-z_][a-z0-9_]{0,62}")
 
 
 def _default_data_dir() -> Path:
@@ -41,7 +43,7 @@ class Settings:
     """Everything that can be set. Made by `load`; checked as a whole when it is made."""
 
     database_url: str | None = _setting(
-        "The database: postgresql://user:password@host:5432/name. Without it, `interlock up` runs one of its own.",
+        "The database: postgresql://user:password@host:5432/name. Without it, that of `interlock up` on the data dir.",
         default=None,
         repr=False,
     )
@@ -78,10 +80,12 @@ class Settings:
         for name in ("gate_ttl", "gate_check_interval", "gate_poll"):
             if not 0 < getattr(self, name) < math.inf:
                 raise ConfigurationError(f"{name} is {getattr(self, name):g}: it has to be {_KINDS[float]}, above 0.")
+        check_schema_name(self.schema)
         if self.gate_ttl < 4 * self.gate_check_interval or self.gate_ttl < self.gate_poll:
             raise ConfigurationError(
-                f"gate_ttl is {self.gate_ttl:g} s: it has to be at least four times gate_check_interval "
-                f"({self.gate_check_interval:g} s) and not less than gate_poll ({self.gate_poll:g} s)."
+                f"gate_ttl ({self.gate_ttl:g} s), gate_check_interval ({self.gate_check_interval:g} s) and gate_poll "
+                f"({self.gate_poll:g} s) do not fit together: the first has to be at least four times the second, "
+                "and not less than the third."
             )
 
     @classmethod
@@ -100,6 +104,14 @@ class Settings:
         return cls(**{name: _converted(name, value) for name, value in merged.items()})
 
 
+def check_schema_name(name: str) -> None:
+    if not _SCHEMA_NAME.fullmatch(name) or name.startswith("pg_"):
+        raise ConfigurationError(
+            f"{name!r} cannot be the name of Interlock's schema: "
+            "use lower-case letters, digits and underscores, 63 at most, and no leading 'pg_'."
+        )
+
+
 def environment_name(setting: str) -> str:
     return _PREFIX + setting.upper()
 
@@ -113,7 +125,7 @@ def database_url(environ: Mapping[str, str] = os.environ) -> str:
     """The database that the environment names: what library users get when they name none."""
     if url := environ.get(environment_name("database_url")):
         return url
-    raise ConfigurationError("No database was named: set INTERLOCK_DATABASE_URL.")
+    raise ConfigurationError("No database was named: set INTERLOCK_DATABASE_URL, or pass url=.")
 
 
 def own_schema(environ: Mapping[str, str] = os.environ) -> str:
@@ -143,6 +155,8 @@ def _from_file(path: Path) -> dict[str, Any]:
 def _converted(name: str, value: Any) -> Any:
     kinds = {"data_dir": Path, "pg_bin": Path, "port": int}
     kind = kinds.get(name) or (float if name.startswith("gate_") else str)
+    if name.startswith("log_") and isinstance(value, str):
+        value = value.lower()
     fits = isinstance(value, _GIVEN_AS[kind]) and not isinstance(value, bool)
     try:
         if fits:

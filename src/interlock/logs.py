@@ -1,18 +1,39 @@
 """Structured logging: set up by entry points (command line, server) and never by the library.
 
 Library code writes ``log.info("gate.acquired", extra={"gate": name})``: the event is a constant, the facts are fields.
-These formatters print the fields; an application that imports the library formats them however it formats its own.
+An application that imports the library formats them however it formats its own; where it formats nothing, the message
+has the facts in it. The formatters here print event and facts apart.
 """
 
 import json
 import logging
 import sys
+from collections.abc import MutableMapping
 from datetime import UTC, datetime
 from typing import Any, Literal, TextIO
 
 LogFormat = Literal["text", "json"]
 
-_STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
+_STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName", "event"}
+
+
+class EventLog(logging.LoggerAdapter[logging.Logger]):
+    """A logger whose messages are events: the constant is in `record.event`, and each fact in a field of its own."""
+
+    def process(self, msg: Any, kwargs: MutableMapping[str, Any]) -> tuple[str, MutableMapping[str, Any]]:
+        facts = kwargs.get("extra") or {}
+        kwargs["extra"] = {**facts, "event": msg}
+        return " ".join([msg, *(f"{name}={_plain(value)}" for name, value in facts.items())]), kwargs
+
+
+def events(name: str) -> EventLog:
+    return EventLog(logging.getLogger(name))
+
+
+def event_of(record: logging.LogRecord) -> str:
+    """The event, or, of somebody else's record, its message."""
+    event: str | None = getattr(record, "event", None)
+    return event or record.getMessage()
 
 
 def fields_of(record: logging.LogRecord) -> dict[str, Any]:
@@ -26,7 +47,7 @@ class TextFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         time = datetime.fromtimestamp(record.created).astimezone().strftime("%H:%M:%S")
         facts = " ".join(f"{name}={_plain(value)}" for name, value in fields_of(record).items())
-        line = f"{time} {record.levelname.lower():<7} {record.getMessage()}"
+        line = f"{time} {record.levelname.lower():<7} {event_of(record)}"
         line = f"{line}  {facts}" if facts else line
         return f"{line}\n{self.formatException(record.exc_info)}" if record.exc_info else line
 
@@ -38,7 +59,7 @@ class JsonFormatter(logging.Formatter):
         entry: dict[str, Any] = {
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname.lower(),
-            "event": record.getMessage(),
+            "event": event_of(record),
             "logger": record.name,
             **fields_of(record),
         }

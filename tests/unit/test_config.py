@@ -114,8 +114,8 @@ def test_a_time_that_is_no_length_of_time_is_refused(name: str, value: str) -> N
         ({"port": -1}, "port is -1"),
         ({"log_format": "xml"}, "log_format is 'xml': use text or json"),
         ({"log_level": "loud"}, "log_level is 'loud': use debug, info, warning or error"),
-        ({"gate_ttl": 3, "gate_check_interval": 1}, "at least four times gate_check_interval"),
-        ({"gate_ttl": 3, "gate_poll": 4}, "not less than gate_poll"),
+        ({"gate_ttl": 3, "gate_check_interval": 1}, "at least four times the second"),
+        ({"gate_ttl": 3, "gate_poll": 4}, "not less than the third"),
     ],
 )
 def test_settings_that_cannot_work_are_refused(settings: dict[str, Any], complaint: str) -> None:

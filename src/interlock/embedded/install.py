@@ -2,7 +2,6 @@
 
 import errno
 import fcntl
-import logging
 import os
 import shutil
 from collections.abc import Iterator
@@ -14,8 +13,9 @@ from interlock.embedded.accounts import Account
 from interlock.embedded.binaries import Binaries, inspect_binaries
 from interlock.embedded.processes import run
 from interlock.errors import BinariesMissing, ClusterFailed
+from interlock.logs import events
 
-log = logging.getLogger(__name__)
+log = events(__name__)
 
 
 def within_reach(binaries: Binaries, account: Account, directory: Path) -> Binaries:

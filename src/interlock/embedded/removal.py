@@ -1,13 +1,13 @@
 """Removing a cluster from this machine. Whoever calls this holds its control lock, and its server has stopped."""
 
-import logging
 import shutil
 
 from interlock.embedded.accounts import Account
 from interlock.embedded.creation import clear_leftovers
 from interlock.embedded.layout import Layout
+from interlock.logs import events
 
-log = logging.getLogger(__name__)
+log = events(__name__)
 
 
 def remove_everything(layout: Layout, account: Account) -> None:

@@ -1,6 +1,5 @@
 """Starting and stopping a cluster's postmaster. Whoever calls this holds the cluster's control lock."""
 
-import logging
 import os
 import signal
 import socket
@@ -18,8 +17,9 @@ from interlock.embedded.processes import has_ended, is_zombie, spawn_daemon, wai
 from interlock.embedded.settings import DEFAULTS, as_arguments, as_list_item, render, time_zone_settings
 from interlock.embedded.tls import ADDRESSES
 from interlock.errors import AddressInUse, ClusterFailed
+from interlock.logs import events
 
-log = logging.getLogger(__name__)
+log = events(__name__)
 
 Port = int | Literal["free"] | None
 StopMode = Literal["smart", "fast", "immediate"]

@@ -30,11 +30,13 @@ from interlock.gate.progress import OpenRun, Progress, Records
 from interlock.gate.sessions import hold_shared, open_session
 from interlock.gate.steps import Ledger, call
 from interlock.gate.timing import Timing
-from interlock.gate.verdict import Verdict, Version, as_verdict, check_version, compare
+from interlock.gate.verdict import Verdict, Version, as_verdict, check_versions, compare
 from interlock.gate.waiting import WaitingClock, held_by
+from interlock.logs import events
 from interlock.stores.postgres import connect
+from interlock.stores.postgres.url import checked
 
-log = logging.getLogger(__name__)
+log = events(__name__)
 
 Policy = Literal["wait", "skip", "fail"]
 Phase = Literal["idle", "checking", "waiting", "settling", "migrating", "passed"]
@@ -62,7 +64,10 @@ class GateOptions(TypedDict, total=False):
     """The role that the migration's own sessions log in with, and nobody else's. Default: the gate's own."""
     session_pooler: bool
     """The URL leads to a pooler that is in session mode. Default: poolers are refused."""
+    on_wait: Callable[[str], object] | None
+    """Called now and then while another migrates, with a sentence for whoever wonders; on the event loop's thread."""
     timing: Timing | None
+    """How long a silent migrator is trusted, and how often others look. Default: that of `Timing`."""
     own_schema: str | None
     """Where Interlock keeps its own tables. Default: INTERLOCK_SCHEMA, else `interlock`."""
 
@@ -82,12 +87,13 @@ class AsyncGate:
         run_blocking: RunBlocking = in_thread,
         **options: Unpack[GateOptions],
     ) -> None:
+        if unknown := options.keys() - GateOptions.__annotations__.keys():
+            raise TypeError(f"a gate has no option {', '.join(sorted(unknown))}")
         self._app = app
-        self._url = options.get("url") or config.database_url()
+        self._url = checked(options.get("url") or config.database_url())
         self._target_schema = options.get("target_schema")
         self._check = options.get("check")
-        self._version = check_version(options.get("version"))
-        self._compatible_since = check_version(options.get("compatible_since"))
+        self._version, self._compatible_since = check_versions(options.get("version"), options.get("compatible_since"))
         self._policy = options.get("policy", "wait")
         self._timeout = options.get("timeout")
         self._migration_role = options.get("migration_role")
@@ -96,8 +102,11 @@ class AsyncGate:
         self._own_schema = options.get("own_schema") or config.own_schema()
         self._recorded = recorded
         self._run_blocking = run_blocking
+        self._on_wait = options.get("on_wait")
         if self._policy not in get_args(Policy):
             raise errors.ConfigurationError(f"{self._policy!r} is no policy: use wait, skip or fail.")
+        if self._timeout is not None and not self._timeout >= 0:
+            raise errors.ConfigurationError(f"A timeout of {self._timeout} s cannot be waited: use 0 or more, or none.")
         self._entered = False
         self._holding: Holding | None = None
         self._body: Body | None = None
@@ -187,7 +196,7 @@ class AsyncGate:
             return await self._turned_away(lock, records)
         self.phase = "waiting"
         await lock.announce_waiting()
-        clock = WaitingClock(self._timeout)
+        clock = WaitingClock(self._timeout, self._on_wait)
         while not await lock.try_acquire():
             records = records or await self._records(lock)
             if records and (done := await records.last_done()) != before:

@@ -5,7 +5,6 @@ end of either is the loss of the gate.
 """
 
 import asyncio
-import logging
 from collections.abc import Callable
 from contextlib import suppress
 from typing import TypeVar
@@ -15,8 +14,9 @@ from interlock.clock import boottime
 from interlock.gate import predecessor
 from interlock.gate.lock import LockSession
 from interlock.gate.progress import Progress
+from interlock.logs import events
 
-log = logging.getLogger(__name__)
+log = events(__name__)
 
 T = TypeVar("T")
 

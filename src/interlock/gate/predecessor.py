@@ -12,7 +12,6 @@ get a moment to come to their own end, and then every session that can be theirs
 """
 
 import asyncio
-import logging
 from datetime import timedelta
 
 from interlock import errors
@@ -21,9 +20,10 @@ from interlock.gate.lock import LockSession
 from interlock.gate.name import PRESENT
 from interlock.gate.progress import OpenRun, Records
 from interlock.gate.sessions import is_held
+from interlock.logs import events
 from interlock.stores.postgres.session import Row
 
-log = logging.getLogger(__name__)
+log = events(__name__)
 
 _PATIENCE = 30.0
 _EVER = timedelta(days=365_000)

@@ -1,6 +1,5 @@
 """The rows that tell who migrates, since when, how far; and that tell a successor of an unclean end."""
 
-import logging
 import socket
 from contextlib import suppress
 from dataclasses import dataclass
@@ -9,9 +8,10 @@ from typing import Any
 
 from interlock import errors
 from interlock.identity import replica_id
+from interlock.logs import events
 from interlock.stores.postgres import Queries, Session
 
-log = logging.getLogger(__name__)
+log = events(__name__)
 
 
 def gate_queries(schema: str) -> Queries:

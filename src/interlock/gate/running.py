@@ -1,10 +1,9 @@
 """Runs any command under the gate: no part of it lives on when the gate is lost, or when we are killed."""
 
 import asyncio
-import logging
-import os
 import signal
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
 from typing import Self
 
 from interlock import errors
@@ -13,29 +12,32 @@ from interlock.gate.gate import AsyncGate
 from interlock.gate.passage import AsyncPassage
 from interlock.gate.timing import Timing
 from interlock.gate.verdict import Verdict
+from interlock.logs import events
 
-log = logging.getLogger(__name__)
+log = events(__name__)
 
 _FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
 
 
-async def run_command(gate: AsyncGate, argv: Sequence[str], timing: Timing) -> int:
-    """Pass the gate, run the command if it is needed there, and return its exit status (0 if it was not needed)."""
+async def run_command(gate: AsyncGate, argv: Sequence[str], timing: Timing, environment: Mapping[str, str]) -> int:
+    """Pass the gate, run the command if it is needed there, and return its exit status (0 if it was not needed).
+
+    The command gets `environment`, and in it which passage it belongs to.
+    """
     try:
         async with gate as passage:
             if passage.needed:
-                await _supervised(passage, argv, timing, own_role=gate.has_own_role)
+                ours = {"INTERLOCK_GATE": passage.gate, "INTERLOCK_GATE_FENCE": str(passage.fence)}
+                start = partial(SupervisedCommand.start, argv, env={**environment, **ours})
+                await _supervised(passage, start, timing, own_role=gate.has_own_role)
     except errors.CommandFailed as error:
         return error.status
     return 0
 
 
-async def ask_command(argv: Sequence[str], gate: str) -> Verdict:
-    """Ask a command whether the schema is current: exit status 0 says so, 1 that it is behind, 3 that it is too new."""
-    try:
-        process = await asyncio.create_subprocess_exec(*argv)
-    except OSError as error:
-        raise errors.CheckFailed(f"The check {argv[0]!r} cannot be run: {error.strerror}.", gate=gate) from error
+async def ask_command(line: str, gate: str) -> Verdict:
+    """Ask a shell command whether the schema is current: its status is 0 for yes, 1 for no, 3 for too new."""
+    process = await asyncio.create_subprocess_shell(line)
     match await process.wait():
         case 0:
             return Verdict.CURRENT
@@ -45,16 +47,17 @@ async def ask_command(argv: Sequence[str], gate: str) -> Verdict:
             return Verdict.TOO_NEW
         case status:
             raise errors.CheckFailed(
-                f"The check {argv[0]!r} ended with status {status}: it has to answer with "
+                f"The check command ended with status {status}: it has to answer with "
                 "0 (current), 1 (to be migrated) or 3 (too new for this release).",
                 gate=gate,
             )
 
 
-async def _supervised(passage: AsyncPassage, argv: Sequence[str], timing: Timing, *, own_role: bool) -> None:
-    environment = os.environ | {"INTERLOCK_GATE": passage.gate, "INTERLOCK_GATE_FENCE": str(passage.fence)}
+async def _supervised(
+    passage: AsyncPassage, start: Callable[..., Awaitable[SupervisedCommand]], timing: Timing, *, own_role: bool
+) -> None:
     with _Forwarding() as forwarding:
-        command = await SupervisedCommand.start(argv, trust_until=passage.trusted_until, env=environment)
+        command = await start(trust_until=passage.trusted_until)
         forwarding.go_to(command)
         passage.on_beat(command.extend)
         try:

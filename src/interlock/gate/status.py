@@ -33,9 +33,13 @@ class GateStatus:
 
     @property
     def state(self) -> str:
-        if self.holder:
-            return "migrating" if self.run["ended_at"] is None else "held"
-        return "unclean" if self.run["ended_at"] is None else "free"
+        """`settling`: a successor sees a dead migrator's work off; `unclean`: nobody has come yet to do so."""
+        is_open = self.run["ended_at"] is None
+        if self.holder is None:
+            return "unclean" if is_open else "free"
+        if is_open:
+            return "migrating" if self.holder.pid == self.run["lock_pid"] else "settling"
+        return "held"
 
 
 async def read_gates(session: Session, own_schema: str) -> list[GateStatus]:
@@ -52,9 +56,10 @@ async def find_gate(session: Session, own_schema: str, gate: str | None) -> Gate
     found = [status for status in gates if gate in (None, status.gate)]
     if len(found) == 1:
         return found[0]
-    known = ", ".join(status.gate for status in gates) or "none"
-    asked = f"There is no gate {gate!r}" if gate else "There is not just one gate"
-    raise errors.ConfigurationError(f"{asked} in this database: name one of those used so far ({known}).")
+    if not gates:
+        raise errors.ConfigurationError("No gate was ever used in this database.")
+    asked = f"There is no gate {gate!r} in this database" if gate else "There are several gates in this database"
+    raise errors.ConfigurationError(f"{asked}: say --gate with one of {', '.join(status.gate for status in gates)}.")
 
 
 async def _status(session: Session, row: Row) -> GateStatus:

@@ -14,7 +14,10 @@ from interlock import errors
 from interlock.bridge import RunBlocking
 from interlock.gate.progress import Progress
 from interlock.identity import replica_id
+from interlock.logs import events
 from interlock.stores.postgres.session import Row
+
+log = events(__name__)
 
 Precondition = Callable[[], bool | Awaitable[bool]]
 Effect = Callable[[], Any]
@@ -37,7 +40,7 @@ class Ledger:
         self._run_blocking = run_blocking
 
     async def run(self, step: str, precondition: Precondition | None, effect: Effect) -> Any:
-        """Run `effect` once and for all; the answer is what it returned, now or the first time (as JSON)."""
+        """Run `effect` once and for all; the answer is what it returned, now or the first time, as JSON has it."""
         if (row := await self._read(step)) is None:
             if precondition is not None and not await call(precondition, self._run_blocking):
                 raise errors.StepRefused(
@@ -55,12 +58,21 @@ class Ledger:
     async def _perform(self, step: str, effect: Effect) -> Any:
         try:
             result = await call(effect, self._run_blocking)
-            recorded = json.dumps(result)
         except Exception as error:
             await self._session.execute(self._queries["fail_step"], self._gate, step, self._fence, type(error).__name__)
             raise
+        recorded = self._as_json(step, result)
         await self._session.execute(self._queries["finish_step"], self._gate, step, self._fence, recorded)
-        return result
+        return json.loads(recorded)
+
+    def _as_json(self, step: str, result: Any) -> str:
+        """What cannot be recorded is dropped, so that the first caller gets no other answer than the later ones."""
+        try:
+            return json.dumps(result)
+        except (TypeError, ValueError):
+            facts = {"gate": self._gate, "step": step, "kind": type(result).__name__}
+            log.warning("gate.step_result_dropped", extra=facts)
+            return "null"
 
     async def _begin(self, step: str) -> bool:
         begun = await self._session.fetchval(self._queries["begin_step"], self._gate, step, self._fence, replica_id())
@@ -73,7 +85,7 @@ class Ledger:
         who = f" by {row['replica']} at {row['started_at']:%Y-%m-%d %H:%M:%S %Z}" if row else ""
         return errors.StepHalfDone(
             f"Step {step!r} of {self._gate} was begun{who} and never finished: look at its target, then settle it with "
-            f"`interlock gate settle {step!r} --done` or `--again`.",
+            f"`interlock gate settle {step!r} --gate {self._gate} --done` or `--again`.",
             gate=self._gate,
             step=step,
         )

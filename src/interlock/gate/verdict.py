@@ -39,8 +39,18 @@ def compare(mine: Version, recorded: str | None, compatible_since: str | None) -
     return Verdict.NEWER if usable else Verdict.TOO_NEW
 
 
-def check_version(version: Version | None) -> str | None:
-    """The version as it is recorded, or a ConfigurationError."""
+def check_versions(version: Version | None, compatible_since: Version | None) -> tuple[str | None, str | None]:
+    """The two as they are recorded, or a ConfigurationError."""
+    if compatible_since is None:
+        return _checked(version), None
+    if version is None:
+        raise ConfigurationError(f"compatible_since is {compatible_since}, of no version: say that as well.")
+    if _parts(compatible_since) > _parts(version):
+        raise ConfigurationError(f"Version {version} cannot be compatible since {compatible_since}, which is later.")
+    return _checked(version), _checked(compatible_since)
+
+
+def _checked(version: Version | None) -> str | None:
     if version is None:
         return None
     _parts(version)

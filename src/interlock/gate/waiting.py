@@ -1,13 +1,14 @@
 """Waiting at the gate: who is waited for, said every now and then, and for how long."""
 
-import logging
+from collections.abc import Callable
 
 from interlock import errors
 from interlock.clock import boottime
 from interlock.gate.lock import LockSession
 from interlock.gate.progress import OpenRun
+from interlock.logs import events
 
-log = logging.getLogger(__name__)
+log = events(__name__)
 
 _SAY_AGAIN = 10.0
 
@@ -15,8 +16,9 @@ _SAY_AGAIN = 10.0
 class WaitingClock:
     """Says every now and then who is waited for, and ends the wait when its time is up."""
 
-    def __init__(self, timeout: float | None) -> None:
+    def __init__(self, timeout: float | None, on_wait: Callable[[str], object] | None) -> None:
         now = boottime()
+        self._on_wait = on_wait
         self._give_up_at = None if timeout is None else now + timeout
         self._say_at = now
 
@@ -24,6 +26,8 @@ class WaitingClock:
         if boottime() >= self._say_at:
             self._say_at = boottime() + _SAY_AGAIN
             log.info("gate.waiting", extra={"gate": str(lock.name), **(run.facts() if run else {})})
+            if self._on_wait:
+                self._on_wait(f"Waiting at the gate {lock.name}, which is taken{held_by(run)}.")
         if self._give_up_at is not None and boottime() >= self._give_up_at:
             raise errors.GateTimeout(
                 f"The gate {lock.name} is still taken{held_by(run)}: wait longer, or see `interlock gate status`.",
@@ -35,4 +39,4 @@ def held_by(run: OpenRun | None) -> str:
     if run is None:
         return ""
     step = f", at {run.step!r}" if run.step else ""
-    return f" by {run.replica} for {run.running_for:.0f} s{step}"
+    return f" by {run.replica} ({run.running_for:.0f} s so far{step})"

@@ -79,6 +79,7 @@ def gated(
         options.setdefault("own_schema", settings.schema)
         options.setdefault("migration_role", _configured_role())
         options.setdefault("target_schema", version_table_schema)
+        options.setdefault("on_wait", lambda sentence: sys.stderr.write(f"{sentence}\n"))
         if _goes_to_head():
             options.setdefault("check", _check(url, version_table, version_table_schema, newer))
         migrate(Gate(app or version_table, **options), run, _watch)

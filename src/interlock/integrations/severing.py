@@ -13,7 +13,6 @@ others                 no further statement is begun; the one that runs is left 
 
 import asyncio
 import inspect
-import logging
 import os
 import socket
 import threading
@@ -22,7 +21,9 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
-log = logging.getLogger(__name__)
+from interlock.logs import events
+
+log = events(__name__)
 
 _CANCEL_WITHIN = 1.0
 

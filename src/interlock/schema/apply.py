@@ -6,16 +6,16 @@ longer than `_LOCK_TIMEOUT`, because a waiting ALTER TABLE holds up everybody be
 """
 
 import asyncio
-import logging
 import random
 
 from interlock import errors
+from interlock.logs import events
 from interlock.schema.migrations import Migration, Phase
 from interlock.schema.status import SchemaStatus, State, read_status
 from interlock.stores.postgres import AdvisoryKey, Session, quote_identifier
 from interlock.stores.postgres.queries import in_schema
 
-log = logging.getLogger(__name__)
+log = events(__name__)
 
 _LOCK_TIMEOUT = "200ms"
 _ATTEMPTS = 100

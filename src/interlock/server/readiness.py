@@ -1,14 +1,14 @@
 """Whether the database answers right now: asked seldom, shortly, and once for all who want to know."""
 
 import asyncio
-import logging
 
 from interlock.clock import boottime
 from interlock.errors import StoreError
+from interlock.logs import events
 from interlock.server.startup import Startup
 from interlock.stores.postgres import Session, connect
 
-log = logging.getLogger(__name__)
+log = events(__name__)
 
 _FRESH_FOR = 1.0
 _TIMEOUT = 0.8  # below the second that a Kubernetes probe waits unless it is told otherwise

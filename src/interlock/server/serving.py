@@ -10,6 +10,7 @@ import uvicorn
 
 from interlock.config import Settings
 from interlock.errors import InterlockError
+from interlock.logs import events
 from interlock.server.announcement import announcement
 from interlock.server.application import make_application
 from interlock.server.database import Database, database_for
@@ -18,7 +19,7 @@ from interlock.server.readiness import Readiness
 from interlock.server.signals import StopSignals
 from interlock.server.startup import Startup, start
 
-log = logging.getLogger(__name__)
+log = events(__name__)
 
 _GRACE = 5  # seconds for requests that are being answered
 

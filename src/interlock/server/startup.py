@@ -1,7 +1,6 @@
 """How far the start has come, and the start itself: the database, then Interlock's own schema, then ready."""
 
 import asyncio
-import logging
 from datetime import UTC, datetime
 from typing import Literal
 
@@ -11,10 +10,11 @@ from interlock.gate.gate import AsyncGate
 from interlock.gate.own import OwnGate
 from interlock.gate.progress import OpenRun
 from interlock.gate.timing import Timing
+from interlock.logs import events
 from interlock.schema import SchemaStatus
 from interlock.server.database import Database
 
-log = logging.getLogger(__name__)
+log = events(__name__)
 
 Phase = Literal["database", "checking", "waiting", "settling", "migrating", "ready"]
 

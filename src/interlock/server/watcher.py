@@ -1,12 +1,12 @@
 """Brings the embedded PostgreSQL back when its server died under us."""
 
-import logging
 import threading
 
 from interlock.embedded import Cluster
 from interlock.errors import InterlockError
+from interlock.logs import events
 
-log = logging.getLogger(__name__)
+log = events(__name__)
 
 _INTERVAL = 1.0
 

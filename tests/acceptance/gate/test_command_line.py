@@ -119,6 +119,8 @@ def test_a_half_done_step_is_shown_and_settled(interlock_url: str) -> None:
     killed = subprocess.run([sys.executable, "-c", code], env=environment(interlock_url), check=False)
     assert killed.returncode == -signal.SIGKILL
     assert "HALF DONE" in interlock("gate", "steps", url=interlock_url).stdout
+    unsaid = interlock("gate", "settle", "reindex", url=interlock_url)
+    assert (unsaid.returncode, "Say --done or --again" in unsaid.stderr) == (2, True)
     settled = interlock("gate", "settle", "reindex", "--again", "--reason", "looked", url=interlock_url)
     assert settled.stdout == "Step 'reindex' may run again.\n"
     again = interlock("gate", "settle", "reindex", "--done", url=interlock_url)
@@ -154,3 +156,35 @@ def test_a_wrong_password_or_database_is_one_clear_line(interlock_url: str) -> N
         assert "check the user, the password and the database" in one_line(done.stderr)
         assert "hunter2" not in done.stderr
         assert password not in done.stderr
+
+
+def test_a_check_is_a_line_for_the_shell(interlock_url: str) -> None:
+    done = interlock("gate", "run", "--check", "true && false", "--", "echo", "migrated", url=interlock_url)
+    assert (done.returncode, done.stdout) == (0, "migrated\n")
+
+
+def test_the_command_finds_the_gates_database_and_schema(interlock_url: str) -> None:
+    show = ("bash", "-c", "echo $INTERLOCK_DATABASE_URL $INTERLOCK_SCHEMA $INTERLOCK_GATE_FENCE")
+    done = interlock("gate", "run", "--database", interlock_url, "--schema", "other", "--", *show)
+    assert done.stdout == f"{interlock_url} other 1\n"
+
+
+def test_a_data_directory_beats_the_environments_database(interlock_url: str) -> None:
+    done = interlock("gate", "status", "--data-dir", "/nonexistent", url=interlock_url)
+    assert done.returncode == 78
+    assert "nor does an `interlock up` run on /nonexistent" in one_line(done.stderr)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--version", "3", "--compatible-since", "4"], "cannot be compatible since 4"),
+        (["--compatible-since", "4"], "of no version"),
+        (["--version", "abc"], "cannot be a gate's version"),
+        (["--timeout", "-1"], "cannot be waited"),
+    ],
+)
+def test_options_that_make_no_sense_are_refused_before_anything_is_done(options: list[str], words: str) -> None:
+    done = interlock("gate", "run", *options, "--", "true", url="postgresql://127.0.0.1:1/shop")
+    assert done.returncode == 78
+    assert words in one_line(done.stderr)

@@ -238,7 +238,7 @@ async def test_a_check_can_say_that_the_schema_is_newer(interlock_url: str, capl
     with caplog.at_level(logging.INFO):
         async with AsyncGate("shop", url=interlock_url, check=lambda: Verdict.NEWER) as passage:
             assert passage.reason == "newer"
-    assert [record.levelname for record in caplog.records if record.message == "gate.passed_by"] == ["WARNING"]
+    assert [record.levelname for record in caplog.records if vars(record)["event"] == "gate.passed_by"] == ["WARNING"]
     with pytest.raises(errors.SchemaTooNew):
         await AsyncGate("shop", url=interlock_url, check=lambda: Verdict.TOO_NEW).enter()
 
@@ -306,3 +306,19 @@ async def test_who_is_at_the_recorded_version_goes_on_while_another_holds_the_lo
     ):
         assert migrating.needed
         assert passage.reason == "current"
+
+
+async def test_a_misspelt_option_is_refused(interlock_url: str) -> None:
+    with pytest.raises(TypeError, match="no option chekc"):
+        AsyncGate("shop", url=interlock_url, chekc=lambda: True)  # type: ignore[call-arg]
+
+
+async def test_who_waits_can_say_so(interlock_url: str) -> None:
+    said = asyncio.Queue[str]()
+    async with AsyncGate("shop", url=interlock_url) as passage:
+        await passage.report("adding columns")
+        waiting = asyncio.create_task(AsyncGate("shop", url=interlock_url, on_wait=said.put_nowait).enter())
+        sentence = await said.get()
+        waiting.cancel()
+    assert sentence.startswith(f"Waiting at the gate {passage.gate}, which is taken by ")
+    assert "at 'adding columns'" in sentence

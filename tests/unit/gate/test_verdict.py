@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from interlock.errors import ConfigurationError
-from interlock.gate.verdict import Verdict, as_verdict, check_version, compare
+from interlock.gate.verdict import Verdict, as_verdict, check_versions, compare
 
 VERSIONS = ["1", "2", "3"]
 
@@ -41,17 +41,17 @@ def test_noughts_at_the_end_make_no_other_version(one: str, other: str) -> None:
 
 def test_a_version_may_be_a_number() -> None:
     assert compare(7, "7", None) is Verdict.CURRENT
-    assert check_version(7) == "7"
+    assert check_versions(7, None) == ("7", None)
 
 
-@pytest.mark.parametrize("version", ["", "v1", "1.", ".1", "1..2", "1.0rc1", "abc"])
+@pytest.mark.parametrize("version", ["", "v1", "1.", ".1", "1..2", "1.0rc1", "abc", " 1 ", "1_0", "-1", "+1"])
 def test_what_is_no_version_is_refused(version: str) -> None:
     with pytest.raises(ConfigurationError, match="cannot be a gate's version"):
-        check_version(version)
+        check_versions(version, None)
 
 
 def test_no_version_is_allowed() -> None:
-    assert check_version(None) is None
+    assert check_versions(None, None) == (None, None)
 
 
 @pytest.mark.parametrize(

@@ -8,11 +8,10 @@ import re
 from collections.abc import Iterator
 from importlib.resources import files
 
-from interlock.errors import ConfigurationError
+from interlock.config import check_schema_name
 
 _HEADING = re.compile(r"^-- name: (\w+)$", re.MULTILINE)
 _OWN_SCHEMA = re.compile(r"\binterlock(?=\.\w)|(?<=\bSCHEMA )interlock\b")
-_NAME = re.compile(r"[a-z_][a-z0-9_]{0,62}")
 
 
 def quote_identifier(name: str) -> str:
@@ -21,11 +20,7 @@ def quote_identifier(name: str) -> str:
 
 def in_schema(sql: str, schema: str) -> str:
     """The same SQL for Interlock's tables in `schema`."""
-    if not _NAME.fullmatch(schema) or schema.startswith("pg_"):
-        raise ConfigurationError(
-            f"{schema!r} cannot be the name of Interlock's schema: "
-            "use lower-case letters, digits and underscores, 63 at most, and no leading 'pg_'."
-        )
+    check_schema_name(schema)
     return _OWN_SCHEMA.sub(quote_identifier(schema), sql)
 
 

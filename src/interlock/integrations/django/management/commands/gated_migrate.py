@@ -70,6 +70,7 @@ class Command(migrate.Command):  # type: ignore[misc]
             check=None if always else check,
             policy=options["gate_policy"],
             timeout=options["gate_timeout"],
+            on_wait=self.stderr.write,
             migration_role=connection.get_connection_params().get("user"),
             timing=timing,
             own_schema=settings.schema,
