@@ -43,7 +43,7 @@ class Settings:
     """Everything that can be set. Made by `load`; checked as a whole when it is made."""
 
     database_url: str | None = _setting(
-        "The database: postgresql://user:password@host:5432/name. Without it, that of `interlock up` on the data dir.",
+        "The database: postgresql://user:password@host:5432/name. Without it, the one `interlock up` runs itself.",
         default=None,
         repr=False,
     )

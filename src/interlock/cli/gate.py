@@ -55,7 +55,9 @@ def run_(
     session_pooler: bool,
     **flags: Any,
 ) -> None:
-    """Run COMMAND if this replica is the one to migrate: interlock gate run --key shop -- ./manage.py migrate
+    """Run COMMAND if this replica is the one to migrate.
+
+    For example: interlock gate run --key shop -- ./manage.py migrate
 
     Without --check or --version every replica runs COMMAND, one after the other.
 

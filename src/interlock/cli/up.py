@@ -15,9 +15,9 @@ from interlock.errors import ConfigurationError
 @option("host", metavar="ADDRESS")
 @database_options
 def up(**flags: Any) -> None:
-    """Start the control plane, and, unless a database is named, a PostgreSQL to go with it.
+    """Start the control plane.
 
-    Several on one data directory share its PostgreSQL; the last one that stops also stops that.
+    Unless a database is named, it runs a PostgreSQL of its own. Several on one data directory share its PostgreSQL; the last one that stops also stops that.
     """
     settings = loaded(**flags)
     _server()(settings, click.echo)
