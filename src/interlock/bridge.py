@@ -56,16 +56,18 @@ async def in_thread(function: Callable[[], T], /) -> T:
     A thread cannot be stopped. Who is cancelled while it runs stays until it has ended, so that nobody gives back a
     lock under it.
     """
-    thread = asyncio.ensure_future(asyncio.to_thread(function))
+    job = _Job(function)
+    thread = asyncio.ensure_future(asyncio.to_thread(job.run))
     try:
-        return await asyncio.shield(thread)
+        await asyncio.shield(thread)
     except asyncio.CancelledError:
+        if job.done.cancel():  # it still waited for a thread, and will never begin
+            raise
         while not thread.done():
             with suppress(asyncio.CancelledError):
                 await asyncio.wait([thread])
-        if not thread.cancelled():
-            thread.exception()  # has been seen
         raise
+    return job.done.result()
 
 
 async def in_caller(function: Callable[[], T], /) -> T:
@@ -122,9 +124,9 @@ class LoopThread:
 
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
         """Wait in the calling thread for the coroutine. If that thread is interrupted, the coroutine is cancelled."""
-        if os.getpid() != self._pid:
+        if os.getpid() != self._pid or self._closing:
             coroutine.close()
-            raise ConfigurationError("This process was forked from the one that opened this: open it again here.")
+            raise ConfigurationError("This is closed, or was opened by the process that forked us: open it anew.")
         call = _Call(self._loop, coroutine)
         try:
             self._loop.call_soon_threadsafe(call.start)
@@ -139,20 +141,23 @@ class LoopThread:
         return call.result()
 
     def close(self) -> None:
-        """Ends whatever still runs on the loop, then the loop. In a forked child there is neither."""
-        if os.getpid() != self._pid:
+        """Ends whatever still runs on the loop, then the loop. In a forked child there is neither.
+
+        The thread does all of that by itself, so an interrupt here leaves nothing behind.
+        """
+        if os.getpid() != self._pid or self._closing:
             return
-        asyncio.run_coroutine_threadsafe(_end_all_tasks(), self._loop).result()
         self._closing = True
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
-        self._loop.close()
 
     def _run_loop(self) -> None:
         asyncio.set_event_loop(self._loop)
         while not self._closing:
             with suppress(SystemExit, KeyboardInterrupt):  # raised in a task: they are for its caller, who is told
                 self._loop.run_forever()
+        self._loop.run_until_complete(_end_all_tasks())
+        self._loop.close()
 
 
 async def _end_all_tasks() -> None:

@@ -22,6 +22,10 @@ def sessions_with(url: str, key: AdvisoryKey) -> int:
     return int(execute(url, _HELD, *key)[0][0])
 
 
+def end_sessions_with(url: str, key: AdvisoryKey) -> None:
+    execute(url, _HELD.replace("count(*)", "pg_terminate_backend(pid)"), *key)
+
+
 def waiters(url: str, app: str | None = None) -> int:
     """How many replicas wait at the gate."""
     return sessions_with(url, gate_name(url, app).waiting)

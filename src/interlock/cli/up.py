@@ -17,7 +17,8 @@ from interlock.errors import ConfigurationError
 def up(**flags: Any) -> None:
     """Start the control plane.
 
-    Unless a database is named, it runs a PostgreSQL of its own. Several on one data directory share its PostgreSQL; the last one that stops also stops that.
+    Unless a database is named, it runs a PostgreSQL of its own. Several on one data directory share that; the last one
+    to stop also stops it.
     """
     settings = loaded(**flags)
     _server()(settings, click.echo)

@@ -13,16 +13,18 @@ class Body:
         self._task = task
         self._before = task.cancelling()
         self._cancelled = False
+        self._ended = False
 
     def cancel(self, why: str) -> None:
-        self._cancelled = True
-        self._task.cancel(why)
+        if not self._ended:
+            self._cancelled = True
+            self._task.cancel(why)
 
     async def end(self, error: BaseException | None) -> bool:
         """Take back the cancellation that was ours; the answer is whether somebody else has cancelled the body too."""
+        self._ended = True
         if not self._cancelled:
             return False
-        self._cancelled = False
         others = self._task.uncancel() > self._before
         if not isinstance(error, asyncio.CancelledError):
             with suppress(asyncio.CancelledError):  # it was still on its way when the body ended by itself

@@ -17,6 +17,7 @@ import asyncio
 import logging
 import random
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import Any, Literal, TypedDict, Unpack, get_args
 
 from interlock import config, errors, schema
@@ -27,7 +28,7 @@ from interlock.gate.holding import Holding
 from interlock.gate.lock import LockSession
 from interlock.gate.passage import AsyncPassage, Reason
 from interlock.gate.progress import OpenRun, Progress, Records
-from interlock.gate.sessions import hold_shared, open_session
+from interlock.gate.sessions import open_session
 from interlock.gate.steps import Ledger, call
 from interlock.gate.timing import Timing
 from interlock.gate.verdict import Verdict, Version, as_verdict, check_versions, compare
@@ -187,7 +188,8 @@ class AsyncGate:
     async def _acquire(self, lock: LockSession) -> Reason | None:
         """None once we hold the lock; otherwise why we go on without it."""
         records = await self._records(lock)
-        if (verdict := await self._by_version(records)) not in (None, Verdict.BEHIND):
+        verdict = await self._by_version(records)
+        if verdict is Verdict.NEWER or (verdict is Verdict.CURRENT and self._check is None):
             return _reason(verdict)
         if await lock.try_acquire():
             return None
@@ -198,12 +200,13 @@ class AsyncGate:
         await lock.announce_waiting()
         clock = WaitingClock(self._timeout, self._on_wait)
         while not await lock.try_acquire():
-            records = records or await self._records(lock)
-            if records and (done := await records.last_done()) != before:
-                before = done
-                if (verdict := await self._judge(records)) is not Verdict.BEHIND:
-                    return _reason(verdict)
-            self.holder = await records.open_run() if records else None
+            with suppress(errors.LockNotAvailable):  # of our tables, for a moment: look again
+                records = records or await self._records(lock)
+                if records and (done := await records.last_done()) != before:
+                    before = done
+                    if (verdict := await self._judge(records)) is not Verdict.BEHIND:
+                        return _reason(verdict)
+                self.holder = await records.open_run() if records else None
             clock.tick(lock, self.holder)
             await asyncio.sleep(self._timing.poll * random.uniform(0.5, 1.5))
         await lock.stop_waiting()
@@ -248,25 +251,20 @@ class AsyncGate:
         if progress and (run := await progress.open_run()):
             self.phase = "settling"
             await predecessor.outlive(run, progress, lock)
-            await progress.abandon_open_run()
+            await progress.abandon(run.fence, lock)
         self.phase = "checking"
         if (verdict := await self._judge(progress)) is not Verdict.BEHIND:
             return self._pass_by(holding.gate, _reason(verdict))
         if progress:
-            await self._begin(progress, lock)
+            await progress.begin(
+                lock,
+                version=self._version,
+                compatible_since=self._compatible_since,
+                migration_role=self._migration_role or lock.role,
+            )
         holding.check()
-        ledger = Ledger(progress, self._run_blocking) if progress else None
+        ledger = Ledger(progress, holding.check, self._run_blocking) if progress else None
         return AsyncPassage(holding.gate, "behind", holding, ledger)
-
-    async def _begin(self, progress: Progress, lock: LockSession) -> None:
-        await progress.begin(
-            version=self._version,
-            compatible_since=self._compatible_since,
-            ttl=self._timing.ttl,
-            lock_pid=lock.pid,
-            migration_role=self._migration_role or lock.role,
-        )
-        await hold_shared(progress.session, lock.name.alive(progress.fence))
 
     async def _prepare_tables(self, lock: LockSession) -> None:
         status = await schema.read_status(lock.session, self._own_schema)

@@ -1,7 +1,8 @@
 """Holding the gate's lock: the heartbeat, the loss of it, and giving it back.
 
 Two sessions: the lock's, which only beats, and the records', which writes rows and shows that this process lives. The
-end of either is the loss of the gate.
+end of either is the loss of the gate. Whichever is left is kept until the migration has stopped: the lock keeps others
+out, and the records' session makes them wait.
 """
 
 import asyncio
@@ -13,7 +14,7 @@ from interlock import errors
 from interlock.clock import boottime
 from interlock.gate import predecessor
 from interlock.gate.lock import LockSession
-from interlock.gate.progress import Progress
+from interlock.gate.progress import Progress, patiently
 from interlock.logs import events
 
 log = events(__name__)
@@ -31,7 +32,7 @@ class Holding:
         self.leave_open = False
         self._on_lost: list[Callable[[str], object]] = []
         self._why_lost: str | None = None
-        self._ended = asyncio.Event()
+        self._closing = False
         self._keeper = asyncio.create_task(self._keep())
 
     @property
@@ -59,14 +60,16 @@ class Holding:
 
     def record_on(self, progress: Progress) -> None:
         self.progress = progress
-        progress.session.on_end(self._ended.set)
+        progress.session.on_end(lambda: self._lose("the server ended the session of the gate's records"))
 
     async def end_own_sessions(self) -> None:
         """The migration has left something running in the server: see it off while we still hold the lock."""
-        if self.progress is None or not await predecessor.leftovers(self.progress):
+        if self.progress is None:
             return
-        await asyncio.sleep(self.lock.timing.settle)
-        await predecessor.end_sessions(self.progress, self.lock, who="The migration has ended and")
+        leftovers = predecessor.Leftovers(self.fence, self.progress, self.lock)
+        if await leftovers.find():
+            await asyncio.sleep(self.lock.timing.settle)
+            await leftovers.end(who="The migration has ended and")
 
     async def finish(self, failure: BaseException | None) -> None:
         """Record how it ended and give the lock back; raises GateLost if it was not held to the end."""
@@ -84,33 +87,37 @@ class Holding:
 
     async def give_back(self) -> None:
         """The lock first: whoever gets it next finds the run as we left it."""
+        self._closing = True
         self._keeper.cancel()
         try:
             await asyncio.wait([self._keeper])
         finally:
-            await self.lock.close()
-            if self.progress:
-                await self.progress.session.close()
+            try:
+                await self.lock.close()
+            finally:
+                if self.progress:
+                    await self.progress.session.close()
 
     async def _record_end(self, progress: Progress, failure: BaseException | None) -> None:
-        """A row that somebody has locked is waited for, for as long as the gate is held meanwhile."""
-        while True:
-            try:
-                await progress.end("failed" if failure else "done", _recordable(failure))
-            except errors.LockNotAvailable:
-                self.check()
-            else:
-                return
+        outcome = ("failed" if failure else "done", _recordable(failure))
+        await patiently(lambda: progress.end(*outcome), self.check)
 
     async def _keep(self) -> None:
         try:
-            why = await self.lock.keep(self._beaten, self._ended)
+            why = await self.lock.keep(self._beaten)
         except Exception as error:
             log.exception("gate.heartbeat_failed", extra={"gate": self.gate})
             why = f"the heartbeat broke: {type(error).__name__}"
+        self._lose(why)
+        await self.lock.session.abort()
+        if self.progress and not self.fence:  # nothing has begun that it would have to show: let nothing begin
+            await self.progress.session.abort()
+
+    def _lose(self, why: str) -> None:
+        if self._closing or self._why_lost is not None:
+            return
         self._why_lost = why
         log.error("gate.lost", extra={"gate": self.gate, "why": why})
-        await self.lock.session.abort()  # but not the records': it shows that we live until the migration has stopped
         self._tell(self._on_lost, why)
 
     async def _beaten(self) -> None:

@@ -66,8 +66,9 @@ class LockSession:
             raise self._moved(pid)
         self.trusted_until = sent_at + self.timing.trust
 
-    async def keep(self, on_beat: Callable[[], Awaitable[None]], ended: asyncio.Event) -> str:
-        """Beat until the lock is lost or `ended` is set; the answer says why it is lost."""
+    async def keep(self, on_beat: Callable[[], Awaitable[None]]) -> str:
+        """Beat until the lock is lost; the answer says why. A session that ends is noticed at once."""
+        ended = asyncio.Event()
         self.session.on_end(ended.set)
         while not await _happens(ended, within=self.timing.heartbeat):
             try:

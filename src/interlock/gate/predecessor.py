@@ -5,14 +5,14 @@ be left of it:
 
 *Its process*, if the lock's session was ended without the process hearing of it. It trusts its lock for a time, and so
 does the supervisor of its command. Its other session shows that it lives; while that is there, we wait out the trust.
-When a restart of the server took both sessions away, nothing can show that, so then we wait as well.
+When the server itself lost its sessions (crash, restart, promotion), nothing can show that, so then we wait as well.
 
 *Its statements*, which run on in the server even when the process is long dead, under whatever application name. They
 get a moment to come to their own end, and then every session that can be theirs is ended.
 """
 
 import asyncio
-from datetime import timedelta
+from datetime import UTC, datetime
 
 from interlock import errors
 from interlock.clock import boottime
@@ -26,55 +26,73 @@ from interlock.stores.postgres.session import Row
 log = events(__name__)
 
 _PATIENCE = 30.0
-_EVER = timedelta(days=365_000)
+_EVER = datetime.max.replace(tzinfo=UTC)
 
 
 async def outlive(run: OpenRun, records: Records, lock: LockSession) -> None:
     """Return once nothing of the predecessor is left; raise PredecessorAlive if something cannot be ended."""
     log.warning("gate.unclean_end", extra={"gate": records.gate, "fence": run.fence, **run.facts()})
-    await _process_ended(run, lock)
+    is_dead = await _process_ended(run, lock)
     await asyncio.sleep(lock.timing.settle)
-    # Twice: it may have beaten once more than it could record, and worked for the whole trust that this gave it.
-    until = timedelta(seconds=2 * run.ttl)
-    await end_sessions(records, lock, who=f"The migrator {run.replica} died and", until=until)
+    # What a dead process has begun, it has begun by now. Of one that may be alive we know no such thing.
+    latest = await records.session.fetchval("SELECT clock_timestamp()") if is_dead else _EVER
+    leftovers = Leftovers(run.fence, records, lock, latest=latest, is_old=run.is_old)
+    await leftovers.end(who=f"The migrator {run.replica} died and")
 
 
-async def end_sessions(records: Records, lock: LockSession, *, who: str, until: timedelta = _EVER) -> None:
-    """End what the open run has left in the server, and return when it is gone."""
-    give_up_at = boottime() + _PATIENCE
-    while rows := await leftovers(records, until=until):
-        refused = [row["pid"] for row in rows if not await _end(row, records)]
-        if refused or boottime() > give_up_at:
-            raise _still_alive(who, lock, refused or [row["pid"] for row in rows])
-        await asyncio.sleep(0.05)
+class Leftovers:
+    """The sessions that may belong to an open run: its own to clear up, or its successor's."""
+
+    def __init__(
+        self, fence: int, records: Records, lock: LockSession, *, latest: datetime = _EVER, is_old: bool = False
+    ) -> None:
+        self._fence = fence
+        self._records = records
+        self._lock = lock
+        self._latest = latest
+        self._is_old = is_old
+
+    async def find(self) -> list[Row]:
+        query = self._records.queries["leftovers"]
+        return await self._records.session.fetch(
+            query, self._records.gate, self._fence, *PRESENT, self._latest, self._is_old
+        )
+
+    async def end(self, who: str) -> None:
+        """End them, and return when they are gone."""
+        give_up_at = boottime() + _PATIENCE
+        while rows := await self.find():
+            refused = [row["pid"] for row in rows if not await self._end_one(row)]
+            if refused or boottime() > give_up_at:
+                raise _still_alive(who, self._lock, refused or [row["pid"] for row in rows])
+            await asyncio.sleep(0.05)
+
+    async def _end_one(self, row: Row) -> bool:
+        """Whether the session was told to end, or has ended by itself."""
+        facts = {name: row[name] for name in ("pid", "role", "application_name", "address", "state")}
+        log.warning("gate.ending_session", extra={"gate": self._records.gate, **facts})
+        statement = self._records.queries["end_session"]
+        try:
+            told = await self._records.session.fetch(statement, row["pid"], self._lock.pid, *self._lock.name.lock)
+        except errors.PermissionMissing:
+            return False
+        if not told:
+            gate = self._records.gate
+            raise errors.GateLost(f"The gate {gate} was lost while clearing up: come to it again.", gate=gate)
+        return True
 
 
-async def leftovers(records: Records, *, until: timedelta = _EVER) -> list[Row]:
-    """The sessions that may be the open run's; those that began more than `until` after its last heartbeat are not."""
-    return await records.session.fetch(records.queries["leftovers"], records.gate, *PRESENT, until)
-
-
-async def _process_ended(run: OpenRun, lock: LockSession) -> None:
-    """Wait until the predecessor's process is seen to be gone, or all its trust has run out.
+async def _process_ended(run: OpenRun, lock: LockSession) -> bool:
+    """Wait until the predecessor's process is seen to be gone (True), or all its trust has run out (False).
 
     Its last heartbeat was answered before we got the lock, so its trust ends within `ttl` of that.
     """
     trust_ends_at = boottime() + run.ttl
     while boottime() < trust_ends_at:
-        if not run.cut_by_restart and not await is_held(lock.session, lock.name.alive(run.fence)):
-            return
+        if not run.cut_by_server and not await is_held(lock.session, lock.name.alive(run.fence)):
+            return True
         await asyncio.sleep(0.1)
-
-
-async def _end(row: Row, records: Records) -> bool:
-    """Whether the session was told to end, or has ended by itself."""
-    facts = {name: row[name] for name in ("pid", "role", "application_name", "address", "state")}
-    log.warning("gate.ending_session", extra={"gate": records.gate, **facts})
-    try:
-        await records.session.fetchval("SELECT pg_terminate_backend($1)", row["pid"])
-    except errors.PermissionMissing:
-        return False
-    return True
+    return False
 
 
 def _still_alive(who: str, lock: LockSession, pids: list[int]) -> errors.PredecessorAlive:

@@ -1,17 +1,22 @@
 """The rows that tell who migrates, since when, how far; and that tell a successor of an unclean end."""
 
 import socket
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any
+from typing import Any, TypeVar
 
 from interlock import errors
+from interlock.gate.lock import LockSession
+from interlock.gate.sessions import hold_shared
 from interlock.identity import replica_id
 from interlock.logs import events
 from interlock.stores.postgres import Queries, Session
 
 log = events(__name__)
+
+T = TypeVar("T")
 
 
 def gate_queries(schema: str) -> Queries:
@@ -29,12 +34,26 @@ class OpenRun:
     step: str | None
     ttl: float
     running_for: float
-    cut_by_restart: bool
+    is_old: bool
+    cut_by_server: bool
 
     def facts(self) -> dict[str, Any]:
         """For the log."""
         facts = {"holder": self.replica, "host": self.host, "for_seconds": round(self.running_for, 1)}
         return facts | ({"step": self.step} if self.step else {}) | ({"version": self.version} if self.version else {})
+
+
+async def patiently(statement: Callable[[], Awaitable[T]], check: Callable[[], None]) -> T:
+    """Repeat a statement while somebody has its rows or tables locked; `check` raises when that is pointless."""
+    waiting = False
+    while True:
+        try:
+            return await statement()
+        except errors.LockNotAvailable as error:
+            if not waiting:
+                log.warning("gate.records_locked", extra={"why": str(error)})
+            waiting = True
+            check()
 
 
 class Records:
@@ -65,23 +84,29 @@ class Progress(Records):
 
     fence = 0
 
-    async def abandon_open_run(self) -> None:
-        await self.session.execute(self.queries["abandon_open_run"], self.gate)
+    async def abandon(self, fence: int, lock: LockSession) -> None:
+        await self.session.execute(self.queries["abandon_run"], self.gate, fence, lock.pid, *lock.name.lock)
 
     async def begin(
-        self, *, version: str | None, compatible_since: str | None, ttl: float, lock_pid: int, migration_role: str
+        self, lock: LockSession, *, version: str | None, compatible_since: str | None, migration_role: str
     ) -> None:
-        self.fence = await self.session.fetchval(
+        """Open our run. Raises GateLost if the lock's session does not have the lock any more."""
+        fence = await self.session.fetchval(
             self.queries["begin_run"],
             self.gate,
             replica_id(),
             socket.gethostname(),
             version,
             compatible_since,
-            timedelta(seconds=ttl),
-            lock_pid,
+            timedelta(seconds=lock.timing.ttl),
+            lock.pid,
             await self._oid_of(migration_role),
+            *lock.name.lock,
         )
+        if fence is None:
+            raise errors.GateLost(f"The gate {self.gate} was lost before the migration began.", gate=self.gate)
+        await hold_shared(self.session, lock.name.alive(fence))
+        self.fence = fence
 
     async def heartbeat(self) -> None:
         """That this row cannot be written is no reason to stop a migration whose lock is held."""

@@ -1,22 +1,38 @@
--- name: abandon_open_run
--- A dead predecessor's migrating → abandoned. By the lock's holder only, once nothing of the predecessor is left.
+-- name: abandon_run
+-- A dead predecessor's migrating → abandoned, once nothing of it is left. Only while our session has the lock.
 UPDATE interlock.gate_run
    SET ended_at = clock_timestamp(), outcome = 'abandoned'
- WHERE gate = $1 AND ended_at IS NULL;
+ WHERE gate = $1 AND fence = $2 AND ended_at IS NULL
+   AND EXISTS (SELECT FROM pg_locks l
+                WHERE l.pid = $3 AND l.locktype = 'advisory' AND l.granted AND l.objsubid = 2
+                  AND l.classid::bigint = ($4::integer::bigint & 4294967295)
+                  AND l.objid::bigint = ($5::integer::bigint & 4294967295));
 
 -- name: begin_run
--- Nobody migrating → us migrating. By the lock's holder only. Times are those of the real clock, because they are
--- compared with pg_stat_activity's.
-INSERT INTO interlock.gate_run
-       (gate, fence, replica, host, version, compatible_since, ttl, lock_pid, migration_role, bystanders,
-        started_at, heartbeat_at)
-SELECT $1, coalesce(max(fence), 0) + 1, $2, $3, $4, $5, $6::interval, $7, $8::oid,
-       (SELECT coalesce(jsonb_agg(jsonb_build_object('pid', pid, 'since', backend_start)), '[]')
-          FROM pg_stat_activity WHERE usesysid = $8::oid AND datname = current_database()),
-       clock_timestamp(), clock_timestamp()
-  FROM interlock.gate_run
- WHERE gate = $1
-RETURNING fence;
+-- Nobody migrating → us migrating, only while our session has the lock: no row otherwise. Times are those of the real
+-- clock, because they are compared with pg_stat_activity's.
+WITH begun AS (
+    INSERT INTO interlock.gate_run
+           (gate, fence, replica, host, version, compatible_since, ttl, lock_pid, migration_role, bystanders,
+            started_at, heartbeat_at)
+    SELECT $1, coalesce(max(fence), 0) + 1, $2, $3, $4, $5, $6::interval, $7, $8::oid,
+           (SELECT coalesce(jsonb_agg(jsonb_build_object('pid', pid, 'since', backend_start)), '[]')
+              FROM pg_stat_activity WHERE usesysid = $8::oid AND datname = current_database()),
+           clock_timestamp(), clock_timestamp()
+      FROM interlock.gate_run
+     WHERE gate = $1
+    HAVING EXISTS (SELECT FROM pg_locks l
+                    WHERE l.pid = $7 AND l.locktype = 'advisory' AND l.granted AND l.objsubid = 2
+                      AND l.classid::bigint = ($9::integer::bigint & 4294967295)
+                      AND l.objid::bigint = ($10::integer::bigint & 4294967295))
+    RETURNING gate, fence
+), witnessed AS (
+    INSERT INTO interlock.gate_witness (gate, fence, server_started_at)
+    SELECT gate, fence, pg_postmaster_start_time() FROM begun
+    ON CONFLICT ON CONSTRAINT gate_witness_pkey
+    DO UPDATE SET fence = excluded.fence, server_started_at = excluded.server_started_at
+)
+SELECT fence FROM begun;
 
 -- name: heartbeat
 -- Still migrating. Skips a row that somebody has locked: a heartbeat never waits.
@@ -55,8 +71,11 @@ UPDATE interlock.gate_run
 SELECT fence, replica, host, version, step,
        extract(epoch FROM ttl)::float8 AS ttl,
        extract(epoch FROM clock_timestamp() - started_at)::float8 AS running_for,
-       pg_postmaster_start_time() BETWEEN heartbeat_at AND heartbeat_at + ttl AS cut_by_restart
-  FROM interlock.gate_run
+       heartbeat_at < clock_timestamp() - interval '1 hour' AS is_old,
+       NOT EXISTS (SELECT FROM interlock.gate_witness w
+                    WHERE w.gate = r.gate AND w.fence = r.fence
+                      AND w.server_started_at = pg_postmaster_start_time()) AS cut_by_server
+  FROM interlock.gate_run r
  WHERE gate = $1 AND ended_at IS NULL;
 
 -- name: last_done
@@ -74,12 +93,13 @@ SELECT version, compatible_since
  LIMIT 1;
 
 -- name: leftovers
--- Sessions that may belong to the open run: those it named, and those of its role, except bystanders, sessions at a
--- gate, and sessions that began later than $4 after its last heartbeat. What is hidden from us counts.
+-- Sessions that may belong to an open run: those it named, and those of its role, except bystanders, sessions at a gate,
+-- and sessions that began after $5, or, if $6, long after its last heartbeat. What is hidden from us counts, and so does
+-- what began in the future: the clock was set back.
 SELECT a.pid, a.usename AS role, a.application_name, a.client_addr::text AS address, a.state
   FROM interlock.gate_run r
-  JOIN pg_stat_activity a ON a.pid <> pg_backend_pid()
- WHERE r.gate = $1 AND r.ended_at IS NULL
+  JOIN pg_stat_activity a ON a.pid <> pg_backend_pid() AND coalesce(a.backend_type, 'client backend') = 'client backend'
+ WHERE r.gate = $1 AND r.fence = $2 AND r.ended_at IS NULL
    AND (EXISTS (SELECT FROM jsonb_array_elements(r.protected) s
                  WHERE (s->>'pid')::integer = a.pid
                    AND (s->>'since')::timestamptz IS NOT DISTINCT FROM a.backend_start)
@@ -87,14 +107,25 @@ SELECT a.pid, a.usename AS role, a.application_name, a.client_addr::text AS addr
            AND NOT EXISTS (SELECT FROM jsonb_array_elements(r.bystanders) s
                             WHERE (s->>'pid')::integer = a.pid
                               AND (s->>'since')::timestamptz IS NOT DISTINCT FROM a.backend_start)
-           AND coalesce(a.backend_start <= r.heartbeat_at + $4::interval, true))
+           AND (coalesce(a.backend_start <= $5::timestamptz
+                         AND (NOT $6::boolean OR a.backend_start <= r.heartbeat_at + 2 * r.ttl), true)
+                OR a.backend_start > clock_timestamp()))
    AND NOT EXISTS (
        SELECT FROM pg_locks l
         WHERE l.pid = a.pid AND l.locktype = 'advisory' AND l.granted
           AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
-          AND l.classid::bigint = ($2::bigint & 4294967295) AND l.objid::bigint = ($3::bigint & 4294967295)
+          AND l.classid::bigint = ($3::integer::bigint & 4294967295)
+          AND l.objid::bigint = ($4::integer::bigint & 4294967295)
           AND l.objsubid = 2)
  ORDER BY a.pid;
+
+-- name: end_session
+-- A leftover session → told to end, only while our session has the lock. No row: it is ours no more to end.
+SELECT pg_terminate_backend($1)
+ WHERE EXISTS (SELECT FROM pg_locks l
+                WHERE l.pid = $2 AND l.locktype = 'advisory' AND l.granted AND l.objsubid = 2
+                  AND l.classid::bigint = ($3::integer::bigint & 4294967295)
+                  AND l.objid::bigint = ($4::integer::bigint & 4294967295));
 
 -- name: all_gates
 -- Every gate that was ever used here, with its newest run.

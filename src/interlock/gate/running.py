@@ -16,7 +16,8 @@ from interlock.logs import events
 
 log = events(__name__)
 
-_FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
+_STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
+_FORWARDED = (*_STOPPING, signal.SIGUSR1, signal.SIGUSR2)
 
 
 async def run_command(gate: AsyncGate, argv: Sequence[str], timing: Timing, environment: Mapping[str, str]) -> int:
@@ -66,7 +67,7 @@ async def _supervised(
             await command.stop(timing.kill_grace)
             raise
         passage.check()
-        if own_role or forwarding.has_forwarded or not _ended_in_good_order(result):
+        if own_role or forwarding.has_asked_to_stop or not _ended_in_good_order(result):
             await _clear_up(passage)
     _judge(passage, result)
 
@@ -104,7 +105,7 @@ class _Forwarding:
     def __init__(self) -> None:
         self._command: SupervisedCommand | None = None
         self._early: list[int] = []
-        self.has_forwarded = False
+        self.has_asked_to_stop = False
 
     def __enter__(self) -> Self:
         for signum in _FORWARDED:
@@ -121,7 +122,7 @@ class _Forwarding:
             command.forward(signum)
 
     def _send(self, signum: int) -> None:
-        self.has_forwarded = True
+        self.has_asked_to_stop = self.has_asked_to_stop or signum in _STOPPING
         if self._command:
             self._command.forward(signum)
         else:

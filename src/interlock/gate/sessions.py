@@ -39,6 +39,7 @@ async def _opened(url: str, timing: Timing, session_pooler: bool) -> Session:
         await hold_shared(session, PRESENT)
         for setting, value in _settings(timing).items():
             await session.fetchval("SELECT set_config($1, $2, false)", setting, value)
+        await session.fetchval(_DURABLE)
     except BaseException:
         await session.abort()
         raise
@@ -67,6 +68,10 @@ async def _refuse_pooler(session: Session, stated: bool) -> None:
         "both hold the gate: give the gate the database's own address (--database), or state a pooler in session mode "
         "with --session-pooler."
     )
+
+
+# A run that a crash of the server forgets would not be known to have ended uncleanly.
+_DURABLE = "SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'"
 
 
 def _settings(timing: Timing) -> dict[str, str]:

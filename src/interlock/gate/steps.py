@@ -12,7 +12,7 @@ from typing import Any
 
 from interlock import errors
 from interlock.bridge import RunBlocking
-from interlock.gate.progress import Progress
+from interlock.gate.progress import Progress, patiently
 from interlock.identity import replica_id
 from interlock.logs import events
 from interlock.stores.postgres.session import Row
@@ -32,11 +32,12 @@ async def call(function: Callable[[], Any], run_blocking: RunBlocking) -> Any:
 
 
 class Ledger:
-    def __init__(self, progress: Progress, run_blocking: RunBlocking) -> None:
+    def __init__(self, progress: Progress, check: Callable[[], None], run_blocking: RunBlocking) -> None:
         self._session = progress.session
         self._gate = progress.gate
         self._fence = progress.fence
         self._queries = progress.queries
+        self._check = check
         self._run_blocking = run_blocking
 
     async def run(self, step: str, precondition: Precondition | None, effect: Effect) -> Any:
@@ -59,11 +60,16 @@ class Ledger:
         try:
             result = await call(effect, self._run_blocking)
         except Exception as error:
-            await self._session.execute(self._queries["fail_step"], self._gate, step, self._fence, type(error).__name__)
+            await self._record("fail_step", step, type(error).__name__)
             raise
         recorded = self._as_json(step, result)
-        await self._session.execute(self._queries["finish_step"], self._gate, step, self._fence, recorded)
+        await self._record("finish_step", step, recorded)
         return json.loads(recorded)
+
+    async def _record(self, query: str, step: str, fact: str) -> None:
+        """What has happened has to be recorded, even if somebody has the ledger locked for a while."""
+        arguments = (self._queries[query], self._gate, step, self._fence, fact)
+        await patiently(lambda: self._session.execute(*arguments), self._check)
 
     def _as_json(self, step: str, result: Any) -> str:
         """What cannot be recorded is dropped, so that the first caller gets no other answer than the later ones."""

@@ -26,13 +26,20 @@ class WaitingClock:
         if boottime() >= self._say_at:
             self._say_at = boottime() + _SAY_AGAIN
             log.info("gate.waiting", extra={"gate": str(lock.name), **(run.facts() if run else {})})
-            if self._on_wait:
-                self._on_wait(f"Waiting at the gate {lock.name}, which is taken{held_by(run)}.")
+            self._say(f"Waiting at the gate {lock.name}, which is taken{held_by(run)}.")
         if self._give_up_at is not None and boottime() >= self._give_up_at:
             raise errors.GateTimeout(
                 f"The gate {lock.name} is still taken{held_by(run)}: wait longer, or see `interlock gate status`.",
                 gate=str(lock.name),
             )
+
+    def _say(self, sentence: str) -> None:
+        if self._on_wait is None:
+            return
+        try:
+            self._on_wait(sentence)
+        except Exception:
+            log.exception("gate.callback_failed")
 
 
 def held_by(run: OpenRun | None) -> str:

@@ -5,10 +5,13 @@ import shlex
 import signal
 from pathlib import Path
 
+import psycopg
+import pytest
+
 from support import migrations
 from support.gates import waiters
 from support.migrations import keeps_writing, psql, running_long, tells_what_it_meets, writes
-from support.postgres import execute
+from support.postgres import execute, running_cluster
 from support.programs import interlock, started
 from support.waiting import eventually
 
@@ -96,3 +99,37 @@ def test_a_migrator_that_cannot_hear_of_its_loss_is_waited_for(interlock_url: st
         first.send(signal.SIGCONT)
         assert first.end()[0] == 74
     assert max(writes(interlock_url, "first")) < min(writes(interlock_url, "second"))
+
+
+def test_after_a_crash_of_the_server_a_migrator_that_may_live_is_waited_for() -> None:
+    """The crash takes every session away, so that none of them can tell whether its process is alive."""
+    with running_cluster() as cluster:
+        url = cluster.url(tcp=True)
+        execute(url, "CREATE TABLE write (who text, at timestamptz DEFAULT clock_timestamp())")
+        options = ("gate", "run", "--gate-ttl", "3")
+        with started(*options, "--", *keeps_writing(url, "first"), url=url) as first:
+            eventually(lambda: writes(url, "first"))
+            first.send(signal.SIGSTOP)
+            crash(url)
+            second = interlock(*options, "--", *psql(url, "INSERT INTO write (who) VALUES ('second')"), url=url)
+            assert second.returncode == 0, second.stderr
+            first.send(signal.SIGCONT)
+            assert first.end()[0] == 74
+        assert max(writes(url, "first")) < min(writes(url, "second"))
+
+
+def crash(url: str) -> None:
+    """As if the system had killed one of the server's processes: all others are ended, and it recovers."""
+    with psycopg.connect(url) as victim:
+        os.kill(victim.info.backend_pid, signal.SIGKILL)
+        with pytest.raises(psycopg.OperationalError):
+            victim.execute("SELECT 1")
+    eventually(lambda: answers(url))
+
+
+def answers(url: str) -> bool:
+    try:
+        psycopg.connect(url).close()
+    except psycopg.OperationalError:
+        return False
+    return True

@@ -3,12 +3,13 @@
 import asyncio
 import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 
 import psycopg
 import pytest
 
 from interlock import AsyncGate, Gate, Timing, errors
-from support.gates import is_held, waiters
+from support.gates import end_sessions_with, gate_name, is_held, waiters
 from support.postgres import execute
 from support.proxy import Cable, cable_to
 from support.waiting import eventually
@@ -18,6 +19,13 @@ QUICK = Timing(ttl=2, check_interval=0.1, poll=0.05)
 
 def end_holder(url: str) -> None:
     execute(url, "SELECT pg_terminate_backend(lock_pid) FROM interlock.gate_run WHERE ended_at IS NULL")
+
+
+async def until(look: Callable[[], bool]) -> None:
+    """As `eventually`, without a thread to spare."""
+    async with asyncio.timeout(10):
+        while not look():  # noqa: ASYNC110 - a phase has no event
+            await asyncio.sleep(0.01)
 
 
 async def lost(url: str, gate: AsyncGate, meanwhile: Callable[[], object] = lambda: None) -> None:
@@ -209,3 +217,102 @@ async def test_a_name_that_could_be_taken_for_another_is_refused(interlock_url: 
     for app in ("a/b", ""):
         with pytest.raises(errors.ConfigurationError, match="part of a gate's name"):
             await AsyncGate(app, url=interlock_url).enter()
+
+
+async def test_a_function_that_still_waits_for_a_thread_never_begins_once_it_is_cancelled(interlock_url: str) -> None:
+    busy, begun = threading.Event(), threading.Event()
+    with ThreadPoolExecutor(max_workers=1) as threads:
+        asyncio.get_running_loop().set_default_executor(threads)
+        threads.submit(busy.wait)
+        gate = AsyncGate("shop", url=interlock_url)
+        migrating = asyncio.create_task(gate.run(begun.set))
+        await until(lambda: gate.phase == "migrating")
+        migrating.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await migrating
+        busy.set()
+    assert not begun.is_set()
+
+
+async def test_a_loss_on_the_way_out_is_a_lost_gate_and_no_cancellation(interlock_url: str) -> None:
+    async def pass_through() -> None:
+        async with AsyncGate("shop", url=interlock_url, timing=QUICK):
+            somebody.execute("SELECT * FROM interlock.gate_run FOR UPDATE")
+            asyncio.get_running_loop().call_later(1, end_holder, interlock_url)
+
+    with psycopg.connect(interlock_url) as somebody, pytest.raises(ExceptionGroup) as group:
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(pass_through())
+    assert group.value.subgroup(errors.GateLost)
+
+
+async def test_who_loses_the_lock_before_it_begins_leaves_nothing_open(interlock_url: str) -> None:
+    name = gate_name(interlock_url, "shop")
+    asked: list[bool] = []
+
+    def is_current() -> bool:
+        asked.append(True)
+        if len(asked) == 2:  # under the lock
+            end_sessions_with(interlock_url, name.lock)
+        return False
+
+    with pytest.raises(errors.GateLost):
+        await AsyncGate("shop", url=interlock_url, check=is_current).enter()
+    assert execute(interlock_url, "SELECT * FROM interlock.gate_run") == []
+    async with AsyncGate("shop", url=interlock_url, policy="fail") as passage:
+        assert passage.needed
+
+
+async def test_who_loses_its_records_keeps_the_lock_until_it_has_stopped(interlock_url: str) -> None:
+    held_while_stopping: list[bool] = []
+
+    async def migrate() -> None:
+        async with AsyncGate("shop", url=interlock_url, timing=QUICK) as passage:
+            alive = gate_name(interlock_url, "shop").alive(passage.fence)
+            try:
+                await asyncio.to_thread(end_sessions_with, interlock_url, alive)
+                await asyncio.Event().wait()
+            finally:
+                held_while_stopping.append(is_held(interlock_url, "shop"))
+
+    with pytest.raises(errors.GateLost):
+        await migrate()
+    assert held_while_stopping == [True]
+    assert not is_held(interlock_url, "shop")
+
+
+async def test_a_check_that_says_behind_is_not_overruled_by_a_version(interlock_url: str) -> None:
+    async with AsyncGate("shop", url=interlock_url, version=1):
+        pass
+    async with AsyncGate("shop", url=interlock_url, version=1, check=lambda: False) as passage:
+        assert passage.needed
+
+
+async def test_a_waiter_does_not_mind_that_our_tables_are_locked_for_a_while(interlock_url: str) -> None:
+    async with AsyncGate("shop", url=interlock_url):
+        waiting = asyncio.create_task(AsyncGate("shop", url=interlock_url, timing=QUICK).enter())
+        await asyncio.to_thread(eventually, lambda: waiters(interlock_url, "shop"))
+        with psycopg.connect(interlock_url) as somebody:
+            somebody.execute("LOCK TABLE interlock.gate_run")
+            await asyncio.wait([waiting], timeout=1)
+        assert not waiting.done()
+        waiting.cancel()
+
+
+async def test_a_step_that_has_happened_is_recorded_even_if_the_ledger_is_locked(interlock_url: str) -> None:
+    with psycopg.connect(interlock_url) as somebody:
+
+        def effect() -> str:
+            somebody.execute("LOCK TABLE interlock.gate_step")
+            threading.Timer(1, somebody.rollback).start()
+            return "done"
+
+        async with AsyncGate("shop", url=interlock_url) as passage:
+            assert await passage.step("create index", effect) == "done"
+
+
+def test_without_an_event_loop_a_passage_that_was_left_says_so(interlock_url: str) -> None:
+    with Gate("shop", url=interlock_url) as passage:
+        pass
+    with pytest.raises(errors.ConfigurationError, match="closed"):
+        passage.report("too late")

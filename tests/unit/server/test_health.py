@@ -9,7 +9,7 @@ from interlock.server.readiness import Readiness
 from interlock.server.startup import Startup
 
 STATUS = SchemaStatus("interlock", State.CURRENT, frozenset(), ())
-HOLDER = OpenRun(3, "web-1", "node-a", "2.0", "index", 10.0, 12.0, False)
+HOLDER = OpenRun(3, "web-1", "node-a", "2.0", "index", 10.0, 12.0, False, False)
 
 
 async def test_it_lives_before_it_is_started(client: httpx.AsyncClient) -> None:

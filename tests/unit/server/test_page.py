@@ -40,7 +40,7 @@ async def test_what_is_shown_is_escaped(client: httpx.AsyncClient) -> None:
 async def test_it_is_there_while_the_replica_starts_and_says_who_is_waited_for(
     client: httpx.AsyncClient, startup: Startup
 ) -> None:
-    startup.enter("waiting", OpenRun(3, "web-1", "node-a", None, "add index", 10.0, 12.2, False))
+    startup.enter("waiting", OpenRun(3, "web-1", "node-a", None, "add index", 10.0, 12.2, False, False))
     text = " ".join((await page(client)).split())
     assert 'data-state="starting"' in text
     assert "It is web-1, for 12 s, at “add index”." in text

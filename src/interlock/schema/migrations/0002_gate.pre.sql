@@ -27,6 +27,15 @@ CREATE TABLE interlock.gate_run (
 
 CREATE UNIQUE INDEX gate_run_one_open ON interlock.gate_run (gate) WHERE ended_at IS NULL;
 
+-- The newest run of each gate, as long as the server has not lost its sessions since: a crash or a promotion empties
+-- this table, a restart changes the time. So a migrator whose sessions are gone is known to have ended, or is not.
+CREATE UNLOGGED TABLE interlock.gate_witness (
+    gate              text        NOT NULL,
+    fence             bigint      NOT NULL,
+    server_started_at timestamptz NOT NULL,
+    CONSTRAINT gate_witness_pkey PRIMARY KEY (gate)
+);
+
 -- A step on a target without transactions: recorded before it begins and after it ended, so a step that has begun
 -- and not ended tells of an effect that is perhaps half done.
 CREATE TABLE interlock.gate_step (
