@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
-from interlock.cli.settings import connected, database, database_options, loaded, option, run
+from interlock.cli.settings import database, database_options, loaded, on_database, option, run
 from interlock.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from interlock.config import Settings
     from interlock.gate.gate import Policy
     from interlock.gate.status import GateStatus
+    from interlock.stores.postgres import Session
 
 
 @click.group()
@@ -97,11 +98,10 @@ def status(as_json: bool, **flags: Any) -> None:
     from interlock.cli.gate_status import as_facts, as_text
     from interlock.gate.status import read_gates
 
-    async def work(settings: "Settings") -> "list[GateStatus]":
-        async with await connected(settings) as session:
-            return await read_gates(session, settings.schema)
+    async def work(session: "Session", settings: "Settings") -> "list[GateStatus]":
+        return await read_gates(session, settings.schema)
 
-    gates = run(work(loaded(**flags)))
+    gates = on_database(work, flags)
     if as_json:
         click.echo(json.dumps([as_facts(found) for found in gates]))
     elif not gates:
@@ -124,13 +124,12 @@ def unlock(force: bool, name: str | None, reason: str | None, **flags: Any) -> N
     from interlock.gate import intervening
     from interlock.gate.status import find_gate
 
-    async def work(settings: "Settings") -> None:
-        async with await connected(settings) as session:
-            found = await find_gate(session, settings.schema, name)
-            pid = await intervening.unlock(session, settings.schema, found, reason=reason, by=_person())
+    async def work(session: "Session", settings: "Settings") -> None:
+        found = await find_gate(session, settings.schema, name)
+        pid = await intervening.unlock(session, settings.schema, found, reason=reason, by=_person())
         click.echo(f"The gate {found.gate} is unlocked: server process {pid} was ended.")
 
-    run(work(loaded(**flags)))
+    on_database(work, flags)
 
 
 @gate.command()
@@ -146,11 +145,10 @@ def report(text: str, **flags: Any) -> None:
             "Not inside a gate: `interlock gate report` is for commands under `interlock gate run`."
         )
 
-    async def work(settings: "Settings") -> None:
-        async with await connected(settings) as session:
-            await session.execute(gate_queries(settings.schema)["report_step"], name, int(fence), text)
+    async def work(session: "Session", settings: "Settings") -> None:
+        await session.execute(gate_queries(settings.schema)["report_step"], name, int(fence), text)
 
-    run(work(loaded(**flags)))
+    on_database(work, flags)
 
 
 @gate.command()
@@ -162,12 +160,11 @@ def steps(name: str | None, as_json: bool, **flags: Any) -> None:
     from interlock.gate.progress import gate_queries
     from interlock.gate.status import find_gate
 
-    async def work(settings: "Settings") -> list[dict[str, Any]]:
-        async with await connected(settings) as session:
-            found = await find_gate(session, settings.schema, name)
-            return [dict(row) for row in await session.fetch(gate_queries(settings.schema)["all_steps"], found.gate)]
+    async def work(session: "Session", settings: "Settings") -> list[dict[str, Any]]:
+        found = await find_gate(session, settings.schema, name)
+        return [dict(row) for row in await session.fetch(gate_queries(settings.schema)["all_steps"], found.gate)]
 
-    rows = run(work(loaded(**flags)))
+    rows = on_database(work, flags)
     if as_json:
         click.echo(json.dumps(rows, default=str))
         return
@@ -195,12 +192,11 @@ def settle(
     from interlock.gate import intervening
     from interlock.gate.status import find_gate
 
-    async def work(settings: "Settings") -> None:
-        async with await connected(settings) as session:
-            found = await find_gate(session, settings.schema, name)
-            await intervening.settle(session, settings.schema, found.gate, step, answer, reason=reason, by=_person())
+    async def work(session: "Session", settings: "Settings") -> None:
+        found = await find_gate(session, settings.schema, name)
+        await intervening.settle(session, settings.schema, found.gate, step, answer, reason=reason, by=_person())
 
-    run(work(loaded(**flags)))
+    on_database(work, flags)
     click.echo(f"Step {step!r} counts as done." if answer == "done" else f"Step {step!r} may run again.")
 
 

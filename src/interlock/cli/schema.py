@@ -5,10 +5,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from interlock.cli.settings import connected, database, database_options, loaded, option, run
+from interlock.cli.settings import database, database_options, loaded, on_database, option, run
 
 if TYPE_CHECKING:
+    from interlock.config import Settings
+    from interlock.schema import SchemaStatus
     from interlock.schema.migrations import Phase
+    from interlock.stores.postgres import Session
 
 
 @click.group()
@@ -53,14 +56,11 @@ def grant(role: str, **flags: Any) -> None:
     """Give ROLE the least that it needs to use Interlock."""
     from interlock.schema import grant as grant_to
 
-    settings = loaded(**flags)
+    async def work(session: "Session", settings: "Settings") -> str:
+        await grant_to(session, role, settings.schema)
+        return settings.schema
 
-    async def work() -> None:
-        async with await connected(settings) as session:
-            await grant_to(session, role, settings.schema)
-
-    run(work())
-    click.echo(f"{role} may use the schema {settings.schema!r}.")
+    click.echo(f"{role} may use the schema {on_database(work, flags)!r}.")
 
 
 @schema.command()
@@ -70,23 +70,20 @@ def status(as_json: bool, **flags: Any) -> None:
     """Show whether this release can work with the schema; exits with 1 if it cannot."""
     from interlock.schema import State, newest_version, read_status
 
-    settings = loaded(**flags)
+    async def work(session: "Session", settings: "Settings") -> "SchemaStatus":
+        return await read_status(session, settings.schema)
 
-    async def work() -> None:
-        async with await connected(settings) as session:
-            found = await read_status(session, settings.schema)
-        facts = {
-            "schema": found.schema,
-            "state": found.state.value,
-            "version": max((step.version for step in found.applied), default=None),
-            "release_version": newest_version(),
-            "pending": [f"{migration.step.version:04} {migration.name}" for migration in found.pending],
-        }
-        click.echo(json.dumps(facts) if as_json else "\n".join(f"{name}: {_text(facts[name])}" for name in facts))
-        if found.state not in (State.CURRENT, State.NEWER):
-            raise SystemExit(1)
-
-    run(work())
+    found = on_database(work, flags)
+    facts = {
+        "schema": found.schema,
+        "state": found.state.value,
+        "version": max((step.version for step in found.applied), default=None),
+        "release_version": newest_version(),
+        "pending": [f"{migration.step.version:04} {migration.name}" for migration in found.pending],
+    }
+    click.echo(json.dumps(facts) if as_json else "\n".join(f"{name}: {_text(facts[name])}" for name in facts))
+    if found.state not in (State.CURRENT, State.NEWER):
+        raise SystemExit(1)
 
 
 def _text(value: str | int | list[str] | None) -> str:

@@ -1,7 +1,7 @@
 """The options that commands share, and the settings that they amount to."""
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -56,11 +56,17 @@ def database(settings: Settings) -> str:
     )
 
 
-async def connected(settings: Settings) -> "Session":
-    """A session on the database to work on, for a command that only looks or says something."""
+def on_database(work: "Callable[[Session, Settings], Awaitable[T]]", flags: dict[str, Any]) -> T:
+    """Run `work` with a session on the database to work on, for a command that only looks or says something."""
     from interlock.stores.postgres import connect
 
-    return await connect(database(settings), application_name="interlock command")
+    settings = loaded(**flags)
+
+    async def connected() -> T:
+        async with await connect(database(settings), application_name="interlock command") as session:
+            return await work(session, settings)
+
+    return run(connected())
 
 
 def _embedded_url(data_dir: Path) -> str | None:
