@@ -27,7 +27,7 @@ from interlock.gate.body import Body
 from interlock.gate.holding import Holding
 from interlock.gate.lock import LockSession
 from interlock.gate.passage import AsyncPassage, Reason
-from interlock.gate.progress import OpenRun, Progress, Records
+from interlock.gate.progress import OpenRun, Progress, Records, patiently
 from interlock.gate.sessions import open_session
 from interlock.gate.steps import Ledger, call
 from interlock.gate.timing import Timing
@@ -166,7 +166,8 @@ class AsyncGate:
 
     async def _enter(self) -> AsyncPassage:
         self.phase = "checking"
-        if self._check and (verdict := await self._ask()) is not Verdict.BEHIND:
+        # A version is first compared with what is recorded: that may be too new for a release whose check is content.
+        if self._check and self._version is None and (verdict := await self._ask()) is not Verdict.BEHIND:
             return self._pass_by(self._app or "", _reason(verdict))
         lock = await LockSession.open(
             self._url,
@@ -187,18 +188,19 @@ class AsyncGate:
 
     async def _acquire(self, lock: LockSession) -> Reason | None:
         """None once we hold the lock; otherwise why we go on without it."""
-        records = await self._records(lock)
-        verdict = await self._by_version(records)
-        if verdict is Verdict.NEWER or (verdict is Verdict.CURRENT and self._check is None):
-            return _reason(verdict)
+        clock = WaitingClock(self._timeout, self._on_wait)
+        records = await patiently(lambda: self._records(lock), lambda: clock.tick(lock, None))
+        if self._version is not None:
+            verdict = await patiently(lambda: self._judge(records), lambda: clock.tick(lock, None))
+            if verdict is not Verdict.BEHIND:
+                return _reason(verdict)
         if await lock.try_acquire():
             return None
-        before = await records.last_done() if records else None
         if self._policy != "wait":
             return await self._turned_away(lock, records)
+        before = await patiently(records.last_done, lambda: clock.tick(lock, None)) if records else None
         self.phase = "waiting"
         await lock.announce_waiting()
-        clock = WaitingClock(self._timeout, self._on_wait)
         while not await lock.try_acquire():
             with suppress(errors.LockNotAvailable):  # of our tables, for a moment: look again
                 records = records or await self._records(lock)
@@ -248,23 +250,26 @@ class AsyncGate:
             session = await open_session(self._url, self._timing, session_pooler=self._session_pooler)
             holding.record_on(Progress(session, holding.gate, self._own_schema))
         progress = holding.progress
-        if progress and (run := await progress.open_run()):
+        if progress and (run := await patiently(progress.open_run, holding.check)):
             self.phase = "settling"
             await predecessor.outlive(run, progress, lock)
-            await progress.abandon(run.fence, lock)
+            await patiently(lambda: progress.abandon(run.fence, lock), holding.check)
         self.phase = "checking"
-        if (verdict := await self._judge(progress)) is not Verdict.BEHIND:
+        if (verdict := await patiently(lambda: self._judge(progress), holding.check)) is not Verdict.BEHIND:
             return self._pass_by(holding.gate, _reason(verdict))
         if progress:
-            await progress.begin(
-                lock,
-                version=self._version,
-                compatible_since=self._compatible_since,
-                migration_role=self._migration_role or lock.role,
-            )
+            await patiently(lambda: self._begin(progress, lock), holding.check)
         holding.check()
         ledger = Ledger(progress, holding.check, self._run_blocking) if progress else None
         return AsyncPassage(holding.gate, "behind", holding, ledger)
+
+    async def _begin(self, progress: Progress, lock: LockSession) -> None:
+        await progress.begin(
+            lock,
+            version=self._version,
+            compatible_since=self._compatible_since,
+            migration_role=self._migration_role or lock.role,
+        )
 
     async def _prepare_tables(self, lock: LockSession) -> None:
         status = await schema.read_status(lock.session, self._own_schema)

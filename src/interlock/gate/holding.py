@@ -7,7 +7,6 @@ out, and the records' session makes them wait.
 
 import asyncio
 from collections.abc import Callable
-from contextlib import suppress
 from typing import TypeVar
 
 from interlock import errors
@@ -68,8 +67,7 @@ class Holding:
             return
         leftovers = predecessor.Leftovers(self.fence, self.progress, self.lock)
         if await leftovers.find():
-            await asyncio.sleep(self.lock.timing.settle)
-            await leftovers.end(who="The migration has ended and")
+            await leftovers.settle_and_end(who="The migration has ended and")
 
     async def finish(self, failure: BaseException | None) -> None:
         """Record how it ended and give the lock back; raises GateLost if it was not held to the end."""
@@ -105,6 +103,10 @@ class Holding:
     async def _keep(self) -> None:
         try:
             why = await self.lock.keep(self._beaten)
+        except asyncio.CancelledError:
+            if not self._closing:  # the event loop ends under us: leave no session that could seem to live
+                self._hang_up()
+            raise
         except Exception as error:
             log.exception("gate.heartbeat_failed", extra={"gate": self.gate})
             why = f"the heartbeat broke: {type(error).__name__}"
@@ -112,6 +114,11 @@ class Holding:
         await self.lock.session.abort()
         if self.progress and not self.fence:  # nothing has begun that it would have to show: let nothing begin
             await self.progress.session.abort()
+
+    def _hang_up(self) -> None:
+        self.lock.session.hang_up()
+        if self.progress:
+            self.progress.session.hang_up()
 
     def _lose(self, why: str) -> None:
         if self._closing or self._why_lost is not None:
@@ -122,10 +129,14 @@ class Holding:
 
     async def _beaten(self) -> None:
         self._tell(self.on_beat, self.lock.trusted_until)
-        if self.fence and self.progress:
-            with suppress(TimeoutError):
+        if self.fence and self.progress and not self.progress.session.is_closed:
+            try:
                 async with asyncio.timeout(self.lock.timing.heartbeat):
                     await self.progress.heartbeat()
+            except TimeoutError:
+                log.warning("gate.heartbeat_not_recorded", extra={"gate": self.gate, "why": "it took too long"})
+            except errors.ConnectionLost as error:  # of the records: the lock is kept until the migration has stopped
+                self._lose(str(error))
 
     def _tell(self, callbacks: list[Callable[[T], object]], fact: T) -> None:
         for callback in callbacks:

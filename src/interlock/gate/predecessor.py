@@ -32,24 +32,19 @@ _EVER = datetime.max.replace(tzinfo=UTC)
 async def outlive(run: OpenRun, records: Records, lock: LockSession) -> None:
     """Return once nothing of the predecessor is left; raise PredecessorAlive if something cannot be ended."""
     log.warning("gate.unclean_end", extra={"gate": records.gate, "fence": run.fence, **run.facts()})
-    is_dead = await _process_ended(run, lock)
-    await asyncio.sleep(lock.timing.settle)
-    # What a dead process has begun, it has begun by now. Of one that may be alive we know no such thing.
-    latest = await records.session.fetchval("SELECT clock_timestamp()") if is_dead else _EVER
-    leftovers = Leftovers(run.fence, records, lock, latest=latest, is_old=run.is_old)
-    await leftovers.end(who=f"The migrator {run.replica} died and")
+    await _process_ended(run, lock)
+    leftovers = Leftovers(run.fence, records, lock, is_old=run.is_old)
+    await leftovers.settle_and_end(who=f"The migrator {run.replica} died and")
 
 
 class Leftovers:
     """The sessions that may belong to an open run: its own to clear up, or its successor's."""
 
-    def __init__(
-        self, fence: int, records: Records, lock: LockSession, *, latest: datetime = _EVER, is_old: bool = False
-    ) -> None:
+    def __init__(self, fence: int, records: Records, lock: LockSession, *, is_old: bool = False) -> None:
         self._fence = fence
         self._records = records
         self._lock = lock
-        self._latest = latest
+        self._latest = _EVER
         self._is_old = is_old
 
     async def find(self) -> list[Row]:
@@ -58,8 +53,14 @@ class Leftovers:
             query, self._records.gate, self._fence, *PRESENT, self._latest, self._is_old
         )
 
-    async def end(self, who: str) -> None:
-        """End them, and return when they are gone."""
+    async def settle_and_end(self, who: str) -> None:
+        """Give them a moment, end those that are left, and return when they are gone.
+
+        What the migration has begun, it has begun by then. Later sessions are other people's, who were perhaps cut off
+        by this and connect again.
+        """
+        await asyncio.sleep(self._lock.timing.settle)
+        self._latest = await self._records.session.fetchval("SELECT clock_timestamp()")
         give_up_at = boottime() + _PATIENCE
         while rows := await self.find():
             refused = [row["pid"] for row in rows if not await self._end_one(row)]
@@ -82,24 +83,24 @@ class Leftovers:
         return True
 
 
-async def _process_ended(run: OpenRun, lock: LockSession) -> bool:
-    """Wait until the predecessor's process is seen to be gone (True), or all its trust has run out (False).
+async def _process_ended(run: OpenRun, lock: LockSession) -> None:
+    """Wait until the predecessor's process is seen to be gone, or all its trust has run out.
 
     Its last heartbeat was answered before we got the lock, so its trust ends within `ttl` of that.
     """
     trust_ends_at = boottime() + run.ttl
     while boottime() < trust_ends_at:
         if not run.cut_by_server and not await is_held(lock.session, lock.name.alive(run.fence)):
-            return True
+            return
         await asyncio.sleep(0.1)
-    return False
 
 
 def _still_alive(who: str, lock: LockSession, pids: list[int]) -> errors.PredecessorAlive:
     listed = ", ".join(map(str, pids))
     return errors.PredecessorAlive(
         f"{who} may have left work running in server processes {listed}, "
-        f"which role {lock.role!r} cannot end: end them, or grant it pg_signal_backend and pg_read_all_stats.",
+        f"which do not end, or which role {lock.role!r} cannot end: end them, "
+        "or grant it pg_signal_backend and pg_read_all_stats.",
         gate=str(lock.name),
         pids=pids,
     )

@@ -4,6 +4,7 @@ import asyncio
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 
 import psycopg
 import pytest
@@ -273,6 +274,10 @@ async def test_who_loses_its_records_keeps_the_lock_until_it_has_stopped(interlo
                 await asyncio.to_thread(end_sessions_with, interlock_url, alive)
                 await asyncio.Event().wait()
             finally:
+                for _ in range(2):  # heartbeats go on
+                    beaten = asyncio.Event()
+                    passage.on_beat(lambda _, beaten=beaten: beaten.set())  # type: ignore[misc]
+                    await beaten.wait()
                 held_while_stopping.append(is_held(interlock_url, "shop"))
 
     with pytest.raises(errors.GateLost):
@@ -316,3 +321,51 @@ def test_without_an_event_loop_a_passage_that_was_left_says_so(interlock_url: st
         pass
     with pytest.raises(errors.ConfigurationError, match="closed"):
         passage.report("too late")
+
+
+async def test_a_recorded_version_that_is_too_new_overrules_a_check_that_is_content(interlock_url: str) -> None:
+    async with AsyncGate("shop", url=interlock_url, version=42, compatible_since=40):
+        pass
+    with pytest.raises(errors.SchemaTooNew):
+        await AsyncGate("shop", url=interlock_url, version=39, check=lambda: True).enter()
+    async with AsyncGate("shop", url=interlock_url, version=41, check=lambda: True) as passage:
+        assert passage.reason == "newer"
+
+
+@pytest.mark.parametrize("table", ["gate_run", "gate_witness"])
+async def test_who_enters_waits_until_our_tables_are_free(interlock_url: str, table: str) -> None:
+    with psycopg.connect(interlock_url) as somebody:
+        somebody.execute(f"LOCK TABLE interlock.{table}")
+        threading.Timer(1, somebody.rollback).start()
+        async with AsyncGate("shop", url=interlock_url, version=1) as passage:
+            assert passage.needed
+
+
+async def test_clearing_up_cuts_a_service_that_connects_again_once(interlock_url: str) -> None:
+    """It uses the migration's role, and the predecessor is not known to be dead."""
+    cuts: list[int] = []
+    ended = threading.Event()
+
+    def serve() -> None:
+        while not ended.is_set():
+            with suppress(psycopg.OperationalError), psycopg.connect(interlock_url, autocommit=True) as connection:
+                cuts.append(connection.info.backend_pid)
+                while not ended.is_set():
+                    connection.execute("SELECT pg_sleep(0.01)")
+
+    predecessor = AsyncGate("shop", url=interlock_url, timing=QUICK)
+    passage = await predecessor.enter()
+    service = threading.Thread(target=serve)
+    service.start()
+    try:
+        await asyncio.to_thread(eventually, lambda: cuts)
+        end_holder(interlock_url)
+        await asyncio.to_thread(eventually, lambda: passage.lost)
+        async with AsyncGate("shop", url=interlock_url, timing=QUICK) as successor:
+            assert successor.needed
+    finally:
+        ended.set()
+        service.join()
+    assert len(cuts) == 2
+    with pytest.raises(errors.GateLost):
+        await predecessor.leave()

@@ -148,3 +148,16 @@ async def test_a_cancelled_task_hands_its_turn_on(database_url: str, session: Se
     assert await session.fetchval("SELECT 1") == 1
     with pytest.raises(asyncio.CancelledError):
         await working
+
+
+async def asking_again_and_again(session: Session) -> None:
+    for _ in range(100):
+        await session.fetchval("SELECT 1")
+
+
+async def test_a_session_that_was_just_ended_is_lost_whatever_the_driver_makes_of_it(database_url: str) -> None:
+    for _ in range(20):
+        async with await connect(database_url, application_name="test") as session:
+            execute(database_url, "SELECT pg_terminate_backend(%s)", session.announced_pid)
+            with pytest.raises(errors.ConnectionLost):
+                await asking_again_and_again(session)

@@ -76,12 +76,16 @@ class Session:
         """Say goodbye; when that cannot be said in time, hang up."""
         try:
             await self._connection.close(timeout=timeout)
-        except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError, TimeoutError):
+        except (asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError, OSError, TimeoutError):
             await self.abort()
 
-    async def abort(self) -> None:
-        """Hang up without a word."""
+    def hang_up(self) -> None:
+        """Without a word; the event loop then closes the socket, if it still runs."""
         self._connection.terminate()
+
+    async def abort(self) -> None:
+        """Hang up, and see the socket closed."""
+        self.hang_up()
         await asyncio.sleep(0)  # the socket is closed by the event loop, which may be about to end
 
     @asynccontextmanager
@@ -111,6 +115,9 @@ class Session:
             raise errors.StatementFailed(
                 f"PostgreSQL refused a statement: {_line(error)}.", sqlstate=error.sqlstate
             ) from error
+        except asyncpg.InternalClientError as error:  # the server's farewell was read, and the end of the wire was not
+            self.hang_up()
+            raise errors.ConnectionLost(f"The connection to {self.shown_url} ended: {_line(error)}.") from error
         except asyncpg.InterfaceError as error:
             if not self._connection.is_closed():
                 raise
