@@ -32,6 +32,18 @@
     │   └── StepError
     │       ├── StepRefused         a step's precondition does not hold
     │       └── StepHalfDone        a step was begun and never finished; a person has to look
+    ├── LeaseError
+    │   ├── LeaseNotAcquired
+    │   │   ├── LeaseBusy           another holds it, and the caller asked not to wait
+    │   │   └── LeaseTimeout        waited as long as was asked
+    │   ├── LeaseLost               a lease that was held is held no more, or can no longer be trusted
+    │   ├── LeaseNested             this task or thread holds that lease already: waiting for it would never end
+    │   └── GuardRefused            this connection cannot carry a guard as it stands
+    ├── SessionLockError
+    │   ├── SessionLockNotAcquired
+    │   │   ├── SessionLockBusy     another holds it, and the caller asked not to wait
+    │   │   └── SessionLockTimeout  waited as long as was asked
+    │   └── SessionLockLost         the session that held it ended
     ├── EmbeddedError
     │   ├── BinariesMissing         no PostgreSQL binaries on this machine
     │   ├── DataDirectoryUnusable   cannot be created, read or written, or belongs to something else
@@ -200,6 +212,68 @@ class StepRefused(StepError):
 
 class StepHalfDone(StepError):
     pass
+
+
+class LeaseError(InterlockError):
+    """`name` is the lease's."""
+
+    def __init__(self, message: str, *, name: str) -> None:
+        super().__init__(message)
+        self.name = name
+
+
+class LeaseNotAcquired(LeaseError):
+    exit_status = EX_TEMPFAIL
+
+
+class LeaseBusy(LeaseNotAcquired):
+    pass
+
+
+class LeaseTimeout(LeaseNotAcquired):
+    pass
+
+
+class LeaseLost(LeaseError):
+    """`token` is the fencing token of the grant that was lost."""
+
+    exit_status = EX_IOERR
+
+    def __init__(self, message: str, *, name: str, token: int) -> None:
+        super().__init__(message, name=name)
+        self.token = token
+
+
+class LeaseNested(LeaseError):
+    pass
+
+
+class GuardRefused(LeaseError):
+    pass
+
+
+class SessionLockError(InterlockError):
+    """`name` is the lock's."""
+
+    def __init__(self, message: str, *, name: str) -> None:
+        super().__init__(message)
+        self.name = name
+
+
+class SessionLockNotAcquired(SessionLockError):
+    exit_status = EX_TEMPFAIL
+
+
+class SessionLockBusy(SessionLockNotAcquired):
+    pass
+
+
+class SessionLockTimeout(SessionLockNotAcquired):
+    pass
+
+
+class SessionLockLost(SessionLockError):
+    exit_status = EX_IOERR
 
 
 class EmbeddedError(InterlockError):

@@ -21,9 +21,9 @@ from contextlib import suppress
 from typing import Any, Literal, TypedDict, Unpack, get_args
 
 from interlock import config, errors, schema
+from interlock.body import Body
 from interlock.bridge import RunBlocking, in_thread
 from interlock.gate import predecessor
-from interlock.gate.body import Body
 from interlock.gate.holding import Holding
 from interlock.gate.lock import LockSession
 from interlock.gate.passage import AsyncPassage, Reason

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Self
 
 from interlock import errors
-from interlock.gate.command import CommandResult, SupervisedCommand
+from interlock.commands import CommandResult, SupervisedCommand
 from interlock.gate.gate import AsyncGate
 from interlock.gate.passage import AsyncPassage
 from interlock.gate.timing import Timing

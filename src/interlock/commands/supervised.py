@@ -1,6 +1,6 @@
-"""The gate's side of a supervised command: start it, extend its trust, signal it, stop it, learn how it ended.
+"""Our side of a supervised command: start it, extend its trust, signal it, stop it, learn how it ended.
 
-`interlock.gate.supervisor` says which processes there are, what each of them does, and what is not covered.
+`interlock.commands.supervisor` says which processes there are, what each of them does, and what is not covered.
 """
 
 import asyncio
@@ -16,8 +16,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Literal
 
+from interlock.commands import supervisor
 from interlock.errors import CommandNotExecutable, CommandNotFound, CommandNotStarted
-from interlock.gate import supervisor
 
 EndedBy = Literal["itself", "stop", "deadline", "supervisor killed"]
 

@@ -15,9 +15,8 @@ from subprocess import PIPE, Popen
 import pytest
 
 from interlock.clock import boottime
+from interlock.commands import CommandResult, SupervisedCommand, supervisor
 from interlock.errors import CommandNotExecutable, CommandNotFound
-from interlock.gate import supervisor
-from interlock.gate.command import CommandResult, SupervisedCommand
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="subreapers are of Linux")
 
@@ -54,7 +53,7 @@ signal.pause()
 GATE = """
 import asyncio, os, sys
 from interlock.clock import boottime
-from interlock.gate.command import SupervisedCommand
+from interlock.commands import SupervisedCommand
 
 async def main():
     trust = float(sys.argv[1])

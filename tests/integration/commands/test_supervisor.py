@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from interlock.clock import boottime
-from interlock.gate import supervisor
+from interlock.commands import supervisor
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="subreapers are of Linux")
 

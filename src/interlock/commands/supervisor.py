@@ -1,10 +1,10 @@
-"""The process between the gate and the command it runs: it lets nothing of the command outlive the gate's trust.
+"""The process between a holder (of a gate, of a lease) and its command: nothing of it outlives the holder's trust.
 
 Run by path, in a session of its own, with the standard library alone, so that it is up in milliseconds::
 
     python -I -S supervisor.py <control-fd> <trust-until> -- COMMAND [ARGUMENT]...
 
-**Who does what.** The gate G starts the guard W, which forks the supervisor S, which starts the command C. S steers:
+**Who does what.** The holder G starts the guard W, which forks the supervisor S, which starts the command C. S steers:
 only G's words on the control channel, G's or W's death, the deadline, or C's end make it act. W only waits for S: it
 continues it when somebody stops it, and takes its place when it dies. Both are subreapers: whatever C starts stays
 below S even if it forks twice or calls setsid(), and "S has no children" is the kernel's own word that nothing is left.

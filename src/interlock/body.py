@@ -1,11 +1,11 @@
-"""Cancelling what goes on inside the gate when the gate is lost, without losing anybody else's cancellation."""
+"""Cancelling what goes on under a lock when the lock is lost, without losing anybody else's cancellation."""
 
 import asyncio
 from contextlib import suppress
 
 
 class Body:
-    """The task that is inside the gate, as far as its cancellation goes: ours, when the gate is lost, or another's."""
+    """The task under the lock, as far as its cancellation goes: ours, when the lock is lost, or another's."""
 
     def __init__(self) -> None:
         task = asyncio.current_task()

@@ -1,0 +1,5 @@
+"""Commands that cannot outlive a trust: what `interlock gate run` and `interlock lock run` start."""
+
+from interlock.commands.supervised import CommandResult, SupervisedCommand
+
+__all__ = ["CommandResult", "SupervisedCommand"]
