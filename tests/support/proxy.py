@@ -1,57 +1,117 @@
-"""A TCP proxy that can be cut like a cable: after `cut()` nothing passes and nobody is told."""
+"""A TCP proxy that can be cut like a cable, can lose the replies, and can be slow.
+
+After `cut()` nothing passes and nobody is told: what is sent meanwhile is on its way, and arrives after `restore()`.
+After `swallow_replies()` requests still arrive and are obeyed, and whoever sent them never knows; a connection that
+lost a reply is of no use any more, and `restore()` ends it. `delay` holds up everything, in seconds for each way.
+"""
 
 import select
 import socket
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from typing import Literal
 from urllib.parse import urlsplit, urlunsplit
+
+State = Literal["whole", "cut", "swallowing"]
+_LOOK_EVERY = 0.02
 
 
 class Cable:
     def __init__(self, target: tuple[str, int]) -> None:
+        self.delay = 0.0
+        self.swallowed = 0
+        """How many bytes of replies were lost."""
         self._target = target
         self._listener = socket.create_server(("127.0.0.1", 0))
-        self._ends: list[socket.socket] = []
-        self._cut = threading.Event()
+        self._state: State = "whole"
         self._closing = threading.Event()
-        self._threads = [threading.Thread(target=self._accept, daemon=True)]
-        self._threads[0].start()
+        self._connections: list[_Connection] = []
+        self._accepting = threading.Thread(target=self._accept, daemon=True)
+        self._accepting.start()
 
     @property
     def port(self) -> int:
         return int(self._listener.getsockname()[1])
 
+    @property
+    def state(self) -> State:
+        return self._state
+
     def cut(self) -> None:
-        self._cut.set()
+        self._state = "cut"
+
+    def swallow_replies(self) -> None:
+        self._state = "swallowing"
+
+    def restore(self) -> None:
+        self._state = "whole"
 
     def close(self) -> None:
         self._closing.set()
-        for thread in self._threads:
-            thread.join()
-        for end in [*self._ends, self._listener]:
-            end.close()
+        self._accepting.join()
+        self._listener.close()
+        for connection in self._connections:
+            connection.join()
+
+    def pause(self, seconds: float) -> bool:
+        """Whether the cable is still there after that time."""
+        return not self._closing.wait(seconds)
 
     def _accept(self) -> None:
         while not self._closing.is_set():
-            if select.select([self._listener], [], [], 0.05)[0]:
+            if select.select([self._listener], [], [], _LOOK_EVERY)[0]:
                 near, _ = self._listener.accept()
-                far = socket.create_connection(self._target)
-                self._ends += [near, far]
-                thread = threading.Thread(target=self._relay, args=(near, far), daemon=True)
-                self._threads.append(thread)
-                thread.start()
+                try:
+                    far = socket.create_connection(self._target)
+                except OSError:
+                    near.close()
+                    continue
+                self._connections.append(_Connection(self, near, far))
 
-    def _relay(self, near: socket.socket, far: socket.socket) -> None:
-        while not self._closing.is_set() and not self._cut.is_set():
-            for end in select.select([near, far], [], [], 0.05)[0]:
-                data = end.recv(65536)
-                other = far if end is near else near
-                if not data:
-                    other.shutdown(socket.SHUT_RDWR)
-                    return
-                if not self._cut.is_set():
-                    other.sendall(data)
+
+class _Connection:
+    def __init__(self, cable: Cable, near: socket.socket, far: socket.socket) -> None:
+        self._cable, self._near, self._far = cable, near, far
+        self._is_spoilt = False
+        self._thread = threading.Thread(target=self._relay, daemon=True)
+        self._thread.start()
+
+    def join(self) -> None:
+        self._thread.join()
+
+    def _relay(self) -> None:
+        with self._near, self._far, suppress(OSError):  # an end that was reset is as good as closed
+            while self._wait_while("cut") and not (self._is_spoilt and self._cable.state == "whole"):
+                for end in select.select([self._near, self._far], [], [], _LOOK_EVERY)[0]:
+                    if not self._pass_on(end):
+                        return
+
+    def _pass_on(self, end: socket.socket) -> bool:
+        """Whether there is more to come after what `end` has sent."""
+        data = end.recv(65536)
+        if not self._cable.pause(self._cable.delay) or not self._wait_while("cut"):
+            return False
+        if end is self._near:
+            self._far.sendall(data)
+        elif self._cable.state == "swallowing":
+            self._swallow(data)
+        elif not self._is_spoilt:
+            self._near.sendall(data)
+        return bool(data)
+
+    def _swallow(self, data: bytes) -> None:
+        self._is_spoilt = True
+        self._cable.swallowed += len(data)
+        if not data:  # the far end has closed: that is not told either
+            self._wait_while("swallowing")
+
+    def _wait_while(self, state: State) -> bool:
+        """Whether the cable is still there when it is in another state."""
+        while self._cable.state == state:
+            if not self._cable.pause(_LOOK_EVERY):
+                return False
+        return self._cable.pause(0)
 
 
 @contextmanager
