@@ -19,7 +19,7 @@ from interlock.schema import whole_schema
 _numbers = itertools.count(1)
 
 # Tests lose nothing when the machine does, and most of a test's time would be the disk's.
-_QUICK = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off", "max_connections": "200"}
+QUICK = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off", "max_connections": "200"}
 
 
 @contextmanager
@@ -48,7 +48,7 @@ def running_cluster() -> Iterator[Cluster]:
     pg_bin = os.environ.get("INTERLOCK_PG_BIN")
     with open_directory("interlock-test-") as directory:
         binaries = find_binaries(Path(pg_bin) if pg_bin else None)
-        cluster = Cluster(directory / "pg", port="free", settings=_QUICK, binaries=binaries)
+        cluster = Cluster(directory / "pg", port="free", settings=QUICK, binaries=binaries)
         cluster.create()
         with cluster.shared():
             try:
