@@ -103,6 +103,9 @@ async def test_a_socket_that_does_not_exist_is_not_reached() -> None:
         f"postgresql://web:12/{SECRET}@db/shop",
         f"postgresql://web:{SECRET}@db/shop?sslmode=perhaps",
         f"postgresql://web:{SECRET}@{'label' * 13}.example/shop",
+        f"postgresql://web:{SECRET}@one:1,two:{SECRET}/shop",
+        f"postgresql://web:{SECRET}@one,two/shop?target_session_attrs={SECRET}",
+        f"postgresql://web@one/shop?password=x&{SECRET}",
     ],
 )
 async def test_what_cannot_be_a_url_of_a_database_is_a_matter_of_configuration(url: str) -> None:
@@ -110,7 +113,7 @@ async def test_what_cannot_be_a_url_of_a_database_is_a_matter_of_configuration(u
 
 
 async def test_a_server_that_is_too_old_is_refused(web_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("interlock.stores.postgres.session._OLDEST_SERVER", 99)
+    monkeypatch.setattr("interlock.stores.postgres.connecting._OLDEST_SERVER", 99)
     assert "Interlock needs PostgreSQL 99 or newer" in await refused(web_url, errors.UnsupportedServer)
 
 

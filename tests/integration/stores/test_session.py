@@ -1,6 +1,8 @@
 """A session on a real server: its errors are ours, and tasks that share it take turns."""
 
 import asyncio
+import os
+import socket
 from collections.abc import AsyncIterator
 from contextlib import suppress
 
@@ -161,3 +163,37 @@ async def test_a_session_that_was_just_ended_is_lost_whatever_the_driver_makes_o
             execute(database_url, "SELECT pg_terminate_backend(%s)", session.announced_pid)
             with pytest.raises(errors.ConnectionLost):
                 await asking_again_and_again(session)
+
+
+async def test_notifications_are_heard_until_the_end(database_url: str, session: Session) -> None:
+    heard: asyncio.Queue[str] = asyncio.Queue()
+    await session.listen('Interlock of"7', heard.put_nowait)
+    for payload in ("one", "", "two"):
+        await asyncio.to_thread(execute, database_url, "SELECT pg_notify(%s, %s)", 'Interlock of"7', payload)
+    assert [await heard.get() for _ in range(3)] == ["one", "", "two"]
+
+
+async def test_a_closed_session_does_not_listen(session: Session) -> None:
+    await session.abort()
+    with pytest.raises(errors.ConnectionLost):
+        await session.listen("anything", print)
+
+
+async def test_a_session_has_a_descriptor_while_it_is_open(session: Session) -> None:
+    assert session.descriptor is not None
+    with socket.socket(fileno=os.dup(session.descriptor)) as same:
+        assert same.getpeername()[1] == int(await session.fetchval("SHOW port"))
+    await session.abort()
+    assert session.descriptor is None
+
+
+async def statements_kept(session: Session) -> int:
+    for _ in range(3):
+        await session.fetchval("SELECT $1::int", 1)
+    return int(await session.fetchval("SELECT count(*) FROM pg_prepared_statements WHERE statement ~ '^SELECT .1'"))
+
+
+async def test_statements_stay_prepared_where_that_is_asked_for(database_url: str, session: Session) -> None:
+    assert await statements_kept(session) == 0
+    async with await connect(database_url, application_name="test", prepared=True) as hot:
+        assert await statements_kept(hot) == 1

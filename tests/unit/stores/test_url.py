@@ -4,7 +4,7 @@ import pytest
 
 from interlock.errors import ConfigurationError
 from interlock.stores.postgres import redacted
-from interlock.stores.postgres.url import checked
+from interlock.stores.postgres.url import addresses, checked, target_session_attrs
 
 
 @pytest.mark.parametrize(
@@ -20,6 +20,12 @@ from interlock.stores.postgres.url import checked
         ("postgresql://web:ge@heim@db/shop", "postgresql://web@db/shop"),
         ("postgresql://:geheim@db/shop", "postgresql://db/shop"),
         ("postgresql://web:geheim@db/shop#geheim", "postgresql://web@db/shop"),
+        ("postgresql://web:geheim@one:1,two:2/shop", "postgresql://web@one:1,two:2/shop"),
+        ("postgresql://web:geheim@one,two/shop?target_session_attrs=read-write", "postgresql://web@one,two/shop"),
+        ("postgresql://web:geheim@[::1]:1,[::2]/shop", "postgresql://web@[::1]:1,[::2]/shop"),
+        ("postgresql://web:geheim@%2Fone,%2Ftwo:2/shop", "postgresql://web@/one,/two:2/shop"),
+        ("postgresql://web:ge,heim:1@one,two/shop", "postgresql://web@one,two/shop"),
+        ("postgresql://web:geheim@/shop?host=one,two&port=1,2", "postgresql://web@/shop"),
     ],
 )
 def test_what_is_shown_is_user_address_and_database(url: str, shown: str) -> None:
@@ -49,13 +55,58 @@ def test_a_password_that_breaks_the_url_is_not_shown_in_pieces(user: str, secret
         ("postgresql://[::1/shop", "cannot be read"),
         ("postgresql://db:fivefour/shop", "cannot be read"),
         ("postgresql://db:99999/shop", "cannot be read"),
+        ("postgresql://web:geheim@one:1,two:geheim/shop", "cannot be read"),
+        ("postgresql://web:geheim@one,,two/shop", "cannot be read"),
+        ("postgresql://web:geheim@one,/shop", "cannot be read"),
+        ("postgresql://web:geheim@one:1,two:99999/shop", "cannot be read"),
+        ("postgresql://web:geheim@one:-1,two/shop", "cannot be read"),
+        ("postgresql://web:geheim@one:²,two/shop", "cannot be read"),
+        ("postgresql://web:geheim@[::1]:1,[]:2/shop", "cannot be read"),
+        ("postgresql://web:geheim@[::1]:1,[::2/shop", "cannot be read"),
+        ("postgresql://web:geheim@[::1]:1,[::2]x/shop", "cannot be read"),
+        ("postgresql:///shop?host=one,,two", "cannot be read"),
+        ("postgresql:///shop?host=one,two,three&port=1,2", "cannot be read"),
+        ("postgresql:///shop?host=one&port=geheim", "cannot be read"),
+        ("postgresql://web@db/shop?password=ge&heim", "cannot be read"),
+        ("postgresql://web@db/shop?geheim", "cannot be read"),
+        ("postgresql://web@db/shop?target_session_attrs=geheim", "is none of any, primary, .* use read-write"),
     ],
 )
 def test_what_is_no_postgresql_url_is_refused(url: str, complaint: str) -> None:
     with pytest.raises(ConfigurationError, match=complaint) as refusal:
         checked(url)
-    assert "geheim" not in str(refusal.value)
+    assert "heim" not in str(refusal.value)
 
 
 def test_the_scheme_may_be_written_in_capitals() -> None:
     assert checked("PostgreSQL://db/shop")
+
+
+@pytest.mark.parametrize(
+    ("url", "servers"),
+    [
+        ("postgresql://web:geheim@db:5433/shop", [("db", 5433)]),
+        ("postgresql://db/shop", [("db", None)]),
+        ("postgresql:///shop", [(None, None)]),
+        ("postgresql://web@:5433/shop", [(None, 5433)]),
+        ("postgresql://one:1,two:2/shop", [("one", 1), ("two", 2)]),
+        ("postgresql://one,two:2/shop", [("one", None), ("two", 2)]),
+        ("postgresql://one,two:2/shop?port=3", [("one", 3), ("two", 2)]),
+        ("postgresql://[::1]:1,[::2]/shop", [("::1", 1), ("::2", None)]),
+        ("postgresql://%2Frun%2Fa%3Ab:1,two/shop", [("/run/a:b", 1), ("two", None)]),
+        ("postgresql:///shop?host=/run/a:b,two:2", [("/run/a:b", None), ("two", 2)]),
+        ("postgresql:///shop?host=one,two&port=1,2", [("one", 1), ("two", 2)]),
+        ("postgresql:///shop?host=one,two&port=1", [("one", 1), ("two", 1)]),
+        ("postgresql:///shop?host=one&host=two", [("two", None)]),
+        ("postgresql://one/shop?host=two", [("one", None)]),
+    ],
+)
+def test_the_servers_of_a_url_are_those_of_its_address_or_of_its_parameters(
+    url: str, servers: list[tuple[str | None, int | None]]
+) -> None:
+    assert list(addresses(checked(url))) == servers
+
+
+def test_a_url_may_say_which_of_its_servers_it_wants() -> None:
+    assert target_session_attrs("postgresql://one,two/shop?target_session_attrs=read-write") == "read-write"
+    assert target_session_attrs("postgresql://one,two/shop") is None

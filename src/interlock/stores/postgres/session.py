@@ -11,9 +11,6 @@ from typing import Any, Self
 import asyncpg
 
 from interlock import errors
-from interlock.stores.postgres.url import checked, redacted
-
-_OLDEST_SERVER = 14
 
 Row = asyncpg.Record
 
@@ -37,6 +34,14 @@ class Session:
     def announced_pid(self) -> int:
         """The server process that the other end named when we connected; a pooler names one of its own invention."""
         return self._connection.get_server_pid()
+
+    @property
+    def descriptor(self) -> int | None:
+        """The socket's number in this process, as long as it is open: a forked child has to close its copy."""
+        transport: asyncio.BaseTransport = self._connection._transport  # type: ignore[attr-defined] # the only way to it
+        socket = transport.get_extra_info("socket")
+        number = -1 if socket is None else int(socket.fileno())
+        return number if number >= 0 else None
 
     @property
     def is_closed(self) -> bool:
@@ -67,6 +72,15 @@ class Session:
                 yield
             finally:
                 self._in_transaction = outer
+
+    async def listen(self, channel: str, callback: Callable[[str], None]) -> None:
+        """Call back with the payload of every notification on `channel`, until the connection ends."""
+
+        def on_notice(connection: object, pid: int, channel: str, payload: object) -> None:
+            callback(str(payload))
+
+        async with self._turn():
+            await self._connection.add_listener(channel, on_notice)
 
     def on_end(self, callback: Callable[[], None]) -> None:
         """Call back as soon as the connection is known to have ended, whoever ended it."""
@@ -103,79 +117,47 @@ class Session:
         try:
             yield
         except _ENDED as error:
-            raise errors.ConnectionLost(f"The connection to {self.shown_url} ended: {_line(error)}.") from error
+            raise errors.ConnectionLost(f"The connection to {self.shown_url} ended: {as_line(error)}.") from error
         except asyncpg.InsufficientPrivilegeError as error:
             raise errors.PermissionMissing(
-                f"The database role may not do this ({_line(error)}): "
+                f"The database role may not do this ({as_line(error)}): "
                 "let an owner run `interlock schema apply` and `interlock schema grant ROLE`."
             ) from error
         except asyncpg.LockNotAvailableError as error:
-            raise errors.LockNotAvailable(f"A lock was not to be had in time: {_line(error)}.") from error
+            raise errors.LockNotAvailable(f"A lock was not to be had in time: {as_line(error)}.") from error
         except asyncpg.PostgresError as error:
+            if self._is_for_the_primary(error):
+                raise errors.NotPrimary(
+                    f"{self.shown_url} takes no writes ({as_line(error)}): give the URL the primary's address, "
+                    "or every server's, with commas between them, and target_session_attrs=read-write."
+                ) from error
             raise errors.StatementFailed(
-                f"PostgreSQL refused a statement: {_line(error)}.", sqlstate=error.sqlstate
+                f"PostgreSQL refused a statement: {as_line(error)}.", sqlstate=error.sqlstate
             ) from error
         except asyncpg.InternalClientError as error:  # the server's farewell was read, and the end of the wire was not
             self.hang_up()
-            raise errors.ConnectionLost(f"The connection to {self.shown_url} ended: {_line(error)}.") from error
+            raise errors.ConnectionLost(f"The connection to {self.shown_url} ended: {as_line(error)}.") from error
         except asyncpg.InterfaceError as error:
             if not self._connection.is_closed():
                 raise
-            raise errors.ConnectionLost(f"The connection to {self.shown_url} ended: {_line(error)}.") from error
+            raise errors.ConnectionLost(f"The connection to {self.shown_url} ended: {as_line(error)}.") from error
         except TimeoutError as error:
             raise errors.DatabaseUnreachable(f"{self.shown_url} did not answer in time.") from error
         except OSError as error:
-            raise errors.ConnectionLost(f"The connection to {self.shown_url} ended: {_line(error)}.") from error
+            raise errors.ConnectionLost(f"The connection to {self.shown_url} ended: {as_line(error)}.") from error
+
+    def _is_for_the_primary(self, error: asyncpg.PostgresError) -> bool:
+        """The codes mean other things too. A server in recovery says so by itself; a pooler may keep that back."""
+        if isinstance(error, asyncpg.ReadOnlySQLTransactionError):
+            return True
+        in_recovery = getattr(self._connection.get_settings(), "in_hot_standby", None)
+        stands_by = in_recovery == "on" or (in_recovery is None and "recovery" in str(error))
+        return stands_by and error.sqlstate in _NOT_IN_RECOVERY
 
 
-async def connect(
-    url: str, *, application_name: str, timeout: float = 10, statement_timeout: float | None = None
-) -> Session:
-    """Open a session. Asks for nothing in the start-up packet that a pooler would refuse before we can explain it.
-
-    `statement_timeout` is kept on our side: it also ends the wait for a server that cannot be reached any more.
-    """
-    shown = redacted(checked(url))
-    with _connecting(shown):
-        connection = await asyncpg.connect(
-            url,
-            timeout=timeout,
-            command_timeout=statement_timeout,
-            statement_cache_size=0,
-            server_settings={"application_name": application_name[:63]},
-        )
-    session = Session(connection, shown)
-    if connection.get_server_version().major < _OLDEST_SERVER:
-        await session.close()
-        raise errors.UnsupportedServer(
-            f"{shown} is PostgreSQL {connection.get_server_version().major}: "
-            f"Interlock needs PostgreSQL {_OLDEST_SERVER} or newer."
-        )
-    return session
-
-
-@contextmanager
-def _connecting(shown: str) -> Iterator[None]:
-    try:
-        yield
-    except _REFUSED as error:
-        raise errors.AccessDenied(
-            f"{shown} refused us ({_line(error)}): check the user, the password and the database in the URL."
-        ) from error
-    except (asyncpg.CannotConnectNowError, asyncpg.TooManyConnectionsError, TimeoutError, OSError) as error:
-        raise errors.DatabaseUnreachable(
-            f"No database answers at {shown} ({_line(error)}): check the address, and that the server runs."
-        ) from error
-    except (asyncpg.InterfaceError, ValueError) as error:
-        raise errors.ConfigurationError(f"The database URL {shown} cannot be used: {_line(error)}.") from error
-    except asyncpg.PostgresError as error:
-        raise errors.DatabaseUnreachable(f"{shown} did not let us in: {_line(error)}.") from error
-
-
-_REFUSED = (
-    asyncpg.InvalidAuthorizationSpecificationError,
-    asyncpg.InvalidCatalogNameError,
-    asyncpg.InsufficientPrivilegeError,
+_NOT_IN_RECOVERY = (
+    asyncpg.ObjectNotInPrerequisiteStateError.sqlstate,
+    asyncpg.FeatureNotSupportedError.sqlstate,  # unlogged tables, for one
 )
 
 _ENDED = (
@@ -187,7 +169,7 @@ _ENDED = (
 )
 
 
-def _line(error: BaseException) -> str:
+def as_line(error: BaseException) -> str:
     """An error as part of a sentence of ours."""
     text = " ".join(str(error).split()).rstrip(".")
     return text or type(error).__name__

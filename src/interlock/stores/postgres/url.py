@@ -1,11 +1,20 @@
-"""Database URLs, as far as they may be shown."""
+"""Database URLs: what they name, and as far as they may be shown."""
 
-from urllib.parse import quote, unquote, urlsplit
+from typing import NamedTuple
+from urllib.parse import SplitResult, parse_qs, quote, unquote, urlsplit
 
 from interlock.errors import ConfigurationError
 
 _SCHEMES = ("postgresql", "postgres")
 _FORM = "it should look like postgresql://user:password@host:5432/database"
+_ROLES = ("any", "primary", "standby", "prefer-standby", "read-write", "read-only")
+
+
+class Address(NamedTuple):
+    """One server of a URL. What is None is left to PostgreSQL's own variables and defaults."""
+
+    host: str | None
+    port: int | None
 
 
 def checked(url: str) -> str:
@@ -18,7 +27,12 @@ def checked(url: str) -> str:
         raise ConfigurationError(f"The database URL {shown}: {_FORM}.")
     if not _is_readable(url):
         raise ConfigurationError(
-            f"The database URL cannot be read: {_FORM}, where / ? # and @ in a password are %2F %3F %23 and %40."
+            f"The database URL cannot be read: {_FORM}, where / ? # and @ in a password are %2F %3F %23 and %40, "
+            "several hosts stand with commas between them, and parameters are ?name=value&name=value."
+        )
+    if target_session_attrs(url) not in (None, *_ROLES):
+        raise ConfigurationError(
+            f"The target_session_attrs of the database URL is none of {', '.join(_ROLES)}: use read-write."
         )
     return url
 
@@ -33,11 +47,64 @@ def redacted(url: str) -> str:
     return f"{parts.scheme}://{user}{address}{parts.path}"
 
 
+def addresses(url: str) -> tuple[Address, ...]:
+    """The servers that a readable URL names, in its order: in its address, else in its parameters; else one of None."""
+    parts = urlsplit(url)
+    parameters = _parameters(parts)
+    netloc = parts.netloc.rpartition("@")[2]
+    texts = (netloc or parameters.get("host", "")).split(",")
+    if len(texts) > 1 and "" in texts:
+        raise ValueError
+    found = [_address(text, quoted=bool(netloc)) for text in texts]
+    ports = _ports(parameters.get("port"), len(found))
+    return tuple(Address(host, port or usual) for (host, port), usual in zip(found, ports, strict=True))
+
+
+def target_session_attrs(url: str) -> str | None:
+    """Which of its servers a readable URL wants, if it says so."""
+    return _parameters(urlsplit(url)).get("target_session_attrs")
+
+
 def _is_readable(url: str) -> bool:
     """A password's own / ? or # ends the address too early: the rest of it then stands where it would be shown."""
     try:
         parts = urlsplit(url)
-        _ = parts.port
+        addresses(url)
     except ValueError:  # not to be passed on: it quotes what stands where the port should be
         return False
     return "@" not in parts.path + parts.fragment + parts.query.partition("=")[0]
+
+
+def _parameters(parts: SplitResult) -> dict[str, str]:
+    """As the driver reads them; ValueError, where it would quote what it cannot read."""
+    found = parse_qs(parts.query, strict_parsing=True) if parts.query else {}
+    return {name: values[-1] for name, values in found.items()}
+
+
+def _address(text: str, *, quoted: bool) -> Address:
+    """`host`, `host:port`, `[::1]:port` or a socket's directory; each part may be missing."""
+    if text.startswith("/"):
+        return Address(text, None)
+    if text.startswith("["):
+        host, closed, rest = text[1:].partition("]")
+        if not host or not closed or rest[:1] not in ("", ":"):
+            raise ValueError
+        return Address(host, _port(rest[1:]))
+    host, _, port = text.partition(":")
+    return Address((unquote(host) if quoted else host) or None, _port(port))
+
+
+def _ports(given: str | None, count: int) -> list[int | None]:
+    """The parameter `port`: one for each server, or one for all."""
+    ports = [_port(port) for port in (given or "").split(",")]
+    if len(ports) not in (1, count):
+        raise ValueError
+    return ports if len(ports) == count else ports * count
+
+
+def _port(text: str) -> int | None:
+    if not text:
+        return None
+    if not (text.isascii() and text.isdigit()) or int(text) > 65535:
+        raise ValueError
+    return int(text)
