@@ -1,0 +1,168 @@
+"""The judge of what several processes did with leases, from what they noted and from the table that they wrote to.
+
+A history without violations proves little if nothing happened in it: see `counts`.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Literal, TypeVar
+
+from support.recording import Event, Kind
+
+Fault = Literal[
+    "two trusted",  # two grants of one name were trusted at the same time
+    "grant shared",  # one grant was given twice
+    "token repeated",  # two grants of one name have the same token
+    "token went back",  # a later grant has a lower token
+    "write went back",  # a guarded write was committed after one with a higher token
+    "write came late",  # a guarded write was committed after the next holder had looked
+    "write vanished",  # a committed write is not there
+    "grant taken away",  # the row named another, or nobody, while its holder trusted it
+]
+
+
+@dataclass(frozen=True)
+class Violation:
+    fault: Fault
+    name: str
+    what: str
+
+
+@dataclass(frozen=True)
+class Write:
+    """A row that a guarded transaction inserted; positions are given out in the order of the inserts."""
+
+    name: str
+    position: int
+    token: int
+
+
+@dataclass(frozen=True)
+class Holding:
+    """One grant, and the time in which its holder may have acted on it: none at all if `end` is not after `start`."""
+
+    name: str
+    token: int
+    grant_id: str
+    process: str
+    start: float
+    end: float
+
+    @property
+    def was_trusted(self) -> bool:
+        return self.end > self.start
+
+    def __str__(self) -> str:
+        return f"{self.process}: token {self.token} from {self.start:.6f} to {self.end:.6f}"
+
+
+def violations(events: Iterable[Event], writes: Iterable[Write] = ()) -> list[Violation]:
+    """Everything that must not be, in any order of `events` and `writes`."""
+    by_kind = _grouped((event.kind, event) for event in events)
+    holdings = _grouped((holding.name, holding) for holding in _holdings(by_kind))
+    written = _grouped((write.name, write) for write in sorted(writes, key=lambda write: write.position))
+    found: list[Violation] = []
+    for name, held in holdings.items():
+        found += _shared(name, held)
+        found += _overlapping(name, held)
+        found += _tokens(name, held)
+    for name, ordered in written.items():
+        found += _writes_in_order(name, ordered)
+    found += _late_writes(by_kind["looked"], written)
+    found += _vanished_writes(by_kind["acknowledged"], written)
+    found += _taken_away(by_kind["seen"], holdings)
+    return found
+
+
+def counts(events: Iterable[Event]) -> Counter[Kind]:
+    """How often each kind of event is in the history."""
+    return Counter(event.kind for event in events)
+
+
+def _holdings(by_kind: defaultdict[Kind, list[Event]]) -> Iterator[Holding]:
+    """Trust goes on until the last moment that was promised, unless the holder gave it up before."""
+    promised: dict[str, float] = {}
+    for event in by_kind["granted"] + by_kind["trusted"]:
+        promised[event.grant_id] = max(event.until, promised.get(event.grant_id, event.until))
+    ended: dict[str, float] = {}
+    for event in by_kind["ended"]:
+        ended[event.grant_id] = min(event.at, ended.get(event.grant_id, event.at))
+    for event in by_kind["granted"]:
+        end = min(promised[event.grant_id], ended.get(event.grant_id, float("inf")))
+        yield Holding(event.name, event.token, event.grant_id, event.process, event.at, end)
+
+
+def _shared(name: str, held: Sequence[Holding]) -> Iterator[Violation]:
+    for grant_id, same in _grouped((holding.grant_id, holding) for holding in held).items():
+        if len(same) > 1:
+            yield Violation("grant shared", name, f"{grant_id}: {_all(same)}")
+
+
+def _overlapping(name: str, held: Sequence[Holding]) -> Iterator[Violation]:
+    longest: Holding | None = None
+    for holding in sorted((one for one in held if one.was_trusted), key=lambda one: one.start):
+        if longest and holding.start < longest.end:
+            yield Violation("two trusted", name, _all((longest, holding)))
+        if longest is None or holding.end > longest.end:
+            longest = holding
+
+
+def _tokens(name: str, held: Sequence[Holding]) -> Iterator[Violation]:
+    """A grant that was over before its holder heard of it has no place in the order, and a token all the same."""
+    for token, same in _grouped((holding.token, holding) for holding in held).items():
+        if len({holding.grant_id for holding in same}) > 1:
+            yield Violation("token repeated", name, f"{token}: {_all(same)}")
+    in_order = sorted((holding for holding in held if holding.was_trusted), key=lambda holding: holding.start)
+    for earlier, later in pairwise(in_order):
+        if later.token < earlier.token:
+            yield Violation("token went back", name, _all((earlier, later)))
+
+
+def _writes_in_order(name: str, ordered: Sequence[Write]) -> Iterator[Violation]:
+    for earlier, later in pairwise(ordered):
+        if later.token < earlier.token:
+            yield Violation("write went back", name, f"{later} after {earlier}")
+
+
+def _late_writes(looks: Iterable[Event], written: defaultdict[str, list[Write]]) -> Iterator[Violation]:
+    for look in looks:
+        there = sum(write.token < look.token for write in written[look.name])
+        if there > look.number:
+            yield Violation(
+                "write came late", look.name, f"token {look.token} saw {look.number}, and {there} are there"
+            )
+        elif there < look.number:
+            yield Violation("write vanished", look.name, f"token {look.token} saw {look.number}, and {there} are left")
+
+
+def _vanished_writes(acknowledged: Iterable[Event], written: defaultdict[str, list[Write]]) -> Iterator[Violation]:
+    there = {write for writes in written.values() for write in writes}
+    for event in acknowledged:
+        if (missing := Write(event.name, event.number, event.token)) not in there:
+            yield Violation("write vanished", event.name, f"{missing} was acknowledged to {event.process}")
+
+
+def _taken_away(seen: Iterable[Event], holdings: defaultdict[str, list[Holding]]) -> Iterator[Violation]:
+    for look in seen:
+        for holding in holdings[look.name]:
+            whole_time = holding.start <= look.at and look.until <= holding.end
+            if whole_time and holding.grant_id != look.grant_id:
+                row = look.grant_id or "nobody"
+                yield Violation("grant taken away", look.name, f"{holding}, and at {look.at:.6f} the row said {row}")
+
+
+def _all(holdings: Iterable[Holding]) -> str:
+    return "; ".join(map(str, holdings))
+
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+def _grouped(pairs: Iterable[tuple[K, V]]) -> defaultdict[K, list[V]]:
+    groups: defaultdict[K, list[V]] = defaultdict(list)
+    for key, value in pairs:
+        groups[key].append(value)
+    return groups
