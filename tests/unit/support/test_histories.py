@@ -4,13 +4,15 @@ import json
 import random
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 from uuid import UUID, uuid4
 
 import pytest
 
 from support.histories import Write, counts, violations
 from support.recording import Event, Recorder, recorded
+
+T = TypeVar("T")
 
 
 def event(kind: Any, at: float, token: int, until: float = 0.0, number: int = 0, grant_id: str = "") -> Event:
@@ -34,8 +36,11 @@ CLEAN_WRITES = [Write("feeds", 1, 1), Write("feeds", 2, 1), Write("feeds", 3, 5)
 
 
 def faults(events: list[Event], writes: list[Write] | None = None) -> list[str]:
-    shuffled = random.Random(1).sample(events, len(events))
-    return [violation.fault for violation in violations(shuffled, CLEAN_WRITES if writes is None else writes)]
+    return [found.fault for found in violations(shuffled(events), shuffled(CLEAN_WRITES if writes is None else writes))]
+
+
+def shuffled(items: list[T]) -> list[T]:
+    return random.Random(1).sample(items, len(items))
 
 
 def test_a_clean_history_has_no_violation() -> None:
