@@ -1,1 +1,1 @@
-"""The migration gate for tools that people already migrate with: thin adapters, nothing of their own to decide."""
+"""Interlock for tools that people already have, to migrate or to watch with: thin adapters, nothing to decide."""
