@@ -9,7 +9,7 @@ from interlock.cli.settings import database, database_options, loaded, on_databa
 
 if TYPE_CHECKING:
     from interlock.config import Settings
-    from interlock.schema import SchemaStatus
+    from interlock.schema import SchemaStatus, Use
     from interlock.schema.migrations import Phase
     from interlock.stores.postgres import Session
 
@@ -51,13 +51,17 @@ def apply(post: bool, **flags: Any) -> None:
 
 @schema.command()
 @click.argument("role")
+@click.option(
+    "--for", "uses", type=click.Choice(["gate", "leases", "operations"]), multiple=True, help="Only for this."
+)
 @database_options
-def grant(role: str, **flags: Any) -> None:
+def grant(role: str, uses: "tuple[Use, ...]", **flags: Any) -> None:
     """Give ROLE the least that it needs to use Interlock."""
+    from interlock.schema import USES
     from interlock.schema import grant as grant_to
 
     async def work(session: "Session", settings: "Settings") -> str:
-        await grant_to(session, role, settings.schema)
+        await grant_to(session, role, settings.schema, uses or USES)
         return settings.schema
 
     click.echo(f"{role} may use the schema {on_database(work, flags)!r}.")

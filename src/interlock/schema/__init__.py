@@ -1,14 +1,16 @@
 """Interlock's own tables: what they are, whether they are there, and how they get there."""
 
 from interlock.schema.apply import apply
-from interlock.schema.grants import grant, grant_sql
+from interlock.schema.grants import USES, Use, grant, grant_sql
 from interlock.schema.migrations import newest_version
 from interlock.schema.printing import changes_since, whole_schema
 from interlock.schema.status import SchemaStatus, State, read_status
 
 __all__ = [
+    "USES",
     "SchemaStatus",
     "State",
+    "Use",
     "apply",
     "changes_since",
     "grant",

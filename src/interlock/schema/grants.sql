@@ -7,3 +7,25 @@ GRANT SELECT, INSERT, UPDATE ON interlock.gate_run TO :role;
 GRANT SELECT, INSERT, UPDATE ON interlock.gate_witness TO :role;
 GRANT SELECT, INSERT, UPDATE ON interlock.gate_step TO :role;
 GRANT SELECT, INSERT ON interlock.gate_intervention TO :role;
+
+-- name: leases
+-- What a role needs to use leases: functions, and no table.
+GRANT USAGE ON SCHEMA interlock TO :role;
+GRANT SELECT ON interlock.migration TO :role;
+GRANT EXECUTE ON FUNCTION
+    interlock.now_v1(), interlock.timeline_v1(), interlock.epoch_v1(), interlock.listen_v1(integer),
+    interlock.waits_v1(integer, timestamptz, timestamptz, timestamptz), interlock.register_v1(text[]),
+    interlock.offer_v1(text[], integer),
+    interlock.acquire_many_v1(text[], uuid[], double precision[], jsonb[], boolean[], text, text, integer, integer),
+    interlock.renew_many_v1(text[], bigint[], uuid[], double precision[]),
+    interlock.release_many_v1(text[], bigint[], uuid[], integer, boolean), interlock.abandon_many_v1(uuid[], integer),
+    interlock.acquire_v1(text, uuid, double precision, text, jsonb, boolean, text, integer, integer),
+    interlock.renew_v1(text, bigint, uuid, double precision), interlock.release_v1(text, bigint, uuid, integer),
+    interlock.abandon_v1(uuid), interlock.guard_v1(text, bigint, uuid), interlock.guarded_v1(),
+    interlock.protect_v1(regclass, text), interlock.guards_v1(text), interlock.leases_v1(text),
+    interlock.waiters_v1(text), interlock.sweep_v1(double precision)
+TO :role;
+
+-- name: operations
+-- What an operator needs beyond that: to take a lease from its holder.
+GRANT EXECUTE ON FUNCTION interlock.break_v1(text, boolean, boolean, text, text) TO :role;

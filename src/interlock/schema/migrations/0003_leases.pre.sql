@@ -1,0 +1,720 @@
+-- One lease: a name, who holds it and until when. The row stays when the lease is free, so its token never goes back.
+-- It is free once `expires_at` has passed. `grant_id` is chosen by the client before it asks: a grant is the triple
+-- (name, token, grant_id), and whoever does not know all three touches nothing. There is no CHECK here because each
+-- would cost every UPDATE 30 microseconds; rows only come from `register_v1`, which checks the name.
+CREATE TABLE interlock.lease (
+    name        text COLLATE "C" NOT NULL,
+    token       bigint           NOT NULL,
+    grant_id    uuid,
+    holder      text,
+    host        text,
+    pid         integer,
+    metadata    jsonb,
+    ttl         double precision NOT NULL DEFAULT 0,
+    acquired_at timestamptz,
+    renewed_at  timestamptz,
+    expires_at  timestamptz      NOT NULL DEFAULT '-infinity',
+    CONSTRAINT lease_pkey PRIMARY KEY (name)
+) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_threshold = 500);
+
+-- Who waits for a lease, in order of arrival. Nothing here needs to survive a crash: whoever still waits comes again.
+-- A process that can be notified is alive while its session holds the advisory lock of its `listener`; one that
+-- cannot (behind a pooler) is alive while it keeps asking.
+CREATE UNLOGGED TABLE interlock.waiter (
+    grant_id    uuid             NOT NULL,
+    name        text COLLATE "C" NOT NULL,
+    enqueued_at timestamptz      NOT NULL,
+    listener    integer,
+    seen_at     timestamptz      NOT NULL,
+    offered_at  timestamptz,
+    holder      text,
+    host        text,
+    pid         integer,
+    CONSTRAINT waiter_pkey PRIMARY KEY (grant_id)
+) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_threshold = 500);
+
+CREATE INDEX waiter_queue ON interlock.waiter (name, enqueued_at, grant_id);
+
+-- What all leases share. A standby that was promoted may lack the newest grants: from `since`, when the change of the
+-- timeline was first seen, nothing is granted for as long as a lease that nobody here knows of could still be trusted.
+-- `token_floor` is the highest token of any row that was ever deleted.
+CREATE TABLE interlock.lease_epoch (
+    only_row    boolean          NOT NULL DEFAULT true,
+    timeline    integer          NOT NULL,
+    since       timestamptz      NOT NULL DEFAULT '-infinity',
+    longest_ttl double precision NOT NULL DEFAULT 0,
+    token_floor bigint           NOT NULL DEFAULT 0,
+    CONSTRAINT lease_epoch_pkey PRIMARY KEY (only_row),
+    CONSTRAINT lease_epoch_single CHECK (only_row)
+);
+
+-- Who took a lease from its holder by force, and why.
+CREATE TABLE interlock.lease_intervention (
+    id         bigint           GENERATED ALWAYS AS IDENTITY,
+    name       text COLLATE "C" NOT NULL,
+    token      bigint           NOT NULL,
+    holder     text,
+    host       text,
+    pid        integer,
+    immediate  boolean          NOT NULL,
+    terminated integer[]        NOT NULL,
+    reason     text,
+    done_by    text             NOT NULL,
+    done_at    timestamptz      NOT NULL,
+    CONSTRAINT lease_intervention_pkey PRIMARY KEY (id)
+);
+
+-- The server's timeline changes when a standby is promoted and when a back-up is restored to a point in time. The
+-- control file would tell too late.
+CREATE FUNCTION interlock.timeline_v1() RETURNS integer
+    LANGUAGE sql VOLATILE
+    AS 'SELECT (''x'' || left(pg_catalog.pg_walfile_name(pg_catalog.pg_current_wal_insert_lsn()), 8))::bit(32)::integer';
+
+INSERT INTO interlock.lease_epoch (timeline) VALUES (interlock.timeline_v1());
+
+-- Whether somebody in the queue still waits. The lock is probed in shared mode, so that two who look at once do not
+-- take each other for the waiter. An offer that is not taken up within a second goes to the next.
+CREATE FUNCTION interlock.waits_v1(listener integer, seen_at timestamptz, offered_at timestamptz, moment timestamptz)
+    RETURNS boolean LANGUAGE sql VOLATILE
+    AS $$
+    SELECT (offered_at IS NULL OR offered_at > moment - interval '1 second')
+       AND CASE WHEN listener IS NULL THEN seen_at > moment - interval '5 seconds'
+                ELSE NOT pg_catalog.pg_try_advisory_xact_lock_shared(1229737037, listener) END
+    $$;
+
+-- Make this session the one that shows that `listener` lives. False: another session has that number.
+CREATE FUNCTION interlock.listen_v1(listener integer) RETURNS boolean
+    LANGUAGE sql VOLATILE
+    AS 'SELECT pg_catalog.pg_try_advisory_lock(1229737037, listener)';
+
+-- Enqueuing and releasing of one name must not miss each other: a release that does not see the waiter yet, and a
+-- waiter that does not see the release yet. Both take a lock here, until they commit; names share 1024 of them.
+CREATE FUNCTION interlock.queue_lock_v1(name text) RETURNS integer
+    LANGUAGE sql IMMUTABLE
+    AS 'SELECT pg_catalog.hashtext(name) & 1023';
+
+-- Note a change of the timeline, and give the shared row.
+CREATE FUNCTION interlock.epoch_v1() RETURNS interlock.lease_epoch
+    LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+    AS $$
+DECLARE
+    epoch   interlock.lease_epoch;
+    current integer := interlock.timeline_v1();
+BEGIN
+    SELECT * INTO epoch FROM interlock.lease_epoch;
+    IF epoch.timeline = current THEN
+        RETURN epoch;
+    END IF;
+    UPDATE interlock.lease_epoch e
+       SET timeline = current,
+           since = interlock.now_v1(),
+           longest_ttl = (SELECT coalesce(max(l.ttl), 0) FROM interlock.lease l)
+     WHERE e.timeline <> current;
+    SELECT * INTO epoch FROM interlock.lease_epoch;
+    RETURN epoch;
+END
+$$;
+
+-- Let a commit of ours wait for the disk, whatever the role or the server says; never the other way round.
+CREATE FUNCTION interlock.durably_v1() RETURNS void
+    LANGUAGE plpgsql VOLATILE
+    AS $$
+BEGIN
+    IF current_setting('synchronous_commit') = 'off' THEN
+        PERFORM set_config('synchronous_commit', 'on', true);
+    END IF;
+END
+$$;
+
+-- Names that were never leased before get a row, free. A name that another transaction is just adding is waited for,
+-- so this is never part of a statement that others depend on.
+CREATE FUNCTION interlock.register_v1(names text[]) RETURNS void
+    LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET lock_timeout = '200ms'
+    AS $$
+DECLARE
+    bad text := (SELECT n.name FROM unnest(names) AS n (name)
+                  WHERE octet_length(n.name) NOT BETWEEN 1 AND 255 OR n.name ~ '[[:cntrl:]]' LIMIT 1);
+BEGIN
+    IF bad IS NOT NULL THEN
+        RAISE EXCEPTION USING ERRCODE = '22023',
+            MESSAGE = format('%s cannot be the name of a lease', quote_literal(left(bad, 50))),
+            HINT = 'Use 1 to 255 bytes without control characters.';
+    END IF;
+    INSERT INTO interlock.lease (name, token)
+    SELECT DISTINCT n.name COLLATE "C", e.token_floor
+      FROM unnest(names) AS n (name), interlock.lease_epoch e
+     ORDER BY 1
+        ON CONFLICT (name) DO NOTHING;
+END
+$$;
+
+-- The first live waiter of each free lease is told that it is its turn; dead ones before it are removed. A waiter of
+-- `own_listener` is not notified: the caller tells it.
+CREATE FUNCTION interlock.offer_v1(names text[], own_listener integer)
+    RETURNS TABLE (name text, grant_id uuid, listener integer)
+    LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off
+    AS $$
+#variable_conflict use_column
+DECLARE
+    moment timestamptz := interlock.now_v1();
+    firsts uuid[];
+    dates  timestamptz[];
+BEGIN
+    SELECT array_agg(f.grant_id ORDER BY n.place), array_agg(f.enqueued_at ORDER BY n.place) INTO firsts, dates
+      FROM unnest(names) WITH ORDINALITY AS n (name, place)
+      LEFT JOIN LATERAL (
+           SELECT w.grant_id, w.enqueued_at FROM interlock.waiter w
+            WHERE w.name = n.name AND interlock.waits_v1(w.listener, w.seen_at, w.offered_at, moment)
+            ORDER BY w.enqueued_at, w.grant_id LIMIT 1) AS f ON true;
+    DELETE FROM interlock.waiter w
+     USING unnest(names, dates) AS n (name, first_at)
+     WHERE w.name = n.name AND w.enqueued_at < coalesce(n.first_at, 'infinity');
+    RETURN QUERY
+    WITH offered AS (
+        UPDATE interlock.waiter w SET offered_at = moment
+          FROM unnest(names, firsts) AS n (name, grant_id) JOIN interlock.lease l ON l.name = n.name
+         WHERE w.grant_id = n.grant_id AND w.offered_at IS NULL AND l.expires_at <= moment
+        RETURNING w.name, w.grant_id, w.listener
+    )
+    SELECT o.name, o.grant_id, o.listener
+      FROM offered o,
+           LATERAL (SELECT CASE WHEN o.listener <> coalesce(own_listener, -1)
+                                THEN pg_notify('interlock_' || o.listener, o.grant_id::text) END OFFSET 0) AS told;
+END
+$$;
+
+-- Take each lease that is free and not promised to somebody who came before. Who asks with a grant_id that holds the
+-- lease already gets the same answer again: that is how a lost reply is repaired. With `waits` whoever does not get it
+-- is put into the queue. `status`: granted; busy (held, or others are first); locked (free, but an open transaction
+-- still guards it, or somebody is just taking it); changing (ask again at once); unknown (register the name first);
+-- held back (the server was just promoted). `retry_after` is when to ask again if nothing is heard before.
+-- Decides: the row lock, taken only where the row is seen free, and on the version that is current when it is taken.
+CREATE FUNCTION interlock.acquire_many_v1(
+    names text[], grant_ids uuid[], ttls double precision[], metadatas jsonb[], waits boolean[],
+    new_holder text, new_host text, new_pid integer, new_listener integer
+) RETURNS TABLE (
+    request integer, status text, token bigint, remaining double precision, retry_after double precision, holder text
+)
+    LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+    SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET plan_cache_mode = force_generic_plan
+    AS $$
+#variable_conflict use_column
+DECLARE
+    epoch    interlock.lease_epoch := interlock.epoch_v1();
+    moment   timestamptz := interlock.now_v1();
+    longest  double precision;
+    shortest double precision;
+    chosen   integer[];
+    queued   uuid[];
+BEGIN
+    SELECT greatest(epoch.longest_ttl, max(a.ttl)), min(a.ttl) INTO longest, shortest FROM unnest(ttls) AS a (ttl);
+    IF shortest < 0.1 OR longest > 86400 THEN
+        RAISE EXCEPTION USING ERRCODE = '22023', MESSAGE = 'the ttl of a lease has to be between 0.1 and 86400 seconds';
+    END IF;
+    IF moment < epoch.since + make_interval(secs => longest) THEN
+        RETURN QUERY
+        SELECT a.request::integer, 'held back', NULL::bigint, NULL::double precision,
+               longest - extract(epoch FROM moment - epoch.since)::double precision, NULL::text
+          FROM unnest(names) WITH ORDINALITY AS a (name, request);
+        RETURN;
+    END IF;
+
+    WITH due AS MATERIALIZED (
+        SELECT DISTINCT ON (a.name) a.name, a.request
+          FROM unnest(names, grant_ids) WITH ORDINALITY AS a (name, grant_id, request)
+          JOIN interlock.lease l ON l.name = a.name
+         WHERE l.expires_at <= moment
+           AND coalesce(a.grant_id = (
+                   SELECT w.grant_id FROM interlock.waiter w
+                    WHERE w.name = a.name AND interlock.waits_v1(w.listener, w.seen_at, w.offered_at, moment)
+                    ORDER BY w.enqueued_at, w.grant_id LIMIT 1), true)
+         ORDER BY a.name, a.request
+    ), locked AS MATERIALIZED (
+        SELECT l.name FROM due JOIN interlock.lease l ON l.name = due.name
+         WHERE l.expires_at <= moment
+         ORDER BY l.name FOR UPDATE OF l SKIP LOCKED
+    )
+    SELECT array_agg(due.request::integer) INTO chosen FROM due JOIN locked ON locked.name = due.name;
+
+    IF chosen IS NOT NULL THEN
+        PERFORM interlock.durably_v1();
+        moment := interlock.now_v1();
+        RETURN QUERY
+        UPDATE interlock.lease l
+           SET token = greatest(l.token + 1, (extract(epoch FROM moment) * 1000000)::bigint),
+               grant_id = grant_ids[c.request], holder = new_holder, host = new_host, pid = new_pid,
+               metadata = metadatas[c.request], ttl = ttls[c.request], acquired_at = moment, renewed_at = moment,
+               expires_at = moment + make_interval(secs => ttls[c.request])
+          FROM unnest(chosen) AS c (request)
+         WHERE l.name = names[c.request]
+        RETURNING c.request, 'granted', l.token, ttls[c.request],
+                  NULL::double precision, NULL::text;
+        IF true = ANY (waits) THEN
+            DELETE FROM interlock.waiter w USING unnest(chosen) AS c (request) WHERE w.grant_id = grant_ids[c.request];
+        END IF;
+        IF cardinality(chosen) = cardinality(names) THEN
+            RETURN;
+        END IF;
+    END IF;
+
+    IF true = ANY (waits) THEN
+        WITH arrived AS (
+            INSERT INTO interlock.waiter AS w (grant_id, name, enqueued_at, listener, seen_at, holder, host, pid)
+            SELECT a.grant_id, a.name, moment + a.request * interval '1 microsecond', new_listener, moment,
+                   new_holder, new_host, new_pid
+              FROM unnest(names, grant_ids, waits) WITH ORDINALITY AS a (name, grant_id, wait, request)
+              JOIN interlock.lease l ON l.name = a.name
+             WHERE a.wait AND a.request <> ALL (coalesce(chosen, '{}'))
+               AND NOT (l.expires_at > moment AND l.grant_id IS NOT DISTINCT FROM a.grant_id)
+               AND pg_try_advisory_xact_lock_shared(1229737036, interlock.queue_lock_v1(a.name))
+                ON CONFLICT (grant_id) DO UPDATE
+               SET listener = excluded.listener, seen_at = excluded.seen_at, offered_at = NULL
+             WHERE w.listener IS NULL OR w.listener IS DISTINCT FROM excluded.listener OR w.offered_at IS NOT NULL
+            RETURNING w.grant_id
+        )
+        SELECT array_agg(arrived.grant_id) INTO queued FROM arrived;
+        PERFORM interlock.offer_v1(array_agg(a.name), NULL)
+           FROM unnest(names, waits) WITH ORDINALITY AS a (name, wait, request) JOIN interlock.lease l ON l.name = a.name
+          WHERE a.wait AND l.expires_at <= moment AND a.request <> ALL (coalesce(chosen, '{}'))
+         HAVING count(*) > 0;
+    END IF;
+
+    -- A clock that was set back would keep a dead holder's lease for as long as it was set back.
+    UPDATE interlock.lease l SET expires_at = moment + make_interval(secs => l.ttl)
+      FROM unnest(names) AS a (name)
+     WHERE l.name = a.name AND l.expires_at > moment + make_interval(secs => l.ttl + 1);
+
+    RETURN QUERY
+    SELECT o.request, o.status, CASE WHEN o.status = 'granted' THEN o.token END,
+           CASE WHEN o.status = 'granted' THEN o.remaining END,
+           CASE o.status WHEN 'busy' THEN CASE WHEN o.remaining > 0 THEN o.remaining ELSE 1 END
+                         WHEN 'locked' THEN 0.02 WHEN 'changing' THEN 0.002 WHEN 'unknown' THEN 0 END::double precision,
+           CASE WHEN o.remaining > 0 THEN o.holder END
+      FROM (SELECT a.request::integer AS request, l.token, l.holder,
+                   extract(epoch FROM l.expires_at - moment)::double precision AS remaining,
+                   CASE WHEN l.name IS NULL THEN 'unknown'
+                        WHEN l.expires_at > moment AND l.grant_id = a.grant_id THEN 'granted'
+                        WHEN a.wait AND NOT EXISTS (SELECT FROM interlock.waiter w WHERE w.grant_id = a.grant_id) THEN 'changing'
+                        WHEN l.expires_at > moment THEN 'busy'
+                        WHEN a.grant_id = ANY (queued) AND a.grant_id = f.grant_id THEN 'changing'
+                        WHEN coalesce(f.grant_id = a.grant_id, true) THEN 'locked'
+                        ELSE 'busy' END AS status
+              FROM unnest(names, grant_ids, waits) WITH ORDINALITY AS a (name, grant_id, wait, request)
+              LEFT JOIN interlock.lease l ON l.name = a.name
+              LEFT JOIN LATERAL (
+                   SELECT w.grant_id FROM interlock.waiter w
+                    WHERE w.name = a.name AND interlock.waits_v1(w.listener, w.seen_at, w.offered_at, moment)
+                    ORDER BY w.enqueued_at, w.grant_id LIMIT 1) AS f ON l.expires_at <= moment
+             WHERE a.request <> ALL (coalesce(chosen, '{}'))) AS o;
+END
+$$;
+
+-- Extend each lease that is still held: one that has expired stays lost, even if nobody has taken it. One row: the
+-- requests that were lost, and those whose row is locked at the moment (ask again). `clock` and `timeline` let the
+-- holder notice a clock that was set and a server that was promoted.
+CREATE FUNCTION interlock.renew_many_v1(
+    names text[], tokens bigint[], grant_ids uuid[], ttls double precision[],
+    OUT lost integer[], OUT locked integer[], OUT clock double precision, OUT timeline integer
+)
+    LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+    SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET plan_cache_mode = force_generic_plan
+    AS $$
+DECLARE
+    epoch  interlock.lease_epoch := interlock.epoch_v1();
+    moment timestamptz := interlock.now_v1();
+    mine   integer[];
+BEGIN
+    clock := extract(epoch FROM moment);
+    timeline := epoch.timeline;
+    SELECT array_agg(held.request) INTO mine
+      FROM (SELECT a.request::integer AS request
+              FROM unnest(names, tokens, grant_ids) WITH ORDINALITY AS a (name, token, grant_id, request)
+              JOIN interlock.lease l ON l.name = a.name
+             WHERE l.token = a.token AND l.grant_id = a.grant_id AND l.expires_at > moment AND l.acquired_at >= epoch.since
+             ORDER BY l.name FOR NO KEY UPDATE OF l SKIP LOCKED) AS held;
+    IF mine IS NOT NULL THEN
+        PERFORM interlock.durably_v1();
+        moment := interlock.now_v1();
+        UPDATE interlock.lease l
+           SET expires_at = moment + make_interval(secs => ttls[m.request]), renewed_at = moment, ttl = ttls[m.request]
+          FROM unnest(mine) AS m (request)
+         WHERE l.name = names[m.request];
+        IF cardinality(mine) = cardinality(names) THEN
+            RETURN;
+        END IF;
+    END IF;
+    SELECT array_agg(o.request) FILTER (WHERE NOT o.held), array_agg(o.request) FILTER (WHERE o.held) INTO lost, locked
+      FROM (SELECT a.request::integer AS request, l.name IS NOT NULL AS held
+              FROM unnest(names, tokens, grant_ids) WITH ORDINALITY AS a (name, token, grant_id, request)
+              LEFT JOIN interlock.lease l
+                ON l.name = a.name AND l.token = a.token AND l.grant_id = a.grant_id AND l.expires_at > moment
+               AND l.acquired_at >= epoch.since
+             WHERE a.request <> ALL (coalesce(mine, '{}'))) AS o;
+END
+$$;
+
+-- Free each lease that the named grant holds, and tell the first in its queue, whose grant_id is `offered`. With
+-- `if_waited` only those that somebody waits for. `status`: released, lost (that grant holds nothing any more), locked
+-- (ask again), kept (nobody waits). Never waits for a transaction that guards the lease: it changes no key.
+CREATE FUNCTION interlock.release_many_v1(
+    names text[], tokens bigint[], grant_ids uuid[], own_listener integer, if_waited boolean
+) RETURNS TABLE (request integer, status text, offered uuid, elsewhere boolean)
+    LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET lock_timeout = '200ms'
+    SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET plan_cache_mode = force_generic_plan
+    AS $$
+#variable_conflict use_column
+DECLARE
+    moment timestamptz := interlock.now_v1();
+    freed  integer[];
+BEGIN
+    PERFORM pg_advisory_xact_lock(1229737036, q.bucket)
+       FROM (SELECT DISTINCT interlock.queue_lock_v1(n.name) AS bucket FROM unnest(names) AS n (name) ORDER BY 1) AS q;
+    SELECT array_agg(held.request) INTO freed
+      FROM (SELECT a.request::integer AS request
+              FROM unnest(names, tokens, grant_ids) WITH ORDINALITY AS a (name, token, grant_id, request)
+              JOIN interlock.lease l ON l.name = a.name
+             WHERE l.token = a.token AND l.grant_id = a.grant_id
+               AND (NOT if_waited OR EXISTS (
+                       SELECT FROM interlock.waiter w
+                        WHERE w.name = a.name AND interlock.waits_v1(w.listener, w.seen_at, w.offered_at, moment)))
+             ORDER BY l.name FOR NO KEY UPDATE OF l SKIP LOCKED) AS held;
+    IF freed IS NOT NULL THEN
+        UPDATE interlock.lease l
+           SET grant_id = NULL, expires_at = '-infinity'
+          FROM unnest(freed) AS f (request)
+         WHERE l.name = names[f.request];
+        IF EXISTS (SELECT FROM unnest(freed) AS f (request) JOIN interlock.waiter w ON w.name = names[f.request]) THEN
+            RETURN QUERY
+            SELECT f.request, 'released', o.grant_id, o.listener IS DISTINCT FROM own_listener
+              FROM unnest(freed) AS f (request)
+              LEFT JOIN interlock.offer_v1((SELECT array_agg(names[r.request]) FROM unnest(freed) AS r (request)),
+                                           own_listener) AS o ON o.name = names[f.request];
+        ELSE
+            RETURN QUERY SELECT f.request, 'released', NULL::uuid, false FROM unnest(freed) AS f (request);
+        END IF;
+        IF cardinality(freed) = cardinality(names) THEN
+            RETURN;
+        END IF;
+    END IF;
+    RETURN QUERY
+    SELECT a.request::integer,
+           CASE WHEN l.name IS NULL THEN 'lost'
+                WHEN if_waited AND NOT EXISTS (
+                       SELECT FROM interlock.waiter w
+                        WHERE w.name = a.name AND interlock.waits_v1(w.listener, w.seen_at, w.offered_at, moment)) THEN 'kept'
+                ELSE 'locked' END, NULL::uuid, false
+      FROM unnest(names, tokens, grant_ids) WITH ORDINALITY AS a (name, token, grant_id, request)
+      LEFT JOIN interlock.lease l ON l.name = a.name AND l.token = a.token AND l.grant_id = a.grant_id
+     WHERE a.request <> ALL (coalesce(freed, '{}'));
+END
+$$;
+
+-- Leave the queue; what was already offered goes to the next.
+CREATE FUNCTION interlock.abandon_many_v1(grant_ids uuid[], own_listener integer)
+    RETURNS TABLE (name text, grant_id uuid, listener integer)
+    LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+    AS $$
+#variable_conflict use_column
+DECLARE
+    passed_on text[];
+BEGIN
+    WITH gone AS (
+        DELETE FROM interlock.waiter w WHERE w.grant_id = ANY (grant_ids) RETURNING w.name, w.offered_at
+    )
+    SELECT array_agg(DISTINCT gone.name) INTO passed_on FROM gone WHERE gone.offered_at IS NOT NULL;
+    IF passed_on IS NOT NULL THEN
+        RETURN QUERY SELECT o.name, o.grant_id, o.listener FROM interlock.offer_v1(passed_on, own_listener) AS o;
+    END IF;
+END
+$$;
+
+-- In a transaction of yours: it commits only while the grant is current, and whoever wants the lease next waits for it.
+-- FOR KEY SHARE lets the holder's renewals and its release pass; a change of the token locks FOR UPDATE first, so it
+-- waits. Expiry counts where the row is seen as it is now; with an older snapshot, token and grant_id decide.
+-- A lock taken after a savepoint would be gone after a rollback to it, so there it is refused.
+CREATE FUNCTION interlock.guard_v1(lease_name text, lease_token bigint, lease_grant uuid) RETURNS void
+    LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+    AS $$
+DECLARE
+    lease interlock.lease;
+    locker xid;
+BEGIN
+    SELECT * INTO lease FROM interlock.lease l
+     WHERE l.name = lease_name AND l.token = lease_token AND l.grant_id = lease_grant FOR KEY SHARE;
+    IF NOT FOUND OR (current_setting('transaction_isolation') = 'read committed' AND lease.expires_at <= interlock.now_v1()) THEN
+        RAISE EXCEPTION USING ERRCODE = 'IL001',
+            MESSAGE = format('the lease %s is not held by the grant with token %s any more', quote_literal(lease_name), lease_token),
+            HINT = 'Roll back: another may hold it now.';
+    END IF;
+    SELECT l.xmax INTO locker FROM interlock.lease l WHERE l.name = lease_name;
+    IF locker <> pg_current_xact_id()::xid AND EXISTS (
+        SELECT FROM pg_locks k
+         WHERE k.pid = pg_backend_pid() AND k.locktype = 'transactionid' AND k.mode = 'ExclusiveLock' AND k.granted
+           AND k.transactionid <> pg_current_xact_id()::xid
+    ) THEN
+        RAISE EXCEPTION USING ERRCODE = 'IL003',
+            MESSAGE = format('the guard of the lease %s stands after a savepoint', quote_literal(lease_name)),
+            HINT = 'Call the guard before the savepoint (the nested transaction): a rollback to it would undo the guard.';
+    END IF;
+    IF current_setting('client_connection_check_interval') = '0' AND version() LIKE '%linux%' THEN
+        PERFORM set_config('client_connection_check_interval', '1s', true);
+    END IF;
+    IF current_setting('idle_in_transaction_session_timeout') = '0' THEN
+        PERFORM set_config('idle_in_transaction_session_timeout', (greatest(2 * lease.ttl, 10) * 1000)::bigint::text, true);
+    END IF;
+    PERFORM set_config('interlock_guard.carried', (
+        coalesce(nullif(current_setting('interlock_guard.carried', true), ''), '{}')::jsonb
+        || jsonb_build_object(lease_name, jsonb_build_array(lease_token, lease_grant)))::text, true);
+END
+$$;
+
+-- The trigger function behind `protect_v1`: at COMMIT the transaction has to carry a guard of that lease.
+CREATE FUNCTION interlock.guarded_v1() RETURNS trigger
+    LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+    AS $$
+DECLARE
+    guard jsonb := nullif(current_setting('interlock_guard.carried', true), '')::jsonb -> TG_ARGV[0];
+BEGIN
+    IF guard IS NULL THEN
+        RAISE EXCEPTION USING ERRCODE = 'IL002',
+            MESSAGE = format('%s may only be written under the lease %s', TG_RELID::regclass, quote_literal(TG_ARGV[0])),
+            HINT = 'Call the guard of that lease in the same transaction.';
+    END IF;
+    PERFORM interlock.guard_v1(TG_ARGV[0], (guard ->> 0)::bigint, (guard ->> 1)::uuid);
+    RETURN NULL;
+END
+$$;
+
+-- From now on rows of that table are only written by transactions that carry the lease's guard.
+CREATE FUNCTION interlock.protect_v1(protected regclass, lease_name text) RETURNS void
+    LANGUAGE plpgsql VOLATILE
+    AS $$
+BEGIN
+    EXECUTE format('CREATE CONSTRAINT TRIGGER interlock_guard AFTER INSERT OR UPDATE OR DELETE ON %s '
+                   'DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION interlock.guarded_v1(%L)', protected, lease_name);
+END
+$$;
+
+-- The server processes whose open transactions guard that lease.
+CREATE FUNCTION interlock.guards_v1(lease_name text) RETURNS TABLE (pid integer)
+    LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+    AS $$
+DECLARE
+    locker  xid;
+    lockers xid[];
+BEGIN
+    SELECT l.xmax INTO locker FROM interlock.lease l WHERE l.name = lease_name;
+    lockers := ARRAY[locker];
+    BEGIN  -- nothing tells a transaction's number from that of a group of them
+        lockers := lockers || ARRAY(SELECT m.xid FROM pg_get_multixact_members(locker) AS m);
+    EXCEPTION WHEN OTHERS THEN
+        NULL;
+    END;
+    RETURN QUERY
+    SELECT DISTINCT k.pid FROM pg_locks k
+     WHERE k.locktype = 'transactionid' AND k.mode = 'ExclusiveLock' AND k.granted
+       AND k.transactionid = ANY (lockers) AND k.pid <> pg_backend_pid();
+END
+$$;
+
+-- Take a lease from its holder. The holder learns of it when it renews next, and stops. Until the time is over for
+-- which it may trust the lease nobody else gets it, unless `immediate` says that this does not matter.
+CREATE FUNCTION interlock.break_v1(lease_name text, immediate boolean, terminate boolean, why text, by_whom text)
+    RETURNS TABLE (token bigint, holder text, host text, pid integer, remaining double precision, terminated integer[])
+    LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET lock_timeout = '2s'
+    AS $$
+#variable_conflict use_column
+DECLARE
+    lease  interlock.lease;
+    ended  integer[] := '{}';
+    moment timestamptz;
+BEGIN
+    SELECT * INTO lease FROM interlock.lease l WHERE l.name = lease_name FOR NO KEY UPDATE;
+    moment := interlock.now_v1();
+    IF lease.name IS NULL OR (NOT terminate AND (lease.grant_id IS NULL OR lease.expires_at <= moment)) THEN
+        RETURN;
+    END IF;
+    IF terminate THEN
+        SELECT coalesce(array_agg(g.pid), '{}') INTO ended FROM interlock.guards_v1(lease_name) AS g WHERE pg_terminate_backend(g.pid);
+    END IF;
+    UPDATE interlock.lease l
+       SET grant_id = NULL, expires_at = CASE WHEN immediate THEN '-infinity' ELSE l.expires_at END
+     WHERE l.name = lease_name;
+    INSERT INTO interlock.lease_intervention (name, token, holder, host, pid, immediate, terminated, reason, done_by, done_at)
+    VALUES (lease_name, lease.token, lease.holder, lease.host, lease.pid, immediate, ended, why, by_whom, moment);
+    IF immediate THEN
+        PERFORM interlock.offer_v1(ARRAY[lease_name], NULL);
+    END IF;
+    RETURN QUERY SELECT lease.token, lease.holder, lease.host, lease.pid,
+        CASE WHEN immediate THEN 0 ELSE greatest(0, extract(epoch FROM lease.expires_at - moment)) END::double precision, ended;
+END
+$$;
+
+-- Every lease, for eyes. What is not shown is the grant_id: who knows it can act as the holder.
+CREATE FUNCTION interlock.leases_v1(only_name text DEFAULT NULL)
+    RETURNS TABLE (name text, token bigint, held boolean, broken boolean, holder text, host text, pid integer, metadata jsonb,
+                   ttl double precision, acquired_at timestamptz, renewed_at timestamptz, expires_at timestamptz,
+                   remaining double precision, waiters bigint)
+    LANGUAGE sql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+    AS $$
+    SELECT l.name, l.token, l.grant_id IS NOT NULL AND l.expires_at > m.moment, l.grant_id IS NULL AND l.expires_at > m.moment,
+           l.holder, l.host, l.pid, l.metadata, l.ttl, l.acquired_at, l.renewed_at, nullif(l.expires_at, '-infinity'),
+           greatest(0, extract(epoch FROM nullif(l.expires_at, '-infinity') - m.moment))::double precision,
+           (SELECT count(*) FROM interlock.waiter w
+             WHERE w.name = l.name AND interlock.waits_v1(w.listener, w.seen_at, w.offered_at, m.moment))
+      FROM (SELECT interlock.now_v1() AS moment OFFSET 0) AS m, interlock.lease l
+     WHERE only_name IS NULL OR l.name = only_name
+     ORDER BY l.name
+    $$;
+
+-- Who waits for that lease, in order.
+CREATE FUNCTION interlock.waiters_v1(lease_name text)
+    RETURNS TABLE (holder text, host text, pid integer, enqueued_at timestamptz, waited double precision)
+    LANGUAGE sql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+    AS $$
+    SELECT w.holder, w.host, w.pid, w.enqueued_at, extract(epoch FROM m.moment - w.enqueued_at)::double precision
+      FROM (SELECT interlock.now_v1() AS moment OFFSET 0) AS m, interlock.waiter w
+     WHERE w.name = lease_name AND interlock.waits_v1(w.listener, w.seen_at, w.offered_at, m.moment)
+     ORDER BY w.enqueued_at, w.grant_id
+    $$;
+
+-- Delete what nobody has used for that long, a thousand rows at a time, and waiters that are gone. One sweeper at a
+-- time; -1: another is at it. The highest token is kept, so that a name that comes back goes on above it.
+CREATE FUNCTION interlock.sweep_v1(unused_for double precision) RETURNS integer
+    LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+    AS $$
+DECLARE
+    moment timestamptz := interlock.now_v1();
+    swept  integer;
+    highest bigint;
+BEGIN
+    IF NOT pg_try_advisory_xact_lock(1229737038, 0) THEN
+        RETURN -1;
+    END IF;
+    WITH idle AS MATERIALIZED (
+        SELECT l.name FROM interlock.lease l
+         WHERE l.expires_at <= moment AND coalesce(l.renewed_at, '-infinity') < moment - make_interval(secs => unused_for)
+           AND NOT EXISTS (SELECT FROM interlock.waiter w WHERE w.name = l.name)
+         LIMIT 1000 FOR UPDATE SKIP LOCKED
+    ), gone AS (
+        DELETE FROM interlock.lease l USING idle WHERE l.name = idle.name RETURNING l.token
+    )
+    SELECT count(*), max(gone.token) INTO swept, highest FROM gone;
+    IF swept > 0 THEN
+        UPDATE interlock.lease_epoch e SET token_floor = greatest(e.token_floor, highest);
+    END IF;
+    DELETE FROM interlock.waiter w WHERE NOT interlock.waits_v1(w.listener, w.seen_at, NULL, moment);
+    RETURN swept;
+END
+$$;
+
+-- The same for one lease and any language, at a third of the cost. Call these outside a transaction of your own: what
+-- they lock, and whom they tell, is settled only at COMMIT.
+CREATE FUNCTION interlock.acquire_v1(
+    name text, grant_id uuid, ttl double precision, holder text, metadata jsonb DEFAULT NULL, wait boolean DEFAULT false,
+    host text DEFAULT NULL, pid integer DEFAULT NULL, listener integer DEFAULT NULL,
+    OUT status text, OUT token bigint, OUT remaining double precision, OUT retry_after double precision, OUT held_by text
+)
+    LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+    SET enable_seqscan = off SET plan_cache_mode = force_generic_plan
+    AS $$
+#variable_conflict use_column
+DECLARE
+    moment timestamptz := interlock.now_v1();
+BEGIN
+    IF acquire_v1.name IS NULL OR acquire_v1.grant_id IS NULL OR NOT coalesce(acquire_v1.ttl BETWEEN 0.1 AND 86400, false) THEN
+        RAISE EXCEPTION USING ERRCODE = '22023',
+            MESSAGE = 'a lease needs a name, a grant_id and a ttl of 0.1 to 86400 seconds';
+    END IF;
+    PERFORM FROM interlock.lease l, interlock.lease_epoch e
+      WHERE l.name = acquire_v1.name AND l.expires_at <= moment
+        AND e.timeline = interlock.timeline_v1()
+        AND e.since <= moment - make_interval(secs => greatest(e.longest_ttl, acquire_v1.ttl))
+        AND coalesce(acquire_v1.grant_id = (
+                SELECT w.grant_id FROM interlock.waiter w
+                 WHERE w.name = acquire_v1.name AND interlock.waits_v1(w.listener, w.seen_at, w.offered_at, moment)
+                 ORDER BY w.enqueued_at, w.grant_id LIMIT 1), true)
+        FOR UPDATE OF l SKIP LOCKED;
+    IF FOUND THEN
+        PERFORM interlock.durably_v1();
+        moment := interlock.now_v1();
+        UPDATE interlock.lease l
+           SET token = greatest(l.token + 1, (extract(epoch FROM moment) * 1000000)::bigint),
+               grant_id = acquire_v1.grant_id, holder = acquire_v1.holder, host = acquire_v1.host, pid = acquire_v1.pid,
+               metadata = acquire_v1.metadata, ttl = acquire_v1.ttl, acquired_at = moment, renewed_at = moment,
+               expires_at = moment + make_interval(secs => acquire_v1.ttl)
+         WHERE l.name = acquire_v1.name
+        RETURNING 'granted', l.token, l.ttl INTO status, token, remaining;
+        IF wait THEN
+            DELETE FROM interlock.waiter w WHERE w.grant_id = acquire_v1.grant_id;
+        END IF;
+        RETURN;
+    END IF;
+    FOR attempt IN 1..2 LOOP
+        SELECT a.status, a.token, a.remaining, a.retry_after, a.holder INTO status, token, remaining, retry_after, held_by
+          FROM interlock.acquire_many_v1(
+                   ARRAY[acquire_v1.name], ARRAY[acquire_v1.grant_id], ARRAY[acquire_v1.ttl], ARRAY[acquire_v1.metadata],
+                   ARRAY[acquire_v1.wait], acquire_v1.holder, acquire_v1.host, acquire_v1.pid, acquire_v1.listener) AS a;
+        EXIT WHEN status <> 'unknown';
+        PERFORM interlock.register_v1(ARRAY[acquire_v1.name]);
+    END LOOP;
+END
+$$;
+
+CREATE FUNCTION interlock.renew_v1(name text, token bigint, grant_id uuid, ttl double precision, OUT status text, OUT remaining double precision)
+    LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+    AS $$
+DECLARE
+    answer record;
+BEGIN
+    SELECT * INTO answer FROM interlock.renew_many_v1(ARRAY[name], ARRAY[token], ARRAY[grant_id], ARRAY[ttl]);
+    status := CASE WHEN answer.lost IS NOT NULL THEN 'lost' WHEN answer.locked IS NOT NULL THEN 'locked' ELSE 'renewed' END;
+    remaining := CASE status WHEN 'renewed' THEN ttl END;
+END
+$$;
+
+CREATE FUNCTION interlock.release_v1(
+    name text, token bigint, grant_id uuid, listener integer DEFAULT NULL,
+    OUT status text, OUT offered uuid, OUT elsewhere boolean
+)
+    LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET lock_timeout = '200ms'
+    SET enable_seqscan = off SET plan_cache_mode = force_generic_plan
+    AS $$
+#variable_conflict use_column
+BEGIN
+    PERFORM pg_advisory_xact_lock(1229737036, interlock.queue_lock_v1(release_v1.name));
+    PERFORM FROM interlock.lease l
+      WHERE l.name = release_v1.name AND l.token = release_v1.token AND l.grant_id = release_v1.grant_id
+        FOR NO KEY UPDATE SKIP LOCKED;
+    IF NOT FOUND THEN
+        status := CASE WHEN EXISTS (
+            SELECT FROM interlock.lease l
+             WHERE l.name = release_v1.name AND l.token = release_v1.token AND l.grant_id = release_v1.grant_id)
+            THEN 'locked' ELSE 'lost' END;
+        RETURN;
+    END IF;
+    UPDATE interlock.lease l SET grant_id = NULL, expires_at = '-infinity' WHERE l.name = release_v1.name;
+    status := 'released';
+    IF EXISTS (SELECT FROM interlock.waiter w WHERE w.name = release_v1.name) THEN
+        SELECT o.grant_id, o.listener IS DISTINCT FROM release_v1.listener INTO offered, elsewhere
+          FROM interlock.offer_v1(ARRAY[release_v1.name], release_v1.listener) AS o;
+    END IF;
+END
+$$;
+
+CREATE FUNCTION interlock.abandon_v1(grant_id uuid) RETURNS void
+    LANGUAGE sql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+    AS 'SELECT interlock.abandon_many_v1(ARRAY[grant_id], NULL)';
+
+REVOKE EXECUTE ON FUNCTION
+    interlock.epoch_v1(), interlock.register_v1(text[]), interlock.offer_v1(text[], integer),
+    interlock.acquire_many_v1(text[], uuid[], double precision[], jsonb[], boolean[], text, text, integer, integer),
+    interlock.renew_many_v1(text[], bigint[], uuid[], double precision[]),
+    interlock.release_many_v1(text[], bigint[], uuid[], integer, boolean), interlock.abandon_many_v1(uuid[], integer),
+    interlock.guard_v1(text, bigint, uuid), interlock.guarded_v1(), interlock.guards_v1(text),
+    interlock.break_v1(text, boolean, boolean, text, text), interlock.leases_v1(text), interlock.waiters_v1(text),
+    interlock.sweep_v1(double precision),
+    interlock.acquire_v1(text, uuid, double precision, text, jsonb, boolean, text, integer, integer),
+    interlock.renew_v1(text, bigint, uuid, double precision), interlock.release_v1(text, bigint, uuid, integer),
+    interlock.abandon_v1(uuid)
+FROM PUBLIC;
