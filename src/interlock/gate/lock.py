@@ -5,28 +5,24 @@ the server's: it ends with the session, and the server ends the session when it 
 trust ends before that.
 """
 
-import asyncio
-from collections.abc import Awaitable, Callable
 from typing import Self
 
-from interlock import errors
 from interlock.clock import boottime
 from interlock.gate.name import GateName
-from interlock.gate.sessions import HOLDERS, hold_shared, open_session
+from interlock.gate.sessions import hold_shared, open_session
 from interlock.gate.timing import Timing
 from interlock.stores.postgres import Session
+from interlock.stores.postgres.advisory import HOLDERS
+from interlock.stores.postgres.direct import milliseconds
+from interlock.stores.postgres.kept import KeptSession
 
 
-class LockSession:
-    """`trusted_until` is the moment on `boottime()` up to which the lock is certainly held; it moves with each beat."""
-
+class LockSession(KeptSession):
     def __init__(self, session: Session, name: GateName, role: str, pid: int, timing: Timing) -> None:
-        self.session = session
+        super().__init__(session, pid, of="the gate", trust=timing.trust, heartbeat=timing.heartbeat)
         self.name = name
         self.role = role
         self.timing = timing
-        self.trusted_until = 0.0
-        self.pid = pid
 
     @classmethod
     async def open(
@@ -50,53 +46,16 @@ class LockSession:
 
     async def try_acquire(self) -> bool:
         sent_at = boottime()
-        row = await self.session.fetchrow(_TRY_ACQUIRE, *self.name.lock, f"{self.timing.ttl * 1000:.0f}")
+        row = await self.session.fetchrow(_TRY_ACQUIRE, *self.name.lock, milliseconds(self.timing.ttl))
         assert row is not None
         if row["pid"] != self.pid or row["had_it"]:
-            raise self._moved(row["pid"])
+            raise self.moved(row["pid"])
         if row["acquired"]:
-            self.trusted_until = sent_at + self.timing.trust
+            self.took(sent_at)
         return bool(row["acquired"])
-
-    async def beat(self) -> None:
-        """Show the server that we live, and ourselves that the session is still the one that took the lock."""
-        sent_at = boottime()
-        pid = await self.session.fetchval("SELECT pg_backend_pid()")
-        if pid != self.pid:
-            raise self._moved(pid)
-        self.trusted_until = sent_at + self.timing.trust
-
-    async def keep(self, on_beat: Callable[[], Awaitable[None]]) -> str:
-        """Beat until the lock is lost; the answer says why. A session that ends is noticed at once."""
-        ended = asyncio.Event()
-        self.session.on_end(ended.set)
-        while not await _happens(ended, within=self.timing.heartbeat):
-            try:
-                async with asyncio.timeout(self.trusted_until - boottime()):
-                    await self.beat()
-                await on_beat()
-            except TimeoutError:
-                return "no heartbeat was answered in time"
-            except errors.StoreError as error:
-                return str(error)
-        return "the server ended the gate's session"
 
     async def close(self) -> None:
         await self.session.close()
-
-    def _moved(self, pid: int) -> errors.PoolerRefused:
-        return errors.PoolerRefused(
-            f"A pooler moved the gate's session between server processes ({self.pid}, {pid}), or shares it: "
-            "it is not in session mode, so use a direct connection."
-        )
-
-
-async def _happens(event: asyncio.Event, *, within: float) -> bool:
-    try:
-        async with asyncio.timeout(within):
-            return await event.wait()
-    except TimeoutError:
-        return False
 
 
 # Only a session that holds the lock is ended when it falls silent, and from the very statement that takes the lock.

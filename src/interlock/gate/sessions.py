@@ -5,16 +5,8 @@ from interlock.gate.name import PRESENT
 from interlock.gate.timing import Timing
 from interlock.identity import replica_id
 from interlock.stores.postgres import AdvisoryKey, Session, connect
-
-HOLDERS = """
-SELECT l.pid
-  FROM pg_locks l
- WHERE l.locktype = 'advisory' AND l.granted AND l.objsubid = 2
-   AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
-   AND l.classid::bigint = ($1::integer::bigint & 4294967295)
-   AND l.objid::bigint = ($2::integer::bigint & 4294967295)
-"""
-"""The server processes that hold an advisory key of two integers, which pg_locks prints without their signs."""
+from interlock.stores.postgres.advisory import HOLDERS
+from interlock.stores.postgres.direct import configure, is_pooled, noticing_a_dead_network, require_primary
 
 
 async def open_session(url: str, timing: Timing, *, session_pooler: bool = False) -> Session:
@@ -34,11 +26,9 @@ async def _opened(url: str, timing: Timing, session_pooler: bool) -> Session:
     session = await connect(url, application_name=name, statement_timeout=timing.ttl)
     try:
         await _refuse_pooler(session, session_pooler)
-        if await session.fetchval("SELECT pg_is_in_recovery()"):
-            raise errors.NotPrimary(f"{session.shown_url} is a standby: name the primary in the URL.")
+        await require_primary(session)
         await hold_shared(session, PRESENT)
-        for setting, value in _settings(timing).items():
-            await session.fetchval("SELECT set_config($1, $2, false)", setting, value)
+        await configure(session, noticing_a_dead_network(timing.ttl) | _SETTINGS)
         await session.fetchval(_DURABLE)
     except BaseException:
         await session.abort()
@@ -57,10 +47,9 @@ async def is_held(session: Session, key: AdvisoryKey) -> bool:
 
 async def _refuse_pooler(session: Session, stated: bool) -> None:
     """One in session mode may be stated; one that gives us a server session that sits at a gate already is not that."""
-    pid = await session.fetchval("SELECT pg_backend_pid()")
-    if session.announced_pid == pid:
+    if not await is_pooled(session):
         return
-    used = stated and any(row["pid"] == pid for row in await session.fetch(HOLDERS, *PRESENT))
+    used = stated and await session.fetchval(f"SELECT pg_backend_pid() IN ({HOLDERS})", *PRESENT)
     if stated and not used:
         return
     raise errors.PoolerRefused(
@@ -74,15 +63,10 @@ async def _refuse_pooler(session: Session, stated: bool) -> None:
 _DURABLE = "SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'"
 
 
-def _settings(timing: Timing) -> dict[str, str]:
-    """What a gate's session needs, whatever the role's or the database's defaults are."""
-    return {
-        "tcp_user_timeout": f"{timing.ttl * 1000:.0f}",
-        "tcp_keepalives_idle": f"{max(1, timing.ttl / 2):.0f}",
-        "tcp_keepalives_interval": f"{max(1, timing.ttl / 6):.0f}",
-        "tcp_keepalives_count": "3",
-        "idle_session_timeout": "0",
-        "statement_timeout": "0",
-        "lock_timeout": "500",
-        "default_transaction_read_only": "off",
-    }
+_SETTINGS = {
+    "idle_session_timeout": "0",
+    "statement_timeout": "0",
+    "lock_timeout": "500",
+    "default_transaction_read_only": "off",
+}
+"""What a gate's session needs, whatever the role's or the database's defaults are."""

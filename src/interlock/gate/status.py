@@ -7,8 +7,8 @@ from typing import Any
 from interlock import errors, schema
 from interlock.gate.name import GateName
 from interlock.gate.progress import gate_queries
-from interlock.gate.sessions import HOLDERS
 from interlock.stores.postgres import AdvisoryKey, Session
+from interlock.stores.postgres.advisory import HOLDERS
 from interlock.stores.postgres.session import Row
 
 

@@ -19,3 +19,14 @@ class AdvisoryKey(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.first}, {self.second}"
+
+
+HOLDERS = """
+SELECT l.pid
+  FROM pg_locks l
+ WHERE l.locktype = 'advisory' AND l.granted AND l.objsubid = 2
+   AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
+   AND l.classid::bigint = ($1::integer::bigint & 4294967295)
+   AND l.objid::bigint = ($2::integer::bigint & 4294967295)
+"""
+"""The server processes that hold an advisory key of two integers, which pg_locks prints without their signs."""
