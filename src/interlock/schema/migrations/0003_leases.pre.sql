@@ -93,23 +93,27 @@ CREATE FUNCTION interlock.queue_lock_v1(name text) RETURNS integer
     LANGUAGE sql IMMUTABLE
     AS 'SELECT pg_catalog.hashtext(name) & 1023';
 
--- Note a change of the timeline, and give the shared row.
+-- Note a change of the timeline, and give the shared row. Every grant ends with the timeline that it was made on, whatever
+-- the two servers' clocks say; its `expires_at` stays. A clock that was set back does not make the hold-back longer.
 CREATE FUNCTION interlock.epoch_v1() RETURNS interlock.lease_epoch
     LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
     AS $$
 DECLARE
     epoch   interlock.lease_epoch;
     current integer := interlock.timeline_v1();
+    moment  timestamptz := interlock.now_v1();
 BEGIN
     SELECT * INTO epoch FROM interlock.lease_epoch;
-    IF epoch.timeline = current THEN
+    IF epoch.timeline = current AND epoch.since <= moment + interval '1 second' THEN
         RETURN epoch;
     END IF;
+    SELECT * INTO epoch FROM interlock.lease_epoch FOR UPDATE;
+    IF epoch.timeline <> current THEN
+        UPDATE interlock.lease l SET grant_id = NULL WHERE l.grant_id IS NOT NULL;
+    END IF;
     UPDATE interlock.lease_epoch e
-       SET timeline = current,
-           since = interlock.now_v1(),
-           longest_ttl = (SELECT coalesce(max(l.ttl), 0) FROM interlock.lease l)
-     WHERE e.timeline <> current;
+       SET timeline = current, since = moment, longest_ttl = (SELECT coalesce(max(l.ttl), 0) FROM interlock.lease l)
+     WHERE e.timeline <> current OR e.since > moment + interval '1 second';
     SELECT * INTO epoch FROM interlock.lease_epoch;
     RETURN epoch;
 END
@@ -330,7 +334,7 @@ BEGIN
       FROM (SELECT a.request::integer AS request
               FROM unnest(names, tokens, grant_ids) WITH ORDINALITY AS a (name, token, grant_id, request)
               JOIN interlock.lease l ON l.name = a.name
-             WHERE l.token = a.token AND l.grant_id = a.grant_id AND l.expires_at > moment AND l.acquired_at >= epoch.since
+             WHERE l.token = a.token AND l.grant_id = a.grant_id AND l.expires_at > moment
              ORDER BY l.name FOR NO KEY UPDATE OF l SKIP LOCKED) AS held;
     IF mine IS NOT NULL THEN
         PERFORM interlock.durably_v1();
@@ -348,7 +352,6 @@ BEGIN
               FROM unnest(names, tokens, grant_ids) WITH ORDINALITY AS a (name, token, grant_id, request)
               LEFT JOIN interlock.lease l
                 ON l.name = a.name AND l.token = a.token AND l.grant_id = a.grant_id AND l.expires_at > moment
-               AND l.acquired_at >= epoch.since
              WHERE a.request <> ALL (coalesce(mine, '{}'))) AS o;
 END
 $$;

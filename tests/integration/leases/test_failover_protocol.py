@@ -1,0 +1,189 @@
+"""What the SQL functions promise when a standby takes over: with an asynchronous one, the newest grants may be lost.
+
+The standby is frozen before a grant that is to be lost, so that it is. The database's clock stands still, and goes
+on when the test says so.
+"""
+
+from collections.abc import Iterator
+
+import pytest
+
+from interlock.schema import whole_schema
+from support.postgres import execute
+from support.replication import Pair, primary_and_standby
+from support.sql_leases import Answer, acquire, ask, may_write, release, renew, row, set_clock
+
+either_kind = pytest.mark.parametrize("pair", ["asynchronous", "synchronous"], indirect=True)
+asynchronous = pytest.mark.parametrize("pair", ["asynchronous"], indirect=True)
+synchronous = pytest.mark.parametrize("pair", ["synchronous"], indirect=True)
+
+
+@pytest.fixture
+def pair(request: pytest.FixtureRequest) -> Iterator[Pair]:
+    with primary_and_standby(synchronous=request.param == "synchronous") as pair:
+        execute(pair.url, whole_schema("interlock"))
+        set_clock(pair.url, 0)
+        pair.wait_caught_up()
+        yield pair
+
+
+def fail_over(pair: Pair) -> str:
+    """The URL of the new primary."""
+    pair.stop_primary()
+    pair.promote()
+    return pair.standby_url
+
+
+def lose_a_grant(pair: Pair, *, ttl: float = 30) -> tuple[Answer, str]:
+    """A grant that its holder trusts and that the new primary has never heard of; and the new primary."""
+    release(pair.url, acquire(pair.url, "feeds", ttl=ttl))
+    pair.wait_caught_up()
+    pair.freeze()
+    lost = acquire(pair.primary_url, "feeds", ttl=ttl)
+    return lost, fail_over(pair)
+
+
+@asynchronous
+def test_nothing_is_granted_while_a_grant_that_was_lost_may_be_trusted(pair: Pair) -> None:
+    lost, url = lose_a_grant(pair)
+    assert row(url, "feeds").grant_id is None
+    assert ask(url, "feeds", ttl=30).status == "held back"
+    assert ask(url, "another", ttl=30).status == "held back"
+    set_clock(url, 29.9)
+    assert ask(url, "feeds", ttl=30).status == "held back"
+    assert ask(url, "another", ttl=30).status == "held back"
+    set_clock(url, 30)
+    assert acquire(url, "feeds", ttl=30).token > lost.token
+
+
+@asynchronous
+def test_a_renewal_that_was_lost_holds_back_others_as_a_grant_does(pair: Pair) -> None:
+    grant = acquire(pair.url, "feeds", ttl=30)
+    pair.wait_caught_up()
+    pair.freeze()
+    set_clock(pair.primary_url, 29)
+    assert renew(pair.primary_url, grant, ttl=30) == "renewed"
+    url = fail_over(pair)
+    set_clock(url, 31)
+    assert ask(url, "feeds", ttl=30).status == "held back"
+    set_clock(url, 60)
+    assert ask(url, "feeds", ttl=30).status == "held back"
+    set_clock(url, 61)
+    assert acquire(url, "feeds", ttl=30).token > grant.token
+
+
+@either_kind
+def test_the_longest_ttl_in_use_counts_for_every_name(pair: Pair) -> None:
+    release(pair.url, acquire(pair.url, "slow", ttl=600))
+    pair.wait_caught_up()
+    url = fail_over(pair)
+    assert ask(url, "feeds", ttl=5).status == "held back"
+    set_clock(url, 599)
+    assert ask(url, "feeds", ttl=5).status == "held back"
+    set_clock(url, 600)
+    acquire(url, "feeds", ttl=5)
+
+
+@asynchronous
+def test_a_ttl_that_the_new_primary_has_never_heard_of_counts_for_those_who_use_it(pair: Pair) -> None:
+    pair.freeze()
+    acquire(pair.primary_url, "new", ttl=900)
+    url = fail_over(pair)
+    assert ask(url, "new", ttl=900).status == "held back"
+    set_clock(url, 899)
+    assert ask(url, "new", ttl=900).status == "held back"
+    set_clock(url, 900)
+    acquire(url, "new", ttl=900)
+
+
+@asynchronous
+def test_who_is_held_back_is_told_for_how_long(pair: Pair) -> None:
+    _, url = lose_a_grant(pair)
+    assert ask(url, "feeds", ttl=30).retry_after == 30
+    set_clock(url, 12)
+    assert ask(url, "feeds", ttl=30).retry_after == 18
+    assert ask(url, "feeds", ttl=50).retry_after == 38
+
+
+@pytest.mark.parametrize("skew", [-5, 0, 5])
+@either_kind
+def test_a_change_of_primary_loses_every_grant_and_frees_none(pair: Pair, skew: float) -> None:
+    """However the clock of the new primary differs from that of the old one."""
+    grant = acquire(pair.url, "feeds", ttl=30)
+    pair.wait_caught_up()
+    url = fail_over(pair)
+    set_clock(url, skew)
+    assert row(url, "feeds").grant_id == grant.grant_id
+    assert renew(url, grant, ttl=30) == "lost"
+    assert not may_write(url, grant)
+    assert ask(url, "feeds", ttl=30).status == "held back"
+    assert ask(url, "feeds", ttl=30, grant_id=grant.grant_id).status == "held back"
+    set_clock(url, 24)
+    assert renew(url, grant, ttl=30) == "lost"
+    assert ask(url, "feeds", ttl=30).status == "held back"
+
+
+@asynchronous
+def test_a_clock_that_was_set_back_makes_the_wait_no_longer(pair: Pair) -> None:
+    _, url = lose_a_grant(pair)
+    set_clock(url, 3600)
+    assert ask(url, "feeds", ttl=30).status == "held back"
+    set_clock(url, 0)
+    assert ask(url, "feeds", ttl=30).retry_after == 30
+    set_clock(url, 29)
+    assert ask(url, "feeds", ttl=30).status == "held back"
+    set_clock(url, 30)
+    acquire(url, "feeds", ttl=30)
+
+
+@either_kind
+def test_a_grant_of_the_new_primary_is_as_good_as_any(pair: Pair) -> None:
+    pair.wait_caught_up()
+    url = fail_over(pair)
+    ask(url, "feeds", ttl=30)
+    set_clock(url, 30)
+    grant = acquire(url, "feeds", ttl=30)
+    set_clock(url, 50)
+    assert renew(url, grant, ttl=30) == "renewed"
+    assert may_write(url, grant)
+    assert release(url, grant) == "released"
+
+
+@asynchronous
+def test_a_stale_grant_touches_nothing_of_the_one_that_got_the_same_token(pair: Pair) -> None:
+    """The new primary's clock is as far behind as it held back others: then even the token is the same."""
+    set_clock(pair.url, 100)
+    stale, url = lose_a_grant(pair)
+    set_clock(url, 70)
+    assert ask(url, "feeds", ttl=30).status == "held back"
+    set_clock(url, 100)
+    current = acquire(url, "feeds", ttl=30)
+    assert current.token == stale.token
+    before = row(url, "feeds")
+    assert renew(url, stale, ttl=30) == "lost"
+    assert release(url, stale) == "lost"
+    assert not may_write(url, stale)
+    assert ask(url, "feeds", ttl=30, grant_id=stale.grant_id).status == "busy"
+    assert row(url, "feeds") == before
+    assert may_write(url, current)
+
+
+@synchronous
+def test_a_grant_that_was_acknowledged_is_known_to_a_synchronous_standby(pair: Pair) -> None:
+    grant = acquire(pair.url, "feeds", ttl=30)
+    url = fail_over(pair)
+    assert row(url, "feeds").grant_id == grant.grant_id
+    assert row(url, "feeds").token == grant.token
+
+
+@either_kind
+def test_who_waited_in_the_queue_of_the_old_primary_holds_up_nobody(pair: Pair) -> None:
+    acquire(pair.url, "feeds", ttl=30)
+    waits = "SELECT status FROM interlock.acquire_v1('feeds', gen_random_uuid(), 30, 'a test', wait => true)"
+    assert execute(pair.url, waits) == [("busy",)]
+    pair.wait_caught_up()
+    url = fail_over(pair)
+    ask(url, "feeds", ttl=30)
+    assert execute(url, "SELECT * FROM interlock.waiters_v1('feeds')") == []
+    set_clock(url, 30)
+    acquire(url, "feeds", ttl=30)

@@ -1,0 +1,89 @@
+"""Leases by the SQL functions alone, as a service in another language would use them; and the clock that they go by."""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+from uuid import UUID, uuid4
+
+import psycopg
+
+from support.postgres import execute
+
+_ROW = "SELECT token, grant_id, renewed_at::text, expires_at::text FROM interlock.lease WHERE name = %s"
+
+
+class Row(NamedTuple):
+    """What the table says of a lease, and what nobody's request but its holder's may change."""
+
+    token: int
+    grant_id: UUID | None
+    renewed_at: str | None
+    expires_at: str
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What came of asking for a lease. The token and what remains are there if the status is `granted`."""
+
+    name: str
+    grant_id: UUID
+    status: str
+    token: int
+    remaining: float
+    retry_after: float | None
+
+    @property
+    def triple(self) -> tuple[str, int, UUID]:
+        return self.name, self.token, self.grant_id
+
+
+def ask(url: str, name: str, *, ttl: float, grant_id: UUID | None = None) -> Answer:
+    chosen = grant_id or uuid4()
+    call = "SELECT status, token, remaining, retry_after FROM interlock.acquire_v1(%s, %s, %s, 'a test')"
+    return Answer(name, chosen, *execute(url, call, name, chosen, ttl)[0])
+
+
+def acquire(url: str, name: str, *, ttl: float) -> Answer:
+    answer = ask(url, name, ttl=ttl)
+    assert answer.status == "granted", answer
+    return answer
+
+
+def renew(url: str, grant: Answer, *, ttl: float) -> str:
+    return str(execute(url, "SELECT status FROM interlock.renew_v1(%s, %s, %s, %s)", *grant.triple, ttl)[0][0])
+
+
+def release(url: str, grant: Answer) -> str:
+    return str(execute(url, "SELECT status FROM interlock.release_v1(%s, %s, %s)", *grant.triple)[0][0])
+
+
+def may_write(url: str, grant: Answer) -> bool:
+    """Whether a transaction that carries the guard of that grant commits."""
+    try:
+        execute(url, "SELECT interlock.guard_v1(%s, %s, %s)", *grant.triple)
+    except psycopg.Error as error:
+        if error.sqlstate == "IL001":
+            return False
+        raise
+    return True
+
+
+def row(url: str, name: str) -> Row:
+    return Row(*execute(url, _ROW, name)[0])
+
+
+def set_clock(url: str, seconds: float) -> None:
+    """The database's clock stands at that time, for everybody, until it is set again."""
+    _tell_time(url, f"timestamptz '2031-01-01 00:00Z' + interval '{seconds} seconds'")
+
+
+def step_clock(url: str, seconds: float) -> None:
+    """The database's clock goes, and is ahead of the true time by that much."""
+    _tell_time(url, f"pg_catalog.clock_timestamp() + interval '{seconds} seconds'")
+
+
+def _tell_time(url: str, time: str) -> None:
+    execute(
+        url,
+        "CREATE OR REPLACE FUNCTION interlock.now_v1() RETURNS timestamptz LANGUAGE sql VOLATILE PARALLEL SAFE"
+        f" AS $$ SELECT {time} $$",
+    )
