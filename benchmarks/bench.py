@@ -1,0 +1,122 @@
+"""What a scenario gets: the servers, the sizes of this run, and a way to start loads that are ended in any case."""
+
+import itertools
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from benchmarks.equipment import ROOT, Equipment
+from benchmarks.programs import Load, LoadFailed
+from benchmarks.servers.etcd import etcd
+from benchmarks.servers.postgres import Postgres, postgres
+from benchmarks.servers.process import ServerFailed
+from benchmarks.servers.redis import redis
+from benchmarks.servers.snapshot import AgedDatabase, aged_database
+from benchmarks.servers.zookeeper import zookeeper
+
+
+@dataclass(frozen=True)
+class Size:
+    """How much is measured."""
+
+    rounds: int
+    seconds: float
+    repeats: int
+    churn: int
+    rows: tuple[int, ...] = (10, 1_000, 1_000_000)
+    waiters: tuple[int, ...] = (1, 100, 5_000)
+
+
+FULL = Size(rounds=5, seconds=2, repeats=5, churn=4_000)
+QUICK = Size(rounds=2, seconds=1, repeats=2, churn=500)
+
+
+@dataclass(frozen=True)
+class Contender:
+    """A program of `benchmarks.loads` with its settings, and what has to be there for it."""
+
+    program: str
+    url: Callable[["Bench"], str]
+    needs: tuple[str, ...] = ()
+
+
+@dataclass
+class Bench:
+    """One run. `not_measured`: contender to reason, for the report."""
+
+    equipment: Equipment
+    size: Size
+    directory: Path
+    say: Callable[[str], None]
+    not_measured: dict[str, str] = field(default_factory=dict)
+    _stack: ExitStack = field(default_factory=ExitStack)
+    _logs: Iterator[int] = field(default_factory=itertools.count)
+
+    @cached_property
+    def postgres(self) -> Postgres:
+        return self._stack.enter_context(postgres(self.directory / "postgresql"))
+
+    @cached_property
+    def database(self) -> str:
+        """The URL of the database that most scenarios share."""
+        return self.postgres.make_database("bench")
+
+    @cached_property
+    def aged(self) -> AgedDatabase:
+        """Made first, so that its snapshot is nearly as old as the run when it is looked at."""
+        return self._stack.enter_context(aged_database(self.postgres))
+
+    @cached_property
+    def durable_redis(self) -> str:
+        return self._stack.enter_context(redis(self.directory / "redis-durable", durable=True))
+
+    @cached_property
+    def volatile_redis(self) -> str:
+        return self._stack.enter_context(redis(self.directory / "redis-volatile", durable=False))
+
+    @cached_property
+    def etcd(self) -> str:
+        return self._stack.enter_context(etcd(self.directory / "etcd"))
+
+    @cached_property
+    def zookeeper(self) -> str:
+        return self._stack.enter_context(zookeeper(self.directory / "zookeeper"))
+
+    def close(self) -> None:
+        self._stack.close()
+
+    @contextmanager
+    def loads(self, contender: Contender, count: int = 1, **settings: Any) -> Iterator[list[Load]]:
+        """`count` processes of `contender`, warm and waiting for orders. Raises LoadFailed, ServerFailed."""
+        python = self.equipment.python if contender.needs else Path(sys.executable)
+        settings = {"url": contender.url(self), **settings}
+        loads: list[Load] = []
+        try:
+            for _ in range(count):
+                log = self.directory / f"load-{next(self._logs)}.log"
+                loads.append(Load(python, contender.program, settings, log))
+            for load in loads:
+                load.await_ready()
+            yield loads
+        finally:
+            for load in loads:
+                load.close()
+
+    def can_measure(self, name: str, contender: Contender) -> bool:
+        """Whether what it needs is there; if not, the report will say so."""
+        if reason := self.equipment.lacks(*contender.needs):
+            self.not_measured[name] = reason
+        return not reason
+
+    @contextmanager
+    def excusing(self, name: str) -> Iterator[None]:
+        """A peer that fails is named in the report, and the run goes on."""
+        try:
+            yield
+        except (LoadFailed, ServerFailed) as error:
+            self.not_measured[name] = str(error).replace(str(ROOT), ".")
+            self.say(f"  {name}: not measured: {error}")

@@ -1,0 +1,44 @@
+"""Who takes part, by the names that the report uses."""
+
+from urllib.parse import urlsplit, urlunsplit
+
+from benchmarks.bench import Bench, Contender
+
+INTERLOCK = "Interlock, tasks"
+INTERLOCK_THREADS = "Interlock, threads"
+PGBENCH = "pgbench, raw statements"
+ASYNCPG = "asyncpg, raw statements"
+ADVISORY = "pg_advisory_lock, raw"
+TOOZ = "tooz-postgresql"
+TOOZ_ETCD = "tooz-etcd"
+REDIS = "redis-py, AOF always"
+REDIS_VOLATILE = "redis-py, not durable"
+KAZOO = "kazoo"
+DIRECT = "psycopg, a connection for each"
+
+
+def _database(bench: Bench) -> str:
+    return bench.database
+
+
+def _tooz_database(bench: Bench) -> str:
+    """tooz reads the database's name from the query."""
+    url = urlsplit(bench.database)
+    return urlunsplit(url._replace(path="", query=f"dbname={url.path[1:]}"))
+
+
+PEERS = {
+    TOOZ: Contender("tooz_locks", _tooz_database, ("tooz",)),
+    TOOZ_ETCD: Contender("tooz_locks", lambda bench: bench.etcd, ("tooz", "etcd")),
+    REDIS: Contender("redis_locks", lambda bench: bench.durable_redis, ("redis",)),
+    REDIS_VOLATILE: Contender("redis_locks", lambda bench: bench.volatile_redis, ("redis",)),
+    KAZOO: Contender("kazoo_locks", lambda bench: bench.zookeeper, ("kazoo", "zookeeper")),
+}
+OURS = {
+    INTERLOCK: Contender("interlock_tasks", _database),
+    INTERLOCK_THREADS: Contender("interlock_locks", _database),
+    ASYNCPG: Contender("raw_asyncpg", _database),
+    ADVISORY: Contender("advisory_locks", _database),
+    DIRECT: Contender("direct_psycopg", _database),
+}
+CONTENDERS = OURS | PEERS

@@ -1,0 +1,34 @@
+"""One process among several that contend for one lock: when it was granted, and when the release began."""
+
+import time
+from typing import Any
+
+from benchmarks.loads.talk import Order, serve
+from benchmarks.loads.threads import Lock, cycle
+
+HOLD = 0.001
+
+# CLOCK_MONOTONIC is one clock for all processes of a machine.
+Stamps = list[tuple[int, int]]
+
+
+def serve_contention(lock: Lock) -> None:
+    """Each turn contends until the given moment, and answers with the stamps of every grant."""
+    cycle(lock)
+
+    def turn(order: Order) -> Any:
+        return contend(lock, order["until"])
+
+    serve(turn)
+
+
+def contend(lock: Lock, until: float) -> Stamps:
+    stamps: Stamps = []
+    while time.monotonic() < until:
+        lock.acquire()
+        granted_at = time.monotonic_ns()
+        time.sleep(HOLD)
+        releasing_at = time.monotonic_ns()
+        lock.release()
+        stamps.append((granted_at, releasing_at))
+    return stamps

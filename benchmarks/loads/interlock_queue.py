@@ -1,0 +1,44 @@
+"""Many tasks that queue for one name, and queue again as soon as they have had it."""
+
+import asyncio
+import time
+
+from benchmarks.loads.talk import Settings, answer, orders_async
+from interlock import AsyncInterlock, AsyncLease
+
+Stamps = list[tuple[int, int]]
+
+
+async def run(settings: Settings) -> None:
+    """Two orders: `queue`, answered when that many tasks are on their way into the queue, and `stop`: the stamps."""
+    async with AsyncInterlock(settings["url"]) as locks:
+        lease = locks.lease(settings["name"], ttl=60)
+        stamps: Stamps = []
+        tasks: list[asyncio.Task[None]] = []
+        async for order in orders_async():
+            if "queue" in order:
+                tasks = [asyncio.create_task(_again_and_again(lease, stamps)) for _ in range(order["queue"])]
+                answer("queueing")
+            else:
+                answer(stamps)
+                stamps = []
+                await _end(tasks)
+
+
+async def _again_and_again(lease: AsyncLease, stamps: Stamps) -> None:
+    while True:
+        grant = await lease.acquire()
+        granted_at = time.monotonic_ns()
+        releasing_at = time.monotonic_ns()
+        await grant.release()
+        stamps.append((granted_at, releasing_at))
+
+
+async def _end(tasks: list[asyncio.Task[None]]) -> None:
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def main(settings: Settings) -> None:
+    asyncio.run(run(settings))

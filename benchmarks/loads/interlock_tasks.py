@@ -1,0 +1,49 @@
+"""Interlock from tasks of one event loop."""
+
+import asyncio
+import time
+
+from benchmarks.loads.contention import HOLD, Stamps
+from benchmarks.loads.talk import Settings, answer, orders_async
+from benchmarks.loads.tasks import serve_cycles
+from interlock import AsyncInterlock, AsyncLease
+
+
+async def run(settings: Settings) -> None:
+    async with AsyncInterlock(settings["url"]) as locks:
+        if "workers" in settings:
+            await serve_leases(locks, settings["workers"])
+        else:
+            await serve_contention(locks.lease(settings["name"], ttl=30))
+
+
+async def serve_leases(locks: AsyncInterlock, workers: int) -> None:
+    leases = [locks.lease(f"cycle-{worker}", ttl=30) for worker in range(workers)]
+
+    async def cycle(worker: int) -> None:
+        grant = await leases[worker].acquire()
+        await grant.release()
+
+    await serve_cycles(cycle, workers)
+
+
+async def serve_contention(lease: AsyncLease) -> None:
+    await (await lease.acquire()).release()
+    async for order in orders_async():
+        answer(await contend(lease, order["until"]))
+
+
+async def contend(lease: AsyncLease, until: float) -> Stamps:
+    stamps: Stamps = []
+    while time.monotonic() < until:
+        grant = await lease.acquire()
+        granted_at = time.monotonic_ns()
+        time.sleep(HOLD)  # noqa: ASYNC251 - as the peers do: a loop's own timer would hold it for longer
+        releasing_at = time.monotonic_ns()
+        await grant.release()
+        stamps.append((granted_at, releasing_at))
+    return stamps
+
+
+def main(settings: Settings) -> None:
+    asyncio.run(run(settings))

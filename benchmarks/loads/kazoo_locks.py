@@ -1,0 +1,16 @@
+"""kazoo's Lock: one client in a process, as its documentation has it."""
+
+from kazoo.client import KazooClient  # type: ignore[import-not-found] # in the peers' environment
+
+from benchmarks.loads.choice import serve_locks
+from benchmarks.loads.talk import Settings
+
+
+def main(settings: Settings) -> None:
+    client = KazooClient(hosts=settings["url"])
+    client.start()
+    try:
+        serve_locks(lambda name: client.Lock(f"/benchmark/{name}"), settings)
+    finally:
+        client.stop()
+        client.close()

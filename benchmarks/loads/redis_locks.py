@@ -1,0 +1,11 @@
+"""redis-py's Lock, with its defaults and a TTL like the others'."""
+
+import redis  # type: ignore[import-not-found] # in the peers' environment
+
+from benchmarks.loads.choice import serve_locks
+from benchmarks.loads.talk import Settings
+
+
+def main(settings: Settings) -> None:
+    client = redis.Redis.from_url(settings["url"])
+    serve_locks(lambda name: client.lock(name, timeout=30), settings)

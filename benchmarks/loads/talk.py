@@ -1,0 +1,38 @@
+"""How a load talks to the process that drives it: "ready" when it is warm, then an answer to each line of orders."""
+
+import asyncio
+import json
+import sys
+from collections.abc import AsyncIterator, Callable, Iterator
+from typing import Any
+
+Settings = dict[str, Any]
+Order = dict[str, Any]
+
+
+def serve(turn: Callable[[Order], object]) -> None:
+    """Answer orders until there are no more."""
+    for order in orders():
+        answer(turn(order))
+
+
+def orders() -> Iterator[Order]:
+    _write("ready")
+    for line in sys.stdin:
+        yield json.loads(line)
+
+
+async def orders_async() -> AsyncIterator[Order]:
+    """The same, while the event loop goes on."""
+    _write("ready")
+    while line := await asyncio.to_thread(sys.stdin.readline):
+        yield json.loads(line)
+
+
+def answer(what: object) -> None:
+    _write(json.dumps(what))
+
+
+def _write(line: str) -> None:
+    sys.stdout.write(line + "\n")
+    sys.stdout.flush()

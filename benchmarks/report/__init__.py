@@ -1,0 +1,1 @@
+"""The page and the plot, made from the figures of a run."""

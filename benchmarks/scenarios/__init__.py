@@ -1,0 +1,27 @@
+"""What is measured: each module measures (`measure`: plain figures, kept as JSON) and says what they mean (`judge`)."""
+
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+from benchmarks.bench import Bench
+from benchmarks.report.section import Section
+from benchmarks.scenarios import cycles, facade, fsyncs, growth, guard, handover, renewal, takeover
+
+
+class Scenario(Protocol):
+    def measure(self, bench: Bench) -> Any: ...
+
+    def judge(self, figures: Any) -> Section: ...
+
+
+# Growth comes last: its old snapshot ages meanwhile.
+SCENARIOS: Mapping[str, Scenario] = {
+    "cycles": cycles,
+    "fsyncs": fsyncs,
+    "facade": facade,
+    "handover": handover,
+    "takeover": takeover,
+    "renewal": renewal,
+    "guard": guard,
+    "growth": growth,
+}

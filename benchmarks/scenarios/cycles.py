@@ -1,0 +1,118 @@
+"""Acquire and release of names that nobody else wants: 1, 8 and 64 workers of a process, each on its own warm name."""
+
+import os
+import re
+import subprocess
+from collections.abc import Callable
+from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from benchmarks.bench import Bench
+from benchmarks.contenders import (
+    ASYNCPG,
+    CONTENDERS,
+    INTERLOCK,
+    INTERLOCK_THREADS,
+    KAZOO,
+    PGBENCH,
+    REDIS,
+    REDIS_VOLATILE,
+    TOOZ,
+    TOOZ_ETCD,
+)
+from benchmarks.programs import Load, LoadFailed
+from benchmarks.report.section import Section, Verdict
+from benchmarks.rounds import Rounds, ratio, take_turns
+
+WORKERS = (1, 8, 64)
+SCRIPT = Path(__file__).parents[1] / "sql" / "raw_cycle.sql"
+TAKING_PART = (INTERLOCK, INTERLOCK_THREADS, ASYNCPG, TOOZ, TOOZ_ETCD, REDIS, REDIS_VOLATILE, KAZOO)
+
+Figures = dict[str, dict[str, Rounds]]
+
+# ours, theirs, and by how much ours is to be faster at 1, 8 and 64 workers (None: no target)
+TARGETS: tuple[tuple[str, str, tuple[float | None, ...]], ...] = (
+    (INTERLOCK, PGBENCH, (0.75, 0.9, 2.5)),
+    (INTERLOCK_THREADS, PGBENCH, (0.6, 0.8, 2.0)),
+    (INTERLOCK, TOOZ, (7, 15, None)),
+    (INTERLOCK, REDIS, (1.6, 2.8, None)),
+    (INTERLOCK, KAZOO, (4, 10, None)),
+)
+
+
+def measure(bench: Bench) -> dict[str, Any]:
+    """Cycles per second: contender → workers → a figure for each round."""
+    figures: Figures = {}
+    for workers in WORKERS:
+        bench.say(f"cycles: {workers} workers")
+        for name, rounds in _with_workers(bench, workers).items():
+            figures.setdefault(name, {})[str(workers)] = rounds
+    return figures
+
+
+def _with_workers(bench: Bench, workers: int) -> dict[str, Rounds]:
+    with ExitStack() as stack:
+        turns: dict[str, Callable[[], float]] = {}
+        for name in TAKING_PART:
+            contender = CONTENDERS[name]
+            if bench.can_measure(name, contender):
+                with bench.excusing(name):
+                    [load] = stack.enter_context(bench.loads(contender, workers=workers))
+                    turns[name] = partial(_turn, load, bench.size.seconds)
+        if pgbench := bench.postgres.tool("pgbench"):
+            turns[PGBENCH] = partial(_pgbench, pgbench, bench.database, workers, bench.size.seconds)
+        else:
+            bench.not_measured[PGBENCH] = "there is no pgbench on this machine; Debian: apt-get install postgresql"
+        return take_turns(turns, bench.size.rounds)
+
+
+def _turn(load: Load, seconds: float) -> float:
+    return float(load.ask(seconds=seconds))
+
+
+def _pgbench(program: str, url: str, workers: int, seconds: float) -> float:
+    jobs = min(workers, os.cpu_count() or 1)
+    command = [program, "--no-vacuum", "--protocol=prepared", f"--file={SCRIPT}", f"--time={max(1, round(seconds))}"]
+    command += [f"--client={workers}", f"--jobs={jobs}", url]
+    ended = subprocess.run(command, capture_output=True, text=True, check=False)
+    found = re.search(r"tps = ([\d.]+) \(without", ended.stdout)
+    if ended.returncode != 0 or found is None:
+        raise LoadFailed(f"pgbench: {ended.stderr.strip()}")
+    return float(found[1])
+
+
+def judge(figures: Figures) -> Section:
+    return Section(
+        title="Acquire and release, nobody else wants the name",
+        text=(
+            "Cycles per second of one client process, with 1, 8 and 64 workers, each on its own name; the median of "
+            "the rounds. Every contender but “not durable” has the acquire on the disk before it answers, except "
+            "tooz-postgresql, whose locks belong to a connection and are never written. *pgbench* is the limit of "
+            "statements that are sent one by one: an `UPDATE` that takes a row (durable) and one that frees it "
+            "(asynchronous commit, as in Interlock)."
+        ),
+        header=("contender", *(f"{workers} worker{'s' if workers > 1 else ''}" for workers in WORKERS)),
+        rows=[(name, *(_rate(figures[name], workers) for workers in WORKERS)) for name in figures],
+        verdicts=[verdict for ours, theirs, wanted in TARGETS for verdict in _verdicts(figures, ours, theirs, wanted)],
+    )
+
+
+def _rate(of_one: dict[str, Rounds], workers: int) -> str:
+    rounds = of_one.get(str(workers))
+    return f"{median(rounds):,.0f}" if rounds else "-"
+
+
+def _verdicts(figures: Figures, ours: str, theirs: str, wanted: tuple[float | None, ...]) -> list[Verdict]:
+    return [
+        Verdict(f"cycles/s, {workers} workers: {ours} beside {theirs}", _ratio(figures, ours, theirs, workers), target)
+        for workers, target in zip(WORKERS, wanted, strict=True)
+        if target is not None
+    ]
+
+
+def _ratio(figures: Figures, ours: str, theirs: str, workers: int) -> float | None:
+    our, their = (figures.get(name, {}).get(str(workers)) for name in (ours, theirs))
+    return ratio(our, their) if our and their else None

@@ -1,0 +1,54 @@
+"""Why threads share the loop thread's statements: the façade beside a connection for each thread."""
+
+from contextlib import ExitStack
+from functools import partial
+from statistics import median
+
+from benchmarks.bench import Bench
+from benchmarks.contenders import CONTENDERS, DIRECT, INTERLOCK_THREADS
+from benchmarks.programs import Load
+from benchmarks.report.section import Section
+from benchmarks.rounds import Rounds, ratio, take_turns
+
+THREADS = (1, 8, 64)
+TAKING_PART = (INTERLOCK_THREADS, DIRECT)
+
+Figures = dict[str, dict[str, Rounds]]
+
+
+def measure(bench: Bench) -> Figures:
+    """Cycles per second: contender → threads → a figure for each round."""
+    figures: Figures = {name: {} for name in TAKING_PART}
+    for threads in THREADS:
+        bench.say(f"façade: {threads} threads")
+        with ExitStack() as stack:
+            loads = {
+                name: stack.enter_context(bench.loads(CONTENDERS[name], workers=threads))[0] for name in TAKING_PART
+            }
+            turns = {name: partial(_turn, load, bench.size.seconds) for name, load in loads.items()}
+            for name, rounds in take_turns(turns, bench.size.rounds).items():
+                figures[name][str(threads)] = rounds
+    return figures
+
+
+def _turn(load: Load, seconds: float) -> float:
+    return float(load.ask(seconds=seconds))
+
+
+def judge(figures: Figures) -> Section:
+    ratios = [
+        f"{ratio(figures[INTERLOCK_THREADS][str(threads)], figures[DIRECT][str(threads)]):.2f}" for threads in THREADS
+    ]
+    return Section(
+        title="Threads: one loop thread for all, or a connection for each",
+        text=(
+            "Cycles per second of the synchronous surface, whose threads share one connection and its coalesced "
+            "statements, beside threads that each call the same functions over a psycopg connection of their own and "
+            "do nothing else: no renewal, no lost signal, no waiting."
+        ),
+        header=("", *(f"{threads} thread{'s' if threads > 1 else ''}" for threads in THREADS)),
+        rows=[
+            *((name, *(f"{median(of_one[str(each)]):,.0f}" for each in THREADS)) for name, of_one in figures.items()),
+            ("ratio", *ratios),
+        ],
+    )

@@ -1,0 +1,109 @@
+"""What an acquire costs as the table and the queue grow, also while somebody keeps an old snapshot open."""
+
+import time
+import uuid
+from statistics import median
+from typing import Any
+
+from psycopg import sql
+
+from benchmarks.bench import Bench, Contender
+from benchmarks.programs import Load
+from benchmarks.report.section import Section, Verdict
+from benchmarks.scenarios.handover import Stamps, summary
+from benchmarks.servers.postgres import execute
+from benchmarks.waiting import wait_until
+
+ACQUIRES = 300
+PROCESSES = 4
+FLAT = 1.5
+ROWS, WAITERS = "rows", "waiters"
+FRESH, AGED = "no old snapshot", "an old snapshot is open"
+
+_FILL = """
+    INSERT INTO interlock.lease (name, token)
+    SELECT 'row-' || number, 0 FROM generate_series(1, %s::int) AS number ON CONFLICT DO NOTHING
+"""
+_ANALYZE = "VACUUM (ANALYZE) interlock.lease"
+_HOLD = "SELECT token FROM interlock.acquire_v1('queued for', %s, 3600, 'benchmark')"
+_FREE = "SELECT interlock.release_v1('queued for', %s, %s)"
+_QUEUED = "SELECT count(*) FROM interlock.waiter WHERE name = 'queued for'"
+
+P50s = dict[str, dict[str, float]]
+
+
+def measure(bench: Bench) -> dict[str, Any]:
+    """By rows and by waiters: with an old snapshot or not → how many → p50 in milliseconds."""
+    databases = {FRESH: bench.postgres.make_database("growth"), AGED: bench.aged.url}
+    by_waiters = {
+        kind: {str(count): _with_waiters(bench, url, count) for count in bench.size.waiters}
+        for kind, url in databases.items()
+    }
+    by_rows = {
+        kind: {str(count): _with_rows(bench, url, count) for count in bench.size.rows}
+        for kind, url in databases.items()
+    }
+    return {ROWS: by_rows, WAITERS: by_waiters, "age_s": bench.aged.age(), "churn": bench.size.churn}
+
+
+def _with_rows(bench: Bench, url: str, rows: int) -> float:
+    """p50 of the acquires of one name, after it was acquired and released very often, with `rows` others beside it."""
+    bench.say(f"growth: {rows} rows")
+    execute(url, sql.SQL(_FILL), rows)
+    execute(url, sql.SQL(_ANALYZE))
+    with bench.loads(Contender("interlock_latency", lambda _: url), name="measured") as [load]:
+        load.ask(count=bench.size.churn)
+        return float(median(load.ask(count=ACQUIRES)))
+
+
+def _with_waiters(bench: Bench, url: str, waiters: int) -> float:
+    """p50 of the gap between a release and the next grant, while that many wait."""
+    bench.say(f"growth: {waiters} waiters")
+    grant_id = uuid.uuid4()
+    [[token]] = execute(url, sql.SQL(_HOLD), grant_id)
+    wanting = waiters + 1  # one of them has it
+    contender = Contender("interlock_queue", lambda _: url)
+    with bench.loads(contender, min(PROCESSES, wanting), name="queued for") as loads:
+        for place, load in enumerate(loads):
+            load.ask(queue=len(range(place, wanting, len(loads))))
+        wait_until(lambda: execute(url, sql.SQL(_QUEUED))[0][0] == wanting, what=f"{wanting} tasks in the queue")
+        execute(url, sql.SQL(_FREE), token, grant_id)
+        time.sleep(bench.size.seconds)
+        return summary([_stamps(load) for load in loads])["p50_ms"]
+
+
+def _stamps(load: Load) -> Stamps:
+    stamps: Stamps = load.ask(stop=True)
+    return stamps
+
+
+def judge(figures: dict[str, Any]) -> Section:
+    counts = {what: list(figures[what][FRESH]) for what in (ROWS, WAITERS)}
+    minutes = figures["age_s"] / 60
+    return Section(
+        title="Growth",
+        text=(
+            f"p50 of an acquire with other rows in the table, after {figures['churn']:,} cycles on the same name; and "
+            "p50 from the begin of a release to the next grant while others wait for the same name. Then the same in a "
+            f"database in which somebody keeps a snapshot open, {minutes:.0f} minutes old in the end."
+        ),
+        header=("", *(f"{int(count):,} {what}" for what in counts for count in counts[what])),
+        rows=[
+            (kind, *(f"{figures[what][kind][count]:.2f} ms" for what in counts for count in counts[what]))
+            for kind in (FRESH, AGED)
+        ],
+        verdicts=[
+            Verdict(_line(what, kind, counts[what]), _growth(figures[what][kind]), FLAT, at_least=False)
+            for what in counts
+            for kind in (FRESH, AGED)
+        ],
+    )
+
+
+def _line(what: str, kind: str, counts: list[str]) -> str:
+    return f"flat from {int(counts[0]):,} to {int(counts[-1]):,} {what}, {kind}"
+
+
+def _growth(p50s: dict[str, float]) -> float:
+    first, *_, last = p50s.values()
+    return last / first

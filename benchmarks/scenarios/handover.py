@@ -1,0 +1,99 @@
+"""Ten processes want one lock, and each holds it for a millisecond: how quickly and how fairly it goes round."""
+
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from functools import partial
+from itertools import pairwise
+from statistics import median
+from typing import Any
+
+from benchmarks.bench import Bench
+from benchmarks.contenders import ADVISORY, CONTENDERS, INTERLOCK, INTERLOCK_THREADS, KAZOO, REDIS_VOLATILE, TOOZ
+from benchmarks.programs import Load
+from benchmarks.report.section import Section, Verdict
+from benchmarks.rounds import ratio, take_turns
+
+PROCESSES = 10
+TAKING_PART = (INTERLOCK, INTERLOCK_THREADS, ADVISORY, TOOZ, KAZOO, REDIS_VOLATILE)
+# The first grants are of processes that are not all there yet.
+SETTLING = 0.2
+
+Figures = dict[str, list[dict[str, float]]]
+Stamps = list[tuple[int, int]]
+
+
+def measure(bench: Bench) -> dict[str, Any]:
+    """Contender → for each round: hand-overs per second, p50 of the gap in ms, fairness, grants that overlapped."""
+    bench.say(f"hand-over: {PROCESSES} processes")
+    with ExitStack() as stack:
+        turns: dict[str, Callable[[], dict[str, float]]] = {}
+        for name in TAKING_PART:
+            contender = CONTENDERS[name]
+            if bench.can_measure(name, contender):
+                with bench.excusing(name):
+                    loads = stack.enter_context(bench.loads(contender, PROCESSES, name="contended"))
+                    turns[name] = partial(_turn, loads, bench.size.seconds + 1)
+        return take_turns(turns, max(2, bench.size.rounds - 2))
+
+
+def _turn(loads: list[Load], seconds: float) -> dict[str, float]:
+    begun_at = time.monotonic()
+    for load in loads:
+        load.send(until=begun_at + seconds)
+    stamps: list[Stamps] = [load.answer() for load in loads]
+    first = int((begun_at + SETTLING) * 1e9)
+    return summary([[(granted, freed) for granted, freed in of_one if granted >= first] for of_one in stamps])
+
+
+def summary(stamps: list[Stamps]) -> dict[str, float]:
+    """What the stamps of all processes say: (granted, releasing) in nanoseconds of one clock.
+
+    A process that takes it again itself has not handed it over.
+    """
+    grants = sorted((granted, freed, process) for process, of_one in enumerate(stamps) for granted, freed in of_one)
+    passed = [(freed, granted) for (_, freed, last), (granted, _, this) in pairwise(grants) if last != this]
+    counts = [len(of_one) for of_one in stamps]
+    return {
+        "per_second": len(passed) / (grants[-1][0] - grants[0][0]) * 1e9,
+        "p50_ms": median(granted - freed for freed, granted in passed) / 1e6,
+        "fairness": min(counts) / max(counts),
+        "overlaps": sum(granted < freed for (_, freed, _), (granted, _, _) in pairwise(grants)),
+    }
+
+
+def judge(figures: Figures) -> Section:
+    return Section(
+        title="Hand-over of a contended lock",
+        text=(
+            f"{PROCESSES} processes, each holds the lock for 1 ms and wants it again at once. A process that takes it "
+            "again itself has not handed it over. The gap is from the begin of a release to the next grant; fairness "
+            "is the fewest grants of a process by the most. Interlock's hand-over is on the disk before the next "
+            "holder hears of it; of the others only kazoo's is."
+        ),
+        header=("contender", "hand-overs/s", "gap p50", "fairness"),
+        rows=[(name, *_row(rounds)) for name, rounds in figures.items()],
+        verdicts=[
+            Verdict(f"hand-over p50 beside {ADVISORY}", _ratio(figures, "p50_ms", ADVISORY), 2.4, at_least=False),
+            *(
+                Verdict(f"hand-overs/s beside {name}", _ratio(figures, "per_second", name), target)
+                for name, target in ((TOOZ, 1.4), (KAZOO, 1.5), (REDIS_VOLATILE, 30))
+            ),
+            Verdict("fairness over 10 processes", _middle(figures, INTERLOCK, "fairness"), 0.9, unit=""),
+        ],
+    )
+
+
+def _row(rounds: list[dict[str, float]]) -> tuple[str, str, str]:
+    middle = {key: median(each[key] for each in rounds) for key in rounds[0]}
+    return f"{middle['per_second']:,.0f}", f"{middle['p50_ms']:.2f} ms", f"{middle['fairness']:.2f}"
+
+
+def _middle(figures: Figures, name: str, key: str) -> float | None:
+    rounds = figures.get(name)
+    return median(each[key] for each in rounds) if rounds else None
+
+
+def _ratio(figures: Figures, key: str, peer: str) -> float | None:
+    ours, theirs = figures.get(INTERLOCK), figures.get(peer)
+    return ratio([each[key] for each in ours], [each[key] for each in theirs]) if ours and theirs else None

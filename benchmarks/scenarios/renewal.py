@@ -1,0 +1,48 @@
+"""Ten thousand leases of one process: a round that renews all of them, beside a statement for each."""
+
+from statistics import median
+from typing import Any
+
+from benchmarks.bench import Bench, Contender
+from benchmarks.report.section import Section, Verdict
+
+LEASES = 10_000
+ROUND = Contender("interlock_renewal", lambda bench: bench.database)
+SINGLY = Contender("one_by_one", lambda bench: bench.database)
+
+Figures = dict[str, Any]
+
+
+def measure(bench: Bench) -> Figures:
+    bench.say(f"renewal: {LEASES} leases")
+    with bench.loads(SINGLY, leases=LEASES) as [load]:
+        singly = [float(load.ask()) for _ in range(max(1, bench.size.rounds // 2))]
+    with bench.loads(ROUND, leases=LEASES) as [load]:
+        answer = load.ask(rounds=bench.size.rounds)
+    return {
+        "one_by_one_s": singly,
+        "round_s": [seconds for seconds, _ in answer["rounds"]],
+        "cpu_s": [cpu for _, cpu in answer["rounds"]],
+        "bytes_per_lease": answer["bytes"],
+    }
+
+
+def judge(figures: Figures) -> Section:
+    singly, together, cpu = (median(figures[key]) * 1e3 for key in ("one_by_one_s", "round_s", "cpu_s"))
+    memory = figures["bytes_per_lease"]
+    return Section(
+        title=f"Renewing {LEASES:,} leases",
+        text="All leases of a process are renewed together. The client's CPU is that of the event loop's thread.",
+        header=("", "measured"),
+        rows=[
+            ("a statement for each", f"{singly:,.0f} ms"),
+            ("one round", f"{together:,.1f} ms"),
+            ("client's CPU for a round", f"{cpu:.1f} ms"),
+            ("memory for each held lease", f"{memory:,.0f} bytes"),
+        ],
+        verdicts=[
+            Verdict("renewal round beside one by one", singly / together, 75, digits=0),
+            Verdict("client's CPU for a round", cpu, 15, "ms", at_least=False, digits=1),
+            Verdict("memory for each held lease", memory / 1024, 2, "KB", at_least=False, digits=2),
+        ],
+    )

@@ -1,0 +1,2 @@
+UPDATE raw.lease SET token = token + 1, grant_id = gen_random_uuid(), holder = 'pgbench', host = 'here', pid = 1, acquired_at = clock_timestamp(), renewed_at = clock_timestamp(), expires_at = clock_timestamp() + interval '30 s' WHERE name = 'warm-' || :client_id AND expires_at <= clock_timestamp() RETURNING token;
+UPDATE raw.lease SET grant_id = NULL, expires_at = '-infinity' WHERE name = 'warm-' || :client_id RETURNING set_config('synchronous_commit', 'off', true);

@@ -1,0 +1,25 @@
+-- What the raw contenders (pgbench, asyncpg) work on: the columns of a lease, no functions, no waiters, no guard.
+CREATE SCHEMA raw;
+
+CREATE TABLE raw.lease (
+    name text PRIMARY KEY,
+    token bigint NOT NULL,
+    grant_id uuid,
+    holder text,
+    host text,
+    pid integer,
+    metadata jsonb,
+    ttl double precision NOT NULL,
+    acquired_at timestamptz,
+    renewed_at timestamptz,
+    expires_at timestamptz NOT NULL
+) WITH (fillfactor = 50);
+
+INSERT INTO raw.lease (name, token, ttl, expires_at)
+SELECT 'warm-' || number, 0, 30, '-infinity' FROM generate_series(0, 127) AS number;
+
+-- What guarded and unguarded transactions write to.
+CREATE TABLE raw.written (
+    id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    what text NOT NULL
+);
