@@ -43,7 +43,8 @@
     │   ├── SessionLockNotAcquired
     │   │   ├── SessionLockBusy     another holds it, and the caller asked not to wait
     │   │   └── SessionLockTimeout  waited as long as was asked
-    │   └── SessionLockLost         the session that held it ended
+    │   ├── SessionLockLost         the session that held it ended
+    │   └── SessionLockNested       this task or thread holds that lock already: waiting for it would never end
     ├── EmbeddedError
     │   ├── BinariesMissing         no PostgreSQL binaries on this machine
     │   ├── DataDirectoryUnusable   cannot be created, read or written, or belongs to something else
@@ -274,6 +275,10 @@ class SessionLockTimeout(SessionLockNotAcquired):
 
 class SessionLockLost(SessionLockError):
     exit_status = EX_IOERR
+
+
+class SessionLockNested(SessionLockError):
+    pass
 
 
 class EmbeddedError(InterlockError):

@@ -20,6 +20,11 @@ class AdvisoryKey(NamedTuple):
     def __str__(self) -> str:
         return f"{self.first}, {self.second}"
 
+    @property
+    def shown(self) -> str:
+        """As ``pg_locks`` shows it."""
+        return f"{self.first & 0xFFFFFFFF}, {self.second & 0xFFFFFFFF}"
+
 
 HOLDERS = """
 SELECT l.pid

@@ -1,0 +1,147 @@
+"""One holding of a session lock: the heartbeat, the loss of it, and giving it back."""
+
+import asyncio
+import os
+from collections.abc import Callable
+from typing import Self
+
+from interlock import errors
+from interlock.body import Body
+from interlock.clock import boottime
+from interlock.coordination.session_line import LineSession
+from interlock.logs import events
+
+log = events(__name__)
+
+_PATIENCE = 1.0
+"""With a server that does not answer, when there is nothing left to do but to hang up."""
+
+
+class AsyncSessionGrant:
+    """Beats from the moment it is made until `release`. ``async with grant`` cancels the body when the lock is lost,
+    then raises `SessionLockLost`, and releases."""
+
+    def __init__(self, name: str, session: LineSession, on_end: Callable[[], None]) -> None:
+        self.name = name
+        self.backend_pid = session.pid
+        """The server process that holds the lock, as `pg_stat_activity` knows it."""
+        self._session = session
+        self._made_in = os.getpid()
+        self._on_end = on_end
+        self._on_lost: list[Callable[[str], object]] = []
+        self._why_lost: str | None = None
+        self._told = asyncio.Event()
+        self._released = False
+        self._body: Body | None = None
+        self._keeper = asyncio.create_task(self._keep())
+
+    @property
+    def lost(self) -> bool:
+        """Asks the clock as well, so that the answer is right even after the process was stopped for a while.
+
+        In a forked child it is lost: the lock is the parent's.
+        """
+        if self._why_lost is not None or self.is_inherited:
+            return True
+        return not self._released and boottime() >= self._session.trusted_until
+
+    @property
+    def is_inherited(self) -> bool:
+        """Whether it was made by the process that forked this one."""
+        return os.getpid() != self._made_in
+
+    def check(self) -> None:
+        """Raise `SessionLockLost` if it is not held any more."""
+        if self.lost or self._released:
+            raise self._error()
+
+    async def wait_lost(self) -> str:
+        """Until the lock is lost, which may be never; the answer says why."""
+        await self._told.wait()
+        assert self._why_lost is not None
+        return self._why_lost
+
+    def on_lost(self, callback: Callable[[str], object]) -> None:
+        """Called with the reason, on the event loop's thread; at once, if it is lost already."""
+        self._on_lost.append(callback)
+        if self._why_lost is not None:
+            callback(self._why_lost)
+
+    async def release(self) -> None:
+        """Give it back and close its session. Once it was lost there is nothing to give back; twice is once.
+
+        If the server cannot be told, it finds out by itself, `ttl` after the last heartbeat at the latest.
+        """
+        if self._released or self.is_inherited:
+            return
+        if self.lost:
+            self._lose("no heartbeat was answered in time")
+        self._released = True
+        self._on_end()
+        try:
+            if self._why_lost is None:
+                async with asyncio.timeout(_PATIENCE):
+                    await self._session.give_back()
+                log.debug("session_lock.released", extra=self._facts())
+        except (errors.StoreError, TimeoutError) as error:
+            log.warning("session_lock.not_released", extra={**self._facts(), "why": str(error)})
+        finally:
+            self._keeper.cancel()
+            await self._session.close()
+
+    async def __aenter__(self) -> Self:
+        self._body = Body()
+        self.on_lost(self._body.cancel)
+        return self
+
+    async def __aexit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        body, self._body = self._body, None
+        others_cancelled = await body.end(error) if body else False
+        lost = self._error() if self.lost else None
+        await self.release()
+        if lost is None:
+            return
+        if others_cancelled:
+            raise asyncio.CancelledError from lost
+        raise lost from error
+
+    async def _keep(self) -> None:
+        try:
+            why = await self._session.keep()
+        except asyncio.CancelledError:
+            if not self._released:  # the event loop ends under us: leave no session that could seem to live
+                self._session.session.hang_up()
+            raise
+        except Exception as error:
+            log.exception("session_lock.heartbeat_failed", extra=self._facts())
+            why = f"the heartbeat broke: {type(error).__name__}"
+        if not self._released:
+            self._lose(why)
+            await self._session.session.abort()
+
+    def _lose(self, why: str) -> None:
+        if self._why_lost is not None:
+            return
+        self._why_lost = why
+        self._on_end()
+        log.warning("session_lock.lost", extra={**self._facts(), "why": why})
+        self._told.set()
+        for callback in self._on_lost:
+            try:
+                callback(why)
+            except Exception:
+                log.exception("session_lock.callback_failed", extra=self._facts())
+
+    def _error(self) -> errors.SessionLockLost:
+        why = self._why_lost or "this process was stopped for too long"
+        if self.is_inherited:
+            why = "it is held by the process that forked this one"
+        elif self._released and self._why_lost is None:
+            why = "it was released"
+        return errors.SessionLockLost(
+            f"The session lock {self.name!r} is not held any more ({why.rstrip('.')}): stop what it protects.",
+            name=self.name,
+        )
+
+    def _facts(self) -> dict[str, object]:
+        return {"lock": self.name, "backend_pid": self.backend_pid}

@@ -1,0 +1,116 @@
+"""Session locks for callers without an event loop: the same locks, on the loop thread of whoever made them."""
+
+import threading
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, Protocol, Self, TypeVar
+
+from interlock import errors
+from interlock.coordination.session_grant import AsyncSessionGrant
+from interlock.coordination.session_lock import AsyncSessionLock
+from interlock.coordination.timing import Duration
+
+T = TypeVar("T")
+
+
+class Loop(Protocol):
+    """Runs coroutines elsewhere while the caller waits: `interlock.bridge.LoopThread`, or who has one."""
+
+    def run(self, coroutine: Coroutine[Any, Any, T]) -> T: ...
+
+
+class SessionGrant:
+    """As `AsyncSessionGrant`, without await. Nothing can interrupt a thread: ask `check()` between steps, or be told by
+    `on_lost`; a lock that was lost also raises at the end of the block."""
+
+    def __init__(self, grant: AsyncSessionGrant, loop: Loop) -> None:
+        self._grant = grant
+        self._loop = loop
+
+    @property
+    def name(self) -> str:
+        return self._grant.name
+
+    @property
+    def backend_pid(self) -> int:
+        return self._grant.backend_pid
+
+    @property
+    def lost(self) -> bool:
+        return self._grant.lost
+
+    def check(self) -> None:
+        self._grant.check()
+
+    def on_lost(self, callback: Callable[[str], object]) -> None:
+        """Called on the loop's thread: it must not block for long."""
+        self._loop.run(self._tell_when_lost(callback))
+
+    def wait_lost(self) -> str:
+        return self._loop.run(self._grant.wait_lost())
+
+    def release(self) -> None:
+        if not self._grant.is_inherited:
+            self._loop.run(self._grant.release())
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        try:
+            if self.lost:
+                self.check()
+        except errors.SessionLockLost as lost:
+            raise lost from error
+        finally:
+            self.release()
+
+    async def _tell_when_lost(self, callback: Callable[[str], object]) -> None:
+        self._grant.on_lost(callback)
+
+
+class SessionLock:
+    """``with lock as grant: …``; see `AsyncSessionLock`. Any number of threads may share it."""
+
+    def __init__(self, lock: AsyncSessionLock, loop: Loop) -> None:
+        self._lock = lock
+        self._loop = loop
+        self._entered: dict[threading.Thread, SessionGrant] = {}
+
+    @property
+    def name(self) -> str:
+        return self._lock.name
+
+    def try_acquire(self) -> SessionGrant | None:
+        owner = threading.current_thread()
+        return self._granted(lambda: self._lock.try_acquire_as(owner))
+
+    def acquire(self, timeout: Duration | None = None) -> SessionGrant:
+        """The grant is a context manager: ``with lock.acquire(timeout=5) as grant: …``."""
+        owner = threading.current_thread()
+        grant = self._granted(lambda: self._lock.acquire_as(owner, timeout))
+        assert grant is not None
+        return grant
+
+    def _granted(self, acquire: Callable[[], Awaitable[AsyncSessionGrant | None]]) -> SessionGrant | None:
+        """A caller that is interrupted just when the lock has come does not keep it."""
+        granted: list[SessionGrant] = []
+
+        async def note() -> None:
+            if grant := await acquire():
+                granted.append(SessionGrant(grant, self._loop))
+
+        try:
+            self._loop.run(note())
+        except BaseException:
+            for grant in granted:
+                grant.release()
+            raise
+        return granted[0] if granted else None
+
+    def __enter__(self) -> SessionGrant:
+        grant = self.acquire()
+        self._entered[threading.current_thread()] = grant
+        return grant
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        self._entered.pop(threading.current_thread()).__exit__(kind, error, trace)

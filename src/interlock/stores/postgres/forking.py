@@ -1,0 +1,29 @@
+"""Forked children let go of the sessions that are their parent's.
+
+A child has a copy of every socket. As long as that is open, the server does not hear that the parent has died, and the
+parent's locks stay. And a goodbye that the child says there would be the parent's.
+"""
+
+import os
+from weakref import WeakSet
+
+from interlock.stores.postgres.session import Session
+
+_sessions: "WeakSet[Session]" = WeakSet()
+
+
+def closed_in_children(session: Session) -> Session:
+    _sessions.add(session)
+    return session
+
+
+def _close_all() -> None:
+    """The number stays taken, by nothing: what still knows it must not meet another file there."""
+    nothing = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
+    for session in list(_sessions):
+        if (descriptor := session.descriptor) is not None:
+            os.dup2(nothing, descriptor, inheritable=False)
+    os.close(nothing)
+
+
+os.register_at_fork(after_in_child=_close_all)
