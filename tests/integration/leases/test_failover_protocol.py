@@ -74,7 +74,8 @@ def test_a_renewal_that_was_lost_holds_back_others_as_a_grant_does(pair: Pair) -
 
 @either_kind
 def test_the_longest_ttl_in_use_counts_for_every_name(pair: Pair) -> None:
-    release(pair.url, acquire(pair.url, "slow", ttl=600))
+    release(pair.url, acquire(pair.url, "slow", ttl=500))
+    acquire(pair.url, "slower", ttl=600)
     pair.wait_caught_up()
     url = fail_over(pair)
     assert ask(url, "feeds", ttl=5).status == "held back"
