@@ -4,7 +4,7 @@ import itertools
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -44,11 +44,11 @@ def _roomiest() -> str:
 
 
 @contextmanager
-def running_cluster() -> Iterator[Cluster]:
+def running_cluster(settings: Mapping[str, str] = QUICK) -> Iterator[Cluster]:
     pg_bin = os.environ.get("INTERLOCK_PG_BIN")
     with open_directory("interlock-test-") as directory:
         binaries = find_binaries(Path(pg_bin) if pg_bin else None)
-        cluster = Cluster(directory / "pg", port="free", settings=QUICK, binaries=binaries)
+        cluster = Cluster(directory / "pg", port="free", settings=settings, binaries=binaries)
         cluster.create()
         with cluster.shared():
             try:
