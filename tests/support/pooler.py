@@ -13,17 +13,22 @@ from support.components import required
 from support.postgres import open_directory
 from support.waiting import eventually
 
-PoolMode = Literal["transaction", "session"]
+PoolMode = Literal["transaction", "session", "statement"]
 
 
 @contextmanager
-def pooled(url: str, mode: PoolMode, *, pool_size: int = 20) -> Iterator[str]:
-    """A URL that leads to the database of `url` through a pooler in that mode, with that many sessions behind it."""
+def pooled(url: str, mode: PoolMode, *, pool_size: int = 20, in_turn: bool = False) -> Iterator[str]:
+    """A URL that leads to the database of `url` through a pooler in that mode, with that many sessions behind it.
+
+    `in_turn` if it is to take the one that was idle for longest; else it takes the one that was used last.
+    """
     program = required("pgbouncer", package="pgbouncer")
     with open_directory("interlock-pgbouncer-") as directory:
         port = _free_port()
         user = urlsplit(url).username
-        (directory / "pgbouncer.ini").write_text(_configuration(url, directory, port, mode, pool_size))
+        (directory / "pgbouncer.ini").write_text(
+            _configuration(url, directory, port, mode, pool_size) + f"server_round_robin = {in_turn:d}\n"
+        )
         (directory / "users.txt").write_text(f'"{user}" ""\n')
         process = subprocess.Popen(
             [program, "-q", str(directory / "pgbouncer.ini")],

@@ -8,6 +8,7 @@ from interlock import __version__
 from interlock.cli.failing import InterlockGroup
 
 _COMMANDS = {
+    "doctor": "interlock.cli.doctor:doctor",
     "gate": "interlock.cli.gate:gate",
     "schema": "interlock.cli.schema:schema",
     "up": "interlock.cli.up:up",

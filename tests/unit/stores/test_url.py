@@ -4,7 +4,7 @@ import pytest
 
 from interlock.errors import ConfigurationError
 from interlock.stores.postgres import redacted
-from interlock.stores.postgres.url import addresses, checked, target_session_attrs
+from interlock.stores.postgres.url import addresses, checked, one_by_one, target_session_attrs
 
 
 @pytest.mark.parametrize(
@@ -110,3 +110,23 @@ def test_the_servers_of_a_url_are_those_of_its_address_or_of_its_parameters(
 def test_a_url_may_say_which_of_its_servers_it_wants() -> None:
     assert target_session_attrs("postgresql://one,two/shop?target_session_attrs=read-write") == "read-write"
     assert target_session_attrs("postgresql://one,two/shop") is None
+
+
+@pytest.mark.parametrize(
+    ("url", "each"),
+    [
+        (
+            "postgresql://web:geheim@one:1,two/shop?target_session_attrs=read-write&sslmode=require",
+            ["postgresql://web:geheim@one:1/shop?sslmode=require", "postgresql://web:geheim@two/shop?sslmode=require"],
+        ),
+        (
+            "postgresql://web:ge%2Fheim@/shop?host=/run/a:b,[::1]:2&port=1",
+            ["postgresql://web:ge%2Fheim@%2Frun%2Fa%3Ab:1/shop", "postgresql://web:ge%2Fheim@[::1]:2/shop"],
+        ),
+        ("postgresql://%2Frun%2Fpg:5433/shop", ["postgresql://%2Frun%2Fpg:5433/shop"]),
+        ("postgresql:///shop", ["postgresql:///shop"]),
+    ],
+)
+def test_each_server_has_a_url_of_its_own(url: str, each: list[str]) -> None:
+    assert list(one_by_one(checked(url)).values()) == each
+    assert [addresses(alone) for alone in each] == [(address,) for address in addresses(url)]

@@ -1,12 +1,13 @@
 """Database URLs: what they name, and as far as they may be shown."""
 
 from typing import NamedTuple
-from urllib.parse import SplitResult, parse_qs, quote, unquote, urlsplit
+from urllib.parse import SplitResult, parse_qs, quote, unquote, urlencode, urlsplit
 
 from interlock.errors import ConfigurationError
 
 _SCHEMES = ("postgresql", "postgres")
 _FORM = "it should look like postgresql://user:password@host:5432/database"
+_WHICH_SERVER = ("host", "port", "target_session_attrs")
 _ROLES = ("any", "primary", "standby", "prefer-standby", "read-write", "read-only")
 
 
@@ -15,6 +16,22 @@ class Address(NamedTuple):
 
     host: str | None
     port: int | None
+
+    def __str__(self) -> str:
+        return self._with(self.host or "")
+
+    @property
+    def quoted(self) -> str:
+        """As it stands in a URL."""
+        return self._with(quote(self.host or "", safe="" if self._is_directory else ":"))
+
+    @property
+    def _is_directory(self) -> bool:
+        return (self.host or "").startswith("/")
+
+    def _with(self, host: str) -> str:
+        whole = f"[{host}]" if ":" in host and not self._is_directory else host
+        return whole if self.port is None else f"{whole}:{self.port}"
 
 
 def checked(url: str) -> str:
@@ -58,6 +75,15 @@ def addresses(url: str) -> tuple[Address, ...]:
     found = [_address(text, quoted=bool(netloc)) for text in texts]
     ports = _ports(parameters.get("port"), len(found))
     return tuple(Address(host, port or usual) for (host, port), usual in zip(found, ports, strict=True))
+
+
+def one_by_one(url: str) -> dict[Address, str]:
+    """A readable URL for each of its servers alone, whatever that is: primary or standby."""
+    parts = urlsplit(url)
+    role, at, _ = parts.netloc.rpartition("@")
+    query = urlencode({name: value for name, value in _parameters(parts).items() if name not in _WHICH_SERVER})
+    rest = f"{parts.path}?{query}" if query else parts.path
+    return {address: f"{parts.scheme}://{role}{at}{address.quoted}{rest}" for address in addresses(url)}
 
 
 def target_session_attrs(url: str) -> str | None:

@@ -1,0 +1,94 @@
+"""Interlock's schema, and what the role may do with it."""
+
+from collections.abc import Iterator
+
+from interlock.doctor.facts import Facts, Held, Need
+from interlock.doctor.finding import Finding, ok, problem, warning
+from interlock.errors import EX_NOPERM, SchemaError
+from interlock.schema import State, newest_version
+
+_SHOWN = 3
+
+
+def schema(facts: Facts) -> Iterator[Finding]:
+    if facts.schema is None:
+        yield problem(
+            "schema",
+            "Whether Interlock's schema is current cannot be told, because the role may not look.",
+            _grant(facts),
+            exit_status=EX_NOPERM,
+        )
+        return
+    name, state = facts.schema.schema, facts.schema.state
+    try:
+        facts.schema.require()
+    except SchemaError as error:
+        yield problem("schema", str(error), facts={"state": state.value}, exit_status=error.exit_status)
+    else:
+        newest = max(step.version for step in facts.schema.applied)
+        newer = f", newer than this release ({newest_version()}) and fit for it" if state is State.NEWER else ""
+        yield ok(
+            "schema", f"The schema {name!r} is at version {newest}{newer}.", {"state": state.value, "version": newest}
+        )
+
+
+def privileges(facts: Facts) -> Iterator[Finding]:
+    """What was never granted is as somebody wanted it; what was granted in part, as by an older release, is not."""
+    if facts.schema is not None and facts.schema.state in (State.MISSING, State.FOREIGN):
+        yield _may_create(facts)
+        return
+    uses = [use for use in facts.needs if not any(facts.held[need] is Held.ABSENT for need in facts.needs[use])]
+    whole = [use for use in uses if not lacking(facts, use)]
+    broken = [use for use in uses if use not in whole and is_granted(facts, use)]
+    for use in broken:
+        yield problem(
+            "privileges",
+            f"The role {facts.role} cannot use {use}: it lacks {_some(lacking(facts, use))}.",
+            _grant(facts, f" --for {use}"),
+            exit_status=EX_NOPERM,
+        )
+    if whole and not broken:
+        rest = [use for use in uses if use not in whole]
+        but = f"; {_listed(rest)} it may not" if rest else ""
+        yield ok("privileges", f"The role {facts.role} may use {_listed(whole)}{but}.", {"uses": whole})
+    elif not broken:
+        yield problem(
+            "privileges",
+            f"The role {facts.role} may use nothing of Interlock's.",
+            _grant(facts),
+            exit_status=EX_NOPERM,
+        )
+
+
+def lacking(facts: Facts, use: str) -> list[Need]:
+    return [need for need in facts.needs[use] if facts.held[need] is Held.NO]
+
+
+def is_granted(facts: Facts, use: str) -> bool:
+    """Whether the role has something that only this use needs, and that not everybody has."""
+    elsewhere = {need for other in facts.needs if other != use for need in facts.needs[other]}
+    return any(facts.held[need] is Held.YES for need in facts.needs[use] if need not in elsewhere)
+
+
+def _may_create(facts: Facts) -> Finding:
+    if facts.may_create_schema:
+        return ok("privileges", f"The role {facts.role} may create the schema.")
+    return warning(
+        "privileges",
+        f"The role {facts.role} may not create the schema.",
+        f"Let an owner of the database run `interlock schema apply` and `interlock schema grant {facts.role}`.",
+    )
+
+
+def _grant(facts: Facts, only: str = "") -> str:
+    return f"Let the schema's owner run `interlock schema grant {facts.role}{only}`."
+
+
+def _listed(words: list[str]) -> str:
+    return ", ".join(words[:-1]) + f" and {words[-1]}" if len(words) > 1 else words[0]
+
+
+def _some(needs: list[Need]) -> str:
+    """A few of them: a new release may bring dozens."""
+    more = [f"{len(needs) - _SHOWN} more"] if len(needs) > _SHOWN else []
+    return _listed([str(need) for need in needs[:_SHOWN]] + more)

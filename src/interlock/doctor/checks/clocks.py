@@ -1,0 +1,83 @@
+"""Clocks. Leases go by the database's alone: what hurts is that it steps, or that a standby with another takes over."""
+
+from collections.abc import Iterator, Sequence
+
+from interlock.doctor.facts import Facts, Offset, Server, Standby
+from interlock.doctor.finding import Finding, ok, problem, shown, warning
+
+APART = 1.0
+FAR_APART = 10.0
+LONG_SILENT = 60.0
+
+_SYNCHRONISE = "See that both run a time service that slews (chrony, systemd-timesyncd) and never steps."
+
+
+def clocks(facts: Facts) -> Iterator[Finding]:
+    clock = facts.clock
+    figures = {"ahead": clock.ahead, "uncertainty": clock.uncertainty}
+    says = f"The database's clock is {_apart(clock)} ours, give or take {shown(clock.uncertainty)}."
+    if clock.at_least >= FAR_APART:
+        yield problem(
+            "clock", f"{says} Once it is corrected by a step, live leases are granted again.", _SYNCHRONISE, figures
+        )
+    elif clock.at_least >= APART:
+        yield warning("clock", says, _SYNCHRONISE, figures)
+    else:
+        yield ok("clock", says, figures)
+    for standby in facts.standbys:
+        yield from _of_standby(standby)
+
+
+def _of_standby(standby: Standby) -> Iterator[Finding]:
+    """A standby's last answer carries its own time: one from the future gives it away."""
+    if standby.answered_ago is None:
+        return
+    if standby.answered_ago <= -APART:
+        yield _ahead(standby.name, -standby.answered_ago)
+    elif standby.answered_ago >= LONG_SILENT:
+        yield warning(
+            "clock",
+            f"The standby {standby.name} answered {shown(standby.answered_ago)} ago, by its own clock.",
+            f"Either it is stuck, or its clock is behind. {_SYNCHRONISE}",
+        )
+
+
+def clocks_of_servers(found: Sequence[Server]) -> Iterator[Finding]:
+    """The clock of each standby against the primary's, where the URL names them all."""
+    primary = next((server.clock for server in found if server.is_standby is False), None)
+    for server in found:
+        if primary and server.clock and server.is_standby:
+            yield _against_primary(server.address, server.clock.against(primary))
+
+
+def _against_primary(name: str, clock: Offset) -> Finding:
+    if clock.at_least < APART:
+        give_or_take = f"give or take {shown(clock.uncertainty)}"
+        says = f"The clock of the standby {name} is {_apart(clock)} the primary's, {give_or_take}."
+        return ok("clock", says, _figures(name, clock.ahead))
+    if clock.ahead > 0:
+        return _ahead(name, clock.ahead)
+    return warning(
+        "clock",
+        f"The clock of the standby {name} is {shown(-clock.ahead)} behind the primary's: "
+        "after a failover, leases of the dead stay taken for longer by that much.",
+        _SYNCHRONISE,
+        _figures(name, clock.ahead),
+    )
+
+
+def _ahead(name: str, ahead: float) -> Finding:
+    says = (
+        f"The clock of the standby {name} is {shown(ahead)} ahead of the primary's: "
+        "after a failover, leases end too early by that much."
+    )
+    finding = problem if ahead >= FAR_APART else warning
+    return finding("clock", says, _SYNCHRONISE, _figures(name, ahead))
+
+
+def _figures(standby: str, ahead: float) -> dict[str, str | float]:
+    return {"standby": standby, "ahead": ahead}
+
+
+def _apart(clock: Offset) -> str:
+    return f"{shown(abs(clock.ahead))} {'ahead of' if clock.ahead >= 0 else 'behind'}"

@@ -1,0 +1,69 @@
+"""What stands between us and the server, and how many more may come."""
+
+from collections.abc import Iterator
+
+from interlock.doctor.facts import Facts, Pooler
+from interlock.doctor.finding import Finding, ok, problem, warning
+from interlock.errors import EX_UNAVAILABLE
+
+FEW = 10
+TOO_FEW = 3
+
+_WHOSE = {
+    "server": ("the server's", "Raise max_connections, or put a pooler in front."),
+    "role": ("the role's", "ALTER ROLE … CONNECTION LIMIT, with a higher one or -1."),
+    "database": ("the database's", "ALTER DATABASE … CONNECTION LIMIT, with a higher one or -1."),
+}
+_OWN_ADDRESS = "Give gates and session locks the database's own address"
+
+
+def pooler(facts: Facts) -> Iterator[Finding]:
+    mode = facts.pooler
+    figures = {"mode": mode.value}
+    match mode:
+        case Pooler.NONE:
+            yield ok("pooler", "The connection leads to the server itself.", figures)
+        case Pooler.SESSION:
+            yield warning(
+                "pooler",
+                "A connection pooler in session mode: leases work, a gate has to be told, session locks refuse it.",
+                f"{_OWN_ADDRESS}, or gates --session-pooler.",
+                figures,
+            )
+        case Pooler.TRANSACTION:
+            yield warning(
+                "pooler",
+                "A connection pooler in transaction mode: leases work, guards too, and waiting is by asking again and "
+                "again; gates and session locks refuse it.",
+                f"{_OWN_ADDRESS}; leases wake sooner on it too.",
+                figures,
+            )
+        case Pooler.STATEMENT:
+            yield problem(
+                "pooler",
+                "A connection pooler in statement mode: there are no transactions, so nothing can be guarded.",
+                "Put it in transaction mode, or use the database's own address.",
+                figures,
+            )
+        case Pooler.UNKNOWN:
+            yield warning(
+                "pooler",
+                "A connection pooler; which mode it is in could not be told, because it let no second client through.",
+                "Look at its pool_mode and at the size of its pool, or use the database's own address.",
+                figures,
+            )
+
+
+def connections(facts: Facts) -> Iterator[Finding]:
+    tightest = min(facts.rooms, key=lambda room: room.free)
+    whose, remedy = _WHOSE[tightest.limit_of]
+    says = (
+        f"There is room for {tightest.free} more connections: {tightest.used} of {whose} {tightest.limit} are in use."
+    )
+    figures = {"limit_of": tightest.limit_of, "limit": tightest.limit, "used": tightest.used}
+    if tightest.free < TOO_FEW:
+        yield problem("connections", says, remedy, figures, exit_status=EX_UNAVAILABLE)
+    elif tightest.free < FEW:
+        yield warning("connections", says, remedy, figures)
+    else:
+        yield ok("connections", says, figures)

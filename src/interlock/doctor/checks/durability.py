@@ -1,0 +1,86 @@
+"""Whether what was committed stays committed: through a crash of the server, and through a failover."""
+
+from collections.abc import Iterator
+
+from interlock.doctor.facts import Facts
+from interlock.doctor.finding import Finding, ok, problem, warning
+from interlock.errors import NotPrimary
+
+_FORGETS = "a failover forgets the last commits"
+
+
+def durability(facts: Facts) -> Iterator[Finding]:
+    said = False
+    if facts.settings["fsync"].value == "off":
+        said = True
+        yield problem(
+            "durability",
+            "fsync is off: after a crash of the machine the database may be damaged, and leases be granted twice.",
+            "Set fsync = on in postgresql.conf.",
+        )
+    if facts.settings["full_page_writes"].value == "off":
+        said = True
+        yield warning(
+            "durability",
+            "full_page_writes is off: a crash in the middle of a write may leave a damaged page.",
+            "Set full_page_writes = on, unless the file system itself never leaves half a page.",
+        )
+    if facts.settings["synchronous_commit"].value == "off":
+        said = True
+        yield warning(
+            "durability",
+            "synchronous_commit is off: Interlock's own grants wait for the disk all the same, "
+            "but a crash forgets what your transactions wrote last, under a guard too.",
+            "Set synchronous_commit = on for the role or the database.",
+        )
+    if not said:
+        yield ok("durability", "Commits wait for the disk.")
+
+
+def replication(facts: Facts) -> Iterator[Finding]:
+    if facts.is_standby:
+        yield problem(
+            "replication",
+            "This is a standby: nothing can be leased here, and no gate be passed.",
+            "Give the URL the primary's address, or every server's, and target_session_attrs=read-write.",
+            exit_status=NotPrimary.exit_status,
+        )
+    elif facts.settings["synchronous_standby_names"].value:
+        yield _synchronous(facts)
+    elif facts.standbys:
+        count = len(facts.standbys)
+        yield warning(
+            "replication",
+            f"This is a primary with {count} asynchronous standby{'s' * (count > 1)}: {_FORGETS}, "
+            "so that a lease that was granted may be granted again after the wait that follows, "
+            "and what was written under it be gone.",
+            "Name a standby in synchronous_standby_names if that must not be.",
+        )
+    else:
+        yield ok("replication", "This is a primary, without standbys that are connected.")
+
+
+def _synchronous(facts: Facts) -> Finding:
+    """What holds for a primary that was told to wait for standbys."""
+    commit = str(facts.settings["synchronous_commit"].value)
+    waits = commit not in ("off", "local")
+    if not waits:
+        return warning(
+            "replication",
+            f"synchronous_standby_names is set, but with synchronous_commit = {commit} no commit waits: {_FORGETS}.",
+            "Set synchronous_commit = on for the role or the database.",
+        )
+    if any(standby.state is None for standby in facts.standbys):
+        return warning(
+            "replication",
+            "Commits are to wait for a standby; whether one is there this role may not see.",
+            "Let a superuser run: GRANT pg_monitor TO the role.",
+        )
+    in_step = [standby.name for standby in facts.standbys if standby.sync_state in ("sync", "quorum")]
+    if in_step:
+        return ok("replication", f"This is a primary; commits wait for {', '.join(in_step)}.", {"standbys": in_step})
+    return problem(
+        "replication",
+        "Commits wait for a synchronous standby, and none is connected: every acquire will hang.",
+        "Bring the standby back, or take it out of synchronous_standby_names.",
+    )

@@ -1,0 +1,61 @@
+"""Whether the server is there, how far away it is, and which of several it is."""
+
+from collections.abc import Iterator, Sequence
+
+from interlock.doctor.facts import Facts, Server
+from interlock.doctor.finding import Finding, ok, problem, shown, warning
+from interlock.errors import EX_UNAVAILABLE, StoreError
+
+SLOW = 0.1
+TOO_SLOW = 1.0
+
+
+def not_reached(error: StoreError) -> Finding:
+    """The error's own sentence already says what to do."""
+    return problem("reachable", str(error), exit_status=error.exit_status)
+
+
+def reachable(facts: Facts) -> Iterator[Finding]:
+    taken = facts.round_trip
+    says = f"It answers within {shown(taken)}."
+    nearer = "Bring the two nearer to each other; until then, a ttl of a minute or more."
+    figures = {"round_trip": taken}
+    if taken >= TOO_SLOW:
+        yield problem("reachable", says, nearer, figures, exit_status=EX_UNAVAILABLE)
+    elif taken >= SLOW:
+        yield warning("reachable", f"{says} Each acquire and each renewal takes that long at least.", nearer, figures)
+    else:
+        yield ok("reachable", says, figures)
+
+
+def version(facts: Facts) -> Iterator[Finding]:
+    """Those that are too old are not reached at all."""
+    yield ok("version", f"It is PostgreSQL {facts.version}.", {"version": facts.version})
+
+
+def servers(found: Sequence[Server], wanted: str | None) -> Iterator[Finding]:
+    """What each of several servers is; nothing, if the URL names one."""
+    if not found:
+        return
+    primaries = [server.address for server in found if server.is_standby is False]
+    silent = [server for server in found if server.error]
+    if len(primaries) > 1:
+        yield problem(
+            "servers",
+            f"More than one of the servers takes writes: {', '.join(primaries)}.",
+            "Stop all but one, or name only those that belong together: each of them would grant the same lease.",
+        )
+    for server in silent:
+        yield warning("servers", f"{server.address} was not reached: {server.error}", "See that it can take over.")
+    if wanted in (None, "any", "prefer-standby", "standby", "read-only"):
+        yield warning(
+            "servers",
+            "The URL names several servers and does not ask for the one that takes writes.",
+            "Add target_session_attrs=read-write to it.",
+        )
+    if len(primaries) <= 1 and not silent:
+        yield ok("servers", "Each answers: " + ", ".join(map(_called, found)) + ".")
+
+
+def _called(server: Server) -> str:
+    return f"{server.address} is {'a standby' if server.is_standby else 'the primary'}"

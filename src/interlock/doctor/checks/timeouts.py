@@ -1,0 +1,69 @@
+"""Time-outs that the server, the database or the role imposes on sessions, where they would hurt."""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from interlock.doctor.facts import Facts, Setting
+from interlock.doctor.finding import Finding, ok, problem, shown, warning
+from interlock.stores.postgres import quote_identifier
+
+
+class Limit(NamedTuple):
+    """Below these the time-out hurts; 0, which means none, never does."""
+
+    warns_below: float
+    fails_below: float
+    hurts: str
+
+
+LIMITS = {
+    "statement_timeout": Limit(60, 1, "a migration's statement that takes longer is cancelled"),
+    "lock_timeout": Limit(1, 0.1, "a statement that meets a row that is just being written gives up"),
+    "idle_in_transaction_session_timeout": Limit(10, 1, "a guarded transaction that pauses for longer is ended"),
+    "idle_session_timeout": Limit(3600, 5, "a session that waits for a lease or holds a lock in silence is ended"),
+    "transaction_timeout": Limit(60, 1, "a migration or a guarded transaction that takes longer is ended"),
+}
+SLOW_TO_SEE_DEADLOCKS = 10.0
+
+
+def timeouts(facts: Facts) -> Iterator[Finding]:
+    hurting = [name for name in LIMITS if name in facts.settings and _hurts(name, facts.settings[name])]
+    for name in hurting:
+        yield _told(name, facts)
+    deadlock = float(facts.settings["deadlock_timeout"].value)
+    if deadlock > SLOW_TO_SEE_DEADLOCKS:
+        yield warning(
+            "time-outs",
+            f"deadlock_timeout is {shown(deadlock)}: two transactions that wait for each other do so for that long.",
+            "Set deadlock_timeout = '1s' in postgresql.conf.",
+            {"deadlock_timeout": deadlock},
+        )
+    elif not hurting:
+        yield ok("time-outs", "None that would hurt.")
+
+
+def _hurts(name: str, setting: Setting) -> bool:
+    return 0 < float(setting.value) < LIMITS[name].warns_below
+
+
+def _told(name: str, facts: Facts) -> Finding:
+    value = float(facts.settings[name].value)
+    finding = problem if value < LIMITS[name].fails_below else warning
+    says = f"{name} is {shown(value)}: {LIMITS[name].hurts}."
+    return finding("time-outs", says, _mended(name, facts), {name: value})
+
+
+def _mended(name: str, facts: Facts) -> str:
+    """The statement that takes it away where it was set, or, if that is for everybody, overrides it for the role."""
+    role, database = quote_identifier(facts.role), quote_identifier(facts.database)
+    match facts.settings[name].source:
+        case "client":
+            return f"Take {name} out of the URL."
+        case "database user":
+            return f"ALTER ROLE {role} IN DATABASE {database} RESET {name};"
+        case "user":
+            return f"ALTER ROLE {role} RESET {name};"
+        case "database":
+            return f"ALTER ROLE {role} IN DATABASE {database} SET {name} = 0;"
+        case _:
+            return f"ALTER ROLE {role} SET {name} = 0;"

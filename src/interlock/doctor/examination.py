@@ -1,0 +1,31 @@
+"""The whole examination: look, then judge, from what would keep everything from working to what one may live with."""
+
+from collections.abc import Iterator
+from itertools import chain
+
+from interlock import errors
+from interlock.doctor import checks
+from interlock.doctor.facts import Facts
+from interlock.doctor.finding import Finding
+from interlock.doctor.observing import observe
+from interlock.doctor.probing import NAME, look_at_servers
+from interlock.stores.postgres import connect
+from interlock.stores.postgres.url import checked, target_session_attrs
+
+_PATIENCE = 10.0
+
+
+async def examine(url: str, schema: str) -> list[Finding]:
+    """A database that cannot be looked at is a finding too; only a URL that cannot be read is raised."""
+    servers = await look_at_servers(checked(url))
+    named = [*checks.servers(servers, target_session_attrs(url)), *checks.clocks_of_servers(servers)]
+    try:
+        async with await connect(url, application_name=NAME, statement_timeout=_PATIENCE) as session:
+            facts = await observe(session, url, schema)
+    except errors.StoreError as error:
+        return [checks.not_reached(error), *named]
+    return [*judge(facts), *named]
+
+
+def judge(facts: Facts) -> Iterator[Finding]:
+    return chain.from_iterable(check(facts) for check in checks.ALL)

@@ -1,0 +1,61 @@
+"""What a check says: how it stands, in one sentence, and what to do about it."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from interlock.errors import EX_CONFIG
+
+Figures = Mapping[str, Any]
+
+
+class Verdict(StrEnum):
+    """PROBLEM: do not trust this database yet. WARNING: it works, and something that people rely on does not hold."""
+
+    OK = "ok"
+    WARNING = "warning"
+    PROBLEM = "problem"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """`remedy` is what to do next, if anything; `facts` are what it was judged by, for programs."""
+
+    check: str
+    verdict: Verdict
+    says: str
+    remedy: str = ""
+    facts: Figures = field(default_factory=dict)
+    exit_status: int = EX_CONFIG
+
+
+def ok(check: str, says: str, facts: Figures | None = None) -> Finding:
+    return Finding(check, Verdict.OK, says, facts=facts or {})
+
+
+def warning(check: str, says: str, remedy: str = "", facts: Figures | None = None) -> Finding:
+    return Finding(check, Verdict.WARNING, says, remedy, facts or {})
+
+
+def problem(
+    check: str, says: str, remedy: str = "", facts: Figures | None = None, *, exit_status: int = EX_CONFIG
+) -> Finding:
+    return Finding(check, Verdict.PROBLEM, says, remedy, facts or {}, exit_status)
+
+
+def worst(findings: Iterable[Finding]) -> Verdict:
+    found = {finding.verdict for finding in findings}
+    return next((verdict for verdict in reversed(Verdict) if verdict in found), Verdict.OK)
+
+
+def exit_status(findings: Iterable[Finding]) -> int:
+    """That of the first problem, which is the one to mend first; 0 without one."""
+    return next((finding.exit_status for finding in findings if finding.verdict is Verdict.PROBLEM), 0)
+
+
+def shown(seconds: float) -> str:
+    """A duration in a sentence."""
+    if seconds < 1:
+        return f"{seconds * 1000:.3g} ms"
+    return f"{seconds:.3g} s" if seconds < 120 else f"{seconds / 60:.0f} min"

@@ -1,0 +1,86 @@
+"""Probes that take more than one question: how long a round trip takes, how clocks differ, what a pooler does."""
+
+import asyncio
+import time
+from itertools import starmap
+
+from interlock import errors
+from interlock.doctor.facts import Offset, Pooler, Server
+from interlock.stores.postgres import Session, connect
+from interlock.stores.postgres.url import Address, one_by_one
+
+NAME = "interlock doctor"
+
+_ROUNDS = 5
+_PATIENCE = 3.0
+
+
+async def round_trip(session: Session) -> float:
+    """The shortest of a few: the others tell of this machine, not of the way."""
+    taken = []
+    for _ in range(_ROUNDS):
+        began = time.perf_counter()
+        await session.execute("SELECT 1")
+        taken.append(time.perf_counter() - began)
+    return min(taken)
+
+
+async def clock_offset(session: Session) -> Offset:
+    """The server read its clock at some moment between our question and its answer."""
+    found = []
+    for _ in range(_ROUNDS):
+        asked_at = time.time()
+        told = await session.fetchval("SELECT extract(epoch FROM clock_timestamp())::float8")
+        half = (time.time() - asked_at) / 2
+        found.append(Offset(told - asked_at - half, abs(half)))
+    return min(found, key=lambda offset: offset.uncertainty)
+
+
+async def pooler_mode(session: Session, url: str) -> Pooler:
+    """A pooler announces a server process of its own invention.
+
+    Which mode it is in shows when a second client comes: in session mode nobody gets the process that we have, and we
+    get no other.
+    """
+    mine = await _pid(session)
+    if session.announced_pid == mine:
+        return Pooler.NONE
+    try:
+        async with await _connected(url) as other:
+            moves = [await _moves(session, mine, other) for _ in range(_ROUNDS)]
+    except errors.ConnectionLost as error:
+        return Pooler.STATEMENT if "statement pooling" in str(error) else Pooler.UNKNOWN
+    except errors.DatabaseUnreachable:
+        return Pooler.UNKNOWN
+    return Pooler.TRANSACTION if any(moves) else Pooler.SESSION
+
+
+async def _moves(session: Session, mine: int, other: Session) -> bool:
+    """While another is in a transaction, and after it."""
+    async with other.transaction():
+        if await _pid(other) == mine or await _pid(session) != mine:
+            return True
+    return await _pid(session) != mine
+
+
+async def _pid(session: Session) -> int:
+    return int(await session.fetchval("SELECT pg_backend_pid()", timeout=_PATIENCE))
+
+
+async def look_at_servers(url: str) -> tuple[Server, ...]:
+    """Each of the servers that the URL names, on its own; none, if it is only one."""
+    each = one_by_one(url)
+    return tuple(await asyncio.gather(*starmap(_look_at, each.items()))) if len(each) > 1 else ()
+
+
+async def _look_at(address: Address, url: str) -> Server:
+    try:
+        async with await _connected(url) as session:
+            is_standby = await session.fetchval("SELECT pg_is_in_recovery()")
+            return Server(str(address), is_standby=is_standby, clock=await clock_offset(session))
+    except errors.StoreError as error:
+        return Server(str(address), error=str(error))
+
+
+async def _connected(url: str) -> Session:
+    return await connect(url, application_name=NAME, timeout=_PATIENCE, statement_timeout=_PATIENCE)
