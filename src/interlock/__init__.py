@@ -4,17 +4,52 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from interlock.errors import InterlockError
+    from interlock.coordination.grant import AsyncGrant
+    from interlock.coordination.lease import AsyncLease
+    from interlock.coordination.root import AsyncInterlock
+    from interlock.coordination.sync import Grant, Interlock, Lease
+    from interlock.errors import InterlockError, LeaseLost
     from interlock.gate import AsyncGate, AsyncPassage, Gate, Passage, Timing, Verdict
 
-__all__ = ["AsyncGate", "AsyncPassage", "Gate", "InterlockError", "Passage", "Timing", "Verdict"]
+_HOMES = {
+    "AsyncGate": "interlock.gate",
+    "AsyncGrant": "interlock.coordination.grant",
+    "AsyncInterlock": "interlock.coordination.root",
+    "AsyncLease": "interlock.coordination.lease",
+    "AsyncPassage": "interlock.gate",
+    "Gate": "interlock.gate",
+    "Grant": "interlock.coordination.sync",
+    "Interlock": "interlock.coordination.sync",
+    "InterlockError": "interlock.errors",
+    "Lease": "interlock.coordination.sync",
+    "LeaseLost": "interlock.errors",
+    "Passage": "interlock.gate",
+    "Timing": "interlock.gate",
+    "Verdict": "interlock.gate",
+}
+
+__all__ = [
+    "AsyncGate",
+    "AsyncGrant",
+    "AsyncInterlock",
+    "AsyncLease",
+    "AsyncPassage",
+    "Gate",
+    "Grant",
+    "Interlock",
+    "InterlockError",
+    "Lease",
+    "LeaseLost",
+    "Passage",
+    "Timing",
+    "Verdict",
+]
 
 __version__ = "0.1.0"
 
 
 def __getattr__(name: str) -> Any:
     """Imported when first used: the command line starts without the driver."""
-    if name not in __all__:
+    if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    home = "interlock.errors" if name == "InterlockError" else "interlock.gate"
-    return getattr(import_module(home), name)
+    return getattr(import_module(_HOMES[name]), name)

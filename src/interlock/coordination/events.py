@@ -22,7 +22,7 @@ from typing import Any, ClassVar, Literal
 Reason = Literal["busy", "timeout", "cancelled", "error"]
 """Why an acquire ended without a lease: taken, and nobody wanted to wait; waited long enough; given up; it broke."""
 
-Loss = Literal["expired", "refused", "broken", "clock", "failover"]
+Loss = Literal["expired", "refused", "broken", "clock", "failover", "closed"]
 """Why a held lease was lost.
 
 =========  ================================================================================================
@@ -31,6 +31,7 @@ refused    the database says that the grant is not the current one
 broken     a person ended it
 clock      the database's clock stepped
 failover   another server answers now, and may not know the grant
+closed     the root object was closed while it was held
 =========  ================================================================================================
 """
 

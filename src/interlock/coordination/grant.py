@@ -1,0 +1,188 @@
+"""One holding of a lease: how long it may be trusted, the loss of it, and giving it back."""
+
+import asyncio
+import os
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Self
+from uuid import UUID
+
+from interlock import errors
+from interlock.body import Body
+from interlock.clock import boottime
+from interlock.coordination.events import Loss
+from interlock.coordination.timing import LeaseTiming
+from interlock.logs import events
+
+if TYPE_CHECKING:
+    from interlock.coordination.engine import Engine
+
+log = events(__name__)
+
+
+class AsyncGrant:
+    """Held, and renewed, from the moment it is made until `release`, or until it is `lost`.
+
+    ``async with grant`` cancels the body when the lease is lost, then raises `LeaseLost`; in the end it releases.
+    """
+
+    __slots__ = (
+        "__weakref__",
+        "_body",
+        "_end",
+        "_engine",
+        "_on_lost",
+        "acquired_at",
+        "grant_id",
+        "name",
+        "owner",
+        "renew_at",
+        "timing",
+        "token",
+        "trusted_until",
+    )
+
+    def __init__(
+        self, engine: "Engine", name: str, token: int, grant_id: UUID, timing: LeaseTiming, owner: object
+    ) -> None:
+        self.name = name
+        self.token = token
+        """The fencing token: grows with every grant of this name, for ever."""
+        self.grant_id = grant_id
+        self.timing = timing
+        self.owner = owner
+        self.acquired_at = boottime()
+        self.trusted_until = 0.0
+        """The moment on `boottime()` up to which it is certainly held; it moves with each renewal."""
+        self.renew_at = 0.0
+        self._engine = engine
+        self._end: str | None = None
+        self._on_lost: list[Callable[[str], object]] | None = None
+        self._body: Body | None = None
+
+    def __repr__(self) -> str:
+        return f"<grant of {self.name!r}, token {self.token}, {self._end or 'held'}>"
+
+    @property
+    def ttl(self) -> float:
+        return self.timing.ttl
+
+    @property
+    def schema(self) -> str:
+        return self._engine.schema
+
+    @property
+    def is_inherited(self) -> bool:
+        """Whether it was made by the process that forked this one."""
+        return os.getpid() != self._engine.pid
+
+    @property
+    def ended(self) -> bool:
+        return self._end is not None
+
+    @property
+    def lost(self) -> bool:
+        """Asks the clock as well, so that the answer is right even after the process was stopped for a while.
+
+        In a forked child it is lost: the lease is the parent's.
+        """
+        if self._end is not None:
+            return self._end != "released"
+        return boottime() >= self.trusted_until or self.is_inherited
+
+    @property
+    def remaining(self) -> float:
+        """For how many seconds it may be trusted even if no renewal succeeds any more; 0 once it has ended."""
+        if self._end is not None or self.is_inherited:
+            return 0.0
+        return max(0.0, self.trusted_until - boottime())
+
+    def check(self) -> None:
+        """Raise `LeaseLost` if it is not held any more."""
+        if self._end is not None or self.lost:
+            raise self.error()
+
+    async def guard(self, connection: Any = None) -> None:
+        """Let the connection's open transaction commit only while this grant is current; see docs/guard.md."""
+        from interlock.coordination.guards import guard
+
+        await guard(self, connection)
+
+    async def wait_lost(self) -> str:
+        """Until the lease is lost, which may be never; the answer says why."""
+        told = asyncio.Event()
+        self.on_lost(lambda _: told.set())
+        await told.wait()
+        assert self._end is not None
+        return self._end
+
+    def on_lost(self, callback: Callable[[str], object]) -> None:
+        """Called with the reason, on the event loop's thread; at once, if it is lost already."""
+        if self._end is not None and self._end != "released":
+            callback(self._end)
+            return
+        self._on_lost = [*(self._on_lost or ()), callback]
+
+    async def release(self) -> bool:
+        """Give it back. False: it was not held any more. Twice is once.
+
+        If the database cannot be told now, it is told later, or the lease expires.
+        """
+        return await self._engine.release(self)
+
+    async def hand_over(self) -> bool:
+        """Give it to whoever waits for it first. False, and it is kept, if nobody does."""
+        return await self._engine.hand_over(self)
+
+    async def __aenter__(self) -> Self:
+        self._body = Body()
+        self.on_lost(self._body.cancel)
+        return self
+
+    async def __aexit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        body, self._body = self._body, None
+        others_cancelled = await body.end(error) if body else False
+        released_before = self._end == "released"
+        held = await self.release()
+        if held or released_before:
+            return
+        if others_cancelled:
+            raise asyncio.CancelledError from self.error()
+        raise self.error() from error
+
+    def finish(self, how: str) -> bool:
+        """The first end counts; False if there was one already."""
+        if self._end is not None:
+            return False
+        self._end = how
+        return True
+
+    def tell(self, why: Loss) -> None:
+        """Whoever wants to know that it is lost."""
+        callbacks, self._on_lost = self._on_lost, None
+        for callback in callbacks or ():
+            try:
+                callback(why)
+            except Exception:
+                log.exception("lease.callback_failed", extra={"lease": self.name, "token": self.token})
+
+    def error(self) -> errors.LeaseLost:
+        why = self._end or "expired"
+        if self.is_inherited:
+            why = "inherited"
+        return errors.LeaseLost(
+            f"The lease {self.name!r} (token {self.token}) is not held any more: {_REASONS[why]}.",
+            name=self.name,
+            token=self.token,
+        )
+
+
+_REASONS = {
+    "released": "it was released",
+    "expired": "no renewal was confirmed in time, so stop what it protects",
+    "refused": "another may hold it, so stop what it protects",
+    "broken": "a person ended it, so stop what it protects",
+    "clock": "the database's clock was set, so stop what it protects",
+    "failover": "another server took over the database, so stop what it protects",
+    "closed": "Interlock was closed under it",
+    "inherited": "it is held by the process that forked this one",
+}

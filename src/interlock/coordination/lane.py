@@ -1,0 +1,91 @@
+"""Requests of one process that share statements.
+
+What arrives while a statement is under way goes together in the next one, so under load one round trip, and one wait
+for the disk, serves many. A request that is alone is sent at once.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Generic, TypeVar
+
+from interlock import errors
+from interlock.clock import boottime
+
+Request = TypeVar("Request")
+Answer = TypeVar("Answer")
+
+_LARGEST = 1000
+
+
+class Lane(Generic[Request, Answer]):
+    """`send` takes a batch and answers in its order. `orphaned` gets the answers that nobody waits for any more.
+
+    A request whose caller went away before it was sent is left out, unless `always`.
+    """
+
+    def __init__(
+        self,
+        send: Callable[[Sequence[Request]], Awaitable[Sequence[Answer]]],
+        orphaned: Callable[[Request, Answer, float], None],
+        *,
+        always: bool = False,
+    ) -> None:
+        self._send = send
+        self._orphaned = orphaned
+        self._always = always
+        self._queue: list[tuple[Request, asyncio.Future[tuple[Answer, float]]]] = []
+        self._worker: asyncio.Task[None] | None = None
+
+    def submit(self, request: Request) -> "asyncio.Future[tuple[Answer, float]]":
+        """The answer, and the moment on `boottime()` before it was asked for."""
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[tuple[Answer, float]] = loop.create_future()
+        self._queue.append((request, future))
+        if self._worker is None:  # it begins after all who are ready now have put in theirs
+            self._worker = loop.create_task(self._work())
+        return future
+
+    async def drain(self) -> None:
+        """Until everything has been sent and answered."""
+        while self._worker is not None:
+            await asyncio.wait([self._worker])
+
+    async def _work(self) -> None:
+        try:
+            while self._queue:
+                batch = self._queue[:_LARGEST]
+                del self._queue[:_LARGEST]
+                if not self._always:
+                    batch = [entry for entry in batch if not entry[1].cancelled()]
+                if batch:
+                    await self._serve(batch)
+        finally:
+            self._worker = None
+
+    async def _serve(self, batch: "list[tuple[Request, asyncio.Future[tuple[Answer, float]]]]") -> None:
+        sent_at = boottime()
+        try:
+            answers = await self._send([request for request, _ in batch])
+        except errors.StatementFailed as error:
+            if len(batch) == 1:
+                _fail(batch, error)
+                return
+            for entry in batch:  # one bad request must not cost the others
+                await self._serve([entry])
+        except BaseException as error:
+            _fail(batch, error)
+            if not isinstance(error, Exception):
+                raise
+        else:
+            for (request, future), answer in zip(batch, answers, strict=True):
+                if future.done():
+                    self._orphaned(request, answer, sent_at)
+                else:
+                    future.set_result((answer, sent_at))
+
+
+def _fail(batch: "list[tuple[Request, asyncio.Future[tuple[Answer, float]]]]", error: BaseException) -> None:
+    for _, future in batch:
+        if not future.done():
+            future.set_exception(error if isinstance(error, Exception) else asyncio.CancelledError())
+            future.exception()  # seen: whoever waited may have gone, and need not be warned of

@@ -1,0 +1,110 @@
+"""A lease: a name with settings. It has no state of its own, so any number of tasks may share one."""
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar
+
+from interlock.coordination.acquiring import Acquiring
+from interlock.coordination.grant import AsyncGrant
+from interlock.coordination.name import checked_name
+from interlock.coordination.timing import Duration, LeaseTiming, checked_timeout
+from interlock.coordination.wrapping import wrapped_async
+from interlock.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from interlock.coordination.engine import Engine
+
+Busy = Literal["wait", "skip", "raise"]
+P = ParamSpec("P")
+T = TypeVar("T")
+
+_LARGEST_METADATA = 4096
+
+
+class LeaseSettings:
+    """What a lease is asked for with; checked when it is made."""
+
+    __slots__ = ("metadata", "name", "timing")
+
+    def __init__(
+        self,
+        name: str,
+        ttl: Duration,
+        renew_every: Duration | None,
+        request_timeout: float | None,
+        metadata: Mapping[str, Any] | None,
+    ) -> None:
+        self.name = checked_name(name)
+        self.timing = LeaseTiming.of(ttl, renew_every, request_timeout)
+        self.metadata = _as_json(metadata)
+
+
+class AsyncLease:
+    """``async with lease as grant: …`` waits its turn, and cancels the body if the grant is lost."""
+
+    def __init__(self, engine: "Callable[[], Engine]", settings: LeaseSettings) -> None:
+        self._engine = engine
+        self._settings = settings
+        self._entered: dict[object, AsyncGrant] = {}
+
+    @property
+    def name(self) -> str:
+        return self._settings.name
+
+    @property
+    def ttl(self) -> float:
+        return self._settings.timing.ttl
+
+    async def try_acquire(self) -> AsyncGrant | None:
+        """The grant, if the lease is free and nobody waits for it; otherwise None, at once."""
+        settings = self._settings
+        return await self._engine().try_acquire(
+            settings.name, settings.timing, settings.metadata, asyncio.current_task()
+        )
+
+    def acquire(self, timeout: Duration | None = None) -> Acquiring[AsyncGrant]:
+        """Wait for the lease, first come, first served. To be awaited, or entered: ``async with lease.acquire(5)``.
+
+        After `timeout` seconds it raises `LeaseTimeout`.
+        """
+        return Acquiring(self._acquire(checked_timeout(timeout)))
+
+    def wrap(self, *, busy: Busy = "wait") -> Callable[[Callable[P, Awaitable[T]]], Callable[P, Awaitable[T | None]]]:
+        """Run a coroutine function under the lease: ``@lease.wrap(busy="skip")``.
+
+        If the lease is held by another, it is waited for, the function is skipped (and None is the answer), or
+        `LeaseBusy` is raised.
+        """
+        return wrapped_async(self, busy)
+
+    async def __aenter__(self) -> AsyncGrant:
+        grant = await self._acquire(None)
+        self._entered[grant.owner] = grant
+        return await grant.__aenter__()
+
+    async def __aexit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        task: object = asyncio.current_task()
+        if task not in self._entered:  # an asynchronous generator may be ended by another task than began it
+            task = next(reversed(self._entered))
+        await self._entered.pop(task).__aexit__(kind, error, trace)
+
+    async def _acquire(self, timeout: float | None) -> AsyncGrant:
+        settings = self._settings
+        return await self._engine().acquire(
+            settings.name, settings.timing, settings.metadata, asyncio.current_task(), timeout
+        )
+
+
+def _as_json(metadata: Mapping[str, Any] | None) -> str | None:
+    if metadata is None:
+        return None
+    try:
+        text = json.dumps(metadata, allow_nan=False)
+    except (TypeError, ValueError) as error:
+        raise ConfigurationError(f"A lease's metadata has to be writable as JSON: {error}.") from error
+    if len(text) > _LARGEST_METADATA:
+        raise ConfigurationError(f"A lease's metadata has {len(text)} bytes as JSON: use {_LARGEST_METADATA} at most.")
+    if "\\u0000" in text:
+        raise ConfigurationError("A lease's metadata has a NUL character in it, which PostgreSQL cannot store.")
+    return text

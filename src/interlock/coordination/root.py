@@ -1,0 +1,164 @@
+"""The root object: it knows the database, and everything borrows its connections from it."""
+
+import asyncio
+import os
+import socket
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from typing import Any, Self
+from weakref import WeakKeyDictionary
+
+from interlock.config import check_schema_name, database_url, own_schema
+from interlock.coordination.engine import Engine
+from interlock.coordination.lease import AsyncLease, LeaseSettings
+from interlock.coordination.metrics import Metrics
+from interlock.coordination.observing import Hook, Observer
+from interlock.coordination.session_lock import AsyncSessionLock
+from interlock.coordination.timing import Duration, seconds
+from interlock.errors import ConfigurationError
+from interlock.identity import replica_id
+from interlock.stores.postgres import Session, connect
+from interlock.stores.postgres.connecting import Password
+from interlock.stores.postgres.direct import require_primary
+from interlock.stores.postgres.leases import Holder, Pooler, PostgresLeases
+from interlock.stores.postgres.url import checked
+
+_REQUEST_TIMEOUT = 5.0
+
+
+class AsyncInterlock:
+    """Made at import, opened later: until something is asked of it, it opens nothing, so it may be forked.
+
+    ``async with locks:`` looks at the database at once and closes everything in the end. Without that, it is opened by
+    first use; then `close` it. It may be used on several event loops: each has its own connections.
+
+    `url` defaults to ``INTERLOCK_DATABASE_URL``. `password` is called for each connection. `pooler` says what stands
+    between us and the database, if it cannot be seen. `on_event` is told what happens. Connections that are unused for
+    `idle_after` seconds are closed. `request_timeout` is how long a statement may take; leases are then held to it.
+    """
+
+    def __init__(
+        self,
+        url: str | None = None,
+        *,
+        password: Password | None = None,
+        schema: str | None = None,
+        replica: str | None = None,
+        pooler: Pooler = "detect",
+        on_event: Hook | None = None,
+        idle_after: Duration = 60.0,
+        request_timeout: Duration | None = None,
+    ) -> None:
+        if url is not None:
+            checked(url)
+        if schema is not None:
+            check_schema_name(schema)
+        if pooler not in ("detect", "transaction", "none"):
+            raise ConfigurationError(f"pooler={pooler!r}: use 'detect', 'transaction' or 'none'.")
+        if not seconds(idle_after) > 0:
+            raise ConfigurationError(f"idle_after={idle_after!r}: it has to be a number of seconds above 0.")
+        self._url = url
+        self._password = password
+        self._schema = schema
+        self._replica = replica
+        self._pooler: Pooler = pooler
+        self._idle_after = seconds(idle_after)
+        self._request_timeout = None if request_timeout is None else seconds(request_timeout)
+        self._on_event = on_event
+        self._observer = Observer(replica or replica_id(), on_event)
+        self._engines: WeakKeyDictionary[asyncio.AbstractEventLoop, Engine] = WeakKeyDictionary()
+        self._stores: WeakKeyDictionary[asyncio.AbstractEventLoop, PostgresLeases] = WeakKeyDictionary()
+
+    @property
+    def metrics(self) -> Metrics:
+        """What was counted in this process; see docs/observability.md."""
+        return self._observer.metrics
+
+    @property
+    def schema(self) -> str:
+        return self._schema or own_schema()
+
+    def lease(
+        self,
+        name: str,
+        *,
+        ttl: Duration = 30.0,
+        renew_every: Duration | None = None,
+        metadata: Mapping[str, Any] | None = None,
+    ) -> AsyncLease:
+        """A lease by that name. `metadata` is shown to whoever asks who holds it."""
+        return AsyncLease(self.engine, self.settings(name, ttl, renew_every, metadata))
+
+    def settings(
+        self, name: str, ttl: Duration, renew_every: Duration | None, metadata: Mapping[str, Any] | None
+    ) -> LeaseSettings:
+        return LeaseSettings(name, ttl, renew_every, self._request_timeout, metadata)
+
+    def session_lock(self, name: str, *, ttl: Duration = 10.0) -> AsyncSessionLock:
+        """A lock that is held as long as a database session lives; it needs a direct connection."""
+        return AsyncSessionLock(self._connect_for_lock, name, schema=self.schema, ttl=ttl)
+
+    async def open(self) -> Self:
+        """Look whether the database can serve; raises what is wrong with it."""
+        from interlock.schema import read_status
+
+        self.engine()
+        session = await self._stores[asyncio.get_running_loop()].session()
+        await require_primary(session)
+        (await read_status(session, self.schema)).require()
+        return self
+
+    async def close(self) -> None:
+        """Give back what is held on this event loop, and close its connections."""
+        loop = asyncio.get_running_loop()
+        self._stores.pop(loop, None)
+        engine = self._engines.pop(loop, None)
+        if engine is not None and engine.pid == os.getpid():
+            await engine.close()
+
+    async def __aenter__(self) -> Self:
+        try:
+            return await self.open()
+        except BaseException:
+            await self.close()
+            raise
+
+    async def __aexit__(self, *exc_info: object) -> None:
+        await self.close()
+
+    @asynccontextmanager
+    async def lifespan(self, app: object = None) -> AsyncIterator[None]:
+        """``FastAPI(lifespan=locks.lifespan)``"""
+        async with self:
+            yield
+
+    def engine(self) -> Engine:
+        """What works on the event loop that runs; made anew in a forked child."""
+        loop = asyncio.get_running_loop()
+        engine = self._engines.get(loop)
+        if engine is None or engine.closed or engine.pid != os.getpid():
+            engine = self._engines[loop] = self._new_engine(loop)
+        return engine
+
+    def _new_engine(self, loop: asyncio.AbstractEventLoop) -> Engine:
+        replica = self._replica or replica_id()
+        if replica != self._observer.replica:  # a forked child counts for itself
+            self._observer = Observer(replica, self._on_event)
+        store = self._stores[loop] = PostgresLeases(
+            self._url or database_url(),
+            schema=self.schema,
+            holder=Holder(replica, socket.gethostname(), os.getpid()),
+            password=self._password,
+            pooler=self._pooler,
+            timeout=self._request_timeout or _REQUEST_TIMEOUT,
+        )
+        return Engine(store, self._observer, schema=self.schema, idle_after=self._idle_after)
+
+    async def _connect_for_lock(self) -> Session:
+        return await connect(
+            self._url or database_url(),
+            application_name=f"interlock session lock {self._observer.replica}",
+            timeout=self._request_timeout or _REQUEST_TIMEOUT,
+            statement_timeout=self._request_timeout or _REQUEST_TIMEOUT,
+            password=self._password,
+        )

@@ -1,0 +1,239 @@
+"""The same for callers without an event loop: a thin face over one loop thread that the root object owns.
+
+The thread carries the heartbeats anyway, and threads that ask at the same time share statements there. It is started by
+first use, so an object that is made at import may be forked; in a forked child it is started anew.
+"""
+
+import os
+import threading
+from collections.abc import Callable, Coroutine, Mapping
+from typing import Any, ParamSpec, Self, TypeVar
+from uuid import UUID
+
+from interlock.bridge import LoopThread
+from interlock.coordination.grant import AsyncGrant
+from interlock.coordination.lease import LeaseSettings
+from interlock.coordination.metrics import Metrics
+from interlock.coordination.observing import Hook
+from interlock.coordination.root import AsyncInterlock
+from interlock.coordination.session_lock_sync import SessionLock
+from interlock.coordination.timing import Duration, checked_timeout
+from interlock.coordination.wrapping import Busy, wrapped_sync
+from interlock.stores.postgres.connecting import Password
+from interlock.stores.postgres.leases import Pooler
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class Grant:
+    """As `AsyncGrant`, without await. Nothing can interrupt a thread: ask `check()` between steps, or be told by
+    `on_lost`; a lease that was lost also raises at the end of the block."""
+
+    __slots__ = ("_grant", "_locks")
+
+    def __init__(self, locks: "Interlock", grant: AsyncGrant) -> None:
+        self._locks = locks
+        self._grant = grant
+
+    def __repr__(self) -> str:
+        return repr(self._grant)
+
+    @property
+    def name(self) -> str:
+        return self._grant.name
+
+    @property
+    def token(self) -> int:
+        return self._grant.token
+
+    @property
+    def grant_id(self) -> UUID:
+        return self._grant.grant_id
+
+    @property
+    def ttl(self) -> float:
+        return self._grant.ttl
+
+    @property
+    def schema(self) -> str:
+        return self._grant.schema
+
+    @property
+    def lost(self) -> bool:
+        return self._grant.lost
+
+    @property
+    def remaining(self) -> float:
+        return self._grant.remaining
+
+    def check(self) -> None:
+        """Raise `LeaseLost` if it is not held any more."""
+        self._grant.check()
+
+    def on_lost(self, callback: Callable[[str], object]) -> None:
+        """Called on the loop's thread: it must not block for long."""
+        self._grant.on_lost(callback)
+
+    def guard(self, connection: Any = None) -> None:
+        """Let the connection's open transaction commit only while this grant is current; see docs/guard.md."""
+        from interlock.coordination.guards import guard_sync
+
+        guard_sync(self, connection)
+
+    def release(self) -> bool:
+        return not self._grant.is_inherited and self._locks.run(self._grant.release())
+
+    def hand_over(self) -> bool:
+        return self._locks.run(self._grant.hand_over())
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        released_before = self._grant.ended and not self._grant.lost
+        if not self.release() and not released_before:
+            raise self._grant.error() from error
+
+
+class Lease:
+    """``with lease as grant: …`` waits its turn."""
+
+    def __init__(self, locks: "Interlock", settings: LeaseSettings) -> None:
+        self._locks = locks
+        self._settings = settings
+        self._entered: dict[int, Grant] = {}
+
+    @property
+    def name(self) -> str:
+        return self._settings.name
+
+    @property
+    def ttl(self) -> float:
+        return self._settings.timing.ttl
+
+    def try_acquire(self) -> Grant | None:
+        """The grant, if the lease is free and nobody waits for it; otherwise None, at once."""
+        settings = self._settings
+        grant = self._locks.run(
+            self._locks.engine_call("try_acquire", settings.name, settings.timing, settings.metadata, _thread())
+        )
+        return grant and Grant(self._locks, grant)
+
+    def acquire(self, timeout: Duration | None = None) -> Grant:
+        """Wait for the lease, first come, first served; after `timeout` seconds it raises `LeaseTimeout`."""
+        settings = self._settings
+        wait = checked_timeout(timeout)
+        grant = self._locks.run(
+            self._locks.engine_call("acquire", settings.name, settings.timing, settings.metadata, _thread(), wait)
+        )
+        return Grant(self._locks, grant)
+
+    def wrap(self, *, busy: Busy = "wait") -> Callable[[Callable[P, T]], Callable[P, T | None]]:
+        """Run a function under the lease; see `AsyncLease.wrap`."""
+        return wrapped_sync(self, busy)
+
+    def __enter__(self) -> Grant:
+        grant = self._entered[_thread()] = self.acquire()
+        return grant
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        self._entered.pop(_thread()).__exit__(kind, error, trace)
+
+
+class Interlock:
+    """As `AsyncInterlock`, without await, for any number of threads."""
+
+    def __init__(
+        self,
+        url: str | None = None,
+        *,
+        password: Password | None = None,
+        schema: str | None = None,
+        replica: str | None = None,
+        pooler: Pooler = "detect",
+        on_event: Hook | None = None,
+        idle_after: Duration = 60.0,
+        request_timeout: Duration | None = None,
+    ) -> None:
+        self._locks = AsyncInterlock(
+            url,
+            password=password,
+            schema=schema,
+            replica=replica,
+            pooler=pooler,
+            on_event=on_event,
+            idle_after=idle_after,
+            request_timeout=request_timeout,
+        )
+        self._starting = threading.Lock()
+        self._thread: LoopThread | None = None
+        self._pid = 0
+
+    @property
+    def metrics(self) -> Metrics:
+        return self._locks.metrics
+
+    @property
+    def schema(self) -> str:
+        return self._locks.schema
+
+    def lease(
+        self,
+        name: str,
+        *,
+        ttl: Duration = 30.0,
+        renew_every: Duration | None = None,
+        metadata: Mapping[str, Any] | None = None,
+    ) -> Lease:
+        return Lease(self, self._locks.settings(name, ttl, renew_every, metadata))
+
+    def session_lock(self, name: str, *, ttl: Duration = 10.0) -> SessionLock:
+        return SessionLock(self._locks.session_lock(name, ttl=ttl), self)
+
+    def open(self) -> Self:
+        """Look whether the database can serve; raises what is wrong with it."""
+        self.run(self._locks.open())
+        return self
+
+    def close(self) -> None:
+        """Give back what is held, and close the connections and the thread."""
+        thread, self._thread = self._thread, None
+        if thread is not None and self._pid == os.getpid():
+            try:
+                thread.run(self._locks.close())
+            finally:
+                thread.close()
+
+    def __enter__(self) -> Self:
+        try:
+            return self.open()
+        except BaseException:
+            self.close()
+            raise
+
+    def __exit__(self, *exc_info: object) -> None:
+        self.close()
+
+    def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        """On the loop thread, which is started if there is none yet."""
+        thread = self._thread
+        if thread is None or self._pid != os.getpid():
+            thread = self._start()
+        return thread.run(coroutine)
+
+    async def engine_call(self, method: str, *args: Any) -> Any:
+        return await getattr(self._locks.engine(), method)(*args)
+
+    def _start(self) -> LoopThread:
+        if self._pid != os.getpid():
+            self._starting = threading.Lock()  # whoever held it when we were forked is not here
+        with self._starting:
+            if self._thread is None or self._pid != os.getpid():
+                self._thread = LoopThread("interlock")
+                self._pid = os.getpid()
+            return self._thread
+
+
+def _thread() -> int:
+    return threading.get_ident()

@@ -1,0 +1,69 @@
+"""A lease's times, and which of them can work together."""
+
+import math
+from dataclasses import dataclass
+from datetime import timedelta
+
+from interlock.errors import ConfigurationError
+
+Duration = float | timedelta
+
+_SHORTEST, _LONGEST = 0.5, 86400.0
+
+
+def seconds(duration: Duration) -> float:
+    return duration.total_seconds() if isinstance(duration, timedelta) else float(duration)
+
+
+def checked_timeout(timeout: Duration | None) -> float | None:
+    if timeout is None:
+        return None
+    value = seconds(timeout)
+    if math.isnan(value) or value < 0:
+        raise ConfigurationError(f"A timeout of {value:g} s cannot work: use 0 or more, or None to wait without end.")
+    return value
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseTiming:
+    """All in seconds.
+
+    A holder renews every `renew_every`, and a request that is not answered within `request_timeout` counts as missed.
+    It stops trusting its lease `margin` before the store would let another have it: that is the time in which it can be
+    told, and what the two clocks may differ by meanwhile.
+    """
+
+    ttl: float
+    renew_every: float
+    request_timeout: float
+    margin: float
+
+    @classmethod
+    def of(
+        cls, ttl: Duration, renew_every: Duration | None = None, request_timeout: float | None = None
+    ) -> "LeaseTiming":
+        """What is not given follows from the ttl: three renewals fit in, so one that is missed is survived."""
+        term = seconds(ttl)
+        if not _SHORTEST <= term <= _LONGEST:
+            raise ConfigurationError(
+                f"A lease's ttl of {term:g} s cannot work: use {_SHORTEST:g} s to {_LONGEST:g} s (a day)."
+            )
+        timing = cls(
+            ttl=term,
+            renew_every=term / 4 if renew_every is None else seconds(renew_every),
+            request_timeout=term / 4 if request_timeout is None else request_timeout,
+            margin=min(term / 10, 1.0),
+        )
+        timing._check()
+        return timing
+
+    def _check(self) -> None:
+        if not 0 < self.renew_every < math.inf or not 0 < self.request_timeout < math.inf:
+            raise ConfigurationError("renew_every and request_timeout have to be numbers of seconds above 0.")
+        needed = 2 * self.renew_every + self.request_timeout + self.margin
+        if needed > self.ttl:
+            raise ConfigurationError(
+                f"A ttl of {self.ttl:g} s is too short for renewals every {self.renew_every:g} s and a request_timeout "
+                f"of {self.request_timeout:g} s: two renewals, one time-out and a margin of {self.margin:g} s "
+                f"make {needed:g} s, so that a missed renewal would cost the lease."
+            )

@@ -1,0 +1,104 @@
+"""What a store of leases does, whatever database it is.
+
+A **grant** is the triple (name, token, grant_id). `grant_id` is random and chosen by whoever asks, before it asks, so a
+request that is sent again finds its own grant. Every method takes a batch and answers in its order; one request never
+waits for another's name. The store's clock decides who holds a lease. How long the holder may trust it is counted on
+the holder's clock, from before the request was sent: `remaining` of an answer is never more than what was left then.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal, NamedTuple, Protocol
+from uuid import UUID
+
+AcquireStatus = Literal["granted", "busy", "locked", "changing", "held back"]
+"""``busy``: held, or others are first. ``locked``: free, and a transaction still guards it. ``changing``: ask again at
+once. ``held back``: the server was promoted a moment ago, and grants nothing yet."""
+
+ReleaseStatus = Literal["released", "lost", "locked", "kept"]
+"""``lost``: that grant holds nothing any more. ``locked``: ask again. ``kept``: nobody waits for it."""
+
+
+@dataclass(slots=True, eq=False)
+class Ask:
+    """A wish for a lease. With `wait`, who does not get it is put into the queue."""
+
+    name: str
+    grant_id: UUID
+    ttl: float
+    metadata: str | None
+    wait: bool
+
+
+class AcquireAnswer(NamedTuple):
+    """`remaining` of a grant; `retry_after` and, if it is known, `holder` of anything else."""
+
+    status: AcquireStatus
+    token: int
+    remaining: float
+    retry_after: float
+    holder: str | None
+
+
+class ReleaseAnswer(NamedTuple):
+    """`offered` is whose turn it is now; `elsewhere` says that it waits in another process."""
+
+    status: ReleaseStatus
+    offered: UUID | None
+    elsewhere: bool
+
+
+class RenewAnswer(NamedTuple):
+    """Places in the batch; who is in neither list was renewed for its ttl. `clock` is the store's, in seconds."""
+
+    lost: Sequence[int]
+    locked: Sequence[int]
+    clock: float
+    timeline: int
+
+
+class Held(Protocol):
+    """A grant, as far as a store has to know it."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def token(self) -> int: ...
+    @property
+    def grant_id(self) -> UUID: ...
+    @property
+    def ttl(self) -> float: ...
+
+
+class LeaseStore(Protocol):
+    """Every method raises `errors.StoreError`; then it is not known whether the statement took effect."""
+
+    async def acquire(self, asks: Sequence[Ask]) -> list[AcquireAnswer]: ...
+
+    async def release(self, grants: Sequence[Held]) -> list[ReleaseAnswer]: ...
+
+    async def hand_over(self, grant: Held) -> ReleaseAnswer:
+        """Release it only if somebody waits."""
+
+    async def renew(self, grants: Sequence[Held], timeout: float) -> RenewAnswer:
+        """On a connection that carries nothing else. A lease that has expired is lost, taken by another or not."""
+
+    async def abandon(self, grant_ids: Sequence[UUID]) -> list[UUID]:
+        """Leave the queue. The answer is those of ours whose turn it is now."""
+
+    async def offer(self, names: Sequence[str]) -> list[UUID]:
+        """Tell the first of each queue whose lease is free; the answer is those of ours."""
+
+    async def listen(self, on_turn: Callable[[UUID], None], on_end: Callable[[], None]) -> bool:
+        """Hear when it is a waiter's turn, until `on_end`. False: this store cannot tell, ask now and then instead."""
+
+    async def deafen(self) -> None:
+        """The opposite of `listen`."""
+
+    async def sweep(self, unused_for: float) -> int:
+        """Delete leases that nobody has used for so long: how many, or -1 if another is at it."""
+
+    async def close_idle(self, idle_for: float) -> bool:
+        """Close connections that were not used for so long. Whether none is left."""
+
+    async def close(self) -> None: ...

@@ -1,0 +1,224 @@
+"""Leases on PostgreSQL: the SQL functions of Interlock's schema, called in batches.
+
+Connections of one process, each opened when it is first needed and closed when idle: one to acquire, one to release,
+one that carries heartbeats and nothing else, one that listens while somebody waits. Behind a pooler in transaction mode
+there is no listening and nothing prepared: each call is a transaction, and waiters ask again in growing steps.
+"""
+
+import asyncio
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+from uuid import UUID
+
+from interlock import errors
+from interlock.stores.leases import AcquireAnswer, Ask, Held, ReleaseAnswer, RenewAnswer
+from interlock.stores.postgres.connecting import Password, connect
+from interlock.stores.postgres.line import Line
+from interlock.stores.postgres.queries import Queries
+from interlock.stores.postgres.session import Row, Session
+
+Pooler = Literal["detect", "transaction", "none"]
+
+
+@dataclass(frozen=True)
+class Holder:
+    """Who asks, as others will see it."""
+
+    replica: str
+    host: str
+    pid: int
+
+
+class PostgresLeases:
+    """A `LeaseStore`. `timeout` is for one statement, on our side."""
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        schema: str,
+        holder: Holder,
+        password: Password | None = None,
+        pooler: Pooler = "detect",
+        timeout: float = 5.0,
+    ) -> None:
+        self._url = url
+        self._password = password
+        self._holder = holder
+        self._timeout = timeout
+        self._sql = Queries("interlock.stores.postgres", "leases.sql", schema)
+        self._pooled: bool | None = None if pooler == "detect" else pooler == "transaction"
+        self._listener: int | None = None
+        self._acquiring = Line("acquire", self._connect)
+        self._releasing = Line("release", self._connect)
+        self._beating = Line("heartbeat", self._connect)
+        self._listening = Line("listen", self._connect)
+
+    async def session(self) -> Session:
+        """A connection that is open anyway, to look at the database before anything is asked of it."""
+        return await self._acquiring.session()
+
+    async def acquire(self, asks: Sequence[Ask]) -> list[AcquireAnswer]:
+        if len(asks) == 1:
+            return [await self._acquire_one(asks[0])]
+        answers = await self._acquire_many(asks)
+        if unknown := [place for place, answer in enumerate(answers) if answer.status == "unknown"]:  # type: ignore[comparison-overlap] # stays in here
+            await self._fetch(self._releasing, "register", [asks[place].name for place in unknown])
+            again = await self._acquire_many([asks[place] for place in unknown])
+            for place, answer in zip(unknown, again, strict=True):
+                answers[place] = answer
+        return answers
+
+    async def release(self, grants: Sequence[Held]) -> list[ReleaseAnswer]:
+        if len(grants) == 1:
+            (grant,) = grants
+            row = (
+                await self._fetch(
+                    self._releasing, "release_one", grant.name, grant.token, grant.grant_id, self._listener
+                )
+            )[0]
+            return [ReleaseAnswer(row[0], row[1], bool(row[2]))]
+        return await self._release_many(grants, if_waited=False)
+
+    async def hand_over(self, grant: Held) -> ReleaseAnswer:
+        return (await self._release_many([grant], if_waited=True))[0]
+
+    async def renew(self, grants: Sequence[Held], timeout: float) -> RenewAnswer:
+        async with asyncio.timeout(timeout):
+            (row,) = await self._fetch(
+                self._beating,
+                "renew",
+                [grant.name for grant in grants],
+                [grant.token for grant in grants],
+                [grant.grant_id for grant in grants],
+                [grant.ttl for grant in grants],
+            )
+        return RenewAnswer(
+            [place - 1 for place in row["lost"] or ()],
+            [place - 1 for place in row["locked"] or ()],
+            row["clock"],
+            row["timeline"],
+        )
+
+    async def abandon(self, grant_ids: Sequence[UUID]) -> list[UUID]:
+        return self._own(await self._fetch(self._releasing, "abandon", list(grant_ids), self._listener))
+
+    async def offer(self, names: Sequence[str]) -> list[UUID]:
+        return self._own(await self._fetch(self._releasing, "offer", list(names), self._listener))
+
+    async def listen(self, on_turn: Callable[[UUID], None], on_end: Callable[[], None]) -> bool:
+        if self._pooled is None:
+            await self._acquiring.session()
+        if self._pooled:
+            return False
+        session = await self._listening.session()
+        listener = random.randrange(2**31)
+        while not await session.fetchval(self._sql["show_alive"], listener, timeout=self._timeout):
+            listener = random.randrange(2**31)
+        await session.listen(f"interlock_{listener}", lambda payload: on_turn(UUID(payload)))
+        session.on_end(on_end)
+        self._listener = listener
+        return True
+
+    async def deafen(self) -> None:
+        self._listener = None
+        await self._listening.close()
+
+    async def sweep(self, unused_for: float) -> int:
+        (row,) = await self._fetch(self._releasing, "sweep", unused_for)
+        swept: int = row[0]
+        return swept
+
+    async def close_idle(self, idle_for: float) -> bool:
+        for line in (self._acquiring, self._releasing, self._beating):
+            await line.close_idle(idle_for)
+        return not any(line.is_open for line in self._lines)
+
+    async def close(self) -> None:
+        self._listener = None
+        for line in self._lines:
+            await line.close()
+
+    @property
+    def _lines(self) -> tuple[Line, ...]:
+        return self._acquiring, self._releasing, self._beating, self._listening
+
+    async def _acquire_one(self, ask: Ask) -> AcquireAnswer:
+        holder = self._holder
+        row = (await self._fetch(
+            self._acquiring, "acquire_one", ask.name, ask.grant_id, ask.ttl, holder.replica, ask.metadata, ask.wait,
+            holder.host, holder.pid, self._listener,
+        ))[0]  # fmt: skip
+        return AcquireAnswer(row[0], row[1] or 0, row[2] or 0.0, row[3] or 0.0, row[4])
+
+    async def _acquire_many(self, asks: Sequence[Ask]) -> list[AcquireAnswer]:
+        holder = self._holder
+        rows = await self._fetch(
+            self._acquiring,
+            "acquire_many",
+            [ask.name for ask in asks],
+            [ask.grant_id for ask in asks],
+            [ask.ttl for ask in asks],
+            [ask.metadata for ask in asks],
+            [ask.wait for ask in asks],
+            holder.replica,
+            holder.host,
+            holder.pid,
+            self._listener,
+        )
+        answers: list[Any] = [None] * len(asks)
+        for request, status, token, remaining, retry_after, held_by in rows:
+            answers[request - 1] = AcquireAnswer(status, token or 0, remaining or 0.0, retry_after or 0.0, held_by)
+        return answers
+
+    async def _release_many(self, grants: Sequence[Held], *, if_waited: bool) -> list[ReleaseAnswer]:
+        rows = await self._fetch(
+            self._releasing,
+            "release_many",
+            [grant.name for grant in grants],
+            [grant.token for grant in grants],
+            [grant.grant_id for grant in grants],
+            self._listener,
+            if_waited,
+        )
+        answers: list[Any] = [None] * len(grants)
+        for request, status, offered, elsewhere in rows:
+            answers[request - 1] = ReleaseAnswer(status, offered, bool(elsewhere))
+        return answers
+
+    def _own(self, rows: Sequence[Row]) -> list[UUID]:
+        return [row["grant_id"] for row in rows if row["listener"] == self._listener]
+
+    async def _fetch(self, line: Line, query: str, *args: Any) -> list[Row]:
+        try:
+            session = await line.session()
+            if not self._pooled:
+                return await session.fetch(self._sql[query], *args)
+            async with session.transaction():
+                return await session.fetch(self._sql[query], *args)
+        except (errors.ConnectionLost, errors.DatabaseUnreachable, errors.NotPrimary, asyncio.CancelledError):
+            line.drop()  # cancelled: the answer would meet the next statement
+            raise
+
+    async def _connect(self, purpose: str) -> Session:
+        session = await connect(
+            self._url,
+            application_name=f"interlock {purpose} {self._holder.replica}",
+            timeout=self._timeout,
+            statement_timeout=self._timeout,
+            password=self._password,
+            prepared=not self._pooled,
+        )
+        if self._pooled is None:
+            self._pooled = await _is_pooled(session)
+            if self._pooled:  # where statements must not stay prepared
+                await session.close()
+                return await self._connect(purpose)
+        return session
+
+
+async def _is_pooled(session: Session) -> bool:
+    """Asked in a way that prepares nothing: through a pooler that would stay behind in somebody's session."""
+    return await session.execute(f"SELECT WHERE pg_backend_pid() = {session.announced_pid}") != "SELECT 1"

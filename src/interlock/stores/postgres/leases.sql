@@ -1,0 +1,47 @@
+-- name: acquire_one
+-- Take the lease if it is free; else, if asked to, queue.
+SELECT status, token, remaining, retry_after, held_by
+  FROM interlock.acquire_v1($1, $2, $3, $4, $5::text::jsonb, $6, $7, $8, $9);
+
+-- name: acquire_many
+-- The same for a batch.
+SELECT request, status, token, remaining, retry_after, holder
+  FROM interlock.acquire_many_v1($1, $2, $3, $4::text[]::jsonb[], $5, $6, $7, $8, $9);
+
+-- name: register
+-- Names that nobody has leased before get a row. It need not survive a crash before somebody has leased them.
+SELECT interlock.register_v1($1)
+  FROM (SELECT set_config('synchronous_commit', 'off', true) OFFSET 0) AS quickly;
+
+-- name: release_one
+-- Free the lease, and tell whose turn it is. Alone in its transaction it need not wait for the disk: a release that a
+-- crash forgets only means that the lease expires.
+SELECT status, offered, elsewhere
+  FROM (SELECT set_config('synchronous_commit', 'off', true) OFFSET 0) AS quickly,
+       LATERAL interlock.release_v1($1, $2, $3, $4);
+
+-- name: release_many
+-- The same for a batch, or only for what somebody waits for.
+SELECT request, status, offered, elsewhere
+  FROM (SELECT set_config('synchronous_commit', 'off', true) OFFSET 0) AS quickly,
+       LATERAL interlock.release_many_v1($1, $2, $3, $4, $5);
+
+-- name: renew
+-- Extend what is still held.
+SELECT lost, locked, clock, timeline FROM interlock.renew_many_v1($1, $2, $3, $4);
+
+-- name: abandon
+-- Leave the queue, and pass on what was offered.
+SELECT name, grant_id, listener FROM interlock.abandon_many_v1($1, $2);
+
+-- name: offer
+-- Tell the first in the queue of each free lease.
+SELECT name, grant_id, listener FROM interlock.offer_v1($1, $2);
+
+-- name: show_alive
+-- The session that listens holds a lock by which others see that its process lives.
+SELECT interlock.listen_v1($1);
+
+-- name: sweep
+-- Delete what nobody has used for long.
+SELECT interlock.sweep_v1($1);
