@@ -53,7 +53,7 @@ class AsyncSessionGrant:
     def check(self) -> None:
         """Raise `SessionLockLost` if it is not held any more."""
         if self.lost or self._released:
-            raise self._error()
+            raise self.as_error()
 
     async def wait_lost(self) -> str:
         """Until the lock is lost, which may be never; the answer says why."""
@@ -68,23 +68,19 @@ class AsyncSessionGrant:
             callback(self._why_lost)
 
     async def release(self) -> None:
-        """Give it back and close its session. Once it was lost there is nothing to give back; twice is once.
+        """Give it back and close its session. Afterwards `lost` says whether it was held until now; twice is once.
 
         If the server cannot be told, it finds out by itself, `ttl` after the last heartbeat at the latest.
         """
         if self._released or self.is_inherited:
             return
         if self.lost:
-            self._lose("no heartbeat was answered in time")
+            self._lose("this process was stopped for too long")
         self._released = True
         self._on_end()
         try:
             if self._why_lost is None:
-                async with asyncio.timeout(_PATIENCE):
-                    await self._session.give_back()
-                log.debug("session_lock.released", extra=self._facts())
-        except (errors.StoreError, TimeoutError) as error:
-            log.warning("session_lock.not_released", extra={**self._facts(), "why": str(error)})
+                await self._give_back()
         finally:
             self._keeper.cancel()
             await self._session.close()
@@ -97,27 +93,40 @@ class AsyncSessionGrant:
     async def __aexit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         body, self._body = self._body, None
         others_cancelled = await body.end(error) if body else False
-        lost = self._error() if self.lost else None
         await self.release()
-        if lost is None:
+        if not self.lost:
             return
         if others_cancelled:
-            raise asyncio.CancelledError from lost
-        raise lost from error
+            raise asyncio.CancelledError from self.as_error()
+        raise self.as_error() from error
+
+    async def _give_back(self) -> None:
+        try:
+            async with asyncio.timeout(_PATIENCE):
+                await self._session.give_back()
+        except errors.ConnectionLost as error:  # nobody knows since when
+            self._lose(str(error))
+        except (errors.StoreError, TimeoutError) as error:
+            log.warning("session_lock.not_released", extra={**self._facts(), "why": str(error)})
+        else:
+            log.debug("session_lock.released", extra=self._facts())
 
     async def _keep(self) -> None:
         try:
-            why = await self._session.keep()
-        except asyncio.CancelledError:
-            if not self._released:  # the event loop ends under us: leave no session that could seem to live
+            why = await self._beat()
+            if not self._released:
+                self._lose(why)
+                await self._session.outlast()
+        finally:
+            if not self._released:  # also when the event loop ends under us: leave no session that could seem to live
                 self._session.session.hang_up()
-            raise
+
+    async def _beat(self) -> str:
+        try:
+            return await self._session.keep()
         except Exception as error:
             log.exception("session_lock.heartbeat_failed", extra=self._facts())
-            why = f"the heartbeat broke: {type(error).__name__}"
-        if not self._released:
-            self._lose(why)
-            await self._session.session.abort()
+            return f"the heartbeat broke: {type(error).__name__}"
 
     def _lose(self, why: str) -> None:
         if self._why_lost is not None:
@@ -132,7 +141,8 @@ class AsyncSessionGrant:
             except Exception:
                 log.exception("session_lock.callback_failed", extra=self._facts())
 
-    def _error(self) -> errors.SessionLockLost:
+    def as_error(self) -> errors.SessionLockLost:
+        """That it is not held any more, and why."""
         why = self._why_lost or "this process was stopped for too long"
         if self.is_inherited:
             why = "it is held by the process that forked this one"

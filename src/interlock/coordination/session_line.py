@@ -15,6 +15,7 @@ A crash between any two statements leaves a session that the server ends: at onc
 when nothing was heard for the ttl. Those behind then move up.
 """
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Self
@@ -97,6 +98,14 @@ class LineSession(KeptSession):
         await self._execute(self._statements.join)
         while not await self._took(self._statements.step):
             pass
+
+    async def outlast(self) -> None:
+        """Trust is over, and the server still has the lock: let it, for as long as it would by itself.
+
+        So nobody else has it while whoever was told of the loss comes to an end.
+        """
+        if not self.session.is_closed:
+            await asyncio.sleep(self._timing.ttl - self._timing.trust)
 
     async def give_back(self) -> None:
         await self._execute("SELECT pg_advisory_unlock_all()")

@@ -4,7 +4,6 @@ import threading
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, Protocol, Self, TypeVar
 
-from interlock import errors
 from interlock.coordination.session_grant import AsyncSessionGrant
 from interlock.coordination.session_lock import AsyncSessionLock
 from interlock.coordination.timing import Duration
@@ -56,13 +55,9 @@ class SessionGrant:
         return self
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        try:
-            if self.lost:
-                self.check()
-        except errors.SessionLockLost as lost:
-            raise lost from error
-        finally:
-            self.release()
+        self.release()
+        if self.lost:
+            raise self._grant.as_error() from error
 
     async def _tell_when_lost(self, callback: Callable[[str], object]) -> None:
         self._grant.on_lost(callback)

@@ -1,0 +1,168 @@
+"""Standing in line for a session lock: first come, first served, and in nobody's way."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+import psycopg
+import pytest
+
+from interlock import errors
+from interlock.coordination.session_grant import AsyncSessionGrant
+from interlock.coordination.session_lock import AsyncSessionLock
+from interlock.embedded import Cluster
+from support.postgres import execute
+from support.session_locks import (
+    end,
+    holder,
+    in_line,
+    is_midway,
+    line_key,
+    locks_at,
+    next_step_of,
+    sessions,
+)
+from support.waiting import eventually
+
+Locks = Callable[..., AsyncSessionLock]
+
+
+@pytest.fixture
+def locks(database_url: str) -> Locks:
+    return locks_at(database_url)
+
+
+async def until(look: Callable[[], object]) -> None:
+    await asyncio.to_thread(eventually, look)
+
+
+async def another_step(url: str, pid: int) -> None:
+    """Until the waiter has come to the end of its present step, and begun the next."""
+    step = next_step_of(url, pid)
+    await until(lambda: next_step_of(url, pid) != step)
+
+
+async def acquired(lock: AsyncSessionLock) -> AsyncSessionGrant:
+    return await lock.acquire()
+
+
+class Line:
+    """Waiters that come one after the other, and what became of them."""
+
+    def __init__(self, url: str, locks: Locks) -> None:
+        self._url = url
+        self._locks = locks
+        self._tasks: list[asyncio.Task[None]] = []
+        self.pids: list[int] = []
+        self.served: list[int] = []
+
+    async def add(self) -> int:
+        """One more at the end; the answer is its server process."""
+        self._tasks.append(asyncio.create_task(self._wait(len(self._tasks))))
+        await until(lambda: len(in_line(self._url)) > len(self.pids))
+        (pid,) = set(in_line(self._url)) - set(self.pids)
+        self.pids.append(pid)
+        return pid
+
+    async def all_served(self) -> list[int]:
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        return self.served
+
+    async def _wait(self, number: int) -> None:
+        async with self._locks():
+            self.served.append(number)
+
+
+@asynccontextmanager
+async def line_behind_a_holder(url: str, locks: Locks) -> AsyncIterator[Line]:
+    """The lock is held until the end of the block."""
+    line = Line(url, locks)
+    async with locks():
+        yield line
+
+
+async def test_first_come_first_served_however_long_they_wait(locks: Locks, database_url: str) -> None:
+    """Each wait is made of steps. The second comes in the middle of one of the first's, so that the first begins its
+    next step when the second is waiting already, and that is when the lock is released."""
+    async with line_behind_a_holder(database_url, locks) as line:
+        first = await line.add()
+        await until(lambda: is_midway(database_url, first))
+        await line.add()
+        await line.add()
+        await another_step(database_url, first)
+    assert await line.all_served() == [0, 1, 2]
+
+
+async def test_many_are_served_in_the_order_in_which_they_came(locks: Locks, database_url: str) -> None:
+    async with line_behind_a_holder(database_url, locks) as line:
+        await asyncio.gather(*[another_step(database_url, await line.add()) for _ in range(8)])
+    assert await line.all_served() == list(range(8))
+
+
+@pytest.mark.parametrize("dead", [0, 1, 2])
+async def test_those_behind_a_waiter_that_died_move_up(locks: Locks, database_url: str, dead: int) -> None:
+    async with line_behind_a_holder(database_url, locks) as line:
+        for _ in range(3):
+            await line.add()
+        end(database_url, line.pids[dead])
+    assert await line.all_served() == [number for number in range(3) if number != dead]
+
+
+async def test_who_does_not_wait_does_not_overtake_those_who_do(locks: Locks, database_url: str) -> None:
+    """Between two steps of a waiter the lock may be free for a moment. Here that moment lasts."""
+    with psycopg.connect(database_url, autocommit=True) as waiter:
+        waiter.execute("SELECT pg_advisory_lock_shared(%s, %s)", line_key())
+        assert holder(database_url) is None
+        assert await locks().try_acquire() is None
+        async with locks("another").acquire(timeout=0):
+            pass
+
+
+async def test_a_line_does_not_wait_for_another(locks: Locks, database_url: str) -> None:
+    async with locks("another"):
+        waiting = asyncio.create_task(acquired(locks("another")))
+        await until(lambda: in_line(database_url, "another"))
+        async with line_behind_a_holder(database_url, locks) as line:
+            await line.add()
+        assert await line.all_served() == [0]
+        assert not waiting.done()
+    await (await waiting).release()
+
+
+async def test_waiters_do_not_hold_up_create_index_concurrently(
+    locks: Locks, database_url: str, record_property: Callable[[str, object], None]
+) -> None:
+    """The holder builds an index on another connection: no deadlock that the server could see."""
+    execute(database_url, "CREATE TABLE orders (id int)")
+    build = "SET statement_timeout = '20s'; CREATE INDEX CONCURRENTLY orders_id ON orders (id)"
+    async with line_behind_a_holder(database_url, locks) as line:
+        for _ in range(3):
+            await line.add()
+        began = time.monotonic()
+        with psycopg.connect(database_url, autocommit=True) as migration:
+            for statement in build.split(";"):
+                await asyncio.to_thread(migration.execute, statement)
+        took = time.monotonic() - began
+        assert line.served == []
+    assert await line.all_served() == [0, 1, 2]
+    record_property("figure", f"CREATE INDEX CONCURRENTLY beside three waiters for a session lock: {took:.2f} s")
+
+
+async def test_waiting_does_not_fill_the_servers_log(locks: Locks, database_url: str, cluster: Cluster) -> None:
+    async with line_behind_a_holder(database_url, locks) as line:
+        pid = await line.add()
+        await another_step(database_url, pid)
+    await line.all_served()
+    entries = cluster.log_tail(1000).split("ERROR:")
+    assert not [entry for entry in entries if "lock timeout" in entry and "interlock_line" in entry]
+
+
+async def test_a_waiter_whose_session_is_ended_says_so_and_is_out_of_the_line(locks: Locks, database_url: str) -> None:
+    async with locks() as grant:
+        waiting = asyncio.create_task(acquired(locks()))
+        await until(lambda: in_line(database_url))
+        end(database_url, in_line(database_url)[0])
+        with pytest.raises(errors.ConnectionLost):
+            await waiting
+        assert sessions(database_url) == {grant.backend_pid}

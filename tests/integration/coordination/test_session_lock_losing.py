@@ -1,0 +1,194 @@
+"""How a session lock is lost, and how its holder learns of it: before anybody else can have it, where that can be."""
+
+import asyncio
+from collections.abc import Callable
+
+import pytest
+
+from interlock import errors
+from interlock.coordination.session_grant import AsyncSessionGrant
+from interlock.coordination.session_lock import AsyncSessionLock
+from support.postgres import execute
+from support.proxy import cable_to
+from support.session_locks import QUICK, end, holder, in_line, locks_at, sessions
+from support.waiting import eventually
+
+Locks = Callable[..., AsyncSessionLock]
+
+
+@pytest.fixture
+def locks(database_url: str) -> Locks:
+    return locks_at(database_url)
+
+
+async def until(look: Callable[[], object]) -> None:
+    await asyncio.to_thread(eventually, look)
+
+
+async def lose(url: str, grant: AsyncSessionGrant) -> None:
+    await asyncio.to_thread(end, url, grant.backend_pid)
+
+
+async def test_the_body_is_cancelled_when_the_server_ends_the_session(locks: Locks, database_url: str) -> None:
+    async def work() -> None:
+        async with locks() as grant:
+            await lose(database_url, grant)
+            await asyncio.Event().wait()
+
+    with pytest.raises(errors.SessionLockLost, match=r"'feeds' is not held any more \(.*ended") as lost:
+        await work()
+    assert lost.value.name == "feeds"
+    assert sessions(database_url) == set()
+
+
+async def test_who_asks_is_told_and_who_waits_for_it_too(locks: Locks, database_url: str) -> None:
+    told: list[str] = []
+    grant = await locks().acquire()
+    grant.on_lost(told.append)
+    await lose(database_url, grant)
+    assert "ended" in await grant.wait_lost()
+    assert grant.lost
+    assert len(told) == 1
+    grant.on_lost(told.append)
+    assert len(told) == 2, "at once, since it is lost"
+    with pytest.raises(errors.SessionLockLost):
+        grant.check()
+    await grant.release()
+    assert grant.lost
+
+
+async def test_a_body_that_ends_well_without_having_noticed_is_told_at_its_end(locks: Locks, database_url: str) -> None:
+    async def work() -> None:
+        async with locks() as grant:
+            end(database_url, grant.backend_pid)  # and the event loop does not come to hear of it
+
+    with pytest.raises(errors.SessionLockLost):
+        await work()
+
+
+async def test_the_bodys_own_error_is_kept_as_the_cause(locks: Locks, database_url: str) -> None:
+    async def work() -> None:
+        async with locks() as grant:
+            try:
+                await lose(database_url, grant)
+                await asyncio.Event().wait()
+            finally:
+                raise LookupError("on the way out")
+
+    with pytest.raises(errors.SessionLockLost) as lost:
+        await work()
+    assert isinstance(lost.value.__cause__, LookupError)
+
+
+async def test_lost_and_cancelled_by_another_is_a_cancellation(locks: Locks, database_url: str) -> None:
+    task = asyncio.current_task()
+    assert task is not None
+
+    async def work() -> None:
+        async with locks() as grant:
+            grant.on_lost(lambda _: task.cancel())
+            await lose(database_url, grant)
+            await asyncio.Event().wait()
+
+    with pytest.raises(asyncio.CancelledError):
+        await work()
+    assert task.uncancel() == 0
+
+
+async def test_a_callback_that_fails_does_not_keep_the_loss_from_the_body(locks: Locks, database_url: str) -> None:
+    def fail(_: str) -> None:
+        raise ZeroDivisionError
+
+    async def work() -> None:
+        grant = await locks().acquire()
+        grant.on_lost(fail)
+        async with grant:
+            await lose(database_url, grant)
+            await asyncio.Event().wait()
+
+    with pytest.raises(errors.SessionLockLost):
+        await work()
+
+
+async def test_a_holder_that_is_cut_off_knows_before_the_server_lets_another_in(
+    locks: Locks, database_url: str
+) -> None:
+    with cable_to(database_url) as (cable, url):
+        grant = await locks_at(url)(ttl=QUICK).acquire()
+        waiting = asyncio.create_task(acquired(locks()))
+        await until(lambda: in_line(database_url))
+        cable.cut()
+        assert "no heartbeat was answered" in await grant.wait_lost()
+        assert holder(database_url) == grant.backend_pid
+        await grant.release()
+        async with await waiting as second:
+            assert holder(database_url) == second.backend_pid
+
+
+async def test_a_holder_whose_replies_are_lost_does_not_keep_the_lock(locks: Locks, database_url: str) -> None:
+    with cable_to(database_url) as (cable, url):
+        grant = await locks_at(url)(ttl=QUICK).acquire()
+        cable.swallow_replies()
+        await grant.wait_lost()
+        assert holder(database_url) == grant.backend_pid
+        async with locks().acquire(timeout=20):
+            pass
+        await grant.release()
+
+
+async def test_a_holder_that_never_lets_its_event_loop_run_learns_from_the_clock(
+    locks: Locks, database_url: str
+) -> None:
+    grant = await locks(ttl=QUICK).acquire()
+    while not grant.lost:
+        pass
+    assert holder(database_url) == grant.backend_pid, "it knows before the server lets another in"
+    with pytest.raises(errors.SessionLockLost, match="stopped for too long"):
+        grant.check()
+    await grant.release()
+    assert grant.lost
+
+
+async def test_what_was_lost_by_the_clock_is_not_held_again_by_a_late_answer(locks: Locks, database_url: str) -> None:
+    with cable_to(database_url) as (cable, url):
+        grant = await locks_at(url)(ttl=QUICK).acquire()
+        cable.delay = 1.4  # an answer comes 2.8 s after its heartbeat was sent
+        await grant.wait_lost()
+        cable.delay = 0
+        await until(lambda: holder(database_url) != grant.backend_pid)
+        assert grant.lost
+        await grant.release()
+
+
+async def test_a_holder_that_beats_keeps_the_lock(locks: Locks, database_url: str) -> None:
+    """Longer than the server would be patient with one that does not."""
+    grant = await locks(ttl=QUICK).acquire()
+    ago = "SELECT 1 FROM pg_stat_activity WHERE pid = %s AND backend_start < now() - interval '3 s'"
+    await until(lambda: execute(database_url, ago, grant.backend_pid))
+    grant.check()
+    await grant.release()
+
+
+async def test_a_release_that_the_server_does_not_hear_of_comes_back_and_is_no_loss(
+    locks: Locks, database_url: str
+) -> None:
+    with cable_to(database_url) as (cable, url):
+        async with locks_at(url)(ttl=QUICK) as grant:
+            cable.cut()
+        assert not grant.lost
+        await until(lambda: holder(database_url) is None)
+
+
+async def test_a_waiter_whose_database_does_not_answer_says_so(locks: Locks, database_url: str) -> None:
+    with cable_to(database_url) as (cable, url):
+        async with locks():
+            waiting = asyncio.create_task(acquired(locks_at(url)(ttl=QUICK)))
+            await until(lambda: in_line(database_url))
+            cable.cut()
+            with pytest.raises(errors.DatabaseUnreachable):
+                await waiting
+            await until(lambda: not in_line(database_url))
+
+
+async def acquired(lock: AsyncSessionLock) -> AsyncSessionGrant:
+    return await lock.acquire()

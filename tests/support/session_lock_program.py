@@ -1,0 +1,58 @@
+"""A process that takes a session lock: ``python session_lock_program.py MODE URL [TTL]``. It tells what happens, a word
+and the time on each line, and does what it is asked to on standard input.
+
+hold    takes the lock, and keeps it until there is something to read
+fork    the same, and forks before it says that it holds it; the child tells what it sees, and stays
+count   25 times: takes the lock, and adds one to a counter in a way that only a lock makes safe
+"""
+
+import asyncio
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+import psycopg
+
+from interlock.errors import SessionLockLost
+from support.session_locks import locks_at
+
+ROUNDS = 25
+
+
+def tell(*words: object) -> None:
+    print(*words, time.time(), flush=True)
+
+
+async def hold(url: str, ttl: float, *, forking: bool) -> None:
+    try:
+        async with locks_at(url)(ttl=ttl) as grant:
+            if forking and os.fork() == 0:
+                tell("child", grant.lost)
+                await grant.release()
+                signal.pause()
+            tell("held")
+            await asyncio.to_thread(sys.stdin.readline)
+            grant.check()
+        tell("released")
+    except SessionLockLost:
+        tell("lost")
+
+
+async def count(url: str) -> None:
+    lock = locks_at(url)()
+    with psycopg.connect(url, autocommit=True) as connection:
+        for _ in range(ROUNDS):
+            async with lock:
+                ((value,),) = connection.execute("SELECT value FROM counter").fetchall()
+                connection.execute("UPDATE counter SET value = %s", [value + 1])
+    tell("counted")
+
+
+if __name__ == "__main__":
+    mode, url = sys.argv[1:3]
+    ttl = float(sys.argv[3]) if len(sys.argv) > 3 else 10.0
+    asyncio.run(count(url) if mode == "count" else hold(url, ttl, forking=mode == "fork"))
