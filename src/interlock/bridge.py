@@ -6,6 +6,7 @@ hold are often bound to it: Django's connections, SQLite's, anything in a thread
 """
 
 import asyncio
+import collections
 import contextvars
 import os
 import queue
@@ -85,7 +86,7 @@ class _Call(Generic[T]):
 
     def __init__(self, loop: asyncio.AbstractEventLoop, coroutine: Coroutine[Any, Any, T]) -> None:
         self.jobs: _Jobs = queue.SimpleQueue()
-        self.ended = threading.Event()
+        self.ended = False
         self._loop = loop
         self._coroutine = coroutine
         self._task: asyncio.Task[T] | None = None
@@ -93,6 +94,8 @@ class _Call(Generic[T]):
         self._context.run(_caller.set, self.jobs)
 
     def start(self) -> None:
+        if self.ended:  # the caller was interrupted, and has gone
+            return
         self._task = self._loop.create_task(self._coroutine, context=self._context)
         self._task.add_done_callback(lambda _: self._end())
 
@@ -104,7 +107,7 @@ class _Call(Generic[T]):
             self._end()
 
     def _end(self) -> None:
-        self.ended.set()
+        self.ended = True
         self.jobs.put(None)
 
     def result(self) -> T:
@@ -118,6 +121,8 @@ class LoopThread:
     def __init__(self, name: str) -> None:
         self._pid = os.getpid()
         self._loop = asyncio.new_event_loop()
+        self._arriving: collections.deque[_Call[Any]] = collections.deque()
+        self._called = False
         self._closing = False
         self._thread = threading.Thread(target=self._run_loop, name=name, daemon=True)
         self._thread.start()
@@ -129,16 +134,29 @@ class LoopThread:
             raise ConfigurationError("This is closed, or was opened by the process that forked us: open it anew.")
         call = _Call(self._loop, coroutine)
         try:
-            self._loop.call_soon_threadsafe(call.start)
+            self._start_soon(call)
             while (job := call.jobs.get()) is not None:
                 job.run()
         except BaseException:
+            self._loop.call_soon_threadsafe(self._start_all)  # we may have been interrupted before we had called it
             self._loop.call_soon_threadsafe(call.cancel)
-            while not call.ended.is_set():  # what it still asks for is not done; once it ends, so do we
+            while not call.ended:  # what it still asks for is not done; once it ends, so do we
                 if job := call.jobs.get():
                     job.refuse()
             raise
         return call.result()
+
+    def _start_soon(self, call: "_Call[Any]") -> None:
+        """Threads that call at the same time wake the loop once: that costs more than the call itself."""
+        self._arriving.append(call)
+        if not self._called:
+            self._called = True
+            self._loop.call_soon_threadsafe(self._start_all)
+
+    def _start_all(self) -> None:
+        self._called = False  # first: who arrives from here on is taken below, or wakes us again
+        while self._arriving:
+            self._arriving.popleft().start()
 
     def close(self) -> None:
         """Ends whatever still runs on the loop, then the loop. In a forked child there is neither.
