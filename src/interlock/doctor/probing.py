@@ -56,11 +56,9 @@ async def pooler_mode(session: Session, url: str) -> Pooler:
 
 
 async def _moves(session: Session, mine: int, other: Session) -> bool:
-    """While another is in a transaction, and after it."""
+    """Whether a transaction of another's runs in our process, or drives us out of it."""
     async with other.transaction():
-        if await _pid(other) == mine or await _pid(session) != mine:
-            return True
-    return await _pid(session) != mine
+        return await _pid(other) == mine or await _pid(session) != mine
 
 
 async def _pid(session: Session) -> int:
