@@ -1,6 +1,7 @@
 """Contenders take turns in rounds, so that a noisy minute hits all of them; medians and ratios come from that."""
 
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from statistics import median
 from typing import TypeVar
 
@@ -8,15 +9,21 @@ Rounds = list[float]
 T = TypeVar("T")
 
 
-def take_turns(contenders: Mapping[str, Callable[[], T]], rounds: int) -> dict[str, list[T]]:
-    """One result for each contender and round. Each round begins with another contender."""
+def take_turns(
+    contenders: Mapping[str, Callable[[], T]], rounds: int, excusing: Callable[[str], AbstractContextManager[None]]
+) -> dict[str, list[T]]:
+    """One result for each contender and round. Each round begins with another contender.
+
+    `excusing` is entered with a contender's name for each of its turns; one that fails is out.
+    """
     results: dict[str, list[T]] = {name: [] for name in contenders}
     order = list(contenders)
-    for _ in range(rounds):
+    for done in range(rounds):
         for name in order:
-            results[name].append(contenders[name]())
-        order = order[1:] + order[:1]
-    return results
+            with excusing(name):
+                results[name].append(contenders[name]())
+        order = [name for name in order[1:] + order[:1] if len(results[name]) > done]
+    return {name: results[name] for name in contenders if name in order}
 
 
 def ratio(ours: Rounds, theirs: Rounds) -> float:

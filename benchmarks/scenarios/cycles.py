@@ -66,7 +66,7 @@ def _with_workers(bench: Bench, workers: int) -> dict[str, Rounds]:
             turns[PGBENCH] = partial(_pgbench, pgbench, bench.database, workers, bench.size.seconds)
         else:
             bench.not_measured[PGBENCH] = "there is no pgbench on this machine; Debian: apt-get install postgresql"
-        return take_turns(turns, bench.size.rounds)
+        return take_turns(turns, bench.size.rounds, bench.excusing)
 
 
 def _turn(load: Load, seconds: float) -> float:
@@ -80,7 +80,7 @@ def _pgbench(program: str, url: str, workers: int, seconds: float) -> float:
     ended = subprocess.run(command, capture_output=True, text=True, check=False)
     found = re.search(r"tps = ([\d.]+) \(without", ended.stdout)
     if ended.returncode != 0 or found is None:
-        raise LoadFailed(f"pgbench: {ended.stderr.strip()}")
+        raise LoadFailed(f"pgbench: {(ended.stderr or ended.stdout).strip()}")
     return float(found[1])
 
 

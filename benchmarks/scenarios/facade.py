@@ -26,7 +26,7 @@ def measure(bench: Bench) -> Figures:
                 name: stack.enter_context(bench.loads(CONTENDERS[name], workers=threads))[0] for name in TAKING_PART
             }
             turns = {name: partial(_turn, load, bench.size.seconds) for name, load in loads.items()}
-            for name, rounds in take_turns(turns, bench.size.rounds).items():
+            for name, rounds in take_turns(turns, bench.size.rounds, bench.excusing).items():
                 figures[name][str(threads)] = rounds
     return figures
 

@@ -26,7 +26,7 @@ def _rates(bench: Bench, driver: str, writers: int) -> dict[str, Rounds]:
     bench.say(f"guard: {driver}, {writers} writers")
     with bench.loads(CONTENDER, driver=driver, workers=writers) as [load]:
         turns = {kind: partial(_turn, load, kind == GUARDED, bench.size.seconds) for kind in (GUARDED, PLAIN)}
-        return take_turns(turns, bench.size.rounds)
+        return take_turns(turns, bench.size.rounds, bench.excusing)
 
 
 def _turn(load: Load, guarded: bool, seconds: float) -> float:

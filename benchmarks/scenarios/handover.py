@@ -34,7 +34,7 @@ def measure(bench: Bench) -> dict[str, Any]:
                 with bench.excusing(name):
                     loads = stack.enter_context(bench.loads(contender, PROCESSES, name="contended"))
                     turns[name] = partial(_turn, loads, bench.size.seconds + 1)
-        return take_turns(turns, max(2, bench.size.rounds - 2))
+        return take_turns(turns, max(2, bench.size.rounds - 2), bench.excusing)
 
 
 def _turn(loads: list[Load], seconds: float) -> dict[str, float]:
