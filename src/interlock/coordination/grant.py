@@ -2,8 +2,8 @@
 
 import asyncio
 import os
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Self
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 from uuid import UUID
 
 from interlock import errors
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from interlock.coordination.engine import Engine
 
 log = events(__name__)
+
+T = TypeVar("T")
 
 
 class AsyncGrant:
@@ -39,6 +41,7 @@ class AsyncGrant:
         "timing",
         "token",
         "trusted_until",
+        "watchers",
     )
 
     def __init__(
@@ -54,6 +57,8 @@ class AsyncGrant:
         self.trusted_until = 0.0
         """The moment on `boottime()` up to which it is certainly held; it moves with each renewal."""
         self.renew_at = 0.0
+        self.watchers: list[Callable[[float], object]] | None = None
+        """Who is told of renewals; most grants have none, and a round renews thousands of them."""
         self._engine = engine
         self._end: str | None = None
         self._on_lost: list[Callable[[str], object]] | None = None
@@ -122,6 +127,10 @@ class AsyncGrant:
             return
         self._on_lost = [*(self._on_lost or ()), callback]
 
+    def on_renewed(self, callback: Callable[[float], object]) -> None:
+        """Called with the new `trusted_until` after each renewal, on the event loop's thread."""
+        self.watchers = [*(self.watchers or ()), callback]
+
     async def release(self) -> bool:
         """Give it back. False: it was not held any more. Twice is once.
 
@@ -156,12 +165,18 @@ class AsyncGrant:
         self._end = how
         return True
 
+    def tell_renewed(self) -> None:
+        self._call(self.watchers or (), self.trusted_until)
+
     def tell(self, why: Loss) -> None:
         """Whoever wants to know that it is lost."""
         callbacks, self._on_lost = self._on_lost, None
-        for callback in callbacks or ():
+        self._call(callbacks or (), why)
+
+    def _call(self, callbacks: Iterable[Callable[[T], object]], fact: T) -> None:
+        for callback in callbacks:
             try:
-                callback(why)
+                callback(fact)
             except Exception:
                 log.exception("lease.callback_failed", extra={"lease": self.name, "token": self.token})
 

@@ -97,6 +97,8 @@ class Keeper:
             else:
                 grant.trusted_until = sent_at + grant.timing.ttl - grant.timing.margin
                 grant.renew_at = sent_at + grant.timing.renew_every
+                if grant.watchers is not None:
+                    grant.tell_renewed()
 
     def _compare_clocks(self, clock: float, sent_at: float, received_at: float) -> None:
         """A clock that was set may have let a lease expire early, or keep it too long: what we trust is not so."""
