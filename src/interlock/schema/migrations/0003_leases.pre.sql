@@ -88,7 +88,8 @@ CREATE FUNCTION interlock.listen_v1(listener integer) RETURNS boolean
     AS 'SELECT pg_catalog.pg_try_advisory_lock(1229737037, listener)';
 
 -- Enqueuing and releasing of one name must not miss each other: a release that does not see the waiter yet, and a
--- waiter that does not see the release yet. Both take a lock here, until they commit; names share 1024 of them.
+-- waiter that does not see the release yet. All take a lock here, until they commit; names share 1024 of them. Whoever
+-- joins a queue, or tells its first, has it shared; whoever frees the lease or leaves the queue has it alone.
 CREATE FUNCTION interlock.queue_lock_v1(name text) RETURNS integer
     LANGUAGE sql IMMUTABLE
     AS 'SELECT pg_catalog.hashtext(name) & 1023';
@@ -153,7 +154,8 @@ END
 $$;
 
 -- The first live waiter of each free lease is told that it is its turn; dead ones before it are removed. A waiter of
--- `own_listener` is not notified: the caller tells it.
+-- `own_listener` is not notified: the caller tells it. Waits for nobody: where the queue is not to be had, whoever has
+-- it alone will tell the first, and a row that is locked is just told, or just granted, by another.
 CREATE FUNCTION interlock.offer_v1(names text[], own_listener integer)
     RETURNS TABLE (name text, grant_id uuid, listener integer)
     LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off
@@ -164,20 +166,29 @@ DECLARE
     firsts uuid[];
     dates  timestamptz[];
 BEGIN
+    names := ARRAY(SELECT n.name FROM unnest(names) AS n (name)
+                    WHERE pg_try_advisory_xact_lock_shared(1229737036, interlock.queue_lock_v1(n.name)));
     SELECT array_agg(f.grant_id ORDER BY n.place), array_agg(f.enqueued_at ORDER BY n.place) INTO firsts, dates
       FROM unnest(names) WITH ORDINALITY AS n (name, place)
       LEFT JOIN LATERAL (
            SELECT w.grant_id, w.enqueued_at FROM interlock.waiter w
             WHERE w.name = n.name AND interlock.waits_v1(w.listener, w.seen_at, w.offered_at, moment)
             ORDER BY w.enqueued_at, w.grant_id LIMIT 1) AS f ON true;
-    DELETE FROM interlock.waiter w
-     USING unnest(names, dates) AS n (name, first_at)
-     WHERE w.name = n.name AND w.enqueued_at < coalesce(n.first_at, 'infinity');
+    WITH dead AS MATERIALIZED (
+        SELECT w.grant_id FROM unnest(names, dates) AS n (name, first_at) JOIN interlock.waiter w ON w.name = n.name
+         WHERE w.enqueued_at < coalesce(n.first_at, 'infinity')
+           AND NOT interlock.waits_v1(w.listener, w.seen_at, w.offered_at, moment)
+           FOR UPDATE OF w SKIP LOCKED
+    )
+    DELETE FROM interlock.waiter w USING dead WHERE w.grant_id = dead.grant_id;
     RETURN QUERY
-    WITH offered AS (
-        UPDATE interlock.waiter w SET offered_at = moment
-          FROM unnest(names, firsts) AS n (name, grant_id) JOIN interlock.lease l ON l.name = n.name
-         WHERE w.grant_id = n.grant_id AND w.offered_at IS NULL AND l.expires_at <= moment
+    WITH ready AS MATERIALIZED (
+        SELECT w.grant_id FROM unnest(names, firsts) AS n (name, grant_id)
+          JOIN interlock.lease l ON l.name = n.name JOIN interlock.waiter w ON w.grant_id = n.grant_id
+         WHERE w.offered_at IS NULL AND l.expires_at <= moment
+           FOR UPDATE OF w SKIP LOCKED
+    ), offered AS (
+        UPDATE interlock.waiter w SET offered_at = moment FROM ready WHERE w.grant_id = ready.grant_id
         RETURNING w.name, w.grant_id, w.listener
     )
     SELECT o.name, o.grant_id, o.listener
@@ -412,17 +423,23 @@ BEGIN
 END
 $$;
 
--- Leave the queue; what was already offered goes to the next.
+-- Leave the queue; what was already offered goes to the next. Who is just being granted its lease is not in it any more.
 CREATE FUNCTION interlock.abandon_many_v1(grant_ids uuid[], own_listener integer)
     RETURNS TABLE (name text, grant_id uuid, listener integer)
-    LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+    LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET lock_timeout = '200ms'
+    SET enable_seqscan = off
     AS $$
 #variable_conflict use_column
 DECLARE
     passed_on text[];
 BEGIN
-    WITH gone AS (
-        DELETE FROM interlock.waiter w WHERE w.grant_id = ANY (grant_ids) RETURNING w.name, w.offered_at
+    PERFORM pg_advisory_xact_lock(1229737036, q.bucket)
+       FROM (SELECT DISTINCT interlock.queue_lock_v1(w.name) AS bucket FROM interlock.waiter w
+              WHERE w.grant_id = ANY (grant_ids) ORDER BY 1) AS q;
+    WITH leaving AS MATERIALIZED (
+        SELECT w.grant_id FROM interlock.waiter w WHERE w.grant_id = ANY (grant_ids) FOR UPDATE SKIP LOCKED
+    ), gone AS (
+        DELETE FROM interlock.waiter w USING leaving WHERE w.grant_id = leaving.grant_id RETURNING w.name, w.offered_at
     )
     SELECT array_agg(DISTINCT gone.name) INTO passed_on FROM gone WHERE gone.offered_at IS NOT NULL;
     IF passed_on IS NOT NULL THEN
@@ -431,33 +448,49 @@ BEGIN
 END
 $$;
 
+-- Whether the lock that a row's xmax tells of is this transaction's own, and not that of a part of it which a rollback
+-- to a savepoint undoes. Several lockers have a number as a group, and nothing tells that from a transaction's number.
+CREATE FUNCTION interlock.locked_here_v1(locker xid) RETURNS boolean
+    LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+    AS $$
+BEGIN
+    RETURN EXISTS (SELECT FROM pg_get_multixact_members(locker) AS m WHERE m.xid = pg_current_xact_id()::xid);
+EXCEPTION WHEN OTHERS THEN
+    RETURN false;
+END
+$$;
+
 -- In a transaction of yours: it commits only while the grant is current, and whoever wants the lease next waits for it.
 -- FOR KEY SHARE lets the holder's renewals and its release pass; a change of the token locks FOR UPDATE first, so it
 -- waits. Expiry counts where the row is seen as it is now; with an older snapshot, token and grant_id decide.
--- A lock taken after a savepoint would be gone after a rollback to it, so there it is refused.
+-- A lock taken after a savepoint would be gone after a rollback to it, so there it is refused, unless the transaction has
+-- taken it before the savepoint as well.
 CREATE FUNCTION interlock.guard_v1(lease_name text, lease_token bigint, lease_grant uuid) RETURNS void
-    LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+    LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off
     AS $$
 DECLARE
-    lease interlock.lease;
+    lease  interlock.lease;
     locker xid;
+    parts  xid[];
 BEGIN
     SELECT * INTO lease FROM interlock.lease l
      WHERE l.name = lease_name AND l.token = lease_token AND l.grant_id = lease_grant FOR KEY SHARE;
-    IF NOT FOUND OR (current_setting('transaction_isolation') = 'read committed' AND lease.expires_at <= interlock.now_v1()) THEN
+    IF NOT FOUND OR (current_setting('transaction_isolation') LIKE 'read %' AND lease.expires_at <= interlock.now_v1()) THEN
         RAISE EXCEPTION USING ERRCODE = 'IL001',
             MESSAGE = format('the lease %s is not held by the grant with token %s any more', quote_literal(lease_name), lease_token),
             HINT = 'Roll back: another may hold it now.';
     END IF;
     SELECT l.xmax INTO locker FROM interlock.lease l WHERE l.name = lease_name;
-    IF locker <> pg_current_xact_id()::xid AND EXISTS (
-        SELECT FROM pg_locks k
-         WHERE k.pid = pg_backend_pid() AND k.locktype = 'transactionid' AND k.mode = 'ExclusiveLock' AND k.granted
-           AND k.transactionid <> pg_current_xact_id()::xid
-    ) THEN
-        RAISE EXCEPTION USING ERRCODE = 'IL003',
-            MESSAGE = format('the guard of the lease %s stands after a savepoint', quote_literal(lease_name)),
-            HINT = 'Call the guard before the savepoint (the nested transaction): a rollback to it would undo the guard.';
+    IF locker <> pg_current_xact_id()::xid THEN
+        parts := ARRAY(
+            SELECT k.transactionid FROM pg_locks k
+             WHERE k.pid = pg_backend_pid() AND k.locktype = 'transactionid' AND k.mode = 'ExclusiveLock' AND k.granted
+               AND k.transactionid <> pg_current_xact_id()::xid);
+        IF locker = ANY (parts) OR (cardinality(parts) > 0 AND NOT interlock.locked_here_v1(locker)) THEN
+            RAISE EXCEPTION USING ERRCODE = 'IL003',
+                MESSAGE = format('the guard of the lease %s stands after a savepoint', quote_literal(lease_name)),
+                HINT = 'Call the guard before the savepoint (the nested transaction): a rollback to it would undo the guard.';
+        END IF;
     END IF;
     IF current_setting('client_connection_check_interval') = '0' AND version() LIKE '%linux%' THEN
         PERFORM set_config('client_connection_check_interval', '1s', true);
@@ -471,19 +504,25 @@ BEGIN
 END
 $$;
 
--- The trigger function behind `protect_v1`: at COMMIT the transaction has to carry a guard of that lease.
+-- The trigger function behind `protect_v1`: at COMMIT the transaction has to carry a guard of that lease. One that it has
+-- locked while it was held is good to the end, as it is without the trigger, also if the holder has released meanwhile.
 CREATE FUNCTION interlock.guarded_v1() RETURNS trigger
-    LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+    LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off
     AS $$
 DECLARE
-    guard jsonb := nullif(current_setting('interlock_guard.carried', true), '')::jsonb -> TG_ARGV[0];
+    guard  jsonb := nullif(current_setting('interlock_guard.carried', true), '')::jsonb -> TG_ARGV[0];
+    locker xid;
 BEGIN
     IF guard IS NULL THEN
         RAISE EXCEPTION USING ERRCODE = 'IL002',
             MESSAGE = format('%s may only be written under the lease %s', TG_RELID::regclass, quote_literal(TG_ARGV[0])),
             HINT = 'Call the guard of that lease in the same transaction.';
     END IF;
-    PERFORM interlock.guard_v1(TG_ARGV[0], (guard ->> 0)::bigint, (guard ->> 1)::uuid);
+    SELECT l.xmax INTO locker FROM interlock.lease l
+     WHERE l.name = TG_ARGV[0] AND l.token = (guard ->> 0)::bigint AND (l.grant_id IS NULL OR l.grant_id = (guard ->> 1)::uuid);
+    IF coalesce(locker <> pg_current_xact_id()::xid AND NOT interlock.locked_here_v1(locker), true) THEN
+        PERFORM interlock.guard_v1(TG_ARGV[0], (guard ->> 0)::bigint, (guard ->> 1)::uuid);
+    END IF;
     RETURN NULL;
 END
 $$;
@@ -516,7 +555,9 @@ BEGIN
     RETURN QUERY
     SELECT DISTINCT k.pid FROM pg_locks k
      WHERE k.locktype = 'transactionid' AND k.mode = 'ExclusiveLock' AND k.granted
-       AND k.transactionid = ANY (lockers) AND k.pid <> pg_backend_pid();
+       AND k.transactionid = ANY (lockers) AND k.pid <> pg_backend_pid()
+       AND EXISTS (SELECT FROM pg_locks t
+                    WHERE t.pid = k.pid AND t.relation = 'interlock.lease'::regclass AND t.mode = 'RowShareLock');
 END
 $$;
 
@@ -532,6 +573,7 @@ DECLARE
     ended  integer[] := '{}';
     moment timestamptz;
 BEGIN
+    PERFORM pg_advisory_xact_lock(1229737036, interlock.queue_lock_v1(lease_name));
     SELECT * INTO lease FROM interlock.lease l WHERE l.name = lease_name FOR NO KEY UPDATE;
     moment := interlock.now_v1();
     IF lease.name IS NULL OR (NOT terminate AND (lease.grant_id IS NULL OR lease.expires_at <= moment)) THEN
@@ -624,6 +666,7 @@ CREATE FUNCTION interlock.acquire_v1(
 #variable_conflict use_column
 DECLARE
     moment timestamptz := interlock.now_v1();
+    until  timestamptz;
 BEGIN
     IF acquire_v1.name IS NULL OR acquire_v1.grant_id IS NULL OR NOT coalesce(acquire_v1.ttl BETWEEN 0.1 AND 86400, false) THEN
         RAISE EXCEPTION USING ERRCODE = '22023',
@@ -652,6 +695,26 @@ BEGIN
             DELETE FROM interlock.waiter w WHERE w.grant_id = acquire_v1.grant_id;
         END IF;
         RETURN;
+    END IF;
+    SELECT l.expires_at, l.holder, extract(epoch FROM l.expires_at - moment) INTO until, held_by, retry_after
+      FROM interlock.lease l
+     WHERE l.name = acquire_v1.name AND l.grant_id IS DISTINCT FROM acquire_v1.grant_id
+       AND l.expires_at BETWEEN moment AND moment + make_interval(secs => l.ttl + 1);
+    IF FOUND AND NOT wait THEN
+        status := 'busy';
+        RETURN;
+    END IF;
+    IF FOUND AND pg_try_advisory_xact_lock_shared(1229737036, interlock.queue_lock_v1(acquire_v1.name)) THEN
+        INSERT INTO interlock.waiter AS w (grant_id, name, enqueued_at, listener, seen_at, holder, host, pid)
+        VALUES (acquire_v1.grant_id, acquire_v1.name, moment, acquire_v1.listener, moment,
+                acquire_v1.holder, acquire_v1.host, acquire_v1.pid)
+            ON CONFLICT (grant_id) DO UPDATE
+           SET listener = excluded.listener, seen_at = excluded.seen_at, offered_at = NULL
+         WHERE w.listener IS NULL OR w.listener IS DISTINCT FROM excluded.listener OR w.offered_at IS NOT NULL;
+        IF EXISTS (SELECT FROM interlock.lease l WHERE l.name = acquire_v1.name AND l.expires_at = until) THEN
+            status := 'busy';
+            RETURN;
+        END IF;
     END IF;
     FOR attempt IN 1..2 LOOP
         SELECT a.status, a.token, a.remaining, a.retry_after, a.holder INTO status, token, remaining, retry_after, held_by
