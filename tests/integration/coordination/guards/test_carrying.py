@@ -1,0 +1,180 @@
+"""What every kind of connection does with a guard: the same."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from interlock.errors import GuardRefused, InterlockError, LeaseLost
+from support.carriers import KINDS, VARIANTS, Carrier, Kind
+from support.leases import Grant, break_open, expire, granted, steal
+from support.postgres import execute
+from support.sql_leases import ask
+
+every_kind = pytest.mark.parametrize("kind", KINDS, indirect=True)
+every_kind_and_variant = pytest.mark.parametrize("kind", KINDS | VARIANTS, indirect=True)
+
+
+@pytest.fixture
+def kind(request: pytest.FixtureRequest) -> Kind:
+    return (KINDS | VARIANTS)[request.param]
+
+
+@pytest.fixture
+def url(interlock_url: str) -> str:
+    execute(interlock_url, "CREATE TABLE notes (note text)")
+    return interlock_url
+
+
+@pytest.fixture
+async def carrier(kind: Kind, url: str) -> AsyncIterator[Carrier]:
+    async with kind(url) as carrier:
+        yield carrier
+
+
+@pytest.fixture
+def grant(url: str) -> Grant:
+    return granted(url)
+
+
+def notes(url: str) -> list[str]:
+    return [note for (note,) in execute(url, "SELECT note FROM notes ORDER BY note")]
+
+
+async def write_in_a_nested_transaction_that_fails(carrier: Carrier, grant: Grant) -> None:
+    async with carrier.nested():
+        await carrier.write("inside")
+        await carrier.guard(grant)
+        raise ZeroDivisionError
+
+
+async def guard_in_a_read_only_transaction(carrier: Carrier, grant: Grant) -> None:
+    async with carrier.transaction():
+        await carrier.execute("SET TRANSACTION READ ONLY")
+        await carrier.guard(grant)
+
+
+async def be_robbed_while_writing(carrier: Carrier, grant: Grant) -> None:
+    async with carrier.transaction():
+        await carrier.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+        await carrier.write("a")
+        assert steal(grant) == "granted"
+        await carrier.guard(grant)
+
+
+@every_kind_and_variant
+async def test_a_guarded_write_commits_while_the_grant_is_current(carrier: Carrier, grant: Grant, url: str) -> None:
+    async with carrier.transaction():
+        await carrier.guard(grant)
+        await carrier.write("a")
+    await carrier.write_guarded("b", grant)
+    assert notes(url) == ["a", "b"]
+
+
+@every_kind_and_variant
+async def test_a_stale_grant_writes_nothing_and_its_holder_is_told(carrier: Carrier, grant: Grant, url: str) -> None:
+    assert steal(grant) == "granted"
+    with pytest.raises(LeaseLost, match="another database") as lost:
+        await carrier.write_guarded("a", grant)
+    assert (lost.value.name, lost.value.token) == (grant.name, grant.token)
+    assert notes(url) == []
+
+
+@every_kind
+async def test_a_grant_that_its_holder_does_not_trust_is_refused_without_a_word_to_the_database(
+    carrier: Carrier, grant: Grant, url: str
+) -> None:
+    grant.trusted = False
+    async with carrier.transaction():
+        with pytest.raises(LeaseLost, match="not trusted"):
+            await carrier.guard(grant)
+        await carrier.write("the transaction is still good")
+    assert len(notes(url)) == 1
+
+
+@every_kind_and_variant
+async def test_outside_a_transaction_it_is_refused(kind: Kind, grant: Grant, url: str) -> None:
+    async with kind(url, autocommit=True) as carrier:
+        with pytest.raises(GuardRefused, match="autocommit") as refusal:
+            await carrier.guard(grant)
+    assert refusal.value.name == grant.name
+
+
+@every_kind
+async def test_in_a_nested_transaction_it_is_refused(carrier: Carrier, grant: Grant, url: str) -> None:
+    async with carrier.transaction():
+        await carrier.write("outside")
+        with pytest.raises(GuardRefused, match="savepoint"):
+            async with carrier.nested():
+                await carrier.guard(grant)
+    assert notes(url) == ["outside"]
+
+
+@every_kind
+async def test_it_survives_the_rollback_of_a_nested_transaction(carrier: Carrier, grant: Grant, url: str) -> None:
+    async with carrier.transaction():
+        await carrier.guard(grant)
+        with pytest.raises(ZeroDivisionError):
+            await write_in_a_nested_transaction_that_fails(carrier, grant)
+        await carrier.write("outside")
+        assert steal(grant) == "locked"
+    assert notes(url) == ["outside"]
+
+
+@every_kind
+async def test_renewals_and_the_release_pass_an_open_guard(carrier: Carrier, grant: Grant, url: str) -> None:
+    async with carrier.transaction():
+        await carrier.guard(grant)
+        assert grant.renew() == "renewed"
+        await carrier.write("a")
+        assert grant.release() == "released"
+    assert notes(url) == ["a"]
+
+
+@every_kind
+async def test_a_thief_waits_for_the_end_of_a_guarded_transaction(carrier: Carrier, grant: Grant, url: str) -> None:
+    async with carrier.transaction():
+        await carrier.guard(grant)
+        assert steal(grant) == "locked"
+        await carrier.write("a")
+    assert ask(url, grant.name, ttl=30).status == "granted"
+    assert notes(url) == ["a"]
+
+
+@every_kind
+async def test_so_does_whoever_is_next_after_an_operator_broke_it(carrier: Carrier, grant: Grant, url: str) -> None:
+    async with carrier.transaction():
+        await carrier.guard(grant)
+        break_open(grant)
+        assert ask(url, grant.name, ttl=30).status == "locked"
+        await carrier.write("a")
+    assert ask(url, grant.name, ttl=30).status == "granted"
+    assert notes(url) == ["a"]
+
+
+@every_kind
+async def test_the_drivers_own_errors_stay_as_they_are(carrier: Carrier, grant: Grant) -> None:
+    with pytest.raises(Exception, match="read-only transaction") as error:
+        await guard_in_a_read_only_transaction(carrier, grant)
+    assert not isinstance(error.value, InterlockError)
+
+
+@every_kind
+async def test_with_an_older_snapshot_a_stale_guard_is_a_serialization_failure_and_the_next_try_is_told(
+    carrier: Carrier, grant: Grant, url: str
+) -> None:
+    with pytest.raises(Exception, match="could not serialize access") as error:
+        await be_robbed_while_writing(carrier, grant)
+    assert not isinstance(error.value, InterlockError)
+    with pytest.raises(LeaseLost):
+        await carrier.write_guarded("b", grant)
+    assert notes(url) == []
+
+
+@every_kind
+async def test_a_lease_that_has_expired_is_not_guarded_even_if_nobody_took_it(
+    carrier: Carrier, grant: Grant, url: str
+) -> None:
+    expire(grant)
+    with pytest.raises(LeaseLost):
+        await carrier.write_guarded("a", grant)
+    assert notes(url) == []
