@@ -25,7 +25,7 @@ from interlock.coordination.keeping import Keeper
 from interlock.coordination.lane import Lane
 from interlock.coordination.observing import Observer
 from interlock.coordination.timing import LeaseTiming
-from interlock.coordination.waiting import Pace, Turn, WaitingRoom
+from interlock.coordination.waiting import WaitingRoom
 from interlock.stores.leases import AcquireAnswer, Ask, LeaseStore, ReleaseAnswer
 
 _TRANSIENT = (errors.ConnectionLost, errors.DatabaseUnreachable, errors.LockNotAvailable, errors.NotPrimary)
@@ -88,16 +88,18 @@ class Engine:
                 name=name,
             )
         started = boottime()
-        ask = Ask(name, new_grant_id(), timing.ttl, metadata, self._room.hears and timeout != 0)
-        attempts = 0
+        ask = Ask(name, new_grant_id(), timing.ttl, metadata, wait=False)
+        attempts = 1
         try:
             async with asyncio.timeout(timeout or None):
-                answer, sent_at = await self._ask(ask)
-                attempts = 1
-                if answer.status != "granted":
-                    if timeout == 0:
-                        raise TimeoutError
-                    answer, sent_at, attempts = await self._wait(ask, answer, started)
+                queue = self._room.hears and timeout != 0
+                found = None if queue else await self._ask(ask)  # it may be free: then nobody has to listen
+                if found and found[0].status == "granted":
+                    answer, sent_at = found
+                elif timeout == 0:
+                    raise TimeoutError
+                else:
+                    answer, sent_at, attempts = await self._in_turn(ask, started)
         except TimeoutError:
             self._observer.not_acquired(name, boottime() - started, attempts, "timeout")
             raise errors.LeaseTimeout(
@@ -154,8 +156,7 @@ class Engine:
         for grant in list(self._keeper.grants):
             self._lose(grant, "closed")
             self._releasing.submit(grant)
-        for turn in self._room.turns.values():
-            turn.call()
+        self._room.call_all()
         await self._keeper.close()
         for lane in (self._asking, self._releasing, self._leaving):
             await lane.drain()
@@ -175,8 +176,13 @@ class Engine:
                 raise errors.ConfigurationError("This Interlock was closed: open it anew.")
             if self._idle_timer is None:
                 self._watch_idleness()
+            asked = self._asking.submit(ask)
             try:
-                answer = await self._asking.submit(ask)
+                answer = await asked
+            except asyncio.CancelledError:
+                if asked.done() and not asked.cancelled() and not asked.exception():  # both came at once
+                    self._give_back(ask, *asked.result())
+                raise
             except _TRANSIENT as error:
                 self._observer.database_error(error)
                 if not self._reached or failures == resend:
@@ -188,30 +194,30 @@ class Engine:
             failures += 1
             await asyncio.sleep(random.uniform(0.5, 1.0) * min(0.05 * 2**failures, 1.0))
 
-    async def _wait(self, ask: Ask, answer: AcquireAnswer, started: float) -> tuple[AcquireAnswer, float, int]:
-        turn = self._room.turns[ask.grant_id] = Turn()
-        pace = Pace()
-        attempts = 1
-        queued = ask.wait
-        self._observer.waiting(ask.name, answer.holder)
+    async def _in_turn(self, ask: Ask, started: float) -> tuple[AcquireAnswer, float, int]:
+        """Ask, and as long as another has it, queue for it."""
+        ask.wait = True
+        turn = self._room.enter(ask)
+        attempts = 0
         try:
             while True:
-                if queued and (self._room.hears or attempts > 1):
-                    await turn.wait(pace.next(answer, hears=self._room.hears))
                 await self._open_ear()
-                queued = ask.wait = True
                 answer, sent_at = await self._ask(ask)
                 attempts += 1
                 if answer.status == "granted":
                     return answer, sent_at, attempts
-                self._observer.still_waiting(ask.name, answer.holder, boottime() - started)
+                if attempts == 1:
+                    self._observer.waiting(ask.name, answer.holder)
+                else:
+                    self._observer.still_waiting(ask.name, answer.holder, boottime() - started)
+                await self._room.pause(turn, answer)
         except BaseException:
-            if ask.wait:
-                self._leaving.submit(ask.grant_id)
+            self._leaving.submit(ask.grant_id)
             raise
         finally:
-            del self._room.turns[ask.grant_id]
-            self._observer.stopped_waiting()
+            self._room.leave(turn)
+            if attempts > 1 or (attempts == 1 and answer.status != "granted"):
+                self._observer.stopped_waiting()
 
     async def _open_ear(self) -> None:
         if self._room.hears:
@@ -342,8 +348,7 @@ class Engine:
 
     async def _close_idle(self) -> None:
         """Who holds nothing and waits for nothing needs no connection."""
-        if not self._room.turns:
-            await self._room.close_ear()
+        await self._room.close_ear()
         if not await self._store.close_idle(self._idle_after) and self._idle_timer is None and not self.closed:
             self._watch_idleness()
 

@@ -87,5 +87,8 @@ class Lane(Generic[Request, Answer]):
 def _fail(batch: "list[tuple[Request, asyncio.Future[tuple[Answer, float]]]]", error: BaseException) -> None:
     for _, future in batch:
         if not future.done():
-            future.set_exception(error if isinstance(error, Exception) else asyncio.CancelledError())
-            future.exception()  # seen: whoever waited may have gone, and need not be warned of
+            if isinstance(error, Exception):
+                future.set_exception(error)
+                future.exception()  # seen: whoever waited may have gone, and need not be warned of
+            else:
+                future.cancel()

@@ -7,10 +7,11 @@ first use, so an object that is made at import may be forked; in a forked child 
 import os
 import threading
 from collections.abc import Callable, Coroutine, Mapping
-from typing import Any, ParamSpec, Self, TypeVar
+from typing import Any, Literal, ParamSpec, Self, TypeVar
 from uuid import UUID
 
 from interlock.bridge import LoopThread
+from interlock.coordination.engine import Engine
 from interlock.coordination.grant import AsyncGrant
 from interlock.coordination.lease import LeaseSettings
 from interlock.coordination.metrics import Metrics
@@ -114,31 +115,43 @@ class Lease:
 
     def try_acquire(self) -> Grant | None:
         """The grant, if the lease is free and nobody waits for it; otherwise None, at once."""
-        settings = self._settings
-        grant = self._locks.run(
-            self._locks.engine_call("try_acquire", settings.name, settings.timing, settings.metadata, _thread())
-        )
-        return grant and Grant(self._locks, grant)
+        return self._granted("try_acquire")
 
     def acquire(self, timeout: Duration | None = None) -> Grant:
         """Wait for the lease, first come, first served; after `timeout` seconds it raises `LeaseTimeout`."""
+        grant = self._granted("acquire", checked_timeout(timeout))
+        assert grant is not None
+        return grant
+
+    def _granted(self, method: Literal["acquire", "try_acquire"], *args: float | None) -> Grant | None:
         settings = self._settings
-        wait = checked_timeout(timeout)
-        grant = self._locks.run(
-            self._locks.engine_call("acquire", settings.name, settings.timing, settings.metadata, _thread(), wait)
-        )
-        return Grant(self._locks, grant)
+        owner = threading.get_ident()
+        grants: list[AsyncGrant] = []
+
+        async def ask() -> None:
+            engine = self._locks.engine()
+            grant = await getattr(engine, method)(settings.name, settings.timing, settings.metadata, owner, *args)
+            if grant is not None:
+                grants.append(grant)
+
+        try:
+            self._locks.run(ask())
+        except BaseException:
+            for grant in grants:  # granted at the very moment when the thread was interrupted
+                self._locks.run(grant.release())
+            raise
+        return Grant(self._locks, grants[0]) if grants else None
 
     def wrap(self, *, busy: Busy = "wait") -> Callable[[Callable[P, T]], Callable[P, T | None]]:
         """Run a function under the lease; see `AsyncLease.wrap`."""
         return wrapped_sync(self, busy)
 
     def __enter__(self) -> Grant:
-        grant = self._entered[_thread()] = self.acquire()
+        grant = self._entered[threading.get_ident()] = self.acquire()
         return grant
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        self._entered.pop(_thread()).__exit__(kind, error, trace)
+        self._entered.pop(threading.get_ident()).__exit__(kind, error, trace)
 
 
 class Interlock:
@@ -222,8 +235,9 @@ class Interlock:
             thread = self._start()
         return thread.run(coroutine)
 
-    async def engine_call(self, method: str, *args: Any) -> Any:
-        return await getattr(self._locks.engine(), method)(*args)
+    def engine(self) -> Engine:
+        """On the loop thread only."""
+        return self._locks.engine()
 
     def _start(self) -> LoopThread:
         if self._pid != os.getpid():
@@ -233,7 +247,3 @@ class Interlock:
                 self._thread = LoopThread("interlock")
                 self._pid = os.getpid()
             return self._thread
-
-
-def _thread() -> int:
-    return threading.get_ident()

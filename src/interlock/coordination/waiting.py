@@ -1,22 +1,32 @@
-"""Waiting for one's turn: told by the store, with a look now and then in case that word got lost."""
+"""Waiting for one's turn: told by the store, with a look now and then in case that word got lost.
+
+Those who wait for one name share one look-out: the first of them looks when the lease expires, or after `_LOOK_AGAIN`,
+and then again. So a queue of thousands costs no more looks than a queue of one.
+"""
 
 import asyncio
 import random
 from uuid import UUID
 
-from interlock.stores.leases import AcquireAnswer, LeaseStore
+from interlock.stores.leases import AcquireAnswer, Ask, LeaseStore
 
 _LOOK_AGAIN = 5.0
 """The longest time without a look. Not what a waiter depends on: it is told, and knows when the lease expires."""
 _AFTER_EXPIRY = 0.003
+_SHORTEST, _LONGEST = 0.05, 1.0
+"""Steps of those who cannot be told. The longest is well below what the store takes for a waiter's end."""
+_LONGEST_BLOCK = 0.25
 
 
 class Turn:
     """One waiter. A call that comes before `wait` is not lost."""
 
-    __slots__ = ("_called", "_future")
+    __slots__ = ("_called", "_future", "grant_id", "name", "step")
 
-    def __init__(self) -> None:
+    def __init__(self, name: str, grant_id: UUID) -> None:
+        self.name = name
+        self.grant_id = grant_id
+        self.step = 0.0
         self._called = False
         self._future: asyncio.Future[None] | None = None
 
@@ -25,17 +35,18 @@ class Turn:
         if self._future is not None and not self._future.done():
             self._future.set_result(None)
 
-    async def wait(self, seconds: float) -> None:
+    async def wait(self, seconds: float | None = None) -> None:
         """Until called, or for so long."""
         if not self._called:
             loop = asyncio.get_running_loop()
             self._future = loop.create_future()
-            timer = loop.call_later(seconds, self.call)
+            timer = None if seconds is None else loop.call_later(seconds, self.call)
             try:
                 await self._future
             finally:
-                timer.cancel()
                 self._future = None
+                if timer is not None:
+                    timer.cancel()
         self._called = False
 
 
@@ -43,10 +54,47 @@ class WaitingRoom:
     """Everybody in this process who waits, and the ear that they share."""
 
     def __init__(self, store: LeaseStore) -> None:
-        self.turns: dict[UUID, Turn] = {}
         self.hears = False
         self._store = store
         self._opening = asyncio.Lock()
+        self._turns: dict[UUID, Turn] = {}
+        self._queues: dict[str, dict[UUID, Turn]] = {}
+        self._lookouts: dict[str, asyncio.TimerHandle] = {}
+
+    @property
+    def is_empty(self) -> bool:
+        return not self._turns
+
+    def enter(self, ask: Ask) -> Turn:
+        """Before the store is asked: its word may come before its answer."""
+        turn = Turn(ask.name, ask.grant_id)
+        self._turns[ask.grant_id] = turn
+        self._queues.setdefault(ask.name, {})[ask.grant_id] = turn
+        return turn
+
+    def leave(self, turn: Turn) -> None:
+        del self._turns[turn.grant_id]
+        queue = self._queues[turn.name]
+        del queue[turn.grant_id]
+        if not queue:
+            del self._queues[turn.name]
+            if lookout := self._lookouts.pop(turn.name, None):
+                lookout.cancel()
+
+    async def pause(self, turn: Turn, answer: AcquireAnswer) -> None:
+        """Until it is time to ask again, by what was answered last."""
+        if answer.status in ("locked", "changing"):  # nobody will tell us when that ends
+            turn.step = min(max(answer.retry_after, turn.step * 1.5), _LONGEST_BLOCK)
+            await turn.wait(turn.step)
+            return
+        expiry = answer.retry_after + _AFTER_EXPIRY
+        if self.hears:
+            turn.step = 0.0
+            self._look_out(turn.name, min(expiry, _LOOK_AGAIN * random.uniform(0.8, 1.2)))
+            await turn.wait()
+            return
+        turn.step = min(max(_SHORTEST, turn.step * 1.5), _LONGEST)
+        await turn.wait(min(expiry, turn.step * random.uniform(0.8, 1.0)))
 
     async def open_ear(self) -> None:
         """Afterwards whoever queues will be told, where the store can do that."""
@@ -56,36 +104,30 @@ class WaitingRoom:
 
     async def close_ear(self) -> None:
         async with self._opening:
-            if self.hears and not self.turns:
+            if self.hears and self.is_empty:
                 self.hears = False
                 await self._store.deafen()
 
     def call(self, grant_id: UUID) -> None:
-        if turn := self.turns.get(grant_id):
+        if turn := self._turns.get(grant_id):
             turn.call()
+
+    def call_all(self) -> None:
+        for turn in self._turns.values():
+            turn.call()
+
+    def _look_out(self, name: str, seconds: float) -> None:
+        if lookout := self._lookouts.get(name):
+            lookout.cancel()
+        self._lookouts[name] = asyncio.get_running_loop().call_later(seconds, self._send_first, name)
+
+    def _send_first(self, name: str) -> None:
+        """Whoever came first looks; what it sees sets the next look-out."""
+        del self._lookouts[name]
+        if queue := self._queues.get(name):
+            next(iter(queue.values())).call()
 
     def _deafened(self) -> None:
         """What was said meanwhile is lost, and to the others we look dead: everybody has to ask, and queue, again."""
         self.hears = False
-        for turn in self.turns.values():
-            turn.call()
-
-
-class Pace:
-    """How long a waiter sleeps between two looks, by what the last one showed."""
-
-    __slots__ = ("_step",)
-
-    def __init__(self) -> None:
-        self._step = 0.0
-
-    def next(self, answer: AcquireAnswer, *, hears: bool) -> float:
-        if answer.status in ("locked", "changing"):  # nobody will tell us when that ends
-            self._step = min(max(answer.retry_after, self._step * 1.5), 0.25)
-            return self._step
-        due = answer.retry_after + _AFTER_EXPIRY
-        if hears:
-            self._step = 0.0
-            return min(due, _LOOK_AGAIN * random.uniform(0.8, 1.2))
-        self._step = min(max(0.05, self._step * 1.5), 1.0)
-        return min(due, self._step * random.uniform(0.8, 1.2))
+        self.call_all()
