@@ -10,19 +10,19 @@ Stamps = list[tuple[int, int]]
 
 
 async def run(settings: Settings) -> None:
-    """Two orders: `queue`, answered when that many tasks are on their way into the queue, and `stop`: the stamps."""
+    """Two orders: `queue`, answered when so many more tasks are on their way into the queue, and `stop`: the stamps."""
     async with AsyncInterlock(settings["url"]) as locks:
         lease = locks.lease(settings["name"], ttl=60)
         stamps: Stamps = []
         tasks: list[asyncio.Task[None]] = []
         async for order in orders_async():
             if "queue" in order:
-                tasks = [asyncio.create_task(_again_and_again(lease, stamps)) for _ in range(order["queue"])]
+                tasks += [asyncio.create_task(_again_and_again(lease, stamps)) for _ in range(order["queue"])]
                 answer("queueing")
             else:
                 answer(stamps)
-                stamps = []
                 await _end(tasks)
+                stamps, tasks = [], []
 
 
 async def _again_and_again(lease: AsyncLease, stamps: Stamps) -> None:

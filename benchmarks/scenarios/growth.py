@@ -47,11 +47,11 @@ def measure(bench: Bench) -> dict[str, Any]:
 
 
 def _with_rows(bench: Bench, url: str, rows: int) -> float:
-    """p50 of the acquires of one name, after it was acquired and released very often, with `rows` others beside it."""
+    """p50 of the acquires of a name, after it was acquired and released very often, with `rows` others beside it."""
     bench.say(f"growth: {rows} rows")
     execute(url, sql.SQL(_FILL), rows)
     execute(url, sql.SQL(_ANALYZE))
-    with bench.loads(Contender("interlock_latency", lambda _: url), name="measured") as [load]:
+    with bench.loads(Contender("interlock_latency", lambda _: url), name=f"beside-{rows}") as [load]:
         load.ask(count=bench.size.churn)
         return float(median(load.ask(count=ACQUIRES)))
 
@@ -64,8 +64,8 @@ def _with_waiters(bench: Bench, url: str, waiters: int) -> float:
     wanting = waiters + 1  # one of them has it
     contender = Contender("interlock_queue", lambda _: url)
     with bench.loads(contender, min(PROCESSES, wanting), name="queued for") as loads:
-        for place, load in enumerate(loads):
-            load.ask(queue=len(range(place, wanting, len(loads))))
+        for place in range(wanting):  # by turns, so that the lease goes from process to process
+            loads[place % len(loads)].ask(queue=1)
         wait_until(lambda: execute(url, sql.SQL(_QUEUED))[0][0] == wanting, what=f"{wanting} tasks in the queue")
         execute(url, sql.SQL(_FREE), token, grant_id)
         time.sleep(bench.size.seconds)
