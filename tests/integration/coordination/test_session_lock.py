@@ -198,7 +198,7 @@ async def test_a_waiter_that_is_cancelled_just_when_it_gets_the_lock_does_not_ke
 
 async def test_an_event_loop_that_ends_gives_up_what_it_holds(locks: Locks, database_url: str) -> None:
     async def hold() -> int:
-        grant = await locks().acquire()
+        grant = await locks(ttl=3600).acquire()
         return grant.backend_pid
 
     assert await asyncio.to_thread(asyncio.run, hold())

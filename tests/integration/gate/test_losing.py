@@ -298,7 +298,8 @@ async def test_a_waiter_does_not_mind_that_our_tables_are_locked_for_a_while(int
         waiting = asyncio.create_task(AsyncGate("shop", url=interlock_url, timing=QUICK).enter())
         await asyncio.to_thread(eventually, lambda: waiters(interlock_url, "shop"))
         with psycopg.connect(interlock_url) as somebody:
-            somebody.execute("LOCK TABLE interlock.gate_run")
+            # Not in the event loop's thread: the waiter may be in the middle of a statement on that table.
+            await asyncio.to_thread(somebody.execute, "LOCK TABLE interlock.gate_run")
             await asyncio.wait([waiting], timeout=1)
         assert not waiting.done()
         waiting.cancel()
