@@ -17,6 +17,7 @@ from benchmarks.servers.process import ServerFailed
 from benchmarks.servers.redis import redis
 from benchmarks.servers.snapshot import AgedDatabase, aged_database
 from benchmarks.servers.zookeeper import zookeeper
+from benchmarks.waiting import NotSeen
 
 
 @dataclass(frozen=True)
@@ -32,7 +33,7 @@ class Size:
 
 
 FULL = Size(rounds=5, seconds=2, repeats=5, churn=4_000)
-QUICK = Size(rounds=2, seconds=1, repeats=2, churn=500)
+QUICK = Size(rounds=2, seconds=0.6, repeats=2, churn=500)
 
 
 @dataclass(frozen=True)
@@ -117,6 +118,6 @@ class Bench:
         """A peer that fails is named in the report, and the run goes on."""
         try:
             yield
-        except (LoadFailed, ServerFailed) as error:
+        except (LoadFailed, NotSeen, ServerFailed) as error:
             self.not_measured[name] = str(error).replace(str(ROOT), ".")
             self.say(f"  {name}: not measured: {error}")

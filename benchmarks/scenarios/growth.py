@@ -68,7 +68,7 @@ def _with_waiters(bench: Bench, url: str, waiters: int) -> float:
             loads[place % len(loads)].ask(queue=1)
         wait_until(lambda: execute(url, sql.SQL(_QUEUED))[0][0] == wanting, what=f"{wanting} tasks in the queue")
         execute(url, sql.SQL(_FREE), token, grant_id)
-        time.sleep(bench.size.seconds)
+        time.sleep(max(2.0, bench.size.seconds))
         return summary([_stamps(load) for load in loads])["p50_ms"]
 
 

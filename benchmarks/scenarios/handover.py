@@ -10,7 +10,7 @@ from typing import Any
 
 from benchmarks.bench import Bench
 from benchmarks.contenders import ADVISORY, CONTENDERS, INTERLOCK, INTERLOCK_THREADS, KAZOO, REDIS_VOLATILE, TOOZ
-from benchmarks.programs import Load
+from benchmarks.programs import Load, LoadFailed
 from benchmarks.report.section import Section, Verdict
 from benchmarks.rounds import ratio, take_turns
 
@@ -54,6 +54,8 @@ def summary(stamps: list[Stamps]) -> dict[str, float]:
     grants = sorted((granted, freed, process) for process, of_one in enumerate(stamps) for granted, freed in of_one)
     passed = [(freed, granted) for (_, freed, last), (granted, _, this) in pairwise(grants) if last != this]
     counts = [len(of_one) for of_one in stamps]
+    if not passed:
+        raise LoadFailed(f"no hand-over was seen among {len(grants)} grants")
     return {
         "per_second": len(passed) / (grants[-1][0] - grants[0][0]) * 1e9,
         "p50_ms": median(granted - freed for freed, granted in passed) / 1e6,
