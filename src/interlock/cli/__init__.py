@@ -10,8 +10,11 @@ from interlock.cli.failing import InterlockGroup
 _COMMANDS = {
     "doctor": "interlock.cli.doctor:doctor",
     "gate": "interlock.cli.gate:gate",
+    "lease": "interlock.cli.lease:lease",
+    "lock": "interlock.cli.lock:lock",
     "schema": "interlock.cli.schema:schema",
     "up": "interlock.cli.up:up",
+    "why": "interlock.cli.lease:show",
 }
 
 

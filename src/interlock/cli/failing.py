@@ -2,7 +2,7 @@
 
 import signal
 import sys
-from typing import Any
+from typing import IO, Any
 
 import click
 
@@ -11,6 +11,13 @@ from interlock.errors import InterlockError
 
 def say(error: InterlockError) -> None:
     click.echo(f"interlock: {' '.join(str(error).split())}", err=True)
+
+
+class NothingToDo(click.ClickException):
+    """Not an error of anybody's: what was asked about is not there. Exits with 1."""
+
+    def show(self, file: IO[Any] | None = None) -> None:
+        click.echo(f"interlock: {self.format_message()}", err=True)
 
 
 class InterlockGroup(click.Group):

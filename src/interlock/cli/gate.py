@@ -1,7 +1,6 @@
 """``interlock gate``: any migration command under the gate, and a look at who is in it."""
 
 import functools
-import getpass
 import json
 import os
 import sys
@@ -9,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
+from interlock.cli.person import person
 from interlock.cli.settings import database, database_options, loaded, on_database, option, run
 from interlock.errors import ConfigurationError
 
@@ -126,7 +126,7 @@ def unlock(force: bool, name: str | None, reason: str | None, **flags: Any) -> N
 
     async def work(session: "Session", settings: "Settings") -> None:
         found = await find_gate(session, settings.schema, name)
-        pid = await intervening.unlock(session, settings.schema, found, reason=reason, by=_person())
+        pid = await intervening.unlock(session, settings.schema, found, reason=reason, by=person())
         click.echo(f"The gate {found.gate} is unlocked: server process {pid} was ended.")
 
     on_database(work, flags)
@@ -194,11 +194,7 @@ def settle(
 
     async def work(session: "Session", settings: "Settings") -> None:
         found = await find_gate(session, settings.schema, name)
-        await intervening.settle(session, settings.schema, found.gate, step, answer, reason=reason, by=_person())
+        await intervening.settle(session, settings.schema, found.gate, step, answer, reason=reason, by=person())
 
     on_database(work, flags)
     click.echo(f"Step {step!r} counts as done." if answer == "done" else f"Step {step!r} may run again.")
-
-
-def _person() -> str:
-    return f"{getpass.getuser()}@{os.uname().nodename}"

@@ -3,6 +3,7 @@
 from datetime import UTC, datetime
 from typing import Any
 
+from interlock.cli.facts import plain
 from interlock.gate.status import GateStatus, Sitting
 
 
@@ -16,7 +17,7 @@ def as_facts(found: GateStatus) -> dict[str, Any]:
         "holder": found.holder and vars(found.holder),
         "waiting": [vars(sitting) for sitting in found.waiting],
     }
-    return {name: _plain(value) for name, value in facts.items()}
+    return {name: plain(value) for name, value in facts.items()}
 
 
 def as_text(found: GateStatus) -> str:
@@ -47,15 +48,3 @@ def _time(moment: datetime) -> str:
     minutes, hours, days = seconds // 60, seconds // 3600, seconds // 86400
     ago = f"{days} d" if days else f"{hours} h" if hours else f"{minutes} min" if minutes else f"{seconds} s"
     return f"{moment:%Y-%m-%d %H:%M:%S %Z}, {ago} ago"
-
-
-def _plain(value: Any) -> Any:
-    match value:
-        case datetime():
-            return value.isoformat()
-        case dict():
-            return {name: _plain(inner) for name, inner in value.items()}
-        case list():
-            return [_plain(inner) for inner in value]
-        case _:
-            return value

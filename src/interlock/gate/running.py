@@ -1,13 +1,11 @@
 """Runs any command under the gate: no part of it lives on when the gate is lost, or when we are killed."""
 
 import asyncio
-import signal
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
-from typing import Self
 
 from interlock import errors
-from interlock.commands import CommandResult, SupervisedCommand
+from interlock.commands import CommandResult, Forwarding, SupervisedCommand
 from interlock.gate.gate import AsyncGate
 from interlock.gate.passage import AsyncPassage
 from interlock.gate.timing import Timing
@@ -15,9 +13,6 @@ from interlock.gate.verdict import Verdict
 from interlock.logs import events
 
 log = events(__name__)
-
-_STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
-_FORWARDED = (*_STOPPING, signal.SIGUSR1, signal.SIGUSR2)
 
 
 async def run_command(gate: AsyncGate, argv: Sequence[str], timing: Timing, environment: Mapping[str, str]) -> int:
@@ -57,7 +52,7 @@ async def ask_command(line: str, gate: str) -> Verdict:
 async def _supervised(
     passage: AsyncPassage, start: Callable[..., Awaitable[SupervisedCommand]], timing: Timing, *, own_role: bool
 ) -> None:
-    with _Forwarding() as forwarding:
+    with Forwarding() as forwarding:
         command = await start(trust_until=passage.trusted_until)
         forwarding.go_to(command)
         passage.on_beat(command.extend)
@@ -67,7 +62,7 @@ async def _supervised(
             await command.stop(timing.kill_grace)
             raise
         passage.check()
-        if own_role or forwarding.has_asked_to_stop or not _ended_in_good_order(result):
+        if own_role or forwarding.stopped_by or not _ended_in_good_order(result):
             await _clear_up(passage)
     _judge(passage, result)
 
@@ -97,33 +92,3 @@ def _judge(passage: AsyncPassage, result: CommandResult) -> None:
         )
     if status := result.exit_status:
         raise errors.CommandFailed(f"The migration ended with status {status}.", gate=passage.gate, status=status)
-
-
-class _Forwarding:
-    """The command has no terminal and is not in our process group: what we are sent, it is sent."""
-
-    def __init__(self) -> None:
-        self._command: SupervisedCommand | None = None
-        self._early: list[int] = []
-        self.has_asked_to_stop = False
-
-    def __enter__(self) -> Self:
-        for signum in _FORWARDED:
-            asyncio.get_running_loop().add_signal_handler(signum, self._send, signum)
-        return self
-
-    def __exit__(self, *exc_info: object) -> None:
-        for signum in _FORWARDED:
-            asyncio.get_running_loop().remove_signal_handler(signum)
-
-    def go_to(self, command: SupervisedCommand) -> None:
-        self._command = command
-        for signum in self._early:
-            command.forward(signum)
-
-    def _send(self, signum: int) -> None:
-        self.has_asked_to_stop = self.has_asked_to_stop or signum in _STOPPING
-        if self._command:
-            self._command.forward(signum)
-        else:
-            self._early.append(signum)

@@ -1,0 +1,120 @@
+"""``interlock lease``: who holds which lease and who waits for it; and how to take it from somebody."""
+
+import json
+import os
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from interlock.cli.failing import NothingToDo
+from interlock.cli.settings import database_options, on_database
+
+if TYPE_CHECKING:
+    from interlock.config import Settings
+    from interlock.coordination.breaking import Broken
+    from interlock.coordination.status import LeaseDetails, LeaseStatus
+    from interlock.stores.postgres import Session
+
+
+@click.group()
+def lease() -> None:
+    """Leases: who holds them, who waits for them."""
+
+
+@lease.command("list")
+@click.argument("prefix", default="")
+@click.option("--held", is_flag=True, help="Only those that somebody holds.")
+@click.option("--waited", is_flag=True, help="Only those that somebody waits for.")
+@click.option("--json", "as_json", is_flag=True, help="For programs.")
+@database_options
+def list_(prefix: str, held: bool, waited: bool, as_json: bool, **flags: Any) -> None:
+    """Show the leases whose names begin with PREFIX, by name."""
+    from interlock.cli.lease_status import as_facts, as_table
+    from interlock.coordination.status import read_leases
+
+    async def work(session: "Session", settings: "Settings") -> "list[LeaseStatus]":
+        await _require_schema(session, settings)
+        return await read_leases(session, settings.schema, prefix=prefix, only_held=held, only_waited=waited)
+
+    leases = on_database(work, flags)
+    if as_json:
+        click.echo(json.dumps([as_facts(found) for found in leases]))
+    elif leases:
+        click.echo(as_table(leases))
+    else:
+        click.echo("There is no such lease in this database.")
+
+
+@lease.command()
+@click.argument("name")
+@click.option("--json", "as_json", is_flag=True, help="For programs.")
+@database_options
+def show(name: str, as_json: bool, **flags: Any) -> None:
+    """Say who holds the lease NAME, since when and from where, and who waits for it.
+
+    Exits with 1 if nobody has used a lease of that name.
+    """
+    from interlock.cli.lease_status import as_text, details_as_facts
+
+    async def work(session: "Session", settings: "Settings") -> "LeaseDetails":
+        return await _found(session, settings, name)
+
+    found = on_database(work, flags)
+    click.echo(json.dumps(details_as_facts(found)) if as_json else as_text(found))
+
+
+@lease.command("break")
+@click.argument("name")
+@click.option("--now", "immediate", is_flag=True, help="Let others have it at once, though its holder may be at work.")
+@click.option("--terminate", is_flag=True, help="Also end the database sessions whose open transactions guard it.")
+@click.option("--reason", metavar="TEXT", help="For the record.")
+@click.option("--yes", is_flag=True, help="Do not ask. Without a terminal nothing is asked anyway.")
+@click.option("--json", "as_json", is_flag=True, help="For programs.")
+@database_options
+def break_(
+    name: str, immediate: bool, terminate: bool, reason: str | None, yes: bool, as_json: bool, **flags: Any
+) -> None:
+    """Take the lease NAME from its holder.
+
+    The holder learns of it when it renews next, and stops. Until then, and as long as it may still trust the lease,
+    nobody else gets it, unless you say --now. Leaves a row in interlock.lease_intervention. Exits with 1 if nobody
+    holds it.
+    """
+    from interlock.cli.lease_status import as_text, broken_as_facts, broken_as_text
+    from interlock.cli.person import person
+    from interlock.coordination.breaking import break_lease
+
+    async def work(session: "Session", settings: "Settings") -> "Broken":
+        found = await _found(session, settings, name)
+        broken = None
+        if found.lease.holding or (terminate and found.guards):
+            if not yes and os.isatty(0):
+                click.echo(as_text(found), err=True)
+                click.confirm("Take it from its holder?", abort=True, err=True)
+            broken = await break_lease(
+                session, settings.schema, name, immediate=immediate, terminate=terminate, reason=reason, by=person()
+            )
+        if broken is None:
+            raise NothingToDo(f"Nobody holds the lease {name!r}: nothing was done.")
+        return broken
+
+    broken = on_database(work, flags)
+    click.echo(json.dumps(broken_as_facts(broken)) if as_json else broken_as_text(broken, immediate=immediate))
+
+
+async def _found(session: "Session", settings: "Settings", name: str) -> "LeaseDetails":
+    from interlock.coordination.name import checked_name
+    from interlock.coordination.status import read_lease
+
+    checked_name(name)
+    await _require_schema(session, settings)
+    found = await read_lease(session, settings.schema, name)
+    if found is None:
+        raise NothingToDo(f"There is no lease {name!r} in this database: nobody has used it, or not for a week.")
+    return found
+
+
+async def _require_schema(session: "Session", settings: "Settings") -> None:
+    from interlock.schema import read_status
+
+    (await read_status(session, settings.schema)).require()

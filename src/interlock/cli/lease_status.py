@@ -1,0 +1,182 @@
+"""A lease's status, for eyes and for programs."""
+
+import json
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from interlock.cli.facts import moment, plain, shown, spoken
+from interlock.coordination.breaking import Broken
+from interlock.coordination.status import Guard, Holding, Intervention, LeaseDetails, LeaseStatus, Party, Waiter
+
+_COLUMNS = ("NAME", "STATE", "HOLDER", "SINCE", "REMAINING", "WAITERS")
+_NUMBERS = ("REMAINING", "WAITERS")
+
+
+def as_facts(lease: LeaseStatus) -> dict[str, Any]:
+    """For JSON. Who held a lease that is free is under `last_holder` alone, so that nobody takes it for the holder."""
+    facts = {
+        "name": lease.name,
+        "state": lease.state,
+        "token": lease.token,
+        "holder": _holder(lease.holding),
+        "last_holder": _holder(lease.last),
+        "expires_at": lease.expires_at,
+        "remaining": lease.remaining,
+        "waiters": lease.waiters,
+        "seen_at": lease.seen_at,
+    }
+    return {name: plain(value) for name, value in facts.items()}
+
+
+def details_as_facts(found: LeaseDetails) -> dict[str, Any]:
+    more = {
+        "waiting": [_flat(waiter) for waiter in found.waiting],
+        "guards": [vars(guard) for guard in found.guards],
+        "intervention": found.intervention and vars(found.intervention),
+    }
+    return as_facts(found.lease) | {name: plain(value) for name, value in more.items()}
+
+
+def broken_as_facts(broken: Broken) -> dict[str, Any]:
+    return {
+        "name": broken.name,
+        "token": broken.token,
+        "last_holder": vars(broken.party),
+        "remaining": broken.remaining,
+        "terminated": list(broken.terminated),
+    }
+
+
+def as_table(leases: Sequence[LeaseStatus]) -> str:
+    rows = [_COLUMNS, *map(_row, leases)]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return "\n".join(_line(row, widths) for row in rows)
+
+
+def as_text(found: LeaseDetails) -> str:
+    """In sentences."""
+    return "\n".join(
+        [*_state(found), *_told(found.intervention), *map(_guarding, found.guards), *_queue(found.waiting)]
+    )
+
+
+def broken_as_text(broken: Broken, *, immediate: bool) -> str:
+    return "\n".join(_consequences(broken, immediate=immediate))
+
+
+def _holder(holding: Holding | None) -> dict[str, Any] | None:
+    return None if holding is None else _flat(holding)
+
+
+def _flat(of: Holding | Waiter) -> dict[str, Any]:
+    """Its facts, those of its party among them."""
+    return vars(of.party) | {name: value for name, value in vars(of).items() if name != "party"}
+
+
+def _row(lease: LeaseStatus) -> tuple[str, ...]:
+    holding = lease.holding
+    return (
+        shown(lease.name),
+        lease.state,
+        _named(holding.party) if holding else "",
+        moment(holding.acquired_at) if holding else "",
+        "" if lease.state == "free" else spoken(lease.remaining),
+        str(lease.waiters),
+    )
+
+
+def _line(row: Sequence[str], widths: Sequence[int]) -> str:
+    cells = zip(_COLUMNS, row, widths, strict=True)
+    return "  ".join(f"{cell:{'>' if column in _NUMBERS else '<'}{width}}" for column, cell, width in cells).rstrip()
+
+
+def _state(found: LeaseDetails) -> Iterator[str]:
+    lease, last = found.lease, found.lease.last
+    if last is None:
+        yield f"The lease {_quoted(lease.name)} is free, and nobody has held it yet."
+    elif lease.state == "held":
+        yield from _held(lease, last)
+    elif lease.state == "broken":
+        yield from _broken(lease, last, known=found.intervention is not None)
+    else:
+        yield from _free(lease, last, guarded=bool(found.guards))
+
+
+def _held(lease: LeaseStatus, holding: Holding) -> Iterator[str]:
+    held_for, heard_of = spoken(lease.since(holding.acquired_at)), spoken(lease.since(holding.renewed_at))
+    yield f"The lease {_quoted(lease.name)} is held by {_called(holding.party)}."
+    yield f"It has it since {moment(holding.acquired_at)}, for {held_for} now, with the token {lease.token}."
+    yield (
+        f"Its last heartbeat came {heard_of} ago; without another the lease expires in {spoken(lease.remaining)} "
+        f"(its ttl is {holding.ttl:g} s)."
+    )
+    if holding.metadata is not None:
+        yield f"It says of itself: {shown(json.dumps(holding.metadata, ensure_ascii=False))}"
+
+
+def _broken(lease: LeaseStatus, holding: Holding, *, known: bool) -> Iterator[str]:
+    why = "" if known else ", by force or because another server took over the database"
+    yield f"The lease {_quoted(lease.name)} was taken from {_called(holding.party)}{why}."
+    yield f"Nobody gets it for another {spoken(lease.remaining)}: so long its last holder may still trust it."
+
+
+def _free(lease: LeaseStatus, holding: Holding, *, guarded: bool) -> Iterator[str]:
+    but = ", but nobody gets it before the transaction that still guards it has ended" if guarded else ""
+    yield f"The lease {_quoted(lease.name)} is free{but}."
+    yield f"It was last held by {_called(holding.party)}, whose last heartbeat came at {moment(holding.renewed_at)}."
+    if lease.expires_at:
+        yield f"It expired {spoken(lease.since(lease.expires_at))} ago: that holder did not give it back."
+
+
+def _told(intervention: Intervention | None) -> Iterator[str]:
+    if intervention:
+        reason = f": {shown(intervention.reason)}" if intervention.reason else ", who gave no reason."
+        yield f"It was broken at {moment(intervention.done_at)} by {shown(intervention.done_by)}{reason}"
+
+
+def _guarding(guard: Guard) -> str:
+    told = [
+        guard.role and f"role {shown(guard.role)}",
+        guard.application and shown(guard.application),
+        guard.state,
+        None if guard.open_for is None else f"open for {spoken(guard.open_for)}",
+    ]
+    facts = ", ".join(filter(None, told)) or "of another role"
+    return f"A transaction of server process {guard.pid} guards it ({facts})."
+
+
+def _queue(waiting: Sequence[Waiter]) -> Iterator[str]:
+    if not waiting:
+        yield "Nobody waits for it."
+        return
+    yield "1 waits for it:" if len(waiting) == 1 else f"{len(waiting)} wait for it, in this order:"
+    for place, waiter in enumerate(waiting, 1):
+        yield f"{place:>4}. {_called(waiter.party)}, for {spoken(waiter.waited)}"
+
+
+def _consequences(broken: Broken, *, immediate: bool) -> Iterator[str]:
+    yield f"The lease {_quoted(broken.name)} was taken from {_called(broken.party)}."
+    if broken.terminated:
+        ended = ", ".join(map(str, broken.terminated))
+        yield f"Ended, with their transactions that guarded it: server process {ended}."
+    yield "Its holder learns of it when it renews next, and stops."
+    if immediate:
+        yield "Whoever is next gets it at once; of what that holder does until then, only guarded writes are refused."
+    elif broken.remaining:
+        yield f"Nobody else gets it for another {spoken(broken.remaining)}: so long that holder may still trust it."
+
+
+def _called(party: Party) -> str:
+    """In a sentence: what it calls itself, and where it is to be found."""
+    pid = None if party.pid is None else f"process {party.pid}"
+    host = party.host and f"on {shown(party.host)}"
+    place = " ".join(filter(None, (pid, host)))
+    return f"{_named(party)} ({place})" if place else _named(party)
+
+
+def _named(party: Party) -> str:
+    return shown(party.name) if party.name else "somebody without a name"
+
+
+def _quoted(name: str) -> str:
+    return f"'{shown(name)}'"

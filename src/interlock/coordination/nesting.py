@@ -1,0 +1,29 @@
+"""A command under a lease that runs a command under the same lease would wait for itself for ever."""
+
+from collections.abc import Mapping
+from uuid import UUID
+
+from interlock import errors
+from interlock.coordination.running import GRANT_ID, NAME, TOKEN
+from interlock.coordination.status import operations
+from interlock.stores.postgres import connect
+
+
+async def require_not_within(url: str, schema: str, name: str, environment: Mapping[str, str]) -> None:
+    """Raise `LeaseNested` if `environment` is that of a command which runs under this very lease, in this database."""
+    if environment.get(NAME) != name:
+        return
+    try:
+        token, grant_id = int(environment[TOKEN]), UUID(environment[GRANT_ID])
+    except (KeyError, ValueError):  # set by somebody else
+        return
+    async with await connect(url, application_name="interlock command") as session:
+        try:
+            await session.execute(operations(schema)["is_current"], name, token, grant_id)
+        except errors.StatementFailed:  # it is not; if that is for want of our schema, whoever acquires is told
+            return
+    raise errors.LeaseNested(
+        f"This runs under the lease {name!r} already, and would wait for itself for ever: leave this one out, "
+        "or give it another name.",
+        name=name,
+    )
