@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from interlock import errors
+from interlock import AsyncInterlock, errors
 from interlock.coordination.session_grant import AsyncSessionGrant
 from interlock.coordination.session_line import LineSession, SessionTiming
 from interlock.coordination.session_lock import AsyncSessionLock
@@ -49,6 +49,17 @@ async def test_one_holds_it_and_others_do_not_get_it(locks: Locks, database_url:
             await asyncio.create_task(wait_for(locks(), timeout=0))
         assert timeout.value.name == "feeds"
     assert sessions(database_url) == set()
+
+
+async def test_the_root_object_makes_them_and_they_need_none_of_our_tables(database_url: str) -> None:
+    locks = AsyncInterlock(database_url)
+    async with locks.session_lock("feeds") as grant:
+        assert holder(database_url) == grant.backend_pid
+        with pytest.raises(errors.SessionLockNested):
+            await locks.session_lock("feeds").acquire()
+        assert await AsyncInterlock(database_url).session_lock("feeds").try_acquire() is None
+        async with AsyncInterlock(database_url, schema="other").session_lock("feeds").acquire(timeout=0):
+            pass
 
 
 async def wait_for(lock: AsyncSessionLock, **options: Any) -> AsyncSessionGrant:

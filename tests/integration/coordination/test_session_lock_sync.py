@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from interlock import errors
+from interlock import Interlock, errors
 from interlock.bridge import LoopThread
 from interlock.coordination.session_lock_sync import SessionLock
 from support.session_locks import QUICK, end, holder, in_line, locks_at, sessions
@@ -44,6 +44,16 @@ def test_one_holds_it_and_others_do_not_get_it(locks: Locks, database_url: str) 
     with tried:
         pass
     assert sessions(database_url) == set()
+
+
+def test_the_root_object_makes_them_and_takes_them_with_it(database_url: str) -> None:
+    locks = Interlock(database_url)
+    grant = locks.session_lock("feeds", ttl=3600).acquire()
+    assert holder(database_url) == grant.backend_pid
+    locks.close()
+    eventually(lambda: holder(database_url) is None)
+    grant.release()
+    locks.close()
 
 
 def test_threads_that_share_a_lock_take_turns(locks: Locks) -> None:
