@@ -22,18 +22,19 @@ from benchmarks.waiting import NotSeen
 
 @dataclass(frozen=True)
 class Size:
-    """How much is measured."""
+    """How much is measured: rounds of so many seconds, killed holders, cycles on one name, how old a snapshot."""
 
     rounds: int
     seconds: float
     repeats: int
     churn: int
+    snapshot_age: float
     rows: tuple[int, ...] = (10, 1_000, 1_000_000)
     waiters: tuple[int, ...] = (1, 100, 5_000)
 
 
-FULL = Size(rounds=5, seconds=2, repeats=5, churn=4_000)
-QUICK = Size(rounds=2, seconds=0.6, repeats=2, churn=500)
+FULL = Size(rounds=5, seconds=2, repeats=5, churn=4_000, snapshot_age=600)
+QUICK = Size(rounds=2, seconds=0.6, repeats=2, churn=500, snapshot_age=0)
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Transactions of one INSERT each, with the guard of a held lease or without, on the user's own connections."""
+"""Transactions of INSERTs, with the guard of a held lease or without, on the user's own connections."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -16,7 +16,7 @@ Write = Callable[[AsyncGrant | None], Awaitable[None]]
 
 async def run(settings: Settings) -> None:
     connect = {"asyncpg": asyncpg_writer, "psycopg": psycopg_writer}[settings["driver"]]
-    writers = [await connect(settings["url"]) for _ in range(settings["workers"])]
+    writers = [await connect(settings["url"], settings["inserts"]) for _ in range(settings["workers"])]
     async with AsyncInterlock(settings["url"]) as locks, locks.lease("guarded", ttl=30) as grant:
         for write in writers:
             await write(grant)
@@ -30,26 +30,28 @@ async def _write(writers: list[Write], grant: AsyncGrant | None, worker: int) ->
     await writers[worker](grant)
 
 
-async def asyncpg_writer(url: str) -> Write:
+async def asyncpg_writer(url: str, inserts: int) -> Write:
     connection = await asyncpg.connect(url)
 
     async def write(grant: AsyncGrant | None) -> None:
         async with connection.transaction():
             if grant is not None:
                 await grant.guard(connection)
-            await connection.execute("INSERT INTO raw.written (what) VALUES ($1)", "a line")
+            for _ in range(inserts):
+                await connection.execute("INSERT INTO raw.written (what) VALUES ($1)", "a line")
 
     return write
 
 
-async def psycopg_writer(url: str) -> Write:
+async def psycopg_writer(url: str, inserts: int) -> Write:
     connection = await psycopg.AsyncConnection.connect(url, autocommit=True, prepare_threshold=0)
 
     async def write(grant: AsyncGrant | None) -> None:
         async with connection.transaction():
             if grant is not None:
                 await grant.guard(connection)
-            await connection.execute("INSERT INTO raw.written (what) VALUES (%s)", ["a line"])
+            for _ in range(inserts):
+                await connection.execute("INSERT INTO raw.written (what) VALUES (%s)", ["a line"])
 
     return write
 
