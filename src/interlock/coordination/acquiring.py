@@ -1,4 +1,4 @@
-"""``await lock.acquire()`` and ``async with lock.acquire() as grant`` from one method."""
+"""``await lock.acquire()`` and ``async with lock.acquire() as grant`` from one method, and blocks that share a lock."""
 
 from collections.abc import Coroutine, Generator
 from typing import Any, Generic, Protocol, Self, TypeVar
@@ -30,3 +30,23 @@ class Acquiring(Generic[G]):
     async def __aexit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         assert self._grant is not None
         await self._grant.__aexit__(kind, error, trace)
+
+
+H = TypeVar("H")
+
+
+class Entered(Generic[H]):
+    """The grants of blocks that have not ended, of any number of tasks or threads."""
+
+    def __init__(self) -> None:
+        self._open: list[tuple[object, H]] = []
+
+    def add(self, owner: object, grant: H) -> H:
+        self._open.append((owner, grant))
+        return grant
+
+    def pop(self, owner: object) -> H:
+        """The owner's newest. Without one, the newest: a generator may be ended by another task than began it."""
+        entry = next((entry for entry in reversed(self._open) if entry[0] == owner), self._open[-1])
+        self._open.remove(entry)
+        return entry[1]

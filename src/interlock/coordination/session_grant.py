@@ -27,13 +27,17 @@ class AsyncSessionGrant:
         """The server process that holds the lock, as `pg_stat_activity` knows it."""
         self._session = session
         self._made_in = os.getpid()
-        self._on_end = on_end
+        self._on_end: Callable[[], None] | None = on_end
         self._on_lost: list[Callable[[str], object]] = []
         self._why_lost: str | None = None
         self._told = asyncio.Event()
         self._released = False
         self._body: Body | None = None
         self._keeper = asyncio.create_task(self._keep())
+
+    def __repr__(self) -> str:
+        state = "lost" if self.lost else "released" if self._released else "held"
+        return f"<session lock {self.name!r}, server process {self.backend_pid}, {state}>"
 
     @property
     def lost(self) -> bool:
@@ -53,7 +57,7 @@ class AsyncSessionGrant:
     def check(self) -> None:
         """Raise `SessionLockLost` if it is not held any more."""
         if self.lost or self._released:
-            raise self.as_error()
+            raise self.error()
 
     async def wait_lost(self) -> str:
         """Until the lock is lost, which may be never; the answer says why."""
@@ -67,23 +71,23 @@ class AsyncSessionGrant:
         if self._why_lost is not None:
             callback(self._why_lost)
 
-    async def release(self) -> None:
-        """Give it back and close its session. Afterwards `lost` says whether it was held until now; twice is once.
+    async def release(self) -> bool:
+        """Give it back and close its session. False: it was not held any more. Twice is once.
 
         If the server cannot be told, it finds out by itself, `ttl` after the last heartbeat at the latest.
         """
-        if self._released or self.is_inherited:
-            return
-        if self.lost:
-            self._lose("this process was stopped for too long")
-        self._released = True
-        self._on_end()
-        try:
-            if self._why_lost is None:
-                await self._give_back()
-        finally:
-            self._keeper.cancel()
-            await self._session.close()
+        if not self._released and not self.is_inherited:
+            if self.lost:
+                self._lose("this process was stopped for too long")
+            self._released = True
+            self._ended()
+            try:
+                if self._why_lost is None:
+                    await self._give_back()
+            finally:
+                self._keeper.cancel()
+                await self._session.close()
+        return not self.lost
 
     async def __aenter__(self) -> Self:
         self._body = Body()
@@ -93,12 +97,11 @@ class AsyncSessionGrant:
     async def __aexit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         body, self._body = self._body, None
         others_cancelled = await body.end(error) if body else False
-        await self.release()
-        if not self.lost:
+        if await self.release():
             return
         if others_cancelled:
-            raise asyncio.CancelledError from self.as_error()
-        raise self.as_error() from error
+            raise asyncio.CancelledError from self.error()
+        raise self.error() from error
 
     async def _give_back(self) -> None:
         try:
@@ -132,7 +135,7 @@ class AsyncSessionGrant:
         if self._why_lost is not None:
             return
         self._why_lost = why
-        self._on_end()
+        self._ended()
         log.warning("session_lock.lost", extra={**self._facts(), "why": why})
         self._told.set()
         for callback in self._on_lost:
@@ -141,7 +144,13 @@ class AsyncSessionGrant:
             except Exception:
                 log.exception("session_lock.callback_failed", extra=self._facts())
 
-    def as_error(self) -> errors.SessionLockLost:
+    def _ended(self) -> None:
+        """Once: by the second time its owner may hold the lock again, in another grant."""
+        on_end, self._on_end = self._on_end, None
+        if on_end:
+            on_end()
+
+    def error(self) -> errors.SessionLockLost:
         """That it is not held any more, and why."""
         why = self._why_lost or "this process was stopped for too long"
         if self.is_inherited:

@@ -9,7 +9,7 @@ import os
 
 from interlock import errors
 from interlock.clock import boottime
-from interlock.coordination.acquiring import Acquiring
+from interlock.coordination.acquiring import Acquiring, Entered
 from interlock.coordination.name import checked_name
 from interlock.coordination.session_grant import AsyncSessionGrant
 from interlock.coordination.session_line import Connect, LineSession, SessionTiming
@@ -34,7 +34,7 @@ class AsyncSessionLock:
         self._connect = connect
         self._schema = schema
         self._timing = SessionTiming(seconds(ttl))
-        self._entered: dict[object, AsyncSessionGrant] = {}
+        self._entered: Entered[AsyncSessionGrant] = Entered()
 
     async def try_acquire(self) -> AsyncSessionGrant | None:
         """The lock, if it is free and nobody waits for it; otherwise None, at once."""
@@ -49,15 +49,11 @@ class AsyncSessionLock:
         return Acquiring(self._acquire(timeout))
 
     async def __aenter__(self) -> AsyncSessionGrant:
-        grant = await self.acquire()
-        self._entered[asyncio.current_task()] = grant
+        grant = self._entered.add(asyncio.current_task(), await self.acquire())
         return await grant.__aenter__()
 
     async def __aexit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        task: object = asyncio.current_task()
-        if task not in self._entered:  # an asynchronous generator may be ended by another task than began it
-            task = next(reversed(self._entered))
-        await self._entered.pop(task).__aexit__(kind, error, trace)
+        await self._entered.pop(asyncio.current_task()).__aexit__(kind, error, trace)
 
     async def try_acquire_as(self, owner: object) -> AsyncSessionGrant | None:
         """For a caller that is not a task."""

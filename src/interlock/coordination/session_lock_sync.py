@@ -4,6 +4,7 @@ import threading
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, Protocol, Self, TypeVar
 
+from interlock.coordination.acquiring import Entered
 from interlock.coordination.session_grant import AsyncSessionGrant
 from interlock.coordination.session_lock import AsyncSessionLock
 from interlock.coordination.timing import Duration
@@ -24,6 +25,9 @@ class SessionGrant:
     def __init__(self, grant: AsyncSessionGrant, loop: Loop) -> None:
         self._grant = grant
         self._loop = loop
+
+    def __repr__(self) -> str:
+        return repr(self._grant)
 
     @property
     def name(self) -> str:
@@ -47,17 +51,15 @@ class SessionGrant:
     def wait_lost(self) -> str:
         return self._loop.run(self._grant.wait_lost())
 
-    def release(self) -> None:
-        if not self._grant.is_inherited:
-            self._loop.run(self._grant.release())
+    def release(self) -> bool:
+        return not self._grant.is_inherited and self._loop.run(self._grant.release())
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        self.release()
-        if self.lost:
-            raise self._grant.as_error() from error
+        if not self.release():
+            raise self._grant.error() from error
 
     async def _tell_when_lost(self, callback: Callable[[str], object]) -> None:
         self._grant.on_lost(callback)
@@ -69,7 +71,7 @@ class SessionLock:
     def __init__(self, lock: AsyncSessionLock, loop: Loop) -> None:
         self._lock = lock
         self._loop = loop
-        self._entered: dict[threading.Thread, SessionGrant] = {}
+        self._entered: Entered[SessionGrant] = Entered()
 
     @property
     def name(self) -> str:
@@ -103,9 +105,7 @@ class SessionLock:
         return granted[0] if granted else None
 
     def __enter__(self) -> SessionGrant:
-        grant = self.acquire()
-        self._entered[threading.current_thread()] = grant
-        return grant
+        return self._entered.add(threading.current_thread(), self.acquire())
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         self._entered.pop(threading.current_thread()).__exit__(kind, error, trace)

@@ -2,7 +2,7 @@
 
 import asyncio
 import random
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from datetime import timedelta
 from typing import Any
 
@@ -140,9 +140,9 @@ def test_one_lock_object_serves_several_event_loops(locks: Locks, database_url: 
 
 async def test_releasing_twice_is_releasing_once(locks: Locks, database_url: str) -> None:
     grant = await locks().acquire()
-    await grant.release()
+    assert await grant.release()
     async with locks() as other:
-        await grant.release()
+        assert await grant.release()
         assert holder(database_url) == other.backend_pid
     assert not grant.lost
     with pytest.raises(errors.SessionLockLost, match="it was released"):
@@ -164,9 +164,24 @@ async def test_a_task_may_acquire_again_what_it_has_lost(locks: Locks, database_
     grant = await locks().acquire()
     execute(database_url, "SELECT pg_terminate_backend(%s)", grant.backend_pid)
     await grant.wait_lost()
-    async with locks() as again:
-        again.check()
-    await grant.release()
+    async with locks():
+        assert not await grant.release()
+        with pytest.raises(errors.SessionLockNested):
+            await locks().acquire()
+
+
+async def test_a_block_may_be_left_by_another_task_than_entered_it(locks: Locks, database_url: str) -> None:
+    lock = locks()
+
+    async def generate() -> AsyncIterator[int]:
+        async with lock as grant:
+            yield grant.backend_pid
+
+    generator = generate()
+    assert await asyncio.create_task(anext(generator)) == holder(database_url)  # type: ignore[arg-type] # it is one
+    with pytest.raises(StopAsyncIteration):
+        await anext(generator)
+    assert sessions(database_url) == set()
 
 
 @pytest.mark.parametrize("timeout", [0.05, 0.6])
