@@ -7,10 +7,8 @@ environment, ``--gate-ttl`` where a command has a flag for it.
 import math
 import os
 import re
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Self, get_args
 
@@ -138,6 +136,9 @@ def _from_environment(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def _from_file(path: Path) -> dict[str, Any]:
+    import tomllib  # here, because most commands read no file, and their start counts
+    from difflib import get_close_matches
+
     try:
         values = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:

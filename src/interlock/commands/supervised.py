@@ -14,10 +14,14 @@ import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal
 
-from interlock.commands import supervisor
 from interlock.errors import CommandNotExecutable, CommandNotFound, CommandNotStarted
+
+# Not imported: it is a program, and loads what we have no use for.
+_SUPERVISOR = str(Path(__file__).with_name("supervisor.py"))
+_EXIT_ENDED = 124
 
 EndedBy = Literal["itself", "stop", "deadline", "supervisor killed"]
 
@@ -120,7 +124,7 @@ class SupervisedCommand:
             return int(self._reports["exited"])
         if "started" in self._reports:  # killed, by the supervisor or along with it
             return 128 + int(self._reports.get("signalled", signal.SIGKILL))
-        return supervisor.EXIT_ENDED
+        return _EXIT_ENDED
 
     async def _answer(self, program: str) -> None:
         """Wait until the supervisor has said whether the command runs; if we cannot stay, nor may the command."""
@@ -182,7 +186,7 @@ def _start_supervisor(
     env: Mapping[str, str] | None,
     cwd: str | os.PathLike[str] | None,
 ) -> subprocess.Popen[bytes]:
-    python = [sys.executable, "-I", "-S", supervisor.__file__]
+    python = [sys.executable, "-I", "-S", _SUPERVISOR]
     try:
         return subprocess.Popen(
             [*python, str(control), repr(trust_until), "--", *argv],

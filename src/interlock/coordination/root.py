@@ -5,7 +5,7 @@ import os
 import socket
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 from weakref import WeakKeyDictionary
 
 from interlock.config import check_schema_name, database_url, own_schema
@@ -13,7 +13,6 @@ from interlock.coordination.engine import Engine
 from interlock.coordination.lease import AsyncLease, LeaseSettings
 from interlock.coordination.metrics import Metrics
 from interlock.coordination.observing import Hook, Observer
-from interlock.coordination.session_lock import AsyncSessionLock
 from interlock.coordination.timing import Duration, seconds
 from interlock.errors import ConfigurationError
 from interlock.identity import replica_id
@@ -22,6 +21,9 @@ from interlock.stores.postgres.connecting import Password
 from interlock.stores.postgres.direct import require_primary
 from interlock.stores.postgres.leases import Holder, Pooler, PostgresLeases
 from interlock.stores.postgres.url import checked
+
+if TYPE_CHECKING:
+    from interlock.coordination.session_lock import AsyncSessionLock
 
 _REQUEST_TIMEOUT = 5.0
 
@@ -94,8 +96,10 @@ class AsyncInterlock:
     ) -> LeaseSettings:
         return LeaseSettings(name, ttl, renew_every, self._request_timeout, metadata)
 
-    def session_lock(self, name: str, *, ttl: Duration = 10.0) -> AsyncSessionLock:
+    def session_lock(self, name: str, *, ttl: Duration = 10.0) -> "AsyncSessionLock":
         """A lock that is held as long as a database session lives; it needs a direct connection."""
+        from interlock.coordination.session_lock import AsyncSessionLock
+
         return AsyncSessionLock(self._connect_for_lock, name, schema=self.schema, ttl=ttl)
 
     async def open(self) -> Self:

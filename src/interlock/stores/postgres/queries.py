@@ -4,9 +4,9 @@ A file is a row of statements, each headed by ``-- name: do_something`` and one 
 They are written for the schema `interlock`; where that has another name, the name is put in here.
 """
 
+import pkgutil
 import re
 from collections.abc import Iterator
-from importlib.resources import files
 
 from interlock.config import check_schema_name
 
@@ -28,8 +28,9 @@ class Queries:
     """The named statements of one file: ``queries["begin_run"]``."""
 
     def __init__(self, package: str, file: str, schema: str) -> None:
-        text = files(package).joinpath(file).read_text(encoding="utf-8")
-        self._statements = {name: in_schema(sql, schema) for name, sql in _named(text)}
+        text = pkgutil.get_data(package, file)  # importlib.resources would take longer to import than to read it
+        assert text is not None
+        self._statements = {name: in_schema(sql, schema) for name, sql in _named(text.decode())}
 
     def __getitem__(self, name: str) -> str:
         return self._statements[name]
