@@ -91,6 +91,25 @@ async def test_a_session_that_was_ended_within_a_transaction(database_url: str, 
         await work()
 
 
+@pytest.mark.parametrize("setting", ["idle_in_transaction_session_timeout", "transaction_timeout"])
+async def test_a_session_that_ran_into_a_time_out_of_the_servers(session: Session, setting: str) -> None:
+    if not await session.fetchval("SELECT EXISTS (SELECT FROM pg_settings WHERE name = $1)", setting):
+        pytest.skip(f"{setting} is of a newer PostgreSQL")
+    await session.execute(f"SET {setting} = '20ms'")
+    ended = asyncio.Event()
+    session.on_end(ended.set)
+
+    async def work() -> None:
+        async with session.transaction():
+            if setting == "transaction_timeout":
+                await session.fetchval("SELECT pg_sleep(30)")
+            await ended.wait()
+            await session.fetchval("SELECT 1")
+
+    with pytest.raises(errors.ConnectionLost):
+        await work()
+
+
 async def test_a_session_that_was_hung_up(session: Session) -> None:
     await session.abort()
     assert session.is_closed

@@ -115,7 +115,7 @@ class Session:
                 )
             case asyncpg.LockNotAvailableError():
                 return errors.LockNotAvailable(f"A lock was not to be had in time: {as_line(error)}.")
-            case asyncpg.PostgresError() if isinstance(error, _ENDED):
+            case asyncpg.PostgresError() if isinstance(error, _ENDED) or error.severity_en in _LAST_WORDS:
                 return self._ended(error)
             case asyncpg.PostgresError() if self._is_for_the_primary(error):
                 return errors.NotPrimary(
@@ -176,6 +176,8 @@ _NOT_IN_RECOVERY = (
     asyncpg.ObjectNotInPrerequisiteStateError.sqlstate,
     asyncpg.FeatureNotSupportedError.sqlstate,  # unlogged tables, for one
 )
+
+_LAST_WORDS = ("FATAL", "PANIC")  # with these the server ends the session, whatever for: time-outs, a dropped database
 
 _ENDED = (
     asyncpg.PostgresConnectionError,
