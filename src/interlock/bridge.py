@@ -102,7 +102,7 @@ class _Call(Generic[T]):
     def cancel(self) -> None:
         if self._task:
             self._task.cancel()
-        else:  # the caller was interrupted before it could have it started
+        elif not self.ended:  # it was not even started
             self._coroutine.close()
             self._end()
 
@@ -111,7 +111,8 @@ class _Call(Generic[T]):
         self.jobs.put(None)
 
     def result(self) -> T:
-        assert self._task is not None
+        if self._task is None:
+            raise ConfigurationError(_CLOSED)
         return self._task.result()
 
 
@@ -123,40 +124,69 @@ class LoopThread:
         self._loop = asyncio.new_event_loop()
         self._arriving: collections.deque[_Call[Any]] = collections.deque()
         self._called = False
-        self._closing = False
+        self._closing = self._over = False
         self._thread = threading.Thread(target=self._run_loop, name=name, daemon=True)
         self._thread.start()
 
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
         """Wait in the calling thread for the coroutine. If that thread is interrupted, the coroutine is cancelled."""
-        if os.getpid() != self._pid or self._closing:
+        try:
+            self.check_caller()
+        except ConfigurationError:
             coroutine.close()
-            raise ConfigurationError("This is closed, or was opened by the process that forked us: open it anew.")
+            raise
         call = _Call(self._loop, coroutine)
         try:
             self._start_soon(call)
             while (job := call.jobs.get()) is not None:
                 job.run()
         except BaseException:
-            self._loop.call_soon_threadsafe(self._start_all)  # we may have been interrupted before we had called it
-            self._loop.call_soon_threadsafe(call.cancel)
+            self._call_soon(self._start_all)  # we may have been interrupted before we had called it
+            self._call_soon(call.cancel)
             while not call.ended:  # what it still asks for is not done; once it ends, so do we
                 if job := call.jobs.get():
                     job.refuse()
             raise
-        return call.result()
+        try:
+            return call.result()
+        except asyncio.CancelledError:
+            if self._closing:  # under it
+                raise ConfigurationError(_CLOSED) from None
+            raise
+
+    def check_caller(self) -> None:
+        """Whether somebody in this thread may wait for the loop: not where it would wait for itself, for ever."""
+        if os.getpid() != self._pid or self._closing:
+            raise ConfigurationError(_CLOSED)
+        if threading.current_thread() is self._thread:
+            raise ConfigurationError(
+                "A callback cannot wait for the thread that it runs in: let it set a flag or an event, "
+                "and do this in a thread of yours."
+            )
 
     def _start_soon(self, call: "_Call[Any]") -> None:
         """Threads that call at the same time wake the loop once: that costs more than the call itself."""
         self._arriving.append(call)
         if not self._called:
             self._called = True
-            self._loop.call_soon_threadsafe(self._start_all)
+            self._call_soon(self._start_all)
+        if self._over:
+            self._refuse_all()
+
+    def _call_soon(self, callback: Callable[[], object]) -> None:
+        with suppress(RuntimeError):  # the loop is closed, and whoever had not been started was refused before that
+            self._loop.call_soon_threadsafe(callback)
 
     def _start_all(self) -> None:
         self._called = False  # first: who arrives from here on is taken below, or wakes us again
-        while self._arriving:
+        while self._arriving and not self._closing:
             self._arriving.popleft().start()
+
+    def _refuse_all(self) -> None:
+        """Who comes when nobody works any more. Two threads may do it at once."""
+        with suppress(IndexError):
+            while True:
+                self._arriving.popleft().cancel()
 
     def close(self) -> None:
         """Ends whatever still runs on the loop, then the loop. In a forked child there is neither.
@@ -175,11 +205,16 @@ class LoopThread:
             with suppress(SystemExit, KeyboardInterrupt):  # raised in a task: they are for its caller, who is told
                 self._loop.run_forever()
         self._loop.run_until_complete(_end_all_tasks())
+        self._over = True  # first: who arrives from here on sees it, and whoever came before is refused below
+        self._refuse_all()
         self._loop.close()
 
 
 async def _end_all_tasks() -> None:
-    others = asyncio.all_tasks() - {asyncio.current_task()}
-    for task in others:
-        task.cancel()
-    await asyncio.gather(*others, return_exceptions=True)
+    while others := asyncio.all_tasks() - {asyncio.current_task()}:  # what ends may begin something
+        for task in others:
+            task.cancel()
+        await asyncio.gather(*others, return_exceptions=True)
+
+
+_CLOSED = "This is closed, or was opened by the process that forked us: open it anew."

@@ -4,12 +4,14 @@ import asyncio
 import contextvars
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pytest
 
 from interlock.bridge import LoopThread, in_caller, in_thread
+from interlock.errors import ConfigurationError
 
 
 @pytest.fixture
@@ -210,6 +212,78 @@ def test_closing_ends_the_thread() -> None:
     assert thread.is_alive()
     loop.close()
     assert not thread.is_alive()
+
+
+def test_who_waits_when_it_is_closed_is_told_so() -> None:
+    loop = LoopThread("short-lived")
+    begun = threading.Event()
+
+    async def wait() -> None:
+        begun.set()
+        await asyncio.Event().wait()
+
+    with ThreadPoolExecutor(1) as threads:
+        waiting = threads.submit(loop.run, wait())
+        assert begun.wait(10)
+        loop.close()
+        with pytest.raises(ConfigurationError, match="closed"):
+            waiting.result()
+
+
+def closing_first(loop: LoopThread, monkeypatch: pytest.MonkeyPatch, close: Callable[[], None]) -> None:
+    """Whoever calls finds it open, and it is closed before the call arrives."""
+    arrive = loop._start_soon
+
+    def late(call: Any) -> None:
+        close()
+        arrive(call)
+
+    monkeypatch.setattr(loop, "_start_soon", late)
+
+
+def test_who_comes_just_after_the_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    loop = LoopThread("short-lived")
+    closing_first(loop, monkeypatch, loop.close)
+    with pytest.raises(ConfigurationError, match="closed"):
+        loop.run(where())
+
+
+def test_who_comes_just_before_the_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    loop = LoopThread("short-lived")
+    begun, leaving, leave = threading.Event(), threading.Event(), threading.Event()
+
+    async def be_slow_to_leave() -> None:
+        begun.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            leaving.set()
+            await asyncio.to_thread(leave.wait, 10)
+
+    with ThreadPoolExecutor(3) as threads:
+        slow = threads.submit(loop.run, be_slow_to_leave())
+        assert begun.wait(10)
+
+        def close() -> None:
+            threads.submit(loop.close)
+            assert leaving.wait(10)
+
+        closing_first(loop, monkeypatch, close)
+        late = threads.submit(loop.run, where())
+        assert leaving.wait(10)
+        leave.set()
+        for caller in (slow, late):
+            with pytest.raises(ConfigurationError, match="closed"):
+                caller.result()
+
+
+def test_what_runs_on_the_loop_cannot_wait_for_the_loop(loop: LoopThread) -> None:
+    async def call_itself() -> None:
+        loop.run(where())
+
+    with pytest.raises(ConfigurationError, match="A callback cannot wait for the thread that it runs in"):
+        loop.run(call_itself())
+    assert loop.run(where()).name == "test-loop"
 
 
 async def test_callers_on_a_loop_are_not_held_up() -> None:
