@@ -5,7 +5,7 @@ import json
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar
 
-from interlock.coordination.acquiring import Acquiring
+from interlock.coordination.acquiring import Acquiring, Entered
 from interlock.coordination.grant import AsyncGrant
 from interlock.coordination.name import checked_name
 from interlock.coordination.timing import Duration, LeaseTiming, checked_timeout
@@ -46,7 +46,7 @@ class AsyncLease:
     def __init__(self, engine: "Callable[[], Engine]", settings: LeaseSettings) -> None:
         self._engine = engine
         self._settings = settings
-        self._entered: dict[object, AsyncGrant] = {}
+        self._entered: Entered[AsyncGrant] = Entered()
 
     @property
     def name(self) -> str:
@@ -80,14 +80,10 @@ class AsyncLease:
 
     async def __aenter__(self) -> AsyncGrant:
         grant = await self._acquire(None)
-        self._entered[grant.owner] = grant
-        return await grant.__aenter__()
+        return await self._entered.add(grant.owner, grant).__aenter__()
 
     async def __aexit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        task: object = asyncio.current_task()
-        if task not in self._entered:  # an asynchronous generator may be ended by another task than began it
-            task = next(reversed(self._entered))
-        await self._entered.pop(task).__aexit__(kind, error, trace)
+        await self._entered.pop(asyncio.current_task()).__aexit__(kind, error, trace)
 
     async def _acquire(self, timeout: float | None) -> AsyncGrant:
         settings = self._settings

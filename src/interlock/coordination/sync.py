@@ -11,6 +11,7 @@ from typing import Any, Literal, ParamSpec, Self, TypeVar
 from uuid import UUID
 
 from interlock.bridge import LoopThread
+from interlock.coordination.acquiring import Entered
 from interlock.coordination.engine import Engine
 from interlock.coordination.grant import AsyncGrant
 from interlock.coordination.lease import LeaseSettings
@@ -103,7 +104,7 @@ class Lease:
     def __init__(self, locks: "Interlock", settings: LeaseSettings) -> None:
         self._locks = locks
         self._settings = settings
-        self._entered: dict[int, Grant] = {}
+        self._entered: Entered[Grant] = Entered()
 
     @property
     def name(self) -> str:
@@ -125,7 +126,7 @@ class Lease:
 
     def _granted(self, method: Literal["acquire", "try_acquire"], *args: float | None) -> Grant | None:
         settings = self._settings
-        owner = threading.get_ident()
+        owner = threading.current_thread()  # its number would be given again, to another
         grants: list[AsyncGrant] = []
 
         async def ask() -> None:
@@ -147,11 +148,10 @@ class Lease:
         return wrapped_sync(self, busy)
 
     def __enter__(self) -> Grant:
-        grant = self._entered[threading.get_ident()] = self.acquire()
-        return grant
+        return self._entered.add(threading.current_thread(), self.acquire())
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        self._entered.pop(threading.get_ident()).__exit__(kind, error, trace)
+        self._entered.pop(threading.current_thread()).__exit__(kind, error, trace)
 
 
 class Interlock:
@@ -179,7 +179,6 @@ class Interlock:
             idle_after=idle_after,
             request_timeout=request_timeout,
         )
-        self._starting = threading.Lock()
         self._thread: LoopThread | None = None
         self._pid = 0
 
@@ -211,8 +210,10 @@ class Interlock:
 
     def close(self) -> None:
         """Give back what is held, and close the connections and the thread."""
-        thread, self._thread = self._thread, None
+        thread = self._thread
         if thread is not None and self._pid == os.getpid():
+            thread.check_caller()
+            self._thread = None
             try:
                 thread.run(self._locks.close())
             finally:
@@ -240,10 +241,20 @@ class Interlock:
         return self._locks.engine()
 
     def _start(self) -> LoopThread:
-        if self._pid != os.getpid():
-            self._starting = threading.Lock()  # whoever held it when we were forked is not here
-        with self._starting:
+        with _starting:
             if self._thread is None or self._pid != os.getpid():
                 self._thread = LoopThread("interlock")
                 self._pid = os.getpid()
             return self._thread
+
+
+_starting = threading.Lock()
+
+
+def _start_in_child() -> None:
+    """Whoever held it when we were forked is not here."""
+    global _starting
+    _starting = threading.Lock()
+
+
+os.register_at_fork(after_in_child=_start_in_child)

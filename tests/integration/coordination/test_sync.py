@@ -1,0 +1,287 @@
+"""Leases without an event loop of one's own: from threads, that nothing can interrupt."""
+
+import contextlib
+import signal
+import threading
+import time
+from collections.abc import Callable, Generator, Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from interlock import Interlock, Lease, errors
+from interlock.coordination.events import Lost
+from support.holding import count_calls, holder, queue, sessions, take_away
+from support.waiting import eventually
+
+
+def brisk(locks: Interlock) -> Lease:
+    """Renewed, and so told of a loss, many times a second."""
+    return locks.lease("feeds", ttl=2, renew_every=0.05)
+
+
+def in_a_thread(work: Callable[[], object]) -> threading.Thread:
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    return thread
+
+
+def test_one_holds_it_and_others_do_not_get_it(sync_locks: Interlock, interlock_url: str) -> None:
+    lease = sync_locks.lease("feeds", metadata={"job": 1})
+    assert (lease.name, lease.ttl) == ("feeds", 30)
+    with lease as grant:
+        assert holder(interlock_url) == grant.grant_id
+        assert (grant.name, grant.ttl, grant.schema, grant.lost) == ("feeds", 30, "interlock", False)
+        assert 0 < grant.remaining < 30
+        assert "held" in repr(grant)
+        grant.check()
+        assert lease.try_acquire() is None
+    assert holder(interlock_url) is None
+    with lease.acquire(timeout=5) as second:
+        assert second.token > grant.token
+    third = lease.try_acquire()
+    assert third is not None
+    assert (third.release(), third.release()) == (True, False)
+
+
+def test_threads_that_share_a_lease_take_turns(sync_locks: Interlock) -> None:
+    lease = sync_locks.lease("feeds")
+    inside = most = rounds = 0
+
+    def work(_: int) -> None:
+        nonlocal inside, most, rounds
+        with lease:
+            inside, rounds = inside + 1, rounds + 1
+            most = max(most, inside)
+            time.sleep(0)
+            inside -= 1
+
+    with ThreadPoolExecutor(8) as threads:
+        list(threads.map(work, range(40)))
+    assert (most, rounds) == (1, 40)
+
+
+def test_threads_share_statements(sync_locks: Interlock, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = count_calls(monkeypatch, "acquire")
+    begin = threading.Barrier(16)
+
+    def work(number: int) -> bool:
+        begin.wait()
+        return sync_locks.lease(f"feed {number}").acquire().release()
+
+    with ThreadPoolExecutor(16) as threads:
+        assert all(threads.map(work, range(16)))
+    assert len(calls) < 16
+    assert sum(len(asks) for (asks,) in calls) == 16
+
+
+def test_a_thread_that_waits_for_itself_is_told_so(sync_locks: Interlock) -> None:
+    with sync_locks.lease("feeds"), pytest.raises(errors.LeaseNested), sync_locks.lease("feeds"):
+        pass
+
+
+def test_a_thread_that_ended_without_giving_it_back_is_not_taken_for_its_successor(sync_locks: Interlock) -> None:
+    """Threads' numbers are given again."""
+    waited: list[str] = []
+
+    def work() -> None:
+        lease = sync_locks.lease(f"of thread {threading.get_ident()}")
+        try:
+            lease.acquire(timeout=0.01)
+        except errors.LeaseTimeout:
+            waited.append(lease.name)
+
+    for _ in range(20):
+        in_a_thread(work)
+    assert waited, "no number was given again: then this says nothing"
+
+
+def test_a_block_may_be_ended_by_another_thread(sync_locks: Interlock, interlock_url: str) -> None:
+    lease = sync_locks.lease("feeds")
+
+    def rows() -> Generator[int, None, None]:
+        with lease:
+            yield 1
+
+    generator = rows()
+    with ThreadPoolExecutor(1) as other:
+        other.submit(next, generator).result()
+        assert holder(interlock_url) is not None
+    generator.close()
+    assert holder(interlock_url) is None
+
+
+def test_a_block_inside_one_that_gave_it_back(sync_locks: Interlock, interlock_url: str) -> None:
+    lease = sync_locks.lease("feeds")
+    with lease as first:
+        first.release()
+        with lease as second:
+            assert holder(interlock_url) == second.grant_id
+    assert holder(interlock_url) is None
+
+
+def test_giving_up_after_a_while(sync_locks: Interlock, interlock_url: str) -> None:
+    lease = sync_locks.lease("feeds")
+    with lease, ThreadPoolExecutor(1) as other:
+        for timeout in (0, 0.05):
+            with pytest.raises(errors.LeaseTimeout) as late:
+                other.submit(lease.acquire, timeout).result()
+            assert late.value.name == "feeds"
+        eventually(lambda: queue(interlock_url) == [])
+
+
+def test_who_lost_it_is_called_back_and_told_by_check_and_at_the_end_of_the_block(
+    sync_locks: Interlock, interlock_url: str
+) -> None:
+    told: list[str] = []
+    heard = threading.Event()
+
+    def work() -> None:
+        with brisk(sync_locks) as grant:
+            grant.on_lost(told.append)
+            grant.on_lost(lambda _: heard.set())
+            take_away(interlock_url)
+            assert heard.wait(20)
+            assert grant.lost
+            assert grant.remaining == 0
+            with pytest.raises(errors.LeaseLost):
+                grant.check()
+
+    with pytest.raises(errors.LeaseLost, match="another may hold it") as lost:
+        work()
+    assert lost.value.name == "feeds"
+    assert told == ["refused"]
+
+
+def test_who_asks_to_be_told_after_the_loss_is_told_at_once(sync_locks: Interlock, interlock_url: str) -> None:
+    grant = brisk(sync_locks).acquire()
+    take_away(interlock_url)
+    eventually(lambda: grant.lost)
+    told: list[str] = []
+    grant.on_lost(told.append)
+    assert told == ["refused"]
+
+
+def test_the_bodys_own_error_is_kept_as_the_cause_of_the_loss(sync_locks: Interlock, interlock_url: str) -> None:
+    def work() -> None:
+        with brisk(sync_locks) as grant:
+            take_away(interlock_url)
+            eventually(lambda: grant.lost)
+            raise LookupError("on the way out")
+
+    with pytest.raises(errors.LeaseLost) as lost:
+        work()
+    assert isinstance(lost.value.__cause__, LookupError)
+
+
+def test_handing_it_over(sync_locks: Interlock, interlock_url: str) -> None:
+    lease = sync_locks.lease("feeds")
+    with lease as grant, ThreadPoolExecutor(1) as other:
+        assert grant.hand_over() is False
+        next_one = other.submit(lease.acquire, 20)
+        eventually(lambda: queue(interlock_url))
+        assert grant.hand_over() is True
+        assert next_one.result().token > grant.token
+        assert not grant.lost
+
+
+@pytest.mark.parametrize("api", ["release", "hand_over", "close", "acquire"])
+def test_a_callback_that_would_wait_for_the_thread_it_runs_in_is_refused(
+    sync_locks: Interlock, interlock_url: str, api: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Else the heartbeats would stop, for everything that is held, and nobody would be told."""
+    refusals: list[Exception] = []
+    done = threading.Event()
+    grant = brisk(sync_locks).acquire()
+    calls: dict[str, Callable[[], object]] = {
+        "release": grant.release,
+        "hand_over": grant.hand_over,
+        "close": sync_locks.close,
+        "acquire": sync_locks.lease("other").acquire,
+    }
+
+    def call_back(_: str) -> None:
+        try:
+            calls[api]()
+        except Exception as error:
+            refusals.append(error)
+        done.set()
+
+    grant.on_lost(call_back)
+    take_away(interlock_url)
+    assert done.wait(20)
+    assert api == "hand_over" or isinstance(refusals[0], errors.ConfigurationError), refusals
+    with sync_locks.lease("other") as other:
+        other.check()
+
+
+class Interrupt(Exception):
+    """As KeyboardInterrupt: raised in the main thread by a signal, at any line."""
+
+
+@contextlib.contextmanager
+def interrupting() -> Iterator[None]:
+    def interrupt(*_: object) -> None:
+        raise Interrupt
+
+    before = signal.signal(signal.SIGUSR1, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+
+
+def interrupt_when(seen: Callable[[], object]) -> threading.Thread:
+    main = threading.main_thread().ident
+    assert main is not None
+
+    def watch() -> None:
+        eventually(seen)
+        signal.pthread_kill(main, signal.SIGUSR1)
+
+    thread = threading.Thread(target=watch)
+    thread.start()
+    return thread
+
+
+def test_a_waiter_that_is_interrupted_leaves_the_queue(sync_locks: Interlock, interlock_url: str) -> None:
+    lease = sync_locks.lease("feeds")
+    with ThreadPoolExecutor(1) as other:
+        grant = other.submit(lease.acquire).result()
+        with interrupting():
+            watching = interrupt_when(lambda: queue(interlock_url))
+            with pytest.raises(Interrupt):
+                lease.acquire()
+            watching.join()
+    eventually(lambda: queue(interlock_url) == [])
+    grant.release()
+    assert lease.try_acquire() is not None
+
+
+def test_an_event_hook_and_metrics(interlock_url: str) -> None:
+    seen: list[object] = []
+    with Interlock(interlock_url, on_event=seen.append) as locks:
+        grant = brisk(locks).acquire()
+        take_away(interlock_url)
+        eventually(lambda: grant.lost)
+        lost = [event for event in seen if isinstance(event, Lost)]
+        assert [(event.name, event.token, event.why) for event in lost] == [("feeds", grant.token, "refused")]
+        figures = locks.metrics.snapshot()
+        assert (figures.acquires["acquired"], figures.losses["refused"], figures.held) == (1, 1, 0)
+    assert sessions(interlock_url) == {}
+
+
+def test_many_threads_may_be_the_first_to_use_it(interlock_url: str) -> None:
+    for _ in range(5):
+        locks = Interlock(interlock_url)
+        begin = threading.Barrier(16)
+
+        def work(number: int, locks: Interlock = locks, begin: threading.Barrier = begin) -> bool:
+            begin.wait()
+            return locks.lease(f"feed {number}").acquire().release()
+
+        with ThreadPoolExecutor(16) as threads:
+            assert all(threads.map(work, range(16)))
+        assert [thread.name for thread in threading.enumerate()].count("interlock") == 1
+        locks.close()

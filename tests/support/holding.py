@@ -1,0 +1,164 @@
+"""For tests of the lease engine: a look at the database from outside, and the store held up in the middle."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
+from uuid import UUID
+
+import pytest
+
+from interlock.stores.postgres.leases import PostgresLeases
+from support.postgres import execute
+from support.waiting import eventually
+
+T = TypeVar("T")
+
+_OURS = "datname = current_database() AND application_name LIKE 'interlock %%'"
+
+
+async def until(look: Callable[[], T], *, within: float = 20.0) -> T:
+    """`eventually`, while the event loop goes on."""
+    return await asyncio.to_thread(eventually, look, within=within)
+
+
+def holder(url: str, name: str = "feeds") -> UUID | None:
+    """The grant that the database says holds it."""
+    held = "SELECT grant_id FROM interlock.lease WHERE name = %s AND expires_at > interlock.now_v1()"
+    rows = execute(url, held, name)
+    return rows[0][0] if rows else None
+
+
+def queue(url: str, name: str = "feeds") -> list[UUID]:
+    """The grants that are waited for, in order of arrival."""
+    waiting = "SELECT grant_id FROM interlock.waiter WHERE name = %s ORDER BY enqueued_at, grant_id"
+    return [grant_id for (grant_id,) in execute(url, waiting, name)]
+
+
+def sessions(url: str) -> dict[int, str]:
+    """Server processes of ours, and what each is for."""
+    rows = execute(url, f"SELECT pid, split_part(application_name, ' ', 2) FROM pg_stat_activity WHERE {_OURS}")
+    return dict(rows)
+
+
+def end_session(url: str, purpose: str) -> None:
+    """The server ends whatever session of ours is for that purpose, and the answer is there when it has."""
+    for pid, what in sessions(url).items():
+        if what == purpose:
+            execute(url, "SELECT pg_terminate_backend(%s, 5000)", pid)
+
+
+def take_away(url: str, name: str = "feeds") -> None:
+    """Somebody else has the lease, and will not give it back soon."""
+    stolen = (
+        "UPDATE interlock.lease SET token = token + 1, grant_id = gen_random_uuid(), expires_at = %s WHERE name = %s"
+    )
+    execute(url, stolen, "infinity", name)
+
+
+class Stop:
+    """Where a method of the store stands still until `go`. `reached` as soon as somebody has come there."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[Any, ...]] = []
+        self._reached = asyncio.Event()
+        self._go = asyncio.Event()
+
+    async def reached(self) -> None:
+        await self._reached.wait()
+
+    def go(self) -> None:
+        self._go.set()
+
+    async def pass_by(self, args: tuple[Any, ...]) -> None:
+        self.calls.append(args)
+        self._reached.set()
+        await self._go.wait()
+
+
+def _replace(
+    monkeypatch: pytest.MonkeyPatch, method: str, wrap: Callable[[Callable[..., Awaitable[Any]]], Callable[..., Any]]
+) -> None:
+    monkeypatch.setattr(PostgresLeases, method, wrap(getattr(PostgresLeases, method)))
+
+
+def stop_before(monkeypatch: pytest.MonkeyPatch, method: str) -> Stop:
+    """Nothing has been sent yet. It holds for root objects that have not been used before."""
+    stop = Stop()
+
+    def wrap(original: Callable[..., Awaitable[Any]]) -> Callable[..., Any]:
+        async def stopped(store: PostgresLeases, *args: Any) -> Any:
+            await stop.pass_by(args)
+            return await original(store, *args)
+
+        return stopped
+
+    _replace(monkeypatch, method, wrap)
+    return stop
+
+
+def stop_after(monkeypatch: pytest.MonkeyPatch, method: str) -> Stop:
+    """The store has done it, and the answer is on its way."""
+    stop = Stop()
+
+    def wrap(original: Callable[..., Awaitable[Any]]) -> Callable[..., Any]:
+        async def stopped(store: PostgresLeases, *args: Any) -> Any:
+            answer = await original(store, *args)
+            await stop.pass_by(args)
+            return answer
+
+        return stopped
+
+    _replace(monkeypatch, method, wrap)
+    return stop
+
+
+def fail(
+    monkeypatch: pytest.MonkeyPatch, method: str, error: Exception, *, after: bool = False, times: int = 1
+) -> None:
+    """So many calls fail; `after` the store has done what was asked, which is what a lost answer looks like."""
+    left = times
+
+    def wrap(original: Callable[..., Awaitable[Any]]) -> Callable[..., Any]:
+        async def failing(store: PostgresLeases, *args: Any) -> Any:
+            nonlocal left
+            left -= 1
+            if left < 0:
+                return await original(store, *args)
+            if after:
+                await original(store, *args)
+            raise error
+
+        return failing
+
+    _replace(monkeypatch, method, wrap)
+
+
+def count_calls(monkeypatch: pytest.MonkeyPatch, method: str) -> list[tuple[Any, ...]]:
+    """The arguments of each call from here on."""
+    calls: list[tuple[Any, ...]] = []
+
+    def wrap(original: Callable[..., Awaitable[Any]]) -> Callable[..., Any]:
+        async def counted(store: PostgresLeases, *args: Any) -> Any:
+            calls.append(args)
+            return await original(store, *args)
+
+        return counted
+
+    _replace(monkeypatch, method, wrap)
+    return calls
+
+
+def move_clock(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
+    """This process finds that so much time has gone by at once, as it does after it was stopped."""
+    import sys
+
+    from interlock import clock
+
+    later = clock.boottime
+
+    def moved() -> float:
+        return later() + seconds
+
+    for name, module in list(sys.modules.items()):
+        if name.startswith("interlock.") and hasattr(module, "boottime"):
+            monkeypatch.setattr(module, "boottime", moved)
