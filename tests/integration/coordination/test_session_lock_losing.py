@@ -15,6 +15,9 @@ from support.waiting import eventually
 
 Locks = Callable[..., AsyncSessionLock]
 
+UNHURRIED = 1.5 * QUICK
+"""Between the end of trust and what the server does there is time to look, on a busy machine too."""
+
 
 @pytest.fixture
 def locks(database_url: str) -> Locks:
@@ -114,7 +117,7 @@ async def test_a_holder_that_is_cut_off_knows_before_the_server_lets_another_in(
     locks: Locks, database_url: str
 ) -> None:
     with cable_to(database_url) as (cable, url):
-        grant = await locks_at(url)(ttl=QUICK).acquire()
+        grant = await locks_at(url)(ttl=UNHURRIED).acquire()
         waiting = asyncio.create_task(acquired(locks()))
         await until(lambda: in_line(database_url))
         cable.cut()
@@ -127,7 +130,7 @@ async def test_a_holder_that_is_cut_off_knows_before_the_server_lets_another_in(
 
 async def test_a_holder_whose_replies_are_lost_does_not_keep_the_lock(locks: Locks, database_url: str) -> None:
     with cable_to(database_url) as (cable, url):
-        grant = await locks_at(url)(ttl=QUICK).acquire()
+        grant = await locks_at(url)(ttl=UNHURRIED).acquire()
         cable.swallow_replies()
         await grant.wait_lost()
         assert holder(database_url) == grant.backend_pid
@@ -139,7 +142,7 @@ async def test_a_holder_whose_replies_are_lost_does_not_keep_the_lock(locks: Loc
 async def test_a_holder_that_never_lets_its_event_loop_run_learns_from_the_clock(
     locks: Locks, database_url: str
 ) -> None:
-    grant = await locks(ttl=QUICK).acquire()
+    grant = await locks(ttl=UNHURRIED).acquire()
     while not grant.lost:
         pass
     assert holder(database_url) == grant.backend_pid, "it knows before the server lets another in"
