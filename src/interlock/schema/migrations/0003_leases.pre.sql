@@ -132,7 +132,7 @@ END
 $$;
 
 -- Names that were never leased before get a row, free. A name that another transaction is just adding is waited for,
--- so this is never part of a statement that others depend on.
+-- so this is never part of a statement that others depend on. So is a sweep, which may be raising `token_floor`.
 CREATE FUNCTION interlock.register_v1(names text[]) RETURNS void
     LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET lock_timeout = '200ms'
     AS $$
@@ -145,6 +145,7 @@ BEGIN
             MESSAGE = format('%s cannot be the name of a lease', quote_literal(left(bad, 50))),
             HINT = 'Use 1 to 255 bytes without control characters.';
     END IF;
+    PERFORM pg_advisory_xact_lock_shared(1229737038, 0);
     INSERT INTO interlock.lease (name, token)
     SELECT DISTINCT n.name COLLATE "C", e.token_floor
       FROM unnest(names) AS n (name), interlock.lease_epoch e
@@ -202,7 +203,8 @@ $$;
 -- lease already gets the same answer again: that is how a lost reply is repaired. With `waits` whoever does not get it
 -- is put into the queue. `status`: granted; busy (held, or others are first); locked (free, but an open transaction
 -- still guards it, or somebody is just taking it); changing (ask again at once); unknown (register the name first);
--- held back (the server was just promoted). `retry_after` is when to ask again if nothing is heard before.
+-- held back (the server was just promoted). `retry_after` is when to ask again if nothing is heard before; who cannot be
+-- told (no listener) has to ask before the queue forgets it.
 -- Decides: the row lock, taken only where the row is seen free, and on the version that is current when it is taken.
 CREATE FUNCTION interlock.acquire_many_v1(
     names text[], grant_ids uuid[], ttls double precision[], metadatas jsonb[], waits boolean[],
@@ -220,11 +222,13 @@ DECLARE
     longest  double precision;
     shortest double precision;
     chosen   integer[];
-    queued   uuid[];
+    free     text[];
 BEGIN
     SELECT greatest(epoch.longest_ttl, max(a.ttl)), min(a.ttl) INTO longest, shortest FROM unnest(ttls) AS a (ttl);
-    IF shortest < 0.1 OR longest > 86400 THEN
-        RAISE EXCEPTION USING ERRCODE = '22023', MESSAGE = 'the ttl of a lease has to be between 0.1 and 86400 seconds';
+    IF shortest < 0.1 OR longest > 86400 OR array_position(ttls, NULL) > 0 OR array_position(grant_ids, NULL) > 0
+       OR cardinality(names) <> cardinality(ttls) OR cardinality(names) <> cardinality(grant_ids) THEN
+        RAISE EXCEPTION USING ERRCODE = '22023',
+            MESSAGE = 'a lease needs a name, a grant_id and a ttl of 0.1 to 86400 seconds';
     END IF;
     IF moment < epoch.since + make_interval(secs => longest) THEN
         RETURN QUERY
@@ -245,11 +249,11 @@ BEGIN
                     ORDER BY w.enqueued_at, w.grant_id LIMIT 1), true)
          ORDER BY a.name, a.request
     ), locked AS MATERIALIZED (
-        SELECT l.name FROM due JOIN interlock.lease l ON l.name = due.name
+        SELECT due.request::integer AS request FROM due JOIN interlock.lease l ON l.name = due.name
          WHERE l.expires_at <= moment
          ORDER BY l.name FOR UPDATE OF l SKIP LOCKED
     )
-    SELECT array_agg(due.request::integer) INTO chosen FROM due JOIN locked ON locked.name = due.name;
+    SELECT (SELECT array_agg(locked.request) FROM locked), (SELECT array_agg(due.name) FROM due) INTO chosen, free;
 
     IF chosen IS NOT NULL THEN
         PERFORM interlock.durably_v1();
@@ -273,47 +277,54 @@ BEGIN
     END IF;
 
     IF true = ANY (waits) THEN
-        WITH arrived AS (
-            INSERT INTO interlock.waiter AS w (grant_id, name, enqueued_at, listener, seen_at, holder, host, pid)
-            SELECT a.grant_id, a.name, moment + a.request * interval '1 microsecond', new_listener, moment,
-                   new_holder, new_host, new_pid
-              FROM unnest(names, grant_ids, waits) WITH ORDINALITY AS a (name, grant_id, wait, request)
-              JOIN interlock.lease l ON l.name = a.name
-             WHERE a.wait AND a.request <> ALL (coalesce(chosen, '{}'))
-               AND NOT (l.expires_at > moment AND l.grant_id IS NOT DISTINCT FROM a.grant_id)
-               AND pg_try_advisory_xact_lock_shared(1229737036, interlock.queue_lock_v1(a.name))
-                ON CONFLICT (grant_id) DO UPDATE
-               SET listener = excluded.listener, seen_at = excluded.seen_at, offered_at = NULL
-             WHERE w.listener IS NULL OR w.listener IS DISTINCT FROM excluded.listener OR w.offered_at IS NOT NULL
-            RETURNING w.grant_id
-        )
-        SELECT array_agg(arrived.grant_id) INTO queued FROM arrived;
+        INSERT INTO interlock.waiter AS w (grant_id, name, enqueued_at, listener, seen_at, holder, host, pid)
+        SELECT DISTINCT ON (a.grant_id) a.grant_id, a.name, moment + a.request * interval '1 microsecond',
+               new_listener, moment, new_holder, new_host, new_pid
+          FROM unnest(names, grant_ids, waits) WITH ORDINALITY AS a (name, grant_id, wait, request)
+          JOIN interlock.lease l ON l.name = a.name
+         WHERE a.wait AND a.request <> ALL (coalesce(chosen, '{}'))
+           AND NOT (l.expires_at > moment AND l.grant_id IS NOT DISTINCT FROM a.grant_id)
+           AND pg_try_advisory_xact_lock_shared(1229737036, interlock.queue_lock_v1(a.name))
+         ORDER BY a.grant_id, a.request
+            ON CONFLICT (grant_id) DO UPDATE
+           SET listener = excluded.listener, seen_at = excluded.seen_at, offered_at = NULL
+         WHERE w.listener IS NULL OR w.listener IS DISTINCT FROM excluded.listener
+            OR w.offered_at <= excluded.seen_at - interval '0.5 seconds' OR w.offered_at IS NOT NULL AND EXISTS (
+                   SELECT FROM interlock.lease l WHERE l.name = w.name AND l.expires_at > excluded.seen_at);
         PERFORM interlock.offer_v1(array_agg(a.name), NULL)
            FROM unnest(names, waits) WITH ORDINALITY AS a (name, wait, request) JOIN interlock.lease l ON l.name = a.name
           WHERE a.wait AND l.expires_at <= moment AND a.request <> ALL (coalesce(chosen, '{}'))
          HAVING count(*) > 0;
     END IF;
 
-    -- A clock that was set back would keep a dead holder's lease for as long as it was set back.
-    UPDATE interlock.lease l SET expires_at = moment + make_interval(secs => l.ttl)
-      FROM unnest(names) AS a (name)
-     WHERE l.name = a.name AND l.expires_at > moment + make_interval(secs => l.ttl + 1);
+    -- A clock that was set back would keep a dead holder's lease for as long as it was set back. Told by the time after
+    -- the row was read: by an older one, whoever has just renewed would seem to be ahead.
+    WITH ahead AS MATERIALIZED (
+        SELECT l.name FROM unnest(names) AS a (name) JOIN interlock.lease l ON l.name = a.name
+         WHERE l.expires_at > interlock.now_v1() + make_interval(secs => l.ttl + 1)
+         ORDER BY l.name FOR NO KEY UPDATE OF l SKIP LOCKED
+    )
+    UPDATE interlock.lease l SET expires_at = interlock.now_v1() + make_interval(secs => l.ttl)
+      FROM ahead WHERE l.name = ahead.name;
 
     RETURN QUERY
     SELECT o.request, o.status, CASE WHEN o.status = 'granted' THEN o.token END,
            CASE WHEN o.status = 'granted' THEN o.remaining END,
-           CASE o.status WHEN 'busy' THEN CASE WHEN o.remaining > 0 THEN o.remaining ELSE 1 END
+           CASE o.status WHEN 'busy' THEN least(CASE WHEN o.remaining > 0 THEN o.remaining ELSE 1 END, o.patience)
                          WHEN 'locked' THEN 0.02 WHEN 'changing' THEN 0.002 WHEN 'unknown' THEN 0 END::double precision,
            CASE WHEN o.remaining > 0 THEN o.holder END
       FROM (SELECT a.request::integer AS request, l.token, l.holder,
                    extract(epoch FROM l.expires_at - moment)::double precision AS remaining,
                    CASE WHEN l.name IS NULL THEN 'unknown'
                         WHEN l.expires_at > moment AND l.grant_id = a.grant_id THEN 'granted'
-                        WHEN a.wait AND NOT EXISTS (SELECT FROM interlock.waiter w WHERE w.grant_id = a.grant_id) THEN 'changing'
+                        WHEN a.wait AND NOT EXISTS (
+                             SELECT FROM interlock.waiter w
+                              WHERE w.grant_id = a.grant_id AND (w.offered_at IS NULL OR l.expires_at <= moment)) THEN 'changing'
                         WHEN l.expires_at > moment THEN 'busy'
-                        WHEN a.grant_id = ANY (queued) AND a.grant_id = f.grant_id THEN 'changing'
-                        WHEN coalesce(f.grant_id = a.grant_id, true) THEN 'locked'
-                        ELSE 'busy' END AS status
+                        WHEN f.grant_id <> a.grant_id THEN 'busy'
+                        WHEN a.name = ANY (free) THEN 'locked'
+                        ELSE 'changing' END AS status,
+                   CASE WHEN a.wait AND new_listener IS NULL THEN 2 END AS patience
               FROM unnest(names, grant_ids, waits) WITH ORDINALITY AS a (name, grant_id, wait, request)
               LEFT JOIN interlock.lease l ON l.name = a.name
               LEFT JOIN LATERAL (
@@ -339,6 +350,10 @@ DECLARE
     moment timestamptz := interlock.now_v1();
     mine   integer[];
 BEGIN
+    IF EXISTS (SELECT FROM unnest(ttls) AS a (ttl) WHERE NOT coalesce(a.ttl BETWEEN 0.1 AND 86400, false))
+       OR cardinality(names) <> cardinality(ttls) THEN
+        RAISE EXCEPTION USING ERRCODE = '22023', MESSAGE = 'the ttl of a lease has to be between 0.1 and 86400 seconds';
+    END IF;
     clock := extract(epoch FROM moment);
     timeline := epoch.timeline;
     SELECT array_agg(held.request) INTO mine
@@ -576,7 +591,8 @@ BEGIN
     PERFORM pg_advisory_xact_lock(1229737036, interlock.queue_lock_v1(lease_name));
     SELECT * INTO lease FROM interlock.lease l WHERE l.name = lease_name FOR NO KEY UPDATE;
     moment := interlock.now_v1();
-    IF lease.name IS NULL OR (NOT terminate AND (lease.grant_id IS NULL OR lease.expires_at <= moment)) THEN
+    IF lease.name IS NULL
+       OR (NOT terminate AND (lease.expires_at <= moment OR (lease.grant_id IS NULL AND NOT immediate))) THEN
         RETURN;
     END IF;
     IF terminate THEN
@@ -697,10 +713,12 @@ BEGIN
         RETURN;
     END IF;
     SELECT l.expires_at, l.holder, extract(epoch FROM l.expires_at - moment) INTO until, held_by, retry_after
-      FROM interlock.lease l
+      FROM interlock.lease l, interlock.lease_epoch e
      WHERE l.name = acquire_v1.name AND l.grant_id IS DISTINCT FROM acquire_v1.grant_id
-       AND l.expires_at BETWEEN moment AND moment + make_interval(secs => l.ttl + 1);
-    IF FOUND AND NOT wait THEN
+       AND l.expires_at > moment AND l.expires_at <= moment + make_interval(secs => l.ttl + 1)
+       AND e.timeline = interlock.timeline_v1()
+       AND e.since <= moment - make_interval(secs => greatest(e.longest_ttl, acquire_v1.ttl));
+    IF FOUND AND wait IS NOT TRUE THEN
         status := 'busy';
         RETURN;
     END IF;
@@ -713,6 +731,7 @@ BEGIN
          WHERE w.listener IS NULL OR w.listener IS DISTINCT FROM excluded.listener OR w.offered_at IS NOT NULL;
         IF EXISTS (SELECT FROM interlock.lease l WHERE l.name = acquire_v1.name AND l.expires_at = until) THEN
             status := 'busy';
+            retry_after := CASE WHEN acquire_v1.listener IS NULL THEN least(retry_after, 2) ELSE retry_after END;
             RETURN;
         END IF;
     END IF;
