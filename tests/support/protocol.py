@@ -1,0 +1,187 @@
+"""A client of the SQL protocol that is one session and nothing else, and ways to stop it between two statements."""
+
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import Any, NamedTuple, Self, TypeVar
+from uuid import UUID, uuid4
+
+import psycopg
+
+from support.postgres import execute
+from support.waiting import eventually
+
+T = TypeVar("T")
+
+_ACQUIRE = """
+    SELECT status, token, remaining, retry_after, held_by
+      FROM interlock.acquire_v1(%s, %s, %s, %s, wait => %s, listener => %s)
+"""
+_ACQUIRE_MANY = """
+    SELECT status, token, remaining, retry_after, holder
+      FROM interlock.acquire_many_v1(%s::text[], %s::uuid[], %s::float8[], %s::jsonb[], %s::bool[], %s, NULL, NULL, %s)
+     ORDER BY request
+"""
+_RENEW_MANY = "SELECT lost, locked FROM interlock.renew_many_v1(%s, %s::bigint[], %s::uuid[], %s::float8[])"
+_RELEASE_MANY = """
+    SELECT status FROM interlock.release_many_v1(%s, %s::bigint[], %s::uuid[], %s, %s) ORDER BY request
+"""
+_QUEUE = "SELECT grant_id, offered_at IS NOT NULL FROM interlock.waiter WHERE name = %s ORDER BY enqueued_at, grant_id"
+_BLOCKED = "SELECT 1 FROM pg_stat_activity WHERE pid = %s AND wait_event_type = 'Lock'"
+_DEFINITION = """
+    SELECT pg_get_functiondef(oid) FROM pg_proc WHERE pronamespace = 'interlock'::regnamespace AND proname = %s
+"""
+_PAUSE = 1229737100
+
+
+class Answer(NamedTuple):
+    """What came of asking for a lease."""
+
+    name: str
+    grant_id: UUID
+    status: str
+    token: int
+    remaining: float | None
+    retry_after: float | None
+    held_by: str | None
+
+    @property
+    def triple(self) -> tuple[str, int, UUID]:
+        return self.name, self.token, self.grant_id
+
+
+class Client:
+    """A session in autocommit. `who` is what it is called, as a session and as a holder."""
+
+    def __init__(self, url: str, who: str = "client", *, options: str | None = None) -> None:
+        self.who = who
+        self.connection = psycopg.connect(url, autocommit=True, application_name=who, options=options)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.connection.close()
+
+    @property
+    def pid(self) -> int:
+        return self.connection.info.backend_pid
+
+    def run(self, statement: str, *args: Any) -> list[tuple[Any, ...]]:
+        cursor = self.connection.execute(statement, args or None)
+        return cursor.fetchall() if cursor.description else []
+
+    def ask(
+        self,
+        name: str,
+        *,
+        ttl: float = 30,
+        grant_id: UUID | None = None,
+        wait: bool = False,
+        listener: int | None = None,
+    ) -> Answer:
+        chosen = grant_id or uuid4()
+        return Answer(name, chosen, *self.run(_ACQUIRE, name, chosen, ttl, self.who, wait, listener)[0])
+
+    def wait(self, name: str, *, listener: int | None = None, grant_id: UUID | None = None) -> Answer:
+        """Queue for it."""
+        return self.ask(name, wait=True, listener=listener, grant_id=grant_id)
+
+    def acquire(self, name: str, *, ttl: float = 30) -> Answer:
+        answer = self.ask(name, ttl=ttl)
+        assert answer.status == "granted", answer
+        return answer
+
+    def ask_many(
+        self,
+        names: Sequence[str],
+        *,
+        ttl: float = 30,
+        grant_ids: Sequence[UUID] | None = None,
+        wait: bool = False,
+        listener: int | None = None,
+    ) -> list[Answer]:
+        chosen = list(grant_ids or (uuid4() for _ in names))
+        arrays = [ttl] * len(chosen), [None] * len(chosen), [wait] * len(chosen)
+        rows = self.run(_ACQUIRE_MANY, list(names), chosen, *arrays, self.who, listener)
+        return [Answer(name, grant_id, *row) for name, grant_id, row in zip(names, chosen, rows, strict=True)]
+
+    def renew(self, grant: Answer, *, ttl: float = 30) -> str:
+        return str(self.run("SELECT status FROM interlock.renew_v1(%s, %s, %s, %s)", *grant.triple, ttl)[0][0])
+
+    def renew_many(self, grants: Sequence[Answer], *, ttl: float = 30) -> tuple[list[int], list[int]]:
+        """The places, from 1, of those that were lost, and of those that were locked."""
+        [[lost, locked]] = self.run(_RENEW_MANY, *_columns(grants), [ttl] * len(grants))
+        return lost or [], locked or []
+
+    def release(self, grant: Answer, *, listener: int | None = None) -> str:
+        return str(self.run("SELECT status FROM interlock.release_v1(%s, %s, %s, %s)", *grant.triple, listener)[0][0])
+
+    def release_many(self, grants: Sequence[Answer], *, if_waited: bool = False) -> list[str]:
+        return [str(status) for (status,) in self.run(_RELEASE_MANY, *_columns(grants), None, if_waited)]
+
+    def abandon(self, waiter: Answer) -> None:
+        self.run("SELECT interlock.abandon_v1(%s)", waiter.grant_id)
+
+    def guard(self, grant: Answer) -> None:
+        self.run("SELECT interlock.guard_v1(%s, %s, %s)", *grant.triple)
+
+    def break_open(self, name: str, *, immediate: bool, terminate: bool = False) -> list[tuple[Any, ...]]:
+        return self.run("SELECT * FROM interlock.break_v1(%s, %s, %s, 'a test', 'tester')", name, immediate, terminate)
+
+    def listen(self, listener: int) -> None:
+        """Be the session that shows that `listener` lives. It may ask for nothing: its own lock does not stop it."""
+        assert self.run("SELECT interlock.listen_v1(%s)", listener) == [(True,)]
+        self.run(f"LISTEN interlock_{listener}")
+
+    def heard(self) -> list[UUID]:
+        """What it was told since it last looked. Whatever was committed before that has been told."""
+        self.run("SELECT 1")
+        return [UUID(notice.payload) for notice in self.connection.notifies(timeout=0)]
+
+
+def _columns(grants: Sequence[Answer]) -> tuple[list[str], list[int], list[UUID]]:
+    return [one.name for one in grants], [one.token for one in grants], [one.grant_id for one in grants]
+
+
+def queue(url: str, name: str) -> list[tuple[UUID, bool]]:
+    """Everyone who is in the table, dead or alive, and whether it was told that it is its turn."""
+    return [(grant_id, offered) for grant_id, offered in execute(url, _QUEUE, name)]
+
+
+def is_blocked(url: str, client: Client) -> bool:
+    return execute(url, _BLOCKED, client.pid) != []
+
+
+@contextmanager
+def meanwhile(url: str, client: Client, work: Callable[[], T], *, blocked: bool = True) -> Iterator["Future[T]"]:
+    """`work` of that client in a thread: it waits for a lock when the body begins, or is done unless `blocked`."""
+    with ThreadPoolExecutor(1) as pool:
+        future = pool.submit(work)
+        try:
+            eventually(lambda: is_blocked(url, client) or (not blocked and future.done()))
+            yield future
+        except BaseException:
+            client.connection.cancel()  # or the thread, and whoever waits for it, would wait for ever
+            raise
+
+
+def rewrite(url: str, function: str, old: str, new: str) -> None:
+    """In this database the body of that function has `new` where it had `old`."""
+    [[definition]] = execute(url, _DEFINITION, function)
+    body = str(definition).replace('"interlock".', "interlock.")
+    assert old in body, f"{function} has no {old!r}"
+    execute(url, body.replace(old, new, 1))
+
+
+@contextmanager
+def pause(url: str, function: str, *, before: str) -> Iterator[Callable[[], object]]:
+    """Clients called `paused` stop before that piece of that function, until what this gives is called."""
+    stop = (
+        "IF current_setting('application_name') = 'paused' THEN PERFORM set_config('lock_timeout', '0', true);"
+        f" PERFORM pg_advisory_xact_lock_shared({_PAUSE}); END IF;\n"
+    )
+    with psycopg.connect(url, autocommit=True) as keeper:
+        keeper.execute("SELECT pg_advisory_lock(%s)", [_PAUSE])
+        rewrite(url, function, before, stop + before)
+        yield lambda: keeper.execute("SELECT pg_advisory_unlock_all()")
