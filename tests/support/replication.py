@@ -49,8 +49,8 @@ class Pair:
         self.link.cut()
 
     def wait_caught_up(self) -> None:
-        """Return when the standby shows all that the primary has committed until now."""
-        (position,) = execute(self.primary_url, "SELECT pg_current_wal_flush_lsn()::text")[0]
+        """Return when the standby shows all that the primary has committed until now, on disk there or not."""
+        (position,) = execute(self.primary_url, "SELECT pg_current_wal_insert_lsn()::text")[0]
         eventually(lambda: execute(self.standby_url, "SELECT pg_last_wal_replay_lsn() >= %s::pg_lsn", position)[0][0])
 
     def stop_primary(self, mode: Literal["fast", "immediate"] = "immediate") -> None:

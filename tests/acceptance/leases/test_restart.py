@@ -1,0 +1,87 @@
+"""PostgreSQL crashes and comes back while several processes take turns with leases."""
+
+import asyncio
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from interlock import AsyncInterlock
+from interlock.clock import boottime
+from interlock.embedded import Cluster
+from interlock.schema import whole_schema
+from support.histories import counts, violations
+from support.lease_worker import LEDGER, ended, ledger, workers
+from support.postgres import QUICK, execute, running_cluster
+from support.recording import Recorder, recorded
+from support.sql_leases import row
+from support.waiting import eventually
+
+# What a commit did not wait for would be lost in each crash, and the server itself asks no commit to wait.
+CARELESS = QUICK | {"synchronous_commit": "off", "wal_writer_delay": "10s", "wal_writer_flush_after": "2GB"}
+WAITERS = "SELECT count(*) FROM interlock.waiters_v1(%s)"
+NAMES = ["one", "two", "three"]
+
+
+@pytest.fixture
+def server() -> Iterator[Cluster]:
+    with running_cluster(CARELESS) as cluster:
+        execute(cluster.url(), whole_schema("interlock"))
+        execute(cluster.url(), LEDGER)
+        execute(cluster.url(), "CHECKPOINT")
+        yield cluster
+
+
+def crash(server: Cluster) -> None:
+    server.stop("immediate")
+    server.start()
+
+
+def test_no_acknowledged_grant_is_lost_in_crashes_under_load(server: Cluster, tmp_path: Path) -> None:
+    url = server.url(tcp=True)
+    watcher = Recorder(tmp_path, "watcher")
+
+    def each_was_granted(more: int, after: float) -> bool:
+        for name in NAMES:
+            began_at = boottime()
+            if found := execute(url, "SELECT grant_id FROM interlock.lease WHERE name = %s", name):
+                watcher.seen(name, found[0][0], began_at=began_at)
+        grants = [event for event in recorded(tmp_path) if event.kind == "granted" and event.at > after]
+        return all(sum(grant.process == f"worker-{number}" for grant in grants) >= more for number in range(4))
+
+    with workers(url, tmp_path, count=4, names=NAMES, ttl=2) as running:
+        eventually(partial(each_was_granted, 10, 0.0))
+        for _ in range(3):
+            crash(server)
+            eventually(partial(each_was_granted, 10, boottime()), within=40)
+        ends = [ended(process) for process in running]
+        assert [(status, "Traceback" in complaint) for status, complaint in ends] == [(0, False)] * 4, ends
+    events = recorded(tmp_path)
+    assert violations(events, ledger(url)) == []
+    assert counts(events)["acknowledged"] > 100
+
+
+async def test_a_holder_keeps_its_lease_over_a_crash(server: Cluster) -> None:
+    async with AsyncInterlock(server.url(tcp=True)) as locks:
+        grant = await locks.lease("feeds", ttl=10).acquire()
+        await asyncio.to_thread(crash, server)
+        before = row(server.url(), "feeds")
+        assert before.grant_id == grant.grant_id
+        await asyncio.to_thread(eventually, lambda: row(server.url(), "feeds").renewed_at != before.renewed_at)
+        assert not grant.lost
+        assert await grant.release()
+
+
+async def test_a_waiter_queues_again_after_a_crash_and_is_told(server: Cluster) -> None:
+    """Its place in the queue is gone with the crash, and the session that would have been told."""
+    url = server.url(tcp=True)
+    async with AsyncInterlock(url) as holder, AsyncInterlock(url) as other:
+        grant = await holder.lease("feeds", ttl=20).acquire()
+        waiting = asyncio.create_task(other.lease("feeds", ttl=20).acquire(timeout=30).__aenter__())
+        await asyncio.to_thread(eventually, lambda: execute(url, WAITERS, "feeds") == [(1,)])
+        await asyncio.to_thread(crash, server)
+        await asyncio.to_thread(eventually, lambda: execute(url, WAITERS, "feeds") == [(1,)])
+        assert not waiting.done()
+        assert await grant.release()
+        assert (await waiting).token > grant.token
