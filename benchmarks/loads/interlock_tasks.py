@@ -38,7 +38,7 @@ async def contend(lease: AsyncLease, until: float) -> Stamps:
     while time.monotonic() < until:
         grant = await lease.acquire()
         granted_at = time.monotonic_ns()
-        time.sleep(HOLD)  # noqa: ASYNC251 - as the peers do: a loop's own timer would hold it for longer
+        await asyncio.sleep(HOLD)
         releasing_at = time.monotonic_ns()
         await grant.release()
         stamps.append((granted_at, releasing_at))

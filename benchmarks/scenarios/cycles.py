@@ -24,7 +24,7 @@ from benchmarks.contenders import (
     TOOZ_ETCD,
 )
 from benchmarks.programs import Load, LoadFailed
-from benchmarks.report.section import Section, Verdict
+from benchmarks.report.section import Section, Verdict, counted
 from benchmarks.rounds import Rounds, ratio, take_turns
 
 WORKERS = (1, 8, 64)
@@ -47,7 +47,7 @@ def measure(bench: Bench) -> dict[str, Any]:
     """Cycles per second: contender → workers → a figure for each round."""
     figures: Figures = {}
     for workers in WORKERS:
-        bench.say(f"cycles: {workers} workers")
+        bench.say(f"cycles: {counted(workers, 'worker')}")
         for name, rounds in _with_workers(bench, workers).items():
             figures.setdefault(name, {})[str(workers)] = rounds
     return figures
@@ -75,12 +75,13 @@ def _turn(load: Load, seconds: float) -> float:
 
 def _pgbench(program: str, url: str, workers: int, seconds: float) -> float:
     jobs = min(workers, os.cpu_count() or 1)
-    command = [program, "--no-vacuum", "--protocol=prepared", f"--file={SCRIPT}", f"--time={max(1, round(seconds))}"]
+    # Whole seconds, and connecting is part of them.
+    command = [program, "--no-vacuum", "--protocol=prepared", f"--file={SCRIPT}", f"--time={max(2, round(seconds))}"]
     command += [f"--client={workers}", f"--jobs={jobs}", url]
     ended = subprocess.run(command, capture_output=True, text=True, check=False)
     found = re.search(r"tps = ([\d.]+) \(without", ended.stdout)
     if ended.returncode != 0 or found is None:
-        raise LoadFailed(f"pgbench: {(ended.stderr or ended.stdout).strip()}")
+        raise LoadFailed((ended.stderr or ended.stdout).strip().splitlines()[-1])
     return float(found[1])
 
 
@@ -94,7 +95,7 @@ def judge(figures: Figures) -> Section:
             "statements that are sent one by one: an `UPDATE` that takes a row (durable) and one that frees it "
             "(asynchronous commit, as in Interlock)."
         ),
-        header=("contender", *(f"{workers} worker{'s' if workers > 1 else ''}" for workers in WORKERS)),
+        header=("contender", *(counted(workers, "worker") for workers in WORKERS)),
         rows=[(name, *(_rate(figures[name], workers) for workers in WORKERS)) for name in figures],
         verdicts=[verdict for ours, theirs, wanted in TARGETS for verdict in _verdicts(figures, ours, theirs, wanted)],
     )
@@ -107,7 +108,11 @@ def _rate(of_one: dict[str, Rounds], workers: int) -> str:
 
 def _verdicts(figures: Figures, ours: str, theirs: str, wanted: tuple[float | None, ...]) -> list[Verdict]:
     return [
-        Verdict(f"cycles/s, {workers} workers: {ours} beside {theirs}", _ratio(figures, ours, theirs, workers), target)
+        Verdict(
+            f"cycles/s, {counted(workers, 'worker')}: {ours} beside {theirs}",
+            _ratio(figures, ours, theirs, workers),
+            target,
+        )
         for workers, target in zip(WORKERS, wanted, strict=True)
         if target is not None
     ]

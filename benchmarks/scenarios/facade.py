@@ -7,7 +7,7 @@ from statistics import median
 from benchmarks.bench import Bench
 from benchmarks.contenders import CONTENDERS, DIRECT, INTERLOCK_THREADS
 from benchmarks.programs import Load
-from benchmarks.report.section import Section
+from benchmarks.report.section import Section, counted
 from benchmarks.rounds import Rounds, ratio, take_turns
 
 THREADS = (1, 8, 64)
@@ -20,7 +20,7 @@ def measure(bench: Bench) -> Figures:
     """Cycles per second: contender → threads → a figure for each round."""
     figures: Figures = {name: {} for name in TAKING_PART}
     for threads in THREADS:
-        bench.say(f"façade: {threads} threads")
+        bench.say(f"façade: {counted(threads, 'thread')}")
         with ExitStack() as stack:
             loads = {
                 name: stack.enter_context(bench.loads(CONTENDERS[name], workers=threads))[0] for name in TAKING_PART
@@ -46,7 +46,7 @@ def judge(figures: Figures) -> Section:
             "statements, beside threads that each call the same functions over a psycopg connection of their own and "
             "do nothing else: no renewal, no lost signal, no waiting."
         ),
-        header=("", *(f"{threads} thread{'s' if threads > 1 else ''}" for threads in THREADS)),
+        header=("", *(counted(threads, "thread") for threads in THREADS)),
         rows=[
             *((name, *(f"{median(of_one[str(each)]):,.0f}" for each in THREADS)) for name, of_one in figures.items()),
             ("ratio", *ratios),

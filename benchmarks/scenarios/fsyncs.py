@@ -6,7 +6,7 @@ from psycopg import sql
 
 from benchmarks.bench import Bench, Contender
 from benchmarks.programs import Load
-from benchmarks.report.section import Section, Verdict
+from benchmarks.report.section import Section, Verdict, counted
 from benchmarks.servers.postgres import execute, settled_wal_syncs
 
 WORKERS = (1, 8, 64)
@@ -43,11 +43,11 @@ def judge(figures: Figures) -> Section:
             "Syncs of the write-ahead log per cycle, as PostgreSQL counts them. The workers of one process share the "
             "commit of one statement; a release does not wait for the disk; an acquire that fails writes nothing."
         ),
-        header=("", *(f"{workers} worker{'s' if workers > 1 else ''}" for workers in WORKERS), "a failed acquire"),
+        header=("", *(counted(workers, "worker") for workers in WORKERS), "a failed acquire"),
         rows=[("Interlock", *(f"{figures[key]:.3f}" for key in (*map(str, WORKERS), "failed")))],
         verdicts=[
             *(
-                Verdict(f"fsyncs per cycle, {workers} workers", figures[str(workers)], limit, "", False, 3)
+                Verdict(f"fsyncs per cycle, {counted(workers, 'worker')}", figures[str(workers)], limit, "", False, 3)
                 for workers, limit in zip(WORKERS, LIMITS, strict=True)
             ),
             Verdict("fsyncs per failed acquire", figures["failed"], 0, "", at_least=False, digits=3),

@@ -9,7 +9,7 @@ from psycopg import sql
 
 from benchmarks.bench import Bench, Contender
 from benchmarks.programs import Load
-from benchmarks.report.section import Section, Verdict
+from benchmarks.report.section import Section, Verdict, counted
 from benchmarks.scenarios.handover import Stamps, summary
 from benchmarks.servers.postgres import execute
 from benchmarks.waiting import wait_until
@@ -53,7 +53,7 @@ def _in_database(bench: Bench, url: str) -> P50s:
 
 def _with_rows(bench: Bench, url: str, rows: int) -> float:
     """p50 of the acquires of a name, after it was acquired and released very often, with `rows` others beside it."""
-    bench.say(f"growth: {rows} rows")
+    bench.say(f"growth: {counted(rows, 'row')}")
     execute(url, sql.SQL(_FILL), rows)
     execute(url, sql.SQL(_ANALYZE))
     with bench.loads(Contender("interlock_latency", lambda _: url), name=f"beside-{rows}") as [load]:
@@ -63,7 +63,7 @@ def _with_rows(bench: Bench, url: str, rows: int) -> float:
 
 def _with_waiters(bench: Bench, url: str, waiters: int) -> float:
     """p50 of the gap between a release and the next grant, while that many wait."""
-    bench.say(f"growth: {waiters} waiters")
+    bench.say(f"growth: {counted(waiters, 'waiter')}")
     grant_id = uuid.uuid4()
     [[token]] = execute(url, sql.SQL(_HOLD), grant_id)
     wanting = waiters + 1  # one of them has it
@@ -92,7 +92,7 @@ def judge(figures: dict[str, Any]) -> Section:
             "p50 from the begin of a release to the next grant while others wait for the same name. Then the same in a "
             f"database in which somebody keeps a snapshot open, {minutes:.0f} minutes old in the beginning."
         ),
-        header=("", *(f"{int(count):,} {what}" for what in counts for count in counts[what])),
+        header=("", *(counted(int(count), what[:-1]) for what in counts for count in counts[what])),
         rows=[
             (kind, *(f"{figures[what][kind][count]:.2f} ms" for what in counts for count in counts[what]))
             for kind in (FRESH, AGED)

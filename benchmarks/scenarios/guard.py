@@ -6,7 +6,7 @@ from statistics import median
 
 from benchmarks.bench import Bench, Contender
 from benchmarks.programs import Load
-from benchmarks.report.section import Section, Verdict
+from benchmarks.report.section import Section, Verdict, counted
 from benchmarks.rounds import Rounds, ratio, take_turns
 
 DRIVERS = ("asyncpg", "psycopg")
@@ -28,7 +28,7 @@ def measure(bench: Bench) -> Figures:
 
 
 def _rates(bench: Bench, driver: str, writers: int, inserts: int) -> dict[str, Rounds]:
-    bench.say(f"guard: {driver}, {writers} writers, {inserts} INSERTs")
+    bench.say(f"guard: {driver}, {counted(writers, 'writer')}, {counted(inserts, 'INSERT')}")
     with bench.loads(CONTENDER, driver=driver, workers=writers, inserts=inserts) as [load]:
         turns = {kind: partial(_turn, load, kind == GUARDED, bench.size.seconds / 2) for kind in (GUARDED, PLAIN)}
         return take_turns(turns, bench.size.rounds, bench.excusing)
