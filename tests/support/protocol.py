@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from typing import Any, NamedTuple, Self, TypeVar
+from typing import Any, Generic, NamedTuple, Self, TypeVar
 from uuid import UUID, uuid4
 
 import psycopg
@@ -31,7 +31,10 @@ _BLOCKED = "SELECT 1 FROM pg_stat_activity WHERE pid = %s AND wait_event_type = 
 _DEFINITION = """
     SELECT pg_get_functiondef(oid) FROM pg_proc WHERE pronamespace = 'interlock'::regnamespace AND proname = %s
 """
-_PAUSE = 1229737100
+_STOP = 1229737100
+
+EAR = 7
+"""The listener's number of a session that hears for all who wait in a test."""
 
 
 class Answer(NamedTuple):
@@ -155,7 +158,10 @@ def is_blocked(url: str, client: Client) -> bool:
 
 @contextmanager
 def meanwhile(url: str, client: Client, work: Callable[[], T], *, blocked: bool = True) -> Iterator["Future[T]"]:
-    """`work` of that client in a thread: it waits for a lock when the body begins, or is done unless `blocked`."""
+    """`work` of that client in a thread: it waits for a lock when the body begins, or is done unless `blocked`.
+
+    It has ended after the body.
+    """
     with ThreadPoolExecutor(1) as pool:
         future = pool.submit(work)
         try:
@@ -174,14 +180,26 @@ def rewrite(url: str, function: str, old: str, new: str) -> None:
     execute(url, body.replace(old, new, 1))
 
 
+class Stopped(Generic[T]):
+    def __init__(self, go: Callable[[], object], result: Callable[[], T]) -> None:
+        self.go = go
+        self.result = result
+
+
 @contextmanager
-def pause(url: str, function: str, *, before: str) -> Iterator[Callable[[], object]]:
-    """Clients called `paused` stop before that piece of that function, until what this gives is called."""
+def stopped(url: str, client: Client, work: Callable[[], T], *, function: str, before: str) -> Iterator[Stopped[T]]:
+    """`work` of that client in a thread, where it stops before that piece of that function, until the body's end."""
     stop = (
-        "IF current_setting('application_name') = 'paused' THEN PERFORM set_config('lock_timeout', '0', true);"
-        f" PERFORM pg_advisory_xact_lock_shared({_PAUSE}); END IF;\n"
+        f"IF pg_backend_pid() = {client.pid} THEN PERFORM set_config('lock_timeout', '0', true);"
+        f" PERFORM pg_advisory_xact_lock_shared({_STOP}); END IF;\n"
     )
     with psycopg.connect(url, autocommit=True) as keeper:
-        keeper.execute("SELECT pg_advisory_lock(%s)", [_PAUSE])
+        keeper.execute("SELECT pg_advisory_lock(%s)", [_STOP])
         rewrite(url, function, before, stop + before)
-        yield lambda: keeper.execute("SELECT pg_advisory_unlock_all()")
+        with meanwhile(url, client, work) as working:
+
+            def go() -> None:
+                keeper.execute("SELECT pg_advisory_unlock_all()")
+
+            yield Stopped(go, working.result)
+            go()
