@@ -1,7 +1,7 @@
 """Grants without the engine that keeps them, and thieves: enough to test what a guard does between the two."""
 
 from dataclasses import dataclass, field
-from uuid import UUID
+from uuid import UUID, uuid4
 
 from interlock.errors import LeaseLost
 from support.postgres import execute
@@ -49,14 +49,25 @@ def granted(url: str, name: str = "feeds") -> Grant:
 
 
 def expire(grant: Grant) -> None:
-    """The database's clock goes on until the grant has expired, and an hour beyond. Nobody has taken it yet."""
-    step_clock(grant.url, 3600)
+    """The database's clock goes on by an hour, and nobody takes the lease."""
+    ahead = "SELECT extract(epoch FROM interlock.now_v1() - clock_timestamp())::float"
+    step_clock(grant.url, execute(grant.url, ahead)[0][0] + 3600)
 
 
 def steal(grant: Grant) -> str:
     """What somebody is told who asks for the lease after it has expired. `granted`: that was a theft."""
     expire(grant)
     return ask(grant.url, grant.name, ttl=30).status
+
+
+def steal_in_a_batch(grant: Grant) -> str:
+    """The same, by somebody who asks for several at once."""
+    expire(grant)
+    batch = (
+        "SELECT status FROM interlock.acquire_many_v1("
+        "ARRAY[%s], ARRAY[%s], ARRAY[30], ARRAY[NULL::jsonb], ARRAY[false], 'a thief', 'elsewhere', 1, NULL)"
+    )
+    return str(execute(grant.url, batch, grant.name, uuid4())[0][0])
 
 
 def break_open(grant: Grant, *, immediate: bool = True, terminate: bool = False) -> list[int]:

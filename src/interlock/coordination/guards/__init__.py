@@ -39,8 +39,8 @@ def guard_sync(grant: Guarded, connection: Any = None) -> None:
 def _not_async(connection: Any) -> str:
     if carrier(SYNC, connection):
         return (
-            f"{_shown(connection)} would block the event loop: use an async connection, "
-            "or call guard_sync in the thread that the connection belongs to"
+            f"{_shown(connection)} would block the event loop: pass an async connection, "
+            "or use the sync Interlock in the thread that the connection belongs to"
         )
     return _unknown(connection)
 

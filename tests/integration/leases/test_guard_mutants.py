@@ -1,0 +1,130 @@
+"""The tests of the guard, tested: each variant of its SQL that is broken on purpose fails what is there to find it."""
+
+from dataclasses import dataclass
+
+import pytest
+from psycopg.errors import SerializationFailure
+
+from support.guard_scenarios import (
+    Scenario,
+    expired_leases_are_not_guarded,
+    renewals_and_the_release_pass_open_guards,
+    stale_guards_never_commit,
+    the_same_token_is_not_enough,
+    thieves_wait_for_the_commit,
+)
+from support.postgres import execute
+from support.protection_scenarios import (
+    claims_are_checked,
+    guards_are_good_to_the_end,
+)
+from support.savepoint_scenarios import (
+    guards_after_a_savepoint_are_refused,
+    guards_may_be_repeated,
+)
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """In the body of `function`, `good` becomes `bad`; those scenarios have to notice."""
+
+    function: str
+    good: str
+    bad: str
+    found_by: tuple[Scenario, ...]
+
+
+MUTANTS = {
+    "plain read": Mutant("guard_v1", "FOR KEY SHARE", "", (stale_guards_never_commit, thieves_wait_for_the_commit)),
+    "FOR SHARE": Mutant("guard_v1", "FOR KEY SHARE", "FOR SHARE", (renewals_and_the_release_pass_open_guards,)),
+    "a token that changes without a lock": Mutant(
+        "acquire_v1",
+        "FOR UPDATE OF l SKIP LOCKED",
+        "",
+        (stale_guards_never_commit, thieves_wait_for_the_commit),
+    ),
+    "a token that changes under a weak lock": Mutant(
+        "acquire_v1",
+        "FOR UPDATE OF l SKIP LOCKED",
+        "FOR NO KEY UPDATE OF l SKIP LOCKED",
+        (stale_guards_never_commit, thieves_wait_for_the_commit),
+    ),
+    "a batch of tokens that change under a weak lock": Mutant(
+        "acquire_many_v1",
+        "FOR UPDATE OF l SKIP LOCKED",
+        "FOR NO KEY UPDATE OF l SKIP LOCKED",
+        (stale_guards_never_commit, thieves_wait_for_the_commit),
+    ),
+    "a release that changes the token": Mutant(
+        "release_v1",
+        "FOR NO KEY UPDATE SKIP LOCKED",
+        "FOR UPDATE SKIP LOCKED",
+        (renewals_and_the_release_pass_open_guards,),
+    ),
+    "without the grant": Mutant("guard_v1", "AND l.grant_id = lease_grant", "", (the_same_token_is_not_enough,)),
+    "without the token": Mutant(
+        "guard_v1", "AND l.token = lease_token AND l.grant_id = lease_grant", "", (stale_guards_never_commit,)
+    ),
+    "without expiry": Mutant(
+        "guard_v1",
+        "lease.expires_at <= interlock.now_v1()",
+        "false",
+        (expired_leases_are_not_guarded,),
+    ),
+    "expiry by the time at which the transaction began": Mutant(
+        "guard_v1",
+        "lease.expires_at <= interlock.now_v1()",
+        "lease.expires_at <= now()",
+        (expired_leases_are_not_guarded,),
+    ),
+    "expiry at one level only": Mutant(
+        "guard_v1",
+        "LIKE 'read %'",
+        "= 'read committed'",
+        (expired_leases_are_not_guarded,),
+    ),
+    "without a look for savepoints": Mutant(
+        "guard_v1",
+        "IF locker <> pg_current_xact_id()::xid THEN",
+        "IF false THEN",
+        (guards_after_a_savepoint_are_refused,),
+    ),
+    "a look for savepoints that knows no groups of lockers": Mutant(
+        "guard_v1",
+        "OR (cardinality(parts) > 0 AND NOT interlock.locked_here_v1(locker))",
+        "",
+        (guards_after_a_savepoint_are_refused,),
+    ),
+    "a look for savepoints that takes each group for a stranger": Mutant(
+        "guard_v1", "AND NOT interlock.locked_here_v1(locker)", "", (guards_may_be_repeated,)
+    ),
+    "a trigger that believes": Mutant(
+        "guarded_v1", "PERFORM interlock.guard_v1(", "PERFORM concat(", (claims_are_checked,)
+    ),
+    "a trigger that guards anew": Mutant(
+        "guarded_v1",
+        "IF coalesce(locker <> pg_current_xact_id()::xid AND NOT interlock.locked_here_v1(locker), true) THEN",
+        "IF true THEN",
+        (guards_are_good_to_the_end,),
+    ),
+}
+
+
+def break_on_purpose(url: str, mutant: Mutant) -> None:
+    source = (
+        "SELECT pg_get_functiondef(oid) FROM pg_proc WHERE pronamespace = 'interlock'::regnamespace AND proname = %s"
+    )
+    definition = str(execute(url, source, mutant.function)[0][0]).replace('"interlock".', "interlock.")
+    assert definition.count(mutant.good) == 1
+    execute(url, definition.replace(mutant.good, mutant.bad))
+
+
+@pytest.mark.parametrize(
+    ("name", "scenario"),
+    [(name, scenario) for name, mutant in MUTANTS.items() for scenario in mutant.found_by],
+    ids=lambda part: part if isinstance(part, str) else part.__name__,
+)
+def test_what_is_broken_is_found(interlock_url: str, name: str, scenario: Scenario) -> None:
+    break_on_purpose(interlock_url, MUTANTS[name])
+    with pytest.raises((AssertionError, SerializationFailure)):
+        scenario(interlock_url)
