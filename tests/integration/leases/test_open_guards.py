@@ -91,6 +91,15 @@ def test_an_operator_can_end_them_and_is_remembered(interlock_url: str, grant: G
     assert (facts, set(ended), reason, by) == ([grant.name, grant.token, True], pids, "a test", "an operator")
 
 
+def test_they_can_be_ended_also_when_the_lease_was_released_meanwhile(interlock_url: str, grant: Grant) -> None:
+    with begun(interlock_url) as connection:
+        guard(connection, grant)
+        assert grant.release() == "released"
+        assert ask(interlock_url, grant.name, ttl=30).status == "locked"
+        assert break_open(grant, immediate=False, terminate=True) == [connection.info.backend_pid]
+        eventually(lambda: ask(interlock_url, grant.name, ttl=30).status == "granted")
+
+
 def test_breaking_a_lease_without_ending_them_leaves_them_their_time(interlock_url: str, grant: Grant) -> None:
     with begun(interlock_url) as connection:
         guard(connection, grant)

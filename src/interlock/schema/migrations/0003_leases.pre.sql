@@ -314,7 +314,7 @@ BEGIN
                          WHEN 'locked' THEN 0.02 WHEN 'changing' THEN 0.002 WHEN 'unknown' THEN 0 END::double precision,
            CASE WHEN o.remaining > 0 THEN o.holder END
       FROM (SELECT a.request::integer AS request, l.token, l.holder,
-                   extract(epoch FROM l.expires_at - moment)::double precision AS remaining,
+                   extract(epoch FROM nullif(l.expires_at, '-infinity') - moment)::double precision AS remaining,
                    CASE WHEN l.name IS NULL THEN 'unknown'
                         WHEN l.expires_at > moment AND l.grant_id = a.grant_id THEN 'granted'
                         WHEN a.wait AND NOT EXISTS (
@@ -607,7 +607,8 @@ BEGIN
         PERFORM interlock.offer_v1(ARRAY[lease_name], NULL);
     END IF;
     RETURN QUERY SELECT lease.token, lease.holder, lease.host, lease.pid,
-        CASE WHEN immediate THEN 0 ELSE greatest(0, extract(epoch FROM lease.expires_at - moment)) END::double precision, ended;
+        CASE WHEN immediate THEN 0
+             ELSE greatest(0, extract(epoch FROM nullif(lease.expires_at, '-infinity') - moment)) END::double precision, ended;
 END
 $$;
 
