@@ -1,0 +1,274 @@
+"""`interlock lease list`, `show` and `break`, and `interlock why`, as an operator uses them."""
+
+import json
+import os
+import pty
+import subprocess
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
+from typing import Any
+from uuid import uuid4
+
+import psycopg
+import pytest
+
+from support.postgres import execute
+from support.programs import INTERLOCK, environment, interlock
+from support.sql_leases import Answer, acquire, release, renew, step_clock
+
+_HOLD = """
+    SELECT grant_id, status, token, remaining, retry_after
+      FROM (SELECT %s::uuid AS grant_id) AS g,
+           interlock.acquire_v1(%s, g.grant_id, 30, 'web-1', '{"job": "nightly"}', false, 'host-1', 4711)
+"""
+_QUEUE = "SELECT status FROM interlock.acquire_v1(%s, %s, 30, %s, NULL, true, 'host-2', 12)"
+
+
+def hold(url: str, name: str = "feeds") -> Answer:
+    answer = Answer(name, *execute(url, _HOLD, uuid4(), name)[0])
+    assert answer.status == "granted"
+    return answer
+
+
+def queue(url: str, who: str, name: str = "feeds") -> None:
+    assert execute(url, _QUEUE, name, uuid4(), who) == [("busy",)]
+
+
+def shown(url: str, name: str = "feeds") -> list[str]:
+    done = interlock("lease", "show", name, url=url)
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout.splitlines()
+
+
+def facts(url: str, *arguments: str) -> Any:
+    done = interlock(*arguments, "--json", url=url)
+    assert (done.returncode, done.stderr) == (0, "")
+    return json.loads(done.stdout)
+
+
+@contextmanager
+def guarding(url: str, grant: Answer) -> "Iterator[psycopg.Connection]":
+    """A transaction that carries the grant's guard, until it is ended."""
+    with closing(psycopg.connect(url, application_name="billing")) as connection:
+        connection.execute("SELECT interlock.guard_v1(%s, %s, %s)", grant.triple)
+        yield connection
+
+
+def was_ended(connection: psycopg.Connection) -> bool:
+    with suppress(psycopg.OperationalError):
+        connection.execute("SELECT 1")
+    return connection.closed
+
+
+def test_show_says_who_holds_it_from_where_and_who_waits_in_order(interlock_url: str) -> None:
+    grant = hold(interlock_url)
+    queue(interlock_url, "web-2")
+    queue(interlock_url, "web-3")
+    holder, since, heartbeat, metadata, waiting, *line = shown(interlock_url)
+    assert holder == "The lease 'feeds' is held by web-1 (process 4711 on host-1)."
+    assert since.startswith("It has it since 20")
+    assert since.endswith(f"with the token {grant.token}.")
+    assert heartbeat.startswith("Its last heartbeat came ")
+    assert heartbeat.endswith("(its ttl is 30 s).")
+    assert metadata == 'It says of itself: {"job": "nightly"}'
+    assert waiting == "2 wait for it, in this order:"
+    assert [entry.split(", for ")[0].strip() for entry in line] == [
+        "1. web-2 (process 12 on host-2)",
+        "2. web-3 (process 12 on host-2)",
+    ]
+
+
+def test_show_for_programs(interlock_url: str) -> None:
+    grant = hold(interlock_url)
+    queue(interlock_url, "web-2")
+    found = facts(interlock_url, "lease", "show", "feeds")
+    holder = found["holder"]
+    assert (found["name"], found["state"], found["token"], found["waiters"]) == ("feeds", "held", grant.token, 1)
+    assert (holder["name"], holder["host"], holder["pid"], holder["ttl"]) == ("web-1", "host-1", 4711, 30)
+    assert holder["metadata"] == {"job": "nightly"}
+    assert holder["acquired_at"] <= holder["renewed_at"] <= found["seen_at"] <= found["expires_at"]
+    assert 0 < found["remaining"] <= 30
+    assert [(waiter["name"], waiter["waited"] >= 0) for waiter in found["waiting"]] == [("web-2", True)]
+    assert str(grant.grant_id) not in json.dumps(found), "whoever knows it could act as the holder"
+
+
+def test_why_is_show_by_a_shorter_name(interlock_url: str) -> None:
+    hold(interlock_url)
+    assert interlock("why", "feeds", url=interlock_url).stdout.splitlines()[0] == shown(interlock_url)[0]
+    assert facts(interlock_url, "why", "feeds")["state"] == "held"
+
+
+def test_show_names_the_backend_whose_transaction_guards_it(interlock_url: str) -> None:
+    grant = hold(interlock_url)
+    with guarding(interlock_url, grant) as transaction:
+        pid = transaction.info.backend_pid
+        (guard,) = [line for line in shown(interlock_url) if "guards it" in line]
+        told = facts(interlock_url, "lease", "show", "feeds")["guards"]
+        assert release(interlock_url, grant) == "released"
+        assert shown(interlock_url)[0] == (
+            "The lease 'feeds' is free, but nobody gets it before the transaction that still guards it has ended."
+        )
+    assert guard.startswith(f"A transaction of server process {pid} guards it (role ")
+    assert ", billing, idle in transaction, open for " in guard
+    assert [(found["pid"], found["state"]) for found in told] == [(pid, "idle in transaction")]
+    assert "guards" not in "\n".join(shown(interlock_url))
+
+
+def test_show_of_a_lease_that_is_free_says_who_had_it_and_how_it_ended(interlock_url: str) -> None:
+    released, expired = hold(interlock_url), hold(interlock_url, "expired")
+    assert release(interlock_url, released) == "released"
+    first, last, queue = shown(interlock_url)
+    assert first == "The lease 'feeds' is free."
+    assert last.startswith("It was last held by web-1 (process 4711 on host-1), whose last heartbeat came at 20")
+    assert queue == "Nobody waits for it."
+    assert facts(interlock_url, "lease", "show", "feeds")["holder"] is None
+    assert facts(interlock_url, "lease", "show", "feeds")["last_holder"]["name"] == "web-1"
+    step_clock(interlock_url, 3630)
+    assert renew(interlock_url, expired, ttl=30) == "lost"
+    assert "It expired 60 min ago: that holder did not give it back." in shown(interlock_url, "expired")
+
+
+def test_show_of_a_name_that_was_registered_and_never_held(interlock_url: str) -> None:
+    execute(interlock_url, "SELECT interlock.register_v1('{new}')")
+    assert shown(interlock_url, "new")[0] == "The lease 'new' is free, and nobody has held it yet."
+
+
+@pytest.mark.parametrize("command", [("lease", "show"), ("lease", "break"), ("why",)])
+def test_a_name_that_nobody_has_used_is_one_line_and_status_1(interlock_url: str, command: tuple[str, ...]) -> None:
+    done = interlock(*command, "feedz", url=interlock_url)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert (
+        done.stderr == "interlock: There is no lease 'feedz' in this database: nobody has used it, or not for a week.\n"
+    )
+
+
+def test_list_is_a_table_by_name(interlock_url: str) -> None:
+    hold(interlock_url, "shop:feeds")
+    queue(interlock_url, "web-2", "shop:feeds")
+    release(interlock_url, hold(interlock_url, "shop:Bills"))
+    hold(interlock_url, "report")
+    header, *rows = interlock("lease", "list", url=interlock_url).stdout.splitlines()
+    assert header.split() == ["NAME", "STATE", "HOLDER", "SINCE", "REMAINING", "WAITERS"]
+    assert [row.split()[:3] for row in rows] == [
+        ["report", "held", "web-1"],
+        ["shop:Bills", "free", "0"],
+        ["shop:feeds", "held", "web-1"],
+    ]
+    assert rows[2].split()[-1] == "1"
+
+
+@pytest.mark.parametrize(
+    ("options", "names"),
+    [
+        ([], ["a%", "ab", "b"]),
+        (["a"], ["a%", "ab"]),
+        (["a%"], ["a%"]),
+        (["--held"], ["ab", "b"]),
+        (["--waited"], ["b"]),
+        (["--held", "a"], ["ab"]),
+        (["nothing"], []),
+    ],
+)
+def test_list_shows_what_was_asked_for(interlock_url: str, options: list[str], names: list[str]) -> None:
+    release(interlock_url, hold(interlock_url, "a%"))
+    hold(interlock_url, "ab")
+    hold(interlock_url, "b")
+    queue(interlock_url, "web-2", "b")
+    assert [lease["name"] for lease in facts(interlock_url, "lease", "list", *options)] == names
+
+
+def test_list_of_nothing_says_so(interlock_url: str) -> None:
+    done = interlock("lease", "list", url=interlock_url)
+    assert (done.returncode, done.stdout) == (0, "There is no such lease in this database.\n")
+
+
+def test_break_takes_the_lease_from_its_holder_but_gives_it_to_nobody_yet(interlock_url: str) -> None:
+    grant = hold(interlock_url)
+    done = interlock("lease", "break", "feeds", "--reason", "stuck", url=interlock_url)
+    assert done.returncode == 0, done.stderr
+    taken, learns, others = done.stdout.splitlines()
+    assert taken == "The lease 'feeds' was taken from web-1 (process 4711 on host-1)."
+    assert learns == "Its holder learns of it when it renews next, and stops."
+    assert others.startswith("Nobody else gets it for another ")
+    assert renew(interlock_url, grant, ttl=30) == "lost"
+    queue(interlock_url, "web-2")
+    state, wait, by, *_ = shown(interlock_url)
+    assert state == "The lease 'feeds' was taken from web-1 (process 4711 on host-1)."
+    assert wait.startswith("Nobody gets it for another ")
+    assert by.startswith("It was broken at 20")
+    assert by.endswith(": stuck")
+    again = interlock("lease", "break", "feeds", url=interlock_url)
+    assert (again.returncode, again.stderr) == (1, "interlock: Nobody holds the lease 'feeds': nothing was done.\n")
+
+
+def test_break_is_recorded_with_role_user_and_host(interlock_url: str) -> None:
+    grant = hold(interlock_url)
+    told = facts(interlock_url, "lease", "break", "feeds", "--now", "--reason", "stuck")
+    assert told["last_holder"] == {"name": "web-1", "host": "host-1", "pid": 4711}
+    assert (told["token"], told["remaining"], told["terminated"]) == (grant.token, 0, [])
+    recorded = "SELECT token, holder, immediate, terminated, reason, done_by FROM interlock.lease_intervention"
+    ((token, holder, immediate, terminated, reason, done_by),) = execute(interlock_url, recorded)
+    assert (token, holder, immediate, terminated, reason) == (grant.token, "web-1", True, [], "stuck")
+    assert done_by.startswith("postgres/")
+    assert done_by.endswith(f"@{os.uname().nodename}")
+
+
+def test_break_now_gives_it_to_the_next_at_once(interlock_url: str) -> None:
+    hold(interlock_url)
+    done = interlock("lease", "break", "feeds", "--now", url=interlock_url)
+    assert "Whoever is next gets it at once" in done.stdout
+    assert acquire(interlock_url, "feeds", ttl=30).status == "granted"
+
+
+def test_break_can_end_the_sessions_that_guard_it(interlock_url: str) -> None:
+    grant = hold(interlock_url)
+    with guarding(interlock_url, grant) as transaction:
+        told = facts(interlock_url, "lease", "break", "feeds", "--now", "--terminate")
+        assert told["terminated"] == [transaction.info.backend_pid]
+        assert was_ended(transaction)
+    assert acquire(interlock_url, "feeds", ttl=30).status == "granted"
+
+
+def test_break_can_end_what_still_guards_a_lease_that_nobody_holds(interlock_url: str) -> None:
+    grant = hold(interlock_url)
+    with guarding(interlock_url, grant) as transaction:
+        release(interlock_url, grant)
+        assert interlock("lease", "break", "feeds", url=interlock_url).returncode == 1
+        done = interlock("lease", "break", "feeds", "--terminate", url=interlock_url)
+        assert f"server process {transaction.info.backend_pid}" in done.stdout
+        assert was_ended(transaction)
+    assert interlock("lease", "break", "feeds", "--terminate", url=interlock_url).returncode == 1
+
+
+@pytest.mark.parametrize(("answer", "status", "state"), [("y", 0, "broken"), ("n", 1, "held")])
+def test_break_asks_on_a_terminal(interlock_url: str, answer: str, status: int, state: str) -> None:
+    hold(interlock_url)
+    done = _on_a_terminal(interlock_url, answer, "lease", "break", "feeds")
+    assert done.returncode == status
+    assert "The lease 'feeds' is held by web-1" in done.stderr
+    assert "Take it from its holder? [y/N]" in done.stderr
+    assert facts(interlock_url, "lease", "show", "feeds")["state"] == state
+
+
+def test_break_does_not_ask_whoever_has_said_yes(interlock_url: str) -> None:
+    hold(interlock_url)
+    done = _on_a_terminal(interlock_url, "n", "lease", "break", "feeds", "--yes")
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def _on_a_terminal(url: str, answer: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    ours, theirs = pty.openpty()
+    try:
+        os.write(ours, f"{answer}\n".encode())
+        return subprocess.run(
+            [INTERLOCK, *arguments],
+            env=environment(url),
+            stdin=theirs,
+            capture_output=True,
+            text=True,
+            timeout=50,
+            check=False,
+        )
+    finally:
+        os.close(ours)
+        os.close(theirs)

@@ -1,0 +1,209 @@
+"""`interlock lock run` as a script uses it: what its command gets, how it ends, and when it does not start."""
+
+import signal
+import subprocess
+import sys
+from contextlib import ExitStack
+from pathlib import Path
+from uuid import UUID
+
+import pytest
+
+from support.lock_commands import FAMILY, family_of, is_gone, is_held, is_waited_for, line_of, seen
+from support.postgres import execute
+from support.programs import INTERLOCK, environment, interlock, started
+from support.waiting import eventually
+
+RUN = ("lock", "run", "feeds")
+UNTIL = "until [ -e {} ]; do sleep 0.05; done"
+
+
+def one_line(error: str) -> str:
+    lines = [line for line in error.splitlines() if line.startswith("interlock: ")]
+    assert len(lines) == 1, error
+    assert "Traceback" not in error
+    return lines[0]
+
+
+@pytest.mark.parametrize(("code", "status"), [("exit 0", 0), ("exit 3", 3), ("kill -9 $$", 137), ("kill $$", 143)])
+def test_the_exit_status_is_the_commands_and_the_lease_is_free_again(
+    interlock_url: str, code: str, status: int
+) -> None:
+    assert interlock(*RUN, "--", "bash", "-c", code, url=interlock_url).returncode == status
+    assert not is_held(interlock_url)
+    assert seen(interlock_url).expires_at is None, "it was given back, and did not just expire"
+
+
+def test_the_command_knows_its_grant_and_can_guard_with_it(interlock_url: str) -> None:
+    code = (
+        "import os, psycopg\n"
+        "grant = [os.environ[f'INTERLOCK_LEASE_{fact}'] for fact in ('NAME', 'TOKEN', 'GRANT_ID')]\n"
+        "with psycopg.connect(os.environ['INTERLOCK_DATABASE_URL']) as connection:\n"
+        "    connection.execute('SELECT interlock.guard_v1(%s, %s::bigint, %s::uuid)', grant)\n"
+        "print(*grant, os.environ['INTERLOCK_SCHEMA'])\n"
+    )
+    done = interlock(*RUN, "--", sys.executable, "-c", code, url=interlock_url)
+    assert done.returncode == 0, done.stderr
+    name, token, grant_id, schema = done.stdout.split()
+    assert (name, schema) == ("feeds", "interlock")
+    assert [(int(token),)] == execute(interlock_url, "SELECT token FROM interlock.leases_v1('feeds')")
+    assert UUID(grant_id)
+
+
+def test_a_password_on_our_command_line_does_not_reach_the_command(interlock_url: str) -> None:
+    done = interlock(*RUN, "--database", interlock_url, "--", "env")
+    assert done.returncode == 0
+    assert interlock_url not in done.stdout
+
+
+def test_standard_streams_are_the_commands(interlock_url: str) -> None:
+    done = subprocess.run(
+        [INTERLOCK, *RUN, "--", "bash", "-c", "cat; echo complaint >&2"],
+        env=environment(interlock_url),
+        input="some input",
+        capture_output=True,
+        text=True,
+        timeout=50,
+        check=False,
+    )
+    assert (done.stdout, done.stderr) == ("some input", "complaint\n")
+
+
+def test_the_commands_options_are_its_own(interlock_url: str) -> None:
+    done = interlock(*RUN, "--ttl", "5", "--", "echo", "--ttl", "-h", "--", "--no-wait", url=interlock_url)
+    assert done.stdout == "--ttl -h -- --no-wait\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["feeds"], "Say what to run after two dashes: interlock lock run NAME -- COMMAND"),
+        (["feeds", "--"], "Say what to run after two dashes"),
+        (["feeds", "true"], "unexpected extra argument"),
+        (["--", "true"], "Missing argument 'NAME'"),
+        (["feeds", "--tll", "3", "--", "true"], "No such option '--tll'"),
+        (["feeds", "--wait", "3", "--no-wait", "--", "true"], "Say --wait or --no-wait, not both"),
+        (["feeds", "--metadata", "nightly", "--", "true"], "'nightly' is not KEY=VALUE"),
+    ],
+)
+def test_a_misspelt_call_is_told_how_to_call(arguments: list[str], words: str) -> None:
+    done = interlock("lock", "run", *arguments, url="postgresql://127.0.0.1:1/shop")
+    assert done.returncode == 2
+    assert words in done.stderr
+
+
+@pytest.mark.parametrize(("command", "status"), [("no-such-command", 127), ("/", 126)])
+def test_a_command_that_cannot_be_run_is_one_clear_line(interlock_url: str, command: str, status: int) -> None:
+    done = interlock(*RUN, "--", command, url=interlock_url)
+    assert done.returncode == status
+    assert f"Cannot run '{command}'" in one_line(done.stderr)
+    assert not is_held(interlock_url)
+
+
+def test_a_lease_that_is_taken_is_waited_for_as_long_as_was_asked(interlock_url: str, tmp_path: Path) -> None:
+    with started(*RUN, "--", "bash", "-c", UNTIL.format(tmp_path / "go"), url=interlock_url) as first:
+        eventually(lambda: is_held(interlock_url))
+        not_waited = interlock(*RUN, "--no-wait", "--", "echo", "ran", url=interlock_url)
+        waited = interlock(*RUN, "--wait", "0.2", "--", "echo", "ran", url=interlock_url)
+        with started(*RUN, "--", "echo", "ran", url=interlock_url) as patient:
+            eventually(lambda: is_waited_for(interlock_url))
+            (tmp_path / "go").touch()
+            assert first.end()[0] == 0
+            assert patient.end()[:2] == (0, "ran\n")
+    assert (not_waited.returncode, not_waited.stdout) == (75, "")
+    assert "is not to be had now: `interlock lease show` says who holds it" in one_line(not_waited.stderr)
+    assert (waited.returncode, waited.stdout) == (75, "")
+    assert "was not to be had within 0.2 s" in one_line(waited.stderr)
+
+
+def test_commands_under_one_lease_never_overlap(interlock_url: str, tmp_path: Path) -> None:
+    """Whoever finds the directory there has met another."""
+    code = f"cd {tmp_path}; mkdir inside || exit 9; echo $INTERLOCK_LEASE_TOKEN >> tokens; sleep 0.1; rmdir inside"
+    with ExitStack() as stack:
+        running = [stack.enter_context(started(*RUN, "--", "bash", "-c", code, url=interlock_url)) for _ in range(5)]
+        ends = [program.end() for program in running]
+    assert [status for status, _, _ in ends] == [0] * 5, ends
+    tokens = [int(token) for token in (tmp_path / "tokens").read_text().split()]
+    assert len(tokens) == 5
+    assert tokens == sorted(set(tokens))
+
+
+def test_what_the_command_leaves_in_the_background_ends_before_the_lease_is_free(interlock_url: str) -> None:
+    """The successor looks for it as soon as it has the lease."""
+    with started(*RUN, "--", "bash", "-c", "sleep 300 >/dev/null & echo $!; read", url=interlock_url) as first:
+        left = int(line_of(first))
+        look = f"kill -0 {left} 2>/dev/null && echo met || echo alone"
+        assert interlock(*RUN, "--", "bash", "-c", look, url=interlock_url).stdout == "alone\n"
+        status, _, error = first.end()
+    assert status == 1
+    assert "lease.left_behind" in error
+
+
+def test_a_signal_reaches_the_command_and_the_lease_is_given_back_after_it(interlock_url: str) -> None:
+    trap = "trap 'exit 9' TERM; echo ready; while :; do sleep 0.05; done"
+    with started(*RUN, "--", "bash", "-c", trap, url=interlock_url) as program:
+        assert line_of(program) == "ready"
+        program.send(signal.SIGTERM)
+        assert program.end()[0] == 9
+    assert seen(interlock_url).expires_at is None
+
+
+def test_an_interrupt_ends_the_command_as_a_shell_would(interlock_url: str) -> None:
+    with started(*RUN, "--", "bash", "-c", "echo ready; exec sleep 300", url=interlock_url) as program:
+        assert line_of(program) == "ready"
+        program.send(signal.SIGINT)
+        status, _, error = program.end()
+    assert (status, error) == (130, "")
+    assert seen(interlock_url).expires_at is None
+
+
+@pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_while_waiting_ends_the_wait_and_leaves_the_queue(interlock_url: str, signum: int) -> None:
+    with started(*RUN, "--", "sleep", "300", url=interlock_url):
+        eventually(lambda: is_held(interlock_url))
+        with started(*RUN, "--", "echo", "ran", url=interlock_url) as second:
+            eventually(lambda: is_waited_for(interlock_url))
+            second.send(signum)
+            assert second.end() == (128 + signum, "", "")
+        assert execute(interlock_url, "SELECT count(*) FROM interlock.waiter") == [(0,)]
+
+
+def test_a_signal_that_we_were_started_to_ignore_is_ignored(interlock_url: str, tmp_path: Path) -> None:
+    """As under nohup."""
+    ours = [INTERLOCK, *RUN, "--", "bash", "-c", f"echo ready; {UNTIL.format(tmp_path / 'go')}"]
+    process = subprocess.Popen(
+        ["bash", "-c", "trap '' HUP; exec \"$@\"", "bash", *ours],
+        env=environment(interlock_url),
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    with process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        process.send_signal(signal.SIGHUP)
+        (tmp_path / "go").touch()
+        assert process.wait(timeout=50) == 0
+
+
+def test_running_under_the_lease_that_one_runs_under_is_refused(interlock_url: str) -> None:
+    nested = interlock(*RUN, "--", INTERLOCK, *RUN, "--", "echo", "ran", url=interlock_url)
+    assert (nested.returncode, nested.stdout) == (70, "")
+    assert "would wait for itself for ever" in one_line(nested.stderr)
+    within = interlock(*RUN, "--", INTERLOCK, "lock", "run", "other", "--", "echo", "ran", url=interlock_url)
+    assert (within.returncode, within.stdout) == (0, "ran\n")
+
+
+def test_a_name_that_an_earlier_command_left_in_the_environment_is_no_hindrance(interlock_url: str) -> None:
+    shown = interlock(*RUN, "--", "env", url=interlock_url).stdout.splitlines()
+    left = dict(line.split("=", 1) for line in shown if line.startswith("INTERLOCK_LEASE_"))
+    assert interlock(*RUN, "--", "echo", "ran", url=interlock_url, **left).stdout == "ran\n"
+    left["INTERLOCK_LEASE_TOKEN"] = "mine"
+    assert interlock(*RUN, "--", "echo", "ran", url=interlock_url, **left).stdout == "ran\n"
+
+
+def test_an_orphan_of_a_killed_command_is_ended_too(interlock_url: str) -> None:
+    with started(*RUN, "--", "bash", "-c", FAMILY, url=interlock_url) as program:
+        command, *others = family_of(program)
+        subprocess.run(["kill", "-KILL", str(command)], check=True)
+        assert program.end()[0] == 137
+    assert all(map(is_gone, others))

@@ -1,0 +1,109 @@
+"""`interlock lock run` when it is killed, stopped, cut off or overruled: nothing of its command meets the next one."""
+
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from support.lock_commands import (
+    FAMILY,
+    end_every_session,
+    family_of,
+    is_gone,
+    is_waited_for,
+    line_of,
+    seen,
+)
+from support.postgres import execute
+from support.programs import Program, interlock, started
+from support.waiting import eventually
+
+RUN = ("lock", "run", "feeds")
+
+
+def meets(family: list[int]) -> list[str]:
+    """A command that says which of those processes it met."""
+    pids = " ".join(map(str, family))
+    return ["bash", "-c", f"for pid in {pids}; do kill -0 $pid 2>/dev/null && echo $pid; done; true"]
+
+
+def wait_for_renewal(url: str) -> None:
+    before = seen(url).renewed_at
+    eventually(lambda: seen(url).renewed_at > before)
+
+
+@contextmanager
+def family_and_successor(url: str, ttl: float) -> Iterator[tuple[Program, list[int], Program]]:
+    """A command that has started others, and one that waits for the lease to say which of them it met."""
+    with started(*RUN, "--ttl", str(ttl), "--", "bash", "-c", FAMILY, url=url) as first:
+        family = family_of(first)
+        with started(*RUN, "--ttl", str(ttl), "--", *meets(family), url=url) as second:
+            eventually(lambda: is_waited_for(url))
+            yield first, family, second
+
+
+def test_when_we_are_killed_the_command_dies_and_the_lease_expires(
+    interlock_url: str, record_property: Callable[[str, object], None]
+) -> None:
+    with family_and_successor(interlock_url, ttl=2) as (first, family, second):
+        first.send(signal.SIGKILL)
+        expires_at = seen(interlock_url).expires_at
+        assert expires_at is not None
+        eventually(lambda: all(map(is_gone, family)))
+        assert second.end()[:2] == (0, "")
+    late = (seen(interlock_url).acquired_at - expires_at).total_seconds()
+    assert late >= 0, "by the database's clock nobody has it before"
+    record_property("figure", f"lock run: the next had the lease {late * 1000:.0f} ms after the killed one's TTL ended")
+
+
+def test_when_we_are_stopped_the_command_is_killed_before_another_has_the_lease(interlock_url: str) -> None:
+    with family_and_successor(interlock_url, ttl=2) as (first, family, second):
+        first.send(signal.SIGSTOP)
+        assert second.end()[:2] == (0, ""), "it met none of them"
+        assert all(map(is_gone, family))
+        first.send(signal.SIGCONT)
+        status, _, error = first.end()
+    assert status == 74
+    assert "is not held any more" in error
+
+
+def test_ended_database_sessions_are_survived(interlock_url: str) -> None:
+    with started(*RUN, "--ttl", "4", "--", "bash", "-c", FAMILY, url=interlock_url) as program:
+        family = family_of(program)
+        for _ in range(3):
+            eventually(lambda: end_every_session(interlock_url))
+            wait_for_renewal(interlock_url)
+        assert not any(map(is_gone, family))
+        program.send(signal.SIGTERM)
+        assert program.end()[0] == 143
+
+
+def test_a_waiter_whose_sessions_are_ended_gets_its_turn(interlock_url: str) -> None:
+    with started(*RUN, "--", "bash", "-c", "echo ready; exec sleep 300", url=interlock_url) as first:
+        assert line_of(first) == "ready"
+        with started(*RUN, "--", "echo", "ran", url=interlock_url) as second:
+            eventually(lambda: is_waited_for(interlock_url))
+            eventually(lambda: end_every_session(interlock_url))
+            first.send(signal.SIGTERM)
+            assert second.end()[:2] == (0, "ran\n")
+
+
+def test_a_broken_lease_stops_the_command_with_all_that_it_started(interlock_url: str) -> None:
+    with family_and_successor(interlock_url, ttl=4) as (first, family, second):
+        done = interlock("lease", "break", "feeds", "--reason", "stuck", url=interlock_url)
+        assert done.returncode == 0, done.stderr
+        status, _, error = first.end()
+        assert status == 74
+        assert "is not held any more" in error
+        assert all(map(is_gone, family))
+        assert second.end()[:2] == (0, "")
+    recorded = execute(interlock_url, "SELECT name, immediate, reason FROM interlock.lease_intervention")
+    assert recorded == [("feeds", False, "stuck")]
+
+
+def test_a_lost_lease_asks_the_command_to_end_in_good_order(interlock_url: str) -> None:
+    trap = "trap 'echo tidied; exit 0' TERM; echo ready; while :; do sleep 0.05; done"
+    with started(*RUN, "--ttl", "4", "--", "bash", "-c", trap, url=interlock_url) as program:
+        assert line_of(program) == "ready"
+        assert interlock("lease", "break", "feeds", url=interlock_url).returncode == 0
+        status, output, _ = program.end()
+    assert (status, output) == (74, "tidied\n")

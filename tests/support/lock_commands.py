@@ -1,0 +1,75 @@
+"""Commands for `interlock lock run`, and a look at the lease that they run under, from outside."""
+
+import os
+from dataclasses import dataclass
+from datetime import datetime
+
+from support.postgres import execute
+from support.programs import Program
+
+# In its own process group, in a session of its own, and as an orphan.
+FAMILY = (
+    "sleep 300 & child=$!; setsid sleep 300 & stranger=$!; orphan=$( (sleep 300 >/dev/null & echo $!) ); "
+    "echo $$ $child $stranger $orphan; wait"
+)
+"""A piece of shell script that says its own process and three others that it started, and goes on until it is ended."""
+
+_LOOK = "SELECT held, waiters, acquired_at, renewed_at, expires_at FROM interlock.leases_v1(%s)"
+_HANG_UP = """
+    SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
+     WHERE datname = current_database() AND application_name LIKE 'interlock %' AND pid <> pg_backend_pid()
+"""
+
+
+@dataclass(frozen=True)
+class Look:
+    held: bool
+    waiters: int
+    acquired_at: datetime
+    renewed_at: datetime
+    expires_at: datetime | None
+
+
+def look(url: str, name: str = "feeds") -> Look | None:
+    found = execute(url, _LOOK, name)
+    return Look(*found[0]) if found else None
+
+
+def is_held(url: str, name: str = "feeds") -> bool:
+    seen = look(url, name)
+    return seen is not None and seen.held
+
+
+def is_waited_for(url: str, name: str = "feeds") -> bool:
+    seen = look(url, name)
+    return seen is not None and seen.waiters > 0
+
+
+def seen(url: str, name: str = "feeds") -> Look:
+    found = look(url, name)
+    assert found is not None
+    return found
+
+
+def line_of(program: Program) -> str:
+    """The next line that it says."""
+    assert program.process.stdout is not None
+    line: str = program.process.stdout.readline()
+    return line.rstrip("\n")
+
+
+def family_of(program: Program) -> list[int]:
+    return [int(pid) for pid in line_of(program).split()]
+
+
+def is_gone(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return True
+    return False
+
+
+def end_every_session(url: str) -> int:
+    """Terminate whatever Interlock's processes have open in that database; the answer is how many that were."""
+    return int(execute(url, _HANG_UP)[0][0])
