@@ -98,6 +98,8 @@ def test_they_can_be_ended_also_when_the_lease_was_released_meanwhile(interlock_
         assert ask(interlock_url, grant.name, ttl=30).status == "locked"
         assert break_open(grant, immediate=False, terminate=True) == [connection.info.backend_pid]
         eventually(lambda: ask(interlock_url, grant.name, ttl=30).status == "granted")
+        with pytest.raises(psycopg.OperationalError):
+            connection.commit()
 
 
 def test_breaking_a_lease_without_ending_them_leaves_them_their_time(interlock_url: str, grant: Grant) -> None:
