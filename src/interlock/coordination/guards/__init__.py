@@ -37,6 +37,8 @@ def guard_sync(grant: Guarded, connection: Any = None) -> None:
 
 
 def _not_async(connection: Any) -> str:
+    if connection is None:
+        return "Pass it the async connection whose transaction it is to guard"
     if carrier(SYNC, connection):
         return (
             f"{_shown(connection)} would block the event loop: pass an async connection, "
