@@ -851,6 +851,9 @@ CREATE FUNCTION interlock.release_v1(
     SET enable_seqscan = off SET plan_cache_mode = force_generic_plan
     AS $$
 #variable_conflict use_column
+DECLARE
+    moment timestamptz := interlock.now_v1();
+    ear    integer;
 BEGIN
     PERFORM pg_advisory_xact_lock(1229737036, interlock.queue_lock_v1(release_v1.name));
     PERFORM FROM interlock.lease l
@@ -865,10 +868,25 @@ BEGIN
     END IF;
     UPDATE interlock.lease l SET grant_id = NULL, expires_at = '-infinity' WHERE l.name = release_v1.name;
     status := 'released';
-    IF EXISTS (SELECT FROM interlock.waiter w WHERE w.name = release_v1.name) THEN
-        SELECT o.grant_id, o.listener IS DISTINCT FROM release_v1.listener INTO offered, elsewhere
-          FROM interlock.offer_v1(ARRAY[release_v1.name], release_v1.listener) AS o;
+    IF NOT EXISTS (SELECT FROM interlock.waiter w WHERE w.name = release_v1.name) THEN
+        RETURN;
     END IF;
+    WITH first AS MATERIALIZED (  -- mostly whoever came first still waits: then this is all that `offer_v1` would do
+        SELECT w.grant_id FROM interlock.waiter w
+         WHERE w.name = release_v1.name ORDER BY w.enqueued_at, w.grant_id LIMIT 1 FOR UPDATE SKIP LOCKED
+    )
+    UPDATE interlock.waiter w SET offered_at = moment
+      FROM first
+     WHERE w.grant_id = first.grant_id AND w.offered_at IS NULL
+       AND interlock.waits_v1(w.listener, w.seen_at, w.offered_at, moment)
+    RETURNING w.grant_id, w.listener INTO offered, ear;
+    IF NOT FOUND THEN
+        SELECT o.grant_id, o.listener INTO offered, ear
+          FROM interlock.offer_v1(ARRAY[release_v1.name], release_v1.listener) AS o;
+    ELSIF ear <> coalesce(release_v1.listener, -1) THEN
+        PERFORM pg_notify('interlock_' || ear, offered::text);
+    END IF;
+    elsewhere := ear IS DISTINCT FROM release_v1.listener;
 END
 $$;
 

@@ -62,7 +62,7 @@ def test_who_leaves_while_a_release_calls_it_passes_the_call_on(
 ) -> None:
     held = first.acquire("feeds")
     leaver, stayer = second.wait("feeds", listener=EAR), third.wait("feeds", listener=EAR)
-    at = {"function": "offer_v1", "before": "RETURN QUERY"}
+    at = {"function": "release_v1", "before": "WITH first AS"}
     with (
         stopped(interlock_url, first, lambda: first.release(held), **at) as releasing,
         meanwhile(interlock_url, second, lambda: second.abandon(leaver), blocked=False),
@@ -129,7 +129,7 @@ def test_who_looks_after_an_offer_gives_way_to_a_release_under_way(
 ) -> None:
     held = first.acquire("feeds")
     waiter = second.wait("feeds", listener=EAR)
-    at = {"function": "offer_v1", "before": "RETURN QUERY"}
+    at = {"function": "release_v1", "before": "elsewhere := ear"}
     with stopped(interlock_url, first, lambda: first.release(held), **at):
         assert third.run("SELECT interlock.offer_v1('{feeds}', NULL)") == []
     assert knows_its_turn(interlock_url, ear, waiter)
