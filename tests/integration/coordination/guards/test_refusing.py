@@ -73,7 +73,7 @@ async def test_a_sync_connection_where_it_would_block_and_an_async_one_where_nob
             with pytest.raises(GuardRefused, match="needs an event loop"):
                 guard_sync(grant, carrier.connection)
         else:
-            with pytest.raises(GuardRefused, match="would block the event loop|Pass it the async connection"):
+            with pytest.raises(GuardRefused, match=r"would block the event loop|Pass it the async connection"):
                 await guard(grant, carrier.connection)
 
 
