@@ -40,9 +40,9 @@ def is_held(url: str, name: str = "feeds") -> bool:
     return seen is not None and seen.held
 
 
-def is_waited_for(url: str, name: str = "feeds") -> bool:
+def is_waited_for(url: str, name: str = "feeds", *, by: int = 1) -> bool:
     seen = look(url, name)
-    return seen is not None and seen.waiters > 0
+    return seen is not None and seen.waiters >= by
 
 
 def seen(url: str, name: str = "feeds") -> Look:

@@ -118,9 +118,15 @@ def test_a_lease_that_is_taken_is_waited_for_as_long_as_was_asked(interlock_url:
 
 def test_commands_under_one_lease_never_overlap(interlock_url: str, tmp_path: Path) -> None:
     """Whoever finds the directory there has met another."""
-    code = f"cd {tmp_path}; mkdir inside || exit 9; echo $INTERLOCK_LEASE_TOKEN >> tokens; sleep 0.1; rmdir inside"
+    code = (
+        f"cd {tmp_path}; mkdir inside || exit 9; echo $INTERLOCK_LEASE_TOKEN >> tokens; "
+        f"{UNTIL.format('go')}; sleep 0.1; rmdir inside"
+    )
     with ExitStack() as stack:
-        running = [stack.enter_context(started(*RUN, "--", "bash", "-c", code, url=interlock_url)) for _ in range(5)]
+        command = (*RUN, "--", "bash", "-c", code)
+        running = [stack.enter_context(started(*command, url=interlock_url)) for _ in range(5)]
+        eventually(lambda: is_waited_for(interlock_url, by=4))
+        (tmp_path / "go").touch()
         ends = [program.end() for program in running]
     assert [status for status, _, _ in ends] == [0] * 5, ends
     tokens = [int(token) for token in (tmp_path / "tokens").read_text().split()]
@@ -128,14 +134,20 @@ def test_commands_under_one_lease_never_overlap(interlock_url: str, tmp_path: Pa
     assert tokens == sorted(set(tokens))
 
 
-def test_what_the_command_leaves_in_the_background_ends_before_the_lease_is_free(interlock_url: str) -> None:
-    """The successor looks for it as soon as it has the lease."""
-    with started(*RUN, "--", "bash", "-c", "sleep 300 >/dev/null & echo $!; read", url=interlock_url) as first:
+def test_what_the_command_leaves_in_the_background_ends_before_the_lease_is_free(
+    interlock_url: str, tmp_path: Path
+) -> None:
+    """It takes a second to end, because it does not listen; the successor looks for it as soon as it has the lease."""
+    code = f"(trap '' TERM; exec sleep 300 >/dev/null) & echo $!; {UNTIL.format(tmp_path / 'go')}; exit 5"
+    with started(*RUN, "--", "bash", "-c", code, url=interlock_url) as first:
         left = int(line_of(first))
         look = f"kill -0 {left} 2>/dev/null && echo met || echo alone"
-        assert interlock(*RUN, "--", "bash", "-c", look, url=interlock_url).stdout == "alone\n"
+        with started(*RUN, "--", "bash", "-c", look, url=interlock_url) as second:
+            eventually(lambda: is_waited_for(interlock_url))
+            (tmp_path / "go").touch()
+            assert second.end()[:2] == (0, "alone\n")
         status, _, error = first.end()
-    assert status == 1
+    assert status == 5
     assert "lease.left_behind" in error
 
 
@@ -168,11 +180,11 @@ def test_a_signal_while_waiting_ends_the_wait_and_leaves_the_queue(interlock_url
         assert execute(interlock_url, "SELECT count(*) FROM interlock.waiter") == [(0,)]
 
 
-def test_a_signal_that_we_were_started_to_ignore_is_ignored(interlock_url: str, tmp_path: Path) -> None:
-    """As under nohup."""
-    ours = [INTERLOCK, *RUN, "--", "bash", "-c", f"echo ready; {UNTIL.format(tmp_path / 'go')}"]
+def test_a_signal_that_we_were_started_to_ignore_is_ignored(interlock_url: str) -> None:
+    """As under nohup. The second signal comes after the first, and is passed on."""
+    trap = "trap 'exit 9' HUP; trap 'exit 8' USR1; echo ready; while :; do sleep 0.05; done"
     process = subprocess.Popen(
-        ["bash", "-c", "trap '' HUP; exec \"$@\"", "bash", *ours],
+        ["bash", "-c", "trap '' HUP; exec \"$@\"", "bash", INTERLOCK, *RUN, "--", "bash", "-c", trap],
         env=environment(interlock_url),
         stdout=subprocess.PIPE,
         text=True,
@@ -181,8 +193,8 @@ def test_a_signal_that_we_were_started_to_ignore_is_ignored(interlock_url: str, 
         assert process.stdout is not None
         assert process.stdout.readline() == "ready\n"
         process.send_signal(signal.SIGHUP)
-        (tmp_path / "go").touch()
-        assert process.wait(timeout=50) == 0
+        process.send_signal(signal.SIGUSR1)
+        assert process.wait(timeout=50) == 8
 
 
 def test_running_under_the_lease_that_one_runs_under_is_refused(interlock_url: str) -> None:

@@ -3,6 +3,7 @@
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 
 from support.lock_commands import (
     FAMILY,
@@ -64,6 +65,16 @@ def test_when_we_are_stopped_the_command_is_killed_before_another_has_the_lease(
         status, _, error = first.end()
     assert status == 74
     assert "is not held any more" in error
+
+
+def test_a_command_may_run_longer_than_the_ttl(interlock_url: str) -> None:
+    with started(*RUN, "--ttl", "2", "--", "bash", "-c", FAMILY, url=interlock_url) as program:
+        family = family_of(program)
+        beyond = seen(interlock_url).acquired_at + timedelta(seconds=2)
+        eventually(lambda: seen(interlock_url).renewed_at > beyond)
+        assert not any(map(is_gone, family))
+        program.send(signal.SIGTERM)
+        assert program.end()[0] == 143
 
 
 def test_ended_database_sessions_are_survived(interlock_url: str) -> None:
