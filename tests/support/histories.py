@@ -3,6 +3,7 @@
 A history without violations proves little if nothing happened in it: see `counts`.
 """
 
+from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -20,6 +21,7 @@ Fault = Literal[
     "write came late",  # a guarded write was committed after the next holder had looked
     "write vanished",  # a committed write is not there
     "grant taken away",  # the row named another, or nobody, while its holder trusted it
+    "lost for nothing",  # a holder lost its lease although it ran, and the database answered, all the time
 ]
 
 
@@ -58,8 +60,11 @@ class Holding:
         return f"{self.process}: token {self.token} from {self.start:.6f} to {self.end:.6f}"
 
 
-def violations(events: Iterable[Event], writes: Iterable[Write] = ()) -> list[Violation]:
-    """Everything that must not be, in any order of `events` and `writes`."""
+def violations(events: Iterable[Event], writes: Iterable[Write] = (), *, calm: bool = False) -> list[Violation]:
+    """Everything that must not be, in any order of `events` and `writes`.
+
+    `calm`: nobody was stopped or cut off in this history, so nobody has a reason to lose a lease.
+    """
     by_kind = _grouped((event.kind, event) for event in events)
     holdings = _grouped((holding.name, holding) for holding in _holdings(by_kind))
     written = _grouped((write.name, write) for write in sorted(writes, key=lambda write: write.position))
@@ -73,6 +78,10 @@ def violations(events: Iterable[Event], writes: Iterable[Write] = ()) -> list[Vi
     found += _late_writes(by_kind["looked"], written)
     found += _vanished_writes(by_kind["acknowledged"], written)
     found += _taken_away(by_kind["seen"], holdings)
+    if calm:
+        found += [
+            Violation("lost for nothing", loss.name, f"{loss.process}: token {loss.token}") for loss in by_kind["lost"]
+        ]
     return found
 
 
@@ -84,10 +93,10 @@ def counts(events: Iterable[Event]) -> Counter[Kind]:
 def _holdings(by_kind: defaultdict[Kind, list[Event]]) -> Iterator[Holding]:
     """Trust goes on until the last moment that was promised, unless the holder gave it up before."""
     promised: dict[str, float] = {}
-    for event in by_kind["granted"] + by_kind["trusted"]:
+    for event in by_kind["granted"] + [event for event in by_kind["trusted"] if event.until > event.at]:
         promised[event.grant_id] = max(event.until, promised.get(event.grant_id, event.until))
     ended: dict[str, float] = {}
-    for event in by_kind["ended"]:
+    for event in by_kind["ended"] + by_kind["lost"]:
         ended[event.grant_id] = min(event.at, ended.get(event.grant_id, event.at))
     for event in by_kind["granted"]:
         end = min(promised[event.grant_id], ended.get(event.grant_id, float("inf")))
@@ -127,8 +136,9 @@ def _writes_in_order(name: str, ordered: Sequence[Write]) -> Iterator[Violation]
 
 
 def _late_writes(looks: Iterable[Event], written: defaultdict[str, list[Write]]) -> Iterator[Violation]:
+    tokens = {name: sorted(write.token for write in writes) for name, writes in written.items()}
     for look in looks:
-        there = sum(write.token < look.token for write in written[look.name])
+        there = bisect_left(tokens.get(look.name, []), look.token)
         if there > look.number:
             yield Violation(
                 "write came late", look.name, f"token {look.token} saw {look.number}, and {there} are there"

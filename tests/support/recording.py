@@ -15,7 +15,7 @@ from typing import Any, Literal, Protocol
 
 from interlock.clock import boottime
 
-Kind = Literal["granted", "trusted", "ended", "looked", "acknowledged", "refused", "seen"]
+Kind = Literal["granted", "trusted", "ended", "lost", "looked", "acknowledged", "refused", "seen"]
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class Event:
     """`at` and `until` say for each kind:
 
     - granted, trusted: the process may act on the grant from `at` until `until`, unless it notes `ended` before.
-    - ended: it does not act on the grant any more, because it gives it back or has lost it.
+    - ended: it does not act on the grant any more, because it gives it back. lost: because it was told to stop.
     - looked: `number` writes with lower tokens were there when it first looked as the new holder.
     - acknowledged: the guarded write at position `number` was committed. refused: one was not.
     - seen: between `at` and `until` somebody read the row, and it said `grant_id` (empty: nobody's).
@@ -70,8 +70,12 @@ class Recorder:
         self._note(grant, "trusted", at=at, until=at + grant.remaining)
 
     def ended(self, grant: Granted) -> None:
-        """To be called before `release`, or when the loss was told."""
+        """To be called before `release`."""
         self._note(grant, "ended", at=boottime())
+
+    def lost(self, grant: Granted) -> None:
+        """To be called when the loss was told."""
+        self._note(grant, "lost", at=boottime())
 
     def looked(self, grant: Granted, number: int) -> None:
         self._note(grant, "looked", at=boottime(), number=number)

@@ -63,6 +63,11 @@ def test_a_renewal_counts_as_a_promise() -> None:
     assert faults(history, []) == ["two trusted"]
 
 
+def test_a_holder_that_finds_its_trust_used_up_promises_nothing() -> None:
+    history = [event("granted", 10, 1, until=12), event("trusted", 20, 1, until=20), event("granted", 15, 2, until=25)]
+    assert faults(history, []) == []
+
+
 def test_a_short_grant_inside_a_long_one_does_not_hide_the_next() -> None:
     history = [
         event("granted", 10, 1, until=100),
@@ -126,6 +131,12 @@ def test_a_row_that_was_read_when_the_trust_had_not_begun_or_was_over_may_name_a
     assert faults([*CLEAN, look]) == []
 
 
+def test_a_lease_that_was_lost_ends_the_trust_in_it_and_needs_a_reason() -> None:
+    history = [event("granted", 10, 1, until=20), event("lost", 15, 1), event("granted", 16, 2, until=26)]
+    assert violations(history) == []
+    assert [found.fault for found in violations(history, calm=True)] == ["lost for nothing"]
+
+
 class Grant:
     name, token, remaining = "feeds", 4, 10.0
     grant_id: UUID = uuid4()
@@ -140,9 +151,10 @@ def test_what_was_noted_is_read_again(tmp_path: Path) -> None:
     first.refused(Grant())
     first.trusted(Grant())
     first.ended(Grant())
+    first.lost(Grant())
     noted = recorded(tmp_path)
     assert [(event.process, event.kind) for event in noted] == [
-        *(("first", kind) for kind in ("granted", "looked", "acknowledged", "refused", "trusted", "ended")),
+        *(("first", kind) for kind in ("granted", "looked", "acknowledged", "refused", "trusted", "ended", "lost")),
         ("second", "seen"),
     ]
     assert {event.grant_id for event in noted} == {str(Grant.grant_id)}
