@@ -7,6 +7,9 @@ if TYPE_CHECKING:
     from interlock.coordination.grant import AsyncGrant
     from interlock.coordination.lease import AsyncLease
     from interlock.coordination.root import AsyncInterlock
+    from interlock.coordination.session_grant import AsyncSessionGrant
+    from interlock.coordination.session_lock import AsyncSessionLock
+    from interlock.coordination.session_lock_sync import SessionGrant, SessionLock
     from interlock.coordination.sync import Grant, Interlock, Lease
     from interlock.errors import InterlockError, LeaseLost
     from interlock.gate import AsyncGate, AsyncPassage, Gate, Passage, Timing, Verdict
@@ -17,6 +20,8 @@ _HOMES = {
     "AsyncInterlock": "interlock.coordination.root",
     "AsyncLease": "interlock.coordination.lease",
     "AsyncPassage": "interlock.gate",
+    "AsyncSessionGrant": "interlock.coordination.session_grant",
+    "AsyncSessionLock": "interlock.coordination.session_lock",
     "Gate": "interlock.gate",
     "Grant": "interlock.coordination.sync",
     "Interlock": "interlock.coordination.sync",
@@ -24,6 +29,8 @@ _HOMES = {
     "Lease": "interlock.coordination.sync",
     "LeaseLost": "interlock.errors",
     "Passage": "interlock.gate",
+    "SessionGrant": "interlock.coordination.session_lock_sync",
+    "SessionLock": "interlock.coordination.session_lock_sync",
     "Timing": "interlock.gate",
     "Verdict": "interlock.gate",
 }
@@ -34,6 +41,8 @@ __all__ = [
     "AsyncInterlock",
     "AsyncLease",
     "AsyncPassage",
+    "AsyncSessionGrant",
+    "AsyncSessionLock",
     "Gate",
     "Grant",
     "Interlock",
@@ -41,6 +50,8 @@ __all__ = [
     "Lease",
     "LeaseLost",
     "Passage",
+    "SessionGrant",
+    "SessionLock",
     "Timing",
     "Verdict",
 ]

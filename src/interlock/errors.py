@@ -41,7 +41,6 @@
     │   └── GuardRefused            this connection cannot carry a guard as it stands
     ├── SessionLockError
     │   ├── SessionLockNotAcquired
-    │   │   ├── SessionLockBusy     another holds it, and the caller asked not to wait
     │   │   └── SessionLockTimeout  waited as long as was asked
     │   ├── SessionLockLost         the session that held it ended
     │   └── SessionLockNested       this task or thread holds that lock already: waiting for it would never end
@@ -263,10 +262,6 @@ class SessionLockError(InterlockError):
 
 class SessionLockNotAcquired(SessionLockError):
     exit_status = EX_TEMPFAIL
-
-
-class SessionLockBusy(SessionLockNotAcquired):
-    pass
 
 
 class SessionLockTimeout(SessionLockNotAcquired):
