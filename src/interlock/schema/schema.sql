@@ -215,6 +215,18 @@ BEGIN
 END
 $$;
 
+-- True, when the transaction commits as durably as one that grants: what was read may have been committed on this server
+-- alone, by somebody who did not wait for the standbys that commits are to wait for.
+CREATE FUNCTION interlock.confirm_v1() RETURNS boolean
+    LANGUAGE plpgsql VOLATILE
+    AS $$
+BEGIN
+    PERFORM interlock.durably_v1();
+    PERFORM pg_catalog.pg_logical_emit_message(true, 'lease', '');
+    RETURN true;
+END
+$$;
+
 -- Names that were never leased before get a row, free. A name that another transaction is just adding is waited for,
 -- so this is never part of a statement that others depend on. So is a sweep, which may be raising `token_floor`.
 CREATE FUNCTION interlock.register_v1(names text[]) RETURNS void
@@ -393,7 +405,7 @@ BEGIN
 
     RETURN QUERY
     SELECT o.request, o.status, CASE WHEN o.status = 'granted' THEN o.token END,
-           CASE WHEN o.status = 'granted' THEN o.remaining END,
+           CASE WHEN o.status = 'granted' AND interlock.confirm_v1() THEN o.remaining END,
            CASE o.status WHEN 'busy' THEN least(CASE WHEN o.remaining > 0 THEN o.remaining ELSE 1 END, o.patience)
                          WHEN 'locked' THEN 0.02 WHEN 'changing' THEN 0.002 WHEN 'unknown' THEN 0 END::double precision,
            CASE WHEN o.remaining > 0 THEN o.holder END

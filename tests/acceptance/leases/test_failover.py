@@ -22,6 +22,7 @@ asynchronous = pytest.mark.parametrize("pair", ["asynchronous"], indirect=True)
 synchronous = pytest.mark.parametrize("pair", ["synchronous"], indirect=True)
 
 WAITERS = "SELECT count(*) FROM interlock.waiters_v1('feeds')"
+STOP_WAITING_FOR_STANDBY = "SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE wait_event = 'SyncRep'"
 
 
 @pytest.fixture
@@ -88,23 +89,36 @@ async def test_nobody_is_granted_what_one_who_was_cut_off_still_trusts(pair: Pai
 
 
 @synchronous
-async def test_what_the_standby_did_not_confirm_is_not_granted_twice(pair: Pair, tmp_path: Path) -> None:
-    """PostgreSQL reports a commit as done, with a mere warning, when the wait for its standby is cancelled."""
+async def test_an_old_primary_that_lives_on_alone_grants_and_renews_nothing(pair: Pair, tmp_path: Path) -> None:
+    """Whoever can only reach the old one holds its lease until its trust is over, and gets no other."""
     recorder = Recorder(tmp_path, "both")
-    async with AsyncInterlock(pair.primary_url) as cut_off, AsyncInterlock(pair.url) as other:
-        await (await cut_off.lease("feeds", ttl=4).acquire()).release()
+    async with AsyncInterlock(pair.primary_url, request_timeout=0.5) as cut_off:
+        old = await cut_off.lease("feeds", ttl=3).acquire()
+        recorder.granted(old)
         await asyncio.to_thread(pair.wait_caught_up)
         pair.freeze()
-        asking = asyncio.create_task(cut_off.lease("feeds", ttl=4).try_acquire())
-        cancel = "SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE wait_event = 'SyncRep'"
-        await asyncio.to_thread(eventually, lambda: execute(pair.primary_url, cancel) == [(True,)])
-        try:
-            if unconfirmed := await asking:
-                recorder.granted(unconfirmed)
-        except errors.StoreError:
-            pass
-        await fail_over(pair)
-        current = await other.lease("feeds", ttl=4).acquire(timeout=30)
-        recorder.granted(current)
-        await current.release()
+        await asyncio.to_thread(pair.promote)
+        async with AsyncInterlock(pair.standby_url) as other:
+            current = await other.lease("feeds", ttl=3).acquire(timeout=40)
+            recorder.granted(current)
+            recorder.trusted(old)
+            with pytest.raises((errors.LeaseTimeout, errors.StoreError)):
+                recorder.granted(await cut_off.lease("feeds", ttl=30).acquire(timeout=2))
+            recorder.trusted(current)
     assert violations(recorded(tmp_path)) == []
+
+
+@synchronous
+async def test_a_commit_that_was_told_not_to_wait_for_the_standby_is_no_grant(pair: Pair) -> None:
+    """PostgreSQL reports it as done, with a mere warning."""
+    async with AsyncInterlock(pair.primary_url) as locks:
+        await (await locks.lease("feeds", ttl=8).acquire()).release()
+        await asyncio.to_thread(pair.wait_caught_up)
+        pair.freeze()
+        asking = asyncio.create_task(locks.lease("feeds", ttl=8).try_acquire())
+        for _ in range(2):  # it asks again once
+            await asyncio.to_thread(
+                eventually, lambda: execute(pair.primary_url, STOP_WAITING_FOR_STANDBY) == [(True,)]
+            )
+        with pytest.raises(errors.StoreError, match="standby"):
+            await asking

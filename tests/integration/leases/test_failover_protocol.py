@@ -5,6 +5,8 @@ on when the test says so.
 """
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from uuid import UUID, uuid4
 
 import pytest
 
@@ -12,10 +14,14 @@ from interlock.schema import whole_schema
 from support.postgres import execute
 from support.replication import Pair, primary_and_standby
 from support.sql_leases import Answer, acquire, ask, may_write, release, renew, row, set_clock
+from support.waiting import eventually
 
 either_kind = pytest.mark.parametrize("pair", ["asynchronous", "synchronous"], indirect=True)
 asynchronous = pytest.mark.parametrize("pair", ["asynchronous"], indirect=True)
 synchronous = pytest.mark.parametrize("pair", ["synchronous"], indirect=True)
+
+WAITING_FOR_STANDBY = "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep'"
+STOP_WAITING_FOR_STANDBY = "SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE wait_event = 'SyncRep'"
 
 
 @pytest.fixture
@@ -175,6 +181,29 @@ def test_a_grant_that_was_acknowledged_is_known_to_a_synchronous_standby(pair: P
     url = fail_over(pair)
     assert row(url, "feeds").grant_id == grant.grant_id
     assert row(url, "feeds").token == grant.token
+
+
+@synchronous
+def test_an_old_primary_that_lives_on_alone_grants_nothing_however_often_it_is_asked(pair: Pair) -> None:
+    """Its standby was promoted, and grants. A grant that the old one has committed only for itself is not one."""
+    release(pair.url, acquire(pair.url, "feeds", ttl=30))
+    pair.wait_caught_up()
+    pair.freeze()
+    pair.promote()
+    grant_id = uuid4()
+    assert waits_for_the_standby(pair, grant_id)
+    assert waits_for_the_standby(pair, grant_id)
+
+
+def waits_for_the_standby(pair: Pair, grant_id: UUID) -> bool:
+    """Until it is told not to; then it says that it is granted, with a warning that whoever asked has to heed."""
+    with ThreadPoolExecutor() as threads:
+        answer = threads.submit(ask, pair.primary_url, "feeds", ttl=30, grant_id=grant_id)
+        eventually(lambda: answer.done() or execute(pair.primary_url, WAITING_FOR_STANDBY) == [(1,)])
+        waited = not answer.done()
+        execute(pair.primary_url, STOP_WAITING_FOR_STANDBY)
+        assert answer.result().status == "granted"
+        return waited
 
 
 @either_kind

@@ -22,7 +22,9 @@ class Session:
         self._connection = connection
         self._turns = asyncio.Lock()
         self._in_transaction: asyncio.Task[Any] | None = None
+        self._unconfirmed = False
         self.shown_url = shown_url
+        connection.add_log_listener(self._heed)
 
     async def __aenter__(self) -> Self:
         return self
@@ -102,6 +104,11 @@ class Session:
         self.hang_up()
         await asyncio.sleep(0)  # the socket is closed by the event loop, which may be about to end
 
+    def _heed(self, connection: object, message: asyncpg.PostgresLogMessage) -> None:
+        """A commit whose wait for the standby was cut short is reported as done; by its words only in English."""
+        if getattr(message, "server_source_function", None) == "SyncRepWaitForLSN":
+            self._unconfirmed = True
+
     def _turn(self) -> "_Turn":
         return _Turn(self)
 
@@ -166,10 +173,17 @@ class _Turn:
             self._taken = True
 
     async def __aexit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
+        unconfirmed = False
         if self._taken:
+            unconfirmed, self._session._unconfirmed = self._session._unconfirmed, False
             self._session._turns.release()
-        if error is not None and (ours := self._session._translated(error)):
-            raise ours from error
+        if error is not None:
+            if ours := self._session._translated(error):
+                raise ours from error
+        elif unconfirmed:
+            raise errors.DatabaseUnreachable(
+                f"{self._session.shown_url} did this without its standby, which did not answer: it may be lost."
+            )
 
 
 _NOT_IN_RECOVERY = (
