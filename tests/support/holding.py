@@ -56,10 +56,14 @@ def take_away(url: str, name: str = "feeds") -> None:
 
 
 class Stop:
-    """Where a method of the store stands still until `go`. `reached` as soon as somebody has come there."""
+    """Where a method of the store stands still until `go`. `reached` as soon as somebody has come there.
+
+    It can be set up beforehand and made to count with `armed`: lanes take hold of the store when they are made.
+    """
 
     def __init__(self) -> None:
         self.calls: list[tuple[Any, ...]] = []
+        self.armed = True
         self._reached = asyncio.Event()
         self._go = asyncio.Event()
 
@@ -71,8 +75,9 @@ class Stop:
 
     async def pass_by(self, args: tuple[Any, ...]) -> None:
         self.calls.append(args)
-        self._reached.set()
-        await self._go.wait()
+        if self.armed:
+            self._reached.set()
+            await self._go.wait()
 
 
 def _replace(
@@ -82,7 +87,7 @@ def _replace(
 
 
 def stop_before(monkeypatch: pytest.MonkeyPatch, method: str) -> Stop:
-    """Nothing has been sent yet. It holds for root objects that have not been used before."""
+    """Nothing has been sent yet. Works on root objects that have not been used before."""
     stop = Stop()
 
     def wrap(original: Callable[..., Awaitable[Any]]) -> Callable[..., Any]:

@@ -13,13 +13,14 @@ dies: its leases expire, its waiters are seen to be dead.
 import asyncio
 import os
 import random
-from collections.abc import Coroutine
-from typing import Any
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from uuid import UUID
 
 from interlock import errors
 from interlock.clock import boottime
-from interlock.coordination.events import Loss
+from interlock.coordination.errands import UNKNOWN, Errands
+from interlock.coordination.events import Loss, Reason
 from interlock.coordination.grant import AsyncGrant
 from interlock.coordination.keeping import Keeper
 from interlock.coordination.lane import Lane
@@ -28,11 +29,9 @@ from interlock.coordination.timing import LeaseTiming
 from interlock.coordination.waiting import WaitingRoom
 from interlock.stores.leases import AcquireAnswer, Ask, LeaseStore, ReleaseAnswer
 
-_TRANSIENT = (errors.ConnectionLost, errors.DatabaseUnreachable, errors.LockNotAvailable, errors.NotPrimary)
-_FOLLOW_UP = 1.05
-"""A waiter that was told has a second to come; then the next is told."""
-_SWEEP_EVERY = 3600.0
-_UNUSED = 7 * 86400.0
+_TRANSIENT = (*UNKNOWN, errors.LockNotAvailable, errors.NotPrimary)
+_NO_SCHEMA = ("3F000", "42883", "42P01")
+"""No such schema, function or table."""
 
 
 def new_grant_id() -> UUID:
@@ -40,26 +39,36 @@ def new_grant_id() -> UUID:
 
 
 class Engine:
-    """`idle_after`: connections that were not used for so long are closed."""
+    """`idle_after`: connections that were not used for so long are closed. `look` raises what is wrong with the schema,
+    and is called when it looks as if something were."""
 
-    def __init__(self, store: LeaseStore, observer: Observer, *, schema: str, idle_after: float) -> None:
+    def __init__(
+        self,
+        store: LeaseStore,
+        observer: Observer,
+        *,
+        schema: str,
+        idle_after: float,
+        look: Callable[[], Awaitable[object]],
+    ) -> None:
         self.pid = os.getpid()
         self.schema = schema
         self.closed = False
         self._store = store
         self._observer = observer
         self._idle_after = idle_after
-        self._asking: Lane[Ask, AcquireAnswer] = Lane(store.acquire, self._give_back)
-        self._releasing: Lane[AsyncGrant, ReleaseAnswer] = Lane(store.release, self._settle, always=True)
-        self._leaving: Lane[UUID, None] = Lane(self._abandon, lambda *_: None, always=True)
-        self._keeper = Keeper(store, observer, self._lose)
+        self._look = look
         self._room = WaitingRoom(store)
+        self._errands = Errands(store, observer, self._room)
+        self._asking: Lane[Ask, AcquireAnswer] = Lane(store.acquire, self._errands.give_back, self._errands.failed)
+        self._handing: Lane[AsyncGrant, ReleaseAnswer] = Lane(
+            store.hand_over, self._handed_over, self._perhaps_handed_over, always=True
+        )
+        self._keeper = Keeper(store, observer, self._lose)
         self._holdings: set[tuple[object, str]] = set()
-        self._background: set[asyncio.Task[None]] = set()
         self._reached = False
-        self._offered: set[str] = set()
         self._idle_timer: asyncio.TimerHandle | None = None
-        self._sweep_at = boottime() + _SWEEP_EVERY * random.random()
+        self._closing_idle: asyncio.Task[None] | None = None
 
     @property
     def held(self) -> int:
@@ -70,11 +79,12 @@ class Engine:
     ) -> AsyncGrant | None:
         """The lease, if it is free and nobody waits for it."""
         started = boottime()
-        ask = Ask(name, new_grant_id(), timing.ttl, metadata, False)
-        answer, sent_at = await self._ask(ask, resend=1)
+        ask = Ask(name, new_grant_id(), timing.ttl, metadata, wait=False)
+        with self._ending(ask, started):
+            answer, sent_at = await self._ask(ask, resend=1)
         if answer.status == "granted":
-            return self._granted(ask, answer, sent_at, timing, owner, started, 1)
-        self._observer.not_acquired(name, boottime() - started, 1, "busy", answer.holder)
+            return self._granted(ask, answer, sent_at, timing, owner, started)
+        self._not_acquired(ask, started, "busy", answer.holder)
         return None
 
     async def acquire(
@@ -89,135 +99,144 @@ class Engine:
             )
         started = boottime()
         ask = Ask(name, new_grant_id(), timing.ttl, metadata, wait=False)
-        attempts = 1
-        try:
-            async with asyncio.timeout(timeout or None):
-                queue = self._room.hears and timeout != 0
-                found = None if queue else await self._ask(ask)  # it may be free: then nobody has to listen
-                if found and found[0].status == "granted":
-                    answer, sent_at = found
-                elif timeout == 0:
-                    raise TimeoutError
-                else:
-                    answer, sent_at, attempts = await self._in_turn(ask, started)
-        except TimeoutError:
-            self._observer.not_acquired(name, boottime() - started, attempts, "timeout")
-            raise errors.LeaseTimeout(
-                f"The lease {name!r} was not to be had within {timeout:g} s: `interlock lease show` says who holds it.",
-                name=name,
-            ) from None
-        except asyncio.CancelledError:
-            self._observer.not_acquired(name, boottime() - started, attempts, "cancelled")
-            raise
-        except errors.InterlockError:
-            self._observer.not_acquired(name, boottime() - started, attempts, "error")
-            raise
-        return self._granted(ask, answer, sent_at, timing, owner, started, attempts)
+        with self._ending(ask, started):
+            try:
+                async with asyncio.timeout(timeout or None):
+                    answer, sent_at = await self._first_or_in_turn(ask, started, may_wait=timeout != 0)
+            except TimeoutError:
+                raise errors.LeaseTimeout(
+                    f"The lease {name!r} was not to be had within {timeout:g} s: "
+                    "`interlock lease show` says who holds it.",
+                    name=name,
+                ) from None
+        return self._granted(ask, answer, sent_at, timing, owner, started)
 
     async def release(self, grant: AsyncGrant) -> bool:
-        if grant.is_inherited:
+        if grant.is_inherited or grant.is_released:
             return False
         mine = not grant.lost and grant.finish("released")
         if grant.finish("expired"):  # its time ran out, and nobody noticed yet
             self._lose_finished(grant, "expired")
-        self._keeper.remove(grant)
-        self._holdings.discard((grant.owner, grant.name))
+        self._forget(grant)
         if not mine:
-            self._in_background(self._release_later(grant, told=False))
+            self._errands.release(grant)
             return False
         self._observer.released(grant.name, grant.token, boottime() - grant.acquired_at)
         try:
-            answer, sent_at = await self._releasing.submit(grant)
-        except errors.StoreError as error:
+            answer, sent_at = await self._errands.releasing.submit(grant)
+        except errors.InterlockError as error:
             self._observer.database_error(error)
-            self._in_background(self._release_later(grant, told=True))
+            self._errands.release_later(grant)
             return True
-        self._settle(grant, answer, sent_at)
+        self._errands.settle(grant, answer, sent_at)
+        if answer.status == "lost":
+            grant.correct("refused")
         return answer.status != "lost"
 
     async def hand_over(self, grant: AsyncGrant) -> bool:
-        grant.check()
-        answer = await self._store.hand_over(grant)
+        while True:
+            grant.check()
+            try:
+                answer, sent_at = await self._handing.submit(grant)
+            except UNKNOWN as error:
+                self._perhaps_handed_over(grant, error)
+                raise grant.error() from error
+            if answer.status != "locked":
+                break
+            await asyncio.sleep(random.uniform(0.005, 0.02))
+        self._handed_over(grant, answer, sent_at)
         if answer.status == "lost":
-            self._lose(grant, "refused")
             raise grant.error()
-        if answer.status != "released":
-            return False
-        if grant.finish("released"):
-            self._observer.handed_over(grant.name, grant.token, boottime() - grant.acquired_at)
-        self._keeper.remove(grant)
-        self._holdings.discard((grant.owner, grant.name))
-        self._settle(grant, answer, boottime())
-        return True
+        return answer.status == "released"
 
     async def close(self) -> None:
         """Give back everything that is still held, and hang up."""
         self.closed = True
+        self._asking.dismiss(_closed())
         for grant in list(self._keeper.grants):
             self._lose(grant, "closed")
-            self._releasing.submit(grant)
+            self._errands.releasing.post(grant)
         self._room.call_all()
+        await asyncio.sleep(0)  # whoever was just answered gives back what it got
         await self._keeper.close()
-        for lane in (self._asking, self._releasing, self._leaving):
-            await lane.drain()
-        for task in list(self._background):
-            task.cancel()
-        if self._background:
-            await asyncio.wait(self._background)
+        await self._asking.drain()
+        await self._handing.drain()
+        await self._errands.close()
         if self._idle_timer is not None:
             self._idle_timer.cancel()
+        if self._closing_idle is not None:
+            await asyncio.wait([self._closing_idle])
         await self._store.close()
+
+    async def _first_or_in_turn(self, ask: Ask, started: float, *, may_wait: bool) -> tuple[AcquireAnswer, float]:
+        if not self._room.hears or not may_wait:  # it may be free: then nobody has to listen
+            answer, sent_at = await self._ask(ask, resend=None if may_wait else 1)
+            if answer.status == "granted":
+                return answer, sent_at
+        if not may_wait:
+            raise TimeoutError
+        return await self._in_turn(ask, started)
 
     async def _ask(self, ask: Ask, resend: int | None = None) -> tuple[AcquireAnswer, float]:
         """With the same grant_id as often as it takes; `resend` times if that is given."""
         failures = 0
         while True:
-            if self.closed:
-                raise errors.ConfigurationError("This Interlock was closed: open it anew.")
-            if self._idle_timer is None:
-                self._watch_idleness()
+            self._check_open()
+            self._watch_idleness()
+            ask.attempts += 1
             asked = self._asking.submit(ask)
             try:
-                answer = await asked
+                answer, sent_at = await asked
             except asyncio.CancelledError:
                 if asked.done() and not asked.cancelled() and not asked.exception():  # both came at once
-                    self._give_back(ask, *asked.result())
+                    self._errands.give_back(ask, *asked.result())
                 raise
             except _TRANSIENT as error:
                 self._observer.database_error(error)
+                ask.in_doubt = ask.in_doubt or isinstance(error, UNKNOWN)
                 if not self._reached or failures == resend:
-                    self._in_background(self._find_out(ask))
                     raise
+            except errors.StatementFailed as error:
+                if error.sqlstate in _NO_SCHEMA:
+                    await self._look()
+                raise
             else:
                 self._reached = True
-                return answer
+                if self.closed:
+                    self._errands.give_back(ask, answer, sent_at)
+                    raise _closed()
+                return answer, sent_at
             failures += 1
             await asyncio.sleep(random.uniform(0.5, 1.0) * min(0.05 * 2**failures, 1.0))
 
-    async def _in_turn(self, ask: Ask, started: float) -> tuple[AcquireAnswer, float, int]:
+    async def _in_turn(self, ask: Ask, started: float) -> tuple[AcquireAnswer, float]:
         """Ask, and as long as another has it, queue for it."""
         ask.wait = True
         turn = self._room.enter(ask)
-        attempts = 0
+        waits = False
         try:
             while True:
                 await self._open_ear()
                 answer, sent_at = await self._ask(ask)
-                attempts += 1
                 if answer.status == "granted":
-                    return answer, sent_at, attempts
-                if attempts == 1:
-                    self._observer.waiting(ask.name, answer.holder)
-                else:
+                    return answer, sent_at
+                if waits:
                     self._observer.still_waiting(ask.name, answer.holder, boottime() - started)
+                else:
+                    self._observer.waiting(ask.name, answer.holder)
+                    waits = True
                 await self._room.pause(turn, answer)
         except BaseException:
-            self._leaving.submit(ask.grant_id)
+            self._errands.leaving.post(ask.grant_id)
             raise
         finally:
             self._room.leave(turn)
-            if attempts > 1 or (attempts == 1 and answer.status != "granted"):
+            if waits:
                 self._observer.stopped_waiting()
+
+    def _check_open(self) -> None:
+        if self.closed:
+            raise _closed()
 
     async def _open_ear(self) -> None:
         if self._room.hears:
@@ -227,132 +246,82 @@ class Engine:
         except _TRANSIENT as error:  # then it is asked for now and then, until the ear opens again
             self._observer.database_error(error)
 
+    @contextmanager
+    def _ending(self, ask: Ask, started: float) -> Iterator[None]:
+        """However an acquire ends without an answer: it is counted, and what it may have left behind is looked for."""
+        try:
+            yield
+        except BaseException as error:
+            match error:
+                case errors.LeaseTimeout():
+                    self._not_acquired(ask, started, "timeout")
+                case asyncio.CancelledError():
+                    self._not_acquired(ask, started, "cancelled")
+                case _:
+                    self._not_acquired(ask, started, "error")
+            raise
+
+    def _not_acquired(self, ask: Ask, started: float, reason: Reason, holder: str | None = None) -> None:
+        self._observer.not_acquired(ask.name, boottime() - started, ask.attempts, reason, holder)
+        if ask.in_doubt:
+            self._errands.find_out(ask)
+
     def _granted(
-        self,
-        ask: Ask,
-        answer: AcquireAnswer,
-        sent_at: float,
-        timing: LeaseTiming,
-        owner: object,
-        started: float,
-        attempts: int,
+        self, ask: Ask, answer: AcquireAnswer, sent_at: float, timing: LeaseTiming, owner: object, started: float
     ) -> AsyncGrant:
         grant = AsyncGrant(self, ask.name, answer.token, ask.grant_id, timing, owner)
         grant.trusted_until = sent_at + answer.remaining - timing.margin
         grant.renew_at = min(sent_at + timing.renew_every, grant.trusted_until)
         self._holdings.add((owner, ask.name))
         self._keeper.add(grant)
-        self._observer.granted(ask.name, answer.token, grant.acquired_at - started, attempts)
+        self._observer.granted(ask.name, answer.token, grant.acquired_at - started, ask.attempts)
         return grant
+
+    def _handed_over(self, grant: AsyncGrant, answer: ReleaseAnswer, sent_at: float) -> None:
+        if answer.status == "lost":
+            self._lose(grant, "refused")
+        elif answer.status == "released":
+            if grant.finish("released"):
+                self._observer.handed_over(grant.name, grant.token, boottime() - grant.acquired_at)
+            self._forget(grant)
+            self._errands.settle(grant, answer, sent_at)
+
+    def _perhaps_handed_over(self, grant: AsyncGrant, error: Exception) -> None:
+        """Another may have it, so it is not ours any more; if nobody has it, it is given back."""
+        self._observer.database_error(error)
+        if isinstance(error, UNKNOWN):
+            self._lose(grant, "refused")
+            self._errands.release_later(grant)
 
     def _lose(self, grant: AsyncGrant, why: Loss) -> None:
         if grant.finish(why):
             self._lose_finished(grant, why)
 
     def _lose_finished(self, grant: AsyncGrant, why: Loss) -> None:
-        self._keeper.remove(grant)
-        self._holdings.discard((grant.owner, grant.name))
+        self._forget(grant)
         self._observer.lost(grant.name, grant.token, boottime() - grant.acquired_at, why)
         grant.tell(why)
 
-    def _give_back(self, ask: Ask, answer: AcquireAnswer, sent_at: float) -> None:
-        """Whoever asked has gone meanwhile."""
-        if answer.status == "granted":
-            self._releasing.submit(self._unwanted(ask, answer))
-        elif ask.wait:
-            self._leaving.submit(ask.grant_id)
-
-    def _unwanted(self, ask: Ask, answer: AcquireAnswer) -> AsyncGrant:
-        grant = AsyncGrant(self, ask.name, answer.token, ask.grant_id, LeaseTiming.of(max(ask.ttl, 1.0)), None)
-        grant.finish("released")
-        return grant
-
-    async def _find_out(self, ask: Ask) -> None:
-        """A request failed, and perhaps was granted all the same: then it is given back."""
-        ask.wait = False
-        ends_at = boottime() + ask.ttl
-        while boottime() < ends_at:
-            await asyncio.sleep(random.uniform(0.5, 1.0) * min(ask.ttl / 4, 5.0))
-            try:
-                (answer,) = await self._store.acquire([ask])
-            except errors.StoreError:
-                continue
-            if answer.status == "granted":
-                await self._release_later(self._unwanted(ask, answer), told=True)
-            return
-
-    async def _release_later(self, grant: AsyncGrant, *, told: bool) -> None:
-        """Until the store has it, or the lease has expired there; at first without delay if it was not `told` yet."""
-        ends_at = boottime() + grant.ttl
-        while boottime() < ends_at:
-            if told:
-                await asyncio.sleep(random.uniform(0.2, 0.5) * min(grant.ttl, 2.0))
-            told = True
-            try:
-                answer, sent_at = await self._releasing.submit(grant)
-            except errors.StoreError:
-                continue
-            if answer.status != "locked":
-                self._settle(grant, answer, sent_at)
-                return
-
-    def _settle(self, grant: AsyncGrant, answer: ReleaseAnswer, sent_at: float) -> None:
-        """A lease was released: whose turn is it now?"""
-        if answer.offered is not None:
-            if answer.elsewhere:
-                self._follow_up(grant.name)
-            else:
-                self._room.call(answer.offered)
-        elif answer.status == "locked":
-            self._in_background(self._release_later(grant, told=True))
-        if sent_at > self._sweep_at and not self.closed:
-            self._sweep_at = sent_at + _SWEEP_EVERY * random.uniform(0.5, 1.5)
-            self._in_background(self._sweep())
-
-    def _follow_up(self, name: str) -> None:
-        """Whoever was told may have died, or stand still, at that very moment."""
-        if not self._offered:
-            asyncio.get_running_loop().call_later(_FOLLOW_UP, self._offer_again)
-        self._offered.add(name)
-
-    def _offer_again(self) -> None:
-        names, self._offered = self._offered, set()
-        if not self.closed:
-            self._in_background(self._offer(names))
-
-    async def _offer(self, names: set[str]) -> None:
-        try:
-            for grant_id in await self._store.offer(sorted(names)):
-                self._room.call(grant_id)
-        except errors.StoreError as error:
-            self._observer.database_error(error)
-
-    async def _abandon(self, grant_ids: Any) -> list[None]:
-        for grant_id in await self._store.abandon(grant_ids):
-            self._room.call(grant_id)
-        return [None] * len(grant_ids)
-
-    async def _sweep(self) -> None:
-        try:
-            await self._store.sweep(_UNUSED)
-        except errors.StoreError as error:
-            self._observer.database_error(error)
+    def _forget(self, grant: AsyncGrant) -> None:
+        self._keeper.remove(grant)
+        self._holdings.discard((grant.owner, grant.name))
 
     def _watch_idleness(self) -> None:
-        self._idle_timer = asyncio.get_running_loop().call_later(self._idle_after / 2, self._look_for_idleness)
+        if self._idle_timer is None and not self.closed:
+            self._idle_timer = asyncio.get_running_loop().call_later(self._idle_after / 2, self._look_for_idleness)
 
     def _look_for_idleness(self) -> None:
         self._idle_timer = None
         if not self.closed:
-            self._in_background(self._close_idle())
+            self._closing_idle = asyncio.get_running_loop().create_task(self._close_idle())
 
     async def _close_idle(self) -> None:
         """Who holds nothing and waits for nothing needs no connection."""
         await self._room.close_ear()
-        if not await self._store.close_idle(self._idle_after) and self._idle_timer is None and not self.closed:
+        none_open = await self._store.close_idle(self._idle_after)
+        if self.held or not none_open or not self._errands.are_done:
             self._watch_idleness()
 
-    def _in_background(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.get_running_loop().create_task(work)
-        self._background.add(task)
-        task.add_done_callback(self._background.discard)
+
+def _closed() -> errors.ConfigurationError:
+    return errors.ConfigurationError("This Interlock was closed: open it anew.")

@@ -85,6 +85,10 @@ class AsyncGrant:
         return self._end is not None
 
     @property
+    def is_released(self) -> bool:
+        return self._end == "released"
+
+    @property
     def lost(self) -> bool:
         """Asks the clock as well, so that the answer is right even after the process was stopped for a while.
 
@@ -164,6 +168,10 @@ class AsyncGrant:
             return False
         self._end = how
         return True
+
+    def correct(self, how: Loss) -> None:
+        """It was given back, and turns out to have been lost before that."""
+        self._end = how
 
     def tell_renewed(self) -> None:
         self._call(self.watchers or (), self.trusted_until)

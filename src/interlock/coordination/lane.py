@@ -18,22 +18,26 @@ _LARGEST = 1000
 
 
 class Lane(Generic[Request, Answer]):
-    """`send` takes a batch and answers in its order. `orphaned` gets the answers that nobody waits for any more.
+    """`send` takes a batch and answers in its order.
 
-    A request whose caller went away before it was sent is left out, unless `always`.
+    Whoever waits for an answer may go away: then the answer goes to `orphaned`, or the error to `failed`. A request
+    whose caller went away before it was sent is left out, unless `always`.
     """
 
     def __init__(
         self,
         send: Callable[[Sequence[Request]], Awaitable[Sequence[Answer]]],
         orphaned: Callable[[Request, Answer, float], None],
+        failed: Callable[[Request, Exception], None],
         *,
         always: bool = False,
     ) -> None:
         self._send = send
         self._orphaned = orphaned
+        self._failed = failed
         self._always = always
         self._queue: list[tuple[Request, asyncio.Future[tuple[Answer, float]]]] = []
+        self._sent: list[tuple[Request, asyncio.Future[tuple[Answer, float]]]] = []
         self._worker: asyncio.Task[None] | None = None
 
     def submit(self, request: Request) -> "asyncio.Future[tuple[Answer, float]]":
@@ -44,6 +48,16 @@ class Lane(Generic[Request, Answer]):
         if self._worker is None:  # it begins after all who are ready now have put in theirs
             self._worker = loop.create_task(self._work())
         return future
+
+    def post(self, request: Request) -> None:
+        """Nobody waits for the answer."""
+        assert self._always
+        self.submit(request).cancel()
+
+    def dismiss(self, error: Exception) -> None:
+        """Whoever waits gets the error now; what is answered later finds nobody."""
+        for _, future in [*self._sent, *self._queue]:
+            _fail(future, error)
 
     async def drain(self) -> None:
         """Until everything has been sent and answered."""
@@ -56,10 +70,12 @@ class Lane(Generic[Request, Answer]):
                 batch = self._queue[:_LARGEST]
                 del self._queue[:_LARGEST]
                 if not self._always:
-                    batch = [entry for entry in batch if not entry[1].cancelled()]
+                    batch = [entry for entry in batch if not entry[1].done()]
                 if batch:
+                    self._sent = batch
                     await self._serve(batch)
         finally:
+            self._sent = []
             self._worker = None
 
     async def _serve(self, batch: "list[tuple[Request, asyncio.Future[tuple[Answer, float]]]]") -> None:
@@ -68,14 +84,16 @@ class Lane(Generic[Request, Answer]):
             answers = await self._send([request for request, _ in batch])
         except errors.StatementFailed as error:
             if len(batch) == 1:
-                _fail(batch, error)
+                self._fail(batch, error)
                 return
             for entry in batch:  # one bad request must not cost the others
                 await self._serve([entry])
-        except BaseException as error:
-            _fail(batch, error)
-            if not isinstance(error, Exception):
-                raise
+        except Exception as error:
+            self._fail(batch, error)
+        except BaseException:  # the event loop ends
+            for _, future in [*batch, *self._queue]:
+                future.cancel()
+            raise
         else:
             for (request, future), answer in zip(batch, answers, strict=True):
                 if future.done():
@@ -83,12 +101,15 @@ class Lane(Generic[Request, Answer]):
                 else:
                     future.set_result((answer, sent_at))
 
-
-def _fail(batch: "list[tuple[Request, asyncio.Future[tuple[Answer, float]]]]", error: BaseException) -> None:
-    for _, future in batch:
-        if not future.done():
-            if isinstance(error, Exception):
-                future.set_exception(error)
-                future.exception()  # seen: whoever waited may have gone, and need not be warned of
+    def _fail(self, batch: "list[tuple[Request, asyncio.Future[tuple[Answer, float]]]]", error: Exception) -> None:
+        for request, future in batch:
+            if future.done():
+                self._failed(request, error)
             else:
-                future.cancel()
+                _fail(future, error)
+
+
+def _fail(future: "asyncio.Future[tuple[Answer, float]]", error: Exception) -> None:
+    if not future.done():
+        future.set_exception(error)
+        future.exception()  # seen: whoever waited may have gone, and need not be warned of

@@ -3,8 +3,8 @@
 import asyncio
 import os
 import socket
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Coroutine, Mapping
+from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Any, Self
 from weakref import WeakKeyDictionary
 
@@ -104,12 +104,8 @@ class AsyncInterlock:
 
     async def open(self) -> Self:
         """Look whether the database can serve; raises what is wrong with it."""
-        from interlock.schema import read_status
-
         self.engine()
-        session = await self._stores[asyncio.get_running_loop()].session()
-        await require_primary(session)
-        (await read_status(session, self.schema)).require()
+        await self._look(self._stores[asyncio.get_running_loop()])
         return self
 
     async def close(self) -> None:
@@ -118,7 +114,7 @@ class AsyncInterlock:
         self._stores.pop(loop, None)
         engine = self._engines.pop(loop, None)
         if engine is not None and engine.pid == os.getpid():
-            await engine.close()
+            await _to_its_end(engine.close())
 
     async def __aenter__(self) -> Self:
         try:
@@ -156,7 +152,16 @@ class AsyncInterlock:
             pooler=self._pooler,
             timeout=self._request_timeout or _REQUEST_TIMEOUT,
         )
-        return Engine(store, self._observer, schema=self.schema, idle_after=self._idle_after)
+        return Engine(
+            store, self._observer, schema=self.schema, idle_after=self._idle_after, look=lambda: self._look(store)
+        )
+
+    async def _look(self, store: PostgresLeases) -> None:
+        from interlock.schema import read_status
+
+        session = await store.session()
+        await require_primary(session)
+        (await read_status(session, self.schema)).require()
 
     async def _connect_for_lock(self) -> Session:
         return await connect(
@@ -166,3 +171,15 @@ class AsyncInterlock:
             statement_timeout=self._request_timeout or _REQUEST_TIMEOUT,
             password=self._password,
         )
+
+
+async def _to_its_end(work: Coroutine[Any, Any, None]) -> None:
+    """Even if we are cancelled meanwhile: who closes under a lease is cancelled by that itself."""
+    task = asyncio.get_running_loop().create_task(work)
+    try:
+        await asyncio.shield(task)
+    except asyncio.CancelledError:
+        while not task.done():
+            with suppress(asyncio.CancelledError):
+                await asyncio.wait([task])
+        raise

@@ -80,6 +80,8 @@ class WaitingRoom:
             del self._queues[turn.name]
             if lookout := self._lookouts.pop(turn.name, None):
                 lookout.cancel()
+        elif turn.name not in self._lookouts:  # it was the look-out itself
+            self._look_out(turn.name, _LOOK_AGAIN)
 
     async def pause(self, turn: Turn, answer: AcquireAnswer) -> None:
         """Until it is time to ask again, by what was answered last."""

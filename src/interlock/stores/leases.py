@@ -21,13 +21,19 @@ ReleaseStatus = Literal["released", "lost", "locked", "kept"]
 
 @dataclass(slots=True, eq=False)
 class Ask:
-    """A wish for a lease. With `wait`, who does not get it is put into the queue."""
+    """A wish for a lease. With `wait`, who does not get it is put into the queue.
+
+    For whoever asks, and no business of the store's: how many `attempts` there were, and whether one is `in_doubt`,
+    because its answer was lost.
+    """
 
     name: str
     grant_id: UUID
     ttl: float
     metadata: str | None
     wait: bool
+    attempts: int = 0
+    in_doubt: bool = False
 
 
 class AcquireAnswer(NamedTuple):
@@ -77,8 +83,8 @@ class LeaseStore(Protocol):
 
     async def release(self, grants: Sequence[Held]) -> list[ReleaseAnswer]: ...
 
-    async def hand_over(self, grant: Held) -> ReleaseAnswer:
-        """Release it only if somebody waits."""
+    async def hand_over(self, grants: Sequence[Held]) -> list[ReleaseAnswer]:
+        """Release those that somebody waits for."""
 
     async def renew(self, grants: Sequence[Held], timeout: float) -> RenewAnswer:
         """On a connection that carries nothing else. A lease that has expired is lost, taken by another or not."""

@@ -1,14 +1,18 @@
-"""Whoever goes away while it asks or waits leaves nothing behind: no place in the queue, no lease that nobody knows of."""
+"""Whoever goes away while it asks or waits leaves nothing behind: no place in the queue, no lease that nobody has."""
 
 import asyncio
+from collections.abc import Sequence
 
+import psycopg
 import pytest
 
 from interlock import AsyncInterlock, errors
 from interlock.coordination import waiting
 from interlock.coordination.grant import AsyncGrant
 from interlock.coordination.lease import AsyncLease
-from support.holding import Stop, fail, holder, queue, stop_after, stop_before, until
+from interlock.stores.leases import AcquireAnswer, Ask
+from interlock.stores.postgres.leases import PostgresLeases
+from support.holding import Stop, count_calls, fail, holder, queue, stop_after, stop_before, until
 from support.proxy import cable_to
 
 UNREACHABLE = errors.DatabaseUnreachable("It did not answer in time.")
@@ -67,6 +71,25 @@ async def test_a_waiter_that_is_cancelled_leaves_the_queue(
     await until(lambda: queue(interlock_url) == [])
 
 
+async def test_a_waiter_that_is_cancelled_before_it_has_arrived_leaves_the_queue_after_that(
+    locks: AsyncInterlock, others: AsyncInterlock, interlock_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stop = stop_before(monkeypatch, "acquire")
+    stop.armed = False
+    left = count_calls(monkeypatch, "abandon")
+    await others.lease("feeds").acquire()
+    first = acquiring(locks.lease("feeds"))
+    await until(lambda: queue(interlock_url))
+    stop.armed = True
+    second = acquiring(locks.lease("feeds"))
+    await stop.reached()
+    await cancel(second)
+    await until(lambda: left)
+    stop.go()
+    await until(lambda: len(left) == 2 and len(queue(interlock_url)) == 1)
+    await cancel(first)
+
+
 @pytest.mark.usefixtures("no_looks")
 async def test_a_turn_that_comes_to_somebody_who_leaves_goes_on_to_the_next(
     locks: AsyncInterlock, others: AsyncInterlock, interlock_url: str
@@ -78,7 +101,8 @@ async def test_a_turn_that_comes_to_somebody_who_leaves_goes_on_to_the_next(
     await until(lambda: len(queue(interlock_url)) == 2)
     leaver.cancel()
     await grant.release()
-    assert holder(interlock_url) == (await stayer).grant_id
+    granted = await stayer
+    assert holder(interlock_url) == granted.grant_id
 
 
 async def granted_on_the_way(lease: AsyncLease, stop: Stop, timeout: float | None = None) -> "asyncio.Task[AsyncGrant]":
@@ -110,41 +134,48 @@ async def test_a_grant_that_comes_after_the_time_out_is_given_back(
     await until(lambda: holder(interlock_url) is None)
 
 
+async def until_answered(asking: "asyncio.Task[AsyncGrant]") -> None:
+    """What the task waits for is done; the task itself has not run yet."""
+    while not (waits_for := asking._fut_waiter) or not waits_for.done():  # type: ignore[attr-defined]
+        assert not asking.done()
+        await asyncio.sleep(0)
+
+
 async def test_a_grant_that_comes_together_with_the_cancellation_is_given_back(
     locks: AsyncInterlock, interlock_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The answer is there, and the task has not run yet: asyncio forgets the answer."""
     stop = stop_after(monkeypatch, "acquire")
     asking = await granted_on_the_way(locks.lease("feeds"), stop)
-    engine = locks.engine()
-    answered = next(iter(engine._asking._batch)) if hasattr(engine._asking, "_batch") else None
-    del answered
     stop.go()
     await until_answered(asking)
     await cancel(asking)
     await until(lambda: holder(interlock_url) is None)
 
 
-async def until_answered(asking: "asyncio.Task[AsyncGrant]") -> None:
-    """Until what the task waits for is done; the task itself has not run yet."""
-    while (waits_for := asking._fut_waiter) is None or not waits_for.done():  # type: ignore[attr-defined]
-        assert not asking.done()
-        await asyncio.sleep(0)
-
-
 @pytest.mark.usefixtures("no_looks")
-async def test_a_lease_that_is_given_back_goes_to_who_waits_for_it_here(
-    locks: AsyncInterlock, interlock_url: str, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("when", ["before the answer", "with the answer"])
+async def test_what_is_given_back_goes_to_the_next_who_waits_in_the_same_process(
+    locks: AsyncInterlock, others: AsyncInterlock, interlock_url: str, monkeypatch: pytest.MonkeyPatch, when: str
 ) -> None:
     stop = stop_after(monkeypatch, "acquire")
-    leaver = await granted_on_the_way(locks.lease("feeds"), stop)
+    stop.armed = False
+    grant = await others.lease("feeds").acquire()
+    leaver = acquiring(locks.lease("feeds"))
+    await until(lambda: queue(interlock_url))
     stayer = acquiring(locks.lease("feeds"))
-    await asyncio.sleep(0)
-    leaver.cancel()
-    release = stop_before(monkeypatch, "release")
+    await until(lambda: len(queue(interlock_url)) == 2)
+    stop.armed = True
+    await grant.release()
+    await stop.reached()
+    stop.armed = False
+    if when == "with the answer":
+        stop.go()
+        await until_answered(leaver)
+    await cancel(leaver)
     stop.go()
-    del release
-    assert holder(interlock_url) == (await stayer).grant_id
+    granted = await stayer
+    assert holder(interlock_url) == granted.grant_id
 
 
 async def test_who_leaves_before_anything_is_sent_never_asked(
@@ -166,15 +197,10 @@ async def test_a_grant_whose_answer_is_lost_and_whose_caller_has_gone_is_given_b
     locks: AsyncInterlock, interlock_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fail(monkeypatch, "acquire", UNREACHABLE, after=True)
-    stop = stop_after(monkeypatch, "acquire")
-    stop.go()
-    monkeypatch.undo()
-    fail(monkeypatch, "acquire", UNREACHABLE, after=True)
-    original_stop = stop_before(monkeypatch, "acquire")
-    asking = acquiring(locks.lease("feeds", ttl=4))
-    await original_stop.reached()
+    stop = stop_before(monkeypatch, "acquire")
+    asking = await granted_on_the_way(locks.lease("feeds", ttl=4), stop)
     await cancel(asking)
-    original_stop.go()
+    stop.go()
     await until(lambda: holder(interlock_url) is not None)
     await until(lambda: holder(interlock_url) is None, within=3)
 
@@ -182,15 +208,41 @@ async def test_a_grant_whose_answer_is_lost_and_whose_caller_has_gone_is_given_b
 async def test_a_try_whose_answers_are_lost_is_given_back_later(
     locks: AsyncInterlock, interlock_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with locks.lease("other"):
-        pass
-    fail(monkeypatch, "acquire", UNREACHABLE, after=True, times=2)
-    locks = AsyncInterlock(interlock_url)
+    fail(monkeypatch, "acquire", UNREACHABLE, after=True)
     with pytest.raises(errors.DatabaseUnreachable):
         await locks.lease("feeds", ttl=4).try_acquire()
     assert holder(interlock_url) is not None
     await until(lambda: holder(interlock_url) is None, within=3)
-    await locks.close()
+
+
+async def test_a_try_that_was_lost_and_then_found_the_row_locked_is_given_back_later(
+    locks: AsyncInterlock, interlock_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is our own first request that has the row locked: it goes on in the server, and is granted."""
+    ours = "SELECT * FROM interlock.acquire_v1('feeds', %s, 60, 'one')"
+    is_lost = False
+    statuses: list[str] = []
+    with psycopg.connect(interlock_url) as server:
+
+        async def acquire(store: PostgresLeases, asks: Sequence[Ask]) -> list[AcquireAnswer]:
+            nonlocal is_lost
+            if is_lost:
+                is_lost = False
+                server.execute(ours, [asks[0].grant_id])
+                raise UNREACHABLE
+            answers = await original(store, asks)
+            statuses.extend(answer.status for answer in answers)
+            return answers
+
+        original = PostgresLeases.acquire
+        monkeypatch.setattr(PostgresLeases, "acquire", acquire)
+        await (await locks.lease("feeds").acquire()).release()
+        is_lost = True
+        assert await locks.lease("feeds", ttl=4).try_acquire() is None
+        await until(lambda: statuses == ["granted", "locked", "locked"])
+        server.commit()
+    assert holder(interlock_url) is not None
+    await until(lambda: holder(interlock_url) is None, within=10)
 
 
 async def test_who_will_not_wait_does_not_wait_for_a_database_that_is_away(interlock_url: str) -> None:

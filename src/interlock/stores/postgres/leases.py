@@ -82,8 +82,8 @@ class PostgresLeases:
             return [ReleaseAnswer(row[0], row[1], bool(row[2]))]
         return await self._release_many(grants, if_waited=False)
 
-    async def hand_over(self, grant: Held) -> ReleaseAnswer:
-        return (await self._release_many([grant], if_waited=True))[0]
+    async def hand_over(self, grants: Sequence[Held]) -> list[ReleaseAnswer]:
+        return await self._release_many(grants, if_waited=True)
 
     async def renew(self, grants: Sequence[Held], timeout: float) -> RenewAnswer:
         async with asyncio.timeout(timeout):
