@@ -1,14 +1,18 @@
 """`interlock lock run` as a script uses it: what its command gets, how it ends, and when it does not start."""
 
+import os
+import re
 import signal
 import subprocess
 import sys
 from contextlib import ExitStack
 from pathlib import Path
+from urllib.parse import urlsplit
 from uuid import UUID
 
 import pytest
 
+from interlock.embedded import find_binaries
 from support.lock_commands import FAMILY, family_of, is_gone, is_held, is_waited_for, line_of, seen
 from support.postgres import execute
 from support.programs import INTERLOCK, environment, interlock, started
@@ -48,6 +52,39 @@ def test_the_command_knows_its_grant_and_can_guard_with_it(interlock_url: str) -
     assert (name, schema) == ("feeds", "interlock")
     assert [(int(token),)] == execute(interlock_url, "SELECT token FROM interlock.leases_v1('feeds')")
     assert UUID(grant_id)
+
+
+def test_the_documented_script_writes_under_the_guard(interlock_url: str) -> None:
+    page = (Path(__file__).parents[3] / "docs" / "lock-run.md").read_text()
+    (script,) = re.findall(r"```sh\n(psql [^`]+)```", page)
+    execute(interlock_url, "CREATE TABLE report (at timestamptz)")
+    to = urlsplit(interlock_url)
+    assert to.username
+    assert to.password
+    variables = {
+        "PATH": f"{find_binaries(None).bin_dir}:{os.environ['PATH']}",
+        "PGHOST": str(to.hostname),
+        "PGPORT": str(to.port),
+        "PGUSER": to.username,
+        "PGPASSWORD": to.password,
+        "PGDATABASE": to.path.lstrip("/"),
+    }
+    done = interlock("lock", "run", "it's mine", "--", "bash", "-c", script, url=interlock_url, **variables)
+    assert done.returncode == 0, done.stderr
+    assert execute(interlock_url, "SELECT count(*) FROM report") == [(1,)]
+    stale = interlock(
+        "lock",
+        "run",
+        "it's mine",
+        "--",
+        "bash",
+        "-c",
+        f"export INTERLOCK_LEASE_TOKEN=1; {script}",
+        url=interlock_url,
+        **variables,
+    )
+    assert "is not held by the grant with token 1 any more" in stale.stderr
+    assert execute(interlock_url, "SELECT count(*) FROM report") == [(1,)]
 
 
 def test_a_password_on_our_command_line_does_not_reach_the_command(interlock_url: str) -> None:

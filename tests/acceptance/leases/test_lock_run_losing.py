@@ -14,8 +14,10 @@ from support.lock_commands import (
     line_of,
     seen,
 )
+from support.pooler import pooled
 from support.postgres import execute
 from support.programs import Program, interlock, started
+from support.proxy import cable_to
 from support.waiting import eventually
 
 RUN = ("lock", "run", "feeds")
@@ -86,6 +88,30 @@ def test_ended_database_sessions_are_survived(interlock_url: str) -> None:
         assert not any(map(is_gone, family))
         program.send(signal.SIGTERM)
         assert program.end()[0] == 143
+
+
+def test_when_we_are_cut_off_the_command_is_killed_before_another_has_the_lease(interlock_url: str) -> None:
+    """And we end, although what we were about to give back cannot be given back."""
+    with (
+        cable_to(interlock_url) as (cable, cut_url),
+        started(*RUN, "--ttl", "2", "--", "bash", "-c", FAMILY, url=cut_url) as first,
+    ):
+        family = family_of(first)
+        with started(*RUN, "--", *meets(family), url=interlock_url) as second:
+            eventually(lambda: is_waited_for(interlock_url))
+            cable.cut()
+            assert second.end()[:2] == (0, ""), "it met none of them"
+            status, _, error = first.end()
+    assert status == 74
+    assert "no renewal was confirmed in time" in error
+
+
+def test_through_a_pooler_in_transaction_mode_it_is_the_same(interlock_url: str) -> None:
+    with pooled(interlock_url, "transaction") as url, family_and_successor(url, ttl=2) as (first, family, second):
+        wait_for_renewal(interlock_url)
+        assert not any(map(is_gone, family))
+        first.send(signal.SIGKILL)
+        assert second.end()[:2] == (0, "")
 
 
 def test_a_waiter_whose_sessions_are_ended_gets_its_turn(interlock_url: str) -> None:

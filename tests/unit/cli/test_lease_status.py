@@ -1,0 +1,166 @@
+"""How a lease's status reads, for eyes and for programs."""
+
+import json
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from interlock.cli.lease_status import (
+    as_facts,
+    as_table,
+    as_text,
+    broken_as_facts,
+    broken_as_text,
+    details_as_facts,
+)
+from interlock.coordination.breaking import Broken
+from interlock.coordination.status import Guard, Holding, Intervention, LeaseDetails, LeaseStatus, Party, Waiter
+
+NOW = datetime(2031, 1, 1, 12, 0, tzinfo=UTC)
+PARTY = Party("web-1", "host-1", 4711)
+HOLDING = Holding(PARTY, {"job": "nightly"}, 30, NOW - timedelta(minutes=5), NOW - timedelta(seconds=4))
+HELD = LeaseStatus("feeds", "held", 77, HOLDING, NOW + timedelta(seconds=26), 26.0, 0, NOW)
+RELEASED = replace(HELD, state="free", expires_at=None, remaining=0.0)
+
+
+def told(lease: LeaseStatus, **more: object) -> list[str]:
+    details = LeaseDetails(lease, waiting=(), guards=(), intervention=None)
+    return as_text(replace(details, **more)).splitlines()  # type: ignore[arg-type]
+
+
+def test_a_held_lease() -> None:
+    assert told(HELD) == [
+        "The lease 'feeds' is held by web-1 (process 4711 on host-1).",
+        "It has it since 2031-01-01 11:55:00 UTC, for 5 min now, with the token 77.",
+        "Its last heartbeat came 4.0 s ago; without another the lease expires in 26 s (its ttl is 30 s).",
+        'It says of itself: {"job": "nightly"}',
+        "Nobody waits for it.",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("party", "words"),
+    [
+        (Party("web-1", None, None), "held by web-1."),
+        (Party("web-1", "host-1", None), "held by web-1 (on host-1)."),
+        (Party("web-1", None, 4711), "held by web-1 (process 4711)."),
+        (Party(None, None, None), "held by somebody without a name."),
+    ],
+)
+def test_a_holder_that_told_little_of_itself(party: Party, words: str) -> None:
+    """Services in other languages say what they like."""
+    assert told(replace(HELD, last=replace(HOLDING, party=party)))[0].endswith(words)
+
+
+def test_a_released_lease() -> None:
+    assert told(RELEASED) == [
+        "The lease 'feeds' is free.",
+        "It was last held by web-1 (process 4711 on host-1), whose last heartbeat came at 2031-01-01 11:59:56 UTC.",
+        "Nobody waits for it.",
+    ]
+
+
+def test_an_expired_lease() -> None:
+    expired = replace(RELEASED, expires_at=NOW - timedelta(hours=3))
+    assert told(expired)[2] == "It expired 3 h ago: that holder did not give it back."
+
+
+def test_a_lease_that_was_never_held() -> None:
+    assert told(replace(RELEASED, last=None))[0] == "The lease 'feeds' is free, and nobody has held it yet."
+
+
+def test_a_broken_lease_whose_breaker_is_not_known() -> None:
+    """Also what a failover leaves."""
+    first, second, *_ = told(replace(HELD, state="broken"))
+    assert first.endswith("(process 4711 on host-1), by force or because another server took over the database.")
+    assert second == "Nobody gets it for another 26 s: so long its last holder may still trust it."
+
+
+@pytest.mark.parametrize(("reason", "end"), [("stuck", ": stuck"), (None, ", who gave no reason.")])
+def test_a_broken_lease_says_who_broke_it_and_why(reason: str | None, end: str) -> None:
+    intervention = Intervention(77, False, (), reason, "dba/ann@host-9", NOW - timedelta(seconds=9))
+    first, _, broken, *_ = told(replace(HELD, state="broken"), intervention=intervention)
+    assert first == "The lease 'feeds' was taken from web-1 (process 4711 on host-1)."
+    assert broken == f"It was broken at 2031-01-01 11:59:51 UTC by dba/ann@host-9{end}"
+
+
+def test_guards_are_shown_as_far_as_the_server_tells() -> None:
+    known = Guard(101, "shop", "billing", "idle in transaction", NOW, 12.3)
+    hidden = Guard(102, "other", None, None, None, None)
+    gone = Guard(103, None, None, None, None, None)
+    assert told(RELEASED, guards=(known, hidden, gone))[:1] + told(RELEASED, guards=(known, hidden, gone))[2:5] == [
+        "The lease 'feeds' is free, but nobody gets it before the transaction that still guards it has ended.",
+        "A transaction of server process 101 guards it (role shop, billing, idle in transaction, open for 12 s).",
+        "A transaction of server process 102 guards it (role other).",
+        "A transaction of server process 103 guards it (of another role).",
+    ]
+
+
+def test_waiters_are_shown_in_order() -> None:
+    waiting = tuple(Waiter(Party(f"web-{n}", "host-2", n), NOW, 100.0 / n) for n in (2, 3))
+    assert told(HELD, waiting=waiting)[-3:] == [
+        "2 wait for it, in this order:",
+        "   1. web-2 (process 2 on host-2), for 50 s",
+        "   2. web-3 (process 3 on host-2), for 33 s",
+    ]
+    assert told(HELD, waiting=waiting[:1])[-2] == "1 waits for it:"
+
+
+def test_what_others_wrote_does_not_act_on_the_terminal() -> None:
+    nasty = "\x1b[2J\nfree\u202e"
+    party = Party(nasty, nasty, 1)
+    lease = replace(HELD, name=nasty, last=replace(HOLDING, party=party, metadata={nasty: nasty}))
+    details = LeaseDetails(
+        lease,
+        (Waiter(party, NOW, 1.0),),
+        (Guard(1, nasty, nasty, "idle", NOW, 1.0),),
+        Intervention(77, False, (), nasty, nasty, NOW),
+    )
+    for text in (as_text(details), as_table([lease]), broken_as_text(Broken(nasty, 1, party, 1.0, ()), immediate=True)):
+        assert "\x1b" not in text
+        assert "\u202e" not in text
+        assert "\nfree" not in text
+
+
+def test_a_table_of_leases() -> None:
+    leases = [HELD, replace(HELD, name="longer-name", state="broken", waiters=12), replace(RELEASED, name="z")]
+    assert as_table(leases).splitlines() == [
+        "NAME         STATE   HOLDER  SINCE                    REMAINING  WAITERS",
+        "feeds        held    web-1   2031-01-01 11:55:00 UTC       26 s        0",
+        "longer-name  broken                                        26 s       12",
+        "z            free                                                      0",
+    ]
+
+
+def test_facts_can_be_written_as_json_and_name_no_holder_of_a_free_lease() -> None:
+    held, free = as_facts(HELD), as_facts(RELEASED)
+    assert held["holder"]["name"] == free["last_holder"]["name"] == "web-1"
+    assert held["holder"]["acquired_at"] == "2031-01-01T11:55:00+00:00"
+    assert (held["state"], free["state"], free["holder"], free["expires_at"]) == ("held", "free", None, None)
+    assert as_facts(replace(RELEASED, last=None))["last_holder"] is None
+    details = LeaseDetails(
+        HELD,
+        (Waiter(PARTY, NOW, 1.5),),
+        (Guard(101, "shop", None, None, NOW, 1.0),),
+        Intervention(77, True, (101,), None, "dba/ann@host-9", NOW),
+    )
+    facts = json.loads(json.dumps(details_as_facts(details)))
+    assert facts["waiting"] == [
+        {"name": "web-1", "host": "host-1", "pid": 4711, "enqueued_at": NOW.isoformat(), "waited": 1.5}
+    ]
+    assert facts["guards"][0]["pid"] == 101
+    assert facts["intervention"]["terminated"] == [101]
+
+
+def test_what_breaking_did() -> None:
+    broken = Broken("feeds", 77, PARTY, 26.0, (101, 102))
+    assert broken_as_text(broken, immediate=False).splitlines() == [
+        "The lease 'feeds' was taken from web-1 (process 4711 on host-1).",
+        "Ended, with their transactions that guarded it: server process 101, 102.",
+        "Its holder learns of it when it renews next, and stops.",
+        "Nobody else gets it for another 26 s: so long that holder may still trust it.",
+    ]
+    assert broken_as_facts(broken)["last_holder"] == {"name": "web-1", "host": "host-1", "pid": 4711}
+    at_once = broken_as_text(replace(broken, remaining=0.0, terminated=()), immediate=True)
+    assert at_once.splitlines()[2].startswith("Whoever is next gets it at once")
