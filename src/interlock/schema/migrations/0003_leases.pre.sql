@@ -171,7 +171,9 @@ $$;
 -- it alone will tell the first, and a row that is locked is just told, or just granted, by another.
 CREATE FUNCTION interlock.offer_v1(names text[], own_listener integer)
     RETURNS TABLE (name text, grant_id uuid, listener integer)
-    LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off
+    LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+    SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off
+    SET enable_material = off SET plan_cache_mode = force_generic_plan
     AS $$
 #variable_conflict use_column
 DECLARE
@@ -188,10 +190,12 @@ BEGIN
             WHERE w.name = n.name AND interlock.waits_v1(w.listener, w.seen_at, w.offered_at, moment)
             ORDER BY w.enqueued_at, w.grant_id LIMIT 1) AS f ON true;
     WITH dead AS MATERIALIZED (
-        SELECT w.grant_id FROM unnest(names, dates) AS n (name, first_at) JOIN interlock.waiter w ON w.name = n.name
-         WHERE w.enqueued_at < coalesce(n.first_at, 'infinity')
-           AND NOT interlock.waits_v1(w.listener, w.seen_at, w.offered_at, moment)
-           FOR UPDATE OF w SKIP LOCKED
+        SELECT d.grant_id
+          FROM unnest(names, dates) AS n (name, first_at), LATERAL (
+               SELECT w.grant_id FROM interlock.waiter w
+                WHERE w.name = n.name AND w.enqueued_at < coalesce(n.first_at, 'infinity')
+                  AND NOT interlock.waits_v1(w.listener, w.seen_at, w.offered_at, moment)
+                  FOR UPDATE SKIP LOCKED) AS d
     )
     DELETE FROM interlock.waiter w USING dead WHERE w.grant_id = dead.grant_id;
     RETURN QUERY
@@ -225,7 +229,8 @@ CREATE FUNCTION interlock.acquire_many_v1(
     request integer, status text, token bigint, remaining double precision, retry_after double precision, holder text
 )
     LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
-    SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET plan_cache_mode = force_generic_plan
+    SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off
+    SET enable_material = off SET plan_cache_mode = force_generic_plan
     AS $$
 #variable_conflict use_column
 DECLARE
@@ -355,7 +360,8 @@ CREATE FUNCTION interlock.renew_many_v1(
     OUT lost integer[], OUT locked integer[], OUT clock double precision, OUT timeline integer
 )
     LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
-    SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET plan_cache_mode = force_generic_plan
+    SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off
+    SET enable_material = off SET plan_cache_mode = force_generic_plan
     AS $$
 DECLARE
     epoch  interlock.lease_epoch := interlock.epoch_v1();
@@ -401,7 +407,8 @@ CREATE FUNCTION interlock.release_many_v1(
     names text[], tokens bigint[], grant_ids uuid[], own_listener integer, if_waited boolean
 ) RETURNS TABLE (request integer, status text, offered uuid, elsewhere boolean)
     LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET lock_timeout = '200ms'
-    SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET plan_cache_mode = force_generic_plan
+    SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off
+    SET enable_material = off SET plan_cache_mode = force_generic_plan
     AS $$
 #variable_conflict use_column
 DECLARE
@@ -690,7 +697,7 @@ CREATE FUNCTION interlock.acquire_v1(
     OUT status text, OUT token bigint, OUT remaining double precision, OUT retry_after double precision, OUT held_by text
 )
     LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
-    SET enable_seqscan = off SET plan_cache_mode = force_generic_plan
+    SET enable_seqscan = off SET enable_bitmapscan = off SET plan_cache_mode = force_generic_plan
     AS $$
 #variable_conflict use_column
 DECLARE
@@ -776,7 +783,7 @@ CREATE FUNCTION interlock.release_v1(
     OUT status text, OUT offered uuid, OUT elsewhere boolean
 )
     LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET lock_timeout = '200ms'
-    SET enable_seqscan = off SET plan_cache_mode = force_generic_plan
+    SET enable_seqscan = off SET enable_bitmapscan = off SET plan_cache_mode = force_generic_plan
     AS $$
 #variable_conflict use_column
 DECLARE
