@@ -1,0 +1,170 @@
+"""What a call costs the server: no write where nothing changes, no scan of a table, no queue read to its end."""
+
+from collections.abc import Callable, Iterator
+from uuid import uuid4
+
+import pytest
+
+from support.postgres import execute
+from support.protocol import EAR, Client, queue
+
+READS = """
+    SELECT relname, seq_scan, coalesce(seq_tup_read, 0) + coalesce(idx_tup_fetch, 0)
+      FROM pg_stat_xact_user_tables WHERE schemaname = 'interlock' AND relname IN ('lease', 'waiter')
+"""
+
+
+def writes(client: Client, work: Callable[[], object]) -> bool:
+    """Whether the transaction had to be given a number, as every one that writes or locks a row has."""
+    with client.connection.transaction():
+        work()
+        return client.run("SELECT pg_current_xact_id_if_assigned() IS NOT NULL") == [(True,)]
+
+
+def reads(client: Client, work: Callable[[], object]) -> dict[str, tuple[int, int]]:
+    """Of each table: how often it was scanned from end to end, and how many of its rows were read."""
+
+    def counted() -> dict[str, tuple[int, int]]:
+        return {name: (scans, rows) for name, scans, rows in client.run(READS)}
+
+    with client.connection.transaction():
+        before = counted()
+        work()
+        after = counted()
+    return {name: (after[name][0] - before[name][0], after[name][1] - before[name][1]) for name in after}
+
+
+def test_a_failed_try_writes_nothing(first: Client, second: Client, third: Client, ear: Client) -> None:
+    names = [f"lease {number}" for number in range(50)]
+    first.run("SELECT interlock.register_v1(%s)", names)
+    first.ask_many(names)
+    waited_for = first.acquire("waited for")
+    third.wait("waited for", listener=EAR)
+    third.wait("lease 0", listener=8)
+    first.release(waited_for)
+    guarded = first.acquire("guarded")
+    with third.connection.transaction():
+        third.guard(guarded)
+        first.release(guarded)
+        assert not writes(
+            second, lambda: [second.ask(name) for name in ("lease 0", "lease 1", "waited for", "guarded")]
+        )
+        assert not writes(second, lambda: second.ask_many([*names, "waited for", "guarded", "unknown"]))
+    assert writes(second, lambda: second.ask("guarded"))
+
+
+def test_a_lost_renewal_and_a_lost_release_write_nothing(first: Client, second: Client) -> None:
+    held = first.acquire("feeds")
+    stale = held._replace(token=held.token - 1)
+    assert not writes(second, lambda: second.renew(stale))
+    assert not writes(second, lambda: second.release(stale))
+    assert not writes(second, lambda: second.release_many([held], if_waited=True))
+    assert writes(second, lambda: second.renew(held))
+
+
+@pytest.fixture
+def crowded(request: pytest.FixtureRequest, interlock_url: str) -> Iterator[Client]:
+    """A client where so many leases are known, and the server has no figures about them, or those of an empty table."""
+    execute(interlock_url, "ALTER TABLE interlock.lease SET (autovacuum_enabled = off)")
+    execute(interlock_url, "ALTER TABLE interlock.waiter SET (autovacuum_enabled = off)")
+    if request.param > 10:
+        execute(interlock_url, "ANALYZE interlock.lease")
+    fill = "INSERT INTO interlock.lease (name, token) SELECT n, 0 FROM generate_series(0, %s - 1) AS n"
+    execute(interlock_url, fill, request.param)
+    with Client(interlock_url, "crowded") as client:
+        yield client
+
+
+@pytest.mark.parametrize("crowded", [10, 1_000, 100_000], indirect=True)
+def test_no_call_scans_a_table_however_many_leases_there_are(crowded: Client, ear: Client) -> None:
+    def everything(one: str, *several: str) -> None:
+        held = crowded.acquire(one)
+        assert crowded.ask(one).status == "busy"
+        assert crowded.ask(f"new {uuid4()}").status == "granted"
+        waiter = crowded.wait(one, listener=EAR)
+        crowded.guard(held)
+        assert (crowded.renew(held), crowded.release(held)) == ("renewed", "released")
+        assert crowded.wait(one, listener=EAR, grant_id=waiter.grant_id).status == "granted"
+        crowded.abandon(crowded.wait(one, listener=EAR))
+        grants = crowded.ask_many(several, wait=True, listener=EAR)
+        crowded.ask_many(several, wait=True, listener=EAR)
+        assert crowded.renew_many(grants) == ([], [])
+        assert crowded.release_many(grants, if_waited=True) == ["released"] * len(several)
+        assert len(crowded.break_open(one, immediate=True)) == 1
+        crowded.run("SELECT interlock.register_v1(%s)", list(several))
+
+    for one, *several in (list("31425"), list("80796")):  # the second time with plans that were kept
+        seen = reads(crowded, lambda one=one, several=several: everything(one, *several))  # type: ignore[misc]
+        assert {table: scans for table, (scans, _) in seen.items()} == {"lease": 0, "waiter": 0}
+        assert max(rows for _, rows in seen.values()) < 250
+
+
+@pytest.mark.parametrize("statistics", ["none", "of an empty queue", "of the whole queue"])
+def test_a_long_queue_is_not_read_to_its_end(
+    interlock_url: str, first: Client, second: Client, ear: Client, statistics: str
+) -> None:
+    first.run("ALTER TABLE interlock.waiter SET (autovacuum_enabled = off)")
+    first.run("SELECT interlock.register_v1('{feeds}')")
+    held = first.acquire("feeds")
+    if statistics == "of an empty queue":
+        first.run("ANALYZE interlock.waiter")
+    waiters = second.ask_many(["feeds"] * 2_000, wait=True, listener=EAR)
+    if statistics == "of the whole queue":
+        first.run("ANALYZE interlock.waiter")
+    steps: list[Callable[[], object]] = [
+        lambda: second.ask("feeds"),
+        lambda: second.ask_many(["feeds"]),
+        lambda: second.wait("feeds", listener=EAR, grant_id=waiters[1000].grant_id),
+        lambda: second.ask_many(["feeds"], wait=True, listener=EAR, grant_ids=[waiters[1000].grant_id]),
+        lambda: second.release(held),
+        lambda: second.ask("feeds"),
+        lambda: second.abandon(waiters[0]),
+        lambda: second.wait("feeds", listener=EAR, grant_id=waiters[1000].grant_id),
+        lambda: second.wait("feeds", listener=EAR, grant_id=waiters[1].grant_id),
+    ]
+    assert max(reads(second, step)["waiter"][1] for step in steps) < 20
+    assert len(queue(interlock_url, "feeds")) == 1998
+
+
+@pytest.mark.parametrize(("set_to", "becomes"), [("off", "on"), ("local", "local"), ("remote_apply", "remote_apply")])
+def test_who_gets_or_keeps_a_lease_waits_for_the_disk_whatever_the_role_is_set_to(
+    interlock_url: str, set_to: str, becomes: str
+) -> None:
+    with Client(interlock_url, "careless", options=f"-c synchronous_commit={set_to}") as careless:
+
+        def meanwhile(work: Callable[[], object]) -> str:
+            with careless.connection.transaction():
+                work()
+                return str(careless.run("SHOW synchronous_commit")[0][0])
+
+        held = careless.acquire("feeds")
+        assert meanwhile(lambda: careless.ask("free")) == becomes
+        assert meanwhile(lambda: careless.ask_many(["other", "free"])) == set_to
+        careless.run("SELECT interlock.register_v1('{other}')")
+        assert meanwhile(lambda: careless.ask_many(["other", "free"])) == becomes
+        assert meanwhile(lambda: careless.ask("feeds")) == set_to
+        assert meanwhile(lambda: careless.renew(held)) == becomes
+        assert meanwhile(lambda: careless.release(held)) == set_to
+        assert careless.run("SHOW synchronous_commit") == [(set_to,)]
+
+
+def test_a_release_never_makes_a_transaction_of_the_users_own_less_durable(first: Client) -> None:
+    first.run("SET synchronous_commit = on")
+    held, other = first.acquire("feeds"), first.acquire("other")
+    with first.connection.transaction():
+        first.release(held)
+        first.release_many([other])
+        assert first.run("SHOW synchronous_commit") == [("on",)]
+
+
+def test_a_release_in_a_transaction_of_the_users_own_counts_when_that_commits(first: Client, second: Client) -> None:
+    held = first.acquire("feeds")
+    first.run("BEGIN")
+    assert first.release(held) == "released"
+    assert second.ask("feeds").status == "busy"
+    first.run("ROLLBACK")
+    assert second.ask("feeds").status == "busy"
+    assert first.renew(held) == "renewed"
+    with first.connection.transaction():
+        first.release(held)
+    assert second.ask("feeds").status == "granted"

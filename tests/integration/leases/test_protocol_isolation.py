@@ -1,0 +1,99 @@
+"""Callers with a snapshot of their own: a right answer or a serialization failure, and never two holders."""
+
+from collections.abc import Callable
+
+import psycopg
+import pytest
+
+from support.protocol import EAR, Answer, Client
+from support.sql_leases import row, set_clock
+
+at_each_level = pytest.mark.parametrize("level", ["REPEATABLE READ", "SERIALIZABLE"])
+Ask = Callable[[Client], Answer]
+alone_and_in_a_batch = pytest.mark.parametrize(
+    "ask",
+    [lambda client: client.ask("feeds"), lambda client: client.ask_many(["feeds"])[0]],
+    ids=["alone", "in a batch"],
+)
+
+
+def begin(client: Client, level: str) -> None:
+    """From here on it sees the database as it is now."""
+    client.run(f"BEGIN ISOLATION LEVEL {level}")
+    client.run("SELECT count(*) FROM interlock.lease")
+
+
+@at_each_level
+@alone_and_in_a_batch
+def test_who_sees_a_lease_free_that_was_taken_since_fails(
+    interlock_url: str, first: Client, second: Client, level: str, ask: Ask
+) -> None:
+    first.run("SELECT interlock.register_v1('{feeds}')")
+    begin(second, level)
+    held = first.acquire("feeds")
+    with pytest.raises(psycopg.errors.SerializationFailure):
+        ask(second)
+    second.run("ROLLBACK")
+    assert row(interlock_url, "feeds").grant_id == held.grant_id
+    assert ask(second).status == "busy"
+
+
+@at_each_level
+@alone_and_in_a_batch
+def test_who_sees_a_lease_held_that_was_released_since_is_told_so(
+    first: Client, second: Client, level: str, ask: Ask
+) -> None:
+    held = first.acquire("feeds")
+    begin(second, level)
+    first.release(held)
+    assert ask(second).status == "busy"
+    second.run("COMMIT")
+    assert ask(second).status == "granted"
+
+
+@at_each_level
+@alone_and_in_a_batch
+def test_of_two_who_see_it_free_one_gets_it(first: Client, second: Client, level: str, ask: Ask) -> None:
+    first.run("SELECT interlock.register_v1('{feeds}')")
+    begin(first, level)
+    begin(second, level)
+    assert ask(first).status == "granted"
+    assert ask(second).status == "locked"
+    first.run("COMMIT")
+    with pytest.raises(psycopg.errors.SerializationFailure):
+        ask(second)
+    second.run("ROLLBACK")
+
+
+@at_each_level
+def test_a_grant_that_was_lost_since_is_neither_renewed_nor_released(
+    interlock_url: str, first: Client, second: Client, third: Client, level: str
+) -> None:
+    set_clock(interlock_url, 0)
+    stale = first.acquire("feeds", ttl=30)
+    for attempt in (second.renew, second.release):
+        begin(second, level)
+        third.break_open("feeds", immediate=True)
+        held = third.acquire("feeds", ttl=30)
+        with pytest.raises(psycopg.errors.SerializationFailure):
+            attempt(stale)
+        second.run("ROLLBACK")
+        assert row(interlock_url, "feeds").grant_id == held.grant_id
+        stale = held
+
+
+@pytest.mark.parametrize("level", ["repeatable read", "serializable"])
+def test_where_that_is_the_default_everything_works(interlock_url: str, first: Client, ear: Client, level: str) -> None:
+    with Client(
+        interlock_url, "strict", options=f"-c default_transaction_isolation={level.replace(' ', chr(92) + ' ')}"
+    ) as strict:
+        held = strict.acquire("feeds")
+        assert strict.renew(held) == "renewed"
+        waiter = strict.wait("feeds", listener=EAR)
+        assert strict.release(held) == "released"
+        assert ear.heard() == [waiter.grant_id]
+        held = strict.wait("feeds", listener=EAR, grant_id=waiter.grant_id)
+        assert held.status == "granted"
+        assert first.ask("feeds").status == "busy"
+        strict.abandon(strict.wait("feeds", listener=EAR))
+        assert strict.run("SELECT interlock.sweep_v1(0)") == [(0,)]
