@@ -698,6 +698,7 @@ BEGIN
        OR (NOT terminate AND (lease.expires_at <= moment OR (lease.grant_id IS NULL AND NOT immediate))) THEN
         RETURN;
     END IF;
+    PERFORM interlock.durably_v1();
     IF terminate THEN
         SELECT coalesce(array_agg(g.pid), '{}') INTO ended FROM interlock.guards_v1(lease_name) AS g WHERE pg_terminate_backend(g.pid);
     END IF;
