@@ -93,18 +93,18 @@ async def test_an_old_primary_that_lives_on_alone_grants_and_renews_nothing(pair
     """Whoever can only reach the old one holds its lease until its trust is over, and gets no other."""
     recorder = Recorder(tmp_path, "both")
     async with AsyncInterlock(pair.primary_url, request_timeout=0.5) as cut_off:
+        await (await cut_off.lease("reports", ttl=3).acquire()).release()
         old = await cut_off.lease("feeds", ttl=3).acquire()
         recorder.granted(old)
         await asyncio.to_thread(pair.wait_caught_up)
         pair.freeze()
         await asyncio.to_thread(pair.promote)
         async with AsyncInterlock(pair.standby_url) as other:
-            current = await other.lease("feeds", ttl=3).acquire(timeout=40)
-            recorder.granted(current)
+            for name in ("feeds", "reports"):
+                recorder.granted(await other.lease(name, ttl=3).acquire(timeout=40))
             recorder.trusted(old)
             with pytest.raises((errors.LeaseTimeout, errors.StoreError)):
-                recorder.granted(await cut_off.lease("feeds", ttl=30).acquire(timeout=2))
-            recorder.trusted(current)
+                recorder.granted(await cut_off.lease("reports", ttl=30).acquire(timeout=2))
     assert violations(recorded(tmp_path)) == []
 
 
