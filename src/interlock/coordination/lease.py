@@ -96,11 +96,12 @@ def _as_json(metadata: Mapping[str, Any] | None) -> str | None:
     if metadata is None:
         return None
     try:
-        text = json.dumps(metadata, allow_nan=False)
+        text = json.dumps(metadata, allow_nan=False, ensure_ascii=False)
+        size = len(text.encode())
     except (TypeError, ValueError) as error:
         raise ConfigurationError(f"A lease's metadata has to be writable as JSON: {error}.") from error
-    if len(text) > _LARGEST_METADATA:
-        raise ConfigurationError(f"A lease's metadata has {len(text)} bytes as JSON: use {_LARGEST_METADATA} at most.")
+    if size > _LARGEST_METADATA:
+        raise ConfigurationError(f"A lease's metadata has {size} bytes as JSON: use {_LARGEST_METADATA} at most.")
     if "\\u0000" in text:
         raise ConfigurationError("A lease's metadata has a NUL character in it, which PostgreSQL cannot store.")
     return text

@@ -87,6 +87,7 @@ def test_a_bad_name(interlock_url: str, command: tuple[str, ...], name: str, wor
         (["--wait", "-1"], "cannot work: use 0 or more"),
         (["--wait", "nan"], "cannot work: use 0 or more"),
         (["--metadata", f"key={'x' * 5000}"], "use 4096 at most"),
+        (["--metadata", "key=\udcff"], "has to be writable as JSON"),
         (["--schema", "No!"], "cannot be the name of Interlock's schema"),
     ],
 )

@@ -5,13 +5,14 @@ import os
 import pty
 import subprocess
 from collections.abc import Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from typing import Any
 from uuid import uuid4
 
 import psycopg
 import pytest
 
+from support.pooler import pooled
 from support.postgres import execute
 from support.programs import INTERLOCK, environment, interlock
 from support.sql_leases import Answer, acquire, release, renew, step_clock
@@ -140,6 +141,28 @@ def test_a_name_that_nobody_has_used_is_one_line_and_status_1(interlock_url: str
     assert (
         done.stderr == "interlock: There is no lease 'feedz' in this database: nobody has used it, or not for a week.\n"
     )
+
+
+def open_sessions(url: str, count: int) -> None:
+    """Let the pooler open that many to the server, and keep them for others."""
+    with ExitStack() as stack:
+        clients = [stack.enter_context(closing(psycopg.connect(url))) for _ in range(count)]
+        for client in clients:
+            client.execute("SELECT 1")
+        for client in clients:
+            client.commit()
+
+
+def test_all_of_it_goes_through_a_pooler(interlock_url: str) -> None:
+    """Which gives each transaction to another server process."""
+    hold(interlock_url)
+    with pooled(interlock_url, "transaction", pool_size=3, in_turn=True) as url:
+        open_sessions(url, 3)
+        assert [lease["name"] for lease in facts(url, "lease", "list")] == ["feeds"]
+        assert facts(url, "why", "feeds")["state"] == "held"
+        assert facts(url, "lease", "break", "feeds", "--now")["remaining"] == 0
+        nested = interlock("lock", "run", "feeds", "--", INTERLOCK, "lock", "run", "feeds", "--", "true", url=url)
+        assert "would wait for itself for ever" in nested.stderr
 
 
 def test_list_is_a_table_by_name(interlock_url: str) -> None:
