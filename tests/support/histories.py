@@ -155,12 +155,17 @@ def _vanished_writes(acknowledged: Iterable[Event], written: defaultdict[str, li
 
 
 def _taken_away(seen: Iterable[Event], holdings: defaultdict[str, list[Holding]]) -> Iterator[Violation]:
-    for look in seen:
-        for holding in holdings[look.name]:
-            whole_time = holding.start <= look.at and look.until <= holding.end
-            if whole_time and holding.grant_id != look.grant_id:
-                row = look.grant_id or "nobody"
-                yield Violation("grant taken away", look.name, f"{holding}, and at {look.at:.6f} the row said {row}")
+    for name, looks in _grouped((look.name, look) for look in seen).items():
+        begun: list[Holding] = []  # of which those that are over before the look are dropped, and do not come back
+        ahead = sorted(holdings[name], key=lambda holding: holding.start, reverse=True)
+        for look in sorted(looks, key=lambda look: look.at):
+            while ahead and ahead[-1].start <= look.at:
+                begun.append(ahead.pop())
+            begun = [holding for holding in begun if holding.end >= look.at]
+            for holding in begun:
+                if look.until <= holding.end and holding.grant_id != look.grant_id:
+                    row = look.grant_id or "nobody"
+                    yield Violation("grant taken away", name, f"{holding}, and at {look.at:.6f} the row said {row}")
 
 
 def _all(holdings: Iterable[Holding]) -> str:

@@ -1,65 +1,121 @@
 """One process of several that take turns with leases, write under their guard, and note down what they did.
 
-    python -m support.lease_worker URL DIRECTORY PROCESS NAMES TTL
+    python -m support.lease_worker JOB
 
-It goes on, whatever happens to the database, until SIGTERM. Its own writes go through a connection of their own, by
-the SQL functions alone. `LEDGER` is the table that they go to.
+It goes on, whatever happens to the database, until SIGTERM. Its own writes go through connections of their own, by the
+SQL functions alone, and through a pooler too. `LEDGER` is the table that they go to.
 """
 
 import asyncio
+import json
 import os
 import random
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import psycopg
 
 from interlock import AsyncInterlock, errors
 from interlock.coordination.grant import AsyncGrant
+from support import worker_variants
 from support.histories import Write
 from support.postgres import execute
 from support.recording import Recorder
 
-Process = subprocess.Popen[str]
 LEDGER = "CREATE TABLE ledger (position bigserial PRIMARY KEY, name text NOT NULL, token bigint NOT NULL)"
+
+_LOOK = "SELECT count(*) FROM ledger WHERE name = %s AND token < %s"
+_GUARD = """
+    SELECT set_config('synchronous_commit', 'on', true), set_config('idle_in_transaction_session_timeout', %s, true),
+           interlock.guard_v1(%s, %s, %s)
+"""
+_WRITE = "INSERT INTO ledger (name, token) VALUES (%s, %s) RETURNING position"
+_REFUSED, _IDLE_FOR_TOO_LONG = "IL001", "25P03"
+
+
+@dataclass(frozen=True)
+class Job:
+    """`tasks` of one process take turns as well. `dwell` is how long a guarded transaction stays open, in seconds.
+    `ledger_url` is where the writes go, if not the way of the leases. `variant` is one of `support.worker_variants`.
+    """
+
+    url: str
+    directory: str
+    process: str
+    names: list[str]
+    ttl: float
+    tasks: int = 1
+    dwell: float = 0.0
+    ledger_url: str = ""
+    variant: str = ""
+
+
+class Worker:
+    """A worker that was started; what it complains of goes to a file, because nobody reads while it runs."""
+
+    def __init__(self, job: Job) -> None:
+        self.job = job
+        self._complaints = tempfile.TemporaryFile("w+")  # noqa: SIM115 # closed in the end, by `stop`
+        tests = str(Path(__file__).parent.parent)
+        paths = os.pathsep.join(filter(None, [os.environ.get("PYTHONPATH"), tests]))
+        command = [sys.executable, "-m", __spec__.name, json.dumps(asdict(job))]
+        self._process = subprocess.Popen(command, env=os.environ | {"PYTHONPATH": paths}, stderr=self._complaints)
+
+    @property
+    def name(self) -> str:
+        return self.job.process
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
+    def is_alive(self) -> bool:
+        return self._process.poll() is None
+
+    def send(self, signum: signal.Signals) -> None:
+        self._process.send_signal(signum)
+
+    def wait(self) -> tuple[int, str]:
+        """For its end: its exit status, and what it complained of."""
+        status = self._process.wait(timeout=30)
+        self._complaints.seek(0)
+        return status, self._complaints.read()
+
+    def stop(self) -> None:
+        self._process.kill()
+        self._process.wait()
+        self._complaints.close()
 
 
 @contextmanager
-def workers(url: str, directory: Path, *, count: int, names: list[str], ttl: float) -> Iterator[list[Process]]:
-    """So many of them at work; what they note is in `directory`."""
-    tests = str(Path(__file__).parent.parent)
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, [os.environ.get("PYTHONPATH"), tests]))}
-    running: list[Process] = []
+def workers(
+    url: str, directory: Path, *, count: int, names: list[str], ttl: float, first: int = 0, **more: Any
+) -> Iterator[list[Worker]]:
+    """So many of them at work, numbered from `first`; what they note is in `directory`. For the rest see `Job`."""
+    running: list[Worker] = []
     try:
-        for number in range(count):
-            command = [
-                sys.executable,
-                "-m",
-                __spec__.name,
-                url,
-                str(directory),
-                f"worker-{number}",
-                ",".join(names),
-                str(ttl),
-            ]
-            running.append(subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True))
+        for number in range(first, first + count):
+            job = Job(url, str(directory), f"worker-{number}", names, ttl, **more)
+            running.append(Worker(job))
         yield running
     finally:
-        for process in running:
-            process.kill()
-            process.communicate()
+        for worker in running:
+            worker.stop()
 
 
-def ended(process: Process) -> tuple[int, str]:
+def ended(worker: Worker) -> tuple[int, str]:
     """Ask it to stop, and wait for that: its exit status, and what it complained of."""
-    process.terminate()
-    _, complaint = process.communicate(timeout=20)
-    return process.returncode, complaint
+    worker.send(signal.SIGTERM)
+    return worker.wait()
 
 
 def ledger(url: str) -> list[Write]:
@@ -67,49 +123,77 @@ def ledger(url: str) -> list[Write]:
     return [Write(name, position, token) for name, position, token in rows]
 
 
-async def work(url: str, recorder: Recorder, names: list[str], ttl: float) -> None:
+async def work(job: Job) -> None:
     stopping = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stopping.set)
-    locks = AsyncInterlock(url)
-    while not stopping.is_set():
-        try:
-            grant = await locks.lease(random.choice(names), ttl=ttl).acquire(timeout=10)
-        except (errors.LeaseNotAcquired, errors.StoreError):
-            continue
-        recorder.granted(grant)
-        grant.on_lost(partial(lambda grant, _: recorder.ended(grant), grant))
-        with suppress(psycopg.OperationalError):
-            await write(url, recorder, grant)
-        recorder.trusted(grant)
-        recorder.ended(grant)
-        await grant.release()
+    recorder = Recorder(Path(job.directory), job.process)
+    locks = AsyncInterlock(job.url, replica=job.process)
+    await asyncio.gather(*(take_turns(job, locks, recorder, stopping) for _ in range(job.tasks)))
     await locks.close()
 
 
-async def write(url: str, recorder: Recorder, grant: AsyncGrant) -> None:
-    """Look what earlier holders wrote, and then write under the guard."""
-    connection = await psycopg.AsyncConnection.connect(url, options="-c synchronous_commit=on")
-    try:
-        look = "SELECT count(*) FROM ledger WHERE name = %s AND token < %s"
-        cursor = await connection.execute(look, [grant.name, grant.token])
+async def take_turns(job: Job, locks: AsyncInterlock, recorder: Recorder, stopping: asyncio.Event) -> None:
+    pen = Pen(job, recorder)
+    while not stopping.is_set():
+        try:
+            grant = await locks.lease(random.choice(job.names), ttl=job.ttl).acquire(timeout=10)
+        except (errors.LeaseNotAcquired, errors.StoreError):
+            continue
+        recorder.granted(grant)
+        grant.on_lost(partial(lambda grant, _: recorder.lost(grant), grant))
+        grant.on_renewed(partial(lambda grant, _: recorder.trusted(grant), grant))
+        await pen.write(grant)
+        recorder.trusted(grant)
+        recorder.ended(grant)
+        await grant.release()
+    await pen.put_away()
+
+
+class Pen:
+    """Writes to the ledger through a connection that is kept, and opened anew when it was lost."""
+
+    def __init__(self, job: Job, recorder: Recorder) -> None:
+        self._url = job.ledger_url or job.url
+        self._dwell = job.dwell
+        self._longest_pause = f"{(1.2 * job.ttl + job.dwell) * 1000:.0f}"
+        self._recorder = recorder
+        self._connection: psycopg.AsyncConnection | None = None
+
+    async def write(self, grant: AsyncGrant) -> None:
+        """Look what earlier holders wrote, and then write under the guard."""
+        try:
+            await self._write(grant, await self._open())
+        except psycopg.Error as error:
+            if error.sqlstate == _REFUSED:
+                self._recorder.refused(grant)
+                return
+            if not isinstance(error, psycopg.OperationalError) and error.sqlstate != _IDLE_FOR_TOO_LONG:
+                raise
+            await self.put_away()
+
+    async def put_away(self) -> None:
+        if self._connection:
+            await self._connection.close()
+        self._connection = None
+
+    async def _open(self) -> psycopg.AsyncConnection:
+        if self._connection is None:
+            self._connection = await psycopg.AsyncConnection.connect(self._url, autocommit=True, prepare_threshold=None)
+        return self._connection
+
+    async def _write(self, grant: AsyncGrant, connection: psycopg.AsyncConnection) -> None:
+        cursor = await connection.execute(_LOOK, [grant.name, grant.token])
         ((number,),) = await cursor.fetchall()
-        await connection.commit()
-        recorder.looked(grant, number)
-        guard = "SELECT interlock.guard_v1(%s, %s, %s)"
-        await connection.execute(guard, [grant.name, grant.token, grant.grant_id])
-        insert = "INSERT INTO ledger (name, token) VALUES (%s, %s) RETURNING position"
-        cursor = await connection.execute(insert, [grant.name, grant.token])
-        ((position,),) = await cursor.fetchall()
-        await connection.commit()
-        recorder.acknowledged(grant, position)
-    except psycopg.Error as error:
-        if error.sqlstate != "IL001":
-            raise
-        recorder.refused(grant)
-    finally:
-        await connection.close()
+        self._recorder.looked(grant, number)
+        async with connection.transaction():
+            await connection.execute(_GUARD, [self._longest_pause, grant.name, grant.token, grant.grant_id])
+            await asyncio.sleep(self._dwell)
+            cursor = await connection.execute(_WRITE, [grant.name, grant.token])
+            ((position,),) = await cursor.fetchall()
+        self._recorder.acknowledged(grant, position)
 
 
 if __name__ == "__main__":
-    _, url, directory, process, names, ttl = sys.argv
-    asyncio.run(work(url, Recorder(Path(directory), process), names.split(","), float(ttl)))
+    job = Job(**json.loads(sys.argv[1]))
+    worker_variants.become(job.variant)
+    asyncio.run(work(job))

@@ -1,0 +1,129 @@
+"""Processes race for leases while whatever can happen to them happens, and the history of it is judged.
+
+Two go straight to the database and two by a cable that can be spoilt; one lives by a clock that is set again and again.
+They hold a lease for a few milliseconds. Two more hold another lease for longer than its ttl, time and again.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from signal import SIGCONT
+
+import pytest
+
+from support.crews import Crew, crew
+from support.postgres import execute
+from support.proxy import Cable, cable_to
+from support.waiting import eventually
+
+_TERMINATE = """
+    SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
+     WHERE datname = current_database() AND application_name LIKE %s AND random() < %s
+"""
+
+
+@dataclass(frozen=True)
+class Race:
+    crew: Crew
+    cable: Cable
+
+    def names(self, *, direct: bool = False, quick: bool = True) -> list[str]:
+        """Who is there: of those that go straight to the database, or of all; that hold for long, or quickly."""
+        jobs = {name: self.crew.members[name].job for name in self.crew.living}
+        mine = {name: job for name, job in jobs.items() if job.url == self.crew.url or not direct}
+        return [name for name, job in mine.items() if quick is (job.dwell == 0)]
+
+    def go_on(self) -> None:
+        self.crew.go_on(15, only=self.names())
+        self.crew.go_on(1, only=self.names(quick=False))
+
+    def terminate(self, kind: str, *, share: float = 1.0) -> None:
+        """Sessions of that kind, at least one."""
+        eventually(lambda: execute(self.crew.url, _TERMINATE, f"interlock {kind} %", share)[0][0] > 0)
+
+
+def holders_are_killed(race: Race) -> None:
+    for _ in range(3):
+        race.crew.replace(race.crew.kill_a_holder().worker)
+
+
+def holders_are_stopped_for_longer_than_the_ttl(race: Race) -> None:
+    for _ in range(3):
+        race.crew.stop_a_holder_until_it_has_a_successor(only=race.names())
+    race.crew.stop_a_holder_until_it_has_a_successor(only=race.names(quick=False))
+
+
+def sessions_are_terminated(race: Race) -> None:
+    for _ in range(5):
+        race.terminate("%", share=0.4)
+        race.crew.go_on(2, only=race.names())
+
+
+def heartbeats_are_terminated(race: Race) -> None:
+    for _ in range(3):
+        race.terminate("heartbeat")
+
+
+def listening_sessions_are_dropped(race: Race) -> None:
+    for _ in range(5):
+        race.terminate("listen")
+        race.crew.go_on(2, only=race.names())
+
+
+def replies_are_swallowed(race: Race) -> None:
+    for _ in range(2):
+        before = race.cable.swallowed
+        race.cable.swallow_replies()
+        eventually(lambda before=before: race.cable.swallowed > before)  # type: ignore[misc]
+        race.crew.go_on(5, only=race.names(direct=True))
+        race.cable.restore()
+        race.crew.go_on(2, only=race.names())
+
+
+def the_cable_is_cut(race: Race) -> None:
+    for _ in range(2):
+        race.cable.cut()
+        race.crew.go_on(10, only=race.names(direct=True))
+        race.cable.restore()
+        race.crew.go_on(2, only=race.names())
+
+
+def sessions_are_terminated_while_a_holder_stands_still(race: Race) -> None:
+    held = race.crew.stop_a_holder()
+    race.terminate("%")
+    held.worker.send(SIGCONT)
+
+
+TROUBLES: list[Callable[[Race], None]] = [
+    holders_are_killed,
+    holders_are_stopped_for_longer_than_the_ttl,
+    sessions_are_terminated,
+    heartbeats_are_terminated,
+    listening_sessions_are_dropped,
+    replies_are_swallowed,
+    the_cable_is_cut,
+    sessions_are_terminated_while_a_holder_stands_still,
+]
+
+
+@pytest.mark.timeout(300)
+def test_no_trouble_makes_two_holders_of_one_lease(
+    interlock_url: str, tmp_path: Path, record_property: Callable[[str, object], None]
+) -> None:
+    names = ["one", "two", "three"]
+    with crew(interlock_url, tmp_path, [*names, "long"], ttl=1) as racers, cable_to(interlock_url) as (cable, through):
+        racers.hire(2, names=names, tasks=2)
+        racers.hire(1, names=names, variant="wall clock astray")
+        racers.hire(2, names=names, tasks=2, url=through)
+        racers.hire(2, names=["long"], dwell=1.2)
+        race = Race(racers, cable)
+        race.go_on()
+        for trouble in TROUBLES:
+            trouble(race)
+            race.go_on()
+        racers.dismiss()
+        found, happened = racers.judge()
+    assert found == []
+    record_property("figure", f"races, judged without a violation: {dict(happened)}")
+    assert happened["granted"] > 1000
+    assert happened["lost"] >= 4

@@ -1,0 +1,135 @@
+"""Several workers on a few leases, as one who troubles them sees them: who holds what, and whether all go on."""
+
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from signal import SIGCONT, SIGKILL, SIGSTOP, SIGTERM
+from typing import Any, NamedTuple
+from uuid import UUID
+
+from support.histories import Violation, counts, violations
+from support.lease_worker import LEDGER, Worker, ledger, workers
+from support.postgres import execute
+from support.recording import Kind, recorded
+from support.waiting import eventually
+from support.watching import watched
+
+_HELD = "SELECT pid, name, token, grant_id FROM interlock.lease WHERE grant_id IS NOT NULL AND expires_at > now()"
+_WRITTEN = "SELECT count(*) FROM ledger WHERE name = %s AND token > %s"
+PATIENCE = 60.0
+"""How long to wait for what takes a second or two on a machine that has nothing else to do."""
+
+
+class Held(NamedTuple):
+    worker: Worker
+    name: str
+    token: int
+    grant_id: UUID
+
+
+@dataclass
+class Crew:
+    """`url` leads straight to the database; workers may go another way."""
+
+    url: str
+    directory: Path
+    names: list[str]
+    ttl: float
+    members: dict[str, Worker] = field(default_factory=dict)
+    _stack: ExitStack = field(default_factory=ExitStack)
+    _read: Counter[str] = field(default_factory=Counter)
+    _granted: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def living(self) -> list[str]:
+        return [name for name, worker in self.members.items() if worker.is_alive]
+
+    def hire(self, count: int = 1, *, url: str = "", **more: Any) -> list[str]:
+        """So many more; the answer is what they are called. For the rest see `Job`."""
+        chosen: dict[str, Any] = {"names": self.names, "ttl": self.ttl} | more
+        started = workers(url or self.url, self.directory, count=count, first=len(self.members), **chosen)
+        hired = {worker.name: worker for worker in self._stack.enter_context(started)}
+        self.members |= hired
+        return list(hired)
+
+    def replace(self, worker: Worker) -> None:
+        """Another does the same job."""
+        job = asdict(worker.job)
+        self.hire(**{key: value for key, value in job.items() if key not in ("directory", "process")})
+
+    def grants(self) -> Counter[str]:
+        """How often each was granted a lease so far."""
+        for name in self.members:
+            with suppress(FileNotFoundError), (self.directory / f"{name}.jsonl").open("rb") as noted:
+                noted.seek(self._read[name])
+                lines = noted.read().rpartition(b"\n")[0]
+                self._read[name] += len(lines)
+                self._granted[name] += lines.count(b'"granted"')
+        return Counter(self._granted)
+
+    def go_on(self, more: int, *, only: list[str] | None = None) -> None:
+        """Return when each that lives was granted a lease so many times more."""
+        before = self.grants()
+        names = only or self.living
+
+        def missing() -> dict[str, int]:
+            now = self.grants()
+            return {name: missing for name in names if (missing := before[name] + more - now[name]) > 0}
+
+        try:
+            eventually(lambda: not missing(), within=PATIENCE)
+        except AssertionError:
+            raise AssertionError(f"These were not granted a lease so many times more: {missing()}") from None
+
+    def stop_a_holder(self, *, only: list[str] | None = None) -> Held:
+        """One that holds a lease stands still, from now on and for certain."""
+        held = eventually(lambda: self._stopped_holder(only or self.living), within=PATIENCE)
+        assert held
+        return held
+
+    def stop_a_holder_until_it_has_a_successor(self, *, only: list[str] | None = None) -> Held:
+        """A successor that has written."""
+        held = self.stop_a_holder(only=only)
+        eventually(lambda: execute(self.url, _WRITTEN, held.name, held.token)[0][0] > 0, within=PATIENCE)
+        held.worker.send(SIGCONT)
+        return held
+
+    def kill_a_holder(self) -> Held:
+        held = self.stop_a_holder()
+        held.worker.send(SIGKILL)
+        held.worker.wait()
+        return held
+
+    def judge(self, *, calm: bool = False) -> tuple[list[Violation], Counter[Kind]]:
+        """What must not be, in what was noted until now; and how much that was."""
+        events = recorded(self.directory)
+        return violations(events, ledger(self.url), calm=calm), counts(events)
+
+    def dismiss(self) -> None:
+        """All that live end, and in good order."""
+        living = self.living
+        for name in living:
+            self.members[name].send(SIGTERM)
+        ends = {name: self.members[name].wait() for name in living}
+        assert all(status == 0 and "Traceback" not in complaint for status, complaint in ends.values()), ends
+
+    def _stopped_holder(self, names: list[str]) -> Held | None:
+        by_pid = {self.members[name].pid: self.members[name] for name in names}
+        for pid, *grant in execute(self.url, _HELD):
+            if worker := by_pid.get(pid):
+                worker.send(SIGSTOP)
+                if [pid, *grant] in map(list, execute(self.url, _HELD)):
+                    return Held(worker, *grant)
+                worker.send(SIGCONT)
+        return None
+
+
+@contextmanager
+def crew(url: str, directory: Path, names: list[str], *, ttl: float) -> Iterator[Crew]:
+    """Nobody is hired yet. All that happens is watched."""
+    execute(url, LEDGER)
+    crew = Crew(url, directory, names, ttl)
+    with crew._stack, watched(url, directory, names):
+        yield crew

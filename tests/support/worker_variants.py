@@ -1,0 +1,32 @@
+"""What can be different about one worker's process: the world that it lives in, or its copy of the library."""
+
+import random
+import time
+from typing import Any
+
+from interlock.clock import boottime
+from interlock.coordination.grant import AsyncGrant
+
+
+def become(variant: str) -> None:
+    """Before anything is asked of the library."""
+    if variant:
+        {"wall clock astray": wall_clock_astray, "trust from receipt": trust_from_receipt}[variant]()
+
+
+def wall_clock_astray() -> None:
+    """The machine's time of day is set an hour forward or back, again and again. The library must not care."""
+    true_time, true_time_ns = time.time, time.time_ns
+    time.time = lambda: true_time() + random.choice((-3600, 0, 3600))
+    time.time_ns = lambda: true_time_ns() + random.choice((-3600, 0, 3600)) * 10**9
+
+
+def trust_from_receipt() -> None:
+    """Broken: a grant is trusted for its whole ttl from when the answer came, however long that took."""
+    attribute = "trusted_until"
+    slot: Any = vars(AsyncGrant)[attribute]
+
+    def trust(grant: AsyncGrant, until: float) -> None:
+        slot.__set__(grant, boottime() + grant.ttl - grant.timing.margin if until else until)
+
+    setattr(AsyncGrant, attribute, property(slot.__get__, trust))
