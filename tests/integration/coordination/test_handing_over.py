@@ -1,0 +1,133 @@
+"""Giving a lease to whoever waits for it: all or nothing, and no doubt afterwards who may work."""
+
+import asyncio
+
+import psycopg
+import pytest
+
+from interlock import AsyncInterlock, errors
+from interlock.coordination.grant import AsyncGrant
+from support.holding import count_calls, fail, holder, queue, stop_after, take_away, until
+from support.postgres import execute
+
+UNREACHABLE = errors.DatabaseUnreachable("It did not answer in time.")
+
+
+async def queued(locks: AsyncInterlock, url: str) -> "asyncio.Task[AsyncGrant]":
+    async def acquire() -> AsyncGrant:
+        return await locks.lease("feeds").acquire()
+
+    task = asyncio.create_task(acquire())
+    await until(lambda: queue(url))
+    return task
+
+
+async def test_it_is_kept_if_nobody_waits(locks: AsyncInterlock, interlock_url: str) -> None:
+    grant = await locks.lease("feeds").acquire()
+    assert await grant.hand_over() is False
+    grant.check()
+    assert holder(interlock_url) == grant.grant_id
+    assert locks.metrics.snapshot().hand_overs == 0
+
+
+@pytest.mark.parametrize("where", ["the same process", "another process"])
+async def test_it_goes_to_who_waits(
+    locks: AsyncInterlock, others: AsyncInterlock, interlock_url: str, where: str
+) -> None:
+    grant = await locks.lease("feeds").acquire()
+    waiter = await queued(locks if where == "the same process" else others, interlock_url)
+    assert await grant.hand_over() is True
+    assert (await waiter).token > grant.token
+    assert not grant.lost, "that was its own wish"
+    assert grant.ended
+    with pytest.raises(errors.LeaseLost):
+        await grant.hand_over()
+    figures = locks.metrics.snapshot()
+    assert (figures.hand_overs, figures.releases) == (1, 0)
+
+
+async def test_a_block_in_which_it_was_handed_over_ends_well(
+    locks: AsyncInterlock, others: AsyncInterlock, interlock_url: str
+) -> None:
+    async with locks.lease("feeds") as grant:
+        waiter = await queued(others, interlock_url)
+        assert await grant.hand_over() is True
+        mine = await waiter
+    assert holder(interlock_url) == mine.grant_id
+    async with locks.lease("other"):
+        assert len(locks.engine()._holdings) == 1
+
+
+async def test_a_lease_that_is_lost_cannot_be_handed_over(locks: AsyncInterlock, interlock_url: str) -> None:
+    grant = await locks.lease("feeds").acquire()
+    take_away(interlock_url)
+    with pytest.raises(errors.LeaseLost, match="another may hold it"):
+        await grant.hand_over()
+    assert grant.lost
+
+
+async def test_a_row_that_is_locked_for_a_moment_is_waited_for(
+    locks: AsyncInterlock, others: AsyncInterlock, interlock_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls = count_calls(monkeypatch, "hand_over")
+    grant = await locks.lease("feeds").acquire()
+    waiter = await queued(others, interlock_url)
+    with psycopg.connect(interlock_url) as other:
+        other.execute("SELECT FROM interlock.lease FOR UPDATE")
+        handing = asyncio.create_task(grant.hand_over())
+        await until(lambda: len(calls) > 1)
+    assert await handing is True
+    await waiter
+
+
+async def test_whose_answer_was_lost_does_not_trust_the_lease_any_more(
+    locks: AsyncInterlock, others: AsyncInterlock, interlock_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fail(monkeypatch, "hand_over", UNREACHABLE, after=True)
+    grant = await locks.lease("feeds").acquire()
+    waiter = await queued(others, interlock_url)
+    told: list[str] = []
+    grant.on_lost(told.append)
+    with pytest.raises(errors.LeaseLost):
+        await grant.hand_over()
+    assert (grant.lost, told) == (True, ["refused"])
+    await waiter
+
+
+async def test_what_was_not_handed_over_because_the_question_was_lost_is_given_back(
+    locks: AsyncInterlock, others: AsyncInterlock, interlock_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fail(monkeypatch, "hand_over", UNREACHABLE)
+    grant = await locks.lease("feeds").acquire()
+    waiter = await queued(others, interlock_url)
+    with pytest.raises(errors.LeaseLost):
+        await grant.hand_over()
+    await waiter
+
+
+async def test_a_refusal_by_the_server_costs_nothing(
+    locks: AsyncInterlock, interlock_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fail(monkeypatch, "hand_over", errors.StatementFailed("It was refused.", sqlstate="57014"))
+    grant = await locks.lease("feeds").acquire()
+    with pytest.raises(errors.StatementFailed):
+        await grant.hand_over()
+    grant.check()
+
+
+async def test_who_is_cancelled_in_the_middle_has_handed_it_over_all_the_same(
+    locks: AsyncInterlock, others: AsyncInterlock, interlock_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stop = stop_after(monkeypatch, "hand_over")
+    grant = await locks.lease("feeds").acquire()
+    waiter = await queued(others, interlock_url)
+    handing = asyncio.create_task(grant.hand_over())
+    await stop.reached()
+    handing.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await handing
+    stop.go()
+    await waiter
+    await until(lambda: grant.ended)
+    assert not grant.lost
+    assert execute(interlock_url, "SELECT count(*) FROM interlock.lease") == [(1,)]
