@@ -590,6 +590,7 @@ DECLARE
     lease  interlock.lease;
     locker xid;
     parts  xid[];
+    done   text;  -- an assignment costs a tenth of PERFORM
 BEGIN
     SELECT * INTO lease FROM interlock.lease l
      WHERE l.name = lease_name AND l.token = lease_token AND l.grant_id = lease_grant FOR KEY SHARE;
@@ -599,7 +600,9 @@ BEGIN
             HINT = 'Roll back: another may hold it now.';
     END IF;
     SELECT l.xmax INTO locker FROM interlock.lease l WHERE l.name = lease_name;
-    IF locker <> pg_current_xact_id()::xid THEN
+    -- A part of this transaction has a higher number than the whole, so a lower one is that of a group: see who is in it.
+    IF locker <> pg_current_xact_id()::xid
+       AND NOT (age(locker) > age(pg_current_xact_id()::xid) AND interlock.locked_here_v1(locker)) THEN
         parts := ARRAY(
             SELECT k.transactionid FROM pg_locks k
              WHERE k.pid = pg_backend_pid() AND k.locktype = 'transactionid' AND k.mode = 'ExclusiveLock' AND k.granted
@@ -611,12 +614,12 @@ BEGIN
         END IF;
     END IF;
     IF current_setting('client_connection_check_interval') = '0' AND version() LIKE '%linux%' THEN
-        PERFORM set_config('client_connection_check_interval', '1s', true);
+        done := set_config('client_connection_check_interval', '1s', true);
     END IF;
     IF current_setting('idle_in_transaction_session_timeout') = '0' THEN
-        PERFORM set_config('idle_in_transaction_session_timeout', (greatest(2 * lease.ttl, 10) * 1000)::bigint::text, true);
+        done := set_config('idle_in_transaction_session_timeout', (greatest(2 * lease.ttl, 10) * 1000)::bigint::text, true);
     END IF;
-    PERFORM set_config('interlock_guard.carried', (
+    done := set_config('interlock_guard.carried', (
         coalesce(nullif(current_setting('interlock_guard.carried', true), ''), '{}')::jsonb
         || jsonb_build_object(lease_name, jsonb_build_array(lease_token, lease_grant)))::text, true);
 END
@@ -788,6 +791,7 @@ CREATE FUNCTION interlock.acquire_v1(
 DECLARE
     moment timestamptz := interlock.now_v1();
     until  timestamptz;
+    done   text;  -- an assignment costs a tenth of PERFORM
 BEGIN
     IF acquire_v1.name IS NULL OR acquire_v1.grant_id IS NULL OR NOT coalesce(acquire_v1.ttl BETWEEN 0.1 AND 86400, false) THEN
         RAISE EXCEPTION USING ERRCODE = '22023',
@@ -803,7 +807,7 @@ BEGIN
                  ORDER BY w.enqueued_at, w.grant_id LIMIT 1), true)
         FOR UPDATE OF l SKIP LOCKED;
     IF FOUND THEN
-        PERFORM interlock.durably_v1();
+        done := interlock.durably_v1();
         moment := interlock.now_v1();
         UPDATE interlock.lease l
            SET token = greatest(l.token + 1, (extract(epoch FROM moment) * 1000000)::bigint),
@@ -874,8 +878,9 @@ CREATE FUNCTION interlock.release_v1(
 DECLARE
     moment timestamptz := interlock.now_v1();
     ear    integer;
+    done   text;  -- an assignment costs a tenth of PERFORM
 BEGIN
-    PERFORM pg_advisory_xact_lock(1229737036, interlock.queue_lock_v1(release_v1.name));
+    done := pg_advisory_xact_lock(1229737036, interlock.queue_lock_v1(release_v1.name));
     PERFORM FROM interlock.lease l
       WHERE l.name = release_v1.name AND l.token = release_v1.token AND l.grant_id = release_v1.grant_id
         FOR NO KEY UPDATE SKIP LOCKED;
@@ -904,7 +909,7 @@ BEGIN
         SELECT o.grant_id, o.listener INTO offered, ear
           FROM interlock.offer_v1(ARRAY[release_v1.name], release_v1.listener) AS o;
     ELSIF ear <> coalesce(release_v1.listener, -1) THEN
-        PERFORM pg_notify('interlock_' || ear, offered::text);
+        done := pg_notify('interlock_' || ear, offered::text);
     END IF;
     elsewhere := ear IS DISTINCT FROM release_v1.listener;
 END

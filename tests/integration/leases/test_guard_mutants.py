@@ -85,8 +85,8 @@ MUTANTS = {
     ),
     "without a look for savepoints": Mutant(
         "guard_v1",
-        "IF locker <> pg_current_xact_id()::xid THEN",
-        "IF false THEN",
+        "IF locker <> pg_current_xact_id()::xid",
+        "IF false",
         (guards_after_a_savepoint_are_refused,),
     ),
     "a look for savepoints that knows no groups of lockers": Mutant(
@@ -96,7 +96,10 @@ MUTANTS = {
         (guards_after_a_savepoint_are_refused,),
     ),
     "a look for savepoints that takes each group for a stranger": Mutant(
-        "guard_v1", "AND NOT interlock.locked_here_v1(locker)", "", (guards_may_be_repeated,)
+        "locked_here_v1", "RETURN EXISTS (", "RETURN false AND EXISTS (", (guards_may_be_repeated,)
+    ),
+    "a look for savepoints that takes each group for its own": Mutant(
+        "locked_here_v1", "RETURN EXISTS (", "RETURN true OR EXISTS (", (guards_after_a_savepoint_are_refused,)
     ),
     "a trigger that believes": Mutant(
         "guarded_v1", "PERFORM interlock.guard_v1(", "PERFORM concat(", (claims_are_checked,)
