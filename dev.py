@@ -4,6 +4,7 @@
     python3 dev.py up [OPTION…]      run Interlock: its own PostgreSQL, the control plane on http://127.0.0.1:8080
     python3 dev.py test              run every check and every test
     python3 dev.py test ARGUMENT…    run pytest with these arguments
+    python3 dev.py bench [OPTION…]   measure leases beside other lock libraries; writes docs/benchmarks.md
 
 The environment is made in `.venv` and made anew when `pyproject.toml` or `constraints.txt` changes.
 """
@@ -61,13 +62,18 @@ def test(arguments: list[str]) -> None:
         run(str(BIN / check[0]), *check[1:])
 
 
+def bench(arguments: list[str]) -> None:
+    set_up(extras(for_tests=True))
+    run(str(BIN / "python"), "-m", "benchmarks", *arguments)
+
+
 def up(arguments: list[str]) -> None:
     set_up(extras(for_tests=False))
     os.execv(BIN / "interlock", ["interlock", "up", *arguments])  # noqa: S606 - no shell, and signals go straight to it
 
 
 def main(arguments: list[str]) -> None:
-    tasks = {"up": up, "test": test}
+    tasks = {"up": up, "test": test, "bench": bench}
     if sys.version_info < (3, 11):  # noqa: UP036 - whoever runs this may have an older one
         sys.exit("Interlock needs Python 3.11 or newer.")
     if arguments and arguments[0] in ("-h", "--help"):
