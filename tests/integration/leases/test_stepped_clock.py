@@ -2,6 +2,7 @@
 
 import pytest
 
+from support.postgres import execute
 from support.sql_leases import acquire, ask, renew, row, set_clock
 
 
@@ -27,12 +28,21 @@ def test_a_holder_that_lives_goes_on_after_the_clock_was_set_back(interlock_url:
     assert row(interlock_url, "feeds").expires_at == "2031-01-01 00:00:30+00"
 
 
+ASK_IN_A_BATCH = """
+    SELECT status FROM interlock.acquire_many_v1(
+        '{feeds,reports}', ARRAY[gen_random_uuid(), gen_random_uuid()], '{30,30}', '{NULL,NULL}', '{false,false}',
+        'a test', NULL, NULL, NULL)
+"""
+
+
 def test_a_clock_that_is_a_little_slow_changes_nobodys_lease(interlock_url: str) -> None:
     set_clock(interlock_url, 0.5)
-    acquire(interlock_url, "feeds", ttl=30)
+    for name in ("feeds", "reports"):
+        acquire(interlock_url, name, ttl=30)
     before = row(interlock_url, "feeds")
     set_clock(interlock_url, 0)
     assert ask(interlock_url, "feeds", ttl=30).status == "busy"
+    assert execute(interlock_url, ASK_IN_A_BATCH) == [("busy",), ("busy",)]
     assert row(interlock_url, "feeds") == before
 
 
