@@ -59,12 +59,19 @@ class Client:
     def __init__(self, url: str, who: str = "client", *, options: str | None = None) -> None:
         self.who = who
         self.connection = psycopg.connect(url, autocommit=True, application_name=who, options=options)
+        self.connection.execute("SET statement_timeout = '15s'")
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
         self.connection.close()
+
+    def end(self, url: str) -> None:
+        """Close it, and wait until the server has noticed."""
+        pid = self.pid
+        self.connection.close()
+        eventually(lambda: not execute(url, "SELECT 1 FROM pg_stat_activity WHERE pid = %s", pid))
 
     @property
     def pid(self) -> int:
@@ -172,12 +179,12 @@ def meanwhile(url: str, client: Client, work: Callable[[], T], *, blocked: bool 
             raise
 
 
-def rewrite(url: str, function: str, old: str, new: str) -> None:
-    """In this database the body of that function has `new` where it had `old`."""
+def rewrite(url: str, function: str, old: str, new: str, *, everywhere: bool = False) -> None:
+    """In this database the body of that function has `new` where it had `old`, the first time or `everywhere`."""
     [[definition]] = execute(url, _DEFINITION, function)
     body = str(definition).replace('"interlock".', "interlock.")
     assert old in body, f"{function} has no {old!r}"
-    execute(url, body.replace(old, new, 1))
+    execute(url, body.replace(old, new, -1 if everywhere else 1))
 
 
 class Stopped(Generic[T]):
@@ -191,7 +198,8 @@ def stopped(url: str, client: Client, work: Callable[[], T], *, function: str, b
     """`work` of that client in a thread, where it stops before that piece of that function, until the body's end."""
     stop = (
         f"IF pg_backend_pid() = {client.pid} THEN PERFORM set_config('lock_timeout', '0', true);"
-        f" PERFORM pg_advisory_xact_lock_shared({_STOP}); END IF;\n"
+        f" PERFORM pg_advisory_xact_lock_shared({_STOP});"
+        " PERFORM FROM pg_class LIMIT 0; END IF;\n"  # hears of functions that were replaced meanwhile, as the clock's
     )
     with psycopg.connect(url, autocommit=True) as keeper:
         keeper.execute("SELECT pg_advisory_lock(%s)", [_STOP])

@@ -47,7 +47,7 @@ def test_who_comes_while_another_is_just_taking_it_gets_nothing(
     interlock_url: str, first: Client, second: Client, ask: Ask
 ) -> None:
     second.run("SELECT interlock.register_v1('{feeds, another}')")
-    at = {"function": "acquire_v1", "before": "done := interlock.durably_v1()"}
+    at = {"function": "acquire_v1", "before": "moment := interlock.now_v1();"}
     with stopped(interlock_url, first, lambda: first.ask("feeds"), **at) as taking:
         assert ask(second, "feeds").status == "locked"
     assert taking.result().status == "granted"
@@ -170,7 +170,7 @@ def test_a_grant_counts_from_when_it_has_the_row(interlock_url: str, first: Clie
     """A statement that was held up for long before it came to the row does not grant what is over already."""
     set_clock(interlock_url, 0)
     first.run("SELECT interlock.register_v1('{feeds}')")
-    at = {"function": "acquire_v1", "before": "done := interlock.durably_v1()"}
+    at = {"function": "acquire_v1", "before": "moment := interlock.now_v1();"}
     with stopped(interlock_url, first, lambda: first.ask("feeds", ttl=30), **at) as taking:
         set_clock(interlock_url, 100)
     assert taking.result().remaining == 30

@@ -89,6 +89,7 @@ def test_the_dead_are_passed_over_and_removed(
             second.wait("feeds", listener=8)
         live = third.wait("feeds", listener=EAR)
         behind = second.wait("feeds", listener=8)
+        short_lived.end(interlock_url)
     first.release(held)
     assert queue(interlock_url, "feeds") == [(live.grant_id, True), (behind.grant_id, False)]
     assert ear.heard() == [live.grant_id]
@@ -106,9 +107,8 @@ def test_two_who_look_at_once_do_not_take_each_other_for_the_dead(
     interlock_url: str, first: Client, second: Client, third: Client
 ) -> None:
     """Both probe the lock of a listener that is gone; what one has taken must not look alive to the other."""
-    held = first.acquire("feeds")
+    first.acquire("feeds")
     second.wait("feeds", listener=8)
-    first.release(held)
     with second.connection.transaction():
         second.run("SELECT interlock.waiters_v1('feeds')")
         assert third.run("SELECT count(*) FROM interlock.waiters_v1('feeds')") == [(0,)]
@@ -235,6 +235,7 @@ def test_the_session_that_listens_shows_that_its_process_lives(interlock_url: st
     with Client(interlock_url, "short-lived") as listening:
         listening.listen(8)
         assert first.run("SELECT interlock.listen_v1(8)") == [(False,)]
+        listening.end(interlock_url)
     first.listen(8)
 
 

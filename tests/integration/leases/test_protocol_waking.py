@@ -50,21 +50,24 @@ def test_a_release_waits_for_who_is_just_coming_and_tells_it(
     held = first.acquire("feeds")
     with (
         stopped(interlock_url, second, come, function=function, before=before) as coming,
-        meanwhile(interlock_url, first, lambda: first.release(held)) as releasing,
+        meanwhile(interlock_url, first, lambda: first.release(held), blocked=False) as releasing,
     ):
         coming.go()
     assert (coming.result().status, releasing.result()) == ("busy", "released")
     assert knows_its_turn(interlock_url, ear, coming.result())
 
 
+@pytest.mark.parametrize(("function", "before"), [("release_v1", "WITH first AS"), ("offer_v1", "RETURN QUERY")])
 def test_who_leaves_while_a_release_calls_it_passes_the_call_on(
-    interlock_url: str, first: Client, second: Client, third: Client, ear: Client
+    interlock_url: str, first: Client, second: Client, third: Client, ear: Client, function: str, before: str
 ) -> None:
+    def release() -> object:
+        return first.release(held) if function == "release_v1" else first.release_many([held])
+
     held = first.acquire("feeds")
     leaver, stayer = second.wait("feeds", listener=EAR), third.wait("feeds", listener=EAR)
-    at = {"function": "release_v1", "before": "WITH first AS"}
     with (
-        stopped(interlock_url, first, lambda: first.release(held), **at) as releasing,
+        stopped(interlock_url, first, release, function=function, before=before) as releasing,
         meanwhile(interlock_url, second, lambda: second.abandon(leaver), blocked=False),
     ):
         releasing.go()
