@@ -9,7 +9,7 @@ from uuid import UUID
 from interlock import errors
 from interlock.body import Body
 from interlock.clock import boottime
-from interlock.coordination.events import Loss
+from interlock.coordination.reasons import Loss
 from interlock.coordination.timing import LeaseTiming
 from interlock.logs import events
 
@@ -119,17 +119,27 @@ class AsyncGrant:
     async def wait_lost(self) -> str:
         """Until the lease is lost, which may be never; the answer says why."""
         told = asyncio.Event()
-        self.on_lost(lambda _: told.set())
-        await told.wait()
-        assert self._end is not None
-        return self._end
+        reasons: list[str] = []
+
+        def tell(why: str) -> None:
+            reasons.append(why)
+            told.set()
+
+        self.on_lost(tell)
+        try:
+            await told.wait()
+        finally:
+            self._on_lost = [callback for callback in self._on_lost or () if callback is not tell] or None
+        return reasons[0]
 
     def on_lost(self, callback: Callable[[str], object]) -> None:
         """Called with the reason, on the event loop's thread; at once, if it is lost already."""
         if self._end is not None and self._end != "released":
             callback(self._end)
-            return
-        self._on_lost = [*(self._on_lost or ()), callback]
+        elif self.is_inherited:
+            callback("inherited")
+        else:
+            self._on_lost = [*(self._on_lost or ()), callback]
 
     def on_renewed(self, callback: Callable[[float], object]) -> None:
         """Called with the new `trusted_until` after each renewal, on the event loop's thread."""
@@ -147,6 +157,9 @@ class AsyncGrant:
         return await self._engine.hand_over(self)
 
     async def __aenter__(self) -> Self:
+        if self._end is not None or self.lost:  # on its way here
+            await self.release()
+            raise self.error()
         self._body = Body()
         self.on_lost(self._body.cancel)
         return self

@@ -79,8 +79,8 @@ class AsyncLease:
         return wrapped_async(self, busy)
 
     async def __aenter__(self) -> AsyncGrant:
-        grant = await self._acquire(None)
-        return await self._entered.add(grant.owner, grant).__aenter__()
+        grant = await (await self._acquire(None)).__aenter__()
+        return self._entered.add(grant.owner, grant)
 
     async def __aexit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         await self._entered.pop(asyncio.current_task()).__aexit__(kind, error, trace)

@@ -75,7 +75,10 @@ class Grant:
 
     def on_lost(self, callback: Callable[[str], object]) -> None:
         """Called on the loop's thread: it must not block for long."""
-        self._grant.on_lost(callback)
+        if self._grant.ended or self._grant.is_inherited:
+            self._grant.on_lost(callback)
+        else:
+            self._locks.run(self._listen(callback))
 
     def guard(self, connection: Any = None) -> None:
         """Let the connection's open transaction commit only while this grant is current; see docs/guard.md."""
@@ -89,7 +92,14 @@ class Grant:
     def hand_over(self) -> bool:
         return self._locks.run(self._grant.hand_over())
 
+    async def _listen(self, callback: Callable[[str], object]) -> None:
+        """On the loop's thread, where a loss is told: it cannot come in between."""
+        self._grant.on_lost(callback)
+
     def __enter__(self) -> Self:
+        if self._grant.ended or self._grant.lost:  # on its way here
+            self.release()
+            raise self._grant.error()
         return self
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
@@ -148,7 +158,8 @@ class Lease:
         return wrapped_sync(self, busy)
 
     def __enter__(self) -> Grant:
-        return self._entered.add(threading.current_thread(), self.acquire())
+        grant = self.acquire().__enter__()
+        return self._entered.add(threading.current_thread(), grant)
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         self._entered.pop(threading.current_thread()).__exit__(kind, error, trace)

@@ -4,14 +4,17 @@ import contextlib
 import signal
 import threading
 import time
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Coroutine, Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pytest
 
 from interlock import Interlock, Lease, errors
 from interlock.coordination.events import Lost
+from interlock.coordination.grant import AsyncGrant
 from support.holding import count_calls, holder, queue, sessions, take_away
+from support.postgres import execute
 from support.waiting import eventually
 
 
@@ -163,6 +166,30 @@ def test_who_asks_to_be_told_after_the_loss_is_told_at_once(sync_locks: Interloc
     assert told == ["refused"]
 
 
+def test_whom_to_tell_is_noted_where_losses_are_told(sync_locks: Interlock, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In one thread, so that a loss cannot come in between and be told to nobody."""
+    threads: list[str] = []
+    noted = AsyncGrant.on_lost
+
+    def on_lost(grant: AsyncGrant, callback: Callable[[str], object]) -> None:
+        threads.append(threading.current_thread().name)
+        noted(grant, callback)
+
+    monkeypatch.setattr(AsyncGrant, "on_lost", on_lost)
+    sync_locks.lease("feeds").acquire().on_lost(print)
+    assert threads == ["interlock"]
+
+
+def test_a_body_is_not_begun_without_the_lease(sync_locks: Interlock, interlock_url: str) -> None:
+    grant = brisk(sync_locks).acquire()
+    take_away(interlock_url)
+    eventually(lambda: grant.lost)
+    begun = False
+    with pytest.raises(errors.LeaseLost), grant:
+        begun = True
+    assert not begun
+
+
 def test_the_bodys_own_error_is_kept_as_the_cause_of_the_loss(sync_locks: Interlock, interlock_url: str) -> None:
     def work() -> None:
         with brisk(sync_locks) as grant:
@@ -257,6 +284,23 @@ def test_a_waiter_that_is_interrupted_leaves_the_queue(sync_locks: Interlock, in
     eventually(lambda: queue(interlock_url) == [])
     grant.release()
     assert lease.try_acquire() is not None
+
+
+@pytest.mark.parametrize("method", ["acquire", "try_acquire"])
+def test_a_grant_that_comes_together_with_the_interrupt_is_given_back(
+    sync_locks: Interlock, interlock_url: str, monkeypatch: pytest.MonkeyPatch, method: str
+) -> None:
+    def run_and_be_interrupted(locks: Interlock, coroutine: Coroutine[Any, Any, Any]) -> None:
+        locks._thread = locks._start()
+        locks._thread.run(coroutine)
+        monkeypatch.undo()
+        raise Interrupt
+
+    monkeypatch.setattr(Interlock, "run", run_and_be_interrupted)
+    with pytest.raises(Interrupt):
+        getattr(sync_locks.lease("feeds"), method)()
+    assert execute(interlock_url, "SELECT count(*) FROM interlock.lease") == [(1,)]
+    assert holder(interlock_url) is None
 
 
 def test_an_event_hook_and_metrics(interlock_url: str) -> None:

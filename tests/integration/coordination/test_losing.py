@@ -1,0 +1,250 @@
+"""Losing a lease: the holder is told before anybody else can have it, and its work is cancelled."""
+
+import asyncio
+
+import pytest
+
+from interlock import AsyncInterlock, errors
+from interlock.coordination.events import Lost
+from interlock.coordination.lease import AsyncLease
+from support.holding import holder, move_clock, take_away, until
+from support.postgres import execute
+from support.proxy import cable_to
+from support.sql_leases import ask
+
+
+def brisk(locks: AsyncInterlock, ttl: float = 2) -> AsyncLease:
+    """Renewed, and so told of a loss, many times a second."""
+    return locks.lease("feeds", ttl=ttl, renew_every=0.05)
+
+
+async def test_the_body_is_cancelled_and_the_loss_is_raised(locks: AsyncInterlock, interlock_url: str) -> None:
+    ended_by: list[type[BaseException]] = []
+
+    async def work() -> None:
+        async with brisk(locks) as grant:
+            take_away(interlock_url)
+            try:
+                await asyncio.Event().wait()
+            except BaseException as error:
+                ended_by.append(type(error))
+                assert grant.lost
+                raise
+
+    with pytest.raises(errors.LeaseLost, match=r"'feeds' .* is not held any more: another may hold it") as lost:
+        await work()
+    assert ended_by == [asyncio.CancelledError]
+    assert lost.value.name == "feeds"
+    task = asyncio.current_task()
+    assert task is not None
+    assert task.cancelling() == 0
+
+
+async def test_whoever_wants_to_know_is_told_once_and_why(locks: AsyncInterlock, interlock_url: str) -> None:
+    told: list[str] = []
+    grant = await brisk(locks).acquire()
+    grant.on_lost(told.append)
+    take_away(interlock_url)
+    assert await grant.wait_lost() == "refused"
+    grant.on_lost(told.append)
+    assert told == ["refused", "refused"], "the second one at once"
+    assert await grant.wait_lost() == "refused"
+    assert await grant.release() is False
+    assert grant.lost
+
+
+async def test_waiting_for_the_loss_can_be_given_up_any_number_of_times(locks: AsyncInterlock) -> None:
+    grant = await locks.lease("feeds").acquire()
+    for _ in range(3):
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.001):
+                await grant.wait_lost()
+    assert not grant._on_lost
+
+
+@pytest.mark.parametrize("immediate", [True, False])
+async def test_a_person_may_break_it(locks: AsyncInterlock, interlock_url: str, immediate: bool) -> None:
+    grant = await brisk(locks).acquire()
+    execute(interlock_url, "SELECT interlock.break_v1('feeds', %s, false, 'a test', 'me')", immediate)
+    assert await grant.wait_lost() == "refused"
+
+
+async def test_a_body_that_ends_well_without_having_noticed_is_told_at_its_end(
+    locks: AsyncInterlock, interlock_url: str
+) -> None:
+    async def work() -> None:
+        async with locks.lease("feeds"):
+            take_away(interlock_url)
+
+    with pytest.raises(errors.LeaseLost, match="another may hold it"):
+        await work()
+
+
+async def test_a_loss_that_comes_when_the_body_is_at_its_end_is_a_loss_and_no_cancellation(
+    locks: AsyncInterlock,
+) -> None:
+    async def work() -> None:
+        async with locks.lease("feeds") as grant:
+            locks.engine()._lose(grant, "refused")
+
+    with pytest.raises(errors.LeaseLost):
+        await work()
+
+
+async def test_the_bodys_own_error_is_kept_as_the_cause(locks: AsyncInterlock, interlock_url: str) -> None:
+    async def work() -> None:
+        async with brisk(locks):
+            take_away(interlock_url)
+            try:
+                await asyncio.Event().wait()
+            finally:
+                raise LookupError("on the way out")
+
+    with pytest.raises(errors.LeaseLost) as lost:
+        await work()
+    assert isinstance(lost.value.__cause__, LookupError)
+
+
+async def test_a_cancellation_by_another_is_not_swallowed(locks: AsyncInterlock, interlock_url: str) -> None:
+    task = asyncio.current_task()
+    assert task is not None
+
+    async def work() -> None:
+        async with brisk(locks) as grant:
+            grant.on_lost(lambda _: task.cancel())
+            take_away(interlock_url)
+            await asyncio.Event().wait()
+
+    with pytest.raises(asyncio.CancelledError):
+        await work()
+    assert task.uncancel() == 0
+
+
+async def test_a_cancellation_without_a_loss_stays_one_and_gives_the_lease_back(
+    locks: AsyncInterlock, interlock_url: str
+) -> None:
+    inside = asyncio.Event()
+
+    async def work() -> None:
+        async with locks.lease("feeds"):
+            inside.set()
+            await asyncio.Event().wait()
+
+    working = asyncio.create_task(work())
+    await inside.wait()
+    working.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await working
+    assert holder(interlock_url) is None
+
+
+async def test_a_time_out_around_the_block_stays_a_time_out(locks: AsyncInterlock, interlock_url: str) -> None:
+    with pytest.raises(TimeoutError):
+        async with locks.lease("other"), asyncio.timeout(0.2), locks.lease("feeds"):
+            await asyncio.Event().wait()
+    await until(lambda: holder(interlock_url) is None)
+
+
+async def test_a_callback_that_fails_does_not_keep_the_loss_from_the_body(
+    locks: AsyncInterlock, interlock_url: str
+) -> None:
+    def fail(_: str) -> None:
+        raise ZeroDivisionError
+
+    async def work() -> None:
+        grant = await brisk(locks).acquire()
+        grant.on_lost(fail)
+        async with grant:
+            take_away(interlock_url)
+            await asyncio.Event().wait()
+
+    with pytest.raises(errors.LeaseLost):
+        await work()
+
+
+async def test_a_process_that_stood_still_knows_at_its_first_line(
+    locks: AsyncInterlock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    grant = await locks.lease("feeds", ttl=30).acquire()
+    with monkeypatch.context() as patch:
+        move_clock(patch, 28)
+        assert 0 < grant.remaining < 1
+        grant.check()
+        move_clock(patch, 1.5)
+        assert grant.lost
+        assert grant.remaining == 0
+        with pytest.raises(errors.LeaseLost, match="no renewal was confirmed in time"):
+            grant.check()
+        assert await grant.release() is False, "and says so when it is given back, before anybody else has noticed"
+        assert await grant.wait_lost() == "expired"
+    assert locks.metrics.snapshot().losses["expired"] == 1
+
+
+@pytest.mark.parametrize("how", ["expired", "released"])
+async def test_a_body_is_not_begun_without_the_lease(
+    locks: AsyncInterlock, interlock_url: str, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    grant = await locks.lease("feeds").acquire()
+    begun = False
+
+    async def work() -> None:
+        nonlocal begun
+        async with grant:
+            begun = True
+
+    with monkeypatch.context() as patch:
+        if how == "expired":
+            move_clock(patch, 30)
+        else:
+            await grant.release()
+        with pytest.raises(errors.LeaseLost, match=r"it was released|no renewal"):
+            await work()
+    assert not begun
+    await until(lambda: holder(interlock_url) is None)
+
+
+async def test_a_holder_that_is_cut_off_knows_before_another_can_have_it(interlock_url: str) -> None:
+    with cable_to(interlock_url) as (cable, url):
+        locks = AsyncInterlock(url)
+        seen: list[str] = []
+        async with locks.lease("other"):  # all connections are open
+            pass
+
+        async def work() -> None:
+            async with locks.lease("feeds", ttl=1) as grant:
+                cable.cut()
+                try:
+                    await asyncio.Event().wait()
+                finally:
+                    assert grant.lost
+                    seen.append(ask(interlock_url, "feeds", ttl=30).status)
+
+        with pytest.raises(errors.LeaseLost, match="no renewal was confirmed in time"):
+            await work()
+        assert seen == ["busy"], "the database would not have given it to anybody yet"
+        cable.restore()
+        await locks.close()
+
+
+async def test_a_lease_that_was_lost_is_free_as_soon_as_the_block_has_ended(
+    locks: AsyncInterlock, interlock_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody has to wait for its end in the database."""
+    with monkeypatch.context() as patch:
+        grant = await locks.lease("feeds").acquire()
+        move_clock(patch, 30)
+        assert await grant.release() is False
+    await until(lambda: holder(interlock_url) is None)
+
+
+async def test_every_loss_is_an_event_and_counted_by_its_reason(interlock_url: str) -> None:
+    events: list[object] = []
+    locks = AsyncInterlock(interlock_url, on_event=events.append)
+    grant = await brisk(locks).acquire()
+    take_away(interlock_url)
+    await grant.wait_lost()
+    (lost,) = [event for event in events if isinstance(event, Lost)]
+    assert (lost.name, lost.token, lost.why) == ("feeds", grant.token, "refused")
+    figures = locks.metrics.snapshot()
+    assert (figures.losses["refused"], figures.held, figures.hold.count) == (1, 0, 1)
+    await locks.close()
