@@ -183,6 +183,18 @@ DECLARE
 BEGIN
     names := ARRAY(SELECT n.name FROM unnest(names) AS n (name)
                     WHERE pg_try_advisory_xact_lock_shared(1229737036, interlock.queue_lock_v1(n.name)));
+    -- Whoever did not come when it was called is cut off, or stands still, and so is everybody who listens with it: they
+    -- are passed over together, until they ask again.
+    WITH silent AS MATERIALIZED (
+        SELECT DISTINCT f.listener FROM unnest(names) AS n (name), LATERAL (
+               SELECT w.listener, w.offered_at FROM interlock.waiter w
+                WHERE w.name = n.name ORDER BY w.enqueued_at, w.grant_id LIMIT 1) AS f
+         WHERE f.offered_at <= moment - interval '1 second'
+    ), deaf AS MATERIALIZED (
+        SELECT w.grant_id FROM silent JOIN interlock.waiter w ON w.listener = silent.listener
+         WHERE w.offered_at IS DISTINCT FROM '-infinity' FOR UPDATE OF w SKIP LOCKED
+    )
+    UPDATE interlock.waiter w SET offered_at = '-infinity' FROM deaf WHERE w.grant_id = deaf.grant_id;
     SELECT array_agg(f.grant_id ORDER BY n.place), array_agg(f.enqueued_at ORDER BY n.place) INTO firsts, dates
       FROM unnest(names) WITH ORDINALITY AS n (name, place)
       LEFT JOIN LATERAL (

@@ -1,0 +1,47 @@
+"""A process that was cut off still has its session in the server. Its waiters are found out all together."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from support.protocol import EAR, Client
+from support.sql_leases import set_clock
+
+OTHER_EAR = 8
+
+
+@pytest.fixture
+def other_ear(interlock_url: str) -> Iterator[Client]:
+    with Client(interlock_url, "other ear") as client:
+        assert client.run("SELECT interlock.listen_v1(%s)", OTHER_EAR) == [(True,)]
+        yield client
+
+
+def test_all_waiters_of_a_silent_process_are_passed_over_when_one_does_not_come(
+    interlock_url: str, first: Client, second: Client, third: Client, ear: Client, other_ear: Client
+) -> None:
+    set_clock(interlock_url, 0)
+    held = first.acquire("feeds")
+    for _ in range(5):
+        second.wait("feeds", listener=EAR)
+    live = third.wait("feeds", listener=OTHER_EAR)
+    assert first.release(held) == "released"
+    set_clock(interlock_url, 1.1)
+    assert third.run("SELECT interlock.offer_v1('{feeds}', %s)", OTHER_EAR)
+    assert third.wait("feeds", listener=OTHER_EAR, grant_id=live.grant_id).status == "granted"
+
+
+def test_whoever_asks_again_is_no_longer_passed_over(
+    interlock_url: str, first: Client, second: Client, third: Client, ear: Client, other_ear: Client
+) -> None:
+    set_clock(interlock_url, 0)
+    held, other = first.acquire("feeds"), first.acquire("reports")
+    second.wait("feeds", listener=EAR)
+    patient = second.wait("reports", listener=EAR)
+    first.release(held)
+    set_clock(interlock_url, 1.1)
+    third.run("SELECT interlock.offer_v1('{feeds}', NULL)")
+    assert second.wait("reports", listener=EAR, grant_id=patient.grant_id).status == "busy"
+    assert third.wait("reports", listener=OTHER_EAR).status == "busy"
+    assert first.release(other) == "released"
+    assert second.wait("reports", listener=EAR, grant_id=patient.grant_id).status == "granted"
