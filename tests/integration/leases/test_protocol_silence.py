@@ -24,9 +24,10 @@ def test_all_waiters_of_a_silent_process_are_passed_over_when_one_does_not_come(
     held = first.acquire("feeds")
     for _ in range(5):
         second.wait("feeds", listener=EAR)
+    set_clock(interlock_url, 0.1)
     live = third.wait("feeds", listener=OTHER_EAR)
     assert first.release(held) == "released"
-    set_clock(interlock_url, 1.1)
+    set_clock(interlock_url, 1.2)
     assert third.run("SELECT interlock.offer_v1('{feeds}', %s)", OTHER_EAR)
     assert third.wait("feeds", listener=OTHER_EAR, grant_id=live.grant_id).status == "granted"
 
