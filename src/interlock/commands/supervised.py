@@ -19,8 +19,8 @@ from typing import Literal
 
 from interlock.errors import CommandNotExecutable, CommandNotFound, CommandNotStarted
 
-# Not imported: it is a program, and loads what we have no use for.
-_SUPERVISOR = str(Path(__file__).with_name("supervisor.py"))
+# Not imported by us: it loads what we have no use for. Its process imports it, and so runs it compiled.
+_SUPERVISOR = "import sys; sys.path.insert(0, sys.argv.pop(1)); import supervisor; supervisor.run_as_program()"
 _EXIT_ENDED = 124
 
 EndedBy = Literal["itself", "stop", "deadline", "supervisor killed"]
@@ -186,7 +186,7 @@ def _start_supervisor(
     env: Mapping[str, str] | None,
     cwd: str | os.PathLike[str] | None,
 ) -> subprocess.Popen[bytes]:
-    python = [sys.executable, "-I", "-S", _SUPERVISOR]
+    python = [sys.executable, "-I", "-S", "-c", _SUPERVISOR, str(Path(__file__).parent)]
     try:
         return subprocess.Popen(
             [*python, str(control), repr(trust_until), "--", *argv],

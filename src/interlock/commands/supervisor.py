@@ -1,6 +1,6 @@
 """The process between a holder (of a gate, of a lease) and its command: nothing of it outlives the holder's trust.
 
-Run by path, in a session of its own, with the standard library alone, so that it is up in milliseconds::
+Run in a session of its own, with the standard library alone, so that it is up in milliseconds::
 
     python -I -S supervisor.py <control-fd> <trust-until> -- COMMAND [ARGUMENT]...
 
@@ -506,5 +506,9 @@ def main(control: int, trust_until: float, argv: Sequence[str]) -> None:
     os._exit(guard(pid, control, gets_orphans=gets_orphans))
 
 
-if __name__ == "__main__":
+def run_as_program() -> None:
     main(int(sys.argv[1]), float(sys.argv[2]), sys.argv[4:])
+
+
+if __name__ == "__main__":
+    run_as_program()

@@ -20,11 +20,11 @@ from uuid import UUID
 from interlock import errors
 from interlock.clock import boottime
 from interlock.coordination.errands import UNKNOWN, Errands
-from interlock.coordination.events import Loss, Reason
 from interlock.coordination.grant import AsyncGrant
 from interlock.coordination.keeping import Keeper
 from interlock.coordination.lane import Lane
 from interlock.coordination.observing import Observer
+from interlock.coordination.reasons import Loss, Reason
 from interlock.coordination.timing import LeaseTiming
 from interlock.coordination.waiting import WaitingRoom
 from interlock.stores.leases import AcquireAnswer, Ask, LeaseStore, ReleaseAnswer

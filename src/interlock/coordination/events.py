@@ -17,23 +17,10 @@ passes over what it does not know.
 """
 
 from dataclasses import dataclass, fields
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
-Reason = Literal["busy", "timeout", "cancelled", "error"]
-"""Why an acquire ended without a lease: taken, and nobody wanted to wait; waited long enough; given up; it broke."""
-
-Loss = Literal["expired", "refused", "broken", "clock", "failover", "closed"]
-"""Why a held lease was lost.
-
-=========  ================================================================================================
-expired    no renewal was confirmed in time: the database did not answer, or this process stood still
-refused    the database says that the grant is not the current one
-broken     a person ended it
-clock      the database's clock stepped
-failover   another server answers now, and may not know the grant
-closed     the root object was closed while it was held
-=========  ================================================================================================
-"""
+from interlock.coordination.reasons import Loss as Loss
+from interlock.coordination.reasons import Reason as Reason
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,9 +13,9 @@ from collections.abc import Callable
 from interlock import errors
 from interlock.clock import boottime
 from interlock.coordination.clockwatch import ClockWatch
-from interlock.coordination.events import Loss
 from interlock.coordination.grant import AsyncGrant
 from interlock.coordination.observing import Observer
+from interlock.coordination.reasons import Loss
 from interlock.stores.leases import LeaseStore, RenewAnswer
 
 _LARGEST = 20_000

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, fields
 from itertools import accumulate
 from typing import Any, Literal, Protocol, get_args
 
-from interlock.coordination.events import Loss
+from interlock.coordination.reasons import Loss
 
 Outcome = Literal["acquired", "busy", "timeout", "cancelled", "error"]
 

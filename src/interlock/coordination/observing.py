@@ -1,8 +1,8 @@
 """What the engine calls when something happens to a lease: it counts, logs, and tells the user's hook.
 
 It is on the way of every acquire and release, so while nobody listens it only counts: no event is made, no line
-formatted. Nothing that a listener does may cost a lease: what goes wrong in a hook or a log handler is counted and
-logged, and goes no further.
+formatted, and the events' classes are not even imported. Nothing that a listener does may cost a lease: what goes wrong
+in a hook or a log handler is counted and logged, and goes no further.
 
 Levels. A service may acquire and release thousands of times a second, and losing a race is its daily life: that is
 ``debug``. What a person would want to have been told is ``info``: a wait of a second or more, its end, giving up after
@@ -14,26 +14,17 @@ import logging
 from asyncio import CancelledError
 from collections.abc import Callable
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
-from interlock.coordination.events import (
-    Acquired,
-    Event,
-    HandedOver,
-    Loss,
-    Lost,
-    NotAcquired,
-    Reason,
-    Reconnected,
-    Released,
-    RenewalFailed,
-    Renewed,
-    Waiting,
-)
 from interlock.coordination.metrics import Metrics
+from interlock.coordination.reasons import Loss, Reason
 from interlock.errors import ConfigurationError
 from interlock.logs import events
 
-__all__ = ["Event", "Hook", "Observer"]
+if TYPE_CHECKING:
+    from interlock.coordination.events import Event
+
+__all__ = ["Hook", "Observer"]
 
 DEBUG, INFO, WARNING = logging.DEBUG, logging.INFO, logging.WARNING
 NOTABLE = 1.0
@@ -42,7 +33,7 @@ NOTABLE = 1.0
 log = events(__name__)
 _logged = log.logger.isEnabledFor
 
-Hook = Callable[[Event], object]
+Hook = Callable[["Event"], object]
 
 
 class Observer:
@@ -68,6 +59,8 @@ class Observer:
         metrics.acquire_attempts.observe(attempts)
         level = INFO if waited >= NOTABLE else DEBUG
         if self._hook is not None or _logged(level):
+            from interlock.coordination.events import Acquired
+
             self._tell(level, Acquired(name, self.replica, token, waited, attempts))
 
     def waiting(self, name: str, holder: str | None, token: int | None = None) -> None:
@@ -75,12 +68,16 @@ class Observer:
         self.metrics.waits += 1
         self.metrics.waiters += 1
         if self._hook is not None or _logged(DEBUG):
+            from interlock.coordination.events import Waiting
+
             self._tell(DEBUG, Waiting(name, holder, token, self.replica, 0.0))
 
     def still_waiting(self, name: str, holder: str | None, waited: float, token: int | None = None) -> None:
         """It looked again, and the lease is taken still."""
         level = INFO if waited >= NOTABLE else DEBUG
         if self._hook is not None or _logged(level):
+            from interlock.coordination.events import Waiting
+
             self._tell(level, Waiting(name, holder, token, self.replica, waited))
 
     def stopped_waiting(self) -> None:
@@ -98,6 +95,8 @@ class Observer:
         self.metrics.acquires[reason] += 1
         level = INFO if reason == "timeout" else DEBUG  # the others are a result or an exception that the caller sees
         if self._hook is not None or _logged(level):
+            from interlock.coordination.events import NotAcquired
+
             self._tell(level, NotAcquired(name, holder, token, self.replica, waited, attempts, reason))
 
     def released(self, name: str, token: int, held: float) -> None:
@@ -106,6 +105,8 @@ class Observer:
         metrics.held -= 1
         metrics.hold.observe(held)
         if self._hook is not None or _logged(DEBUG):
+            from interlock.coordination.events import Released
+
             self._tell(DEBUG, Released(name, self.replica, token, held))
 
     def handed_over(self, name: str, token: int, held: float) -> None:
@@ -114,6 +115,8 @@ class Observer:
         metrics.held -= 1
         metrics.hold.observe(held)
         if self._hook is not None or _logged(DEBUG):
+            from interlock.coordination.events import HandedOver
+
             self._tell(DEBUG, HandedOver(name, self.replica, token, held))
 
     def lost(self, name: str, token: int, held: float, why: Loss) -> None:
@@ -121,6 +124,8 @@ class Observer:
         metrics.losses[why] += 1
         metrics.held -= 1
         metrics.hold.observe(held)
+        from interlock.coordination.events import Lost
+
         self._tell(WARNING, Lost(name, self.replica, token, held, why))
 
     def renewed(self, count: int, seconds: float) -> None:
@@ -129,11 +134,15 @@ class Observer:
         metrics.renewed_leases += count
         metrics.renewal_duration.observe(seconds)
         if self._hook is not None or _logged(DEBUG):
+            from interlock.coordination.events import Renewed
+
             self._tell(DEBUG, Renewed(self.replica, count, seconds))
 
     def renewal_failed(self, error: Exception) -> None:
         self.metrics.renewal_rounds["failed"] += 1
         self.database_error(error)
+        from interlock.coordination.events import RenewalFailed
+
         self._tell(WARNING, RenewalFailed(self.replica, error))
 
     def database_error(self, error: Exception) -> None:
@@ -142,9 +151,11 @@ class Observer:
 
     def reconnected(self, what: str) -> None:
         self.metrics.reconnects[what] += 1
+        from interlock.coordination.events import Reconnected
+
         self._tell(INFO, Reconnected(self.replica, what))
 
-    def _tell(self, level: int, event: Event) -> None:
+    def _tell(self, level: int, event: "Event") -> None:
         try:
             if _logged(level):
                 log.log(level, f"lease.{event.kind}", extra=event.facts())
@@ -153,7 +164,7 @@ class Observer:
         except (Exception, CancelledError):  # the latter comes out of a cancelled future, and would end our own task
             self._failed(event)
 
-    def _failed(self, event: Event) -> None:
+    def _failed(self, event: "Event") -> None:
         """A hook that always fails does so thousands of times a second: logged at the 1st, 2nd, 4th, 8th… time."""
         self.metrics.hook_errors += 1
         failures = self.metrics.hook_errors
