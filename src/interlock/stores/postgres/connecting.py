@@ -21,6 +21,7 @@ Password = Callable[[], str | Awaitable[str]]
 
 _OLDEST_SERVER = 14
 _CACHED_STATEMENTS = 100
+_GOODBYE = 0.05
 
 
 async def connect(
@@ -93,6 +94,9 @@ async def _first_that_fits(url: str, shown: str, ends_at: float, **options: Any)
             )
         except _TRY_THE_NEXT as error:
             refusals.append(error)
+        except asyncpg.PostgresError:
+            await asyncio.sleep(_GOODBYE)  # the driver is still closing TLS, and the loop may be about to end
+            raise
     raise _nobody(shown, target_session_attrs(url), refusals) from refusals[-1]
 
 
