@@ -1,12 +1,12 @@
 """Several workers on a few leases, as one who troubles them sees them: who holds what, and whether all go on."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from signal import SIGCONT, SIGKILL, SIGSTOP, SIGTERM
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeVar
 from uuid import UUID
 
 from support.histories import Violation, counts, violations
@@ -18,6 +18,7 @@ from support.watching import watched
 
 _HELD = "SELECT pid, name, token, grant_id FROM interlock.lease WHERE grant_id IS NOT NULL AND expires_at > now()"
 _WRITTEN = "SELECT count(*) FROM ledger WHERE name = %s AND token > %s"
+T = TypeVar("T")
 PATIENCE = 60.0
 """How long to wait for what takes a second or two on a machine that has nothing else to do."""
 
@@ -38,6 +39,7 @@ class Crew:
     names: list[str]
     ttl: float
     members: dict[str, Worker] = field(default_factory=dict)
+    _killed: set[str] = field(default_factory=set)
     _stack: ExitStack = field(default_factory=ExitStack)
     _read: Counter[str] = field(default_factory=Counter)
     _granted: Counter[str] = field(default_factory=Counter)
@@ -79,28 +81,33 @@ class Crew:
             return {name: missing for name in names if (missing := before[name] + more - now[name]) > 0}
 
         try:
-            eventually(lambda: not missing(), within=PATIENCE)
+            self.wait_for(lambda: not missing())
         except AssertionError:
             raise AssertionError(f"These were not granted a lease so many times more: {missing()}") from None
 
     def stop_a_holder(self, *, only: list[str] | None = None) -> Held:
         """One that holds a lease stands still, from now on and for certain."""
-        held = eventually(lambda: self._stopped_holder(only or self.living), within=PATIENCE)
+        held = self.wait_for(lambda: self._stopped_holder(only or self.living))
         assert held
         return held
 
     def stop_a_holder_until_it_has_a_successor(self, *, only: list[str] | None = None) -> Held:
         """A successor that has written."""
         held = self.stop_a_holder(only=only)
-        eventually(lambda: execute(self.url, _WRITTEN, held.name, held.token)[0][0] > 0, within=PATIENCE)
+        self.wait_for(lambda: execute(self.url, _WRITTEN, held.name, held.token)[0][0] > 0)
         held.worker.send(SIGCONT)
         return held
 
     def kill_a_holder(self) -> Held:
         held = self.stop_a_holder()
+        self._killed.add(held.worker.name)
         held.worker.send(SIGKILL)
         held.worker.wait()
         return held
+
+    def wait_for(self, look: Callable[[], T]) -> T:
+        """The first true answer of `look`, unless one of them ends without being asked to."""
+        return eventually(lambda: self._all_well() and look(), within=PATIENCE)
 
     def judge(self, *, calm: bool = False) -> tuple[list[Violation], Counter[Kind]]:
         """What must not be, in what was noted until now; and how much that was."""
@@ -115,6 +122,12 @@ class Crew:
         ends = {name: self.members[name].wait() for name in living}
         assert all(status == 0 and "Traceback" not in complaint for status, complaint in ends.values()), ends
 
+    def _all_well(self) -> Literal[True]:
+        for name, worker in self.members.items():
+            if not worker.is_alive and name not in self._killed:
+                raise RuntimeError(f"{name} ended by itself: {worker.wait()}")
+        return True
+
     def _stopped_holder(self, names: list[str]) -> Held | None:
         by_pid = {self.members[name].pid: self.members[name] for name in names}
         for pid, *grant in execute(self.url, _HELD):
@@ -127,7 +140,7 @@ class Crew:
 
 
 @contextmanager
-def crew(url: str, directory: Path, names: list[str], *, ttl: float) -> Iterator[Crew]:
+def crew(url: str, directory: Path, names: list[str], *, ttl: float = 1.0) -> Iterator[Crew]:
     """Nobody is hired yet. All that happens is watched."""
     execute(url, LEDGER)
     crew = Crew(url, directory, names, ttl)

@@ -43,8 +43,9 @@ _REFUSED, _IDLE_FOR_TOO_LONG = "IL001", "25P03"
 
 @dataclass(frozen=True)
 class Job:
-    """`tasks` of one process take turns as well. `dwell` is how long a guarded transaction stays open, in seconds.
-    `ledger_url` is where the writes go, if not the way of the leases. `variant` is one of `support.worker_variants`.
+    """`tasks` of one process take turns as well. `dwell` is how long a guarded transaction stays open, and `linger` how
+    long the lease is kept after it, in seconds. `ledger_url` is where the writes go, if not the way of the leases.
+    `variant` is one of `support.worker_variants`.
     """
 
     url: str
@@ -54,6 +55,7 @@ class Job:
     ttl: float
     tasks: int = 1
     dwell: float = 0.0
+    linger: float = 0.0
     ledger_url: str = ""
     variant: str = ""
 
@@ -143,6 +145,7 @@ async def take_turns(job: Job, locks: AsyncInterlock, recorder: Recorder, stoppi
         grant.on_lost(partial(lambda grant, _: recorder.lost(grant), grant))
         grant.on_renewed(partial(lambda grant, _: recorder.trusted(grant), grant))
         await pen.write(grant)
+        await asyncio.sleep(job.linger)
         recorder.trusted(grant)
         recorder.ended(grant)
         await grant.release()

@@ -111,7 +111,7 @@ def test_no_trouble_makes_two_holders_of_one_lease(
     interlock_url: str, tmp_path: Path, record_property: Callable[[str, object], None]
 ) -> None:
     names = ["one", "two", "three"]
-    with crew(interlock_url, tmp_path, [*names, "long"], ttl=1) as racers, cable_to(interlock_url) as (cable, through):
+    with crew(interlock_url, tmp_path, [*names, "long"]) as racers, cable_to(interlock_url) as (cable, through):
         racers.hire(2, names=names, tasks=2)
         racers.hire(1, names=names, variant="wall clock astray")
         racers.hire(2, names=names, tasks=2, url=through)

@@ -10,32 +10,24 @@ import pytest
 from interlock import AsyncInterlock
 from interlock.clock import boottime
 from interlock.embedded import Cluster
-from interlock.schema import whole_schema
+from support.crashing import careless_server, crash
 from support.histories import counts, violations
 from support.lease_worker import LEDGER, ended, ledger, workers
-from support.postgres import QUICK, execute, running_cluster
+from support.postgres import execute
 from support.recording import Recorder, recorded
 from support.sql_leases import row
 from support.waiting import eventually
 
-# What a commit did not wait for would be lost in each crash, and the server itself asks no commit to wait.
-CARELESS = QUICK | {"synchronous_commit": "off", "wal_writer_delay": "10s", "wal_writer_flush_after": "2GB"}
 WAITERS = "SELECT count(*) FROM interlock.waiters_v1(%s)"
 NAMES = ["one", "two", "three"]
 
 
 @pytest.fixture
 def server() -> Iterator[Cluster]:
-    with running_cluster(CARELESS) as cluster:
-        execute(cluster.url(), whole_schema("interlock"))
-        execute(cluster.url(), LEDGER)
-        execute(cluster.url(), "CHECKPOINT")
-        yield cluster
-
-
-def crash(server: Cluster) -> None:
-    server.stop("immediate")
-    server.start()
+    with careless_server() as server:
+        execute(server.url(), LEDGER)
+        execute(server.url(), "CHECKPOINT")
+        yield server
 
 
 def test_no_acknowledged_grant_is_lost_in_crashes_under_load(server: Cluster, tmp_path: Path) -> None:

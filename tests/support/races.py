@@ -1,0 +1,106 @@
+"""Troubles that reveal what is broken. Each goes on for ever: with one more `next` the trouble has come once more.
+
+To sound leases they do nothing, and to those of `support.broken_leases` something that the judge finds.
+"""
+
+from collections.abc import Callable, Iterator
+from signal import SIGCONT
+
+from interlock.embedded import Cluster
+from support.crashing import crash
+from support.crews import Crew
+from support.postgres import execute
+from support.proxy import cable_to
+from support.sql_leases import row
+
+Trouble = Callable[[Crew], Iterator[None]]
+Crash = Callable[[Crew, Cluster], Iterator[None]]
+
+_HELD = "SELECT 1 FROM interlock.lease WHERE name = %s AND grant_id IS NOT NULL AND expires_at > now()"
+_OUTLASTED = """
+    SELECT 1 FROM interlock.lease WHERE grant_id IS NOT NULL AND renewed_at > acquired_at + ttl * interval '1 second'
+"""
+
+
+def nothing_happens(crew: Crew) -> Iterator[None]:
+    crew.hire(3)
+    while True:
+        crew.go_on(5)
+        yield
+
+
+def a_holder_stands_still(crew: Crew) -> Iterator[None]:
+    """For longer than the ttl, inside its guarded transaction; then it goes on where it was."""
+    crew.hire(3, dwell=0.3)
+    crew.go_on(1)
+    while True:
+        crew.stop_a_holder_until_it_has_a_successor()
+        crew.go_on(1)
+        yield
+
+
+def a_guard_outlasts_the_ttl(crew: Crew) -> Iterator[None]:
+    """And nothing else happens: nobody has a reason to lose its lease."""
+    crew.hire(2, ttl=2.0, dwell=2.5)
+    while True:
+        crew.go_on(1)
+        yield
+
+
+def the_answer_to_a_release_is_lost(crew: Crew) -> Iterator[None]:
+    """So it is sent again, when the same process has the lease anew."""
+    (name,) = crew.names
+    with cable_to(crew.url) as (cable, through):
+        crew.hire(url=through, ledger_url=crew.url, linger=0.6)
+        while True:
+            crew.go_on(2)  # twice, so that there is a connection to release by
+            cable.swallow_replies()
+            crew.wait_for(lambda: not execute(crew.url, _HELD, name))
+            cable.restore()
+            crew.go_on(2)
+            yield
+
+
+def answers_are_slow(crew: Crew, variant: str = "") -> Iterator[None]:
+    """Slower than the margin allows for; renewals take too long, too."""
+    with cable_to(crew.url) as (cable, through):
+        crew.hire(url=through, ledger_url=crew.url, linger=2.0, variant=variant)
+        crew.hire(2)
+        crew.go_on(1)
+        while True:
+            cable.delay = 0.3
+            crew.go_on(1)
+            cable.delay = 0.0
+            yield
+
+
+def answers_are_slow_to_one_who_trusts_from_receipt(crew: Crew) -> Iterator[None]:
+    return answers_are_slow(crew, "trust from receipt")
+
+
+def a_crash_after_renewals(crew: Crew, server: Cluster) -> Iterator[None]:
+    """When the grant itself would be over without them; its holder is stopped, so that nobody tells it."""
+    (name,) = crew.names
+    crew.hire(3, ttl=3.0, linger=4.5)
+    while True:
+        crew.wait_for(lambda: execute(crew.url, _OUTLASTED))
+        before = row(crew.url, name)
+        crew.wait_for(lambda before=before: row(crew.url, name) != before)  # type: ignore[misc]
+        _crash_under_a_holder(crew, server)
+        yield
+
+
+def a_crash_after_a_grant(crew: Crew, server: Cluster) -> Iterator[None]:
+    """Before the holder has written anything, and so made the server write its log."""
+    crew.hire(3, ttl=3.0, dwell=0.5)
+    while True:
+        crew.go_on(1)
+        _crash_under_a_holder(crew, server)
+        yield
+
+
+def _crash_under_a_holder(crew: Crew, server: Cluster) -> None:
+    held = crew.stop_a_holder()
+    crash(server)
+    crew.wait_for(lambda: row(crew.url, held.name).token > held.token)
+    held.worker.send(SIGCONT)
