@@ -9,6 +9,7 @@ import pytest
 
 from interlock import AsyncInterlock
 from interlock.clock import boottime
+from interlock.coordination.events import Event, RenewalFailed
 from interlock.embedded import Cluster
 from support.crashing import careless_server, crash
 from support.histories import counts, violations
@@ -54,10 +55,13 @@ def test_no_acknowledged_grant_is_lost_in_crashes_under_load(server: Cluster, tm
     assert counts(events)["acknowledged"] > 100
 
 
-async def test_a_holder_keeps_its_lease_over_a_crash(server: Cluster) -> None:
-    async with AsyncInterlock(server.url(tcp=True)) as locks:
-        grant = await locks.lease("feeds", ttl=10).acquire()
-        await asyncio.to_thread(crash, server)
+async def test_a_holder_keeps_its_lease_over_a_crash_and_a_renewal_that_fails(server: Cluster) -> None:
+    events: list[Event] = []
+    async with AsyncInterlock(server.url(tcp=True), on_event=events.append) as locks:
+        grant = await locks.lease("feeds", ttl=12).acquire()
+        await asyncio.to_thread(server.stop, "immediate")
+        await asyncio.to_thread(eventually, lambda: any(isinstance(event, RenewalFailed) for event in events))
+        await asyncio.to_thread(server.start)
         before = row(server.url(), "feeds")
         assert before.grant_id == grant.grant_id
         await asyncio.to_thread(eventually, lambda: row(server.url(), "feeds").renewed_at != before.renewed_at)
