@@ -8,7 +8,7 @@ run out does not come back.
 
 import asyncio
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from interlock import errors
 from interlock.clock import boottime
@@ -20,6 +20,8 @@ from interlock.stores.leases import LeaseStore, RenewAnswer
 
 _LARGEST = 20_000
 _SOON = 0.1
+_SPREAD = 8
+"""Leases share a statement if the longest ttl among them is at most so many times the shortest."""
 
 
 class Keeper:
@@ -37,6 +39,8 @@ class Keeper:
         self._end = _Alarm(self._end_trust)
 
     def add(self, grant: AsyncGrant) -> None:
+        if not self.grants:
+            self._clock = ClockWatch()  # what happened to the clock while nothing was held is of no consequence
         self.grants.add(grant)
         self._due.not_after(grant.renew_at)
         self._end.not_after(grant.trusted_until)
@@ -59,8 +63,8 @@ class Keeper:
         try:
             now = boottime()
             due = [grant for grant in self.grants if grant.renew_at <= now + grant.timing.renew_every / 2]
-            for start in range(0, len(due), _LARGEST):
-                await self._renew(due[start : start + _LARGEST])
+            for batch in _alike(due):
+                await self._renew(batch)
         finally:
             self._round = None
             if self.grants:
@@ -72,7 +76,7 @@ class Keeper:
             grant.renew_at = sent_at + min(grant.timing.renew_every / 4, 1.0)  # unless this one succeeds
         try:
             answer = await self._store.renew(due, min(grant.timing.request_timeout for grant in due))
-        except (errors.StoreError, TimeoutError) as error:
+        except (errors.InterlockError, TimeoutError) as error:
             self._observer.renewal_failed(error)
             return
         received_at = boottime()
@@ -112,6 +116,16 @@ class Keeper:
             self._lose(grant, "expired")
         if self.grants:
             self._end.not_after(min(grant.trusted_until for grant in self.grants))
+
+
+def _alike(due: list[AsyncGrant]) -> Iterator[list[AsyncGrant]]:
+    """Batches of grants that can share a time-out: a short lease's must not cost a long one its renewal."""
+    while due:
+        longest = _SPREAD * min(grant.timing.request_timeout for grant in due)
+        batch = [grant for grant in due if grant.timing.request_timeout <= longest]
+        due = [grant for grant in due if grant.timing.request_timeout > longest] if len(batch) < len(due) else []
+        for start in range(0, len(batch), _LARGEST):
+            yield batch[start : start + _LARGEST]
 
 
 class _Alarm:

@@ -1,0 +1,254 @@
+"""Renewals: one statement for all that a process holds, trust from before it was sent, nobody held up by another."""
+
+import asyncio
+import tracemalloc
+from collections.abc import Callable
+
+import psycopg
+import pytest
+
+from interlock import AsyncInterlock, errors
+from interlock.clock import boottime
+from support.holding import count_calls, end_session, fail, holder, move_clock, sessions, stop_after, take_away, until
+from support.postgres import execute
+from support.proxy import cable_to
+from support.sql_leases import step_clock
+
+UNREACHABLE = errors.DatabaseUnreachable("It did not answer in time.")
+
+
+async def test_all_that_is_due_is_renewed_in_one_statement(
+    locks: AsyncInterlock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls = count_calls(monkeypatch, "renew")
+    for number in range(50):  # one after the other, so that they would be due at different times
+        await locks.lease(f"feed {number}", ttl=4, renew_every=0.5).acquire()
+    await until(lambda: any(len(grants) == 50 for grants, _ in calls))
+    begun = len(calls)
+    await until(lambda: len(calls) > begun + 2)
+    assert all(len(grants) == 50 for grants, _ in calls[begun + 1 :])
+
+
+async def test_a_lease_is_held_for_as_long_as_it_is_wanted(locks: AsyncInterlock, interlock_url: str) -> None:
+    grant = await locks.lease("feeds", ttl=0.5).acquire()
+    first = grant.trusted_until
+    await until(lambda: grant.trusted_until > first + 1)
+    assert not grant.lost
+    assert holder(interlock_url) == grant.grant_id
+
+
+async def test_a_grant_is_trusted_from_before_it_was_asked_for(
+    locks: AsyncInterlock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stop = stop_after(monkeypatch, "acquire")
+    asking = asyncio.ensure_future(locks.lease("feeds", ttl=30).acquire())
+    await stop.reached()
+    answered_at = boottime()
+    stop.go()
+    assert (await asking).trusted_until < answered_at + 30 - 1
+
+
+async def test_a_renewal_is_trusted_from_before_it_was_sent(
+    locks: AsyncInterlock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stop = stop_after(monkeypatch, "renew")
+    grant = await locks.lease("feeds", ttl=30, renew_every=0.05).acquire()
+    before = grant.trusted_until
+    await stop.reached()
+    answered_at = boottime()
+    assert grant.trusted_until == before, "it is not even known yet"
+    stop.armed = False
+    renewals: list[float] = []
+    grant.on_renewed(renewals.append)
+    stop.go()
+    await until(lambda: renewals)
+    assert before < renewals[0] < answered_at + 30 - 1
+
+
+async def test_an_answer_that_was_long_on_its_way_does_not_extend_trust(interlock_url: str) -> None:
+    with cable_to(interlock_url) as (cable, url):
+        locks = AsyncInterlock(url)
+        await (await locks.lease("feeds").acquire()).release()
+        cable.delay = 0.3
+        asking = asyncio.ensure_future(locks.lease("feeds", ttl=30).acquire())
+        await until(lambda: holder(interlock_url))
+        granted_by = boottime()
+        assert (await asking).trusted_until < granted_by + 30 - 1
+        cable.delay = 0
+        await locks.close()
+
+
+async def test_a_request_whose_answer_was_lost_finds_its_own_grant(interlock_url: str) -> None:
+    with cable_to(interlock_url) as (cable, url):
+        locks = AsyncInterlock(url, request_timeout=0.5)
+        await (await locks.lease("feeds").acquire()).release()
+        cable.swallow_replies()
+        asking = asyncio.ensure_future(locks.lease("feeds", ttl=30).acquire())
+        first = await until(lambda: holder(interlock_url))
+        (before,) = execute(interlock_url, "SELECT token, acquired_at FROM interlock.lease")
+        await until(lambda: cable.swallowed)
+        cable.restore()
+        grant = await asking
+        assert grant.grant_id == first
+        assert execute(interlock_url, "SELECT token, acquired_at FROM interlock.lease") == [before]
+        assert grant.token == before[0]
+        await locks.close()
+
+
+async def test_a_missed_round_is_survived(
+    locks: AsyncInterlock, interlock_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fail(monkeypatch, "renew", UNREACHABLE)
+    grant = await locks.lease("feeds", ttl=1).acquire()
+    await until(lambda: locks.metrics.snapshot().renewal_rounds["done"] > 4)
+    assert locks.metrics.snapshot().renewal_rounds["failed"] == 1
+    grant.check()
+    assert holder(interlock_url) == grant.grant_id
+
+
+@pytest.mark.parametrize("error", [errors.ConfigurationError("Gave bytes."), errors.AccessDenied("No password.")])
+async def test_whatever_goes_wrong_in_a_round_the_next_one_comes(
+    locks: AsyncInterlock, monkeypatch: pytest.MonkeyPatch, error: errors.InterlockError
+) -> None:
+    fail(monkeypatch, "renew", error)
+    grant = await locks.lease("feeds", ttl=1).acquire()
+    await until(lambda: locks.metrics.snapshot().renewal_rounds["done"] > 2)
+    assert locks.metrics.snapshot().renewal_rounds["failed"] == 1
+    grant.check()
+
+
+async def test_a_heartbeat_connection_that_ends_is_replaced(locks: AsyncInterlock, interlock_url: str) -> None:
+    grant = await locks.lease("feeds", ttl=4, renew_every=0.1).acquire()
+    await until(lambda: "heartbeat" in sessions(interlock_url).values())
+    await asyncio.to_thread(end_session, interlock_url, "heartbeat")
+    await until(lambda: "heartbeat" in sessions(interlock_url).values())
+    grant.check()
+
+
+async def test_a_row_that_somebody_has_locked_holds_up_no_other(locks: AsyncInterlock, interlock_url: str) -> None:
+    blocked = await locks.lease("blocked", ttl=2, renew_every=0.1).acquire()
+    free = await locks.lease("free", ttl=2, renew_every=0.1).acquire()
+    renewals: dict[str, list[float]] = {"blocked": [], "free": []}
+    with psycopg.connect(interlock_url) as other:
+        other.execute("SELECT FROM interlock.lease WHERE name = 'blocked' FOR UPDATE")
+        blocked.on_renewed(renewals["blocked"].append)
+        free.on_renewed(renewals["free"].append)
+        await until(lambda: len(renewals["free"]) > 3)
+        assert renewals["blocked"] == []
+    await until(lambda: renewals["blocked"])
+    blocked.check()
+
+
+async def test_a_row_that_stays_locked_costs_its_own_lease_only(locks: AsyncInterlock, interlock_url: str) -> None:
+    blocked = await locks.lease("blocked", ttl=1).acquire()
+    free = await locks.lease("free", ttl=1).acquire()
+    with psycopg.connect(interlock_url) as other:
+        other.execute("SELECT FROM interlock.lease WHERE name = 'blocked' FOR UPDATE")
+        assert await blocked.wait_lost() == "expired"
+    free.check()
+
+
+async def test_a_renewal_that_comes_too_late_revives_nothing(
+    locks: AsyncInterlock, interlock_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stop = stop_after(monkeypatch, "renew")
+    grant = await locks.lease("feeds", ttl=0.5).acquire()
+    await stop.reached()
+    assert await grant.wait_lost() == "expired"
+    stop.go()
+    await asyncio.sleep(0)
+    await until(lambda: locks.metrics.snapshot().renewal_rounds["done"] == 1)
+    assert grant.lost
+    assert grant.remaining == 0
+
+
+async def test_trust_that_has_run_out_before_the_answer_came_does_not_come_back(
+    locks: AsyncInterlock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stop = stop_after(monkeypatch, "renew")
+    grant = await locks.lease("feeds", ttl=30, renew_every=0.2).acquire()
+    with monkeypatch.context() as patch:
+        move_clock(patch, 28)
+        await stop.reached()
+        move_clock(patch, 1.5)
+        stop.go()
+        assert await grant.wait_lost() == "expired"
+
+
+async def test_a_lease_that_has_expired_in_the_database_is_lost_whoever_has_it(
+    locks: AsyncInterlock, interlock_url: str
+) -> None:
+    grant = await locks.lease("feeds", ttl=2, renew_every=0.05).acquire()
+    execute(interlock_url, "UPDATE interlock.lease SET expires_at = interlock.now_v1()")
+    assert await grant.wait_lost() == "refused"
+
+
+async def test_one_that_is_lost_costs_the_others_nothing(locks: AsyncInterlock, interlock_url: str) -> None:
+    lost = await locks.lease("lost", ttl=2, renew_every=0.05).acquire()
+    kept = await locks.lease("kept", ttl=2, renew_every=0.05).acquire()
+    take_away(interlock_url, "lost")
+    await lost.wait_lost()
+    renewals: list[float] = []
+    kept.on_renewed(renewals.append)
+    await until(lambda: len(renewals) > 2)
+
+
+async def test_a_long_lease_is_not_held_to_the_time_out_of_a_short_one(
+    locks: AsyncInterlock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else a database that is a little slow, and costs the short one, would cost every other too."""
+    calls = count_calls(monkeypatch, "renew")
+    await locks.lease("long", ttl=30, renew_every=0.1).acquire()
+    await locks.lease("short", ttl=0.5).acquire()
+    await until(lambda: len(calls) > 10)
+    timeouts = {grant.name: timeout for grants, timeout in calls for grant in grants}
+    assert timeouts == {"long": 7.5, "short": 0.125}
+
+
+async def test_who_has_given_it_back_hears_of_no_renewal(
+    locks: AsyncInterlock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stop = stop_after(monkeypatch, "renew")
+    grant = await locks.lease("feeds", ttl=30, renew_every=0.05).acquire()
+    renewals: list[float] = []
+    grant.on_renewed(renewals.append)
+    await stop.reached()
+    await grant.release()
+    stop.go()
+    await until(lambda: locks.metrics.snapshot().renewal_rounds["done"])
+    assert renewals == []
+    assert not grant.lost
+
+
+async def test_a_clock_that_was_set_while_it_is_held_ends_the_trust(locks: AsyncInterlock, interlock_url: str) -> None:
+    grant = await locks.lease("feeds", ttl=30, renew_every=0.05).acquire()
+    await until(lambda: locks.metrics.snapshot().renewal_rounds["done"] > 1)
+    step_clock(interlock_url, -3600)
+    assert await grant.wait_lost() == "clock"
+
+
+async def test_a_clock_that_was_set_while_nothing_was_held_does_not_matter(
+    locks: AsyncInterlock, interlock_url: str
+) -> None:
+    async with locks.lease("feeds", ttl=30, renew_every=0.05):
+        await until(lambda: locks.metrics.snapshot().renewal_rounds["done"] > 1)
+    step_clock(interlock_url, 3600)
+    grant = await locks.lease("feeds", ttl=30, renew_every=0.05).acquire()
+    renewals: list[float] = []
+    grant.on_renewed(renewals.append)
+    await until(lambda: len(renewals) > 2)
+    grant.check()
+
+
+async def test_a_held_lease_costs_less_than_two_kilobytes(
+    locks: AsyncInterlock, record_property: Callable[[str, object], None]
+) -> None:
+    leases = [locks.lease(f"feed {number}") for number in range(1000)]
+    await asyncio.gather(*(lease.try_acquire() for lease in leases[:100]))
+    tracemalloc.start()
+    before = tracemalloc.get_traced_memory()[0]
+    grants = await asyncio.gather(*(lease.try_acquire() for lease in leases[100:]))
+    each = (tracemalloc.get_traced_memory()[0] - before) / len(grants)
+    tracemalloc.stop()
+    record_property("figure", f"memory of a held lease: {each:.0f} bytes")
+    assert each < 2048
