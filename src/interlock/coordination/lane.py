@@ -82,7 +82,7 @@ class Lane(Generic[Request, Answer]):
         sent_at = boottime()
         try:
             answers = await self._send([request for request, _ in batch])
-        except errors.StatementFailed as error:
+        except (errors.StatementFailed, errors.LockNotAvailable) as error:
             if len(batch) == 1:
                 self._fail(batch, error)
                 return

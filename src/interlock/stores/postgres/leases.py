@@ -21,6 +21,8 @@ from interlock.stores.postgres.session import Row, Session
 
 Pooler = Literal["detect", "transaction", "none"]
 
+_ASK_AGAIN = 0.1
+
 
 @dataclass(frozen=True)
 class Holder:
@@ -147,10 +149,13 @@ class PostgresLeases:
 
     async def _acquire_one(self, ask: Ask) -> AcquireAnswer:
         holder = self._holder
-        row = (await self._fetch(
-            self._acquiring, "acquire_one", ask.name, ask.grant_id, ask.ttl, holder.replica, ask.metadata, ask.wait,
-            holder.host, holder.pid, self._listener,
-        ))[0]  # fmt: skip
+        try:
+            row = (await self._fetch(
+                self._acquiring, "acquire_one", ask.name, ask.grant_id, ask.ttl, holder.replica, ask.metadata, ask.wait,
+                holder.host, holder.pid, self._listener,
+            ))[0]  # fmt: skip
+        except errors.LockNotAvailable:  # another transaction is just adding the name
+            return AcquireAnswer("locked", 0, 0.0, _ASK_AGAIN, None)
         return AcquireAnswer(row[0], row[1] or 0, row[2] or 0.0, row[3] or 0.0, row[4])
 
     async def _acquire_many(self, asks: Sequence[Ask]) -> list[AcquireAnswer]:

@@ -1,0 +1,160 @@
+"""Giving a lease back: never waits for a guard, reaches the database in the end, and is nobody else's."""
+
+import asyncio
+
+import psycopg
+import pytest
+
+from interlock import AsyncInterlock, errors
+from support.holding import count_calls, fail, holder, queue, stop_after, stop_before, until
+from support.postgres import execute
+from support.proxy import cable_to
+from support.sql_leases import ask
+
+UNREACHABLE = errors.DatabaseUnreachable("It did not answer in time.")
+
+
+async def test_it_does_not_wait_for_a_transaction_that_carries_the_guard(
+    locks: AsyncInterlock, others: AsyncInterlock, interlock_url: str
+) -> None:
+    """The block of a lease may end inside the transaction: nobody would ever end either."""
+    with psycopg.connect(interlock_url) as connection:
+        async with locks.lease("feeds") as grant:
+            connection.execute("SELECT interlock.guard_v1(%s, %s, %s)", [grant.name, grant.token, grant.grant_id])
+        assert holder(interlock_url) is None
+        assert ask(interlock_url, "feeds", ttl=30).status == "locked", "the next one waits for the guard"
+        waiter = asyncio.ensure_future(others.lease("feeds").acquire())
+        await until(lambda: queue(interlock_url))
+        assert not waiter.done()
+        connection.commit()
+    assert (await waiter).token > grant.token
+
+
+async def test_a_row_that_is_locked_is_asked_for_again_soon(locks: AsyncInterlock, interlock_url: str) -> None:
+    grant = await locks.lease("feeds").acquire()
+    with psycopg.connect(interlock_url) as other:
+        other.execute("SELECT FROM interlock.lease FOR NO KEY UPDATE")
+        assert await grant.release() is True
+        assert holder(interlock_url) is not None
+    await until(lambda: holder(interlock_url) is None, within=5)
+
+
+async def test_a_release_during_a_renewal_round_leaves_a_free_lease(
+    locks: AsyncInterlock, interlock_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    renewing = stop_after(monkeypatch, "renew")
+    grant = await locks.lease("feeds", ttl=30, renew_every=0.05).acquire()
+    await renewing.reached()
+    assert await grant.release() is True
+    renewing.go()
+    assert holder(interlock_url) is None
+    assert locks.metrics.snapshot().losses == dict.fromkeys(locks.metrics.losses, 0)
+
+
+async def test_a_renewal_that_comes_after_the_release_touches_nobody(
+    locks: AsyncInterlock, others: AsyncInterlock, interlock_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    renewing = stop_before(monkeypatch, "renew")
+    grant = await locks.lease("feeds", ttl=30, renew_every=0.05).acquire()
+    await renewing.reached()
+    await grant.release()
+    answer = ask(interlock_url, "feeds", ttl=30)
+    before = execute(interlock_url, "SELECT token, grant_id, expires_at FROM interlock.lease")
+    renewing.go()
+    await until(lambda: locks.metrics.snapshot().renewal_rounds["done"])
+    assert answer.status == "granted"
+    assert execute(interlock_url, "SELECT token, grant_id, expires_at FROM interlock.lease") == before
+    assert not grant.lost
+
+
+async def test_a_release_that_nobody_answers_is_delivered_when_somebody_does(interlock_url: str) -> None:
+    with cable_to(interlock_url) as (cable, url):
+        locks = AsyncInterlock(url, request_timeout=0.3)
+        grant = await locks.lease("feeds", ttl=60).acquire()
+        cable.cut()
+        assert await grant.release() is True
+        assert grant.ended
+        assert holder(interlock_url) == grant.grant_id
+        cable.restore()
+        await until(lambda: holder(interlock_url) is None)
+        await locks.close()
+
+
+async def test_who_is_cancelled_while_it_gives_back_has_given_back(
+    locks: AsyncInterlock, interlock_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stop = stop_before(monkeypatch, "release")
+    grant = await locks.lease("feeds").acquire()
+    releasing = asyncio.create_task(grant.release())
+    await stop.reached()
+    releasing.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await releasing
+    stop.go()
+    await until(lambda: holder(interlock_url) is None)
+
+
+async def test_who_is_cancelled_while_its_release_fails_has_given_back_later(
+    locks: AsyncInterlock, interlock_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fail(monkeypatch, "release", UNREACHABLE)
+    stop = stop_before(monkeypatch, "release")
+    grant = await locks.lease("feeds").acquire()
+    releasing = asyncio.create_task(grant.release())
+    await stop.reached()
+    releasing.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await releasing
+    stop.go()
+    await until(lambda: holder(interlock_url) is None)
+
+
+async def test_a_second_release_asks_nobody(
+    locks: AsyncInterlock, interlock_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls = count_calls(monkeypatch, "release")
+    async with locks.lease("feeds") as grant:
+        assert await grant.release() is True
+    assert await grant.release() is False
+    async with locks.lease("other"):
+        pass
+    assert [[held.name for held in grants] for (grants,) in calls] == [["feeds"], ["other"]]
+
+
+async def test_releases_that_come_together_share_a_statement(
+    locks: AsyncInterlock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls = count_calls(monkeypatch, "release")
+    grants = [await locks.lease(f"feed {number}").acquire() for number in range(10)]
+    assert await asyncio.gather(*(grant.release() for grant in grants)) == [True] * 10
+    assert [len(released) for (released,) in calls] == [10]
+
+
+async def test_one_bad_request_in_a_batch_fails_alone(
+    locks: AsyncInterlock, interlock_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The database refuses the whole statement because of one of them."""
+    execute(interlock_url, "ALTER TABLE interlock.lease ADD CHECK (name <> 'bad' OR token = 0)")
+    names = ["good", "bad", "better"]
+    async with locks.lease("warm"):
+        tries = (locks.lease(name).try_acquire() for name in names)
+        answers = dict(zip(names, await asyncio.gather(*tries, return_exceptions=True), strict=True))
+    assert isinstance(answers["bad"], errors.StatementFailed)
+    for name in ("good", "better"):
+        assert holder(interlock_url, name) == getattr(answers[name], "grant_id")  # noqa: B009
+
+
+async def test_a_name_that_another_transaction_is_just_adding_holds_up_no_other(
+    locks: AsyncInterlock, interlock_url: str
+) -> None:
+    async with locks.lease("warm"):
+        with psycopg.connect(interlock_url) as other:
+            other.execute("SELECT interlock.register_v1(ARRAY['slow'])")
+            slow, quick, warm = (locks.lease(name) for name in ("slow", "quick", "warm"))
+            answers = await asyncio.gather(slow.try_acquire(), quick.try_acquire(), warm.try_acquire())
+            assert answers[0] is None, "somebody is just taking it"
+            assert answers[1] is not None
+            assert await slow.try_acquire() is None
+            waiter = asyncio.ensure_future(slow.acquire())
+            await answers[1].release()
+    assert holder(interlock_url, "slow") == (await waiter).grant_id
