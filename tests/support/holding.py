@@ -21,6 +21,13 @@ async def until(look: Callable[[], T], *, within: float = 20.0) -> T:
     return await asyncio.to_thread(eventually, look, within=within)
 
 
+async def until_answered(task: "asyncio.Task[Any]") -> None:
+    """What the task waits for is done; the task itself has not run yet."""
+    while not (waits_for := task._fut_waiter) or not waits_for.done():  # type: ignore[attr-defined]
+        assert not task.done()
+        await asyncio.sleep(0)
+
+
 def holder(url: str, name: str = "feeds") -> UUID | None:
     """The grant that the database says holds it."""
     held = "SELECT grant_id FROM interlock.lease WHERE name = %s AND expires_at > interlock.now_v1()"

@@ -81,6 +81,11 @@ class AsyncGrant:
         return os.getpid() != self._engine.pid
 
     @property
+    def is_cut_off(self) -> bool:
+        """Whether nobody here could do anything about it: it is the parent's, or was made before all was closed."""
+        return self._engine.closed or self.is_inherited
+
+    @property
     def ended(self) -> bool:
         return self._end is not None
 

@@ -75,7 +75,7 @@ class Grant:
 
     def on_lost(self, callback: Callable[[str], object]) -> None:
         """Called on the loop's thread: it must not block for long."""
-        if self._grant.ended or self._grant.is_inherited:
+        if self._grant.ended or self._grant.is_cut_off:
             self._grant.on_lost(callback)
         else:
             self._locks.run(self._listen(callback))
@@ -87,7 +87,7 @@ class Grant:
         guard_sync(self, connection)
 
     def release(self) -> bool:
-        return not self._grant.is_inherited and self._locks.run(self._grant.release())
+        return not self._grant.is_cut_off and self._locks.run(self._grant.release())
 
     def hand_over(self) -> bool:
         return self._locks.run(self._grant.hand_over())

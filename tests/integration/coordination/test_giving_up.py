@@ -12,7 +12,7 @@ from interlock.coordination.grant import AsyncGrant
 from interlock.coordination.lease import AsyncLease
 from interlock.stores.leases import AcquireAnswer, Ask
 from interlock.stores.postgres.leases import PostgresLeases
-from support.holding import Stop, count_calls, fail, holder, queue, stop_after, stop_before, until
+from support.holding import Stop, count_calls, fail, holder, queue, stop_after, stop_before, until, until_answered
 from support.proxy import cable_to
 
 UNREACHABLE = errors.DatabaseUnreachable("It did not answer in time.")
@@ -132,13 +132,6 @@ async def test_a_grant_that_comes_after_the_time_out_is_given_back(
     assert holder(interlock_url) is not None
     stop.go()
     await until(lambda: holder(interlock_url) is None)
-
-
-async def until_answered(asking: "asyncio.Task[AsyncGrant]") -> None:
-    """What the task waits for is done; the task itself has not run yet."""
-    while not (waits_for := asking._fut_waiter) or not waits_for.done():  # type: ignore[attr-defined]
-        assert not asking.done()
-        await asyncio.sleep(0)
 
 
 async def test_a_grant_that_comes_together_with_the_cancellation_is_given_back(

@@ -1,0 +1,186 @@
+"""Closing the root object: what is held is given back, whoever holds or waits is told, and no connection is left."""
+
+import asyncio
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from interlock import AsyncInterlock, Interlock, errors
+from interlock.coordination.grant import AsyncGrant
+from support.holding import holder, queue, sessions, stop_after, until, until_answered
+from support.proxy import cable_to
+from support.waiting import eventually
+
+
+async def test_what_is_held_is_given_back_and_the_holders_are_told(
+    locks: AsyncInterlock, others: AsyncInterlock
+) -> None:
+    told: list[str] = []
+    grant = await locks.lease("feeds").acquire()
+    grant.on_lost(told.append)
+    await locks.close()
+    assert (told, grant.lost) == (["closed"], True)
+    with pytest.raises(errors.LeaseLost, match="Interlock was closed under it"):
+        grant.check()
+    assert await others.lease("feeds").try_acquire() is not None
+
+
+async def test_a_body_is_cancelled_when_it_is_closed_under_it(locks: AsyncInterlock, interlock_url: str) -> None:
+    inside = asyncio.Event()
+
+    async def work() -> None:
+        async with locks.lease("feeds"):
+            inside.set()
+            await asyncio.Event().wait()
+
+    working = asyncio.create_task(work())
+    await inside.wait()
+    await locks.close()
+    with pytest.raises(errors.LeaseLost, match="closed under it"):
+        await working
+    assert sessions(interlock_url) == {}
+
+
+async def test_who_closes_it_inside_a_block_is_cancelled_by_that_and_it_is_closed(
+    locks: AsyncInterlock, interlock_url: str
+) -> None:
+    with pytest.raises(errors.LeaseLost, match="closed under it"):
+        async with locks.lease("feeds"):
+            await locks.close()
+    assert holder(interlock_url) is None
+    assert sessions(interlock_url) == {}
+
+
+async def test_who_waits_is_told_and_leaves_the_queue(
+    locks: AsyncInterlock, others: AsyncInterlock, interlock_url: str
+) -> None:
+    await others.lease("feeds").acquire()
+    waiter = asyncio.ensure_future(locks.lease("feeds").acquire())
+    await until(lambda: queue(interlock_url))
+    await locks.close()
+    with pytest.raises(errors.ConfigurationError, match="was closed"):
+        await waiter
+    assert queue(interlock_url) == []
+
+
+async def test_a_grant_that_is_on_its_way_when_it_is_closed_is_given_back(
+    locks: AsyncInterlock, interlock_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stop = stop_after(monkeypatch, "acquire")
+    asking = asyncio.ensure_future(locks.lease("feeds").acquire())
+    await stop.reached()
+    closing = asyncio.create_task(locks.close())
+    await asyncio.sleep(0)
+    stop.go()
+    await closing
+    with pytest.raises(errors.ConfigurationError, match="was closed"):
+        await asking
+    assert holder(interlock_url) is None
+    assert sessions(interlock_url) == {}
+
+
+async def test_a_grant_that_has_just_arrived_when_it_is_closed_is_given_back(
+    locks: AsyncInterlock, interlock_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stop = stop_after(monkeypatch, "acquire")
+    asking = asyncio.create_task(acquired(locks))
+    await stop.reached()
+    stop.go()
+    await until_answered(asking)
+    await locks.engine().close()
+    with pytest.raises(errors.ConfigurationError, match="was closed"):
+        await asking
+    assert holder(interlock_url) is None
+    assert sessions(interlock_url) == {}
+
+
+async def acquired(locks: AsyncInterlock) -> AsyncGrant:
+    return await locks.lease("feeds").acquire()
+
+
+async def test_it_is_closed_even_if_who_closes_it_is_cancelled(
+    locks: AsyncInterlock, interlock_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stop = stop_after(monkeypatch, "release")
+    await locks.lease("feeds").acquire()
+    closing = asyncio.create_task(locks.close())
+    await stop.reached()
+    for _ in range(2):
+        closing.cancel()
+        await asyncio.sleep(0)
+    stop.go()
+    with pytest.raises(asyncio.CancelledError):
+        await closing
+    assert sessions(interlock_url) == {}
+
+
+async def test_it_can_be_used_anew_and_what_was_granted_before_stays_lost(
+    locks: AsyncInterlock, interlock_url: str
+) -> None:
+    old = await locks.lease("feeds").acquire()
+    await locks.close()
+    assert await old.release() is False
+    with pytest.raises(errors.LeaseLost):
+        await old.hand_over()
+    assert sessions(interlock_url) == {}, "nobody has opened anything for that"
+    async with locks.lease("feeds") as grant:
+        assert grant.token > old.token
+    await locks.close()
+    await locks.close()
+    assert sessions(interlock_url) == {}
+
+
+async def test_it_closes_although_the_database_is_away(interlock_url: str) -> None:
+    with cable_to(interlock_url) as (cable, url):
+        locks = AsyncInterlock(url, request_timeout=0.2)
+        grant = await locks.lease("feeds").acquire()
+        cable.cut()
+        await locks.close()
+        assert grant.lost
+        cable.restore()
+
+
+async def test_entering_it_looks_at_the_database_and_leaving_it_closes(interlock_url: str) -> None:
+    async with AsyncInterlock(interlock_url) as locks:
+        assert list(sessions(interlock_url).values()) == ["acquire"]
+        async with locks.lease("feeds"):
+            pass
+    assert sessions(interlock_url) == {}
+    async with locks.lifespan(object()):
+        assert list(sessions(interlock_url).values()) == ["acquire"]
+    assert sessions(interlock_url) == {}
+
+
+async def test_entering_it_says_what_is_wrong_and_leaves_nothing_open(database_url: str) -> None:
+    with pytest.raises(errors.SchemaMissing):
+        async with AsyncInterlock(database_url):
+            pass
+    assert sessions(database_url) == {}
+
+
+def test_threads_that_wait_are_told(sync_locks: Interlock, interlock_url: str) -> None:
+    lease = sync_locks.lease("feeds")
+    grant = lease.acquire()
+    with ThreadPoolExecutor(3) as threads:
+        waiting = [threads.submit(lease.acquire) for _ in range(3)]
+        eventually(lambda: len(queue(interlock_url)) == 3)
+        sync_locks.close()
+        for waiter in waiting:
+            with pytest.raises(errors.ConfigurationError):
+                waiter.result()
+    assert grant.lost
+    assert sessions(interlock_url) == {}
+
+
+def test_what_is_given_back_after_the_end_starts_nothing_anew(sync_locks: Interlock, interlock_url: str) -> None:
+    grant = sync_locks.lease("feeds").acquire()
+    sync_locks.close()
+    assert grant.release() is False
+    told: list[str] = []
+    grant.on_lost(told.append)
+    assert told == ["closed"]
+    with pytest.raises(errors.LeaseLost), grant:
+        pass
+    assert "interlock" not in [thread.name for thread in threading.enumerate()]
+    assert sessions(interlock_url) == {}
