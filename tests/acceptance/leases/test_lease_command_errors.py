@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from urllib.parse import urlsplit, urlunsplit
 
+import psycopg
 import pytest
 
 from interlock import schema
@@ -143,6 +144,24 @@ def test_an_operators_role_can(interlock_url: str, as_role: Callable[[tuple[Use,
     assert interlock("lease", "break", "feeds", url=url).returncode == 0
     ((done_by,),) = execute(interlock_url, "SELECT done_by FROM interlock.lease_intervention")
     assert done_by.startswith(f"{urlsplit(url).username}/")
+
+
+def test_sessions_that_the_schemas_owner_may_not_end(
+    interlock_url: str, as_role: Callable[[tuple[Use, ...]], str]
+) -> None:
+    """Breaking runs as the owner of its function: here that is no superuser, and who guards is."""
+    url = as_role(("leases", "operations"))
+    role = urlsplit(url).username
+    execute(interlock_url, f"GRANT ALL ON ALL TABLES IN SCHEMA interlock TO {role}")
+    execute(interlock_url, f"GRANT CREATE ON SCHEMA interlock TO {role}")
+    execute(interlock_url, f"ALTER FUNCTION interlock.break_v1 OWNER TO {role}")
+    grant = acquire(interlock_url, "feeds", ttl=30)
+    with psycopg.connect(interlock_url) as connection:
+        connection.execute("SELECT interlock.guard_v1(%s, %s, %s)", grant.triple)
+        done = interlock("lease", "break", "feeds", "--terminate", url=url)
+        assert (done.returncode, done.stdout) == (77, "")
+        assert "may not end other roles' sessions, so nothing was changed" in one_line(done.stderr)
+    assert interlock("lease", "show", "feeds", url=url).stdout.startswith("The lease 'feeds' is held by")
 
 
 def test_a_standby() -> None:
