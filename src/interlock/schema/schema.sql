@@ -765,9 +765,10 @@ CREATE FUNCTION interlock.sweep_v1(unused_for double precision) RETURNS integer
     LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
     AS $$
 DECLARE
-    moment timestamptz := interlock.now_v1();
-    swept  integer;
+    moment  timestamptz := interlock.now_v1();
+    swept   integer;
     highest bigint;
+    called  text[];
 BEGIN
     IF NOT pg_try_advisory_xact_lock(1229737038, 0) THEN
         RETURN -1;
@@ -784,7 +785,16 @@ BEGIN
     IF swept > 0 THEN
         UPDATE interlock.lease_epoch e SET token_floor = greatest(e.token_floor, highest);
     END IF;
-    DELETE FROM interlock.waiter w WHERE NOT interlock.waits_v1(w.listener, w.seen_at, NULL, moment);
+    WITH dead AS MATERIALIZED (
+        SELECT w.grant_id FROM interlock.waiter w
+         WHERE NOT interlock.waits_v1(w.listener, w.seen_at, NULL, moment) FOR UPDATE SKIP LOCKED
+    ), gone AS (
+        DELETE FROM interlock.waiter w USING dead WHERE w.grant_id = dead.grant_id RETURNING w.name, w.offered_at
+    )
+    SELECT array_agg(DISTINCT gone.name) INTO called FROM gone WHERE gone.offered_at IS NOT NULL;
+    IF called IS NOT NULL THEN  -- the dead do not come: their turn goes to the next
+        PERFORM interlock.offer_v1(called, NULL);
+    END IF;
     RETURN swept;
 END
 $$;
