@@ -51,6 +51,12 @@ FAULTS = {
             SELECT FROM change c WHERE c.name = w.name AND c.token = w.token AND c.grant_id IS NOT NULL)""",
 }
 
+UNTOLD = """
+    SELECT l.name FROM interlock.lease l JOIN interlock.waiter w ON w.name = l.name
+     WHERE l.expires_at = '-infinity' GROUP BY l.name
+    HAVING bool_or(w.listener = %s) AND bool_and(w.offered_at IS NULL)
+"""
+
 
 class Hammer:
     """One session, and how often what happened to it. Errors are counted by their code."""
@@ -141,13 +147,21 @@ class Hammer:
             self.counts["written"] += 1
 
 
+def prepare(url: str) -> None:
+    execute(url, PREPARE)
+
+
 def hammer(url: str, *, sessions: int, rounds: int, waits: float) -> Counter[str]:
     """How often what happened, all in all. `waits` is how probable it is that somebody queues."""
-    execute(url, PREPARE)
     hammers = [Hammer(url, number, waits) for number in range(sessions)]
     with ThreadPoolExecutor(sessions) as pool:
         list(pool.map(lambda one: one.run(rounds), hammers))
     return sum((one.counts for one in hammers), Counter())
+
+
+def untold(url: str) -> list[str]:
+    """Leases that were released, that somebody waits for who can be told, and of which nobody was told."""
+    return [name for (name,) in execute(url, UNTOLD, EAR)]
 
 
 def faults(url: str) -> dict[str, int]:

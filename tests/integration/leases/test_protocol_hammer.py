@@ -2,18 +2,21 @@
 
 import pytest
 
-from support.lease_hammer import NAMES, faults, hammer
+from support.lease_disorder import leases_in_any_order, queues_in_any_order
+from support.lease_hammer import NAMES, faults, hammer, prepare, untold
 from support.postgres import execute
-from support.protocol import Client
+from support.protocol import Client, rewrite
 from support.waiting import eventually
 
 GIVES_WAY = "55P03"  # whoever frees or leaves waits for others for 200 ms at most
+DEADLOCK = "40P01"
 
 
 @pytest.mark.parametrize(("waits", "grants"), [(0.0, 100), (0.3, 50)], ids=["who only try", "who also wait"])
 def test_no_grant_overlaps_no_token_goes_back_and_nothing_deadlocks(
     interlock_url: str, ear: Client, waits: float, grants: int
 ) -> None:
+    prepare(interlock_url)
     counts = hammer(interlock_url, sessions=12, rounds=200, waits=waits)
     assert faults(interlock_url) == {}
     assert {code for code in counts if code[0].isdigit()} <= {GIVES_WAY}
@@ -21,7 +24,43 @@ def test_no_grant_overlaps_no_token_goes_back_and_nothing_deadlocks(
     assert all(counts[kind] for kind in ("busy", "released", "written", "lost", "refused")), counts
 
 
+def test_whenever_it_is_quiet_everyone_who_could_have_a_lease_has_been_told(interlock_url: str, ear: Client) -> None:
+    prepare(interlock_url)
+    for _ in range(25):
+        hammer(interlock_url, sessions=5, rounds=8, waits=0.7)
+        assert untold(interlock_url) == []
+
+
 def test_afterwards_every_lease_can_be_had(interlock_url: str, first: Client, ear: Client) -> None:
+    prepare(interlock_url)
     hammer(interlock_url, sessions=6, rounds=40, waits=0.5)
     execute(interlock_url, "SELECT interlock.abandon_many_v1(array_agg(grant_id), NULL) FROM interlock.waiter")
     eventually(lambda: all(first.ask(name).status == "granted" for name in NAMES[:1]))
+
+
+def test_batches_of_leases_in_any_order_never_deadlock(interlock_url: str) -> None:
+    assert leases_in_any_order(interlock_url) == {}
+
+
+def test_batches_of_waiters_in_any_order_never_deadlock(interlock_url: str, ear: Client) -> None:
+    assert set(queues_in_any_order(interlock_url)) <= {GIVES_WAY}
+
+
+def test_they_would_deadlock_if_rows_were_locked_as_they_come(interlock_url: str) -> None:
+    for function, lock in (("renew_many_v1", "NO KEY UPDATE"), ("release_many_v1", "NO KEY UPDATE")):
+        rewrite(interlock_url, function, f"ORDER BY l.name FOR {lock} OF l SKIP LOCKED", f"FOR {lock} OF l")
+    assert leases_in_any_order(interlock_url)[DEADLOCK] > 0
+
+
+def test_they_would_deadlock_if_queues_were_locked_as_they_come(interlock_url: str, ear: Client) -> None:
+    in_order = "SELECT DISTINCT interlock.queue_lock_v1(w.name) AS bucket"
+    rewrite(interlock_url, "abandon_many_v1", in_order, in_order.replace("DISTINCT ", ""))
+    rewrite(interlock_url, "abandon_many_v1", "ORDER BY 1) AS q", "ORDER BY random()) AS q")
+    assert queues_in_any_order(interlock_url)[DEADLOCK] > 0
+
+
+def test_grants_would_overlap_if_rows_were_not_locked(interlock_url: str) -> None:
+    rewrite(interlock_url, "acquire_v1", "FOR UPDATE OF l SKIP LOCKED", "")
+    prepare(interlock_url)
+    hammer(interlock_url, sessions=12, rounds=200, waits=0.0)
+    assert "a lease was granted before it had expired" in faults(interlock_url)

@@ -137,3 +137,17 @@ def test_a_sweep_removes_waiters_that_are_gone(first: Client, second: Client, ea
     stays = second.wait("feeds", listener=7)
     first.run("SELECT interlock.sweep_v1(0)")
     assert first.run("SELECT grant_id FROM interlock.waiter") == [(stays.grant_id,)]
+
+
+def test_a_sweep_passes_on_what_was_offered_to_the_dead(
+    interlock_url: str, first: Client, second: Client, third: Client, ear: Client
+) -> None:
+    held = first.acquire("feeds")
+    with Client(interlock_url, "short-lived") as short_lived:
+        short_lived.listen(8)
+        second.wait("feeds", listener=8)
+        live = third.wait("feeds", listener=7)
+        first.release(held)
+        short_lived.end(interlock_url)
+    first.run("SELECT interlock.sweep_v1(0)")
+    assert ear.heard() == [live.grant_id]
