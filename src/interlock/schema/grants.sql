@@ -27,5 +27,6 @@ GRANT EXECUTE ON FUNCTION
 TO :role;
 
 -- name: operations
--- What an operator needs beyond that: to take a lease from its holder.
+-- What an operator needs beyond that: to take a lease from its holder, and to see who did.
+GRANT SELECT ON interlock.lease_intervention TO :role;
 GRANT EXECUTE ON FUNCTION interlock.break_v1(text, boolean, boolean, text, text) TO :role;
