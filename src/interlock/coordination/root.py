@@ -151,6 +151,7 @@ class AsyncInterlock:
             password=self._password,
             pooler=self._pooler,
             timeout=self._request_timeout or _REQUEST_TIMEOUT,
+            on_reconnected=self._observer.reconnected,
         )
         return Engine(
             store, self._observer, schema=self.schema, idle_after=self._idle_after, look=lambda: self._look(store)

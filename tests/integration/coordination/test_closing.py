@@ -71,7 +71,7 @@ async def test_a_grant_that_is_on_its_way_when_it_is_closed_is_given_back(
     asking = asyncio.ensure_future(locks.lease("feeds").acquire())
     await stop.reached()
     closing = asyncio.create_task(locks.close())
-    await asyncio.sleep(0)
+    assert not (await asyncio.wait([closing], timeout=0.05))[0], "it waits for the answer"
     stop.go()
     await closing
     with pytest.raises(errors.ConfigurationError, match="was closed"):

@@ -15,6 +15,7 @@ from uuid import UUID
 from interlock import errors
 from interlock.stores.leases import AcquireAnswer, Ask, Held, ReleaseAnswer, RenewAnswer
 from interlock.stores.postgres.connecting import Password, connect
+from interlock.stores.postgres.direct import configure, noticing_a_dead_network
 from interlock.stores.postgres.line import Line
 from interlock.stores.postgres.queries import Queries
 from interlock.stores.postgres.session import Row, Session
@@ -22,6 +23,10 @@ from interlock.stores.postgres.session import Row, Session
 Pooler = Literal["detect", "transaction", "none"]
 
 _ASK_AGAIN = 0.1
+_KEEP_ALIVE = 20
+"""Seconds between signs of life on the connection that listens, where nothing else passes for hours."""
+_DEAD_AFTER = 6.0
+"""So soon the server sees that a waiter's machine is gone, which said no goodbye."""
 
 
 @dataclass(frozen=True)
@@ -45,6 +50,7 @@ class PostgresLeases:
         password: Password | None = None,
         pooler: Pooler = "detect",
         timeout: float = 5.0,
+        on_reconnected: Callable[[str], object] = lambda purpose: None,
     ) -> None:
         self._url = url
         self._password = password
@@ -53,10 +59,10 @@ class PostgresLeases:
         self._sql = Queries("interlock.stores.postgres", "leases.sql", schema)
         self._pooled: bool | None = None if pooler == "detect" else pooler == "transaction"
         self._listener: int | None = None
-        self._acquiring = Line("acquire", self._connect)
-        self._releasing = Line("release", self._connect)
-        self._beating = Line("heartbeat", self._connect)
-        self._listening = Line("listen", self._connect)
+        self._acquiring = Line("acquire", self._connect, on_reconnected)
+        self._releasing = Line("release", self._connect, on_reconnected)
+        self._beating = Line("heartbeat", self._connect, on_reconnected)
+        self._listening = Line("listen", self._connect, on_reconnected)
 
     async def session(self) -> Session:
         """A connection that is open anyway, to look at the database before anything is asked of it."""
@@ -116,13 +122,32 @@ class PostgresLeases:
         if self._pooled:
             return False
         session = await self._listening.session()
+        try:
+            listener = await self._open_ear(session, on_turn)
+        except (errors.StoreError, asyncio.CancelledError):
+            self._listening.drop(session)
+            raise
+        self._listener = listener
+
+        def end() -> None:
+            if self._listener == listener:  # and not one that came after it
+                self._listener = None
+                on_end()
+
+        session.on_end(end)
+        if session.is_closed:  # just before we asked to be told
+            self._listener = None
+            raise errors.ConnectionLost(f"The connection to {session.shown_url} ended.")
+        return True
+
+    async def _open_ear(self, session: Session, on_turn: Callable[[UUID], None]) -> int:
+        session.keep_alive(_KEEP_ALIVE)
+        await configure(session, noticing_a_dead_network(_DEAD_AFTER))
         listener = random.randrange(2**31)
-        while not await session.fetchval(self._sql["show_alive"], listener, timeout=self._timeout):
+        while not await session.fetchval(self._sql["show_alive"], listener):
             listener = random.randrange(2**31)
         await session.listen(f"interlock_{listener}", lambda payload: on_turn(UUID(payload)))
-        session.on_end(on_end)
-        self._listener = listener
-        return True
+        return listener
 
     async def deafen(self) -> None:
         self._listener = None
@@ -197,14 +222,14 @@ class PostgresLeases:
         return [row["grant_id"] for row in rows if row["listener"] == self._listener]
 
     async def _fetch(self, line: Line, query: str, *args: Any) -> list[Row]:
+        session = await line.session()
         try:
-            session = await line.session()
             if not self._pooled:
                 return await session.fetch(self._sql[query], *args)
             async with session.transaction():
                 return await session.fetch(self._sql[query], *args)
         except (errors.ConnectionLost, errors.DatabaseUnreachable, errors.NotPrimary, asyncio.CancelledError):
-            line.drop()  # cancelled: the answer would meet the next statement
+            line.drop(session)  # cancelled: the answer would meet the next statement
             raise
 
     async def _connect(self, purpose: str) -> Session:

@@ -11,12 +11,17 @@ Connect = Callable[[str], Awaitable[Session]]
 
 
 class Line:
-    """`session()` gives the connection. Whoever gets an error of the connection from it calls `drop`."""
+    """`session()` gives the connection. Whoever gets an error of the connection from it calls `drop`.
 
-    def __init__(self, purpose: str, connect: Connect) -> None:
+    `on_reconnected` is told when one that had ended by itself was replaced.
+    """
+
+    def __init__(self, purpose: str, connect: Connect, on_reconnected: Callable[[str], object]) -> None:
         self._purpose = purpose
         self._connect = connect
+        self._on_reconnected = on_reconnected
         self._session: Session | None = None
+        self._broke = False
         self._opening = asyncio.Lock()
         self._used_at = 0.0
 
@@ -30,21 +35,32 @@ class Line:
         if session is None or session.is_closed:
             async with self._opening:
                 if self._session is None or self._session.is_closed:
-                    self._session = closed_in_children(await self._connect(self._purpose))
+                    await self._open(instead=self._session)
                 session = self._session
+        assert session is not None
         return session
 
-    def drop(self) -> None:
+    async def _open(self, instead: Session | None) -> None:
+        broke = self._broke or instead is not None
+        self._session = closed_in_children(await self._connect(self._purpose))
+        self._broke = False
+        if broke:
+            self._on_reconnected(self._purpose)
+
+    def drop(self, session: Session) -> None:
         """Hang up: what the server makes of a statement that was not answered must not meet the next one."""
-        if self._session is not None:
-            self._session.hang_up()
+        session.hang_up()
+        if self._session is session:  # and not the one that came after it
             self._session = None
+            self._broke = True
 
     async def close_idle(self, idle_for: float) -> None:
-        if self.is_open and boottime() - self._used_at >= idle_for:
+        session = self._session
+        if session is not None and not session.is_busy and boottime() - self._used_at >= idle_for:
             await self.close()
 
     async def close(self) -> None:
         session, self._session = self._session, None
+        self._broke = False
         if session is not None:
             await session.close()

@@ -4,6 +4,8 @@ This is the one place that turns the driver's errors into ours.
 """
 
 import asyncio
+import os
+import socket
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any, Self
@@ -41,13 +43,33 @@ class Session:
     def descriptor(self) -> int | None:
         """The socket's number in this process, as long as it is open: a forked child has to close its copy."""
         transport: asyncio.BaseTransport = self._connection._transport  # type: ignore[attr-defined] # the only way to it
-        socket = transport.get_extra_info("socket")
-        number = -1 if socket is None else int(socket.fileno())
+        line = transport.get_extra_info("socket")
+        number = -1 if line is None else int(line.fileno())
         return number if number >= 0 else None
 
     @property
     def is_closed(self) -> bool:
         return self._connection.is_closed()
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a statement is under way."""
+        return self._turns.locked()
+
+    def keep_alive(self, every: int) -> None:
+        """Let the kernel look every so many seconds whether the other end is there, and end the connection if not.
+
+        That also keeps open what forgets connections on which nothing passes, as many a router does.
+        """
+        if (descriptor := self.descriptor) is None:
+            return
+        with socket.socket(fileno=os.dup(descriptor)) as line:
+            if line.family == socket.AF_UNIX:
+                return
+            line.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+            for option, value in (("TCP_KEEPIDLE", every), ("TCP_KEEPINTVL", every), ("TCP_KEEPCNT", 3)):
+                if hasattr(socket, option):
+                    line.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)
 
     async def fetch(self, sql: str, *args: Any, timeout: float | None = None) -> list[Row]:
         async with self._turn():

@@ -1,0 +1,166 @@
+"""Connections of one process: at most four, each opened when it is needed, none when there is nothing to do."""
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator
+from urllib.parse import urlsplit, urlunsplit
+
+import pytest
+
+from interlock import AsyncInterlock, errors
+from interlock.coordination.events import Reconnected
+from interlock.stores.postgres.leases import PostgresLeases
+from support.holding import end_session, holder, queue, sessions, until
+
+
+def purposes(url: str) -> list[str]:
+    return sorted(sessions(url).values())
+
+
+@pytest.fixture
+async def short_of_patience(interlock_url: str) -> AsyncIterator[AsyncInterlock]:
+    """Closes what was not used for a moment."""
+    locks = AsyncInterlock(interlock_url, idle_after=0.2)
+    yield locks
+    await locks.close()
+
+
+async def test_each_is_opened_when_it_is_first_needed_and_there_are_four(
+    locks: AsyncInterlock, interlock_url: str
+) -> None:
+    assert purposes(interlock_url) == []
+    grant = await locks.lease("feeds", ttl=4, renew_every=0.1).acquire()
+    assert purposes(interlock_url) == ["acquire"]
+    await until(lambda: purposes(interlock_url) == ["acquire", "heartbeat"])
+    waiter = asyncio.ensure_future(locks.lease("feeds").acquire())
+    await until(lambda: purposes(interlock_url) == ["acquire", "heartbeat", "listen"])
+    await until(lambda: queue(interlock_url))
+    await grant.release()
+    await waiter
+    assert purposes(interlock_url) == ["acquire", "heartbeat", "listen", "release"]
+    await asyncio.gather(*(locks.lease(f"feed {number}").try_acquire() for number in range(200)))
+    assert len(sessions(interlock_url)) == 4
+
+
+async def test_who_holds_nothing_and_waits_for_nothing_has_none(
+    short_of_patience: AsyncInterlock, others: AsyncInterlock, interlock_url: str
+) -> None:
+    locks = short_of_patience
+    async with locks.lease("feeds", ttl=4, renew_every=0.1):
+        await until(lambda: "heartbeat" in purposes(interlock_url))
+    async with others.lease("feeds"):
+        waiter = asyncio.ensure_future(locks.lease("feeds").acquire())
+        await until(lambda: queue(interlock_url))
+        assert "listen" in purposes(interlock_url)
+        waiter.cancel()
+    await others.close()
+    await until(lambda: purposes(interlock_url) == [])
+    async with locks.lease("feeds") as grant:
+        assert holder(interlock_url) == grant.grant_id
+    await until(lambda: purposes(interlock_url) == [])
+
+
+async def test_what_is_held_has_its_heartbeat_and_nothing_is_left_when_it_is_given_back(
+    short_of_patience: AsyncInterlock, interlock_url: str
+) -> None:
+    """Also where heartbeats are so far apart that their connection is idle in between."""
+    grant = await short_of_patience.lease("feeds", ttl=4).acquire()
+    await until(lambda: purposes(interlock_url) == [])
+    await until(lambda: purposes(interlock_url) == ["heartbeat"])
+    grant.check()
+    await grant.release()
+    await until(lambda: purposes(interlock_url) == [])
+
+
+async def test_who_waits_goes_on_listening(
+    short_of_patience: AsyncInterlock, others: AsyncInterlock, interlock_url: str
+) -> None:
+    grant = await others.lease("feeds").acquire()
+    waiter = asyncio.ensure_future(short_of_patience.lease("feeds").acquire())
+    await until(lambda: queue(interlock_url))
+    await until(lambda: purposes(interlock_url) == ["acquire", "listen"], within=5)
+    await grant.release()
+    await waiter
+
+
+async def test_a_statement_that_takes_its_time_is_not_idle(
+    short_of_patience: AsyncInterlock, interlock_url: str
+) -> None:
+    await (await short_of_patience.lease("feeds").acquire()).release()
+    slow = "CREATE FUNCTION pg_temp.slow() RETURNS void LANGUAGE sql AS 'SELECT pg_sleep(1)'"
+    session = await short_of_patience._stores[asyncio.get_running_loop()].session()
+    await session.execute(slow)
+    await session.execute("SELECT pg_temp.slow()")
+
+
+@pytest.mark.parametrize("purpose", ["acquire", "release", "heartbeat", "listen"])
+async def test_one_that_ended_is_opened_again_and_that_is_told(interlock_url: str, purpose: str) -> None:
+    told: list[object] = []
+    locks = AsyncInterlock(interlock_url, replica="one", on_event=told.append)
+    held = await locks.lease("feeds", ttl=4, renew_every=0.1).acquire()
+    waiter = asyncio.ensure_future(locks.lease("feeds").acquire())
+    async with locks.lease("other"):
+        await until(lambda: queue(interlock_url))
+    await until(lambda: len(sessions(interlock_url)) == 4)
+    await asyncio.to_thread(end_session, interlock_url, purpose)
+    async with locks.lease("other"):
+        pass
+    await until(lambda: locks.metrics.snapshot().reconnects)
+    assert [event for event in told if isinstance(event, Reconnected)] == [Reconnected("one", purpose)]
+    assert locks.metrics.snapshot().reconnects == {purpose: 1}
+    await held.release()
+    await waiter
+    await locks.close()
+
+
+async def test_an_ear_that_could_not_be_opened_is_not_kept(
+    locks: AsyncInterlock, others: AsyncInterlock, interlock_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A connection on which a question got no answer may be one that never will answer."""
+    tries = 0
+    opened = PostgresLeases._open_ear
+
+    async def open_ear(*args: object) -> int:
+        nonlocal tries
+        tries += 1
+        if tries == 1:
+            raise errors.DatabaseUnreachable("It did not answer in time.")
+        return await opened(*args)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(PostgresLeases, "_open_ear", open_ear)
+    grant = await others.lease("feeds").acquire()
+    waiter = asyncio.ensure_future(locks.lease("feeds").acquire())
+    await until(lambda: tries == 2 and "listen" in purposes(interlock_url))
+    assert locks.metrics.snapshot().reconnects == {"listen": 1}
+    await grant.release()
+    await waiter
+
+
+async def test_the_ear_shows_signs_of_life(locks: AsyncInterlock, others: AsyncInterlock, interlock_url: str) -> None:
+    """Else a router would forget it, and nobody would notice."""
+    await others.lease("feeds").acquire()
+    with pytest.raises(errors.LeaseTimeout):
+        await locks.lease("feeds").acquire(0.2)
+    ear = await locks._stores[asyncio.get_running_loop()]._listening.session()
+    assert await ear.fetchval("SHOW tcp_keepalives_idle") == "3"
+    assert ear.descriptor is not None
+    with socket.socket(fileno=ear.descriptor) as line:
+        assert line.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
+        line.detach()
+
+
+async def test_the_password_is_asked_for_each_connection(interlock_url: str) -> None:
+    asked = 0
+    parts = urlsplit(interlock_url)
+
+    def password() -> str:
+        nonlocal asked
+        asked += 1
+        return parts.password or ""
+
+    bare = urlunsplit(parts._replace(netloc=f"{parts.username}@{parts.hostname}:{parts.port}"))
+    locks = AsyncInterlock(bare, password=password)
+    async with locks.lease("feeds", ttl=4, renew_every=0.1):
+        await until(lambda: "heartbeat" in purposes(interlock_url))
+    assert asked == len(sessions(interlock_url)) == 3
+    await locks.close()
