@@ -22,6 +22,9 @@ from interlock.stores.postgres.session import Row, Session
 
 Pooler = Literal["detect", "transaction", "none"]
 
+_LONGEST_PAUSE = 1.0
+"""Of a process that is stopped between a statement and its commit. It would keep others from the lease all the time."""
+
 _ASK_AGAIN = 0.1
 _KEEP_ALIVE = 20
 """Seconds between signs of life on the connection that listens, where nothing else passes for hours."""
@@ -226,7 +229,7 @@ class PostgresLeases:
         try:
             if not self._pooled:
                 return await session.fetch(self._sql[query], *args)
-            async with session.transaction():
+            async with session.transaction(longest_pause=_LONGEST_PAUSE):
                 return await session.fetch(self._sql[query], *args)
         except (errors.ConnectionLost, errors.DatabaseUnreachable, errors.NotPrimary, asyncio.CancelledError):
             line.drop(session)  # cancelled: the answer would meet the next statement

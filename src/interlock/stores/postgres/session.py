@@ -89,10 +89,14 @@ class Session:
             return await self._connection.execute(sql, *args, timeout=timeout)
 
     @asynccontextmanager
-    async def transaction(self) -> AsyncIterator[None]:
+    async def transaction(self, *, longest_pause: float | None = None) -> AsyncIterator[None]:
+        """`longest_pause`: when we say nothing for so many seconds, the server ends it, and the connection."""
         async with self._turn(), self._connection.transaction():
             outer, self._in_transaction = self._in_transaction, asyncio.current_task()
             try:
+                if longest_pause is not None:
+                    milliseconds = round(longest_pause * 1000)
+                    await self._connection.execute(f"SET LOCAL idle_in_transaction_session_timeout = {milliseconds}")
                 yield
             finally:
                 self._in_transaction = outer
