@@ -4,10 +4,10 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass, field
+from datetime import datetime
 from pathlib import Path
 from signal import SIGCONT, SIGKILL, SIGSTOP, SIGTERM
 from typing import Any, Literal, NamedTuple, TypeVar
-from uuid import UUID
 
 from support.histories import Violation, counts, violations
 from support.lease_worker import LEDGER, Worker, ledger, workers
@@ -16,7 +16,10 @@ from support.recording import Kind, recorded
 from support.waiting import eventually
 from support.watching import watched
 
-_HELD = "SELECT pid, name, token, grant_id FROM interlock.lease WHERE grant_id IS NOT NULL AND expires_at > now()"
+_HELD = """
+    SELECT pid, name, token, expires_at FROM interlock.lease WHERE grant_id IS NOT NULL AND expires_at > now()
+"""
+_NEXT = "SELECT acquired_at >= %s FROM interlock.lease WHERE name = %s AND token > %s"
 _WRITTEN = "SELECT count(*) FROM ledger WHERE name = %s AND token > %s"
 T = TypeVar("T")
 PATIENCE = 60.0
@@ -27,7 +30,7 @@ class Held(NamedTuple):
     worker: Worker
     name: str
     token: int
-    grant_id: UUID
+    expires_at: datetime
 
 
 @dataclass
@@ -86,17 +89,15 @@ class Crew:
             raise AssertionError(f"These were not granted a lease so many times more: {missing()}") from None
 
     def stop_a_holder(self, *, only: list[str] | None = None) -> Held:
-        """One that holds a lease stands still, from now on and for certain."""
+        """One that holds a lease stands still from now on. What it has sent before may still arrive."""
         held = self.wait_for(lambda: self._stopped_holder(only or self.living))
         assert held
         return held
 
-    def stop_a_holder_until_it_has_a_successor(self, *, only: list[str] | None = None) -> Held:
-        """A successor that has written."""
-        held = self.stop_a_holder(only=only)
-        self.wait_for(lambda: execute(self.url, _WRITTEN, held.name, held.token)[0][0] > 0)
-        held.worker.send(SIGCONT)
-        return held
+    def stop_a_holder_until_it_has_a_successor(self, *, only: list[str] | None = None) -> None:
+        """One that holds a lease stands still until that has expired, and another has written under it."""
+        while not self._is_succeeded(self.stop_a_holder(only=only)):
+            pass
 
     def kill_a_holder(self) -> Held:
         held = self.stop_a_holder()
@@ -128,13 +129,22 @@ class Crew:
                 raise RuntimeError(f"{name} ended by itself: {worker.wait()}")
         return True
 
+    def _is_succeeded(self, held: Held) -> bool:
+        """False: it had released the lease just before."""
+        [[expired]] = self.wait_for(lambda: execute(self.url, _NEXT, held.expires_at, held.name, held.token))
+        if expired:
+            self.wait_for(lambda: execute(self.url, _WRITTEN, held.name, held.token)[0][0] > 0)
+        held.worker.send(SIGCONT)
+        return bool(expired)
+
     def _stopped_holder(self, names: list[str]) -> Held | None:
         by_pid = {self.members[name].pid: self.members[name] for name in names}
-        for pid, *grant in execute(self.url, _HELD):
+        for pid, name, token, _ in execute(self.url, _HELD):
             if worker := by_pid.get(pid):
                 worker.send(SIGSTOP)
-                if [pid, *grant] in map(list, execute(self.url, _HELD)):
-                    return Held(worker, *grant)
+                for held in execute(self.url, _HELD):
+                    if held[:3] == (pid, name, token):
+                        return Held(worker, *held[1:])
                 worker.send(SIGCONT)
         return None
 

@@ -126,4 +126,4 @@ def test_no_trouble_makes_two_holders_of_one_lease(
     assert found == []
     record_property("figure", f"races, judged without a violation: {dict(happened)}")
     assert happened["granted"] > 1000
-    assert happened["lost"] >= 4
+    assert happened["lost"] > 0
