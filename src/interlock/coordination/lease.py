@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar
 
@@ -20,6 +21,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 _LARGEST_METADATA = 4096
+_NUL = re.compile(r"(?<!\\)(\\\\)*\\u0000")
 
 
 class LeaseSettings:
@@ -102,6 +104,6 @@ def _as_json(metadata: Mapping[str, Any] | None) -> str | None:
         raise ConfigurationError(f"A lease's metadata has to be writable as JSON: {error}.") from error
     if size > _LARGEST_METADATA:
         raise ConfigurationError(f"A lease's metadata has {size} bytes as JSON: use {_LARGEST_METADATA} at most.")
-    if "\\u0000" in text:
+    if _NUL.search(text):
         raise ConfigurationError("A lease's metadata has a NUL character in it, which PostgreSQL cannot store.")
     return text

@@ -1,6 +1,7 @@
 """The root object: it knows the database, and everything borrows its connections from it."""
 
 import asyncio
+import math
 import os
 import socket
 from collections.abc import AsyncIterator, Coroutine, Mapping
@@ -59,6 +60,12 @@ class AsyncInterlock:
             raise ConfigurationError(f"pooler={pooler!r}: use 'detect', 'transaction' or 'none'.")
         if not seconds(idle_after) > 0:
             raise ConfigurationError(f"idle_after={idle_after!r}: it has to be a number of seconds above 0.")
+        if request_timeout is not None and not 0 < seconds(request_timeout) < math.inf:
+            raise ConfigurationError(f"request_timeout={request_timeout!r}: it has to be a number of seconds above 0.")
+        if password is not None and not callable(password):
+            raise ConfigurationError("password has to be a function that gives it; a fixed one stands in the URL.")
+        if replica is not None and not (isinstance(replica, str) and replica and replica.isprintable()):
+            raise ConfigurationError(f"replica={replica!r}: give some text without control characters.")
         self._url = url
         self._password = password
         self._schema = schema

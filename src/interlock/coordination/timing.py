@@ -12,7 +12,11 @@ _SHORTEST, _LONGEST = 0.5, 86400.0
 
 
 def seconds(duration: Duration) -> float:
-    return duration.total_seconds() if isinstance(duration, timedelta) else float(duration)
+    if isinstance(duration, timedelta):
+        return duration.total_seconds()
+    if isinstance(duration, int | float):
+        return float(duration)
+    raise ConfigurationError(f"{duration!r} is no length of time: use a number of seconds, or a timedelta.")
 
 
 def checked_timeout(timeout: Duration | None) -> float | None:
