@@ -144,10 +144,10 @@ class Client:
         assert self.run("SELECT interlock.listen_v1(%s)", listener) == [(True,)]
         self.run(f"LISTEN interlock_{listener}")
 
-    def heard(self) -> list[UUID]:
-        """What it was told since it last looked. Whatever was committed before that has been told."""
+    def heard(self) -> list[UUID | None]:
+        """What it was told since it last looked. Whatever was committed before that has been told. None: given up."""
         self.run("SELECT 1")
-        return [UUID(notice.payload) for notice in self.connection.notifies(timeout=0)]
+        return [UUID(notice.payload) if notice.payload else None for notice in self.connection.notifies(timeout=0)]
 
 
 def _columns(grants: Sequence[Answer]) -> tuple[list[str], list[int], list[UUID]]:

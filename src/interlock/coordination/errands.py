@@ -41,7 +41,7 @@ class Errands:
 
     def __init__(self, store: LeaseStore, observer: Observer, room: WaitingRoom) -> None:
         self.releasing: Lane[Held, ReleaseAnswer] = Lane(store.release, self.settle, self._undelivered, always=True)
-        self.leaving: Lane[UUID, None] = Lane(self._abandon, lambda *_: None, lambda *_: None, always=True)
+        self.leaving: Lane[UUID, None] = Lane(self._abandon, lambda *_: None, self._not_left, always=True)
         self._store = store
         self._observer = observer
         self._room = room
@@ -104,6 +104,16 @@ class Errands:
     def _undelivered(self, grant: Held, error: Exception) -> None:
         self._observer.database_error(error)
         self.release_later(grant)
+
+    def _not_left(self, grant_id: UUID, error: Exception) -> None:
+        """Only a queue that is locked is tried again: in any other trouble our session goes, and the place with it."""
+        self._observer.database_error(error)
+        if isinstance(error, errors.LockNotAvailable):
+            self._begin(self._leave_later(grant_id))
+
+    async def _leave_later(self, grant_id: UUID) -> None:
+        await asyncio.sleep(_LATER * random.uniform(0.5, 1.0))
+        self.leaving.post(grant_id)
 
     async def _find_out(self, ask: Ask) -> None:
         ask.wait = False

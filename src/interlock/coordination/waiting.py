@@ -110,8 +110,11 @@ class WaitingRoom:
                 self.hears = False
                 await self._store.deafen()
 
-    def call(self, grant_id: UUID) -> None:
-        if turn := self._turns.get(grant_id):
+    def call(self, grant_id: UUID | None) -> None:
+        """Its turn has come; None: the store has given us up, and everybody has to ask, and queue, again."""
+        if grant_id is None:
+            self.call_all()
+        elif turn := self._turns.get(grant_id):
             turn.call()
 
     def call_all(self) -> None:

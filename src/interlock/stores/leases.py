@@ -95,8 +95,11 @@ class LeaseStore(Protocol):
     async def offer(self, names: Sequence[str]) -> list[UUID]:
         """Tell the first of each queue whose lease is free; the answer is those of ours."""
 
-    async def listen(self, on_turn: Callable[[UUID], None], on_end: Callable[[], None]) -> bool:
-        """Hear when it is a waiter's turn, until `on_end`. False: this store cannot tell, ask now and then instead."""
+    async def listen(self, on_turn: Callable[[UUID | None], None], on_end: Callable[[], None]) -> bool:
+        """Hear when it is a waiter's turn, until `on_end`. False: this store cannot tell, ask now and then instead.
+
+        None instead of a waiter: one of ours did not come when it was called, and all of us were given up.
+        """
 
     async def deafen(self) -> None:
         """The opposite of `listen`."""

@@ -128,7 +128,7 @@ def test_an_offer_that_is_not_taken_up_within_a_second_goes_to_the_next(
     assert third.wait("feeds", listener=8, grant_id=next_one.grant_id).status == "busy"
     set_clock(interlock_url, 2)
     assert first.run("SELECT grant_id FROM interlock.offer_v1('{feeds}', NULL)") == [(next_one.grant_id,)]
-    assert (ear.heard(), third.heard()) == ([slow.grant_id], [next_one.grant_id])
+    assert (ear.heard(), third.heard()) == ([slow.grant_id, None], [next_one.grant_id])
     assert third.wait("feeds", listener=8, grant_id=next_one.grant_id).status == "granted"
     assert second.wait("feeds", listener=EAR, grant_id=slow.grant_id).status == "busy"
     assert queue(interlock_url, "feeds") == [(slow.grant_id, False)]

@@ -178,23 +178,27 @@ CREATE FUNCTION interlock.offer_v1(names text[], own_listener integer)
 #variable_conflict use_column
 DECLARE
     moment timestamptz := interlock.now_v1();
+    silent integer[];
     firsts uuid[];
     dates  timestamptz[];
 BEGIN
     names := ARRAY(SELECT n.name FROM unnest(names) AS n (name)
                     WHERE pg_try_advisory_xact_lock_shared(1229737036, interlock.queue_lock_v1(n.name)));
     -- Whoever did not come when it was called is cut off, or stands still, and so is everybody who listens with it: they
-    -- are passed over together, until they ask again.
-    WITH silent AS MATERIALIZED (
-        SELECT DISTINCT f.listener FROM unnest(names) AS n (name), LATERAL (
-               SELECT w.listener, w.offered_at FROM interlock.waiter w
-                WHERE w.name = n.name ORDER BY w.enqueued_at, w.grant_id LIMIT 1) AS f
-         WHERE f.offered_at <= moment - interval '1 second'
-    ), deaf AS MATERIALIZED (
-        SELECT w.grant_id FROM silent JOIN interlock.waiter w ON w.listener = silent.listener
-         WHERE w.offered_at IS DISTINCT FROM '-infinity' FOR UPDATE OF w SKIP LOCKED
-    )
-    UPDATE interlock.waiter w SET offered_at = '-infinity' FROM deaf WHERE w.grant_id = deaf.grant_id;
+    -- are passed over together, until they ask again. They are told so, by an empty notification, in case they hear it.
+    SELECT array_agg(DISTINCT f.listener) INTO silent
+      FROM unnest(names) AS n (name), LATERAL (
+           SELECT w.listener, w.offered_at FROM interlock.waiter w
+            WHERE w.name = n.name ORDER BY w.enqueued_at, w.grant_id LIMIT 1) AS f
+     WHERE f.offered_at <= moment - interval '1 second' AND f.listener IS NOT NULL;
+    IF silent IS NOT NULL THEN
+        WITH deaf AS MATERIALIZED (
+            SELECT w.grant_id FROM interlock.waiter w
+             WHERE w.listener = ANY (silent) AND w.offered_at IS DISTINCT FROM '-infinity' FOR UPDATE OF w SKIP LOCKED
+        )
+        UPDATE interlock.waiter w SET offered_at = '-infinity' FROM deaf WHERE w.grant_id = deaf.grant_id;
+        PERFORM pg_notify('interlock_' || s.listener, '') FROM unnest(silent) AS s (listener);
+    END IF;
     SELECT array_agg(f.grant_id ORDER BY n.place), array_agg(f.enqueued_at ORDER BY n.place) INTO firsts, dates
       FROM unnest(names) WITH ORDINALITY AS n (name, place)
       LEFT JOIN LATERAL (

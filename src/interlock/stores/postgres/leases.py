@@ -119,7 +119,7 @@ class PostgresLeases:
     async def offer(self, names: Sequence[str]) -> list[UUID]:
         return self._own(await self._fetch(self._releasing, "offer", list(names), self._listener))
 
-    async def listen(self, on_turn: Callable[[UUID], None], on_end: Callable[[], None]) -> bool:
+    async def listen(self, on_turn: Callable[[UUID | None], None], on_end: Callable[[], None]) -> bool:
         if self._pooled is None:
             await self._acquiring.session()
         if self._pooled:
@@ -143,13 +143,13 @@ class PostgresLeases:
             raise errors.ConnectionLost(f"The connection to {session.shown_url} ended.")
         return True
 
-    async def _open_ear(self, session: Session, on_turn: Callable[[UUID], None]) -> int:
+    async def _open_ear(self, session: Session, on_turn: Callable[[UUID | None], None]) -> int:
         session.keep_alive(_KEEP_ALIVE)
         await configure(session, noticing_a_dead_network(_DEAD_AFTER))
         listener = random.randrange(2**31)
         while not await session.fetchval(self._sql["show_alive"], listener):
             listener = random.randrange(2**31)
-        await session.listen(f"interlock_{listener}", lambda payload: on_turn(UUID(payload)))
+        await session.listen(f"interlock_{listener}", lambda payload: on_turn(UUID(payload) if payload else None))
         return listener
 
     async def deafen(self) -> None:
