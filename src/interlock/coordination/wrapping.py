@@ -52,6 +52,11 @@ def wrapped_sync(lease: "Lease", busy: Busy) -> Callable[[Callable[P, T]], Calla
             raise ConfigurationError(
                 f"{_name(function)} is a coroutine function: wrap it with a lease of AsyncInterlock's."
             )
+        if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+            raise ConfigurationError(
+                f"{_name(function)} is a generator function, and would run when the lease is given back: "
+                "take the lease inside it."
+            )
 
         @functools.wraps(function)
         def run(*args: P.args, **kwargs: P.kwargs) -> T | None:
