@@ -74,6 +74,7 @@ class AsyncInterlock:
         self._idle_after = seconds(idle_after)
         self._request_timeout = None if request_timeout is None else seconds(request_timeout)
         self._on_event = on_event
+        self._pid = os.getpid()
         self._observer = Observer(replica or replica_id(), on_event)
         self._engines: WeakKeyDictionary[asyncio.AbstractEventLoop, Engine] = WeakKeyDictionary()
         self._stores: WeakKeyDictionary[asyncio.AbstractEventLoop, PostgresLeases] = WeakKeyDictionary()
@@ -81,6 +82,7 @@ class AsyncInterlock:
     @property
     def metrics(self) -> Metrics:
         """What was counted in this process; see docs/observability.md."""
+        self._notice_fork()
         return self._observer.metrics
 
     @property
@@ -144,17 +146,28 @@ class AsyncInterlock:
         loop = asyncio.get_running_loop()
         engine = self._engines.get(loop)
         if engine is None or engine.closed or engine.pid != os.getpid():
+            self._notice_fork()
+            self._forget_ended_loops()
             engine = self._engines[loop] = self._new_engine(loop)
         return engine
 
+    def _notice_fork(self) -> None:
+        """A forked child counts for itself, from nothing."""
+        if self._pid != os.getpid():
+            self._pid = os.getpid()
+            self._observer = Observer(self._replica or replica_id(), self._on_event)
+
+    def _forget_ended_loops(self) -> None:
+        """Who ran a loop to its end without closing us: nobody else will ever close those connections."""
+        for loop in [loop for ref in self._stores.keyrefs() if (loop := ref()) and loop.is_closed()]:
+            self._engines.pop(loop, None)
+            self._stores.pop(loop).sever()
+
     def _new_engine(self, loop: asyncio.AbstractEventLoop) -> Engine:
-        replica = self._replica or replica_id()
-        if replica != self._observer.replica:  # a forked child counts for itself
-            self._observer = Observer(replica, self._on_event)
         store = self._stores[loop] = PostgresLeases(
             self._url or database_url(),
             schema=self.schema,
-            holder=Holder(replica, socket.gethostname(), os.getpid()),
+            holder=Holder(self._observer.replica, socket.gethostname(), os.getpid()),
             password=self._password,
             pooler=self._pooler,
             timeout=self._request_timeout or _REQUEST_TIMEOUT,

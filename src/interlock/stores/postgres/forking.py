@@ -18,12 +18,8 @@ def closed_in_children(session: Session) -> Session:
 
 
 def _close_all() -> None:
-    """The number stays taken, by nothing: what still knows it must not meet another file there."""
-    nothing = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
     for session in list(_sessions):
-        if (descriptor := session.descriptor) is not None:
-            os.dup2(nothing, descriptor, inheritable=False)
-    os.close(nothing)
+        session.sever()
 
 
 os.register_at_fork(after_in_child=_close_all)

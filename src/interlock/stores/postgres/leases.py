@@ -171,6 +171,11 @@ class PostgresLeases:
         for line in self._lines:
             await line.close()
 
+    def sever(self) -> None:
+        """Let go of every connection without a word: the event loop has ended."""
+        for line in self._lines:
+            line.sever()
+
     @property
     def _lines(self) -> tuple[Line, ...]:
         return self._acquiring, self._releasing, self._beating, self._listening

@@ -54,6 +54,12 @@ class Line:
             self._session = None
             self._broke = True
 
+    def sever(self) -> None:
+        """Its event loop has ended, and cannot close it any more."""
+        session, self._session = self._session, None
+        if session is not None:
+            session.sever()
+
     async def close_idle(self, idle_for: float) -> None:
         session = self._session
         if session is not None and not session.is_busy and boottime() - self._used_at >= idle_for:

@@ -125,6 +125,16 @@ class Session:
         """Without a word; the event loop then closes the socket, if it still runs."""
         self._connection.terminate()
 
+    def sever(self) -> None:
+        """Close our end under the driver, which cannot do that: its event loop has ended, or is the parent's.
+
+        The number stays taken, by nothing: what still knows it must not meet another file there.
+        """
+        if (descriptor := self.descriptor) is not None:
+            nothing = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
+            os.dup2(nothing, descriptor, inheritable=False)
+            os.close(nothing)
+
     async def abort(self) -> None:
         """Hang up, and see the socket closed."""
         self.hang_up()

@@ -1,0 +1,119 @@
+"""One root object on several event loops: each has its own connections, and one that ended leaves none behind."""
+
+import asyncio
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Coroutine
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from interlock import AsyncInterlock
+from support.holding import queue, sessions
+from support.waiting import eventually
+
+
+@pytest.fixture
+def shared(interlock_url: str) -> AsyncInterlock:
+    return AsyncInterlock(interlock_url, replica="one")
+
+
+def on_a_loop(work: Callable[[], Coroutine[Any, Any, Any]]) -> Any:
+    return asyncio.run(work())
+
+
+def test_tasks_on_several_loops_take_turns(shared: AsyncInterlock) -> None:
+    lease = shared.lease("feeds")
+    inside = most = rounds = 0
+
+    async def work() -> None:
+        nonlocal inside, most, rounds
+        async with shared:
+            for _ in range(10):
+                async with lease:
+                    inside, rounds = inside + 1, rounds + 1
+                    most = max(most, inside)
+                    await asyncio.sleep(0)
+                    inside -= 1
+
+    with ThreadPoolExecutor(3) as threads:
+        list(threads.map(on_a_loop, [work] * 3))
+    assert (most, rounds) == (1, 30)
+
+
+def test_who_waits_on_one_loop_is_called_by_a_release_on_another(shared: AsyncInterlock, interlock_url: str) -> None:
+    waits = threading.Event()
+
+    async def hold() -> None:
+        async with shared, shared.lease("feeds"):
+            waits.set()
+            await asyncio.to_thread(eventually, lambda: queue(interlock_url))
+
+    async def wait() -> int:
+        async with shared, shared.lease("feeds") as grant:
+            return grant.token
+
+    with ThreadPoolExecutor(2) as threads:
+        holding = threads.submit(on_a_loop, hold)
+        assert waits.wait(20)
+        assert threads.submit(on_a_loop, wait).result() > 0
+        holding.result()
+    assert sessions(interlock_url) == {}
+
+
+def test_closing_it_on_one_loop_leaves_it_open_on_another(shared: AsyncInterlock) -> None:
+    held, closed = threading.Event(), threading.Event()
+
+    async def hold() -> bool:
+        async with shared, shared.lease("feeds") as grant:
+            held.set()
+            await asyncio.to_thread(closed.wait, 20)
+            return grant.lost
+
+    async def open_and_close() -> None:
+        async with shared, shared.lease("other"):
+            pass
+
+    with ThreadPoolExecutor(2) as threads:
+        holding = threads.submit(on_a_loop, hold)
+        assert held.wait(20)
+        threads.submit(on_a_loop, open_and_close).result()
+        closed.set()
+        assert holding.result() is False
+
+
+FORGETFUL = """
+import asyncio, sys
+from interlock import AsyncInterlock
+from support.holding import sessions
+from support.waiting import eventually
+
+url = sys.argv[1]
+locks = AsyncInterlock(url)
+
+async def forget_to_close():
+    async with locks.lease("feeds", ttl=4, renew_every=0.05):
+        await asyncio.to_thread(eventually, lambda: "heartbeat" in sessions(url).values())
+
+async def close():
+    async with locks:
+        pass
+
+for _ in range(4):
+    asyncio.run(forget_to_close())
+assert len(locks._stores) == len(locks._engines) == 1
+eventually(lambda: len(sessions(url)) == 3)
+asyncio.run(close())
+eventually(lambda: sessions(url) == {})
+"""
+
+
+def test_a_loop_that_ended_without_a_word_leaves_no_connection_when_there_is_another(interlock_url: str) -> None:
+    tests = Path(__file__).parents[2]
+    command = [sys.executable, "-W", "ignore", "-c", FORGETFUL, interlock_url]
+    path = os.pathsep.join(filter(None, [os.environ.get("PYTHONPATH"), str(tests)]))
+    subprocess.run(command, env=os.environ | {"PYTHONPATH": path}, check=True, timeout=50)
