@@ -6,7 +6,7 @@ import os
 import socket
 from collections.abc import AsyncIterator, Coroutine, Mapping
 from contextlib import asynccontextmanager, suppress
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, TypedDict
 from weakref import WeakKeyDictionary
 
 from interlock.config import check_schema_name, database_url, own_schema
@@ -27,6 +27,18 @@ if TYPE_CHECKING:
     from interlock.coordination.session_lock import AsyncSessionLock
 
 _REQUEST_TIMEOUT = 5.0
+
+
+class RootOptions(TypedDict, total=False):
+    """What a root object takes beside the URL; see `AsyncInterlock`."""
+
+    password: Password | None
+    schema: str | None
+    replica: str | None
+    pooler: Pooler
+    on_event: Hook | None
+    idle_after: Duration
+    request_timeout: Duration | None
 
 
 class AsyncInterlock:

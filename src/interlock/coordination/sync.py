@@ -7,7 +7,7 @@ first use, so an object that is made at import may be forked; in a forked child 
 import os
 import threading
 from collections.abc import Callable, Coroutine, Mapping
-from typing import Any, Literal, ParamSpec, Self, TypeVar
+from typing import Any, Literal, ParamSpec, Self, TypeVar, Unpack
 from uuid import UUID
 
 from interlock.bridge import LoopThread
@@ -16,13 +16,10 @@ from interlock.coordination.engine import Engine
 from interlock.coordination.grant import AsyncGrant
 from interlock.coordination.lease import LeaseSettings
 from interlock.coordination.metrics import Metrics
-from interlock.coordination.observing import Hook
-from interlock.coordination.root import AsyncInterlock
+from interlock.coordination.root import AsyncInterlock, RootOptions
 from interlock.coordination.session_lock_sync import SessionLock
 from interlock.coordination.timing import Duration, checked_timeout
 from interlock.coordination.wrapping import Busy, wrapped_sync
-from interlock.stores.postgres.connecting import Password
-from interlock.stores.postgres.leases import Pooler
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -168,28 +165,8 @@ class Lease:
 class Interlock:
     """As `AsyncInterlock`, without await, for any number of threads."""
 
-    def __init__(
-        self,
-        url: str | None = None,
-        *,
-        password: Password | None = None,
-        schema: str | None = None,
-        replica: str | None = None,
-        pooler: Pooler = "detect",
-        on_event: Hook | None = None,
-        idle_after: Duration = 60.0,
-        request_timeout: Duration | None = None,
-    ) -> None:
-        self._locks = AsyncInterlock(
-            url,
-            password=password,
-            schema=schema,
-            replica=replica,
-            pooler=pooler,
-            on_event=on_event,
-            idle_after=idle_after,
-            request_timeout=request_timeout,
-        )
+    def __init__(self, url: str | None = None, **options: Unpack[RootOptions]) -> None:
+        self._locks = AsyncInterlock(url, **options)
         self._thread: LoopThread | None = None
         self._pid = 0
 
