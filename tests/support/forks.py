@@ -1,0 +1,64 @@
+"""Forked children of the test's own process, and what they give."""
+
+import json
+import os
+import signal
+import traceback
+from collections.abc import Callable
+from typing import Any
+
+
+class Child:
+    """Runs `work` and no other line of the test; with `stays` it lives on then, until it is killed.
+
+    What it writes to standard error is kept.
+    """
+
+    def __init__(self, work: Callable[[], Any], *, stays: bool = False) -> None:
+        answer, complaint = os.pipe(), os.pipe()
+        self.pid = os.fork()
+        if self.pid == 0:
+            os.dup2(complaint[1], 2)
+            os.close(complaint[1])
+            _run(work, answer[1], stays=stays)
+        os.close(answer[1])
+        os.close(complaint[1])
+        self._answer, self._complaint = answer[0], complaint[0]
+
+    def result(self) -> Any:
+        """What the work gave, as JSON can tell it; an error that ended it fails the test."""
+        with os.fdopen(self._answer, "r") as end:
+            answer = json.loads(end.readline())
+        assert "error" not in answer, answer["error"]
+        return answer["given"]
+
+    def end(self) -> str:
+        """Wait until it has ended; what it complained of."""
+        with os.fdopen(self._complaint, "r") as end:
+            complaint = end.read()
+        os.waitpid(self.pid, 0)
+        return complaint
+
+    def kill(self) -> str:
+        os.kill(self.pid, signal.SIGKILL)
+        return self.end()
+
+
+def _run(work: Callable[[], Any], answer: int, *, stays: bool) -> None:
+    try:
+        told = json.dumps({"given": work()})
+    except BaseException:
+        told = json.dumps({"error": traceback.format_exc()})
+    os.write(answer, f"{told}\n".encode())
+    while stays:
+        signal.pause()
+    os._exit(0)
+
+
+def in_child(work: Callable[[], Any]) -> Any:
+    """What `work` gives in a forked child, which has ended by then without a complaint."""
+    child = Child(work)
+    given = child.result()
+    complaint = child.end()
+    assert complaint == ""
+    return given
