@@ -115,7 +115,7 @@ def test_no_trouble_makes_two_holders_of_one_lease(
         racers.hire(2, names=names, tasks=2)
         racers.hire(1, names=names, variant="wall clock astray")
         racers.hire(2, names=names, tasks=2, url=through)
-        racers.hire(2, names=["long"], dwell=1.2)
+        racers.hire(2, names=["long"], ttl=0.5, dwell=0.6)
         race = Race(racers, cable)
         race.go_on()
         for trouble in TROUBLES:
