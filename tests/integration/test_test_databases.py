@@ -2,11 +2,12 @@
 
 from urllib.parse import urlsplit
 
+from interlock.schema.migrations import all_migrations
 from support.postgres import execute, fresh_database
 
 
 def test_each_test_has_a_database_with_the_schema_and_nothing_else(interlock_url: str) -> None:
-    assert execute(interlock_url, "SELECT count(*) FROM interlock.migration") == [(2,)]
+    assert execute(interlock_url, "SELECT count(*) FROM interlock.migration") == [(len(all_migrations()),)]
     assert execute(interlock_url, "SELECT count(*) FROM interlock.gate_run") == [(0,)]
 
 
