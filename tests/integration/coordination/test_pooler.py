@@ -1,7 +1,10 @@
 """Leases through PgBouncer in transaction mode: nothing prepared, nobody listens, and the same promises."""
 
 import asyncio
+import threading
 from collections.abc import AsyncIterator, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 
 import psycopg
 import pytest
@@ -106,6 +109,33 @@ async def test_handing_over(locks: AsyncInterlock, others: AsyncInterlock, inter
     await until(lambda: queue(interlock_url))
     assert await grant.hand_over() is True
     await waiter
+
+
+@contextmanager
+def other_clients(url: str) -> Iterator[None]:
+    """They keep the server's sessions going round: whoever says something in two parts finds another in between."""
+    done = threading.Event()
+
+    def work() -> None:
+        with psycopg.connect(url, autocommit=True, prepare_threshold=None) as client:
+            while not done.is_set():
+                client.execute("SELECT 1")
+
+    with ThreadPoolExecutor(3) as threads:
+        working = [threads.submit(work) for _ in range(3)]
+        yield
+        done.set()
+    for client in working:
+        client.result()
+
+
+async def test_among_other_clients(locks: AsyncInterlock, pooled_url: str) -> None:
+    with other_clients(pooled_url):
+        async with locks.lease("kept", ttl=2, renew_every=0.05) as kept:
+            for number in range(30):
+                async with locks.lease(f"feed {number}"):
+                    pass
+            kept.check()
 
 
 async def test_nothing_stays_behind_in_the_servers_sessions(locks: AsyncInterlock, pooled_url: str) -> None:

@@ -1,0 +1,56 @@
+"""Noticing that the store's clock was set, and nothing else."""
+
+import pytest
+
+from interlock.coordination.clockwatch import ClockWatch
+
+
+def read(watch: ClockWatch, at: float, *, ahead: float, out: float = 0.01, back: float = 0.01) -> float:
+    """A question sent at that moment, answered by a clock that is `ahead` of ours, which took so long each way."""
+    return watch.stepped_by(at + out + ahead, at, at + out + back)
+
+
+def test_the_first_reading_says_nothing() -> None:
+    assert read(ClockWatch(), 100, ahead=1e9) == 0
+
+
+@pytest.mark.parametrize("step", [5.0, -5.0, 3600.0, -3600.0, 0.1, -0.1])
+def test_a_step_is_seen_less_what_the_way_took(step: float) -> None:
+    watch = ClockWatch()
+    read(watch, 100, ahead=1e9)
+    seen = read(watch, 110, ahead=1e9 + step)
+    assert abs(seen) <= abs(step)
+    assert abs(seen) >= abs(step) - 0.03
+    assert seen * step > 0
+
+
+@pytest.mark.parametrize(("out", "back"), [(0.0, 3.0), (3.0, 0.0), (1.5, 1.5), (0.0, 0.0)])
+def test_an_answer_that_was_long_on_its_way_is_no_step(out: float, back: float) -> None:
+    watch = ClockWatch()
+    read(watch, 100, ahead=7)
+    assert read(watch, 110, ahead=7, out=out, back=back) == 0
+    assert read(watch, 120, ahead=7) == 0
+
+
+@pytest.mark.parametrize("step", [2.0, -2.0])
+def test_a_step_that_a_slow_answer_hides_is_seen_by_the_next(step: float) -> None:
+    watch = ClockWatch()
+    read(watch, 100, ahead=0)
+    assert read(watch, 110, ahead=step, out=1.5, back=1.5) * step >= 0
+    seen = read(watch, 120, ahead=step)
+    assert seen * step > 0
+    assert read(watch, 130, ahead=step) == 0, "and once"
+
+
+def test_a_clock_that_is_slewed_is_not_one_that_was_set() -> None:
+    watch = ClockWatch()
+    total = sum(abs(read(watch, second, ahead=second * 0.0005)) for second in range(100, 4000, 10))
+    assert total == 0
+
+
+def test_after_a_step_the_new_time_counts() -> None:
+    watch = ClockWatch()
+    read(watch, 100, ahead=0)
+    assert read(watch, 110, ahead=60) > 59
+    assert read(watch, 120, ahead=60) == 0
+    assert read(watch, 130, ahead=0) < -59

@@ -1,0 +1,36 @@
+"""What may be the name of a lease or a session lock."""
+
+import pytest
+
+from interlock.coordination.name import checked_name
+from interlock.errors import ConfigurationError
+
+
+@pytest.mark.parametrize(
+    "name", ["x", "feeds", "x" * 255, "ä" * 127, "☃" * 85, "shop:42/a b#c", " padded ", "'; DROP--"]
+)
+def test_text_is_a_name(name: str) -> None:
+    assert checked_name(name) == name
+
+
+@pytest.mark.parametrize("name", ["", None, 7, b"feeds", ["feeds"]])
+def test_what_is_no_text_or_none_is_no_name(name: object) -> None:
+    with pytest.raises(ConfigurationError, match="needs a name"):
+        checked_name(name)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("name", ["x" * 256, "ä" * 128, "☃" * 86])
+def test_bytes_are_counted_and_not_characters(name: str) -> None:
+    with pytest.raises(ConfigurationError, match=r"bytes: use 255 at most \(a hash of what is longer\)"):
+        checked_name(name)
+
+
+@pytest.mark.parametrize("name", ["a\nb", "a\tb", "\x00", "\x7f", "\x85", "a\u2028b", "a\u200bb", "\ue000"])
+def test_what_cannot_be_seen_is_refused(name: str) -> None:
+    with pytest.raises(ConfigurationError, match="control characters"):
+        checked_name(name)
+
+
+def test_what_cannot_be_written_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match="UTF-8"):
+        checked_name("\ud800")

@@ -1,0 +1,88 @@
+"""A lease's times: what follows from the ttl, and what cannot work."""
+
+import math
+from datetime import timedelta
+
+import pytest
+
+from interlock.coordination.timing import LeaseTiming, checked_timeout, seconds
+from interlock.errors import ConfigurationError
+
+POSSIBLE = [
+    LeaseTiming.of(0.5),
+    LeaseTiming.of(1),
+    LeaseTiming.of(30),
+    LeaseTiming.of(86400),
+    LeaseTiming.of(timedelta(minutes=5)),
+    LeaseTiming.of(10, 3, 3),
+    LeaseTiming.of(10, timedelta(seconds=1), 7),
+    LeaseTiming.of(30, 0.05),
+]
+
+
+@pytest.mark.parametrize("timing", POSSIBLE)
+def test_a_missed_renewal_is_survived(timing: LeaseTiming) -> None:
+    """The first is missed, and known to be only when it has timed out; the second comes before trust ends."""
+    assert 2 * timing.renew_every + timing.request_timeout <= timing.ttl - timing.margin
+
+
+@pytest.mark.parametrize("timing", POSSIBLE)
+def test_trust_ends_before_the_lease_does(timing: LeaseTiming) -> None:
+    assert 0 < timing.margin <= min(timing.ttl / 10, 1)
+
+
+@pytest.mark.parametrize("ttl", [0.5, 1, 7, 30, 3600, 86400])
+def test_what_is_not_said_follows_from_the_ttl(ttl: float) -> None:
+    timing = LeaseTiming.of(ttl)
+    assert (timing.ttl, timing.renew_every, timing.request_timeout) == (ttl, ttl / 4, ttl / 4)
+
+
+@pytest.mark.parametrize("ttl", [0, -1, 0.499, 86400.1, math.inf, -math.inf, math.nan, timedelta(), timedelta(days=2)])
+def test_ttls_that_cannot_work(ttl: float | timedelta) -> None:
+    with pytest.raises(ConfigurationError, match="ttl"):
+        LeaseTiming.of(ttl)
+
+
+@pytest.mark.parametrize(
+    ("ttl", "renew_every", "request_timeout"),
+    [
+        (10, 3.5, 2.1),
+        (10, 5, None),
+        (10, None, 4.1),
+        (10, 0, 1),
+        (10, 1, 0),
+        (10, -1, 1),
+        (10, 1, -1),
+        (10, math.inf, 1),
+        (10, 1, math.inf),
+        (10, math.nan, 1),
+        (10, 1, math.nan),
+    ],
+)
+def test_times_that_cannot_work_together(ttl: float, renew_every: float | None, request_timeout: float | None) -> None:
+    with pytest.raises(ConfigurationError, match=r"renew_every|renewals"):
+        LeaseTiming.of(ttl, renew_every, request_timeout)
+
+
+def test_the_refusal_says_what_does_not_fit() -> None:
+    with pytest.raises(
+        ConfigurationError, match=r"A ttl of 10 s .* every 4 s .* of 2.5 s: .* margin of 1 s make 11.5 s"
+    ):
+        LeaseTiming.of(10, 4)
+
+
+@pytest.mark.parametrize(("timeout", "answer"), [(None, None), (0, 0), (2.5, 2.5), (timedelta(seconds=3), 3)])
+def test_time_outs(timeout: float | timedelta | None, answer: float | None) -> None:
+    assert checked_timeout(timeout) == answer
+
+
+@pytest.mark.parametrize("timeout", [-1, -0.001, math.nan, timedelta(microseconds=-1)])
+def test_time_outs_that_cannot_work(timeout: float | timedelta) -> None:
+    with pytest.raises(ConfigurationError, match="use 0 or more, or None"):
+        checked_timeout(timeout)
+
+
+@pytest.mark.parametrize("duration", ["5", None, object(), [1]])
+def test_what_is_no_length_of_time(duration: object) -> None:
+    with pytest.raises(ConfigurationError, match="is no length of time"):
+        seconds(duration)  # type: ignore[arg-type]

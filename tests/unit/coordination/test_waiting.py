@@ -1,0 +1,230 @@
+"""Turns and the room they are waited for in: no call is lost, somebody always looks out, and steps have an end."""
+
+import asyncio
+from collections.abc import Callable
+from itertools import pairwise
+from typing import Any, cast
+from uuid import UUID, uuid4
+
+import pytest
+
+from interlock.coordination import waiting
+from interlock.coordination.waiting import Turn, WaitingRoom
+from interlock.stores.leases import AcquireAnswer, AcquireStatus, Ask, LeaseStore
+
+
+class Store:
+    """Can be heard, or not; says how often it was asked for its ear."""
+
+    def __init__(self, *, tells: bool = True) -> None:
+        self.tells = tells
+        self.opened = self.closed = 0
+        self.end: Callable[[], None] = lambda: None
+        self.opening = asyncio.Event()
+        self.opening.set()
+
+    async def listen(self, on_turn: Callable[[UUID], None], on_end: Callable[[], None]) -> bool:
+        self.opened += 1
+        self.end = on_end
+        await self.opening.wait()
+        return self.tells
+
+    async def deafen(self) -> None:
+        self.closed += 1
+
+
+def room_of(store: Store) -> WaitingRoom:
+    return WaitingRoom(cast(LeaseStore, store))
+
+
+def a_turn() -> Turn:
+    return Turn("feeds", uuid4())
+
+
+def enter(room: WaitingRoom, name: str = "feeds") -> Turn:
+    return room.enter(Ask(name, uuid4(), 30, None, wait=True))
+
+
+def answer(status: AcquireStatus = "busy", retry_after: float = 3600.0) -> AcquireAnswer:
+    return AcquireAnswer(status, 0, 0.0, retry_after, None)
+
+
+async def step() -> None:
+    for _ in range(3):
+        await asyncio.sleep(0)
+
+
+async def test_who_is_called_goes_on() -> None:
+    turn = a_turn()
+    waiter = asyncio.create_task(turn.wait())
+    await step()
+    assert not waiter.done()
+    turn.call()
+    await waiter
+
+
+async def test_a_call_that_comes_before_the_wait_is_not_lost_and_counts_once() -> None:
+    turn = a_turn()
+    turn.call()
+    turn.call()
+    await turn.wait()
+    second = asyncio.create_task(turn.wait())
+    await step()
+    assert not second.done()
+    turn.call()
+    await second
+
+
+async def test_who_is_not_called_goes_on_after_a_while() -> None:
+    await a_turn().wait(0.001)
+
+
+async def test_a_call_and_the_end_of_the_while_that_come_together_are_one() -> None:
+    turn = a_turn()
+    waiter = asyncio.create_task(turn.wait(0.001))
+    await step()
+    turn.call()
+    turn.call()
+    await waiter
+    again = asyncio.create_task(turn.wait())
+    await asyncio.wait([again], timeout=0.01)
+    assert not again.done(), "the first one's timer does not end the second wait"
+    again.cancel()
+
+
+async def test_who_is_cancelled_leaves_no_timer(monkeypatch: pytest.MonkeyPatch) -> None:
+    turn = a_turn()
+    calls: list[object] = []
+    monkeypatch.setattr(Turn, "call", calls.append)
+    waiter = asyncio.create_task(turn.wait(0.001))
+    await step()
+    waiter.cancel()
+    await asyncio.wait([waiter], timeout=0.01)
+    await asyncio.wait([asyncio.create_task(asyncio.sleep(0.01))])
+    assert calls == []
+
+
+async def test_the_ear_is_opened_once_for_all() -> None:
+    store = Store()
+    store.opening.clear()
+    room = room_of(store)
+    opening = [asyncio.create_task(room.open_ear()) for _ in range(3)]
+    await step()
+    assert not room.hears
+    store.opening.set()
+    await asyncio.gather(*opening)
+    assert (store.opened, room.hears) == (1, True)
+
+
+async def test_the_ear_is_closed_only_if_nobody_waits() -> None:
+    store = Store()
+    room = room_of(store)
+    await room.open_ear()
+    turn = enter(room)
+    await room.close_ear()
+    assert (store.closed, room.hears) == (0, True)
+    room.leave(turn)
+    await room.close_ear()
+    await room.close_ear()
+    assert (store.closed, room.hears) == (1, False)
+
+
+async def test_everybody_asks_again_when_the_ear_is_cut_off() -> None:
+    store = Store()
+    room = room_of(store)
+    await room.open_ear()
+    waiters = [asyncio.create_task(room.pause(enter(room, name), answer())) for name in ("feeds", "feeds", "other")]
+    await step()
+    store.end()
+    await asyncio.gather(*waiters)
+    assert not room.hears
+    await room.open_ear()
+    assert (store.opened, room.hears) == (2, True)
+
+
+async def test_a_call_reaches_its_waiter_and_no_other() -> None:
+    room = room_of(Store())
+    await room.open_ear()
+    one, two = enter(room), enter(room)
+    first, second = (asyncio.create_task(room.pause(turn, answer())) for turn in (one, two))
+    await step()
+    room.call(two.grant_id)
+    room.call(uuid4())
+    await second
+    assert not first.done()
+    first.cancel()
+
+
+async def test_the_first_who_waits_for_a_name_looks_when_the_lease_expires() -> None:
+    room = room_of(Store())
+    await room.open_ear()
+    one, two = (asyncio.create_task(room.pause(enter(room), answer(retry_after=0.01))) for _ in range(2))
+    other = asyncio.create_task(room.pause(enter(room, "other"), answer()))
+    await one
+    assert not two.done()
+    assert not other.done()
+    two.cancel()
+    other.cancel()
+
+
+async def test_when_the_look_out_leaves_another_looks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(waiting, "_LOOK_AGAIN", 0.01)
+    room = room_of(Store())
+    await room.open_ear()
+    turns = [enter(room), enter(room)]
+    first, second = (asyncio.create_task(room.pause(turn, answer(retry_after=0.001))) for turn in turns)
+    await first
+    room.leave(turns[0])
+    await second
+
+
+async def test_when_the_last_one_leaves_nobody_looks() -> None:
+    room = room_of(Store())
+    await room.open_ear()
+    turn = enter(room)
+    pausing = asyncio.create_task(room.pause(turn, answer()))
+    await step()
+    pausing.cancel()
+    room.leave(turn)
+    assert room.is_empty
+    assert room._lookouts == room._queues == {}
+
+
+def steps(room: WaitingRoom, answers: AcquireAnswer, count: int, monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """How long a waiter that is always told the same pauses each time."""
+    pauses: list[float] = []
+
+    async def wait(turn: Turn, seconds: float | None = None) -> None:
+        assert seconds is not None, "nobody would wake it"
+        pauses.append(seconds)
+
+    async def ask_again_and_again() -> None:
+        turn = enter(room)
+        for _ in range(count):
+            await room.pause(turn, answers)
+
+    monkeypatch.setattr(Turn, "wait", wait)
+    asyncio.run(ask_again_and_again())
+    return pauses
+
+
+@pytest.mark.parametrize(("status", "first"), [("locked", 0.02), ("changing", 0.002)])
+def test_what_nobody_tells_of_is_asked_for_in_growing_steps(
+    status: AcquireStatus, first: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pauses = steps(room_of(cast(Any, None)), answer(status, first), 20, monkeypatch)
+    assert pauses[0] == first
+    assert pauses == sorted(pauses)
+    assert pauses[-1] == 0.25
+
+
+def test_who_cannot_be_told_asks_in_growing_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    pauses = steps(room_of(cast(Any, None)), answer(), 20, monkeypatch)
+    assert 0.04 <= pauses[0] <= 0.05
+    assert all(later > 0.7 * earlier for earlier, later in pairwise(pauses))
+    assert 0.8 <= pauses[-1] <= 1
+
+
+def test_who_cannot_be_told_looks_when_the_lease_expires(monkeypatch: pytest.MonkeyPatch) -> None:
+    pauses = steps(room_of(cast(Any, None)), answer(retry_after=0.01), 5, monkeypatch)
+    assert all(0.01 < pause < 0.02 for pause in pauses)
