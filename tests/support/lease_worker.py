@@ -38,7 +38,9 @@ _GUARD = """
            interlock.guard_v1(%s, %s, %s)
 """
 _WRITE = "INSERT INTO ledger (name, token) VALUES (%s, %s) RETURNING position"
-_REFUSED, _IDLE_FOR_TOO_LONG = "IL001", "25P03"
+_REFUSED = "IL001"
+# The second: of a session that was idle for too long, and of one that ended in the middle of an answer.
+_LOST = (psycopg.OperationalError, psycopg.InternalError)
 
 
 @dataclass(frozen=True)
@@ -170,7 +172,7 @@ class Pen:
             if error.sqlstate == _REFUSED:
                 self._recorder.refused(grant)
                 return
-            if not isinstance(error, psycopg.OperationalError) and error.sqlstate != _IDLE_FOR_TOO_LONG:
+            if not isinstance(error, _LOST):
                 raise
             await self.put_away()
 
