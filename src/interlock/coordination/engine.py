@@ -30,6 +30,7 @@ from interlock.coordination.waiting import WaitingRoom
 from interlock.stores.leases import AcquireAnswer, Ask, LeaseStore, ReleaseAnswer
 
 _TRANSIENT = (*UNKNOWN, errors.LockNotAvailable, errors.NotPrimary)
+_HELD = "`interlock lease show` says who holds it."
 _NO_SCHEMA = ("3F000", "42883", "42P01")
 """No such schema, function or table."""
 
@@ -104,11 +105,8 @@ class Engine:
                 async with asyncio.timeout(timeout or None):
                     answer, sent_at = await self._first_or_in_turn(ask, started, may_wait=timeout != 0)
             except TimeoutError:
-                raise errors.LeaseTimeout(
-                    f"The lease {name!r} was not to be had within {timeout:g} s: "
-                    "`interlock lease show` says who holds it.",
-                    name=name,
-                ) from None
+                sentence = f"The lease {name!r} was not to be had within {timeout:g} s: {ask.trouble or _HELD}"
+                raise errors.LeaseTimeout(sentence, name=name) from ask.trouble
         return self._granted(ask, answer, sent_at, timing, owner, started)
 
     async def release(self, grant: AsyncGrant) -> bool:
@@ -193,6 +191,7 @@ class Engine:
                 raise
             except _TRANSIENT as error:
                 self._observer.database_error(error)
+                ask.trouble = error
                 ask.in_doubt = ask.in_doubt or isinstance(error, UNKNOWN)
                 if not self._reached or failures == resend:
                     raise
@@ -202,6 +201,7 @@ class Engine:
                 raise
             else:
                 self._reached = True
+                ask.trouble = None
                 if self.closed:
                     self._errands.give_back(ask, answer, sent_at)
                     raise _closed()

@@ -203,7 +203,7 @@ class AsyncGrant:
         for callback in callbacks:
             try:
                 callback(fact)
-            except Exception:
+            except (Exception, asyncio.CancelledError):  # the latter comes out of a cancelled future
                 log.exception("lease.callback_failed", extra={"lease": self.name, "token": self.token})
 
     def error(self) -> errors.LeaseLost:

@@ -20,6 +20,7 @@ from interlock.stores.leases import LeaseStore, RenewAnswer
 
 _LARGEST = 20_000
 _SOON = 0.1
+_LONGEST_SLEEP = 1.0
 _SPREAD = 8
 """Leases share a statement if the longest ttl among them is at most so many times the shortest."""
 
@@ -63,19 +64,19 @@ class Keeper:
         try:
             now = boottime()
             due = [grant for grant in self.grants if grant.renew_at <= now + grant.timing.renew_every / 2]
-            for batch in _alike(due):
-                await self._renew(batch)
+            for timeout, batch in _alike(due):
+                await self._renew(batch, timeout)
         finally:
             self._round = None
             if self.grants:
                 self._due.not_after(min(grant.renew_at for grant in self.grants))
 
-    async def _renew(self, due: list[AsyncGrant]) -> None:
+    async def _renew(self, due: list[AsyncGrant], timeout: float) -> None:
         sent_at = boottime()
         for grant in due:
             grant.renew_at = sent_at + min(grant.timing.renew_every / 4, 1.0)  # unless this one succeeds
         try:
-            answer = await self._store.renew(due, min(grant.timing.request_timeout for grant in due))
+            answer = await self._store.renew(due, timeout)
         except (errors.InterlockError, TimeoutError) as error:
             self._observer.renewal_failed(error)
             return
@@ -118,18 +119,22 @@ class Keeper:
             self._end.not_after(min(grant.trusted_until for grant in self.grants))
 
 
-def _alike(due: list[AsyncGrant]) -> Iterator[list[AsyncGrant]]:
+def _alike(due: list[AsyncGrant]) -> Iterator[tuple[float, list[AsyncGrant]]]:
     """Batches of grants that can share a time-out: a short lease's must not cost a long one its renewal."""
     while due:
-        longest = _SPREAD * min(grant.timing.request_timeout for grant in due)
+        shortest = min(grant.timing.request_timeout for grant in due)
+        longest = _SPREAD * shortest
         batch = [grant for grant in due if grant.timing.request_timeout <= longest]
         due = [grant for grant in due if grant.timing.request_timeout > longest] if len(batch) < len(due) else []
         for start in range(0, len(batch), _LARGEST):
-            yield batch[start : start + _LARGEST]
+            yield shortest, batch[start : start + _LARGEST]
 
 
 class _Alarm:
-    """Calls at the earliest moment that was asked for since it last called."""
+    """Calls at the earliest moment that was asked for since it last called.
+
+    The event loop's clock stands still while the machine is suspended, and ours does not: so it looks again and again.
+    """
 
     def __init__(self, call: Callable[[], None]) -> None:
         self._call = call
@@ -139,8 +144,12 @@ class _Alarm:
     def not_after(self, moment: float) -> None:
         if moment < self._at:
             self.stop()
-            self._at = moment
-            self._timer = asyncio.get_running_loop().call_later(max(0.0, moment - boottime()), self._ring)
+            self._set(moment)
+
+    def _set(self, moment: float) -> None:
+        self._at = moment
+        pause = min(max(0.0, moment - boottime()), _LONGEST_SLEEP)
+        self._timer = asyncio.get_running_loop().call_later(pause, self._ring)
 
     def stop(self) -> None:
         self._at = math.inf
@@ -149,6 +158,9 @@ class _Alarm:
             self._timer = None
 
     def _ring(self) -> None:
+        if boottime() < self._at:
+            self._set(self._at)
+            return
         self._at = math.inf
         self._timer = None
         self._call()

@@ -198,14 +198,16 @@ class Interlock:
 
     def close(self) -> None:
         """Give back what is held, and close the connections and the thread."""
-        thread = self._thread
-        if thread is not None and self._pid == os.getpid():
+        with _starting:
+            thread = self._thread
+            if thread is None or self._pid != os.getpid():
+                return
             thread.check_caller()
             self._thread = None
-            try:
-                thread.run(self._locks.close())
-            finally:
-                thread.close()
+        try:
+            thread.run(self._locks.close())
+        finally:
+            thread.close()
 
     def __enter__(self) -> Self:
         try:

@@ -23,8 +23,8 @@ ReleaseStatus = Literal["released", "lost", "locked", "kept"]
 class Ask:
     """A wish for a lease. With `wait`, who does not get it is put into the queue.
 
-    For whoever asks, and no business of the store's: how many `attempts` there were, and whether one is `in_doubt`,
-    because its answer was lost.
+    For whoever asks, and no business of the store's: how many `attempts` there were, what the `trouble` with the last
+    one was, and whether one is `in_doubt`, because its answer was lost.
     """
 
     name: str
@@ -33,6 +33,7 @@ class Ask:
     metadata: str | None
     wait: bool
     attempts: int = 0
+    trouble: Exception | None = None
     in_doubt: bool = False
 
 

@@ -145,11 +145,12 @@ async def test_a_time_out_around_the_block_stays_a_time_out(locks: AsyncInterloc
     await until(lambda: holder(interlock_url) is None)
 
 
+@pytest.mark.parametrize("error", [ZeroDivisionError, asyncio.CancelledError])
 async def test_a_callback_that_fails_does_not_keep_the_loss_from_the_body(
-    locks: AsyncInterlock, interlock_url: str
+    locks: AsyncInterlock, interlock_url: str, error: type[BaseException]
 ) -> None:
     def fail(_: str) -> None:
-        raise ZeroDivisionError
+        raise error
 
     async def work() -> None:
         grant = await brisk(locks).acquire()
@@ -178,6 +179,16 @@ async def test_a_process_that_stood_still_knows_at_its_first_line(
         assert await grant.release() is False, "and says so when it is given back, before anybody else has noticed"
         assert await grant.wait_lost() == "expired"
     assert locks.metrics.snapshot().losses["expired"] == 1
+
+
+async def test_a_machine_that_was_suspended_is_told_when_it_goes_on(
+    locks: AsyncInterlock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its event loop does not know how long it slept, and would renew in some minutes only."""
+    grant = await locks.lease("feeds", ttl=3600).acquire()
+    with monkeypatch.context() as patch:
+        move_clock(patch, 3600)
+        assert await grant.wait_lost() == "expired"
 
 
 @pytest.mark.parametrize("how", ["expired", "released"])

@@ -32,11 +32,11 @@ def test_an_answer_that_was_long_on_its_way_is_no_step(out: float, back: float) 
     assert read(watch, 120, ahead=7) == 0
 
 
-@pytest.mark.parametrize("step", [2.0, -2.0])
-def test_a_step_that_a_slow_answer_hides_is_seen_by_the_next(step: float) -> None:
+@pytest.mark.parametrize(("step", "out", "back"), [(2, 1.5, 1.5), (-2, 1.5, 1.5), (2, 0, 3), (-2, 3, 0)])
+def test_a_step_that_a_slow_answer_hides_is_seen_by_the_next(step: float, out: float, back: float) -> None:
     watch = ClockWatch()
     read(watch, 100, ahead=0)
-    assert read(watch, 110, ahead=step, out=1.5, back=1.5) * step >= 0
+    assert read(watch, 110, ahead=step, out=out, back=back) * step >= 0
     seen = read(watch, 120, ahead=step)
     assert seen * step > 0
     assert read(watch, 130, ahead=step) == 0, "and once"
