@@ -52,7 +52,7 @@ class Errands:
 
     @property
     def are_done(self) -> bool:
-        return not self._running
+        return not self._running and not self._offered
 
     async def close(self) -> None:
         """Whatever is on its way is still delivered, if that can be done at once."""

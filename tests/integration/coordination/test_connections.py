@@ -10,7 +10,7 @@ import pytest
 from interlock import AsyncInterlock, errors
 from interlock.coordination.events import Reconnected
 from interlock.stores.postgres.leases import PostgresLeases
-from support.holding import end_session, holder, queue, sessions, until
+from support.holding import count_calls, end_session, holder, queue, sessions, until
 
 
 def purposes(url: str) -> list[str]:
@@ -69,6 +69,25 @@ async def test_what_is_held_has_its_heartbeat_and_nothing_is_left_when_it_is_giv
     await until(lambda: purposes(interlock_url) == ["heartbeat"])
     grant.check()
     await grant.release()
+    await until(lambda: purposes(interlock_url) == [])
+
+
+async def test_what_is_still_to_be_looked_after_leaves_none_either(
+    short_of_patience: AsyncInterlock,
+    others: AsyncInterlock,
+    interlock_url: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Whoever gave it to another process looks a second later whether that has come."""
+    offers = count_calls(monkeypatch, "offer")
+    grant = await short_of_patience.lease("feeds").acquire()
+    waiter = asyncio.ensure_future(others.lease("feeds").acquire())
+    await until(lambda: queue(interlock_url))
+    await grant.release()
+    await waiter
+    await others.close()
+    await until(lambda: purposes(interlock_url) == [])
+    await until(lambda: offers)
     await until(lambda: purposes(interlock_url) == [])
 
 
