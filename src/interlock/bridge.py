@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable, Coroutine
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, Self, TypeVar
 
 from interlock.errors import ConfigurationError
 
@@ -153,6 +153,13 @@ class LoopThread:
             if self._closing:  # under it
                 raise ConfigurationError(_CLOSED) from None
             raise
+
+    @property
+    def is_closing(self) -> bool:
+        return self._closing
+
+    def loop_thread(self) -> Self:
+        return self
 
     def check_caller(self) -> None:
         """Whether somebody in this thread may wait for the loop: not where it would wait for itself, for ever."""

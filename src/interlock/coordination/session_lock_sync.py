@@ -1,28 +1,28 @@
 """Session locks for callers without an event loop: the same locks, on the loop thread of whoever made them."""
 
 import threading
-from collections.abc import Awaitable, Callable, Coroutine
-from typing import Any, Protocol, Self, TypeVar
+from collections.abc import Awaitable, Callable
+from typing import Protocol, Self
 
+from interlock.bridge import LoopThread
 from interlock.coordination.acquiring import Entered
 from interlock.coordination.session_grant import AsyncSessionGrant
 from interlock.coordination.session_lock import AsyncSessionLock
 from interlock.coordination.timing import Duration
-
-T = TypeVar("T")
+from interlock.errors import ConfigurationError
 
 
 class Loop(Protocol):
     """Runs coroutines elsewhere while the caller waits: `interlock.bridge.LoopThread`, or who has one."""
 
-    def run(self, coroutine: Coroutine[Any, Any, T]) -> T: ...
+    def loop_thread(self) -> LoopThread: ...
 
 
 class SessionGrant:
     """As `AsyncSessionGrant`, without await. Nothing can interrupt a thread: ask `check()` between steps, or be told by
     `on_lost`; a lock that was lost also raises at the end of the block."""
 
-    def __init__(self, grant: AsyncSessionGrant, loop: Loop) -> None:
+    def __init__(self, grant: AsyncSessionGrant, loop: LoopThread) -> None:
         self._grant = grant
         self._loop = loop
 
@@ -52,7 +52,14 @@ class SessionGrant:
         return self._loop.run(self._grant.wait_lost())
 
     def release(self) -> bool:
-        return not self._grant.is_inherited and self._loop.run(self._grant.release())
+        if self._grant.is_inherited:
+            return False
+        try:
+            return self._loop.run(self._grant.release())
+        except ConfigurationError:
+            if self._loop.is_closing:  # that has ended it
+                return False
+            raise
 
     def __enter__(self) -> Self:
         return self
@@ -91,13 +98,14 @@ class SessionLock:
     def _granted(self, acquire: Callable[[], Awaitable[AsyncSessionGrant | None]]) -> SessionGrant | None:
         """A caller that is interrupted just when the lock has come does not keep it."""
         granted: list[SessionGrant] = []
+        loop = self._loop.loop_thread()
 
         async def note() -> None:
             if grant := await acquire():
-                granted.append(SessionGrant(grant, self._loop))
+                granted.append(SessionGrant(grant, loop))
 
         try:
-            self._loop.run(note())
+            loop.run(note())
         except BaseException:
             for grant in granted:
                 grant.release()

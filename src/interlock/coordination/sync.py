@@ -20,6 +20,7 @@ from interlock.coordination.root import AsyncInterlock, RootOptions
 from interlock.coordination.session_lock_sync import SessionLock
 from interlock.coordination.timing import Duration, checked_timeout
 from interlock.coordination.wrapping import Busy, wrapped_sync
+from interlock.errors import ConfigurationError
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -29,10 +30,10 @@ class Grant:
     """As `AsyncGrant`, without await. Nothing can interrupt a thread: ask `check()` between steps, or be told by
     `on_lost`; a lease that was lost also raises at the end of the block."""
 
-    __slots__ = ("_grant", "_locks")
+    __slots__ = ("_grant", "_thread")
 
-    def __init__(self, locks: "Interlock", grant: AsyncGrant) -> None:
-        self._locks = locks
+    def __init__(self, thread: LoopThread, grant: AsyncGrant) -> None:
+        self._thread = thread
         self._grant = grant
 
     def __repr__(self) -> str:
@@ -75,7 +76,7 @@ class Grant:
         if self._grant.ended or self._grant.is_cut_off:
             self._grant.on_lost(callback)
         else:
-            self._locks.run(self._listen(callback))
+            self._thread.run(self._listen(callback))
 
     def guard(self, connection: Any = None) -> None:
         """Let the connection's open transaction commit only while this grant is current; see docs/guard.md."""
@@ -84,10 +85,19 @@ class Grant:
         guard_sync(self, connection)
 
     def release(self) -> bool:
-        return not self._grant.is_cut_off and self._locks.run(self._grant.release())
+        if self._grant.is_cut_off:
+            return False
+        try:
+            return self._thread.run(self._grant.release())
+        except ConfigurationError:
+            if self._thread.is_closing:  # that gives it back
+                return False
+            raise
 
     def hand_over(self) -> bool:
-        return self._locks.run(self._grant.hand_over())
+        if self._grant.is_cut_off:
+            raise self._grant.error()
+        return self._thread.run(self._grant.hand_over())
 
     async def _listen(self, callback: Callable[[str], object]) -> None:
         """On the loop's thread, where a loss is told: it cannot come in between."""
@@ -136,6 +146,8 @@ class Lease:
         owner = threading.current_thread()  # its number would be given again, to another
         grants: list[AsyncGrant] = []
 
+        thread = self._locks.loop_thread()
+
         async def ask() -> None:
             engine = self._locks.engine()
             grant = await getattr(engine, method)(settings.name, settings.timing, settings.metadata, owner, *args)
@@ -143,12 +155,12 @@ class Lease:
                 grants.append(grant)
 
         try:
-            self._locks.run(ask())
+            thread.run(ask())
         except BaseException:
             for grant in grants:  # granted at the very moment when the thread was interrupted
-                self._locks.run(grant.release())
+                Grant(thread, grant).release()
             raise
-        return Grant(self._locks, grants[0]) if grants else None
+        return Grant(thread, grants[0]) if grants else None
 
     def wrap(self, *, busy: Busy = "wait") -> Callable[[Callable[P, T]], Callable[P, T | None]]:
         """Run a function under the lease; see `AsyncLease.wrap`."""
@@ -221,10 +233,14 @@ class Interlock:
 
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
         """On the loop thread, which is started if there is none yet."""
+        return self.loop_thread().run(coroutine)
+
+    def loop_thread(self) -> LoopThread:
+        """The one that runs now: what was made on it lives and ends there."""
         thread = self._thread
         if thread is None or self._pid != os.getpid():
             thread = self._start()
-        return thread.run(coroutine)
+        return thread
 
     def engine(self) -> Engine:
         """On the loop thread only."""

@@ -1,6 +1,7 @@
 """Closing the root object: what is held is given back, whoever holds or waits is told, and no connection is left."""
 
 import asyncio
+import contextlib
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
@@ -8,6 +9,8 @@ import pytest
 
 from interlock import AsyncInterlock, Interlock, errors
 from interlock.coordination.grant import AsyncGrant
+from interlock.stores.postgres import Session
+from interlock.stores.postgres.leases import PostgresLeases
 from support.holding import holder, queue, sessions, stop_after, until, until_answered
 from support.proxy import cable_to
 from support.waiting import eventually
@@ -99,6 +102,34 @@ async def acquired(locks: AsyncInterlock) -> AsyncGrant:
     return await locks.lease("feeds").acquire()
 
 
+@pytest.mark.parametrize("purpose", ["acquire", "listen"])
+async def test_a_connection_that_is_just_being_opened_is_closed_too(
+    locks: AsyncInterlock, others: AsyncInterlock, interlock_url: str, monkeypatch: pytest.MonkeyPatch, purpose: str
+) -> None:
+    begun, go = asyncio.Event(), asyncio.Event()
+    connect = PostgresLeases._connect
+
+    async def connect_slowly(store: PostgresLeases, what: str) -> Session:
+        session = await connect(store, what)
+        if what == purpose and store._holder.replica == "one":
+            begun.set()
+            await go.wait()
+        return session
+
+    monkeypatch.setattr(PostgresLeases, "_connect", connect_slowly)
+    await others.lease("feeds").acquire()
+    waiter = asyncio.ensure_future(locks.lease("feeds").acquire())
+    await begun.wait()
+    closing = asyncio.create_task(locks.close())
+    assert not (await asyncio.wait([closing], timeout=0.05))[0], "it waits for the connection"
+    go.set()
+    await closing
+    with pytest.raises(errors.ConfigurationError, match="was closed"):
+        await waiter
+    await others.close()
+    await until(lambda: sessions(interlock_url) == {})
+
+
 async def test_it_is_closed_even_if_who_closes_it_is_cancelled(
     locks: AsyncInterlock, interlock_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -183,4 +214,42 @@ def test_what_is_given_back_after_the_end_starts_nothing_anew(sync_locks: Interl
     with pytest.raises(errors.LeaseLost), grant:
         pass
     assert "interlock" not in [thread.name for thread in threading.enumerate()]
+    assert sessions(interlock_url) == {}
+
+
+def test_what_ends_while_it_is_closed_ends_on_the_thread_that_it_was_made_on(
+    sync_locks: Interlock, interlock_url: str
+) -> None:
+    """Its connections belong to that thread's loop; on another one, neither would ever be answered."""
+    grant = sync_locks.lease("feeds").acquire()
+    thread, sync_locks._thread = sync_locks.loop_thread(), None
+    assert grant.release() is True
+    assert holder(interlock_url) is None
+    assert sync_locks._thread is None, "nobody has started another"
+    sync_locks._thread = thread
+
+
+def test_threads_may_use_it_while_others_close_it_again_and_again(sync_locks: Interlock, interlock_url: str) -> None:
+    done = threading.Event()
+    granted = 0
+
+    def work() -> None:
+        nonlocal granted
+        while not done.is_set():
+            with contextlib.suppress(errors.LeaseError, errors.ConfigurationError):
+                grant = sync_locks.lease("feeds").acquire(1)
+                granted += 1
+                grant.release()
+
+    with ThreadPoolExecutor(8) as threads:
+        working = [threads.submit(work) for _ in range(6)]
+        for _ in range(15):
+            before = granted
+            eventually(lambda before=before: granted > before)  # type: ignore[misc]
+            list(threads.map(lambda _: sync_locks.close(), range(2)))
+        done.set()
+        for worker in working:
+            worker.result()
+    sync_locks.close()
+    assert holder(interlock_url) is None
     assert sessions(interlock_url) == {}

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from interlock import Interlock, Lease, errors
+from interlock.bridge import LoopThread
 from interlock.coordination.events import Lost
 from interlock.coordination.grant import AsyncGrant
 from support.holding import count_calls, holder, queue, sessions, take_away
@@ -290,13 +291,13 @@ def test_a_waiter_that_is_interrupted_leaves_the_queue(sync_locks: Interlock, in
 def test_a_grant_that_comes_together_with_the_interrupt_is_given_back(
     sync_locks: Interlock, interlock_url: str, monkeypatch: pytest.MonkeyPatch, method: str
 ) -> None:
-    def run_and_be_interrupted(locks: Interlock, coroutine: Coroutine[Any, Any, Any]) -> None:
-        locks._thread = locks._start()
-        locks._thread.run(coroutine)
+    def run_and_be_interrupted(thread: LoopThread, coroutine: Coroutine[Any, Any, Any]) -> None:
+        run(thread, coroutine)
         monkeypatch.undo()
         raise Interrupt
 
-    monkeypatch.setattr(Interlock, "run", run_and_be_interrupted)
+    run = LoopThread.run
+    monkeypatch.setattr(LoopThread, "run", run_and_be_interrupted)
     with pytest.raises(Interrupt):
         getattr(sync_locks.lease("feeds"), method)()
     assert execute(interlock_url, "SELECT count(*) FROM interlock.lease") == [(1,)]

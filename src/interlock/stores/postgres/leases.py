@@ -169,7 +169,7 @@ class PostgresLeases:
     async def close(self) -> None:
         self._listener = None
         for line in self._lines:
-            await line.close()
+            await line.shut()
 
     def sever(self) -> None:
         """Let go of every connection without a word: the event loop has ended."""

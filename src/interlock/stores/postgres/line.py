@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 from interlock.clock import boottime
+from interlock.errors import ConfigurationError
 from interlock.stores.postgres.forking import closed_in_children
 from interlock.stores.postgres.session import Session
 
@@ -21,7 +22,7 @@ class Line:
         self._connect = connect
         self._on_reconnected = on_reconnected
         self._session: Session | None = None
-        self._broke = False
+        self._broke = self._shut = False
         self._opening = asyncio.Lock()
         self._used_at = 0.0
 
@@ -41,6 +42,8 @@ class Line:
         return session
 
     async def _open(self, instead: Session | None) -> None:
+        if self._shut:
+            raise ConfigurationError("This Interlock was closed: open it anew.")
         broke = self._broke or instead is not None
         self._session = closed_in_children(await self._connect(self._purpose))
         self._broke = False
@@ -70,3 +73,9 @@ class Line:
         self._broke = False
         if session is not None:
             await session.close()
+
+    async def shut(self) -> None:
+        """For good: what is just being opened is closed too, and nothing is opened any more."""
+        self._shut = True
+        async with self._opening:
+            await self.close()
