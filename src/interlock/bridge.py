@@ -11,6 +11,7 @@ import contextvars
 import os
 import queue
 import threading
+import time
 from collections.abc import Awaitable, Callable, Coroutine
 from concurrent.futures import Future
 from contextlib import suppress
@@ -20,6 +21,10 @@ from typing import Any, Generic, Protocol, Self, TypeVar
 from interlock.errors import ConfigurationError
 
 T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
+
+_RETURN = 0.00002
+"""Seconds. Threads that were answered together mostly come back together, as soon as they are let run."""
 
 
 @dataclass(frozen=True)
@@ -79,41 +84,119 @@ async def in_caller(function: Callable[[], T], /) -> T:
 
 
 class _Call(Generic[T]):
-    """A coroutine on the loop. `jobs` is what it asks of its caller; None there says that it has ended.
+    """Something on the loop that a thread waits for. `jobs` is what it asks of its caller; None there says that it has
+    ended.
 
     `ended` says the same, and stays: the caller may be interrupted just when it has taken that None.
     """
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, coroutine: Coroutine[Any, Any, T]) -> None:
+    def __init__(self, thread: "LoopThread") -> None:
         self.jobs: _Jobs = queue.SimpleQueue()
         self.ended = False
-        self._loop = loop
-        self._coroutine = coroutine
-        self._task: asyncio.Task[T] | None = None
+        self._thread = thread
         self._context = contextvars.copy_context()
         self._context.run(_caller.set, self.jobs)
+        self._task: asyncio.Task[T] | None = None
 
     def start(self) -> None:
-        if self.ended:  # the caller was interrupted, and has gone
-            return
-        self._task = self._loop.create_task(self._coroutine, context=self._context)
-        self._task.add_done_callback(lambda _: self._end())
+        """On the loop. What goes wrong here is for the caller."""
+        raise NotImplementedError
 
     def cancel(self) -> None:
         if self._task:
             self._task.cancel()
         elif not self.ended:  # it was not even started
-            self._coroutine.close()
+            self._refuse()
             self._end()
-
-    def _end(self) -> None:
-        self.ended = True
-        self.jobs.put(None)
 
     def result(self) -> T:
         if self._task is None:
             raise ConfigurationError(_CLOSED)
         return self._task.result()
+
+    def _refuse(self) -> None:
+        """It will never be started."""
+
+    def _go_on(self, coroutine: Coroutine[Any, Any, T]) -> None:
+        self._task = self._thread.loop.create_task(coroutine, context=self._context)
+        self._task.add_done_callback(lambda _: self._end())
+
+    def _end(self) -> None:
+        self.ended = True
+        self._thread.answered += 1
+        self.jobs.put(None)
+
+
+class _Run(_Call[T]):
+    """A coroutine."""
+
+    def __init__(self, thread: "LoopThread", coroutine: Coroutine[Any, Any, T]) -> None:
+        super().__init__(thread)
+        self._coroutine = coroutine
+
+    def start(self) -> None:
+        if not self.ended:  # else the caller was interrupted, and has gone
+            self._go_on(self._coroutine)
+
+    def _refuse(self) -> None:
+        self._coroutine.close()
+
+
+class _Ask(_Call[T]):
+    """A question whose answer mostly is all there is to it: a task would cost more than the question itself."""
+
+    def __init__(self, thread: "LoopThread", question: "Question[T]") -> None:
+        super().__init__(thread)
+        self._question = question
+        self._asked: asyncio.Future[Any] | None = None
+        self._result: T
+        self._error: BaseException | None = None
+
+    def start(self) -> None:
+        if self.ended:
+            return
+        try:
+            self._asked = self._context.run(self._question.ask)
+        except BaseException as error:
+            self._error = error
+            self._end()
+        else:
+            self._thread.asking.add(self)
+            self._asked.add_done_callback(self._answer, context=self._context)
+
+    def cancel(self) -> None:
+        if self._task is None and self._asked is not None:
+            self._asked.cancel()
+        else:
+            super().cancel()
+
+    def result(self) -> T:
+        if self._error is not None:
+            raise self._error
+        return self._result if self._asked is not None and self._task is None else super().result()
+
+    def _answer(self, asked: "asyncio.Future[Any]") -> None:
+        self._thread.asking.discard(self)
+        try:
+            result = self._question.answer()
+        except BaseException as error:
+            self._error = error
+            self._end()
+            return
+        if isinstance(result, Coroutine):
+            self._go_on(result)
+        else:
+            self._result = result
+            self._end()
+
+
+class Question(Protocol[T_co]):
+    """Both on the loop: `ask` begins, and `answer` is called once its future is done. It gives the result, or a
+    coroutine that goes on to it. If the caller is interrupted the future is cancelled, and answered as well."""
+
+    def ask(self) -> "asyncio.Future[Any]": ...
+
+    def answer(self) -> "T_co | Coroutine[Any, Any, T_co]": ...
 
 
 class LoopThread:
@@ -121,7 +204,9 @@ class LoopThread:
 
     def __init__(self, name: str) -> None:
         self._pid = os.getpid()
-        self._loop = asyncio.new_event_loop()
+        self.loop = asyncio.new_event_loop()
+        self.answered = 0
+        self.asking: set[_Ask[Any]] = set()
         self._arriving: collections.deque[_Call[Any]] = collections.deque()
         self._called = False
         self._closing = self._over = False
@@ -135,7 +220,14 @@ class LoopThread:
         except ConfigurationError:
             coroutine.close()
             raise
-        call = _Call(self._loop, coroutine)
+        return self._wait(_Run(self, coroutine))
+
+    def ask(self, question: Question[T]) -> T:
+        """The same for a question, at half the price."""
+        self.check_caller()
+        return self._wait(_Ask(self, question))
+
+    def _wait(self, call: _Call[T]) -> T:
         try:
             self._start_soon(call)
             while (job := call.jobs.get()) is not None:
@@ -182,9 +274,16 @@ class LoopThread:
 
     def _call_soon(self, callback: Callable[[], object]) -> None:
         with suppress(RuntimeError):  # the loop is closed, and whoever had not been started was refused before that
-            self._loop.call_soon_threadsafe(callback)
+            self.loop.call_soon_threadsafe(callback)
 
     def _start_all(self) -> None:
+        """Whoever is on the way here shares the next statement, if it is let come: this thread, which has just answered
+        all of them, would be back before most."""
+        arrived = -1
+        while arrived < len(self._arriving) < self.answered:
+            arrived = len(self._arriving)
+            time.sleep(_RETURN)
+        self.answered = 0
         self._called = False  # first: who arrives from here on is taken below, or wakes us again
         while self._arriving and not self._closing:
             self._arriving.popleft().start()
@@ -203,25 +302,30 @@ class LoopThread:
         if os.getpid() != self._pid or self._closing:
             return
         self._closing = True
-        self._loop.call_soon_threadsafe(self._loop.stop)
+        self.loop.call_soon_threadsafe(self.loop.stop)
         self._thread.join()
 
     def _run_loop(self) -> None:
-        asyncio.set_event_loop(self._loop)
+        asyncio.set_event_loop(self.loop)
         while not self._closing:
             with suppress(SystemExit, KeyboardInterrupt):  # raised in a task: they are for its caller, who is told
-                self._loop.run_forever()
-        self._loop.run_until_complete(_end_all_tasks())
+                self.loop.run_forever()
+        self.loop.run_until_complete(self._end_all())
         self._over = True  # first: who arrives from here on sees it, and whoever came before is refused below
         self._refuse_all()
-        self._loop.close()
+        self.loop.close()
 
-
-async def _end_all_tasks() -> None:
-    while others := asyncio.all_tasks() - {asyncio.current_task()}:  # what ends may begin something
-        for task in others:
-            task.cancel()
-        await asyncio.gather(*others, return_exceptions=True)
+    async def _end_all(self) -> None:
+        while True:  # what ends may begin something
+            for call in list(self.asking):
+                call.cancel()
+            await asyncio.sleep(0)
+            tasks = asyncio.all_tasks() - {asyncio.current_task()}
+            if not tasks and not self.asking:
+                return
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
 
 
 _CLOSED = "This is closed, or was opened by the process that forked us: open it anew."

@@ -13,12 +13,12 @@ dies: its leases expire, its waiters are seen to be dead.
 import asyncio
 import os
 import random
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
-from uuid import UUID
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
 
 from interlock import errors
 from interlock.clock import boottime
+from interlock.coordination.acquisition import Acquisition, Asked
 from interlock.coordination.errands import UNKNOWN, Errands
 from interlock.coordination.grant import AsyncGrant
 from interlock.coordination.keeping import Keeper
@@ -27,16 +27,12 @@ from interlock.coordination.observing import Observer
 from interlock.coordination.reasons import Loss, Reason
 from interlock.coordination.timing import LeaseTiming
 from interlock.coordination.waiting import WaitingRoom
-from interlock.stores.leases import AcquireAnswer, Ask, LeaseStore, ReleaseAnswer
+from interlock.stores.leases import AcquireAnswer, LeaseStore, ReleaseAnswer
 
 _TRANSIENT = (*UNKNOWN, errors.LockNotAvailable, errors.NotPrimary)
 _HELD = "`interlock lease show` says who holds it."
 _NO_SCHEMA = ("3F000", "42883", "42P01")
 """No such schema, function or table."""
-
-
-def new_grant_id() -> UUID:
-    return UUID(bytes=os.urandom(16))
 
 
 class Engine:
@@ -61,7 +57,9 @@ class Engine:
         self._look = look
         self._room = WaitingRoom(store)
         self._errands = Errands(store, observer, self._room)
-        self._asking: Lane[Ask, AcquireAnswer] = Lane(store.acquire, self._errands.give_back, self._errands.failed)
+        self._asking: Lane[Acquisition, AcquireAnswer] = Lane(
+            store.acquire, self._errands.give_back, self._errands.failed
+        )
         self._handing: Lane[AsyncGrant, ReleaseAnswer] = Lane(
             store.hand_over, self._handed_over, self._perhaps_handed_over, always=True
         )
@@ -73,59 +71,106 @@ class Engine:
 
     @property
     def held(self) -> int:
-        return len(self._keeper.grants)
+        return len(self._keeper)
 
     async def try_acquire(
         self, name: str, timing: LeaseTiming, metadata: str | None, owner: object
     ) -> AsyncGrant | None:
         """The lease, if it is free and nobody waits for it."""
-        started = boottime()
-        ask = Ask(name, new_grant_id(), timing.ttl, metadata, wait=False)
-        with self._ending(ask, started):
-            answer, sent_at = await self._ask(ask, resend=1)
-        if answer.status == "granted":
-            return self._granted(ask, answer, sent_at, timing, owner, started)
-        self._not_acquired(ask, started, "busy", answer.holder)
-        return None
+        return await self.tried(self.begin_trying(name, timing, metadata, owner))
 
     async def acquire(
         self, name: str, timing: LeaseTiming, metadata: str | None, owner: object, timeout: float | None
     ) -> AsyncGrant:
         """The lease, in one's turn; `LeaseTimeout` if that does not come in time."""
+        return await self.acquired(self.begin(name, timing, metadata, owner, timeout))
+
+    def begin_trying(self, name: str, timing: LeaseTiming, metadata: str | None, owner: object) -> Acquisition:
+        """Ask, and leave it to `tried` to wait for the answer."""
+        return self._begin(Acquisition(name, timing, metadata, owner, 0.0))
+
+    def begin(
+        self, name: str, timing: LeaseTiming, metadata: str | None, owner: object, timeout: float | None
+    ) -> Acquisition:
+        """Ask, and leave it to `acquired` to wait for the answer."""
         if (owner, name) in self._holdings:
             raise errors.LeaseNested(
                 f"The lease {name!r} is held by this very task or thread, which would wait for itself for ever: "
                 "pass the grant on instead of acquiring again.",
                 name=name,
             )
-        started = boottime()
-        ask = Ask(name, new_grant_id(), timing.ttl, metadata, wait=False)
-        with self._ending(ask, started):
-            try:
-                async with asyncio.timeout(timeout or None):
-                    answer, sent_at = await self._first_or_in_turn(ask, started, may_wait=timeout != 0)
-            except TimeoutError:
-                sentence = f"The lease {name!r} was not to be had within {timeout:g} s: {ask.trouble or _HELD}"
-                raise errors.LeaseTimeout(sentence, name=name) from ask.trouble
-        return self._granted(ask, answer, sent_at, timing, owner, started)
+        return self._begin(Acquisition(name, timing, metadata, owner, timeout))
+
+    def take(self, begun: Acquisition) -> AsyncGrant | None:
+        """What came of it, if that is simply the lease: most often it is, and then nobody has to wait for more."""
+        asked = begun.asked
+        if asked is None or asked.cancelled() or asked.exception() or self.closed:
+            return None
+        answer, sent_at = asked.result()
+        if answer.status != "granted":
+            return None
+        self._reached = True
+        self._leave(begun)
+        return self._granted(begun, answer, sent_at)
+
+    async def tried(self, begun: Acquisition) -> AsyncGrant | None:
+        try:
+            answer, sent_at = await self._ask(begun, resend=1)
+        except BaseException as error:
+            self._failed(begun, error)
+            raise
+        if answer.status == "granted":
+            return self._granted(begun, answer, sent_at)
+        self._not_acquired(begun, "busy", answer.holder)
+        return None
+
+    async def acquired(self, begun: Acquisition) -> AsyncGrant:
+        try:
+            if begun.timeout:
+                async with asyncio.timeout(max(0.0, begun.timeout - (boottime() - begun.started))):
+                    answer, sent_at = await self._first_or_in_turn(begun)
+            else:
+                answer, sent_at = await self._first_or_in_turn(begun)
+        except TimeoutError:
+            sentence = (
+                f"The lease {begun.name!r} was not to be had within {begun.timeout:g} s: {begun.trouble or _HELD}"
+            )
+            self._failed(begun, late := errors.LeaseTimeout(sentence, name=begun.name))
+            raise late from begun.trouble
+        except BaseException as error:
+            self._failed(begun, error)
+            raise
+        return self._granted(begun, answer, sent_at)
 
     async def release(self, grant: AsyncGrant) -> bool:
-        if grant.is_inherited or grant.is_released:
+        asked = self.begin_releasing(grant)
+        if asked is None:
             return False
+        with suppress(errors.InterlockError):
+            await asked
+        return self.released(grant, asked)
+
+    def begin_releasing(self, grant: AsyncGrant) -> "asyncio.Future[tuple[ReleaseAnswer, float]] | None":
+        """It is not held any more from here on; `released` then says whether it was. None: it was not."""
+        if grant.is_inherited or grant.is_released:
+            return None
         mine = not grant.lost and grant.finish("released")
         if grant.finish("expired"):  # its time ran out, and nobody noticed yet
             self._lose_finished(grant, "expired")
         self._forget(grant)
         if not mine:
             self._errands.release(grant)
-            return False
+            return None
         self._observer.released(grant.name, grant.token, boottime() - grant.acquired_at)
-        try:
-            answer, sent_at = await self._errands.releasing.submit(grant)
-        except errors.InterlockError as error:
+        return self._errands.releasing.submit(grant)
+
+    def released(self, grant: AsyncGrant, asked: "asyncio.Future[tuple[ReleaseAnswer, float]]") -> bool:
+        """By the answer that has come."""
+        if isinstance(error := asked.exception(), errors.InterlockError):
             self._observer.database_error(error)
             self._errands.release_later(grant)
             return True
+        answer, sent_at = asked.result()
         self._errands.settle(grant, answer, sent_at)
         if answer.status == "lost":
             grant.correct("refused")
@@ -151,7 +196,7 @@ class Engine:
         """Give back everything that is still held, and hang up."""
         self.closed = True
         self._asking.dismiss(_closed())
-        for grant in list(self._keeper.grants):
+        for grant in self._keeper:
             self._lose(grant, "closed")
             self._errands.releasing.post(grant)
         self._room.call_all()
@@ -166,33 +211,51 @@ class Engine:
             await asyncio.wait([self._closing_idle])
         await self._store.close()
 
-    async def _first_or_in_turn(self, ask: Ask, started: float, *, may_wait: bool) -> tuple[AcquireAnswer, float]:
-        if not self._room.hears or not may_wait:  # it may be free: then nobody has to listen
-            answer, sent_at = await self._ask(ask, resend=None if may_wait else 1)
+    def _begin(self, begun: Acquisition) -> Acquisition:
+        try:
+            self._check_open()
+            if self._room.hears and begun.timeout != 0:
+                self._queue(begun)
+            begun.asked = self._submit(begun)
+        except BaseException as error:
+            self._leave(begun)
+            self._failed(begun, error)
+            raise
+        return begun
+
+    def _submit(self, begun: Acquisition) -> Asked:
+        self._watch_idleness()
+        begun.attempts += 1
+        return self._asking.submit(begun)
+
+    async def _first_or_in_turn(self, begun: Acquisition) -> tuple[AcquireAnswer, float]:
+        may_wait = begun.timeout != 0
+        if begun.turn is None:  # it may be free: then nobody has to listen
+            answer, sent_at = await self._ask(begun, resend=None if may_wait else 1)
             if answer.status == "granted":
                 return answer, sent_at
-        if not may_wait:
-            raise TimeoutError
-        return await self._in_turn(ask, started)
+            if not may_wait:
+                raise TimeoutError
+            self._queue(begun)
+        return await self._in_turn(begun)
 
-    async def _ask(self, ask: Ask, resend: int | None = None) -> tuple[AcquireAnswer, float]:
+    async def _ask(self, begun: Acquisition, resend: int | None = None) -> tuple[AcquireAnswer, float]:
         """With the same grant_id as often as it takes; `resend` times if that is given."""
         failures = 0
         while True:
             self._check_open()
-            self._watch_idleness()
-            ask.attempts += 1
-            asked = self._asking.submit(ask)
+            asked = begun.asked or self._submit(begun)
+            begun.asked = None
             try:
                 answer, sent_at = await asked
             except asyncio.CancelledError:
                 if asked.done() and not asked.cancelled() and not asked.exception():  # both came at once
-                    self._errands.give_back(ask, *asked.result())
+                    self._errands.give_back(begun, *asked.result())
                 raise
             except _TRANSIENT as error:
                 self._observer.database_error(error)
-                ask.trouble = error
-                ask.in_doubt = ask.in_doubt or isinstance(error, UNKNOWN)
+                begun.trouble = error
+                begun.in_doubt = begun.in_doubt or isinstance(error, UNKNOWN)
                 if not self._reached or failures == resend:
                     raise
             except errors.StatementFailed as error:
@@ -201,36 +264,44 @@ class Engine:
                 raise
             else:
                 self._reached = True
-                ask.trouble = None
+                begun.trouble = None
                 if self.closed:
-                    self._errands.give_back(ask, answer, sent_at)
+                    self._errands.give_back(begun, answer, sent_at)
                     raise _closed()
                 return answer, sent_at
             failures += 1
             await asyncio.sleep(random.uniform(0.5, 1.0) * min(0.05 * 2**failures, 1.0))
 
-    async def _in_turn(self, ask: Ask, started: float) -> tuple[AcquireAnswer, float]:
-        """Ask, and as long as another has it, queue for it."""
-        ask.wait = True
-        turn = self._room.enter(ask)
+    def _queue(self, begun: Acquisition) -> None:
+        begun.wait = True
+        begun.turn = self._room.enter(begun)
+
+    def _leave(self, begun: Acquisition) -> None:
+        if begun.turn is not None:
+            self._room.leave(begun.turn)
+            begun.turn = None
+
+    async def _in_turn(self, begun: Acquisition) -> tuple[AcquireAnswer, float]:
+        """Ask, and as long as another has it, wait in the queue for it."""
+        assert begun.turn is not None
         waits = False
         try:
             while True:
                 await self._open_ear()
-                answer, sent_at = await self._ask(ask)
+                answer, sent_at = await self._ask(begun)
                 if answer.status == "granted":
                     return answer, sent_at
                 if waits:
-                    self._observer.still_waiting(ask.name, answer.holder, boottime() - started)
+                    self._observer.still_waiting(begun.name, answer.holder, boottime() - begun.started)
                 else:
-                    self._observer.waiting(ask.name, answer.holder)
+                    self._observer.waiting(begun.name, answer.holder)
                     waits = True
-                await self._room.pause(turn, answer)
+                await self._room.pause(begun.turn, answer)
         except BaseException:
-            self._errands.leaving.post(ask.grant_id)
+            self._errands.leaving.post(begun.grant_id)
             raise
         finally:
-            self._room.leave(turn)
+            self._leave(begun)
             if waits:
                 self._observer.stopped_waiting()
 
@@ -246,35 +317,29 @@ class Engine:
         except _TRANSIENT as error:  # then it is asked for now and then, until the ear opens again
             self._observer.database_error(error)
 
-    @contextmanager
-    def _ending(self, ask: Ask, started: float) -> Iterator[None]:
+    def _failed(self, begun: Acquisition, error: BaseException) -> None:
         """However an acquire ends without an answer: it is counted, and what it may have left behind is looked for."""
-        try:
-            yield
-        except BaseException as error:
-            match error:
-                case errors.LeaseTimeout():
-                    self._not_acquired(ask, started, "timeout")
-                case asyncio.CancelledError():
-                    self._not_acquired(ask, started, "cancelled")
-                case _:
-                    self._not_acquired(ask, started, "error")
-            raise
+        match error:
+            case errors.LeaseTimeout():
+                self._not_acquired(begun, "timeout")
+            case asyncio.CancelledError():
+                self._not_acquired(begun, "cancelled")
+            case _:
+                self._not_acquired(begun, "error")
 
-    def _not_acquired(self, ask: Ask, started: float, reason: Reason, holder: str | None = None) -> None:
-        self._observer.not_acquired(ask.name, boottime() - started, ask.attempts, reason, holder)
-        if ask.in_doubt:
-            self._errands.find_out(ask)
+    def _not_acquired(self, begun: Acquisition, reason: Reason, holder: str | None = None) -> None:
+        self._observer.not_acquired(begun.name, boottime() - begun.started, begun.attempts, reason, holder)
+        if begun.in_doubt:
+            self._errands.find_out(begun)
 
-    def _granted(
-        self, ask: Ask, answer: AcquireAnswer, sent_at: float, timing: LeaseTiming, owner: object, started: float
-    ) -> AsyncGrant:
-        grant = AsyncGrant(self, ask.name, answer.token, ask.grant_id, timing, owner)
+    def _granted(self, begun: Acquisition, answer: AcquireAnswer, sent_at: float) -> AsyncGrant:
+        timing = begun.timing
+        grant = AsyncGrant(self, begun.name, answer.token, begun.grant_id, timing, begun.owner)
         grant.trusted_until = sent_at + answer.remaining - timing.margin
         grant.renew_at = min(sent_at + timing.renew_every, grant.trusted_until)
-        self._holdings.add((owner, ask.name))
+        self._holdings.add((begun.owner, begun.name))
         self._keeper.add(grant)
-        self._observer.granted(ask.name, answer.token, grant.acquired_at - started, ask.attempts)
+        self._observer.granted(begun.name, answer.token, grant.acquired_at - begun.started, begun.attempts)
         return grant
 
     def _handed_over(self, grant: AsyncGrant, answer: ReleaseAnswer, sent_at: float) -> None:

@@ -31,9 +31,9 @@ class AsyncGrant:
         "__weakref__",
         "_body",
         "_end",
-        "_engine",
         "_on_lost",
         "acquired_at",
+        "engine",
         "grant_id",
         "name",
         "owner",
@@ -59,7 +59,7 @@ class AsyncGrant:
         self.renew_at = 0.0
         self.watchers: list[Callable[[float], object]] | None = None
         """Who is told of renewals; most grants have none, and a round renews thousands of them."""
-        self._engine = engine
+        self.engine = engine
         self._end: str | None = None
         self._on_lost: list[Callable[[str], object]] | None = None
         self._body: Body | None = None
@@ -73,17 +73,17 @@ class AsyncGrant:
 
     @property
     def schema(self) -> str:
-        return self._engine.schema
+        return self.engine.schema
 
     @property
     def is_inherited(self) -> bool:
         """Whether it was made by the process that forked this one."""
-        return os.getpid() != self._engine.pid
+        return os.getpid() != self.engine.pid
 
     @property
     def is_cut_off(self) -> bool:
         """Whether nobody here could do anything about it: it is the parent's, or was made before all was closed."""
-        return self._engine.closed or self.is_inherited
+        return self.engine.closed or self.is_inherited
 
     @property
     def ended(self) -> bool:
@@ -155,11 +155,11 @@ class AsyncGrant:
 
         If the database cannot be told now, it is told later, or the lease expires.
         """
-        return await self._engine.release(self)
+        return await self.engine.release(self)
 
     async def hand_over(self) -> bool:
         """Give it to whoever waits for it first. False, and it is kept, if nobody does."""
-        return await self._engine.hand_over(self)
+        return await self.engine.hand_over(self)
 
     async def __aenter__(self) -> Self:
         if self._end is not None or self.lost:  # on its way here

@@ -8,7 +8,7 @@ run out does not come back.
 
 import asyncio
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from interlock import errors
 from interlock.clock import boottime
@@ -16,6 +16,7 @@ from interlock.coordination.clockwatch import ClockWatch
 from interlock.coordination.grant import AsyncGrant
 from interlock.coordination.observing import Observer
 from interlock.coordination.reasons import Loss
+from interlock.coordination.timing import LeaseTiming
 from interlock.stores.leases import LeaseStore, RenewAnswer
 
 _LARGEST = 20_000
@@ -29,7 +30,7 @@ class Keeper:
     """Keeps every grant that is added until it is removed or lost. `lose` is told of each that is."""
 
     def __init__(self, store: LeaseStore, observer: Observer, lose: Callable[[AsyncGrant, Loss], None]) -> None:
-        self.grants: set[AsyncGrant] = set()
+        self._grants: dict[LeaseTiming, set[AsyncGrant]] = {}
         self._store = store
         self._observer = observer
         self._lose = lose
@@ -40,14 +41,27 @@ class Keeper:
         self._end = _Alarm(self._end_trust)
 
     def add(self, grant: AsyncGrant) -> None:
-        if not self.grants:
-            self._clock = ClockWatch()  # what happened to the clock while nothing was held is of no consequence
-        self.grants.add(grant)
+        alike = self._grants.get(grant.timing)
+        if alike is None:
+            if not self._grants:
+                self._clock = ClockWatch()  # what happened to the clock while nothing was held is of no consequence
+            alike = self._grants[grant.timing] = set()
+        alike.add(grant)
         self._due.not_after(grant.renew_at)
         self._end.not_after(grant.trusted_until)
 
     def remove(self, grant: AsyncGrant) -> None:
-        self.grants.discard(grant)
+        if alike := self._grants.get(grant.timing):
+            alike.discard(grant)
+            if not alike:
+                del self._grants[grant.timing]
+
+    def __len__(self) -> int:
+        return sum(map(len, self._grants.values()))
+
+    def __iter__(self) -> Iterator[AsyncGrant]:
+        """Those of now: what is done to one may remove it."""
+        return iter([grant for alike in self._grants.values() for grant in alike])
 
     async def close(self) -> None:
         self._due.stop()
@@ -57,77 +71,93 @@ class Keeper:
             await asyncio.wait([self._round])
 
     def _start_round(self) -> None:
-        if self._round is None and self.grants:
+        if self._round is None and self._grants:
             self._round = asyncio.get_running_loop().create_task(self._renew_all())
 
     async def _renew_all(self) -> None:
         try:
             now = boottime()
-            due = [grant for grant in self.grants if grant.renew_at <= now + grant.timing.renew_every / 2]
-            for timeout, batch in _alike(due):
-                await self._renew(batch, timeout)
+            due = {
+                timing: [grant for grant in alike if grant.renew_at <= now + timing.renew_every / 2]
+                for timing, alike in self._grants.items()
+            }
+            for batch in _together(due):
+                await self._renew(batch)
         finally:
             self._round = None
-            if self.grants:
-                self._due.not_after(min(grant.renew_at for grant in self.grants))
+            if self._grants:
+                self._due.not_after(min(grant.renew_at for alike in self._grants.values() for grant in alike))
 
-    async def _renew(self, due: list[AsyncGrant], timeout: float) -> None:
+    async def _renew(self, due: "_Batch") -> None:
+        grants = [grant for _, alike in due for grant in alike]
         sent_at = boottime()
-        for grant in due:
-            grant.renew_at = sent_at + min(grant.timing.renew_every / 4, 1.0)  # unless this one succeeds
         try:
-            answer = await self._store.renew(due, timeout)
-        except (errors.InterlockError, TimeoutError) as error:
+            answer = await self._store.renew(grants, min(timing.request_timeout for timing, _ in due))
+        except errors.InterlockError as error:
+            for timing, alike in due:
+                for grant in alike:
+                    grant.renew_at = sent_at + min(timing.renew_every / 4, 1.0)
             self._observer.renewal_failed(error)
             return
         received_at = boottime()
-        self._observer.renewed(len(due) - len(answer.lost) - len(answer.locked), received_at - sent_at)
-        self._apply(due, answer, sent_at)
+        self._observer.renewed(len(grants) - len(answer.lost) - len(answer.locked), received_at - sent_at)
+        self._apply(due, grants, answer, sent_at)
         self._compare_clocks(answer.clock, sent_at, received_at)
 
-    def _apply(self, due: list[AsyncGrant], answer: RenewAnswer, sent_at: float) -> None:
+    def _apply(self, due: "_Batch", grants: Sequence[AsyncGrant], answer: RenewAnswer, sent_at: float) -> None:
         before, self._timeline = self._timeline, answer.timeline
-        why: Loss = "refused" if before in (None, answer.timeline) else "failover"
-        lost, locked = set(answer.lost), set(answer.locked)
         now = boottime()
-        for place, grant in enumerate(due):
-            if grant.ended:
-                continue
-            if place in lost:
-                self._lose(grant, why)
-            elif place in locked:
-                grant.renew_at = now + min(_SOON, grant.timing.renew_every)
-            elif now >= grant.trusted_until:
-                self._lose(grant, "expired")
-            else:
-                grant.trusted_until = sent_at + grant.timing.ttl - grant.timing.margin
-                grant.renew_at = sent_at + grant.timing.renew_every
-                if grant.watchers is not None:
-                    grant.tell_renewed()
+        exceptions = {grants[place] for place in (*answer.lost, *answer.locked)}
+        for timing, alike in due:
+            trusted_until = sent_at + timing.ttl - timing.margin
+            renew_at = sent_at + timing.renew_every
+            for grant in alike:
+                if grant.trusted_until <= now:
+                    self._lose(grant, "expired")
+                elif grant not in exceptions:
+                    grant.trusted_until = trusted_until
+                    grant.renew_at = renew_at
+                    if grant.watchers is not None and not grant.ended:
+                        grant.tell_renewed()
+        for place in answer.lost:
+            self._lose(grants[place], "refused" if before in (None, answer.timeline) else "failover")
+        for place in answer.locked:
+            grants[place].renew_at = now + min(_SOON, grants[place].timing.renew_every)
 
     def _compare_clocks(self, clock: float, sent_at: float, received_at: float) -> None:
         """A clock that was set may have let a lease expire early, or keep it too long: what we trust is not so."""
-        step = abs(self._clock.stepped_by(clock, sent_at, received_at))
-        for grant in [grant for grant in self.grants if step > grant.timing.margin]:
-            self._lose(grant, "clock")
+        if step := abs(self._clock.stepped_by(clock, sent_at, received_at)):
+            for grant in self:
+                if step > grant.timing.margin:
+                    self._lose(grant, "clock")
 
     def _end_trust(self) -> None:
         now = boottime()
-        for grant in [grant for grant in self.grants if grant.trusted_until <= now]:
-            self._lose(grant, "expired")
-        if self.grants:
-            self._end.not_after(min(grant.trusted_until for grant in self.grants))
+        for grant in self:
+            if grant.trusted_until <= now:
+                self._lose(grant, "expired")
+        if self._grants:
+            self._end.not_after(min(grant.trusted_until for grant in self))
 
 
-def _alike(due: list[AsyncGrant]) -> Iterator[tuple[float, list[AsyncGrant]]]:
-    """Batches of grants that can share a time-out: a short lease's must not cost a long one its renewal."""
-    while due:
-        shortest = min(grant.timing.request_timeout for grant in due)
-        longest = _SPREAD * shortest
-        batch = [grant for grant in due if grant.timing.request_timeout <= longest]
-        due = [grant for grant in due if grant.timing.request_timeout > longest] if len(batch) < len(due) else []
-        for start in range(0, len(batch), _LARGEST):
-            yield shortest, batch[start : start + _LARGEST]
+_Batch = Sequence[tuple[LeaseTiming, Sequence[AsyncGrant]]]
+
+
+def _together(due: Mapping[LeaseTiming, Sequence[AsyncGrant]]) -> Iterator[_Batch]:
+    """Batches that can share a time-out: a short lease's must not cost a long one its renewal."""
+    batch: list[tuple[LeaseTiming, Sequence[AsyncGrant]]] = []
+    for timing in sorted(due, key=lambda timing: timing.request_timeout):
+        if batch and timing.request_timeout > _SPREAD * batch[0][0].request_timeout:
+            yield batch
+            batch = []
+        for start in range(0, len(due[timing]), _LARGEST):
+            some = due[timing][start : start + _LARGEST]
+            if batch and sum(len(alike) for _, alike in batch) + len(some) > _LARGEST:
+                yield batch
+                batch = []
+            batch.append((timing, some))
+    if batch:
+        yield batch
 
 
 class _Alarm:

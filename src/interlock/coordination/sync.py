@@ -4,23 +4,26 @@ The thread carries the heartbeats anyway, and threads that ask at the same time 
 first use, so an object that is made at import may be forked; in a forked child it is started anew.
 """
 
+import asyncio
 import os
 import threading
 from collections.abc import Callable, Coroutine, Mapping
-from typing import Any, Literal, ParamSpec, Self, TypeVar, Unpack
+from typing import Any, ParamSpec, Self, TypeVar, Unpack
 from uuid import UUID
 
 from interlock.bridge import LoopThread
 from interlock.coordination.acquiring import Entered
+from interlock.coordination.acquisition import Acquisition
 from interlock.coordination.engine import Engine
 from interlock.coordination.grant import AsyncGrant
 from interlock.coordination.lease import LeaseSettings
 from interlock.coordination.metrics import Metrics
 from interlock.coordination.root import AsyncInterlock, RootOptions
 from interlock.coordination.session_lock_sync import SessionLock
-from interlock.coordination.timing import Duration, checked_timeout
+from interlock.coordination.timing import Duration, LeaseTiming, checked_timeout
 from interlock.coordination.wrapping import Busy, wrapped_sync
 from interlock.errors import ConfigurationError
+from interlock.stores.leases import ReleaseAnswer
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -88,7 +91,7 @@ class Grant:
         if self._grant.is_cut_off:
             return False
         try:
-            return self._thread.run(self._grant.release())
+            return self._thread.ask(_Releasing(self._grant))
         except ConfigurationError:
             if self._thread.is_closing:  # that gives it back
                 return False
@@ -115,6 +118,65 @@ class Grant:
             raise self._grant.error() from error
 
 
+class _Releasing:
+    """On the loop's thread."""
+
+    def __init__(self, grant: AsyncGrant) -> None:
+        self._grant = grant
+        self._asked: asyncio.Future[tuple[ReleaseAnswer, float]] | None = None
+
+    def ask(self) -> "asyncio.Future[Any]":
+        self._asked = self._grant.engine.begin_releasing(self._grant)
+        return self._asked or _done()
+
+    def answer(self) -> bool:
+        return self._asked is not None and self._grant.engine.released(self._grant, self._asked)
+
+
+class _Acquiring:
+    """On the loop's thread; `granted` is there as soon as it is."""
+
+    def __init__(self, locks: "Interlock", settings: LeaseSettings, timeout: float | None) -> None:
+        self.granted: AsyncGrant | None = None
+        self._locks = locks
+        self._settings = settings
+        self._timeout = timeout
+        self._owner = threading.current_thread()  # its number would be given again, to another
+
+    def ask(self) -> "asyncio.Future[Any]":
+        settings = self._settings
+        self._engine = self._locks.engine()
+        self._begun = self._begin(settings.name, settings.timing, settings.metadata, self._owner)
+        assert self._begun.asked is not None
+        return self._begun.asked
+
+    def answer(self) -> "AsyncGrant | Coroutine[Any, Any, AsyncGrant | None] | None":
+        self.granted = self._engine.take(self._begun)
+        return self.granted or self._go_on()
+
+    def _begin(self, name: str, timing: LeaseTiming, metadata: str | None, owner: object) -> Acquisition:
+        return self._engine.begin(name, timing, metadata, owner, self._timeout)
+
+    async def _go_on(self) -> AsyncGrant | None:
+        self.granted = await self._engine.acquired(self._begun)
+        return self.granted
+
+
+class _Trying(_Acquiring):
+    def _begin(self, name: str, timing: LeaseTiming, metadata: str | None, owner: object) -> Acquisition:
+        return self._engine.begin_trying(name, timing, metadata, owner)
+
+    async def _go_on(self) -> AsyncGrant | None:
+        self.granted = await self._engine.tried(self._begun)
+        return self.granted
+
+
+def _done() -> "asyncio.Future[None]":
+    done = asyncio.get_running_loop().create_future()
+    done.set_result(None)
+    return done
+
+
 class Lease:
     """``with lease as grant: …`` waits its turn."""
 
@@ -133,34 +195,23 @@ class Lease:
 
     def try_acquire(self) -> Grant | None:
         """The grant, if the lease is free and nobody waits for it; otherwise None, at once."""
-        return self._granted("try_acquire")
+        return self._granted(_Trying(self._locks, self._settings, 0.0))
 
     def acquire(self, timeout: Duration | None = None) -> Grant:
         """Wait for the lease, first come, first served; after `timeout` seconds it raises `LeaseTimeout`."""
-        grant = self._granted("acquire", checked_timeout(timeout))
+        grant = self._granted(_Acquiring(self._locks, self._settings, checked_timeout(timeout)))
         assert grant is not None
         return grant
 
-    def _granted(self, method: Literal["acquire", "try_acquire"], *args: float | None) -> Grant | None:
-        settings = self._settings
-        owner = threading.current_thread()  # its number would be given again, to another
-        grants: list[AsyncGrant] = []
-
+    def _granted(self, question: "_Acquiring") -> Grant | None:
         thread = self._locks.loop_thread()
-
-        async def ask() -> None:
-            engine = self._locks.engine()
-            grant = await getattr(engine, method)(settings.name, settings.timing, settings.metadata, owner, *args)
-            if grant is not None:
-                grants.append(grant)
-
         try:
-            thread.run(ask())
+            grant = thread.ask(question)
         except BaseException:
-            for grant in grants:  # granted at the very moment when the thread was interrupted
-                Grant(thread, grant).release()
+            if question.granted is not None:  # at the very moment when the thread was interrupted
+                Grant(thread, question.granted).release()
             raise
-        return Grant(thread, grants[0]) if grants else None
+        return None if grant is None else Grant(thread, grant)
 
     def wrap(self, *, busy: Busy = "wait") -> Callable[[Callable[P, T]], Callable[P, T | None]]:
         """Run a function under the lease; see `AsyncLease.wrap`."""

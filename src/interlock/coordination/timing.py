@@ -3,6 +3,7 @@
 import math
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import lru_cache
 
 from interlock.errors import ConfigurationError
 
@@ -28,9 +29,9 @@ def checked_timeout(timeout: Duration | None) -> float | None:
     return value
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class LeaseTiming:
-    """All in seconds.
+    """All in seconds. Leases with the same times mostly share one: whoever keeps thousands of them goes by that.
 
     A holder renews every `renew_every`, and a request that is not answered within `request_timeout` counts as missed.
     It stops trusting its lease `margin` before the store would let another have it: that is the time in which it can be
@@ -47,14 +48,17 @@ class LeaseTiming:
         cls, ttl: Duration, renew_every: Duration | None = None, request_timeout: float | None = None
     ) -> "LeaseTiming":
         """What is not given follows from the ttl: three renewals fit in, so one that is missed is survived."""
-        term = seconds(ttl)
+        return _timing(seconds(ttl), None if renew_every is None else seconds(renew_every), request_timeout)
+
+    @classmethod
+    def _of(cls, term: float, renew_every: float | None, request_timeout: float | None) -> "LeaseTiming":
         if not _SHORTEST <= term <= _LONGEST:
             raise ConfigurationError(
                 f"A lease's ttl of {term:g} s cannot work: use {_SHORTEST:g} s to {_LONGEST:g} s (a day)."
             )
         timing = cls(
             ttl=term,
-            renew_every=term / 4 if renew_every is None else seconds(renew_every),
+            renew_every=term / 4 if renew_every is None else renew_every,
             request_timeout=term / 4 if request_timeout is None else request_timeout,
             margin=min(term / 10, 1.0),
         )
@@ -71,3 +75,6 @@ class LeaseTiming:
                 f"of {self.request_timeout:g} s: two renewals, one time-out and a margin of {self.margin:g} s "
                 f"make {needed:g} s, so that a missed renewal would cost the lease."
             )
+
+
+_timing = lru_cache(maxsize=1000)(LeaseTiming._of)

@@ -21,20 +21,13 @@ ReleaseStatus = Literal["released", "lost", "locked", "kept"]
 
 @dataclass(slots=True, eq=False)
 class Ask:
-    """A wish for a lease. With `wait`, who does not get it is put into the queue.
-
-    For whoever asks, and no business of the store's: how many `attempts` there were, what the `trouble` with the last
-    one was, and whether one is `in_doubt`, because its answer was lost.
-    """
+    """A wish for a lease. With `wait`, who does not get it is put into the queue."""
 
     name: str
     grant_id: UUID
     ttl: float
     metadata: str | None
     wait: bool
-    attempts: int = 0
-    trouble: Exception | None = None
-    in_doubt: bool = False
 
 
 class AcquireAnswer(NamedTuple):

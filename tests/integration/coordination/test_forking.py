@@ -97,7 +97,7 @@ def test_a_child_asks_for_itself_while_the_parent_works_on(sync_locks: Interlock
         grant.check()
         grant.release()
         assert waiting.result().release() is True
-        assert len(sessions(interlock_url)) == 4
+        assert len(sessions(interlock_url)) == 3
 
 
 async def test_a_child_of_an_event_loops_process_asks_on_a_loop_of_its_own(

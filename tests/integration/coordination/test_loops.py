@@ -96,8 +96,9 @@ url = sys.argv[1]
 locks = AsyncInterlock(url)
 
 async def forget_to_close():
-    async with locks.lease("feeds", ttl=4, renew_every=0.05):
-        await asyncio.to_thread(eventually, lambda: "heartbeat" in sessions(url).values())
+    renewed = locks.metrics.snapshot().renewed_leases
+    async with locks.lease("feeds", ttl=4, renew_every=0.3):
+        await asyncio.to_thread(eventually, lambda: locks.metrics.snapshot().renewed_leases > renewed)
 
 async def close():
     async with locks:
@@ -106,7 +107,7 @@ async def close():
 for _ in range(4):
     asyncio.run(forget_to_close())
 assert len(locks._stores) == len(locks._engines) == 1
-eventually(lambda: len(sessions(url)) == 3)
+eventually(lambda: sorted(sessions(url).values()) == ["acquire", "heartbeat"])
 asyncio.run(close())
 eventually(lambda: sessions(url) == {})
 """

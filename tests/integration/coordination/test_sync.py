@@ -4,14 +4,14 @@ import contextlib
 import signal
 import threading
 import time
-from collections.abc import Callable, Coroutine, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 
 from interlock import Interlock, Lease, errors
-from interlock.bridge import LoopThread
+from interlock.bridge import LoopThread, Question
 from interlock.coordination.events import Lost
 from interlock.coordination.grant import AsyncGrant
 from support.holding import count_calls, holder, queue, sessions, take_away
@@ -291,13 +291,13 @@ def test_a_waiter_that_is_interrupted_leaves_the_queue(sync_locks: Interlock, in
 def test_a_grant_that_comes_together_with_the_interrupt_is_given_back(
     sync_locks: Interlock, interlock_url: str, monkeypatch: pytest.MonkeyPatch, method: str
 ) -> None:
-    def run_and_be_interrupted(thread: LoopThread, coroutine: Coroutine[Any, Any, Any]) -> None:
-        run(thread, coroutine)
+    def ask_and_be_interrupted(thread: LoopThread, question: Question[Any]) -> None:
+        ask(thread, question)
         monkeypatch.undo()
         raise Interrupt
 
-    run = LoopThread.run
-    monkeypatch.setattr(LoopThread, "run", run_and_be_interrupted)
+    ask = LoopThread.ask
+    monkeypatch.setattr(LoopThread, "ask", ask_and_be_interrupted)
     with pytest.raises(Interrupt):
         getattr(sync_locks.lease("feeds"), method)()
     assert execute(interlock_url, "SELECT count(*) FROM interlock.lease") == [(1,)]

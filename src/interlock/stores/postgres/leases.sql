@@ -27,8 +27,12 @@ SELECT request, status, offered, elsewhere
        LATERAL interlock.release_many_v1($1, $2, $3, $4, $5);
 
 -- name: renew
--- Extend what is still held.
-SELECT lost, locked, clock, timeline FROM interlock.renew_many_v1($1, $2, $3, $4);
+-- Extend what is still held. One ttl is that of all.
+SELECT lost, locked, clock, timeline
+  FROM string_to_array($1, E'\x1f') AS names, LATERAL interlock.renew_many_v1(
+           names, $2::text::bigint[], $3::text::uuid[],
+           CASE cardinality($4::double precision[])
+                WHEN 1 THEN array_fill(($4::double precision[])[1], ARRAY[cardinality(names)]) ELSE $4 END);
 
 -- name: abandon
 -- Leave the queue, and pass on what was offered.

@@ -30,6 +30,12 @@ class Line:
     def is_open(self) -> bool:
         return self._session is not None and not self._session.is_closed
 
+    @property
+    def is_free(self) -> bool:
+        """Open, with nothing under way."""
+        session = self._session
+        return session is not None and not session.is_busy and not session.is_closed
+
     async def session(self) -> Session:
         self._used_at = boottime()
         session = self._session
