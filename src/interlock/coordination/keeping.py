@@ -119,6 +119,8 @@ class Keeper:
                     grant.renew_at = renew_at
                     if grant.watchers is not None and not grant.ended:
                         grant.tell_renewed()
+        for place in answer.broken:
+            self._lose(grants[place], "broken")
         for place in answer.lost:
             self._lose(grants[place], "refused" if before in (None, answer.timeline) else "failover")
         for place in answer.locked:

@@ -453,11 +453,11 @@ END
 $$;
 
 -- Extend each lease that is still held: one that has expired stays lost, even if nobody has taken it. One row: the
--- requests that were lost, and those whose row is locked at the moment (ask again). `clock` and `timeline` let the
--- holder notice a clock that was set and a server that was promoted.
+-- requests that were lost, those of them that a person broke, and those whose row is locked at the moment (ask again).
+-- `clock` and `timeline` let the holder notice a clock that was set and a server that was promoted.
 CREATE FUNCTION interlock.renew_many_v1(
     names text[], tokens bigint[], grant_ids uuid[], ttls double precision[],
-    OUT lost integer[], OUT locked integer[], OUT clock double precision, OUT timeline integer
+    OUT lost integer[], OUT locked integer[], OUT clock double precision, OUT timeline integer, OUT broken integer[]
 )
     LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
     SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off
@@ -497,6 +497,9 @@ BEGIN
               LEFT JOIN interlock.lease l
                 ON l.name = a.name AND l.token = a.token AND l.grant_id = a.grant_id AND l.expires_at > moment
              WHERE a.request <> ALL (coalesce(mine, '{}'))) AS o;
+    SELECT array_agg(o.request) INTO broken
+      FROM unnest(lost) AS o (request) JOIN interlock.lease_intervention i
+        ON i.name = names[o.request] AND i.token = tokens[o.request];
 END
 $$;
 

@@ -49,12 +49,14 @@ class ReleaseAnswer(NamedTuple):
 
 
 class RenewAnswer(NamedTuple):
-    """Places in the batch; who is in neither list was renewed for its ttl. `clock` is the store's, in seconds."""
+    """Places in the batch; who is neither lost nor locked was renewed for its ttl. Of those that were lost, `broken`
+    were taken by a person. `clock` is the store's, in seconds."""
 
     lost: Sequence[int]
     locked: Sequence[int]
     clock: float
     timeline: int
+    broken: Sequence[int] = ()
 
 
 class Held(Protocol):

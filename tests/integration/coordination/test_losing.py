@@ -66,7 +66,8 @@ async def test_waiting_for_the_loss_can_be_given_up_any_number_of_times(locks: A
 async def test_a_person_may_break_it(locks: AsyncInterlock, interlock_url: str, immediate: bool) -> None:
     grant = await brisk(locks).acquire()
     execute(interlock_url, "SELECT interlock.break_v1('feeds', %s, false, 'a test', 'me')", immediate)
-    assert await grant.wait_lost() == "refused"
+    assert await grant.wait_lost() == "broken"
+    assert locks.metrics.snapshot().losses["broken"] == 1
 
 
 async def test_a_body_that_ends_well_without_having_noticed_is_told_at_its_end(

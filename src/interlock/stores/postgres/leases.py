@@ -116,6 +116,7 @@ class PostgresLeases:
             [place - 1 for place in row["locked"] or ()],
             row["clock"],
             row["timeline"],
+            [place - 1 for place in row["broken"] or ()],
         )
 
     async def abandon(self, grant_ids: Sequence[UUID]) -> list[UUID]:

@@ -28,7 +28,7 @@ SELECT request, status, offered, elsewhere
 
 -- name: renew
 -- Extend what is still held. One ttl is that of all.
-SELECT lost, locked, clock, timeline
+SELECT lost, locked, clock, timeline, broken
   FROM string_to_array($1, E'\x1f') AS names, LATERAL interlock.renew_many_v1(
            names, $2::text::bigint[], $3::text::uuid[],
            CASE cardinality($4::double precision[])
