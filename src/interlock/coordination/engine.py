@@ -13,12 +13,13 @@ dies: its leases expire, its waiters are seen to be dead.
 import asyncio
 import os
 import random
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from uuid import UUID
 
 from interlock import errors
 from interlock.clock import boottime
+from interlock.coordination.choosing import Database, OpenStore
 from interlock.coordination.errands import UNKNOWN, Errands
 from interlock.coordination.grant import AsyncGrant
 from interlock.coordination.keeping import Keeper
@@ -27,7 +28,7 @@ from interlock.coordination.observing import Observer
 from interlock.coordination.reasons import Loss, Reason
 from interlock.coordination.timing import LeaseTiming
 from interlock.coordination.waiting import WaitingRoom
-from interlock.stores.leases import AcquireAnswer, Ask, LeaseStore, ReleaseAnswer
+from interlock.stores.leases import AcquireAnswer, Ask, ReleaseAnswer
 
 _TRANSIENT = (*UNKNOWN, errors.LockNotAvailable, errors.NotPrimary)
 _HELD = "`interlock lease show` says who holds it."
@@ -40,25 +41,22 @@ def new_grant_id() -> UUID:
 
 
 class Engine:
-    """`idle_after`: connections that were not used for so long are closed. `look` raises what is wrong with the schema,
-    and is called when it looks as if something were."""
+    """`idle_after`: connections that were not used for so long are closed."""
 
     def __init__(
         self,
-        store: LeaseStore,
+        store: OpenStore,
         observer: Observer,
         *,
-        schema: str,
+        database: Database,
         idle_after: float,
-        look: Callable[[], Awaitable[object]],
     ) -> None:
         self.pid = os.getpid()
-        self.schema = schema
+        self.database = database
         self.closed = False
         self._store = store
         self._observer = observer
         self._idle_after = idle_after
-        self._look = look
         self._room = WaitingRoom(store)
         self._errands = Errands(store, observer, self._room)
         self._asking: Lane[Ask, AcquireAnswer] = Lane(store.acquire, self._errands.give_back, self._errands.failed)
@@ -197,7 +195,7 @@ class Engine:
                     raise
             except errors.StatementFailed as error:
                 if error.sqlstate in _NO_SCHEMA:
-                    await self._look()
+                    await self._store.look()
                 raise
             else:
                 self._reached = True
