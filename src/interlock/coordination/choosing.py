@@ -22,10 +22,11 @@ if TYPE_CHECKING:
 _HOMES = {
     "postgresql": "interlock.coordination.on_postgres",
     "postgres": "interlock.coordination.on_postgres",
+    "sqlite": "interlock.coordination.on_sqlite",
 }
 """By the URL's scheme; each has a function `named(url, options)`, which opens nothing."""
 
-_FORMS = "it should look like postgresql://user:password@host:5432/database"
+_FORMS = "it should look like postgresql://user:password@host:5432/database, or sqlite:///file.db"
 
 
 @dataclass(frozen=True)
