@@ -28,6 +28,8 @@ T = TypeVar("T")
 
 _BRIEFLY = 0.2
 """How long a release waits for a transaction of the user's own. It may be the caller's, which would wait for itself."""
+_A_WHILE = 1.0
+"""How long a wish waits for one. Whoever asks once is then told that it is not to be had now."""
 _ASK_AGAIN = 0.02
 _FAREWELL = 2.0
 
@@ -162,7 +164,7 @@ class SqliteLeases:
             return [granting.answer(transaction, ask, self._holder, ear, may_grant=may_grant) for ask in asks]
 
         try:
-            answers = await self._write(answer, durable=may_grant, patience=self._timeout)
+            answers = await self._write(answer, durable=may_grant, patience=min(_A_WHILE, self._timeout))
         except errors.LockNotAvailable:
             return [AcquireAnswer("locked", 0, 0.0, _ASK_AGAIN, None)] * len(asks)
         if deaf and self._listener == listener:  # somebody has removed our socket

@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 
 from interlock.stores.sqlite.faults import translated
 from interlock.stores.sqlite.file import LeaseFile
-from interlock.stores.sqlite.forking import left_alone_in_children
+from interlock.stores.sqlite.forking import Inside, left_alone_in_children
 from interlock.stores.sqlite.jobs import Job, Worker, deliver
 
 T = TypeVar("T")
@@ -18,6 +18,7 @@ class Reader:
         self._longest = longest
         self._connection: sqlite3.Connection | None = None
         self._identity = (0, 0)
+        self._inside = Inside()
         self._worker = Worker("interlock reader", self._serve, self._hang_up)
         left_alone_in_children(self)
 
@@ -40,7 +41,7 @@ class Reader:
         if not job.take():
             return
         try:
-            with translated(self._file.path):
+            with translated(self._file.path), self._inside:
                 result = job.work(self._open())
         except Exception as error:
             self._hang_up()
@@ -60,4 +61,5 @@ class Reader:
     def _hang_up(self) -> None:
         connection, self._connection = self._connection, None
         if connection is not None:
-            connection.close()
+            with self._inside:
+                connection.close()

@@ -21,7 +21,7 @@ from interlock.clock import boottime
 from interlock.stores.sqlite.bells import Bells
 from interlock.stores.sqlite.faults import is_busy, translated
 from interlock.stores.sqlite.file import LeaseFile
-from interlock.stores.sqlite.forking import left_alone_in_children
+from interlock.stores.sqlite.forking import Inside, left_alone_in_children
 from interlock.stores.sqlite.jobs import Job, Settled, Worker, deliver
 from interlock.stores.sqlite.turnstile import Turnstile
 
@@ -62,6 +62,7 @@ class Writer:
         self._connection: sqlite3.Connection | None = None
         self._identity = (0, 0)
         self._durable: bool | None = None
+        self._inside = Inside()
         self._worker = Worker("interlock writer", self._serve, self._hang_up)
         left_alone_in_children(self)
 
@@ -85,8 +86,9 @@ class Writer:
         jobs = [first]
         try:
             with translated(self._file.path):
-                self._open()
-                with self._turnstile:
+                with self._inside:
+                    self._open()
+                with self._turnstile, self._inside:
                     jobs += self._worker.waiting()
                     unheard = self._write(jobs)
         except Exception as error:
@@ -147,7 +149,8 @@ class Writer:
     def _hang_up(self) -> None:
         connection, self._connection, self._durable = self._connection, None, None
         if connection is not None:
-            connection.close()
+            with self._inside:
+                connection.close()
         self._turnstile.close()
 
 
