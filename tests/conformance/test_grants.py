@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from typing import Any
 from uuid import uuid4
 
 import pytest
@@ -82,7 +83,7 @@ async def test_tokens_grow_over_a_sweep_that_forgets_the_name(store: OpenStore) 
 @pytest.mark.parametrize("part", ["name", "token", "grant_id"])
 async def test_a_grant_that_differs_in_one_part_touches_nothing(store: OpenStore, part: str) -> None:
     got = await grant(store)
-    other = {"name": "feed", "token": got.token - 1, "grant_id": uuid4()}
+    other: dict[str, Any] = {"name": "feed", "token": got.token - 1, "grant_id": uuid4()}
     forged = got._replace(**{part: other[part]})
     assert (await store.renew([forged], 5.0)).lost == [0]
     assert (await give_back(store, forged)).status == "lost"
