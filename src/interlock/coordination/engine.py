@@ -13,12 +13,12 @@ dies: its leases expire, its waiters are seen to be dead.
 import asyncio
 import os
 import random
-from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
 from interlock import errors
 from interlock.clock import boottime
 from interlock.coordination.acquisition import Acquisition, Asked
+from interlock.coordination.choosing import Database, OpenStore
 from interlock.coordination.errands import UNKNOWN, Errands
 from interlock.coordination.grant import AsyncGrant
 from interlock.coordination.keeping import Keeper
@@ -27,7 +27,7 @@ from interlock.coordination.observing import Observer
 from interlock.coordination.reasons import Loss, Reason
 from interlock.coordination.timing import LeaseTiming
 from interlock.coordination.waiting import WaitingRoom
-from interlock.stores.leases import AcquireAnswer, LeaseStore, ReleaseAnswer
+from interlock.stores.leases import AcquireAnswer, ReleaseAnswer
 
 _TRANSIENT = (*UNKNOWN, errors.LockNotAvailable, errors.NotPrimary)
 _HELD = "`interlock lease show` says who holds it."
@@ -36,25 +36,22 @@ _NO_SCHEMA = ("3F000", "42883", "42P01")
 
 
 class Engine:
-    """`idle_after`: connections that were not used for so long are closed. `look` raises what is wrong with the schema,
-    and is called when it looks as if something were."""
+    """`idle_after`: connections that were not used for so long are closed."""
 
     def __init__(
         self,
-        store: LeaseStore,
+        store: OpenStore,
         observer: Observer,
         *,
-        schema: str,
+        database: Database,
         idle_after: float,
-        look: Callable[[], Awaitable[object]],
     ) -> None:
         self.pid = os.getpid()
-        self.schema = schema
+        self.database = database
         self.closed = False
         self._store = store
         self._observer = observer
         self._idle_after = idle_after
-        self._look = look
         self._room = WaitingRoom(store)
         self._errands = Errands(store, observer, self._room)
         self._asking: Lane[Acquisition, AcquireAnswer] = Lane(
@@ -260,7 +257,7 @@ class Engine:
                     raise
             except errors.StatementFailed as error:
                 if error.sqlstate in _NO_SCHEMA:
-                    await self._look()
+                    await self._store.look()
                 raise
             else:
                 self._reached = True

@@ -14,6 +14,7 @@ from interlock.coordination.timing import LeaseTiming
 from interlock.logs import events
 
 if TYPE_CHECKING:
+    from interlock.coordination.choosing import Guarding
     from interlock.coordination.engine import Engine
 
 log = events(__name__)
@@ -73,7 +74,12 @@ class AsyncGrant:
 
     @property
     def schema(self) -> str:
-        return self.engine.schema
+        return self.engine.database.schema
+
+    @property
+    def guarding(self) -> "Guarding":
+        """How this database's guards are put into a transaction."""
+        return self.engine.database.guarding
 
     @property
     def is_inherited(self) -> bool:
@@ -117,9 +123,7 @@ class AsyncGrant:
 
     async def guard(self, connection: Any = None) -> None:
         """Let the connection's open transaction commit only while this grant is current; see docs/guard.md."""
-        from interlock.coordination.guards import guard
-
-        await guard(self, connection)
+        await self.guarding.guard(self, connection)
 
     async def wait_lost(self) -> str:
         """Until the lease is lost, which may be never; the answer says why."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Self, TypedDict
 from weakref import WeakKeyDictionary
 
 from interlock.config import check_schema_name, database_url, own_schema
+from interlock.coordination.choosing import Database, OpenStore, StoreOptions, chosen, with_sessions
 from interlock.coordination.engine import Engine
 from interlock.coordination.lease import AsyncLease, LeaseSettings
 from interlock.coordination.metrics import Metrics
@@ -17,14 +18,12 @@ from interlock.coordination.observing import Hook, Observer
 from interlock.coordination.timing import Duration, seconds
 from interlock.errors import ConfigurationError
 from interlock.identity import replica_id
-from interlock.stores.postgres import Session, connect
-from interlock.stores.postgres.connecting import Password
-from interlock.stores.postgres.direct import require_primary
-from interlock.stores.postgres.leases import Holder, Pooler, PostgresLeases
-from interlock.stores.postgres.url import checked
+from interlock.stores.leases import Holder
 
 if TYPE_CHECKING:
     from interlock.coordination.session_lock import AsyncSessionLock
+    from interlock.stores.postgres import Password, Session
+    from interlock.stores.postgres.leases import Pooler
 
 _REQUEST_TIMEOUT = 5.0
 
@@ -32,10 +31,10 @@ _REQUEST_TIMEOUT = 5.0
 class RootOptions(TypedDict, total=False):
     """What a root object takes beside the URL; see `AsyncInterlock`."""
 
-    password: Password | None
+    password: "Password | None"
     schema: str | None
     replica: str | None
-    pooler: Pooler
+    pooler: "Pooler"
     on_event: Hook | None
     idle_after: Duration
     request_timeout: Duration | None
@@ -56,16 +55,14 @@ class AsyncInterlock:
         self,
         url: str | None = None,
         *,
-        password: Password | None = None,
+        password: "Password | None" = None,
         schema: str | None = None,
         replica: str | None = None,
-        pooler: Pooler = "detect",
+        pooler: "Pooler" = "detect",
         on_event: Hook | None = None,
         idle_after: Duration = 60.0,
         request_timeout: Duration | None = None,
     ) -> None:
-        if url is not None:
-            checked(url)
         if schema is not None:
             check_schema_name(schema)
         if pooler not in ("detect", "transaction", "none"):
@@ -78,18 +75,17 @@ class AsyncInterlock:
             raise ConfigurationError("password has to be a function that gives it; a fixed one stands in the URL.")
         if replica is not None and not (isinstance(replica, str) and replica and replica.isprintable()):
             raise ConfigurationError(f"replica={replica!r}: give some text without control characters.")
-        self._url = url
-        self._password = password
         self._schema = schema
         self._replica = replica
-        self._pooler: Pooler = pooler
         self._idle_after = seconds(idle_after)
         self._request_timeout = None if request_timeout is None else seconds(request_timeout)
+        self._options = StoreOptions(password, schema, pooler, self._request_timeout or _REQUEST_TIMEOUT)
+        self._database = None if url is None else chosen(url, self._options)
         self._on_event = on_event
         self._pid = os.getpid()
         self._observer = Observer(replica or replica_id(), on_event)
         self._engines: WeakKeyDictionary[asyncio.AbstractEventLoop, Engine] = WeakKeyDictionary()
-        self._stores: WeakKeyDictionary[asyncio.AbstractEventLoop, PostgresLeases] = WeakKeyDictionary()
+        self._stores: WeakKeyDictionary[asyncio.AbstractEventLoop, OpenStore] = WeakKeyDictionary()
 
     @property
     def metrics(self) -> Metrics:
@@ -118,7 +114,9 @@ class AsyncInterlock:
         return LeaseSettings(name, ttl, renew_every, self._request_timeout, metadata)
 
     def session_lock(self, name: str, *, ttl: Duration = 10.0) -> "AsyncSessionLock":
-        """A lock that is held as long as a database session lives; it needs a direct connection."""
+        """A lock that is held as long as a database session lives; it needs a direct connection to PostgreSQL."""
+        if self._database is not None:
+            with_sessions(self._database)
         from interlock.coordination.session_lock import AsyncSessionLock
 
         return AsyncSessionLock(self._connect_for_lock, name, schema=self.schema, ttl=ttl)
@@ -126,7 +124,7 @@ class AsyncInterlock:
     async def open(self) -> Self:
         """Look whether the database can serve; raises what is wrong with it."""
         self.engine()
-        await self._look(self._stores[asyncio.get_running_loop()])
+        await self._stores[asyncio.get_running_loop()].look()
         return self
 
     async def close(self) -> None:
@@ -176,34 +174,17 @@ class AsyncInterlock:
             self._stores.pop(loop).sever()
 
     def _new_engine(self, loop: asyncio.AbstractEventLoop) -> Engine:
-        store = self._stores[loop] = PostgresLeases(
-            self._url or database_url(),
-            schema=self.schema,
-            holder=Holder(self._observer.replica, socket.gethostname(), os.getpid()),
-            password=self._password,
-            pooler=self._pooler,
-            timeout=self._request_timeout or _REQUEST_TIMEOUT,
-            on_reconnected=self._observer.reconnected,
-        )
-        return Engine(
-            store, self._observer, schema=self.schema, idle_after=self._idle_after, look=lambda: self._look(store)
-        )
+        database = self._named()
+        holder = Holder(self._observer.replica, socket.gethostname(), os.getpid())
+        store = self._stores[loop] = database.open(holder, self._observer.reconnected)
+        return Engine(store, self._observer, database=database, idle_after=self._idle_after)
 
-    async def _look(self, store: PostgresLeases) -> None:
-        from interlock.schema import read_status
+    def _named(self) -> Database:
+        """The database of our URL; without one, that which the environment names now."""
+        return self._database or chosen(database_url(), self._options)
 
-        session = await store.session()
-        await require_primary(session)
-        (await read_status(session, self.schema)).require()
-
-    async def _connect_for_lock(self) -> Session:
-        return await connect(
-            self._url or database_url(),
-            application_name=f"interlock session lock {self._observer.replica}",
-            timeout=self._request_timeout or _REQUEST_TIMEOUT,
-            statement_timeout=self._request_timeout or _REQUEST_TIMEOUT,
-            password=self._password,
-        )
+    async def _connect_for_lock(self) -> "Session":
+        return await with_sessions(self._named()).session(f"interlock session lock {self._observer.replica}")
 
 
 async def _to_its_end(work: Coroutine[Any, Any, None]) -> None:

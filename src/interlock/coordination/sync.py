@@ -8,7 +8,7 @@ import asyncio
 import os
 import threading
 from collections.abc import Callable, Coroutine, Mapping
-from typing import Any, ParamSpec, Self, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar, Unpack
 from uuid import UUID
 
 from interlock.bridge import LoopThread
@@ -19,11 +19,13 @@ from interlock.coordination.grant import AsyncGrant
 from interlock.coordination.lease import LeaseSettings
 from interlock.coordination.metrics import Metrics
 from interlock.coordination.root import AsyncInterlock, RootOptions
-from interlock.coordination.session_lock_sync import SessionLock
 from interlock.coordination.timing import Duration, LeaseTiming, checked_timeout
 from interlock.coordination.wrapping import Busy, wrapped_sync
 from interlock.errors import ConfigurationError
 from interlock.stores.leases import ReleaseAnswer
+
+if TYPE_CHECKING:
+    from interlock.coordination.session_lock_sync import SessionLock
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -83,9 +85,7 @@ class Grant:
 
     def guard(self, connection: Any = None) -> None:
         """Let the connection's open transaction commit only while this grant is current; see docs/guard.md."""
-        from interlock.coordination.guards import guard_sync
-
-        guard_sync(self, connection)
+        self._grant.guarding.guard_sync(self, connection)
 
     def release(self) -> bool:
         if self._grant.is_cut_off:
@@ -251,7 +251,9 @@ class Interlock:
     ) -> Lease:
         return Lease(self, self._locks.settings(name, ttl, renew_every, metadata))
 
-    def session_lock(self, name: str, *, ttl: Duration = 10.0) -> SessionLock:
+    def session_lock(self, name: str, *, ttl: Duration = 10.0) -> "SessionLock":
+        from interlock.coordination.session_lock_sync import SessionLock
+
         return SessionLock(self._locks.session_lock(name, ttl=ttl), self)
 
     def open(self) -> Self:

@@ -19,6 +19,15 @@ ReleaseStatus = Literal["released", "lost", "locked", "kept"]
 """``lost``: that grant holds nothing any more. ``locked``: ask again. ``kept``: nobody waits for it."""
 
 
+@dataclass(frozen=True)
+class Holder:
+    """Who asks, as others will see it."""
+
+    replica: str
+    host: str
+    pid: int
+
+
 @dataclass(slots=True, eq=False)
 class Ask:
     """A wish for a lease. With `wait`, who does not get it is put into the queue."""

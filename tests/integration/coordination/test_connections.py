@@ -109,7 +109,9 @@ async def test_a_statement_that_takes_its_time_is_not_idle(
 ) -> None:
     await (await short_of_patience.lease("feeds").acquire()).release()
     slow = "CREATE FUNCTION pg_temp.slow() RETURNS void LANGUAGE sql AS 'SELECT pg_sleep(1)'"
-    session = await short_of_patience._stores[asyncio.get_running_loop()].session()
+    store = short_of_patience._stores[asyncio.get_running_loop()]
+    assert isinstance(store, PostgresLeases)
+    session = await store.session()
     await session.execute(slow)
     await session.execute("SELECT pg_temp.slow()")
 
@@ -162,7 +164,9 @@ async def test_the_ear_shows_signs_of_life(locks: AsyncInterlock, others: AsyncI
     await others.lease("feeds").acquire()
     with pytest.raises(errors.LeaseTimeout):
         await locks.lease("feeds").acquire(0.2)
-    ear = await locks._stores[asyncio.get_running_loop()]._listening.session()
+    store = locks._stores[asyncio.get_running_loop()]
+    assert isinstance(store, PostgresLeases)
+    ear = await store._listening.session()
     assert await ear.fetchval("SHOW tcp_keepalives_idle") == "3"
     assert ear.descriptor is not None
     with socket.socket(fileno=ear.descriptor) as line:

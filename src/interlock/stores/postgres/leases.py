@@ -9,12 +9,11 @@ growing steps.
 import asyncio
 import random
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal
 from uuid import UUID
 
 from interlock import errors
-from interlock.stores.leases import AcquireAnswer, Ask, Held, ReleaseAnswer, RenewAnswer
+from interlock.stores.leases import AcquireAnswer, Ask, Held, Holder, ReleaseAnswer, RenewAnswer
 from interlock.stores.postgres.connecting import Password, connect
 from interlock.stores.postgres.direct import configure, noticing_a_dead_network
 from interlock.stores.postgres.line import Line
@@ -33,15 +32,6 @@ _DEAD_AFTER = 6.0
 """So soon the server sees that a waiter's machine is gone, which said no goodbye."""
 
 
-@dataclass(frozen=True)
-class Holder:
-    """Who asks, as others will see it."""
-
-    replica: str
-    host: str
-    pid: int
-
-
 class PostgresLeases:
     """A `LeaseStore`. `timeout` is for one statement, on our side."""
 
@@ -56,6 +46,7 @@ class PostgresLeases:
         timeout: float = 5.0,
         on_reconnected: Callable[[str], object] = lambda purpose: None,
     ) -> None:
+        self.schema = schema
         self._url = url
         self._password = password
         self._holder = holder

@@ -1,0 +1,44 @@
+"""A root object on a SQLite file."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from interlock.config import own_schema
+from interlock.coordination.choosing import Guarding, StoreOptions
+from interlock.errors import ConfigurationError
+from interlock.stores.leases import Holder
+from interlock.stores.sqlite.leases import SqliteLeases
+from interlock.stores.sqlite.url import file_of
+
+
+@dataclass(frozen=True)
+class SqliteDatabase:
+    """A `Database` without sessions."""
+
+    file: Path
+    timeout: float
+
+    @property
+    def schema(self) -> str:
+        return ""
+
+    @property
+    def guarding(self) -> Guarding:
+        from interlock.coordination.guards.sqlite import SqliteGuards
+
+        return SqliteGuards(self.file)
+
+    def open(self, holder: Holder, on_reconnected: Callable[[str], object]) -> SqliteLeases:
+        return SqliteLeases(self.file, holder, self.timeout)
+
+
+def named(url: str, options: StoreOptions) -> SqliteDatabase:
+    for option, is_given in {
+        "password": options.password is not None,
+        "schema": options.schema not in (None, own_schema()),
+        "pooler": options.pooler != "detect",
+    }.items():
+        if is_given:
+            raise ConfigurationError(f"{option}= means nothing to a SQLite file: leave it out.")
+    return SqliteDatabase(file_of(url), options.timeout)

@@ -1,0 +1,1 @@
+"""SQLite: leases of several processes on one machine, in a file that they share."""

@@ -1,0 +1,59 @@
+"""What SQLite's errors mean, in Interlock's."""
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from interlock import errors
+
+_OLDEST = (3, 35, 0)
+
+
+@contextmanager
+def translated(file: Path) -> Iterator[None]:
+    try:
+        yield
+    except sqlite3.Error as error:
+        raise _meaning(file, error) from error
+    except UnicodeEncodeError as error:
+        raise errors.StatementFailed("Text that cannot be written in UTF-8 cannot be stored: leave it out.") from error
+
+
+def is_busy(error: sqlite3.Error) -> bool:
+    """Whether another has the file locked, so that asking again may help."""
+    return _code(error) in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+
+
+def require_version() -> None:
+    if sqlite3.sqlite_version_info < _OLDEST:
+        raise errors.UnsupportedServer(
+            f"Python has SQLite {sqlite3.sqlite_version}, and leases need {'.'.join(map(str, _OLDEST))} or newer: "
+            "use a newer Python."
+        )
+
+
+def _code(error: sqlite3.Error) -> int:
+    """Without what SQLite adds to tell more about it."""
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF
+
+
+def _meaning(file: Path, error: sqlite3.Error) -> errors.InterlockError:
+    match _code(error):
+        case sqlite3.SQLITE_BUSY | sqlite3.SQLITE_LOCKED:
+            return errors.LockNotAvailable(f"{file} stayed locked by another transaction: try again.")
+        case sqlite3.SQLITE_READONLY | sqlite3.SQLITE_PERM | sqlite3.SQLITE_AUTH:
+            return errors.PermissionMissing(
+                f"{file} cannot be written by this process: let its user write the file and its directory."
+            )
+        case sqlite3.SQLITE_CANTOPEN:
+            return errors.DatabaseUnreachable(f"{file} cannot be opened: see that its directory is there and writable.")
+        case sqlite3.SQLITE_NOTADB:
+            return errors.ConfigurationError(f"{file} is not a SQLite database: name another file.")
+        case sqlite3.SQLITE_CORRUPT:
+            return errors.StatementFailed(f"{file} is damaged ({error}): restore it from a back-up.")
+        case sqlite3.SQLITE_FULL:
+            return errors.ConnectionLost(f"The disk of {file} is full: make room.")
+        case sqlite3.SQLITE_IOERR:
+            return errors.ConnectionLost(f"{file} could not be read or written ({error}): look at its disk.")
+    return errors.StatementFailed(f"SQLite refused a statement on {file}: {error}.")

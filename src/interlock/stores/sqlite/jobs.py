@@ -1,0 +1,135 @@
+"""Work for a thread, and the thread.
+
+Somebody on the event loop waits for each job, and may stop waiting. Whether a job is still done then is decided once,
+by whoever comes first: the thread that begins it, or the one that gives it up.
+"""
+
+import asyncio
+import collections
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Any, Generic, TypeVar
+
+from interlock import errors
+
+T = TypeVar("T")
+C = TypeVar("C")
+
+
+class Job(Generic[C, T]):
+    """`work` is called in the thread. `durable`: its commit waits for the disk."""
+
+    def __init__(self, work: Callable[[C], T], *, durable: bool = False) -> None:
+        self.work = work
+        self.durable = durable
+        self.is_taken = False
+        self._loop = asyncio.get_running_loop()
+        self._future: asyncio.Future[T] = self._loop.create_future()
+        self._future.add_done_callback(lambda done: done.cancelled() or done.exception())
+        self._decided = threading.Lock()
+
+    @property
+    def is_wanted(self) -> bool:
+        return self.is_taken or not self._decided.locked()
+
+    def take(self) -> bool:
+        """In the thread. False: it was given up."""
+        self.is_taken = self.is_taken or self._decided.acquire(blocking=False)
+        return self.is_taken
+
+    async def answer(self, patience: float, longest: float) -> T:
+        """`LockNotAvailable`: it was not begun within `patience`, and never will be. `ConnectionLost`: it was begun,
+        and nobody knows how it ended."""
+        try:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(patience):
+                    return await asyncio.shield(self._future)
+            if self._decided.acquire(blocking=False):
+                raise errors.LockNotAvailable("The file with the leases stayed locked by another: try again.")
+            async with asyncio.timeout(longest):
+                return await asyncio.shield(self._future)
+        except TimeoutError:
+            raise errors.ConnectionLost("The disk with the leases did not answer in time: look at it.") from None
+        except asyncio.CancelledError:
+            self._decided.acquire(blocking=False)
+            raise
+
+    def settle(self, result: T | None, error: Exception | None) -> None:
+        """On the event loop."""
+        if self._future.done():
+            return
+        if error is not None:
+            self._future.set_exception(error)
+        else:
+            self._future.set_result(result)  # type: ignore[arg-type] # without an error there is a result
+
+
+Settled = tuple[Job[Any, Any], Any, Exception | None]
+
+
+class Worker:
+    """A thread that is begun by the first job, and by the first after it was stopped. `serve` gets the next job; `end`
+    is called in it when it ends."""
+
+    def __init__(self, name: str, serve: Callable[[Job[Any, Any]], None], end: Callable[[], None]) -> None:
+        self._name = name
+        self._serve = serve
+        self._end = end
+        self._jobs: collections.deque[Job[Any, Any]] = collections.deque()
+        self._changed = threading.Condition()
+        self._thread: threading.Thread | None = None
+        self._is_stopping = False
+
+    @property
+    def is_running(self) -> bool:
+        return self._thread is not None
+
+    def submit(self, job: Job[Any, Any]) -> None:
+        with self._changed:
+            self._jobs.append(job)
+            self._is_stopping = False
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
+                self._thread.start()
+            self._changed.notify()
+
+    def waiting(self) -> list[Job[Any, Any]]:
+        """In the thread: who has come meanwhile."""
+        with self._changed:
+            found = list(self._jobs)
+            self._jobs.clear()
+        return found
+
+    def stop(self) -> threading.Thread | None:
+        """It ends after what waits, unless more comes."""
+        with self._changed:
+            self._is_stopping = True
+            self._changed.notify()
+            return self._thread
+
+    def _run(self) -> None:
+        while job := self._next():
+            self._serve(job)
+
+    def _next(self) -> Job[Any, Any] | None:
+        with self._changed:
+            while not self._jobs:
+                if self._is_stopping:
+                    self._end()
+                    self._thread = None
+                    return None
+                self._changed.wait()
+            return self._jobs.popleft()
+
+
+def deliver(settled: Sequence[Settled]) -> None:
+    """From the thread to whoever waits; if their event loop has ended, to nobody."""
+
+    def settle() -> None:
+        for job, result, error in settled:
+            job.settle(result, error)
+
+    if settled:
+        with suppress(RuntimeError):
+            settled[0][0]._loop.call_soon_threadsafe(settle)

@@ -1,0 +1,199 @@
+"""Leases in a SQLite file, for the processes of one machine.
+
+An ask is first looked at by the thread that reads: one that fails waits for nobody and writes nothing. What may be
+granted then goes to the thread that writes, and is decided there.
+"""
+
+import asyncio
+import sqlite3
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TypeVar
+from uuid import UUID
+
+from interlock import errors
+from interlock.clock import boottime
+from interlock.stores.leases import AcquireAnswer, Ask, Held, Holder, ReleaseAnswer, RenewAnswer
+from interlock.stores.listing import HeldLease
+from interlock.stores.records import Record
+from interlock.stores.sqlite import granting, queueing
+from interlock.stores.sqlite.bells import Ear
+from interlock.stores.sqlite.boot import boot_id
+from interlock.stores.sqlite.file import LeaseFile
+from interlock.stores.sqlite.reading import Reader
+from interlock.stores.sqlite.statements import SQL
+from interlock.stores.sqlite.writing import Transaction, Writer
+
+T = TypeVar("T")
+
+_BRIEFLY = 0.2
+"""How long a release waits for a transaction of the user's own. It may be the caller's, which would wait for itself."""
+_A_WHILE = 1.0
+"""How long a wish waits for one. Whoever asks once is then told that it is not to be had now."""
+_ASK_AGAIN = 0.02
+_FAREWELL = 2.0
+
+
+class SqliteLeases:
+    """A `LeaseStore`, with `Listing` and `Records`. `timeout` is for one request."""
+
+    def __init__(self, path: Path, holder: Holder, timeout: float) -> None:
+        self._file = LeaseFile(path)
+        self._holder = holder
+        self._timeout = timeout
+        self._reader = Reader(self._file, timeout)
+        self._writer = Writer(self._file, timeout)
+        self._ear: Ear | None = None
+        self._on_end: Callable[[], None] = lambda: None
+        self._used_at = 0.0
+
+    async def look(self) -> None:
+        """Opens the file for writing as well: that is what a lease will need."""
+        await self._write(lambda transaction: None, patience=self._timeout)
+
+    async def acquire(self, asks: Sequence[Ask]) -> list[AcquireAnswer]:
+        answers: list[granting.Look] = await self._read(lambda file: [granting.look(file, ask) for ask in asks])
+        for may_grant in (False, True):
+            places = [place for place, seen in enumerate(answers) if seen is may_grant]
+            if places:
+                found = await self._answer([asks[place] for place in places], may_grant=may_grant)
+                for place, answer in zip(places, found, strict=True):
+                    answers[place] = answer
+        return [answer for answer in answers if not isinstance(answer, bool)]
+
+    async def release(self, grants: Sequence[Held]) -> list[ReleaseAnswer]:
+        return await self._release(grants, if_waited=False)
+
+    async def hand_over(self, grants: Sequence[Held]) -> list[ReleaseAnswer]:
+        return await self._release(grants, if_waited=True)
+
+    async def renew(self, grants: Sequence[Held], timeout: float) -> RenewAnswer:
+        def renew(transaction: Transaction) -> RenewAnswer:
+            return RenewAnswer(granting.renew(transaction, grants), [], transaction.now, self._file.identity()[1])
+
+        return await self._write(renew, patience=timeout)
+
+    async def abandon(self, grant_ids: Sequence[UUID]) -> list[UUID]:
+        def abandon(transaction: Transaction) -> list[queueing.Offer | None]:
+            return [queueing.leave(transaction, grant_id, self._listener) for grant_id in grant_ids]
+
+        return self._own(await self._write(abandon, patience=self._timeout))
+
+    async def offer(self, names: Sequence[str]) -> list[UUID]:
+        def offer(transaction: Transaction) -> list[queueing.Offer | None]:
+            free = [name for name in names if granting.is_free(transaction, name)]
+            return [queueing.offer(transaction, name, self._listener) for name in free]
+
+        return self._own(await self._write(offer, patience=self._timeout))
+
+    async def listen(self, on_turn: Callable[[UUID | None], None], on_end: Callable[[], None]) -> bool:
+        await self.look()  # the directory is there then
+        try:
+            ear = Ear(self._file.beside, on_turn)
+        except OSError:  # a file system without sockets, or a path too long for one
+            return False
+        if self._ear is not None:
+            self._ear.close()
+        self._ear, self._on_end = ear, on_end
+        return True
+
+    async def deafen(self) -> None:
+        ear, self._ear = self._ear, None
+        if ear is not None:
+            ear.close()
+
+    async def sweep(self, unused_for: float) -> int:
+        def sweep(transaction: Transaction) -> int:
+            transaction.bells.clear()
+            return granting.sweep(transaction, unused_for, self._listener)
+
+        return await self._write(sweep, durable=True, patience=self._timeout)
+
+    async def held(self, prefix: str) -> list[HeldLease]:
+        def held(connection: sqlite3.Connection) -> list[HeldLease]:
+            now = boottime()
+            rows = connection.execute(SQL["held"], (now, boot_id(), now, prefix, prefix)).fetchall()
+            return [HeldLease(*row) for row in rows]
+
+        return await self._read(held)
+
+    async def read(self, key: str) -> Record | None:
+        def read(connection: sqlite3.Connection) -> Record | None:
+            row = connection.execute(SQL["read_record"], (key,)).fetchone()
+            return Record(*row) if row else None
+
+        return await self._read(read)
+
+    async def write(self, key: str, value: str, grant: Held) -> bool:
+        def write(transaction: Transaction) -> bool:
+            named = grant.name, grant.token, str(grant.grant_id), boot_id(), transaction.now
+            if not transaction.execute(SQL["is_current"], *named).fetchone():
+                return False
+            transaction.execute(SQL["write_record"], key, grant.token, value, transaction.wall)
+            return True
+
+        return await self._write(write, durable=True, patience=self._timeout)
+
+    async def close_idle(self, idle_for: float) -> bool:
+        if self._ear is None and boottime() - self._used_at >= idle_for:
+            await self._stop()
+        return self._ear is None and not self._reader.is_running and not self._writer.is_running
+
+    async def close(self) -> None:
+        await self.deafen()
+        await self._stop()
+
+    def sever(self) -> None:
+        for worker in (self._reader, self._writer):
+            worker.stop()
+        if self._ear is not None:
+            self._ear.close()
+
+    @property
+    def _listener(self) -> str | None:
+        return self._ear.name if self._ear else None
+
+    async def _answer(self, asks: Sequence[Ask], *, may_grant: bool) -> list[granting.Look]:
+        listener = self._listener
+        deaf = False
+
+        def answer(transaction: Transaction) -> list[granting.Look]:
+            nonlocal deaf
+            deaf = listener is not None and not transaction.is_alive(listener)
+            ear = None if deaf else listener
+            return [granting.answer(transaction, ask, self._holder, ear, may_grant=may_grant) for ask in asks]
+
+        try:
+            answers = await self._write(answer, durable=may_grant, patience=min(_A_WHILE, self._timeout))
+        except errors.LockNotAvailable:
+            return [AcquireAnswer("locked", 0, 0.0, _ASK_AGAIN, None)] * len(asks)
+        if deaf and self._listener == listener:  # somebody has removed our socket
+            await self.deafen()
+            self._on_end()
+        return answers
+
+    async def _release(self, grants: Sequence[Held], *, if_waited: bool) -> list[ReleaseAnswer]:
+        def release(transaction: Transaction) -> list[ReleaseAnswer]:
+            return [granting.release(transaction, grant, self._listener, if_waited=if_waited) for grant in grants]
+
+        try:
+            return await self._write(release, patience=_BRIEFLY)
+        except errors.LockNotAvailable:
+            return [ReleaseAnswer("locked", None, False)] * len(grants)
+
+    def _own(self, offers: Sequence[queueing.Offer | None]) -> list[UUID]:
+        return [offer.grant_id for offer in offers if offer is not None and offer.listener == self._listener]
+
+    async def _read(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        self._used_at = boottime()
+        return await self._reader.run(work)
+
+    async def _write(self, work: Callable[[Transaction], T], *, durable: bool = False, patience: float) -> T:
+        self._used_at = boottime()
+        return await self._writer.run(work, durable=durable, patience=patience)
+
+    async def _stop(self) -> None:
+        """A thread that stands at a turnstile which nobody opens is left there."""
+        for thread in (self._reader.stop(), self._writer.stop()):
+            if thread is not None:
+                await asyncio.to_thread(thread.join, _FAREWELL)

@@ -1,0 +1,88 @@
+-- name: lease
+-- Who holds it, and until when.
+SELECT token, grant_id, boot, expires_at, holder FROM interlock_lease WHERE name = ?;
+
+-- name: add
+-- A name that was never leased before gets a row, free.
+INSERT INTO interlock_lease (name, token) SELECT ?, token_floor FROM interlock_file;
+
+-- name: grant
+-- Free → held. Whoever calls this has seen in the same transaction that it is free.
+UPDATE interlock_lease
+   SET token = max(token + 1, :now_us), grant_id = :grant_id, boot = :boot, expires_at = :expires_at, ttl = :ttl,
+       holder = :holder, host = :host, pid = :pid, metadata = :metadata, acquired_at = :wall, used_at = :wall
+ WHERE name = :name
+RETURNING token;
+
+-- name: renew
+-- Held → held for longer. What has expired stays lost, even if nobody has taken it.
+UPDATE interlock_lease SET expires_at = ?, ttl = ?, used_at = ?
+ WHERE name = ? AND token = ? AND grant_id = ? AND boot = ? AND expires_at > ?;
+
+-- name: release
+-- Held → free, by the grant that holds it.
+UPDATE interlock_lease SET grant_id = NULL, expires_at = 0 WHERE name = ? AND token = ? AND grant_id = ?;
+
+-- name: is_holder
+-- Whether that grant is the last one, expired or not.
+SELECT 1 FROM interlock_lease WHERE name = ? AND token = ? AND grant_id = ?;
+
+-- name: is_current
+-- Whether that grant holds the lease now.
+SELECT 1 FROM interlock_lease WHERE name = ? AND token = ? AND grant_id = ? AND boot = ? AND expires_at > ?;
+
+-- name: queue
+-- Who waits for a lease, in order of arrival.
+SELECT grant_id, boot, listener, seen_at, offered_at FROM interlock_waiter WHERE name = ? ORDER BY place;
+
+-- name: enqueue
+-- Nowhere → waiting; or again, at one's old place, with an ear that may be another.
+INSERT INTO interlock_waiter (grant_id, name, boot, listener, seen_at, holder, host, pid) VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+    ON CONFLICT (grant_id) DO UPDATE
+   SET boot = excluded.boot, listener = excluded.listener, seen_at = excluded.seen_at, offered_at = NULL;
+
+-- name: dequeue
+-- Waiting → gone.
+DELETE FROM interlock_waiter WHERE grant_id = ? RETURNING name, offered_at;
+
+-- name: offer
+-- Waiting → told that it is its turn.
+UPDATE interlock_waiter SET offered_at = ? WHERE grant_id = ?;
+
+-- name: give_up
+-- Everybody who listens at that socket → passed over, until they ask again.
+UPDATE interlock_waiter SET offered_at = -1 WHERE listener = ?;
+
+-- name: waiters
+-- Everybody who waits, for the sweep.
+SELECT grant_id, boot, listener, seen_at, offered_at FROM interlock_waiter;
+
+-- name: unused
+-- Leases that nobody holds, waits for, or has used since then.
+SELECT name, token FROM interlock_lease l
+ WHERE (boot IS NOT ? OR expires_at <= ?) AND used_at < ?
+   AND NOT EXISTS (SELECT 1 FROM interlock_waiter w WHERE w.name = l.name)
+ LIMIT 1000;
+
+-- name: forget
+-- Free → unknown. The floor is raised first.
+DELETE FROM interlock_lease WHERE name = ?;
+
+-- name: raise_floor
+-- A name that comes back goes on above every token that it ever had.
+UPDATE interlock_file SET token_floor = max(token_floor, ?);
+
+-- name: held
+-- Leases that are held now, by the beginning of their names.
+SELECT name, token, holder, host, pid, metadata, acquired_at, expires_at - ?
+  FROM interlock_lease WHERE grant_id IS NOT NULL AND boot = ? AND expires_at > ? AND substr(name, 1, length(?)) = ?
+ ORDER BY name;
+
+-- name: read_record
+-- What was written under a key.
+SELECT key, token, value, written_at FROM interlock_record WHERE key = ?;
+
+-- name: write_record
+-- Unknown or older → written. Whoever calls this has seen in the same transaction that its grant is current.
+INSERT INTO interlock_record (key, token, value, written_at) VALUES (?, ?, ?, ?)
+    ON CONFLICT (key) DO UPDATE SET token = excluded.token, value = excluded.value, written_at = excluded.written_at;

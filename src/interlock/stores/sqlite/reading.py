@@ -1,0 +1,65 @@
+"""A thread that reads the file and nothing else: with a write-ahead log it never waits for those who write."""
+
+import sqlite3
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from interlock.stores.sqlite.faults import translated
+from interlock.stores.sqlite.file import LeaseFile
+from interlock.stores.sqlite.forking import Inside, left_alone_in_children
+from interlock.stores.sqlite.jobs import Job, Worker, deliver
+
+T = TypeVar("T")
+
+
+class Reader:
+    def __init__(self, file: LeaseFile, longest: float) -> None:
+        self._file = file
+        self._longest = longest
+        self._connection: sqlite3.Connection | None = None
+        self._identity = (0, 0)
+        self._inside = Inside()
+        self._worker = Worker("interlock reader", self._serve, self._hang_up)
+        left_alone_in_children(self)
+
+    @property
+    def is_running(self) -> bool:
+        return self._worker.is_running
+
+    async def run(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        job: Job[sqlite3.Connection, T] = Job(work)
+        self._worker.submit(job)
+        return await job.answer(self._longest, self._longest)
+
+    def stop(self) -> Any:
+        return self._worker.stop()
+
+    def let_go(self) -> object:
+        return self._connection
+
+    def _serve(self, job: Job[sqlite3.Connection, Any]) -> None:
+        if not job.take():
+            return
+        try:
+            with translated(self._file.path), self._inside:
+                result = job.work(self._open())
+        except Exception as error:
+            self._hang_up()
+            deliver([(job, None, error)])
+        else:
+            deliver([(job, result, None)])
+
+    def _open(self) -> sqlite3.Connection:
+        if self._connection is not None and self._file.identity() != self._identity:
+            self._hang_up()
+        if self._connection is None:
+            self._connection = self._file.connect()
+            self._identity = self._file.identity()
+            self._connection.execute("PRAGMA query_only = ON")
+        return self._connection
+
+    def _hang_up(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            with self._inside:
+                connection.close()

@@ -1,0 +1,51 @@
+"""Who wants to write goes through here, one after the other.
+
+SQLite's own way of waiting for its write lock is to look again in growing steps, so whoever has just written and wants
+to write again mostly wins: some processes wait for seconds. The kernel wakes those who wait for an flock, and frees it
+when a process dies. There are two gates. Whoever has passed the first waits for the second, and then opens the first
+again: so somebody who comes back at once stands behind at least one who waited, however quick it is.
+"""
+
+import fcntl
+import os
+from pathlib import Path
+
+from interlock.stores.sqlite.forking import left_alone_in_children
+
+
+class Turnstile:
+    """Blocks without end: use it in a thread that may. Each has descriptors of its own, so threads wait too."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._gates: tuple[int, int] | None = None
+        left_alone_in_children(self)
+
+    def __enter__(self) -> None:
+        if self._gates is None:
+            self._gates = _opened(self._directory / "gate"), _opened(self._directory / "turnstile")
+        gate, turnstile = self._gates
+        fcntl.flock(gate, fcntl.LOCK_EX)
+        try:
+            fcntl.flock(turnstile, fcntl.LOCK_EX)
+        finally:
+            fcntl.flock(gate, fcntl.LOCK_UN)
+
+    def __exit__(self, *exc_info: object) -> None:
+        if self._gates is not None:
+            fcntl.flock(self._gates[1], fcntl.LOCK_UN)
+
+    def close(self) -> None:
+        for descriptor in self._gates or ():
+            os.close(descriptor)
+        self._gates = None
+
+    def let_go(self) -> None:
+        self.close()
+
+
+def _opened(path: Path) -> int:
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC)
+    if os.fstat(descriptor).st_uid == os.geteuid():  # whoever may write the leases may go through
+        os.fchmod(descriptor, path.parent.stat().st_mode & 0o666)
+    return descriptor

@@ -1,0 +1,25 @@
+"""``sqlite:///file`` names a file beside us, ``sqlite:////directory/file`` one anywhere."""
+
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+from interlock.errors import ConfigurationError
+
+_FORM = "it should look like sqlite:///file.db, or sqlite:////directory/file.db for a path from the root"
+
+
+def file_of(url: str) -> Path:
+    """The file, from the root on: where we stand may change. Nothing is opened."""
+    parts = urlsplit(url)
+    path = unquote(parts.path)
+    if parts.netloc or not path.startswith("/") or len(path) < 2 or path.endswith("/"):
+        raise ConfigurationError(f"The database URL {url!r} names no file: {_FORM}.")
+    if parts.query or parts.fragment:
+        raise ConfigurationError(
+            f"The database URL {url!r} has options, and a SQLite file has none: leave out what follows the ? or #."
+        )
+    if path == "/:memory:":
+        raise ConfigurationError("A SQLite database in memory is seen by one connection only: name a file.")
+    if not path.isprintable():
+        raise ConfigurationError(f"The database URL {url!r} has control characters in it: leave them out.")
+    return Path(path[1:]).absolute()

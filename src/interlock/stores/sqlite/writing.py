@@ -1,0 +1,173 @@
+"""The one thread of an event loop that changes the file.
+
+Who may do what. SQLite lets one connection write at a time, so a transaction that has begun sees everything as it is,
+and whatever it decides holds. Whoever comes while we wait for our turn shares our transaction, and with it the one wait
+for the disk. Only what must outlive the machine's crash waits for the disk: that a token was given out, and records.
+That a lease was renewed, released or waited for does not matter after one: nobody is left who holds or waits.
+
+What is left behind. Killed before COMMIT: nothing. Killed after it: the change, and whoever it concerned was rung at
+before it. A bell that rings for a transaction which is then not committed sends somebody to look in vain.
+"""
+
+import sqlite3
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+from uuid import UUID
+
+from interlock import errors
+from interlock.clock import boottime
+from interlock.stores.sqlite.bells import Bells
+from interlock.stores.sqlite.faults import is_busy, translated
+from interlock.stores.sqlite.file import LeaseFile
+from interlock.stores.sqlite.forking import Inside, left_alone_in_children
+from interlock.stores.sqlite.jobs import Job, Settled, Worker, deliver
+from interlock.stores.sqlite.turnstile import Turnstile
+
+T = TypeVar("T")
+
+
+@dataclass
+class Transaction:
+    """An open one that may write. `now` and `wall` were read after it had begun."""
+
+    connection: sqlite3.Connection
+    bells: Bells
+    now: float = field(default_factory=boottime)
+    wall: float = field(default_factory=time.time)
+    rings: dict[str, list[UUID]] = field(default_factory=dict)
+    """Whom to tell before COMMIT, by listener. Nobody: they were all given up."""
+
+    _alive: dict[str, bool] = field(default_factory=dict)
+
+    def is_alive(self, listener: str) -> bool:
+        if listener not in self._alive:
+            self._alive[listener] = self.bells.is_alive(listener)
+        return self._alive[listener]
+
+    def execute(self, statement: str, *args: Any) -> sqlite3.Cursor:
+        return self.connection.execute(statement, args)
+
+
+Work = Job[Transaction, Any]
+
+
+class Writer:
+    def __init__(self, file: LeaseFile, longest: float) -> None:
+        self._file = file
+        self._longest = longest
+        self._bells = Bells(file.beside)
+        self._turnstile = Turnstile(file.beside)
+        self._connection: sqlite3.Connection | None = None
+        self._identity = (0, 0)
+        self._durable: bool | None = None
+        self._inside = Inside()
+        self._worker = Worker("interlock writer", self._serve, self._hang_up)
+        left_alone_in_children(self)
+
+    @property
+    def is_running(self) -> bool:
+        return self._worker.is_running
+
+    async def run(self, work: Callable[[Transaction], T], *, durable: bool = False, patience: float) -> T:
+        """The result of `work`, when its transaction is committed."""
+        job: Job[Transaction, T] = Job(work, durable=durable)
+        self._worker.submit(job)
+        return await job.answer(patience, self._longest)
+
+    def stop(self) -> Any:
+        return self._worker.stop()
+
+    def let_go(self) -> object:
+        return self._connection
+
+    def _serve(self, first: Work) -> None:
+        jobs = [first]
+        try:
+            with translated(self._file.path):
+                with self._inside:
+                    self._open()
+                with self._turnstile, self._inside:
+                    jobs += self._worker.waiting()
+                    unheard = self._write(jobs)
+        except Exception as error:
+            self._hang_up()
+            deliver([(job, None, _known(error)) for job in jobs])
+        else:
+            self._bells.ring_again(unheard)
+
+    def _write(self, jobs: list[Work]) -> dict[str, list[UUID]]:
+        """One transaction for all; if one job fails, another for the rest of them. Who could not be told comes back."""
+        connection = self._open()
+        while taken := self._begin(connection, jobs):
+            transaction = Transaction(connection, self._bells)
+            results = _done(taken, transaction)
+            *_, (last, _, error) = results
+            if error is None:
+                unheard = {name: ids for name, ids in transaction.rings.items() if not self._bells.ring(name, ids)}
+                connection.execute("COMMIT")
+                deliver(results)
+                return unheard
+            connection.execute("ROLLBACK")
+            jobs.remove(last)
+            deliver([results[-1]])
+        return {}
+
+    def _begin(self, connection: sqlite3.Connection, jobs: list[Work]) -> list[Work]:
+        """Those who still want it, in a transaction that is open; nobody, and there is none."""
+        while wanted := [job for job in jobs if job.is_wanted]:
+            self._wait_for_the_disk(connection, any(job.durable for job in wanted))
+            try:
+                connection.execute("BEGIN IMMEDIATE")
+            except sqlite3.OperationalError as error:  # a transaction of the user's own, which knows no turnstile
+                if not is_busy(error):
+                    raise
+                jobs += self._worker.waiting()
+                continue
+            self._require_same_file()
+            if taken := [job for job in wanted if job.take()]:
+                return taken
+            connection.execute("ROLLBACK")
+        return []
+
+    def _wait_for_the_disk(self, connection: sqlite3.Connection, durable: bool) -> None:
+        if self._durable is not durable:
+            connection.execute(f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}")
+            self._durable = durable
+
+    def _require_same_file(self) -> None:
+        if self._file.identity() != self._identity:
+            raise errors.ConnectionLost(f"Another file stands at {self._file.path} than the one that was opened.")
+
+    def _open(self) -> sqlite3.Connection:
+        if self._connection is None:
+            self._connection = self._file.connect()
+            self._identity = self._file.identity()
+        return self._connection
+
+    def _hang_up(self) -> None:
+        connection, self._connection, self._durable = self._connection, None, None
+        if connection is not None:
+            with self._inside:
+                connection.close()
+        self._turnstile.close()
+
+
+def _done(jobs: list[Work], transaction: Transaction) -> list[Settled]:
+    """Up to the first that fails, if one does."""
+    results: list[Settled] = []
+    for job in jobs:
+        try:
+            results.append((job, job.work(transaction), None))
+        except (errors.InterlockError, UnicodeEncodeError, OverflowError) as error:
+            return [*results, (job, None, _known(error))]
+    return results
+
+
+def _known(error: Exception) -> Exception:
+    if isinstance(error, UnicodeEncodeError | OverflowError):
+        return errors.StatementFailed(f"Something that SQLite cannot store was to be stored: {error}.")
+    if isinstance(error, OSError):
+        return errors.DatabaseUnreachable(f"What is beside the file with the leases cannot be used: {error}.")
+    return error

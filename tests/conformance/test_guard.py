@@ -1,0 +1,165 @@
+"""Writes that are committed only while the grant is current."""
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from conformance.asking import Got, answer, give_back, grant, grant_after_expiry, wish
+from conformance.stores import KINDS
+from interlock.coordination.choosing import Guarding, OpenStore, StoreOptions, chosen
+from interlock.errors import GuardRefused, LeaseLost
+
+guard = "guard"
+
+
+@dataclass
+class Guarded:
+    """A grant that is trusted whatever happens: what is left is what the database says."""
+
+    name: str
+    token: int
+    grant_id: UUID
+    schema: str
+
+    def check(self) -> None:
+        pass
+
+
+@dataclass
+class Writer:
+    """A user's own connection to the same database, with a table of theirs."""
+
+    connection: Any
+    guarding: Guarding
+    schema: str
+
+    def guard(self, got: Got) -> None:
+        self.guarding.guard_sync(Guarded(got.name, got.token, got.grant_id, self.schema), self.connection)
+
+    def write(self, got: Got) -> None:
+        self.connection.execute(f"INSERT INTO written VALUES ({got.token})")
+
+    def written(self) -> list[int]:
+        rows = [row[0] for row in self.connection.execute("SELECT token FROM written").fetchall()]
+        self.connection.rollback()
+        return rows
+
+
+@pytest.fixture
+async def writer(kind: str, url: str, store: OpenStore) -> AsyncIterator[Writer]:
+    connect = KINDS[kind].connect
+    if connect is None:
+        pytest.skip("there is no guard of this kind")
+    await store.acquire([wish("something")])
+    database = chosen(url, StoreOptions(password=None, schema=None, pooler="detect", timeout=5.0))
+    connection = connect(url)
+    connection.execute("CREATE TABLE written (token BIGINT)")
+    connection.commit()
+    yield Writer(connection, database.guarding, database.schema)
+    connection.close()
+
+
+@pytest.mark.guarantee(guard, "what the holder writes is committed")
+async def test_a_guarded_write_of_the_holder_is_committed(store: OpenStore, writer: Writer) -> None:
+    got = await grant(store)
+    writer.guard(got)
+    writer.write(got)
+    writer.guard(got)
+    writer.connection.commit()
+    assert writer.written() == [got.token]
+
+
+@pytest.mark.guarantee(guard, "who lost its lease commits nothing")
+async def test_a_guard_of_a_grant_that_was_taken_over_is_refused(
+    store: OpenStore, other: OpenStore, writer: Writer
+) -> None:
+    stale = await grant(store, ttl=0.2)
+    await grant_after_expiry(other)
+    writer.write(stale)
+    writer.connection.rollback()
+    with pytest.raises(LeaseLost):
+        writer.guard(stale)
+    writer.connection.rollback()
+    assert writer.written() == []
+
+
+@pytest.mark.guarantee(guard, "who lost its lease commits nothing")
+@pytest.mark.parametrize("part", ["token", "grant_id"])
+async def test_a_guard_that_names_another_grant_is_refused(store: OpenStore, writer: Writer, part: str) -> None:
+    got = await grant(store)
+    other: dict[str, Any] = {"token": got.token + 1, "grant_id": UUID(int=7)}
+    with pytest.raises(LeaseLost):
+        writer.guard(got._replace(**{part: other[part]}))
+    writer.connection.rollback()
+
+
+@pytest.mark.guarantee(guard, "who lost its lease commits nothing")
+async def test_a_guard_of_a_released_grant_is_refused(store: OpenStore, writer: Writer) -> None:
+    got = await grant(store)
+    await give_back(store, got)
+    with pytest.raises(LeaseLost):
+        writer.guard(got)
+    writer.connection.rollback()
+
+
+@pytest.mark.guarantee(guard, "whoever is next waits for what is guarded")
+async def test_nobody_gets_an_expired_lease_while_a_transaction_guards_it(
+    store: OpenStore, other: OpenStore, writer: Writer
+) -> None:
+    got = await grant(store, ttl=0.3)
+    until = (await answer(store, wish())).retry_after
+    writer.guard(got)
+    writer.write(got)
+    tried = []
+    for _ in range(3):
+        (reply,) = await other.acquire([wish()])
+        tried.append(reply.status)
+    assert until < 0.3
+    assert "granted" not in tried
+    writer.connection.commit()
+    assert (await grant_after_expiry(other)).token > got.token
+    assert writer.written() == [got.token]
+
+
+@pytest.mark.guarantee(guard, "a release does not wait for what is guarded")
+async def test_a_release_in_an_open_guarded_transaction_comes_back(
+    store: OpenStore, other: OpenStore, writer: Writer
+) -> None:
+    got = await grant(store)
+    writer.guard(got)
+    writer.write(got)
+    released = await give_back(store, got)
+    assert released.status in ("released", "locked")
+    writer.connection.commit()
+    if released.status == "locked":
+        assert (await give_back(store, got)).status == "released"
+    assert (await grant(other)).token > got.token
+
+
+@pytest.mark.guarantee(guard, "a guarded name holds up no other")
+async def test_another_name_is_granted_while_one_is_guarded(store: OpenStore, other: OpenStore, writer: Writer) -> None:
+    writer.guard(await grant(store))
+    (reply,) = await other.acquire([wish("another")])
+    assert reply.status == "granted"
+    writer.connection.commit()
+
+
+@pytest.mark.guarantee(guard, "the holder's renewals pass an open guard")
+async def test_a_lease_is_renewed_while_it_is_guarded(store: OpenStore, writer: Writer) -> None:
+    got = await grant(store)
+    writer.guard(got)
+    renewed = await store.renew([got], 5.0)
+    assert not renewed.lost
+    assert not renewed.locked
+    writer.connection.commit()
+
+
+@pytest.mark.guarantee(guard, "a guard outside a transaction is refused")
+async def test_a_guard_in_autocommit_is_refused(store: OpenStore, writer: Writer, kind: str) -> None:
+    got = await grant(store)
+    KINDS[kind].autocommit(writer.connection)
+    with pytest.raises(GuardRefused):
+        writer.guard(got)

@@ -1,0 +1,198 @@
+"""What users see, on every store."""
+
+import asyncio
+import threading
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+
+from interlock import AsyncGrant, AsyncInterlock, AsyncLease, Interlock, LeaseLost
+from interlock.coordination.choosing import OpenStore
+from interlock.coordination.events import Event, Waiting
+from interlock.errors import DatabaseUnreachable, LeaseNested, LeaseTimeout
+
+lease = "lease"
+
+
+def store_of(locks: AsyncInterlock) -> OpenStore:
+    locks.engine()
+    return locks._stores[asyncio.get_running_loop()]
+
+
+class Queue:
+    """Tasks that wait for one lease, each begun when the one before it stands in the queue."""
+
+    def __init__(self, url: str) -> None:
+        self.served: list[str] = []
+        self.tasks: dict[str, asyncio.Task[None]] = {}
+        self._url = url
+
+    async def join(self, locks: AsyncInterlock, who: str) -> None:
+        waits = asyncio.Event()
+        locks._observer._hook = lambda event: waits.set() if isinstance(event, Waiting) else None
+        self.tasks[who] = asyncio.create_task(self._wait(locks.lease("feeds"), who))
+        await waits.wait()
+
+    async def _wait(self, lease: AsyncLease, who: str) -> None:
+        async with lease:
+            self.served.append(who)
+
+
+@pytest.mark.guarantee(lease, "whoever waits is served in order of arrival")
+async def test_tasks_of_two_processes_are_served_in_turn(
+    url: str, locks: AsyncInterlock, others: AsyncInterlock
+) -> None:
+    queue = Queue(url)
+    order = ["a", "b", "c", "d", "e", "f"]
+    async with locks.lease("feeds"):
+        for place, who in enumerate(order):
+            await queue.join((locks, others)[place % 2], who)
+    await asyncio.gather(*queue.tasks.values())
+    assert queue.served == order
+
+
+@pytest.mark.guarantee(lease, "whoever gives up waiting holds up nobody")
+async def test_a_task_that_is_cancelled_while_it_waits_leaves_the_queue(
+    url: str, locks: AsyncInterlock, others: AsyncInterlock
+) -> None:
+    queue = Queue(url)
+    async with locks.lease("feeds"):
+        for who in ("a", "b", "c"):
+            await queue.join(others, who)
+        queue.tasks["a"].cancel()
+        await asyncio.wait([queue.tasks["a"]])
+    await asyncio.gather(queue.tasks["b"], queue.tasks["c"])
+    assert queue.served == ["b", "c"]
+
+
+@pytest.mark.guarantee(lease, "whoever gives up waiting holds up nobody")
+async def test_whoever_waits_too_long_is_told_so(locks: AsyncInterlock, others: AsyncInterlock) -> None:
+    async with locks.lease("feeds"):
+        with pytest.raises(LeaseTimeout):
+            await others.lease("feeds").acquire(timeout=0.2)
+        assert await others.lease("feeds").try_acquire() is None
+    grant = await others.lease("feeds").acquire(timeout=20)
+    assert await grant.release()
+
+
+@pytest.mark.guarantee(lease, "trust is counted from before the request")
+async def test_an_answer_that_comes_late_is_trusted_for_less(
+    locks: AsyncInterlock, store: OpenStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    acquire = type(store).acquire
+
+    async def slowly(store: Any, asks: Sequence[Any]) -> Any:
+        answers = await acquire(store, asks)
+        await asyncio.sleep(0.5)
+        return answers
+
+    monkeypatch.setattr(type(store), "acquire", slowly)
+    grant = await locks.lease("feeds", ttl=10).acquire()
+    assert grant.remaining <= 10 - grant.timing.margin - 0.5
+    await grant.release()
+
+
+@pytest.mark.guarantee(lease, "the holder is told before another gets it")
+async def test_a_holder_that_cannot_renew_is_cancelled_before_the_next_has_the_lease(
+    locks: AsyncInterlock, others: AsyncInterlock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[str] = []
+
+    async def fail(*args: Any) -> Any:
+        raise DatabaseUnreachable("It cannot be reached.")
+
+    async def wait() -> AsyncGrant:
+        grant = await others.lease("feeds", ttl=1).acquire()
+        told.append("granted")
+        return grant
+
+    async def hold() -> None:
+        async with locks.lease("feeds", ttl=1) as grant:
+            grant.on_lost(told.append)
+            waiters.append(asyncio.create_task(wait()))
+            await asyncio.Event().wait()
+
+    waiters: list[asyncio.Task[AsyncGrant]] = []
+    monkeypatch.setattr(store_of(locks), "renew", fail)
+    with pytest.raises(LeaseLost):
+        await hold()
+    await (await waiters[0]).release()
+    assert told == ["expired", "granted"]
+
+
+@pytest.mark.guarantee(lease, "a lease is kept as long as its holder works")
+async def test_a_lease_that_is_renewed_outlives_its_ttl(locks: AsyncInterlock, others: AsyncInterlock) -> None:
+    async with locks.lease("feeds", ttl=0.5) as grant:
+        renewed = asyncio.Semaphore(0)
+        grant.on_renewed(lambda until: renewed.release())
+        for _ in range(8):
+            await renewed.acquire()
+        assert await others.lease("feeds").try_acquire() is None
+
+
+@pytest.mark.guarantee(lease, "renewals of one process share a request")
+async def test_a_round_renews_everything_with_one_request(
+    locks: AsyncInterlock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = store_of(locks)
+    renew, whole = store.renew, asyncio.Event()
+
+    async def counted(grants: Sequence[Any], timeout: float) -> Any:
+        if len(grants) == 50:
+            whole.set()
+        return await renew(grants, timeout)
+
+    monkeypatch.setattr(store, "renew", counted)
+    grants = await asyncio.gather(*(locks.lease(f"name {number}", ttl=2).acquire() for number in range(50)))
+    await whole.wait()
+    assert not any(grant.lost for grant in grants)
+    await asyncio.gather(*(grant.release() for grant in grants))
+
+
+@pytest.mark.guarantee(lease, "whoever would wait for itself is told so")
+async def test_acquiring_what_one_holds_is_an_error(locks: AsyncInterlock) -> None:
+    async with locks.lease("feeds"):
+        with pytest.raises(LeaseNested):
+            await locks.lease("feeds").acquire()
+        assert await locks.lease("feeds").try_acquire() is None
+
+
+@pytest.mark.guarantee(lease, "a lease can be handed over")
+async def test_handing_over_needs_somebody_who_waits(url: str, locks: AsyncInterlock, others: AsyncInterlock) -> None:
+    queue = Queue(url)
+    grant = await locks.lease("feeds").acquire()
+    assert await grant.hand_over() is False
+    assert not grant.lost
+    await queue.join(others, "a")
+    assert await grant.hand_over() is True
+    await queue.tasks["a"]
+    assert await grant.release() is False
+
+
+@pytest.mark.guarantee(lease, "threads share a root object")
+def test_threads_take_turns(url: str) -> None:
+    inside = threading.Lock()
+    tokens: list[int] = []
+
+    def work(locks: Interlock) -> None:
+        for _ in range(5):
+            with locks.lease("feeds") as grant:
+                assert inside.acquire(blocking=False)
+                tokens.append(grant.token)
+                inside.release()
+
+    with Interlock(url) as one, Interlock(url) as two, ThreadPoolExecutor(6) as threads:
+        for done in [threads.submit(work, locks) for locks in (one, two, one, two, one, two)]:
+            done.result()
+    assert tokens == sorted(set(tokens))
+    assert len(tokens) == 30
+
+
+@pytest.mark.guarantee(lease, "what happens is told")
+async def test_a_life_of_a_lease_is_told(url: str) -> None:
+    told: list[Event] = []
+    async with AsyncInterlock(url, on_event=told.append) as locks, locks.lease("feeds"):
+        pass
+    assert [event.kind for event in told] == ["acquired", "released"]

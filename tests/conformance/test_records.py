@@ -1,0 +1,69 @@
+"""What a store remembers for whoever holds a lease, and what it tells about leases."""
+
+from typing import Any
+
+import pytest
+
+from conformance.asking import give_back, grant, grant_after_expiry, wish
+from interlock.coordination.choosing import OpenStore
+
+
+def able(store: OpenStore, *methods: str) -> Any:
+    if not all(hasattr(store, method) for method in methods):
+        pytest.skip("this store does not do that yet")
+    return store
+
+
+@pytest.mark.guarantee("record", "what the holder writes is remembered")
+async def test_what_the_holder_writes_is_read_by_all(store: OpenStore, other: OpenStore) -> None:
+    records, elsewhere = able(store, "read", "write"), able(other, "read")
+    assert await elsewhere.read("charge:1") is None
+    got = await grant(store)
+    assert await records.write("charge:1", '{"paid": true}', got) is True
+    first = await elsewhere.read("charge:1")
+    assert (first.key, first.token) == ("charge:1", got.token)
+    assert first.value.replace(" ", "") == '{"paid":true}'
+    assert await records.write("charge:1", "[]", got) is True
+    second = await elsewhere.read("charge:1")
+    assert second.value == "[]"
+    assert second.written_at >= first.written_at
+
+
+@pytest.mark.guarantee("record", "who lost its lease writes nothing")
+async def test_a_grant_that_was_taken_over_writes_nothing(store: OpenStore, other: OpenStore) -> None:
+    records, elsewhere = able(store, "read", "write"), able(other, "write")
+    old = await grant(store, ttl=0.2)
+    new = await grant_after_expiry(other)
+    assert await elsewhere.write("charge:1", "2", new) is True
+    assert await records.write("charge:1", "1", old) is False
+    assert await records.write("charge:1", "3", new._replace(grant_id=old.grant_id)) is False
+    assert (await records.read("charge:1")).value == "2"
+    await give_back(other, new)
+    assert await elsewhere.write("charge:1", "4", new) is False
+
+
+@pytest.mark.guarantee("record", "a record outlives its lease's row")
+async def test_a_record_stays_when_its_lease_is_forgotten(store: OpenStore) -> None:
+    records = able(store, "read", "write")
+    got = await grant(store)
+    assert await records.write("charge:1", "1", got) is True
+    await give_back(store, got)
+    await store.sweep(-1.0)
+    assert (await records.read("charge:1")).value == "1"
+
+
+@pytest.mark.guarantee("listing", "who holds what can be listed")
+async def test_held_leases_are_listed_by_the_beginning_of_their_names(store: OpenStore) -> None:
+    listing = able(store, "held")
+    names = ["b:2", "a:1", "b:1", "b%", "B:1"]
+    for name in names:
+        assert (await store.acquire([wish(name, metadata='{"at": "home"}')]))[0].status == "granted"
+    await give_back(store, await grant(store, "b:0"))
+    await grant(store, "b:9", ttl=0.2)
+    await give_back(store, await grant_after_expiry(store, "b:9"))
+    found = await listing.held("b:")
+    assert [held.name for held in found] == ["b:1", "b:2"]
+    assert {held.holder for held in found} == {"one"}
+    assert all(0 < held.remaining <= 30 and held.acquired_at > 1_600_000_000 for held in found)
+    assert found[0].metadata.replace(" ", "") == '{"at":"home"}'
+    assert [held.name for held in await listing.held("")] == sorted(names)

@@ -1,0 +1,43 @@
+"""Which store a root object takes, by its URL."""
+
+import subprocess
+import sys
+
+import pytest
+
+from interlock import AsyncInterlock
+from interlock.coordination.on_postgres import PostgresDatabase
+from interlock.errors import ConfigurationError
+
+
+@pytest.mark.parametrize("scheme", ["postgresql", "postgres", "PostgreSQL"])
+def test_the_scheme_says_which(scheme: str) -> None:
+    assert isinstance(AsyncInterlock(f"{scheme}://nobody@nowhere.invalid/none")._named(), PostgresDatabase)
+
+
+@pytest.mark.parametrize(
+    ("url", "complaint"),
+    [
+        ("mysql://web:geheim@db/shop", "begins with 'mysql://'"),
+        ("web:geheim@db/shop", "has no scheme"),
+        ("/var/lib/shop.db", "has no scheme"),
+        ("", "is empty"),
+    ],
+)
+def test_a_url_that_names_no_store_is_refused_when_the_root_object_is_made(url: str, complaint: str) -> None:
+    with pytest.raises(ConfigurationError, match=complaint) as refused:
+        AsyncInterlock(url)
+    assert "geheim" not in str(refused.value)
+
+
+def test_the_environment_is_asked_when_something_is_opened(monkeypatch: pytest.MonkeyPatch) -> None:
+    locks = AsyncInterlock()
+    monkeypatch.setenv("INTERLOCK_DATABASE_URL", "mysql://db/shop")
+    with pytest.raises(ConfigurationError, match="begins with 'mysql://'"):
+        locks._named()
+
+
+def test_no_driver_is_imported_before_a_url_asks_for_it() -> None:
+    code = "import sys, interlock.coordination.sync; print(*sys.modules)"
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    assert not {"asyncpg", "sqlite3"} & set(loaded)
