@@ -13,8 +13,10 @@ dies: its leases expire, its waiters are seen to be dead.
 import asyncio
 import os
 import random
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
+from typing import Protocol, TypeVar
 from uuid import UUID
 
 from interlock import errors
@@ -28,11 +30,22 @@ from interlock.coordination.reasons import Loss, Reason
 from interlock.coordination.timing import LeaseTiming
 from interlock.coordination.waiting import WaitingRoom
 from interlock.stores.leases import AcquireAnswer, Ask, LeaseStore, ReleaseAnswer
+from interlock.stores.listing import HeldLease, Listing
+from interlock.stores.records import Record, Records
+
+G = TypeVar("G", bound=AsyncGrant)
+T = TypeVar("T")
 
 _TRANSIENT = (*UNKNOWN, errors.LockNotAvailable, errors.NotPrimary)
 _HELD = "`interlock lease show` says who holds it."
 _NO_SCHEMA = ("3F000", "42883", "42P01")
 """No such schema, function or table."""
+_LOOKS = 5
+"""How often a look at the store is tried again before whoever wants it is told that it failed."""
+
+
+class Store(LeaseStore, Listing, Records, Protocol):
+    """What an engine works on."""
 
 
 def new_grant_id() -> UUID:
@@ -45,7 +58,7 @@ class Engine:
 
     def __init__(
         self,
-        store: LeaseStore,
+        store: Store,
         observer: Observer,
         *,
         schema: str,
@@ -75,24 +88,28 @@ class Engine:
     def held(self) -> int:
         return len(self._keeper.grants)
 
+    def holds(self, owner: object, name: str) -> bool:
+        """Whether that task or thread has it, as far as we know."""
+        return (owner, name) in self._holdings
+
     async def try_acquire(
-        self, name: str, timing: LeaseTiming, metadata: str | None, owner: object
-    ) -> AsyncGrant | None:
+        self, name: str, timing: LeaseTiming, metadata: str | None, owner: object, kind: type[G]
+    ) -> G | None:
         """The lease, if it is free and nobody waits for it."""
         started = boottime()
         ask = Ask(name, new_grant_id(), timing.ttl, metadata, wait=False)
         with self._ending(ask, started):
             answer, sent_at = await self._ask(ask, resend=1)
         if answer.status == "granted":
-            return self._granted(ask, answer, sent_at, timing, owner, started)
+            return self._granted(ask, answer, sent_at, timing, owner, started, kind)
         self._not_acquired(ask, started, "busy", answer.holder)
         return None
 
     async def acquire(
-        self, name: str, timing: LeaseTiming, metadata: str | None, owner: object, timeout: float | None
-    ) -> AsyncGrant:
+        self, name: str, timing: LeaseTiming, metadata: str | None, owner: object, timeout: float | None, kind: type[G]
+    ) -> G:
         """The lease, in one's turn; `LeaseTimeout` if that does not come in time."""
-        if (owner, name) in self._holdings:
+        if self.holds(owner, name):
             raise errors.LeaseNested(
                 f"The lease {name!r} is held by this very task or thread, which would wait for itself for ever: "
                 "pass the grant on instead of acquiring again.",
@@ -107,7 +124,42 @@ class Engine:
             except TimeoutError:
                 sentence = f"The lease {name!r} was not to be had within {timeout:g} s: {ask.trouble or _HELD}"
                 raise errors.LeaseTimeout(sentence, name=name) from ask.trouble
-        return self._granted(ask, answer, sent_at, timing, owner, started)
+        return self._granted(ask, answer, sent_at, timing, owner, started, kind)
+
+    async def acquire_any(
+        self, whole: str, names: Sequence[str], timing: LeaseTiming, metadata: str | None, owner: object, kind: type[G]
+    ) -> G:
+        """Whichever of these leases comes first: we are in all of their queues at once. To observers it is `whole`."""
+        started = boottime()
+        asks = [Ask(name, new_grant_id(), timing.ttl, metadata, wait=True) for name in names]
+        with self._ending(Ask(whole, new_grant_id(), timing.ttl, metadata, wait=True), started):
+            ask, answer, sent_at = await self._first_of(whole, asks, started)
+        return self._granted(ask, answer, sent_at, timing, owner, started, kind)
+
+    def drop(self, grant: AsyncGrant) -> None:
+        """Give it back, without waiting for that."""
+        if not grant.is_inherited and grant.finish("released"):
+            self._observer.released(grant.name, grant.token, boottime() - grant.acquired_at)
+            self._forget(grant)
+            self._errands.releasing.post(grant)
+
+    async def list_held(self, prefix: str) -> list[HeldLease]:
+        """The leases that are held now, whose names begin so."""
+        return await self._look_up(lambda: self._store.held(prefix), _LOOKS)
+
+    async def read(self, key: str) -> Record | None:
+        return await self._look_up(lambda: self._store.read(key), _LOOKS)
+
+    async def write(self, key: str, value: str, grant: AsyncGrant) -> None:
+        """Raises `LeaseLost` if the grant is not current; as long as it is trusted, it is tried again."""
+
+        async def write() -> bool:
+            grant.check()
+            return await self._store.write(key, value, grant)
+
+        if not await self._look_up(write, None):
+            self._lose(grant, "refused")
+            raise grant.error()
 
     async def release(self, grant: AsyncGrant) -> bool:
         if grant.is_inherited or grant.is_released:
@@ -209,8 +261,54 @@ class Engine:
             failures += 1
             await asyncio.sleep(random.uniform(0.5, 1.0) * min(0.05 * 2**failures, 1.0))
 
-    async def _in_turn(self, ask: Ask, started: float) -> tuple[AcquireAnswer, float]:
-        """Ask, and as long as another has it, queue for it."""
+    async def _look_up(self, look: Callable[[], Awaitable[T]], resend: int | None) -> T:
+        """What may be sent twice, and is if its answer got lost: `resend` times if that is given."""
+        failures = 0
+        while True:
+            self._check_open()
+            self._watch_idleness()
+            try:
+                answer = await look()
+            except _TRANSIENT as error:
+                self._observer.database_error(error)
+                if not self._reached or failures == resend:
+                    raise
+            except errors.StatementFailed as error:
+                if error.sqlstate in _NO_SCHEMA:
+                    await self._look()
+                raise
+            else:
+                self._reached = True
+                return answer
+            failures += 1
+            await asyncio.sleep(random.uniform(0.5, 1.0) * min(0.05 * 2**failures, 1.0))
+
+    async def _first_of(self, whole: str, asks: Sequence[Ask], started: float) -> tuple[Ask, AcquireAnswer, float]:
+        """The others leave their queues; what they were granted at the same moment is given back."""
+        turns = [(ask, asyncio.create_task(self._in_turn(ask, started, quiet=True))) for ask in asks]
+        self._observer.waiting(whole, None)
+        winner: Ask | None = None
+        try:
+            await asyncio.wait([turn for _, turn in turns], return_when=asyncio.FIRST_COMPLETED)
+            ask, turn = next(pair for pair in turns if pair[1].done())
+            answer, sent_at = turn.result()
+            winner = ask
+            return ask, answer, sent_at
+        finally:
+            self._observer.stopped_waiting()
+            for ask, turn in turns:
+                if ask is not winner:
+                    turn.add_done_callback(partial(self._not_wanted, ask))
+                    turn.cancel()
+
+    def _not_wanted(self, ask: Ask, turn: "asyncio.Task[tuple[AcquireAnswer, float]]") -> None:
+        if not turn.cancelled() and turn.exception() is None:
+            self._errands.give_back(ask, *turn.result())
+        elif ask.in_doubt:
+            self._errands.find_out(ask)
+
+    async def _in_turn(self, ask: Ask, started: float, *, quiet: bool = False) -> tuple[AcquireAnswer, float]:
+        """Ask, and as long as another has it, queue for it. `quiet`: observers are told by somebody else."""
         ask.wait = True
         turn = self._room.enter(ask)
         waits = False
@@ -220,7 +318,9 @@ class Engine:
                 answer, sent_at = await self._ask(ask)
                 if answer.status == "granted":
                     return answer, sent_at
-                if waits:
+                if quiet:
+                    pass
+                elif waits:
                     self._observer.still_waiting(ask.name, answer.holder, boottime() - started)
                 else:
                     self._observer.waiting(ask.name, answer.holder)
@@ -267,9 +367,16 @@ class Engine:
             self._errands.find_out(ask)
 
     def _granted(
-        self, ask: Ask, answer: AcquireAnswer, sent_at: float, timing: LeaseTiming, owner: object, started: float
-    ) -> AsyncGrant:
-        grant = AsyncGrant(self, ask.name, answer.token, ask.grant_id, timing, owner)
+        self,
+        ask: Ask,
+        answer: AcquireAnswer,
+        sent_at: float,
+        timing: LeaseTiming,
+        owner: object,
+        started: float,
+        kind: type[G],
+    ) -> G:
+        grant = kind(self, ask.name, answer.token, ask.grant_id, timing, owner)
         grant.trusted_until = sent_at + answer.remaining - timing.margin
         grant.renew_at = min(sent_at + timing.renew_every, grant.trusted_until)
         self._holdings.add((owner, ask.name))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar
 
 from interlock.coordination.acquiring import Acquiring, Entered
 from interlock.coordination.grant import AsyncGrant
-from interlock.coordination.name import checked_name
+from interlock.coordination.name import own_name
 from interlock.coordination.timing import Duration, LeaseTiming, checked_timeout
 from interlock.coordination.wrapping import wrapped_async
 from interlock.errors import ConfigurationError
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from interlock.coordination.engine import Engine
 
 Busy = Literal["wait", "skip", "raise"]
+G = TypeVar("G", bound=AsyncGrant)
 P = ParamSpec("P")
 T = TypeVar("T")
 
@@ -25,7 +26,7 @@ _NUL = re.compile(r"(?<!\\)(\\\\)*\\u0000")
 
 
 class LeaseSettings:
-    """What a lease is asked for with; checked when it is made."""
+    """What a lease is asked for with, and how; checked when it is made."""
 
     __slots__ = ("metadata", "name", "timing")
 
@@ -37,9 +38,15 @@ class LeaseSettings:
         request_timeout: float | None,
         metadata: Mapping[str, Any] | None,
     ) -> None:
-        self.name = checked_name(name)
+        self.name = own_name(name)
         self.timing = LeaseTiming.of(ttl, renew_every, request_timeout)
         self.metadata = _as_json(metadata)
+
+    async def try_acquire(self, engine: "Engine", owner: object, kind: type[G]) -> G | None:
+        return await engine.try_acquire(self.name, self.timing, self.metadata, owner, kind)
+
+    async def acquire(self, engine: "Engine", owner: object, timeout: float | None, kind: type[G]) -> G:
+        return await engine.acquire(self.name, self.timing, self.metadata, owner, timeout, kind)
 
 
 class AsyncLease:
@@ -60,10 +67,7 @@ class AsyncLease:
 
     async def try_acquire(self) -> AsyncGrant | None:
         """The grant, if the lease is free and nobody waits for it; otherwise None, at once."""
-        settings = self._settings
-        return await self._engine().try_acquire(
-            settings.name, settings.timing, settings.metadata, asyncio.current_task()
-        )
+        return await self._settings.try_acquire(self._engine(), asyncio.current_task(), AsyncGrant)
 
     def acquire(self, timeout: Duration | None = None) -> Acquiring[AsyncGrant]:
         """Wait for the lease, first come, first served. To be awaited, or entered: ``async with lease.acquire(5)``.
@@ -88,10 +92,7 @@ class AsyncLease:
         await self._entered.pop(asyncio.current_task()).__aexit__(kind, error, trace)
 
     async def _acquire(self, timeout: float | None) -> AsyncGrant:
-        settings = self._settings
-        return await self._engine().acquire(
-            settings.name, settings.timing, settings.metadata, asyncio.current_task(), timeout
-        )
+        return await self._settings.acquire(self._engine(), asyncio.current_task(), timeout, AsyncGrant)
 
 
 def _as_json(metadata: Mapping[str, Any] | None) -> str | None:

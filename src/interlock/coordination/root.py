@@ -108,14 +108,24 @@ class AsyncInterlock:
         ttl: Duration = 30.0,
         renew_every: Duration | None = None,
         metadata: Mapping[str, Any] | None = None,
+        slots: int | None = None,
     ) -> AsyncLease:
-        """A lease by that name. `metadata` is shown to whoever asks who holds it."""
-        return AsyncLease(self.engine, self.settings(name, ttl, renew_every, metadata))
+        """A lease by that name. `metadata` is shown to whoever asks who holds it. With `slots` so many may hold it."""
+        return AsyncLease(self.engine, self.settings(name, ttl, renew_every, metadata, slots))
 
     def settings(
-        self, name: str, ttl: Duration, renew_every: Duration | None, metadata: Mapping[str, Any] | None
+        self,
+        name: str,
+        ttl: Duration,
+        renew_every: Duration | None,
+        metadata: Mapping[str, Any] | None,
+        slots: int | None,
     ) -> LeaseSettings:
-        return LeaseSettings(name, ttl, renew_every, self._request_timeout, metadata)
+        if slots is None:
+            return LeaseSettings(name, ttl, renew_every, self._request_timeout, metadata)
+        from interlock.coordination.slots import SlotSettings
+
+        return SlotSettings(name, slots, ttl, renew_every, self._request_timeout, metadata)
 
     def session_lock(self, name: str, *, ttl: Duration = 10.0) -> "AsyncSessionLock":
         """A lock that is held as long as a database session lives; it needs a direct connection."""

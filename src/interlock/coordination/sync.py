@@ -142,7 +142,6 @@ class Lease:
         return grant
 
     def _granted(self, method: Literal["acquire", "try_acquire"], *args: float | None) -> Grant | None:
-        settings = self._settings
         owner = threading.current_thread()  # its number would be given again, to another
         grants: list[AsyncGrant] = []
 
@@ -150,7 +149,7 @@ class Lease:
 
         async def ask() -> None:
             engine = self._locks.engine()
-            grant = await getattr(engine, method)(settings.name, settings.timing, settings.metadata, owner, *args)
+            grant = await getattr(self._settings, method)(engine, owner, *args, AsyncGrant)
             if grant is not None:
                 grants.append(grant)
 
@@ -197,8 +196,9 @@ class Interlock:
         ttl: Duration = 30.0,
         renew_every: Duration | None = None,
         metadata: Mapping[str, Any] | None = None,
+        slots: int | None = None,
     ) -> Lease:
-        return Lease(self, self._locks.settings(name, ttl, renew_every, metadata))
+        return Lease(self, self._locks.settings(name, ttl, renew_every, metadata, slots))
 
     def session_lock(self, name: str, *, ttl: Duration = 10.0) -> SessionLock:
         return SessionLock(self._locks.session_lock(name, ttl=ttl), self)
