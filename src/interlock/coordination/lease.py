@@ -12,8 +12,10 @@ from interlock.coordination.name import own_name
 from interlock.coordination.timing import Duration, LeaseTiming, checked_timeout
 from interlock.coordination.wrapping import wrapped_async
 from interlock.errors import ConfigurationError
+from interlock.stores.listing import HeldLease
 
 if TYPE_CHECKING:
+    from interlock.coordination.election import AsyncElection
     from interlock.coordination.engine import Engine
 
 Busy = Literal["wait", "skip", "raise"]
@@ -26,7 +28,7 @@ _NUL = re.compile(r"(?<!\\)(\\\\)*\\u0000")
 
 
 class LeaseSettings:
-    """What a lease is asked for with, and how; checked when it is made."""
+    """What a lease is asked for with, and how; checked when it is made. `own`: the name is one of Interlock's."""
 
     __slots__ = ("metadata", "name", "timing")
 
@@ -37,8 +39,10 @@ class LeaseSettings:
         renew_every: Duration | None,
         request_timeout: float | None,
         metadata: Mapping[str, Any] | None,
+        *,
+        own: bool = False,
     ) -> None:
-        self.name = own_name(name)
+        self.name = name if own else own_name(name)
         self.timing = LeaseTiming.of(ttl, renew_every, request_timeout)
         self.metadata = _as_json(metadata)
 
@@ -47,6 +51,9 @@ class LeaseSettings:
 
     async def acquire(self, engine: "Engine", owner: object, timeout: float | None, kind: type[G]) -> G:
         return await engine.acquire(self.name, self.timing, self.metadata, owner, timeout, kind)
+
+    async def holders(self, engine: "Engine") -> list[HeldLease]:
+        return [lease for lease in await engine.list_held(self.name) if lease.name == self.name]
 
 
 class AsyncLease:
@@ -83,6 +90,16 @@ class AsyncLease:
         `LeaseBusy` is raised.
         """
         return wrapped_async(self, busy)
+
+    async def holders(self) -> list[HeldLease]:
+        """Who holds it now, as the store sees it: one, nobody, or with slots as many as hold one."""
+        return await self._settings.holders(self._engine())
+
+    def terms(self) -> "AsyncElection":
+        """An election: ``async for term in lease.terms(): async with term: …`` is entered whenever we lead."""
+        from interlock.coordination.election import AsyncElection
+
+        return AsyncElection(self._engine, self._settings)
 
     async def __aenter__(self) -> AsyncGrant:
         grant = await (await self._acquire(None)).__aenter__()

@@ -1,12 +1,13 @@
 """The root object: it knows the database, and everything borrows its connections from it."""
 
 import asyncio
+import inspect
 import math
 import os
 import socket
-from collections.abc import AsyncIterator, Coroutine, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
-from typing import TYPE_CHECKING, Any, Self, TypedDict
+from typing import TYPE_CHECKING, Any, Self, TypedDict, TypeVar
 from weakref import WeakKeyDictionary
 
 from interlock.config import check_schema_name, database_url, own_schema
@@ -14,7 +15,7 @@ from interlock.coordination.engine import Engine
 from interlock.coordination.lease import AsyncLease, LeaseSettings
 from interlock.coordination.metrics import Metrics
 from interlock.coordination.observing import Hook, Observer
-from interlock.coordination.timing import Duration, seconds
+from interlock.coordination.timing import Duration, checked_timeout, seconds
 from interlock.errors import ConfigurationError
 from interlock.identity import replica_id
 from interlock.stores.postgres import Session, connect
@@ -24,7 +25,10 @@ from interlock.stores.postgres.leases import Holder, Pooler, PostgresLeases
 from interlock.stores.postgres.url import checked
 
 if TYPE_CHECKING:
+    from interlock.coordination.once import Once
     from interlock.coordination.session_lock import AsyncSessionLock
+
+T = TypeVar("T")
 
 _REQUEST_TIMEOUT = 5.0
 
@@ -126,6 +130,31 @@ class AsyncInterlock:
         from interlock.coordination.slots import SlotSettings
 
         return SlotSettings(name, slots, ttl, renew_every, self._request_timeout, metadata)
+
+    async def once(
+        self,
+        key: str,
+        function: Callable[..., Awaitable[T]],
+        *args: Any,
+        ttl: Duration = 30.0,
+        timeout: Duration | None = None,
+    ) -> T:
+        """The result of ``function(*args)``, which is run by the first call under `key` and recorded, as JSON.
+
+        Calls that come meanwhile wait, `timeout` seconds at most, and take over if the one that runs it dies or fails.
+        `args` that differ from the first call's are an `OnceConflict`.
+        """
+        if not inspect.iscoroutinefunction(function):
+            raise ConfigurationError("AsyncInterlock runs coroutine functions once: use Interlock for others.")
+        patience = checked_timeout(timeout)
+        once = self.once_settings(key, ttl, args)
+        result: T = await once.run(self.engine(), asyncio.current_task(), patience, lambda grant: function(*args))
+        return result
+
+    def once_settings(self, key: str, ttl: Duration, request: Sequence[Any] | None) -> "Once":
+        from interlock.coordination.once import Once
+
+        return Once(key, ttl, self._request_timeout, request)
 
     def session_lock(self, name: str, *, ttl: Duration = 10.0) -> "AsyncSessionLock":
         """A lock that is held as long as a database session lives; it needs a direct connection."""

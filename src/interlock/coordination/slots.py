@@ -22,6 +22,7 @@ from interlock.coordination.lease import LeaseSettings
 from interlock.coordination.name import part, parts, whole_name
 from interlock.coordination.timing import Duration, LeaseTiming
 from interlock.errors import ConfigurationError, LeaseNested, LeaseTimeout
+from interlock.stores.listing import HeldLease
 
 if TYPE_CHECKING:
     from interlock.coordination.engine import Engine
@@ -79,6 +80,9 @@ class SlotSettings(LeaseSettings):
                 name=self.name,
             ) from None
 
+    async def holders(self, engine: "Engine") -> list[HeldLease]:
+        return await engine.list_held(parts(self.name, "slot"))
+
     async def _in_turn(self, engine: "Engine", owner: object, kind: type[G]) -> G:
         door = await engine.acquire(self.name, self._door, None, owner, None, AsyncGrant)
         try:
@@ -90,7 +94,7 @@ class SlotSettings(LeaseSettings):
 
     async def _free(self, engine: "Engine", owner: object, kind: type[G]) -> G | None:
         """A slot that is seen to be free, if nobody else is quicker."""
-        held = {lease.name for lease in await engine.list_held(parts(self.name, "slot"))}
+        held = {lease.name for lease in await self.holders(engine)}
         free = [name for name in self.names if name not in held]
         for name in random.sample(free, min(len(free), _TRIES)):
             if grant := await self._try(engine, name, owner, kind):

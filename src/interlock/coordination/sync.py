@@ -4,13 +4,15 @@ The thread carries the heartbeats anyway, and threads that ask at the same time 
 first use, so an object that is made at import may be forked; in a forked child it is started anew.
 """
 
+import functools
+import inspect
 import os
 import threading
 from collections.abc import Callable, Coroutine, Mapping
-from typing import Any, Literal, ParamSpec, Self, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, Literal, ParamSpec, Self, TypeVar, Unpack
 from uuid import UUID
 
-from interlock.bridge import LoopThread
+from interlock.bridge import LoopThread, in_caller
 from interlock.coordination.acquiring import Entered
 from interlock.coordination.engine import Engine
 from interlock.coordination.grant import AsyncGrant
@@ -21,7 +23,12 @@ from interlock.coordination.session_lock_sync import SessionLock
 from interlock.coordination.timing import Duration, checked_timeout
 from interlock.coordination.wrapping import Busy, wrapped_sync
 from interlock.errors import ConfigurationError
+from interlock.stores.listing import HeldLease
 
+if TYPE_CHECKING:
+    from interlock.coordination.election_sync import Election
+
+G = TypeVar("G", bound=AsyncGrant)
 P = ParamSpec("P")
 T = TypeVar("T")
 
@@ -109,10 +116,11 @@ class Grant:
             raise self._grant.error()
         return self
 
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> bool | None:
         released_before = self._grant.ended and not self._grant.lost
         if not self.release() and not released_before:
             raise self._grant.error() from error
+        return None
 
 
 class Lease:
@@ -141,15 +149,36 @@ class Lease:
         assert grant is not None
         return grant
 
+    def holders(self) -> list[HeldLease]:
+        """Who holds it now, as the store sees it: one, nobody, or with slots as many as hold one."""
+
+        async def look() -> list[HeldLease]:
+            return await self._settings.holders(self._locks.engine())
+
+        return self._locks.run(look())
+
+    def terms(self) -> "Election":
+        """An election: ``for term in lease.terms(): with term: …`` is entered whenever we lead."""
+        from interlock.coordination.election_sync import Election
+
+        return Election(self)
+
     def _granted(self, method: Literal["acquire", "try_acquire"], *args: float | None) -> Grant | None:
+        thread, grant = self.granted(method, *args, kind=AsyncGrant)
+        return None if grant is None else Grant(thread, grant)
+
+    def granted(
+        self, method: Literal["acquire", "try_acquire"], *args: float | None, kind: type[G]
+    ) -> tuple[LoopThread, G | None]:
+        """What the loop thread was granted for the thread that calls; for whoever gives it a face."""
         owner = threading.current_thread()  # its number would be given again, to another
-        grants: list[AsyncGrant] = []
+        grants: list[G] = []
 
         thread = self._locks.loop_thread()
 
         async def ask() -> None:
             engine = self._locks.engine()
-            grant = await getattr(self._settings, method)(engine, owner, *args, AsyncGrant)
+            grant = await getattr(self._settings, method)(engine, owner, *args, kind)
             if grant is not None:
                 grants.append(grant)
 
@@ -159,7 +188,7 @@ class Lease:
             for grant in grants:  # granted at the very moment when the thread was interrupted
                 Grant(thread, grant).release()
             raise
-        return Grant(thread, grants[0]) if grants else None
+        return thread, grants[0] if grants else None
 
     def wrap(self, *, busy: Busy = "wait") -> Callable[[Callable[P, T]], Callable[P, T | None]]:
         """Run a function under the lease; see `AsyncLease.wrap`."""
@@ -199,6 +228,28 @@ class Interlock:
         slots: int | None = None,
     ) -> Lease:
         return Lease(self, self._locks.settings(name, ttl, renew_every, metadata, slots))
+
+    def once(
+        self,
+        key: str,
+        function: Callable[..., T],
+        *args: Any,
+        ttl: Duration = 30.0,
+        timeout: Duration | None = None,
+    ) -> T:
+        """As `AsyncInterlock.once`; the function runs in the thread that calls."""
+        if inspect.iscoroutinefunction(function):
+            raise ConfigurationError("Interlock runs plain functions once: use AsyncInterlock for coroutine functions.")
+        patience = checked_timeout(timeout)
+        once = self._locks.once_settings(key, ttl, args)
+        owner = threading.current_thread()
+
+        async def run() -> T:
+            work = functools.partial(function, *args)
+            result: T = await once.run(self.engine(), owner, patience, lambda grant: in_caller(work))
+            return result
+
+        return self.run(run())
 
     def session_lock(self, name: str, *, ttl: Duration = 10.0) -> SessionLock:
         return SessionLock(self._locks.session_lock(name, ttl=ttl), self)

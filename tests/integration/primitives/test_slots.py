@@ -8,7 +8,7 @@ import pytest
 
 from interlock import AsyncGrant, AsyncInterlock, Interlock, errors
 from interlock.coordination import slots, waiting
-from support.holding import fail, queue, stop_after, until
+from support.holding import fail, holder, queue, stop_after, until
 from support.postgres import execute
 
 HELD = "SELECT name FROM interlock.held_v1('openai##slot/')"
@@ -51,7 +51,7 @@ async def test_as_many_hold_it_as_there_are_slots_and_no_more(
     grants = [await acquire(root, 4) for root in (locks, others, locks, others)]
     assert len({grant.name for grant in grants}) == 4
     assert await others.lease("openai", slots=4).try_acquire() is None
-    with pytest.raises(errors.LeaseTimeout, match="No slot of the lease 'openai' was to be had within 0.2 s"):
+    with pytest.raises(errors.LeaseTimeout, match="No slot of the lease 'openai' was to be had"):
         await others.lease("openai", slots=4).acquire(timeout=0.2)
     with pytest.raises(errors.LeaseTimeout):
         await others.lease("openai", slots=4).acquire(timeout=0)
@@ -131,7 +131,7 @@ async def test_whoever_is_cancelled_leaves_nothing_behind(
         await first
     else:
         assert await locks.lease("openai", slots=2).try_acquire() is not None
-    await until(lambda: execute(interlock_url, "SELECT name FROM interlock.held_v1('openai') WHERE name = 'openai'") == [])
+    await until(lambda: holder(interlock_url, "openai") is None)
 
 
 async def test_who_is_cancelled_just_when_slots_come_gives_them_back(
