@@ -25,7 +25,10 @@ from interlock.stores.postgres.leases import Holder, Pooler, PostgresLeases
 from interlock.stores.postgres.url import checked
 
 if TYPE_CHECKING:
+    from interlock.coordination.grant import AsyncGrant
     from interlock.coordination.once import Once
+    from interlock.coordination.periodic import AsyncPeriodic
+    from interlock.coordination.schedule import Missed
     from interlock.coordination.session_lock import AsyncSessionLock
 
 T = TypeVar("T")
@@ -155,6 +158,45 @@ class AsyncInterlock:
         from interlock.coordination.once import Once
 
         return Once(key, ttl, self._request_timeout, request)
+
+    def every(
+        self,
+        when: str | Duration,
+        name: str | None = None,
+        *,
+        missed: "Missed" = "once",
+        timezone: str | None = None,
+        ttl: Duration = 30.0,
+    ) -> "Callable[[Callable[[AsyncGrant], Awaitable[object]]], AsyncPeriodic]":
+        """``@locks.every("5m")`` makes a coroutine function one that all replicas together run every five minutes.
+
+        `when` is an interval or a cron expression, by the clocks of `timezone` (UTC). `name` is that of its lease, by
+        default the function's. `missed` says what becomes of ticks at which it was not run: ``"once"``, ``"skip"``, or
+        how many of them are run. It is run while the object that comes of it is entered, or by its `run`.
+        """
+        make = self.periodic(when, missed, timezone, ttl)
+
+        def decorate(function: "Callable[[AsyncGrant], Awaitable[object]]") -> "AsyncPeriodic":
+            if not inspect.iscoroutinefunction(function):
+                raise ConfigurationError("AsyncInterlock runs coroutine functions: use Interlock for others.")
+            return make(name or function.__qualname__, function)
+
+        return decorate
+
+    def periodic(
+        self, when: str | Duration, missed: "Missed", timezone: str | None, ttl: Duration
+    ) -> "Callable[[str, Callable[[AsyncGrant], Awaitable[object]]], AsyncPeriodic]":
+        from interlock.coordination.name import whole_name
+        from interlock.coordination.periodic import AsyncPeriodic
+        from interlock.coordination.schedule import checked_missed, schedule
+
+        ticks, policy = schedule(when, timezone), checked_missed(missed)
+
+        def make(name: str, function: "Callable[[AsyncGrant], Awaitable[object]]") -> AsyncPeriodic:
+            settings = self.settings(whole_name(name), ttl, None, None, None)
+            return AsyncPeriodic(self.engine, settings, ticks, policy, function)
+
+        return make
 
     def session_lock(self, name: str, *, ttl: Duration = 10.0) -> "AsyncSessionLock":
         """A lock that is held as long as a database session lives; it needs a direct connection."""

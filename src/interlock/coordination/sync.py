@@ -27,6 +27,8 @@ from interlock.stores.listing import HeldLease
 
 if TYPE_CHECKING:
     from interlock.coordination.election_sync import Election
+    from interlock.coordination.periodic_sync import Periodic
+    from interlock.coordination.schedule import Missed
 
 G = TypeVar("G", bound=AsyncGrant)
 P = ParamSpec("P")
@@ -250,6 +252,27 @@ class Interlock:
             return result
 
         return self.run(run())
+
+    def every(
+        self,
+        when: str | Duration,
+        name: str | None = None,
+        *,
+        missed: "Missed" = "once",
+        timezone: str | None = None,
+        ttl: Duration = 30.0,
+    ) -> "Callable[[Callable[[Grant], object]], Periodic]":
+        """As `AsyncInterlock.every`, for plain functions."""
+        from interlock.coordination.periodic_sync import Periodic
+
+        make = self._locks.periodic(when, missed, timezone, ttl)
+
+        def decorate(function: Callable[[Grant], object]) -> Periodic:
+            if inspect.iscoroutinefunction(function):
+                raise ConfigurationError("Interlock runs plain functions: use AsyncInterlock for coroutine functions.")
+            return Periodic(self, functools.partial(make, name or function.__qualname__), function)
+
+        return decorate
 
     def session_lock(self, name: str, *, ttl: Duration = 10.0) -> SessionLock:
         return SessionLock(self._locks.session_lock(name, ttl=ttl), self)
