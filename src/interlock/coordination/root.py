@@ -26,10 +26,12 @@ from interlock.stores.postgres.url import checked
 
 if TYPE_CHECKING:
     from interlock.coordination.grant import AsyncGrant
+    from interlock.coordination.membership import AsyncMembership, Member
     from interlock.coordination.once import Once
     from interlock.coordination.periodic import AsyncPeriodic
     from interlock.coordination.schedule import Missed
     from interlock.coordination.session_lock import AsyncSessionLock
+    from interlock.coordination.several import AsyncLeases, LeasesSettings
 
 T = TypeVar("T")
 
@@ -133,6 +135,36 @@ class AsyncInterlock:
         from interlock.coordination.slots import SlotSettings
 
         return SlotSettings(name, slots, ttl, renew_every, self._request_timeout, metadata)
+
+    def leases(self, *names: str, ttl: Duration = 30.0, metadata: Mapping[str, Any] | None = None) -> "AsyncLeases":
+        """Several leases that are held together, or not at all; never a deadlock, in whichever order they are given."""
+        from interlock.coordination.several import AsyncLeases
+
+        return AsyncLeases(self.engine, self.several(names, ttl, metadata))
+
+    def several(self, names: Sequence[str], ttl: Duration, metadata: Mapping[str, Any] | None) -> "LeasesSettings":
+        from interlock.coordination.several import LeasesSettings
+
+        return LeasesSettings([self.settings(name, ttl, None, metadata, None) for name in names])
+
+    def join(
+        self,
+        group: str,
+        *,
+        id: str | None = None,  # noqa: A002 # what it is called everywhere
+        metadata: Mapping[str, Any] | None = None,
+        ttl: Duration = 10.0,
+    ) -> "AsyncMembership":
+        """Be one of a group: ``async with locks.join("workers", metadata={"zone": "a"}): …``"""
+        from interlock.coordination.membership import AsyncMembership
+
+        return AsyncMembership(self.engine, group, id, ttl, self._request_timeout, metadata)
+
+    async def members(self, group: str) -> "list[Member]":
+        """Who is in it now, by id."""
+        from interlock.coordination.membership import members
+
+        return await members(self.engine(), group)
 
     async def once(
         self,

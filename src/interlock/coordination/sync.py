@@ -27,8 +27,11 @@ from interlock.stores.listing import HeldLease
 
 if TYPE_CHECKING:
     from interlock.coordination.election_sync import Election
+    from interlock.coordination.membership import Member
+    from interlock.coordination.membership_sync import Membership
     from interlock.coordination.periodic_sync import Periodic
     from interlock.coordination.schedule import Missed
+    from interlock.coordination.several_sync import Leases
 
 G = TypeVar("G", bound=AsyncGrant)
 P = ParamSpec("P")
@@ -230,6 +233,29 @@ class Interlock:
         slots: int | None = None,
     ) -> Lease:
         return Lease(self, self._locks.settings(name, ttl, renew_every, metadata, slots))
+
+    def leases(self, *names: str, ttl: Duration = 30.0, metadata: Mapping[str, Any] | None = None) -> "Leases":
+        """Several leases that are held together, or not at all; never a deadlock, in whichever order they are given."""
+        from interlock.coordination.several_sync import Leases
+
+        return Leases(self, self._locks.several(names, ttl, metadata))
+
+    def join(
+        self,
+        group: str,
+        *,
+        id: str | None = None,  # noqa: A002 # what it is called everywhere
+        metadata: Mapping[str, Any] | None = None,
+        ttl: Duration = 10.0,
+    ) -> "Membership":
+        """Be one of a group: ``with locks.join("workers", metadata={"zone": "a"}): …``"""
+        from interlock.coordination.membership_sync import Membership
+
+        return Membership(self, self._locks.join(group, id=id, metadata=metadata, ttl=ttl))
+
+    def members(self, group: str) -> "list[Member]":
+        """Who is in it now, by id."""
+        return self.run(self._locks.members(group))
 
     def once(
         self,
