@@ -60,15 +60,17 @@ class AsyncPeriodic:
         self._missed = missed
         self._function = function
         self._ahead: float | None = None
+        self._until: Callable[[], bool] = lambda: False
         self._task: asyncio.Task[None] | None = None
 
     @property
     def name(self) -> str:
         return self._settings.name
 
-    async def run(self) -> None:
-        """For ever. A database that is away is waited for, once it has been reached."""
-        while True:
+    async def run(self, until: Callable[[], bool] = lambda: False) -> None:
+        """For ever, or until that is so after a run. A database that is away is waited for, once it was reached."""
+        self._until = until
+        while not until():
             try:
                 pause = await self._take_turn()
             except errors.LeaseLost:
@@ -78,7 +80,8 @@ class AsyncPeriodic:
                     raise
                 log.warning("periodic.database_away", extra={"lease": self.name, "why": str(error)})
                 pause = _PATIENCE * random.uniform(0.5, 1.0)
-            await asyncio.sleep(min(pause, _LONGEST_SLEEP))
+            if not until():
+                await asyncio.sleep(min(pause, _LONGEST_SLEEP))
 
     async def __aenter__(self) -> Self:
         self._task = asyncio.create_task(self.run())
@@ -116,6 +119,8 @@ class AsyncPeriodic:
         done = progress.tick
         while ticks := self._due(done):
             for done in ticks:
+                if self._until():
+                    return
                 await self._run(engine, grant, done)
 
     async def _run(self, engine: "Engine", grant: AsyncGrant, tick: float) -> None:
