@@ -41,6 +41,9 @@ class _Job(Generic[T]):
             self.done.set_result(self.function())
         except Exception as error:
             self.done.set_exception(error)
+        except BaseException:  # it is for the thread; whoever waits for us is cancelled by that
+            self.done.set_exception(asyncio.CancelledError())
+            raise
 
     def refuse(self) -> None:
         self.done.cancel()
@@ -81,6 +84,24 @@ async def in_caller(function: Callable[[], T], /) -> T:
     job = _Job(function)
     _caller.get().put(job)
     return await asyncio.wrap_future(job.done)
+
+
+async def in_caller_to_its_end(function: Callable[[], T], /) -> T:
+    """As `in_caller`; who is cancelled while it runs stays until it has ended: nobody gives back a lock under it."""
+    job = _Job(function)
+    _caller.get().put(job)
+    ended = asyncio.wrap_future(job.done)
+    try:
+        return await asyncio.shield(ended)
+    except asyncio.CancelledError:
+        if job.done.cancel():  # it was not begun, and never will be
+            raise
+        while not ended.done():
+            with suppress(asyncio.CancelledError):
+                await asyncio.wait([ended])
+        if not ended.cancelled():
+            ended.exception()  # seen: nobody waits for it any more
+        raise
 
 
 class _Call(Generic[T]):

@@ -44,6 +44,7 @@
     │   │   └── SessionLockTimeout  waited as long as was asked
     │   ├── SessionLockLost         the session that held it ended
     │   └── SessionLockNested       this task or thread holds that lock already: waiting for it would never end
+    ├── OnceConflict                something else was run once under that key
     ├── EmbeddedError
     │   ├── BinariesMissing         no PostgreSQL binaries on this machine
     │   ├── DataDirectoryUnusable   cannot be created, read or written, or belongs to something else
@@ -61,6 +62,7 @@ attributes. `exit_status` is what the command line exits with; the numbers are t
 from collections.abc import Sequence
 from typing import ClassVar
 
+EX_DATAERR = 65
 EX_UNAVAILABLE = 69
 EX_SOFTWARE = 70
 EX_CANTCREAT = 73
@@ -274,6 +276,16 @@ class SessionLockLost(SessionLockError):
 
 class SessionLockNested(SessionLockError):
     pass
+
+
+class OnceConflict(InterlockError):
+    """`key` is what it was to be run under."""
+
+    exit_status = EX_DATAERR
+
+    def __init__(self, message: str, *, key: str) -> None:
+        super().__init__(message)
+        self.key = key
 
 
 class EmbeddedError(InterlockError):

@@ -9,10 +9,15 @@ from interlock.cli.failing import InterlockGroup
 
 _COMMANDS = {
     "doctor": "interlock.cli.doctor:doctor",
+    "elect": "interlock.cli.elect:elect",
+    "every": "interlock.cli.every:every",
     "gate": "interlock.cli.gate:gate",
     "lease": "interlock.cli.lease:lease",
     "lock": "interlock.cli.lock:lock",
+    "members": "interlock.cli.members:members",
+    "once": "interlock.cli.once:once",
     "schema": "interlock.cli.schema:schema",
+    "semaphore": "interlock.cli.semaphore:semaphore",
     "up": "interlock.cli.up:up",
     "why": "interlock.cli.lease:show",
 }

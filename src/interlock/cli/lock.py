@@ -5,25 +5,18 @@ from typing import Any
 
 import click
 
-from interlock.cli.settings import database, database_options, loaded, run
-
-
-class _CommandAfterDashes(click.Command):
-    """What stands after the first ``--`` is the user's command, what stands before is ours.
-
-    So no option of that command is ever taken for one of ours, and no misspelt one of ours for the command.
-    """
-
-    def collect_usage_pieces(self, context: click.Context) -> list[str]:
-        return [*super().collect_usage_pieces(context), "-- COMMAND..."]
-
-    def parse_args(self, context: click.Context, args: list[str]) -> list[str]:
-        place = args.index("--") if "--" in args else len(args)
-        rest = super().parse_args(context, args[:place])
-        context.params["command"] = tuple(args[place + 1 :])
-        if not context.params["command"] and not context.resilient_parsing:
-            raise click.UsageError(f"Say what to run after two dashes: {context.command_path} NAME -- COMMAND", context)
-        return rest
+from interlock.cli.settings import database_options
+from interlock.cli.under_lease import (
+    CommandAfterDashes,
+    exit_with,
+    metadata_option,
+    opened,
+    pairs,
+    patience,
+    refuse_nesting,
+    ttl_option,
+    waiting_options,
+)
 
 
 @click.group()
@@ -31,14 +24,11 @@ def lock() -> None:
     """Commands under a lease: one of them at a time, on all machines."""
 
 
-@lock.command("run", cls=_CommandAfterDashes)
+@lock.command("run", cls=CommandAfterDashes)
 @click.argument("name")
-@click.option(
-    "--ttl", type=float, default=30.0, show_default=True, metavar="S", help="How long it outlives us if we die."
-)
-@click.option("--wait", type=float, metavar="S", help="Wait for the lease at most this long. [default: without end]")
-@click.option("--no-wait", is_flag=True, help="Exit at once if the lease is not free.")
-@click.option("--metadata", multiple=True, metavar="KEY=VALUE", help="Shown to whoever asks who holds it. Repeatable.")
+@ttl_option()
+@waiting_options
+@metadata_option
 @database_options
 def run_(
     name: str,
@@ -58,27 +48,11 @@ def run_(
 
     Exits with COMMAND's own status; 75 if the lease was not acquired; 74 if it was lost.
     """
-    if no_wait and wait is not None:
-        raise click.UsageError("Say --wait or --no-wait, not both.")
-    from interlock.coordination.root import AsyncInterlock
-    from interlock.coordination.running import NAME, run_command
-    from interlock.coordination.timing import checked_timeout
+    from interlock.coordination.running import run_command
 
-    settings = loaded(**flags)
-    timeout = 0.0 if no_wait else checked_timeout(wait)
-    url = database(settings)
-    locks = AsyncInterlock(url, schema=settings.schema)
-    lease = locks.lease(name, ttl=ttl, metadata=dict(map(_pair, metadata)) or None)
-    if os.environ.get(NAME) == name and timeout != 0:
-        from interlock.coordination.nesting import require_not_within
-
-        run(require_not_within(url, settings.schema, name, os.environ))
-    status = run(run_command(locks, lease, command, timeout=timeout, environment=os.environ))
-    os._exit(status)  # everything is closed and said; taking the interpreter apart would take a tenth of our time
-
-
-def _pair(given: str) -> tuple[str, str]:
-    key, equals, value = given.partition("=")
-    if not key or not equals:
-        raise click.BadParameter(f"{given!r} is not KEY=VALUE.", param_hint="--metadata")
-    return key, value
+    timeout = patience(wait, no_wait)
+    locks, url = opened(flags)
+    lease = locks.lease(name, ttl=ttl, metadata=pairs(metadata))
+    if timeout != 0:
+        refuse_nesting(locks, url, name)
+    exit_with(run_command(locks, lease, command, timeout=timeout, environment=os.environ))

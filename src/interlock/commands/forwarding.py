@@ -55,6 +55,11 @@ class Forwarding:
         for signum in self._early:
             command.forward(signum)
 
+    def come_back(self) -> None:
+        """The command has ended, and there may be another."""
+        self._command = None
+        self._early.clear()
+
     def _send(self, signum: int) -> None:
         stops = signum in _STOPPING
         if stops and self.stopped_by is None:

@@ -2,18 +2,22 @@
 
 import asyncio
 import os
+from typing import Generic, TypeVar
 from uuid import UUID
 
 from interlock.clock import boottime
+from interlock.coordination.grant import AsyncGrant
 from interlock.coordination.timing import LeaseTiming
 from interlock.coordination.waiting import Turn
 from interlock.stores.leases import AcquireAnswer, Ask
 
+G = TypeVar("G", bound=AsyncGrant)
+
 Asked = asyncio.Future[tuple[AcquireAnswer, float]]
 
 
-class Acquisition(Ask):
-    """With a grant_id of its own. `timeout`: 0 does not wait, None waits for ever.
+class Acquisition(Ask, Generic[G]):
+    """With a grant_id of its own. `timeout`: 0 does not wait, None waits for ever. `kind` is what the grant will be.
 
     `asked` is the question that is on its way, if nobody waits for its answer yet; `turn` is the place in the waiting
     room. `attempts` is how often was asked, `trouble` what was wrong with the last time. It is `in_doubt` once an
@@ -24,6 +28,7 @@ class Acquisition(Ask):
         "asked",
         "attempts",
         "in_doubt",
+        "kind",
         "owner",
         "started",
         "timeout",
@@ -33,12 +38,13 @@ class Acquisition(Ask):
     )
 
     def __init__(
-        self, name: str, timing: LeaseTiming, metadata: str | None, owner: object, timeout: float | None
+        self, name: str, timing: LeaseTiming, metadata: str | None, owner: object, timeout: float | None, kind: type[G]
     ) -> None:
         super().__init__(name, UUID(bytes=os.urandom(16)), timing.ttl, metadata, wait=False)
         self.timing = timing
         self.owner = owner
         self.timeout = timeout
+        self.kind = kind
         self.started = boottime()
         self.asked: Asked | None = None
         self.turn: Turn | None = None

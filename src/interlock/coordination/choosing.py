@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from interlock.errors import ConfigurationError
 from interlock.stores.leases import Holder, LeaseStore
+from interlock.stores.listing import Listing
+from interlock.stores.records import Records
 
 if TYPE_CHECKING:
     from interlock.coordination.guards import Guarded
@@ -39,7 +41,7 @@ class StoreOptions:
     timeout: float
 
 
-class OpenStore(LeaseStore, Protocol):
+class OpenStore(LeaseStore, Listing, Records, Protocol):
     """The leases of one event loop."""
 
     async def look(self) -> None:

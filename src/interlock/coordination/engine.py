@@ -13,7 +13,10 @@ dies: its leases expire, its waiters are seen to be dead.
 import asyncio
 import os
 import random
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
+from functools import partial
+from typing import Any, TypeVar
 
 from interlock import errors
 from interlock.clock import boottime
@@ -28,11 +31,18 @@ from interlock.coordination.reasons import Loss, Reason
 from interlock.coordination.timing import LeaseTiming
 from interlock.coordination.waiting import WaitingRoom
 from interlock.stores.leases import AcquireAnswer, ReleaseAnswer
+from interlock.stores.listing import HeldLease
+from interlock.stores.records import Record
+
+G = TypeVar("G", bound=AsyncGrant)
+T = TypeVar("T")
 
 _TRANSIENT = (*UNKNOWN, errors.LockNotAvailable, errors.NotPrimary)
 _HELD = "`interlock lease show` says who holds it."
 _NO_SCHEMA = ("3F000", "42883", "42P01")
 """No such schema, function or table."""
+_LOOKS = 5
+"""How often a look at the store is tried again before whoever wants it is told that it failed."""
 
 
 class Engine:
@@ -54,7 +64,7 @@ class Engine:
         self._idle_after = idle_after
         self._room = WaitingRoom(store)
         self._errands = Errands(store, observer, self._room)
-        self._asking: Lane[Acquisition, AcquireAnswer] = Lane(
+        self._asking: Lane[Acquisition[Any], AcquireAnswer] = Lane(
             store.acquire, self._errands.give_back, self._errands.failed
         )
         self._handing: Lane[AsyncGrant, ReleaseAnswer] = Lane(
@@ -70,35 +80,55 @@ class Engine:
     def held(self) -> int:
         return len(self._keeper)
 
+    def holds(self, owner: object, name: str) -> bool:
+        """Whether that task or thread has it, as far as we know."""
+        return (owner, name) in self._holdings
+
     async def try_acquire(
-        self, name: str, timing: LeaseTiming, metadata: str | None, owner: object
-    ) -> AsyncGrant | None:
+        self, name: str, timing: LeaseTiming, metadata: str | None, owner: object, kind: type[G]
+    ) -> G | None:
         """The lease, if it is free and nobody waits for it."""
-        return await self.tried(self.begin_trying(name, timing, metadata, owner))
+        return await self.tried(self.begin_trying(name, timing, metadata, owner, kind))
 
     async def acquire(
-        self, name: str, timing: LeaseTiming, metadata: str | None, owner: object, timeout: float | None
-    ) -> AsyncGrant:
+        self, name: str, timing: LeaseTiming, metadata: str | None, owner: object, timeout: float | None, kind: type[G]
+    ) -> G:
         """The lease, in one's turn; `LeaseTimeout` if that does not come in time."""
-        return await self.acquired(self.begin(name, timing, metadata, owner, timeout))
+        return await self.acquired(self.begin(name, timing, metadata, owner, timeout, kind))
 
-    def begin_trying(self, name: str, timing: LeaseTiming, metadata: str | None, owner: object) -> Acquisition:
+    async def acquire_any(
+        self, whole: str, names: Sequence[str], timing: LeaseTiming, metadata: str | None, owner: object, kind: type[G]
+    ) -> G:
+        """Whichever of these leases comes first: we are in all of their queues at once. To observers it is `whole`."""
+        started = boottime()
+        try:
+            begun, answer, sent_at = await self._first_of(
+                whole, [Acquisition(name, timing, metadata, owner, None, kind) for name in names]
+            )
+        except BaseException as error:
+            self._observer.not_acquired(whole, boottime() - started, 1, _reason(error))
+            raise
+        return self._granted(begun, answer, sent_at)
+
+    def begin_trying(
+        self, name: str, timing: LeaseTiming, metadata: str | None, owner: object, kind: type[G]
+    ) -> Acquisition[G]:
         """Ask, and leave it to `tried` to wait for the answer."""
-        return self._begin(Acquisition(name, timing, metadata, owner, 0.0))
+        return self._begin(Acquisition(name, timing, metadata, owner, 0.0, kind))
 
     def begin(
-        self, name: str, timing: LeaseTiming, metadata: str | None, owner: object, timeout: float | None
-    ) -> Acquisition:
+        self, name: str, timing: LeaseTiming, metadata: str | None, owner: object, timeout: float | None, kind: type[G]
+    ) -> Acquisition[G]:
         """Ask, and leave it to `acquired` to wait for the answer."""
-        if (owner, name) in self._holdings:
+        if self.holds(owner, name):
             raise errors.LeaseNested(
                 f"The lease {name!r} is held by this very task or thread, which would wait for itself for ever: "
                 "pass the grant on instead of acquiring again.",
                 name=name,
             )
-        return self._begin(Acquisition(name, timing, metadata, owner, timeout))
+        return self._begin(Acquisition(name, timing, metadata, owner, timeout, kind))
 
-    def take(self, begun: Acquisition) -> AsyncGrant | None:
+    def take(self, begun: Acquisition[G]) -> G | None:
         """What came of it, if that is simply the lease: most often it is, and then nobody has to wait for more."""
         asked = begun.asked
         if asked is None or asked.cancelled() or asked.exception() or self.closed:
@@ -110,7 +140,7 @@ class Engine:
         self._leave(begun)
         return self._granted(begun, answer, sent_at)
 
-    async def tried(self, begun: Acquisition) -> AsyncGrant | None:
+    async def tried(self, begun: Acquisition[G]) -> G | None:
         try:
             answer, sent_at = await self._ask(begun, resend=1)
         except BaseException as error:
@@ -121,7 +151,7 @@ class Engine:
         self._not_acquired(begun, "busy", answer.holder)
         return None
 
-    async def acquired(self, begun: Acquisition) -> AsyncGrant:
+    async def acquired(self, begun: Acquisition[G]) -> G:
         try:
             if begun.timeout:
                 async with asyncio.timeout(max(0.0, begun.timeout - (boottime() - begun.started))):
@@ -138,6 +168,31 @@ class Engine:
             self._failed(begun, error)
             raise
         return self._granted(begun, answer, sent_at)
+
+    def drop(self, grant: AsyncGrant) -> None:
+        """Give it back, without waiting for that."""
+        if not grant.is_inherited and grant.finish("released"):
+            self._observer.released(grant.name, grant.token, boottime() - grant.acquired_at)
+            self._forget(grant)
+            self._errands.releasing.post(grant)
+
+    async def list_held(self, prefix: str) -> list[HeldLease]:
+        """The leases that are held now, whose names begin so."""
+        return await self._look_up(lambda: self._store.held(prefix), _LOOKS)
+
+    async def read(self, key: str) -> Record | None:
+        return await self._look_up(lambda: self._store.read(key), _LOOKS)
+
+    async def write(self, key: str, value: str, grant: AsyncGrant) -> None:
+        """Raises `LeaseLost` if the grant is not current; as long as it is trusted, it is tried again."""
+
+        async def write() -> bool:
+            grant.check()
+            return await self._store.write(key, value, grant)
+
+        if not await self._look_up(write, None):
+            self._lose(grant, "refused")
+            raise grant.error()
 
     async def release(self, grant: AsyncGrant) -> bool:
         asked = self.begin_releasing(grant)
@@ -208,7 +263,7 @@ class Engine:
             await asyncio.wait([self._closing_idle])
         await self._store.close()
 
-    def _begin(self, begun: Acquisition) -> Acquisition:
+    def _begin(self, begun: Acquisition[G]) -> Acquisition[G]:
         try:
             self._check_open()
             if self._room.hears and begun.timeout != 0:
@@ -220,12 +275,12 @@ class Engine:
             raise
         return begun
 
-    def _submit(self, begun: Acquisition) -> Asked:
+    def _submit(self, begun: Acquisition[Any]) -> Asked:
         self._watch_idleness()
         begun.attempts += 1
         return self._asking.submit(begun)
 
-    async def _first_or_in_turn(self, begun: Acquisition) -> tuple[AcquireAnswer, float]:
+    async def _first_or_in_turn(self, begun: Acquisition[Any]) -> tuple[AcquireAnswer, float]:
         may_wait = begun.timeout != 0
         if begun.turn is None:  # it may be free: then nobody has to listen
             answer, sent_at = await self._ask(begun, resend=None if may_wait else 1)
@@ -236,7 +291,7 @@ class Engine:
             self._queue(begun)
         return await self._in_turn(begun)
 
-    async def _ask(self, begun: Acquisition, resend: int | None = None) -> tuple[AcquireAnswer, float]:
+    async def _ask(self, begun: Acquisition[Any], resend: int | None = None) -> tuple[AcquireAnswer, float]:
         """With the same grant_id as often as it takes; `resend` times if that is given."""
         failures = 0
         while True:
@@ -269,17 +324,68 @@ class Engine:
             failures += 1
             await asyncio.sleep(random.uniform(0.5, 1.0) * min(0.05 * 2**failures, 1.0))
 
-    def _queue(self, begun: Acquisition) -> None:
+    async def _look_up(self, look: Callable[[], Awaitable[T]], resend: int | None) -> T:
+        """What may be sent twice, and is if its answer got lost: `resend` times if that is given."""
+        failures = 0
+        while True:
+            self._check_open()
+            self._watch_idleness()
+            try:
+                answer = await look()
+            except _TRANSIENT as error:
+                self._observer.database_error(error)
+                if not self._reached or failures == resend:
+                    raise
+            except errors.StatementFailed as error:
+                if error.sqlstate in _NO_SCHEMA:
+                    await self._store.look()
+                raise
+            else:
+                self._reached = True
+                return answer
+            failures += 1
+            await asyncio.sleep(random.uniform(0.5, 1.0) * min(0.05 * 2**failures, 1.0))
+
+    def _queue(self, begun: Acquisition[Any]) -> None:
         begun.wait = True
         begun.turn = self._room.enter(begun)
 
-    def _leave(self, begun: Acquisition) -> None:
+    def _leave(self, begun: Acquisition[Any]) -> None:
         if begun.turn is not None:
             self._room.leave(begun.turn)
             begun.turn = None
 
-    async def _in_turn(self, begun: Acquisition) -> tuple[AcquireAnswer, float]:
-        """Ask, and as long as another has it, wait in the queue for it."""
+    async def _first_of(
+        self, whole: str, all_begun: Sequence[Acquisition[G]]
+    ) -> tuple[Acquisition[G], AcquireAnswer, float]:
+        """The others leave their queues; what they were granted at the same moment is given back."""
+        for begun in all_begun:
+            self._queue(begun)
+        turns = [(begun, asyncio.create_task(self._in_turn(begun, quiet=True))) for begun in all_begun]
+        self._observer.waiting(whole, None)
+        winner: Acquisition[G] | None = None
+        try:
+            await asyncio.wait([turn for _, turn in turns], return_when=asyncio.FIRST_COMPLETED)
+            begun, turn = next(pair for pair in turns if pair[1].done())
+            answer, sent_at = turn.result()
+            winner = begun
+            return begun, answer, sent_at
+        finally:
+            self._observer.stopped_waiting()
+            for begun, turn in turns:
+                if begun is not winner:
+                    turn.add_done_callback(partial(self._not_wanted, begun))
+                    turn.cancel()
+
+    def _not_wanted(self, begun: Acquisition[Any], turn: "asyncio.Task[tuple[AcquireAnswer, float]]") -> None:
+        self._leave(begun)  # it may have ended before it began
+        if not turn.cancelled() and turn.exception() is None:
+            self._errands.give_back(begun, *turn.result())
+        elif begun.in_doubt:
+            self._errands.find_out(begun)
+
+    async def _in_turn(self, begun: Acquisition[Any], *, quiet: bool = False) -> tuple[AcquireAnswer, float]:
+        """Ask, and as long as another has it, wait in the queue for it. `quiet`: observers hear of it from others."""
         assert begun.turn is not None
         waits = False
         try:
@@ -288,7 +394,9 @@ class Engine:
                 answer, sent_at = await self._ask(begun)
                 if answer.status == "granted":
                     return answer, sent_at
-                if waits:
+                if quiet:
+                    pass
+                elif waits:
                     self._observer.still_waiting(begun.name, answer.holder, boottime() - begun.started)
                 else:
                     self._observer.waiting(begun.name, answer.holder)
@@ -314,24 +422,18 @@ class Engine:
         except _TRANSIENT as error:  # then it is asked for now and then, until the ear opens again
             self._observer.database_error(error)
 
-    def _failed(self, begun: Acquisition, error: BaseException) -> None:
+    def _failed(self, begun: Acquisition[Any], error: BaseException) -> None:
         """However an acquire ends without an answer: it is counted, and what it may have left behind is looked for."""
-        match error:
-            case errors.LeaseTimeout():
-                self._not_acquired(begun, "timeout")
-            case asyncio.CancelledError():
-                self._not_acquired(begun, "cancelled")
-            case _:
-                self._not_acquired(begun, "error")
+        self._not_acquired(begun, _reason(error))
 
-    def _not_acquired(self, begun: Acquisition, reason: Reason, holder: str | None = None) -> None:
+    def _not_acquired(self, begun: Acquisition[Any], reason: Reason, holder: str | None = None) -> None:
         self._observer.not_acquired(begun.name, boottime() - begun.started, begun.attempts, reason, holder)
         if begun.in_doubt:
             self._errands.find_out(begun)
 
-    def _granted(self, begun: Acquisition, answer: AcquireAnswer, sent_at: float) -> AsyncGrant:
+    def _granted(self, begun: Acquisition[G], answer: AcquireAnswer, sent_at: float) -> G:
         timing = begun.timing
-        grant = AsyncGrant(self, begun.name, answer.token, begun.grant_id, timing, begun.owner)
+        grant = begun.kind(self, begun.name, answer.token, begun.grant_id, timing, begun.owner)
         grant.trusted_until = sent_at + answer.remaining - timing.margin
         grant.renew_at = min(sent_at + timing.renew_every, grant.trusted_until)
         self._holdings.add((begun.owner, begun.name))
@@ -387,3 +489,13 @@ class Engine:
 
 def _closed() -> errors.ConfigurationError:
     return errors.ConfigurationError("This Interlock was closed: open it anew.")
+
+
+def _reason(error: BaseException) -> Reason:
+    match error:
+        case errors.LeaseTimeout():
+            return "timeout"
+        case asyncio.CancelledError():
+            return "cancelled"
+        case _:
+            return "error"

@@ -65,20 +65,20 @@ class Errands:
         if self._running:
             await asyncio.wait(self._running)
 
-    def give_back(self, ask: Acquisition, answer: AcquireAnswer, sent_at: float) -> None:
+    def give_back(self, ask: Acquisition[Any], answer: AcquireAnswer, sent_at: float) -> None:
         """Whoever asked has gone meanwhile."""
         if answer.status == "granted":
             self.releasing.post(Unwanted(ask.name, answer.token, ask.grant_id, ask.ttl))
         elif ask.wait:
             self.leaving.post(ask.grant_id)
 
-    def failed(self, ask: Acquisition, error: Exception) -> None:
+    def failed(self, ask: Acquisition[Any], error: Exception) -> None:
         """A request failed when nobody waited for it any more."""
         if isinstance(error, UNKNOWN) and not ask.in_doubt:
             ask.in_doubt = True
             self.find_out(ask)
 
-    def find_out(self, ask: Acquisition) -> None:
+    def find_out(self, ask: Acquisition[Any]) -> None:
         """Its answer was lost, and perhaps it was granted."""
         self._begin(self._find_out(ask))
 
@@ -116,7 +116,7 @@ class Errands:
         await asyncio.sleep(_LATER * random.uniform(0.5, 1.0))
         self.leaving.post(grant_id)
 
-    async def _find_out(self, ask: Acquisition) -> None:
+    async def _find_out(self, ask: Acquisition[Any]) -> None:
         ask.wait = False
         ends_at = boottime() + ask.ttl
         while boottime() < ends_at:

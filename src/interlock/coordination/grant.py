@@ -173,13 +173,13 @@ class AsyncGrant:
         self.on_lost(self._body.cancel)
         return self
 
-    async def __aexit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+    async def __aexit__(self, kind: object, error: BaseException | None, trace: object) -> bool | None:
         body, self._body = self._body, None
         others_cancelled = await body.end(error) if body else False
         released_before = self._end == "released"
         held = await self.release()
         if held or released_before:
-            return
+            return None
         if others_cancelled:
             raise asyncio.CancelledError from self.error()
         raise self.error() from error

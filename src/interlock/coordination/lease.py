@@ -8,15 +8,19 @@ from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar
 
 from interlock.coordination.acquiring import Acquiring, Entered
 from interlock.coordination.grant import AsyncGrant
-from interlock.coordination.name import checked_name
+from interlock.coordination.name import own_name
 from interlock.coordination.timing import Duration, LeaseTiming, checked_timeout
 from interlock.coordination.wrapping import wrapped_async
 from interlock.errors import ConfigurationError
+from interlock.stores.listing import HeldLease
 
 if TYPE_CHECKING:
+    from interlock.coordination.acquisition import Acquisition
+    from interlock.coordination.election import AsyncElection
     from interlock.coordination.engine import Engine
 
 Busy = Literal["wait", "skip", "raise"]
+G = TypeVar("G", bound=AsyncGrant)
 P = ParamSpec("P")
 T = TypeVar("T")
 
@@ -25,7 +29,7 @@ _NUL = re.compile(r"(?<!\\)(\\\\)*\\u0000")
 
 
 class LeaseSettings:
-    """What a lease is asked for with; checked when it is made."""
+    """What a lease is asked for with, and how; checked when it is made. `own`: the name is one of Interlock's."""
 
     __slots__ = ("metadata", "name", "timing")
 
@@ -36,10 +40,28 @@ class LeaseSettings:
         renew_every: Duration | None,
         request_timeout: float | None,
         metadata: Mapping[str, Any] | None,
+        *,
+        own: bool = False,
     ) -> None:
-        self.name = checked_name(name)
+        self.name = name if own else own_name(name)
         self.timing = LeaseTiming.of(ttl, renew_every, request_timeout)
         self.metadata = _as_json(metadata)
+
+    def begin(self, engine: "Engine", owner: object, timeout: float | None, kind: type[G]) -> "Acquisition[G] | None":
+        """Ask at once, for who does not want to wait for more than the answer; None if that takes more."""
+        return engine.begin(self.name, self.timing, self.metadata, owner, timeout, kind)
+
+    def begin_trying(self, engine: "Engine", owner: object, kind: type[G]) -> "Acquisition[G] | None":
+        return engine.begin_trying(self.name, self.timing, self.metadata, owner, kind)
+
+    async def try_acquire(self, engine: "Engine", owner: object, kind: type[G]) -> G | None:
+        return await engine.try_acquire(self.name, self.timing, self.metadata, owner, kind)
+
+    async def acquire(self, engine: "Engine", owner: object, timeout: float | None, kind: type[G]) -> G:
+        return await engine.acquire(self.name, self.timing, self.metadata, owner, timeout, kind)
+
+    async def holders(self, engine: "Engine") -> list[HeldLease]:
+        return [lease for lease in await engine.list_held(self.name) if lease.name == self.name]
 
 
 class AsyncLease:
@@ -60,10 +82,7 @@ class AsyncLease:
 
     async def try_acquire(self) -> AsyncGrant | None:
         """The grant, if the lease is free and nobody waits for it; otherwise None, at once."""
-        settings = self._settings
-        return await self._engine().try_acquire(
-            settings.name, settings.timing, settings.metadata, asyncio.current_task()
-        )
+        return await self._settings.try_acquire(self._engine(), asyncio.current_task(), AsyncGrant)
 
     def acquire(self, timeout: Duration | None = None) -> Acquiring[AsyncGrant]:
         """Wait for the lease, first come, first served. To be awaited, or entered: ``async with lease.acquire(5)``.
@@ -80,6 +99,16 @@ class AsyncLease:
         """
         return wrapped_async(self, busy)
 
+    async def holders(self) -> list[HeldLease]:
+        """Who holds it now, as the store sees it: one, nobody, or with slots as many as hold one."""
+        return await self._settings.holders(self._engine())
+
+    def terms(self) -> "AsyncElection":
+        """An election: ``async for term in lease.terms(): async with term: …`` is entered whenever we lead."""
+        from interlock.coordination.election import AsyncElection
+
+        return AsyncElection(self._engine, self._settings)
+
     async def __aenter__(self) -> AsyncGrant:
         grant = await (await self._acquire(None)).__aenter__()
         return self._entered.add(grant.owner, grant)
@@ -88,10 +117,7 @@ class AsyncLease:
         await self._entered.pop(asyncio.current_task()).__aexit__(kind, error, trace)
 
     async def _acquire(self, timeout: float | None) -> AsyncGrant:
-        settings = self._settings
-        return await self._engine().acquire(
-            settings.name, settings.timing, settings.metadata, asyncio.current_task(), timeout
-        )
+        return await self._settings.acquire(self._engine(), asyncio.current_task(), timeout, AsyncGrant)
 
 
 def _as_json(metadata: Mapping[str, Any] | None) -> str | None:

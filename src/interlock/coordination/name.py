@@ -1,21 +1,46 @@
-"""What may be the name of a lease or of a session lock."""
+"""What may be the name of a lease or of a session lock, and how the leases behind a name are called."""
 
 from interlock.errors import ConfigurationError
 
 _LONGEST = 255
+_MARK = "##"
+"""Between a name and what Interlock itself keeps under it. Nobody else's name has it."""
+_LONGEST_PART = 64
 
 
-def checked_name(name: str) -> str:
+def checked_name(name: str, longest: int = _LONGEST) -> str:
     if not isinstance(name, str) or not name:
         raise ConfigurationError("A lock needs a name: some text, not an empty one.")
     try:
         size = len(name.encode())
     except UnicodeEncodeError as error:
         raise ConfigurationError("The name of a lock has to be text that can be written in UTF-8.") from error
-    if size > _LONGEST:
+    if size > longest:
         raise ConfigurationError(
-            f"The name {name[:20]!r}… has {size} bytes: use {_LONGEST} at most (a hash of what is longer)."
+            f"The name {name[:20]!r}… has {size} bytes: use {longest} at most (a hash of what is longer)."
         )
     if not all(character.isprintable() for character in name):
         raise ConfigurationError(f"The name {name!r} has control characters or line breaks in it: leave them out.")
     return name
+
+
+def own_name(name: str, longest: int = _LONGEST) -> str:
+    """A name that a user gives to something new."""
+    if isinstance(name, str) and _MARK in name:
+        raise ConfigurationError(f"The name {name!r} has {_MARK!r} in it, which marks Interlock's own: leave it out.")
+    return checked_name(name, longest)
+
+
+def whole_name(name: str) -> str:
+    """A user's name that has leases behind it: there has to be room for theirs."""
+    return own_name(name, _LONGEST - _LONGEST_PART)
+
+
+def part(name: str, kind: str, which: object = None) -> str:
+    """``openai##slot/3``, or without `which` ``openai##once``."""
+    return f"{name}{_MARK}{kind}" if which is None else f"{name}{_MARK}{kind}/{which}"
+
+
+def parts(name: str, kind: str) -> str:
+    """How the names of all of those begin."""
+    return f"{name}{_MARK}{kind}/"

@@ -1,12 +1,13 @@
 """The root object: it knows the database, and everything borrows its connections from it."""
 
 import asyncio
+import inspect
 import math
 import os
 import socket
-from collections.abc import AsyncIterator, Coroutine, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
-from typing import TYPE_CHECKING, Any, Self, TypedDict
+from typing import TYPE_CHECKING, Any, Self, TypedDict, TypeVar
 from weakref import WeakKeyDictionary
 
 from interlock.config import check_schema_name, database_url, own_schema
@@ -15,15 +16,23 @@ from interlock.coordination.engine import Engine
 from interlock.coordination.lease import AsyncLease, LeaseSettings
 from interlock.coordination.metrics import Metrics
 from interlock.coordination.observing import Hook, Observer
-from interlock.coordination.timing import Duration, seconds
+from interlock.coordination.timing import Duration, checked_timeout, seconds
 from interlock.errors import ConfigurationError
 from interlock.identity import replica_id
 from interlock.stores.leases import Holder
 
 if TYPE_CHECKING:
+    from interlock.coordination.grant import AsyncGrant
+    from interlock.coordination.membership import AsyncMembership, Member
+    from interlock.coordination.once import Once
+    from interlock.coordination.periodic import AsyncPeriodic
+    from interlock.coordination.schedule import Missed
     from interlock.coordination.session_lock import AsyncSessionLock
+    from interlock.coordination.several import AsyncLeases, LeasesSettings
     from interlock.stores.postgres import Password, Session
     from interlock.stores.postgres.leases import Pooler
+
+T = TypeVar("T")
 
 _REQUEST_TIMEOUT = 5.0
 
@@ -104,14 +113,118 @@ class AsyncInterlock:
         ttl: Duration = 30.0,
         renew_every: Duration | None = None,
         metadata: Mapping[str, Any] | None = None,
+        slots: int | None = None,
     ) -> AsyncLease:
-        """A lease by that name. `metadata` is shown to whoever asks who holds it."""
-        return AsyncLease(self.engine, self.settings(name, ttl, renew_every, metadata))
+        """A lease by that name. `metadata` is shown to whoever asks who holds it. With `slots` so many may hold it."""
+        return AsyncLease(self.engine, self.settings(name, ttl, renew_every, metadata, slots))
 
     def settings(
-        self, name: str, ttl: Duration, renew_every: Duration | None, metadata: Mapping[str, Any] | None
+        self,
+        name: str,
+        ttl: Duration,
+        renew_every: Duration | None,
+        metadata: Mapping[str, Any] | None,
+        slots: int | None,
     ) -> LeaseSettings:
-        return LeaseSettings(name, ttl, renew_every, self._request_timeout, metadata)
+        if slots is None:
+            return LeaseSettings(name, ttl, renew_every, self._request_timeout, metadata)
+        from interlock.coordination.slots import SlotSettings
+
+        return SlotSettings(name, slots, ttl, renew_every, self._request_timeout, metadata)
+
+    def leases(self, *names: str, ttl: Duration = 30.0, metadata: Mapping[str, Any] | None = None) -> "AsyncLeases":
+        """Several leases that are held together, or not at all; never a deadlock, in whichever order they are given."""
+        from interlock.coordination.several import AsyncLeases
+
+        return AsyncLeases(self.engine, self.several(names, ttl, metadata))
+
+    def several(self, names: Sequence[str], ttl: Duration, metadata: Mapping[str, Any] | None) -> "LeasesSettings":
+        from interlock.coordination.several import LeasesSettings
+
+        return LeasesSettings([self.settings(name, ttl, None, metadata, None) for name in names])
+
+    def join(
+        self,
+        group: str,
+        *,
+        id: str | None = None,  # noqa: A002 # what it is called everywhere
+        metadata: Mapping[str, Any] | None = None,
+        ttl: Duration = 10.0,
+    ) -> "AsyncMembership":
+        """Be one of a group: ``async with locks.join("workers", metadata={"zone": "a"}): …``"""
+        from interlock.coordination.membership import AsyncMembership
+
+        return AsyncMembership(self.engine, group, id, ttl, self._request_timeout, metadata)
+
+    async def members(self, group: str) -> "list[Member]":
+        """Who is in it now, by id."""
+        from interlock.coordination.membership import members
+
+        return await members(self.engine(), group)
+
+    async def once(
+        self,
+        key: str,
+        function: Callable[..., Awaitable[T]],
+        *args: Any,
+        ttl: Duration = 30.0,
+        timeout: Duration | None = None,
+    ) -> T:
+        """The result of ``function(*args)``, which is run by the first call under `key` and recorded, as JSON.
+
+        Calls that come meanwhile wait, `timeout` seconds at most, and take over if the one that runs it dies or fails.
+        `args` that differ from the first call's are an `OnceConflict`.
+        """
+        if not inspect.iscoroutinefunction(function):
+            raise ConfigurationError("AsyncInterlock runs coroutine functions once: use Interlock for others.")
+        patience = checked_timeout(timeout)
+        once = self.once_settings(key, ttl, args)
+        result: T = await once.run(self.engine(), asyncio.current_task(), patience, lambda grant: function(*args))
+        return result
+
+    def once_settings(self, key: str, ttl: Duration, request: Sequence[Any] | None) -> "Once":
+        from interlock.coordination.once import Once
+
+        return Once(key, ttl, self._request_timeout, request)
+
+    def every(
+        self,
+        when: str | Duration,
+        name: str | None = None,
+        *,
+        missed: "Missed" = "once",
+        timezone: str | None = None,
+        ttl: Duration = 30.0,
+    ) -> "Callable[[Callable[[AsyncGrant], Awaitable[object]]], AsyncPeriodic]":
+        """``@locks.every("5m")`` makes a coroutine function one that all replicas together run every five minutes.
+
+        `when` is an interval or a cron expression, by the clocks of `timezone` (UTC). `name` is that of its lease, by
+        default the function's. `missed` says what becomes of ticks at which it was not run: ``"once"``, ``"skip"``, or
+        how many of them are run. It is run while the object that comes of it is entered, or by its `run`.
+        """
+        make = self.periodic(when, missed, timezone, ttl)
+
+        def decorate(function: "Callable[[AsyncGrant], Awaitable[object]]") -> "AsyncPeriodic":
+            if not inspect.iscoroutinefunction(function):
+                raise ConfigurationError("AsyncInterlock runs coroutine functions: use Interlock for others.")
+            return make(name or function.__qualname__, function)
+
+        return decorate
+
+    def periodic(
+        self, when: str | Duration, missed: "Missed", timezone: str | None, ttl: Duration
+    ) -> "Callable[[str, Callable[[AsyncGrant], Awaitable[object]]], AsyncPeriodic]":
+        from interlock.coordination.name import whole_name
+        from interlock.coordination.periodic import AsyncPeriodic
+        from interlock.coordination.schedule import checked_missed, schedule
+
+        ticks, policy = schedule(when, timezone), checked_missed(missed)
+
+        def make(name: str, function: "Callable[[AsyncGrant], Awaitable[object]]") -> AsyncPeriodic:
+            settings = self.settings(whole_name(name), ttl, None, None, None)
+            return AsyncPeriodic(self.engine, settings, ticks, policy, function)
+
+        return make
 
     def session_lock(self, name: str, *, ttl: Duration = 10.0) -> "AsyncSessionLock":
         """A lock that is held as long as a database session lives; it needs a direct connection to PostgreSQL."""

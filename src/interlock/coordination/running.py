@@ -7,7 +7,8 @@ we are killed, it kills it at once, and the lease expires. The lease is given ba
 """
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from interlock import errors
 from interlock.commands import CommandResult, Forwarding, SupervisedCommand
@@ -16,6 +17,10 @@ from interlock.coordination.lease import AsyncLease
 from interlock.coordination.root import AsyncInterlock
 from interlock.logs import events
 
+if TYPE_CHECKING:
+    from interlock.coordination.once import Once
+    from interlock.coordination.periodic import AsyncPeriodic
+
 log = events(__name__)
 
 NAME, TOKEN, GRANT_ID = "INTERLOCK_LEASE_NAME", "INTERLOCK_LEASE_TOKEN", "INTERLOCK_LEASE_GRANT_ID"
@@ -23,6 +28,8 @@ NAME, TOKEN, GRANT_ID = "INTERLOCK_LEASE_NAME", "INTERLOCK_LEASE_TOKEN", "INTERL
 
 _SCHEMA_TROUBLE = ("3F000", "42883")
 """There is no such schema, no such function."""
+
+MakePeriodic = Callable[[str, Callable[[AsyncGrant], Awaitable[object]]], "AsyncPeriodic"]
 
 
 async def run_command(
@@ -43,18 +50,93 @@ async def run_command(
         try:
             grant = await signals.unless_stopped(_acquire(locks, lease, timeout))
             if grant is None:
-                return 128 + (signals.stopped_by or 0)
-            ours = {
-                NAME: grant.name,
-                TOKEN: str(grant.token),
-                GRANT_ID: str(grant.grant_id),
-                "INTERLOCK_SCHEMA": grant.schema,
-            }
+                return _stopped(signals)
             async with grant:
-                result = await _supervised(grant, signals, argv, {**environment, **ours})
+                result = await _supervised(grant, signals, argv, environment)
         finally:
             await locks.close()
     return _judged(lease.name, result)
+
+
+async def lead_command(
+    locks: AsyncInterlock, lease: AsyncLease, argv: Sequence[str], *, environment: Mapping[str, str]
+) -> int:
+    """Run the command in each term of ours, until it ends by itself; that is its exit status. Closes `locks`."""
+    with Forwarding() as signals:
+        try:
+            while True:
+                grant = await signals.unless_stopped(_acquire(locks, lease, None))
+                if grant is None:
+                    return _stopped(signals)
+                try:
+                    async with grant:
+                        result = await _supervised(grant, signals, argv, environment)
+                    return _judged(lease.name, result)
+                except errors.LeaseLost as error:
+                    log.warning("election.term_over", extra={"lease": lease.name, "why": str(error)})
+                if signals.stopped_by is not None:
+                    return _stopped(signals)
+                signals.come_back()
+        finally:
+            await locks.close()
+
+
+async def run_command_once(
+    locks: AsyncInterlock,
+    once: "Once",
+    argv: Sequence[str],
+    *,
+    timeout: float | None,
+    environment: Mapping[str, str],
+) -> int:
+    """Run the command if it has not succeeded under that key; 0 if it has, now or before. Closes `locks`."""
+    with Forwarding() as signals:
+
+        async def work(grant: AsyncGrant) -> bool:
+            if status := _judged(once.key, await _supervised(grant, signals, argv, environment)):
+                raise _Failed(status)
+            return True
+
+        try:
+            done = await signals.unless_stopped(once.run(locks.engine(), object(), timeout, work))
+        except _Failed as failure:
+            return failure.status
+        finally:
+            await locks.close()
+        return 0 if done else _stopped(signals)
+
+
+async def run_command_every(
+    locks: AsyncInterlock, make: MakePeriodic, name: str, argv: Sequence[str], *, environment: Mapping[str, str]
+) -> int:
+    """Run the command at each tick that is ours, until a signal comes. Closes `locks`.
+
+    A run that a signal ends is left unfinished, for another to take over.
+    """
+    with Forwarding() as signals:
+
+        async def work(grant: AsyncGrant) -> None:
+            status = _judged(name, await _supervised(grant, signals, argv, environment))
+            signals.come_back()
+            if status and signals.stopped_by is not None:
+                raise asyncio.CancelledError
+            if status:
+                log.warning("periodic.command_failed", extra={"lease": name, "status": status})
+
+        try:
+            await signals.unless_stopped(make(name, work).run(until=lambda: signals.stopped_by is not None))
+        finally:
+            await locks.close()
+        return _stopped(signals)
+
+
+class _Failed(Exception):
+    def __init__(self, status: int) -> None:
+        self.status = status
+
+
+def _stopped(signals: Forwarding) -> int:
+    return 128 + (signals.stopped_by or 0)
 
 
 async def _acquire(locks: AsyncInterlock, lease: AsyncLease, timeout: float | None) -> AsyncGrant:
@@ -74,7 +156,13 @@ async def _acquire(locks: AsyncInterlock, lease: AsyncLease, timeout: float | No
 async def _supervised(
     grant: AsyncGrant, signals: Forwarding, argv: Sequence[str], environment: Mapping[str, str]
 ) -> CommandResult:
-    command = await SupervisedCommand.start(argv, trust_until=grant.trusted_until, env=environment)
+    ours = {
+        NAME: grant.name,
+        TOKEN: str(grant.token),
+        GRANT_ID: str(grant.grant_id),
+        "INTERLOCK_SCHEMA": grant.schema,
+    }
+    command = await SupervisedCommand.start(argv, trust_until=grant.trusted_until, env={**environment, **ours})
     grant.on_renewed(command.extend)
     command.extend(grant.trusted_until)  # it may have been renewed while the command was started
     signals.go_to(command)

@@ -5,28 +5,39 @@ first use, so an object that is made at import may be forked; in a forked child 
 """
 
 import asyncio
+import functools
+import inspect
 import os
 import threading
 from collections.abc import Callable, Coroutine, Mapping
-from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Self, TypeVar, Unpack
 from uuid import UUID
 
-from interlock.bridge import LoopThread
+from interlock.bridge import LoopThread, in_caller
 from interlock.coordination.acquiring import Entered
 from interlock.coordination.acquisition import Acquisition
+from interlock.coordination.election import AsyncTerm
 from interlock.coordination.engine import Engine
 from interlock.coordination.grant import AsyncGrant
 from interlock.coordination.lease import LeaseSettings
 from interlock.coordination.metrics import Metrics
 from interlock.coordination.root import AsyncInterlock, RootOptions
-from interlock.coordination.timing import Duration, LeaseTiming, checked_timeout
+from interlock.coordination.timing import Duration, checked_timeout
 from interlock.coordination.wrapping import Busy, wrapped_sync
 from interlock.errors import ConfigurationError
 from interlock.stores.leases import ReleaseAnswer
+from interlock.stores.listing import HeldLease
 
 if TYPE_CHECKING:
+    from interlock.coordination.election_sync import Election
+    from interlock.coordination.membership import Member
+    from interlock.coordination.membership_sync import Membership
+    from interlock.coordination.periodic_sync import Periodic
+    from interlock.coordination.schedule import Missed
     from interlock.coordination.session_lock_sync import SessionLock
+    from interlock.coordination.several_sync import Leases
 
+G = TypeVar("G", bound=AsyncGrant)
 P = ParamSpec("P")
 T = TypeVar("T")
 
@@ -112,10 +123,11 @@ class Grant:
             raise self._grant.error()
         return self
 
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> bool | None:
         released_before = self._grant.ended and not self._grant.lost
         if not self.release() and not released_before:
             raise self._grant.error() from error
+        return None
 
 
 class _Releasing:
@@ -133,42 +145,56 @@ class _Releasing:
         return self._asked is not None and self._grant.engine.released(self._grant, self._asked)
 
 
-class _Acquiring:
+class _Acquiring(Generic[G]):
     """On the loop's thread; `granted` is there as soon as it is."""
 
-    def __init__(self, locks: "Interlock", settings: LeaseSettings, timeout: float | None) -> None:
-        self.granted: AsyncGrant | None = None
+    def __init__(self, locks: "Interlock", settings: LeaseSettings, timeout: float | None, kind: type[G]) -> None:
+        self.granted: G | None = None
         self._locks = locks
         self._settings = settings
         self._timeout = timeout
+        self._kind = kind
         self._owner = threading.current_thread()  # its number would be given again, to another
 
     def ask(self) -> "asyncio.Future[Any]":
-        settings = self._settings
         self._engine = self._locks.engine()
-        self._begun = self._begin(settings.name, settings.timing, settings.metadata, self._owner)
-        assert self._begun.asked is not None
-        return self._begun.asked
+        self._begun = self._begin()
+        return (self._begun and self._begun.asked) or _done()
 
-    def answer(self) -> "AsyncGrant | Coroutine[Any, Any, AsyncGrant | None] | None":
-        self.granted = self._engine.take(self._begun)
+    def answer(self) -> "G | Coroutine[Any, Any, G | None] | None":
+        self.granted = None if self._begun is None else self._engine.take(self._begun)
         return self.granted or self._go_on()
 
-    def _begin(self, name: str, timing: LeaseTiming, metadata: str | None, owner: object) -> Acquisition:
-        return self._engine.begin(name, timing, metadata, owner, self._timeout)
+    def _begin(self) -> Acquisition[G] | None:
+        return self._settings.begin(self._engine, self._owner, self._timeout, self._kind)
 
-    async def _go_on(self) -> AsyncGrant | None:
-        self.granted = await self._engine.acquired(self._begun)
+    async def _go_on(self) -> G | None:
+        if self._begun:
+            self.granted = await self._engine.acquired(self._begun)
+        else:
+            self.granted = await self._settings.acquire(self._engine, self._owner, self._timeout, self._kind)
         return self.granted
 
 
-class _Trying(_Acquiring):
-    def _begin(self, name: str, timing: LeaseTiming, metadata: str | None, owner: object) -> Acquisition:
-        return self._engine.begin_trying(name, timing, metadata, owner)
+class _Trying(_Acquiring[G]):
+    def _begin(self) -> Acquisition[G] | None:
+        return self._settings.begin_trying(self._engine, self._owner, self._kind)
 
-    async def _go_on(self) -> AsyncGrant | None:
-        self.granted = await self._engine.tried(self._begun)
+    async def _go_on(self) -> G | None:
+        if self._begun:
+            self.granted = await self._engine.tried(self._begun)
+        else:
+            self.granted = await self._settings.try_acquire(self._engine, self._owner, self._kind)
         return self.granted
+
+
+def _asked(thread: LoopThread, question: _Acquiring[G]) -> G | None:
+    try:
+        return thread.ask(question)
+    except BaseException:
+        if question.granted is not None:  # at the very moment when the thread was interrupted
+            Grant(thread, question.granted).release()
+        raise
 
 
 def _done() -> "asyncio.Future[None]":
@@ -195,22 +221,38 @@ class Lease:
 
     def try_acquire(self) -> Grant | None:
         """The grant, if the lease is free and nobody waits for it; otherwise None, at once."""
-        return self._granted(_Trying(self._locks, self._settings, 0.0))
+        return self._granted(_Trying(self._locks, self._settings, 0.0, AsyncGrant))
 
     def acquire(self, timeout: Duration | None = None) -> Grant:
         """Wait for the lease, first come, first served; after `timeout` seconds it raises `LeaseTimeout`."""
-        grant = self._granted(_Acquiring(self._locks, self._settings, checked_timeout(timeout)))
+        grant = self._granted(_Acquiring(self._locks, self._settings, checked_timeout(timeout), AsyncGrant))
         assert grant is not None
         return grant
 
-    def _granted(self, question: "_Acquiring") -> Grant | None:
+    def holders(self) -> list[HeldLease]:
+        """Who holds it now, as the store sees it: one, nobody, or with slots as many as hold one."""
+
+        async def look() -> list[HeldLease]:
+            return await self._settings.holders(self._locks.engine())
+
+        return self._locks.run(look())
+
+    def terms(self) -> "Election":
+        """An election: ``for term in lease.terms(): with term: …`` is entered whenever we lead."""
+        from interlock.coordination.election_sync import Election
+
+        return Election(self)
+
+    def term(self) -> tuple[LoopThread, AsyncTerm]:
+        """The grant of an election's next term, and the loop thread that it lives on."""
         thread = self._locks.loop_thread()
-        try:
-            grant = thread.ask(question)
-        except BaseException:
-            if question.granted is not None:  # at the very moment when the thread was interrupted
-                Grant(thread, question.granted).release()
-            raise
+        term = _asked(thread, _Acquiring(self._locks, self._settings, None, AsyncTerm))
+        assert term is not None
+        return thread, term
+
+    def _granted(self, question: "_Acquiring[AsyncGrant]") -> Grant | None:
+        thread = self._locks.loop_thread()
+        grant = _asked(thread, question)
         return None if grant is None else Grant(thread, grant)
 
     def wrap(self, *, busy: Busy = "wait") -> Callable[[Callable[P, T]], Callable[P, T | None]]:
@@ -248,8 +290,75 @@ class Interlock:
         ttl: Duration = 30.0,
         renew_every: Duration | None = None,
         metadata: Mapping[str, Any] | None = None,
+        slots: int | None = None,
     ) -> Lease:
-        return Lease(self, self._locks.settings(name, ttl, renew_every, metadata))
+        return Lease(self, self._locks.settings(name, ttl, renew_every, metadata, slots))
+
+    def leases(self, *names: str, ttl: Duration = 30.0, metadata: Mapping[str, Any] | None = None) -> "Leases":
+        """Several leases that are held together, or not at all; never a deadlock, in whichever order they are given."""
+        from interlock.coordination.several_sync import Leases
+
+        return Leases(self, self._locks.several(names, ttl, metadata))
+
+    def join(
+        self,
+        group: str,
+        *,
+        id: str | None = None,  # noqa: A002 # what it is called everywhere
+        metadata: Mapping[str, Any] | None = None,
+        ttl: Duration = 10.0,
+    ) -> "Membership":
+        """Be one of a group: ``with locks.join("workers", metadata={"zone": "a"}): …``"""
+        from interlock.coordination.membership_sync import Membership
+
+        return Membership(self, self._locks.join(group, id=id, metadata=metadata, ttl=ttl))
+
+    def members(self, group: str) -> "list[Member]":
+        """Who is in it now, by id."""
+        return self.run(self._locks.members(group))
+
+    def once(
+        self,
+        key: str,
+        function: Callable[..., T],
+        *args: Any,
+        ttl: Duration = 30.0,
+        timeout: Duration | None = None,
+    ) -> T:
+        """As `AsyncInterlock.once`; the function runs in the thread that calls."""
+        if inspect.iscoroutinefunction(function):
+            raise ConfigurationError("Interlock runs plain functions once: use AsyncInterlock for coroutine functions.")
+        patience = checked_timeout(timeout)
+        once = self._locks.once_settings(key, ttl, args)
+        owner = threading.current_thread()
+
+        async def run() -> T:
+            work = functools.partial(function, *args)
+            result: T = await once.run(self.engine(), owner, patience, lambda grant: in_caller(work))
+            return result
+
+        return self.run(run())
+
+    def every(
+        self,
+        when: str | Duration,
+        name: str | None = None,
+        *,
+        missed: "Missed" = "once",
+        timezone: str | None = None,
+        ttl: Duration = 30.0,
+    ) -> "Callable[[Callable[[Grant], object]], Periodic]":
+        """As `AsyncInterlock.every`, for plain functions."""
+        from interlock.coordination.periodic_sync import Periodic
+
+        make = self._locks.periodic(when, missed, timezone, ttl)
+
+        def decorate(function: Callable[[Grant], object]) -> Periodic:
+            if inspect.iscoroutinefunction(function):
+                raise ConfigurationError("Interlock runs plain functions: use AsyncInterlock for coroutine functions.")
+            return Periodic(self, functools.partial(make, name or function.__qualname__), function)
+
+        return decorate
 
     def session_lock(self, name: str, *, ttl: Duration = 10.0) -> "SessionLock":
         from interlock.coordination.session_lock_sync import SessionLock

@@ -23,7 +23,8 @@ GRANT EXECUTE ON FUNCTION
     interlock.renew_v1(text, bigint, uuid, double precision), interlock.release_v1(text, bigint, uuid, integer),
     interlock.abandon_v1(uuid), interlock.guard_v1(text, bigint, uuid), interlock.guarded_v1(),
     interlock.protect_v1(regclass, text), interlock.guards_v1(text), interlock.leases_v1(text),
-    interlock.waiters_v1(text), interlock.sweep_v1(double precision)
+    interlock.waiters_v1(text), interlock.sweep_v1(double precision), interlock.held_v1(text),
+    interlock.read_record_v1(text), interlock.write_record_v1(text, json, text, bigint, uuid)
 TO :role;
 
 -- name: operations

@@ -14,11 +14,13 @@ from uuid import UUID
 
 from interlock import errors
 from interlock.stores.leases import AcquireAnswer, Ask, Held, Holder, ReleaseAnswer, RenewAnswer
+from interlock.stores.listing import HeldLease
 from interlock.stores.postgres.connecting import Password, connect
 from interlock.stores.postgres.direct import configure, noticing_a_dead_network
 from interlock.stores.postgres.line import Line
 from interlock.stores.postgres.queries import Queries
 from interlock.stores.postgres.session import Row, Session
+from interlock.stores.records import Record
 
 Pooler = Literal["detect", "transaction", "none"]
 
@@ -33,7 +35,7 @@ _DEAD_AFTER = 6.0
 
 
 class PostgresLeases:
-    """A `LeaseStore`. `timeout` is for one statement, on our side."""
+    """A `LeaseStore`, with `Listing` and `Records`. `timeout` is for one statement, on our side."""
 
     def __init__(
         self,
@@ -157,6 +159,17 @@ class PostgresLeases:
         (row,) = await self._fetch(self._any, "sweep", unused_for)
         swept: int = row[0]
         return swept
+
+    async def held(self, prefix: str) -> list[HeldLease]:
+        return [HeldLease(*row) for row in await self._fetch(self._acquiring, "held", prefix)]
+
+    async def read(self, key: str) -> Record | None:
+        rows = await self._fetch(self._acquiring, "read_record", key)
+        return Record(*rows[0]) if rows else None
+
+    async def write(self, key: str, value: str, grant: Held) -> bool:
+        (row,) = await self._fetch(self._acquiring, "write_record", key, value, grant.name, grant.token, grant.grant_id)
+        return bool(row[0])
 
     async def close_idle(self, idle_for: float) -> bool:
         for line in (self._acquiring, self._releasing, self._beating):

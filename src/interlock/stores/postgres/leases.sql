@@ -49,3 +49,15 @@ SELECT interlock.listen_v1($1);
 -- name: sweep
 -- Delete what nobody has used for long.
 SELECT interlock.sweep_v1($1);
+
+-- name: held
+-- The leases that are held now, by the beginning of their names.
+SELECT name, token, holder, host, pid, metadata, acquired_at, remaining FROM interlock.held_v1($1);
+
+-- name: read_record
+-- What is remembered under a key.
+SELECT key, token, value, written_at FROM interlock.read_record_v1($1);
+
+-- name: write_record
+-- Remember it, if that grant is current.
+SELECT interlock.write_record_v1($1, $2::text::json, $3, $4, $5);

@@ -1,0 +1,40 @@
+"""``interlock elect``: a command that runs only where the leader is."""
+
+import os
+from typing import Any
+
+import click
+
+from interlock.cli.settings import database_options
+from interlock.cli.under_lease import (
+    CommandAfterDashes,
+    exit_with,
+    metadata_option,
+    opened,
+    pairs,
+    refuse_nesting,
+    ttl_option,
+)
+
+
+@click.command(cls=CommandAfterDashes)
+@click.argument("name")
+@ttl_option(10.0)
+@metadata_option
+@database_options
+def elect(name: str, ttl: float, metadata: tuple[str, ...], command: tuple[str, ...], **flags: Any) -> None:
+    """Run COMMAND while this process is the leader of NAME, and only then.
+
+    For example: interlock elect scheduler -- ./scheduler
+
+    When the term is over, COMMAND is stopped, with everything that it has started, and runs again in our next term.
+    --ttl is how long nobody leads when this machine dies, in seconds.
+
+    Exits when COMMAND ends by itself, with its status, and gives the lead to whoever waits for it.
+    """
+    from interlock.coordination.running import lead_command
+
+    locks, url = opened(flags)
+    lease = locks.lease(name, ttl=ttl, metadata=pairs(metadata))
+    refuse_nesting(locks, url, name)
+    exit_with(lead_command(locks, lease, command, environment=os.environ))

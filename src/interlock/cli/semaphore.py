@@ -1,0 +1,54 @@
+"""``interlock semaphore run``: a few of a command at a time."""
+
+import os
+from typing import Any
+
+import click
+
+from interlock.cli.settings import database_options
+from interlock.cli.under_lease import (
+    CommandAfterDashes,
+    exit_with,
+    metadata_option,
+    opened,
+    pairs,
+    patience,
+    ttl_option,
+    waiting_options,
+)
+
+
+@click.group()
+def semaphore() -> None:
+    """Commands of which a few run at a time, on all machines together."""
+
+
+@semaphore.command("run", cls=CommandAfterDashes)
+@click.argument("name")
+@click.option("--slots", type=int, required=True, metavar="N", help="How many may hold it at a time.")
+@ttl_option()
+@waiting_options
+@metadata_option
+@database_options
+def run_(
+    name: str,
+    slots: int,
+    ttl: float,
+    wait: float | None,
+    no_wait: bool,
+    metadata: tuple[str, ...],
+    command: tuple[str, ...],
+    **flags: Any,
+) -> None:
+    """Run COMMAND while holding one of the slots of the lease NAME, so that no more than N of them run at a time.
+
+    For example: interlock semaphore run openai --slots 20 -- ./ask.sh
+
+    Exits with COMMAND's own status; 75 if no slot was acquired; 74 if it was lost.
+    """
+    from interlock.coordination.running import run_command
+
+    timeout = patience(wait, no_wait)
+    locks, _ = opened(flags)
+    lease = locks.lease(name, ttl=ttl, metadata=pairs(metadata), slots=slots)
+    exit_with(run_command(locks, lease, command, timeout=timeout, environment=os.environ))

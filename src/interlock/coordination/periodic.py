@@ -1,0 +1,164 @@
+"""A periodic singleton: at each tick one replica runs it, and if that one dies another does.
+
+Who may do what. When a tick has come, every replica queues for the lease. Whoever has it reads how far things are, and
+runs what is due: it records that the tick was begun, runs, and records that it is finished, each only while the lease
+is held. The next in the queue finds nothing left to do, or a tick that was begun and not finished: then its runner
+died, or lost the lease, and it is run again. Ticks are told by the store's clock, from when the lease was granted.
+
+What a crash leaves behind. Before the first record: nothing. Between the two: a tick that somebody else runs again, as
+soon as the lease has expired. After the second: nothing to do.
+"""
+
+import asyncio
+import json
+import random
+from collections.abc import Awaitable, Callable
+from datetime import datetime
+from typing import TYPE_CHECKING, NamedTuple, Self
+
+from interlock import errors
+from interlock.clock import boottime
+from interlock.coordination.grant import AsyncGrant
+from interlock.coordination.lease import LeaseSettings
+from interlock.coordination.name import part
+from interlock.coordination.schedule import Missed, Schedule, as_date, due
+from interlock.logs import events
+
+if TYPE_CHECKING:
+    from interlock.coordination.engine import Engine
+
+log = events(__name__)
+
+_LONGEST_SLEEP = 60.0
+"""Then the clocks are looked at again: that of the event loop stands still while the machine is suspended."""
+_PATIENCE = 2.0
+_AWAY = (errors.ConnectionLost, errors.DatabaseUnreachable, errors.LockNotAvailable, errors.NotPrimary)
+
+
+class _Progress(NamedTuple):
+    tick: float
+    finished: bool
+
+
+class AsyncPeriodic:
+    """Runs while it is entered, or for as long as `run` does."""
+
+    def __init__(
+        self,
+        engine: "Callable[[], Engine]",
+        settings: LeaseSettings,
+        schedule: Schedule,
+        missed: Missed,
+        function: Callable[[AsyncGrant], Awaitable[object]],
+    ) -> None:
+        self.tick: datetime | None = None
+        """The tick that is being run, in this process."""
+        self._engine = engine
+        self._settings = settings
+        self._key = part(settings.name, "every")
+        self._schedule = schedule
+        self._missed = missed
+        self._function = function
+        self._ahead: float | None = None
+        self._until: Callable[[], bool] = lambda: False
+        self._task: asyncio.Task[None] | None = None
+
+    @property
+    def name(self) -> str:
+        return self._settings.name
+
+    async def run(self, until: Callable[[], bool] = lambda: False) -> None:
+        """For ever, or until that is so after a run. A database that is away is waited for, once it was reached."""
+        self._until = until
+        while not until():
+            try:
+                pause = await self._take_turn()
+            except errors.LeaseLost:
+                pause = 0.0  # another may have it now, or nobody: look
+            except _AWAY as error:
+                if self._ahead is None:
+                    raise
+                log.warning("periodic.database_away", extra={"lease": self.name, "why": str(error)})
+                pause = _PATIENCE * random.uniform(0.5, 1.0)
+            if not until():
+                await asyncio.sleep(min(pause, _LONGEST_SLEEP))
+
+    async def __aenter__(self) -> Self:
+        self._task = asyncio.create_task(self.run())
+        return self
+
+    async def __aexit__(self, *exc_info: object) -> None:
+        """A run that is under way is cancelled, and another replica runs that tick again."""
+        task, self._task = self._task, None
+        assert task is not None
+        task.cancel()
+        await asyncio.wait([task])
+        if not task.cancelled():
+            task.result()  # raises what ended it before
+
+    async def _take_turn(self) -> float:
+        """Run what is due. The answer is for how long nothing will be."""
+        engine = self._engine()
+        if self._ahead is not None:  # whoever knows the time sees without the lease that there is nothing to do
+            progress = await self._progress(engine)
+            if progress and progress.finished and not self._due(progress.tick):
+                return self._until_next()
+        async with await self._settings.acquire(engine, asyncio.current_task(), None, AsyncGrant) as grant:
+            await self._set_clock(engine, grant)
+            await self._run_due(engine, grant)
+        return self._until_next()
+
+    async def _run_due(self, engine: "Engine", grant: AsyncGrant) -> None:
+        progress = await self._progress(engine)
+        if progress is None:  # nobody has ever run this: it begins with the next tick
+            progress = _Progress(self._schedule.last(self._now()), finished=True)
+            await self._note(engine, grant, progress)
+        if not progress.finished:
+            log.warning("periodic.taken_over", extra={"lease": self.name, "tick": as_date(progress.tick).isoformat()})
+            await self._run(engine, grant, progress.tick)
+        done = progress.tick
+        while ticks := self._due(done):
+            for done in ticks:
+                if self._until():
+                    return
+                await self._run(engine, grant, done)
+
+    async def _run(self, engine: "Engine", grant: AsyncGrant, tick: float) -> None:
+        await self._note(engine, grant, _Progress(tick, finished=False))
+        self.tick = as_date(tick)
+        try:
+            await self._function(grant)
+        except Exception:  # the next tick is another chance
+            if grant.lost:
+                raise grant.error() from None
+            log.exception("periodic.failed", extra={"lease": self.name, "tick": self.tick.isoformat()})
+        finally:
+            self.tick = None
+        await self._note(engine, grant, _Progress(tick, finished=True))
+
+    async def _progress(self, engine: "Engine") -> _Progress | None:
+        record = await engine.read(self._key)
+        return None if record is None else _Progress(**json.loads(record.value))
+
+    async def _note(self, engine: "Engine", grant: AsyncGrant, progress: _Progress) -> None:
+        await engine.write(self._key, json.dumps(progress._asdict()), grant)
+
+    async def _set_clock(self, engine: "Engine", grant: AsyncGrant) -> None:
+        """By when the store says that it granted this. We heard of that later, so no tick seems to come too soon."""
+        mine = [lease for lease in await self._settings.holders(engine) if lease.token == grant.token]
+        if not mine:
+            raise errors.LeaseLost(
+                f"The lease {self.name!r} is not held any more: another may have it.", name=self.name, token=grant.token
+            )
+        self._ahead = mine[0].acquired_at - grant.acquired_at
+
+    def _now(self) -> float:
+        assert self._ahead is not None
+        return boottime() + self._ahead
+
+    def _due(self, done: float) -> list[float]:
+        return due(self._schedule, done, self._now(), self._missed)
+
+    def _until_next(self) -> float:
+        now = self._now()
+        return max(0.0, self._schedule.after(self._schedule.last(now)) - now)

@@ -1,0 +1,78 @@
+"""Periodic singletons for callers without an event loop: in the thread that calls `run`, or in one of their own."""
+
+import asyncio
+import threading
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from datetime import datetime
+from typing import TYPE_CHECKING, Self
+
+from interlock.bridge import in_caller_to_its_end
+from interlock.coordination.grant import AsyncGrant
+from interlock.coordination.periodic import AsyncPeriodic
+from interlock.coordination.sync import Grant
+
+if TYPE_CHECKING:
+    from interlock.coordination.sync import Interlock
+
+Make = Callable[[Callable[[AsyncGrant], Awaitable[object]]], AsyncPeriodic]
+
+
+class Periodic:
+    """As `AsyncPeriodic`, without await. Nothing can interrupt a thread: a run that is under way is waited for."""
+
+    def __init__(self, locks: "Interlock", make: Make, function: Callable[[Grant], object]) -> None:
+        self._locks = locks
+        self._function = function
+        self._periodic = make(self._call)
+        self._running: asyncio.Task[None] | None = None
+        self._thread: threading.Thread | None = None
+        self._stopped = False
+
+    @property
+    def name(self) -> str:
+        return self._periodic.name
+
+    @property
+    def tick(self) -> datetime | None:
+        """The tick that is being run, in this process."""
+        return self._periodic.tick
+
+    def run(self) -> None:
+        """For ever, in this thread."""
+        self._locks.run(self._run())
+
+    def __enter__(self) -> Self:
+        """In a thread of its own, until the block ends."""
+        self._stopped = False
+        self._thread = threading.Thread(target=self._run_until_stopped, name=f"interlock every {self.name}")
+        self._thread.start()
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        thread, self._thread = self._thread, None
+        assert thread is not None
+        self._locks.run(self._stop())
+        thread.join()
+
+    def _run_until_stopped(self) -> None:
+        with suppress(asyncio.CancelledError):
+            self.run()
+
+    async def _run(self) -> None:
+        if self._stopped:
+            return
+        self._running = asyncio.current_task()
+        try:
+            await self._periodic.run()
+        finally:
+            self._running = None
+
+    async def _stop(self) -> None:
+        self._stopped = True
+        if self._running is not None:
+            self._running.cancel()
+
+    async def _call(self, grant: AsyncGrant) -> object:
+        face = Grant(self._locks.loop_thread(), grant)
+        return await in_caller_to_its_end(lambda: self._function(face))

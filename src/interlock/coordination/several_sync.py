@@ -1,0 +1,109 @@
+"""Several leases at once, for callers without an event loop."""
+
+import threading
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TYPE_CHECKING, Any, Self
+
+from interlock.bridge import LoopThread
+from interlock.coordination.acquiring import Entered
+from interlock.coordination.several import AsyncGrants, LeasesSettings
+from interlock.coordination.sync import Grant
+from interlock.coordination.timing import Duration, checked_timeout
+
+if TYPE_CHECKING:
+    from interlock.coordination.engine import Engine
+    from interlock.coordination.sync import Interlock
+
+
+class Grants:
+    """As `AsyncGrants`, without await. Nothing can interrupt a thread: ask `check()` between steps."""
+
+    def __init__(self, thread: LoopThread, grants: AsyncGrants) -> None:
+        self.grants = tuple(Grant(thread, grant) for grant in grants.grants)
+        self._grants = grants
+
+    @property
+    def tokens(self) -> Mapping[str, int]:
+        return self._grants.tokens
+
+    @property
+    def lost(self) -> bool:
+        return self._grants.lost
+
+    @property
+    def remaining(self) -> float:
+        return self._grants.remaining
+
+    def check(self) -> None:
+        """Raise `LeaseLost` if one of them is not held any more."""
+        self._grants.check()
+
+    def guard(self, connection: Any = None) -> None:
+        """Let the connection's open transaction commit only while all of them are current."""
+        for grant in self.grants:
+            grant.guard(connection)
+
+    def release(self) -> bool:
+        """Give all of them back. False: not all were held any more."""
+        released = [grant.release() for grant in self.grants]
+        return all(released)
+
+    def __enter__(self) -> Self:
+        if self._grants.ended or self._grants.lost:  # on its way here
+            self.release()
+            raise self._grants.error()
+        return self
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        released_before = all(grant.is_released for grant in self._grants.grants)
+        if not self.release() and not released_before:
+            raise self._grants.error() from error
+
+
+class Leases:
+    """``with locks.leases("a", "b") as grants: …`` waits until it has all of them."""
+
+    def __init__(self, locks: "Interlock", settings: LeasesSettings) -> None:
+        self._locks = locks
+        self._settings = settings
+        self._entered: Entered[Grants] = Entered()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return self._settings.names
+
+    def try_acquire(self) -> Grants | None:
+        """All of them, if all are free and nobody waits for one; otherwise None, at once."""
+        owner = threading.current_thread()
+        return self._granted(lambda engine: self._settings.try_acquire(engine, owner))
+
+    def acquire(self, timeout: Duration | None = None) -> Grants:
+        """Wait for all of them; after `timeout` seconds it raises `LeaseTimeout`."""
+        owner, patience = threading.current_thread(), checked_timeout(timeout)
+        grants = self._granted(lambda engine: self._settings.acquire(engine, owner, patience))
+        assert grants is not None
+        return grants
+
+    def __enter__(self) -> Grants:
+        grants = self.acquire().__enter__()
+        return self._entered.add(threading.current_thread(), grants)
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        self._entered.pop(threading.current_thread()).__exit__(kind, error, trace)
+
+    def _granted(self, acquire: "Callable[[Engine], Awaitable[AsyncGrants | None]]") -> Grants | None:
+        """A caller that is interrupted just when they have come does not keep them."""
+        granted: list[Grants] = []
+        thread = self._locks.loop_thread()
+
+        async def note() -> None:
+            if grants := await acquire(self._locks.engine()):
+                granted.append(Grants(thread, grants))
+
+        try:
+            thread.run(note())
+        except BaseException:
+            for grants in granted:
+                grants.release()
+            raise
+        return granted[0] if granted else None

@@ -1,0 +1,28 @@
+"""Two root objects on one database: each has connections and an ear of its own, as two processes would."""
+
+from collections.abc import AsyncIterator, Iterator
+
+import pytest
+
+from interlock import AsyncInterlock, Interlock
+
+
+@pytest.fixture
+async def locks(interlock_url: str) -> AsyncIterator[AsyncInterlock]:
+    locks = AsyncInterlock(interlock_url, replica="one")
+    yield locks
+    await locks.close()
+
+
+@pytest.fixture
+async def others(interlock_url: str) -> AsyncIterator[AsyncInterlock]:
+    locks = AsyncInterlock(interlock_url, replica="two")
+    yield locks
+    await locks.close()
+
+
+@pytest.fixture
+def sync_locks(interlock_url: str) -> Iterator[Interlock]:
+    locks = Interlock(interlock_url, replica="one")
+    yield locks
+    locks.close()

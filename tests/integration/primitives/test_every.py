@@ -1,0 +1,278 @@
+"""Periodic singletons: one replica at a time, by the database's clock, and nothing is forgotten when one dies."""
+
+import asyncio
+import threading
+from collections.abc import Callable
+from datetime import datetime
+from typing import Any
+
+import psycopg
+import pytest
+
+from interlock import AsyncGrant, AsyncInterlock, Grant, Interlock, errors
+from interlock.coordination.periodic import AsyncPeriodic
+from support.holding import queue, take_away, until
+from support.postgres import execute
+from support.sql_leases import step_clock
+
+PROGRESS = "SELECT (value ->> 'tick')::float, (value ->> 'finished')::boolean FROM interlock.record"
+HOUR = 3600
+
+
+class Sweep:
+    """Something that is run now and then: it notes the ticks, and may be made to stand still or to fail."""
+
+    def __init__(self, locks: AsyncInterlock, when: Any = HOUR, **settings: Any) -> None:
+        self.ticks: list[datetime | None] = []
+        self.begun = asyncio.Event()
+        self.go = asyncio.Event()
+        self.go.set()
+        self.then: Callable[[], object] = lambda: None
+        self.periodic: AsyncPeriodic = locks.every(when, "sweep", **settings)(self.run)
+
+    async def run(self, grant: AsyncGrant) -> None:
+        grant.check()
+        self.ticks.append(self.periodic.tick)
+        self.begun.set()
+        await self.go.wait()
+        self.then()
+
+    async def look(self) -> float:
+        """One turn of it, without the sleep that follows; the clock of the database may have been moved."""
+        self.periodic._ahead = None
+        return await self.periodic._take_turn()
+
+    def hours(self) -> list[int]:
+        """Since the first of them."""
+        ticks = [tick for tick in self.ticks if tick]
+        return [round((tick - ticks[0]).total_seconds() / HOUR) for tick in ticks]
+
+
+def progress(url: str) -> tuple[float, bool] | None:
+    rows = execute(url, PROGRESS)
+    return (rows[0][0], rows[0][1]) if rows else None
+
+
+async def test_it_begins_with_the_next_tick_and_each_is_run_by_one(
+    locks: AsyncInterlock, others: AsyncInterlock, interlock_url: str
+) -> None:
+    sweeps = [Sweep(locks), Sweep(others)]
+    for sweep in sweeps:
+        assert 0 < await sweep.look() <= HOUR
+    assert sweeps[0].ticks == sweeps[1].ticks == []
+    for hour in range(1, 4):
+        step_clock(interlock_url, hour * HOUR)
+        await asyncio.gather(*(sweep.look() for sweep in sweeps))
+        await asyncio.gather(*(sweep.look() for sweep in sweeps))
+    assert len(sweeps[0].ticks + sweeps[1].ticks) == 3
+    assert len(set(sweeps[0].ticks + sweeps[1].ticks)) == 3
+    seen = progress(interlock_url)
+    assert seen is not None
+    assert seen[1]
+
+
+@pytest.mark.parametrize(("missed", "hours"), [("once", [0]), (3, [0, 1, 2]), (10, [0, 1, 2, 3, 4])])
+async def test_what_was_missed(locks: AsyncInterlock, interlock_url: str, missed: Any, hours: list[int]) -> None:
+    sweep = Sweep(locks, missed=missed)
+    await sweep.look()
+    step_clock(interlock_url, 5 * HOUR)
+    await sweep.look()
+    assert sweep.hours() == hours
+    assert sweep.ticks == sorted(filter(None, sweep.ticks))
+    seen = progress(interlock_url)
+    assert seen is not None
+    newest = sweep.ticks[-1]
+    assert newest is not None
+    assert seen == (newest.timestamp(), True)
+
+
+async def test_what_was_missed_is_skipped(locks: AsyncInterlock, interlock_url: str) -> None:
+    """A tick that nobody began before half of the interval was over is not run."""
+    day = 86400
+    sweep = Sweep(locks, day, missed="skip")
+    await sweep.look()
+    [[into]] = execute(interlock_url, "SELECT mod(extract(epoch FROM clock_timestamp())::numeric, 86400)::float")
+    step_clock(interlock_url, 3 * day - into + 0.75 * day)
+    await sweep.look()
+    assert sweep.ticks == []
+    step_clock(interlock_url, 4 * day - into + 60)
+    await sweep.look()
+    assert len(sweep.ticks) == 1
+
+
+async def test_a_tick_that_was_begun_and_not_finished_is_taken_over(
+    locks: AsyncInterlock, others: AsyncInterlock, interlock_url: str
+) -> None:
+    first, second = Sweep(locks), Sweep(others)
+    await first.look()
+    step_clock(interlock_url, HOUR)
+    first.go.clear()
+    running = asyncio.create_task(first.look())
+    await first.begun.wait()
+    waiting = asyncio.create_task(second.look())
+    await until(lambda: queue(interlock_url, "sweep"))
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    await waiting
+    assert first.ticks == second.ticks
+    seen = progress(interlock_url)
+    assert seen is not None
+    assert seen[1]
+
+
+async def test_whoever_lost_the_lease_does_not_say_that_it_has_finished(
+    locks: AsyncInterlock, interlock_url: str
+) -> None:
+    sweep = Sweep(locks)
+    await sweep.look()
+    step_clock(interlock_url, HOUR)
+    sweep.then = lambda: take_away(interlock_url, "sweep")
+    with pytest.raises(errors.LeaseLost):
+        await sweep.look()
+    seen = progress(interlock_url)
+    assert seen is not None
+    assert not seen[1]
+
+
+async def test_a_failure_is_logged_and_the_next_tick_is_another_chance(
+    locks: AsyncInterlock, interlock_url: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    sweep = Sweep(locks)
+    await sweep.look()
+    sweep.then = lambda: 1 // 0
+    for hour in (1, 2):
+        step_clock(interlock_url, hour * HOUR)
+        await sweep.look()
+    assert sweep.hours() == [0, 1]
+    assert "periodic.failed" in caplog.text
+    seen = progress(interlock_url)
+    assert seen is not None
+    assert seen[1]
+
+
+async def test_guarded_by_its_grant(locks: AsyncInterlock, interlock_url: str) -> None:
+    connection = await psycopg.AsyncConnection.connect(interlock_url)
+    guarded = asyncio.Event()
+
+    @locks.every("100ms")
+    async def sweep(grant: AsyncGrant) -> None:
+        async with connection.transaction():
+            await grant.guard(connection)
+        guarded.set()
+
+    async with connection, sweep:
+        await guarded.wait()
+    assert sweep.name == "test_guarded_by_its_grant.<locals>.sweep"
+    assert sweep.tick is None
+
+
+async def test_it_runs_while_it_is_entered_and_survives_its_database(
+    locks: AsyncInterlock, interlock_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from interlock.coordination import periodic
+
+    monkeypatch.setattr(periodic, "_PATIENCE", 0.1)
+    ran = asyncio.Semaphore(0)
+
+    @locks.every("100ms", "sweep")
+    async def sweep(grant: AsyncGrant) -> None:
+        ran.release()
+
+    async with sweep:
+        await ran.acquire()
+        for _ in range(3):
+            execute(
+                interlock_url,
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name LIKE 'interlock %'",
+            )
+            await ran.acquire()
+    assert await locks.lease("sweep").holders() == []
+
+
+async def test_a_database_that_was_never_there_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    locks = AsyncInterlock("postgresql://nobody@127.0.0.1:1/nothing")
+
+    @locks.every("1s", "sweep")
+    async def sweep(grant: AsyncGrant) -> None: ...
+
+    with pytest.raises(errors.DatabaseUnreachable):
+        await sweep.run()
+    await locks.close()
+
+
+async def test_bad_input(locks: AsyncInterlock, sync_locks: Interlock) -> None:
+    def plain(grant: object) -> None: ...
+
+    async def coroutine(grant: object) -> None: ...
+
+    with pytest.raises(errors.ConfigurationError, match="coroutine functions"):
+        locks.every("5m")(plain)  # type: ignore[arg-type]
+    with pytest.raises(errors.ConfigurationError, match="plain functions"):
+        sync_locks.every("5m")(coroutine)
+    with pytest.raises(errors.ConfigurationError, match="neither an interval"):
+        locks.every("now and then")
+    with pytest.raises(errors.ConfigurationError, match="missed="):
+        locks.every("5m", missed=0)
+    with pytest.raises(errors.ConfigurationError, match="marks Interlock's own"):
+        locks.every("5m", "a##b")(coroutine)
+
+
+def test_in_a_thread_of_its_own(sync_locks: Interlock, interlock_url: str) -> None:
+    ran = threading.Semaphore(0)
+    threads: set[threading.Thread] = set()
+
+    @sync_locks.every("100ms", "sweep")
+    def sweep(grant: Grant) -> None:
+        grant.check()
+        threads.add(threading.current_thread())
+        assert sweep.tick is not None
+        ran.release()
+
+    for _ in range(2):
+        with sweep:
+            for _ in range(2):
+                assert ran.acquire(timeout=20)
+    assert len(threads) == 2
+    assert threading.current_thread() not in threads
+    assert sync_locks.lease("sweep").holders() == []
+
+
+def test_a_run_in_a_thread_is_waited_for_before_the_lease_is_given_back(
+    sync_locks: Interlock, interlock_url: str
+) -> None:
+    begun, go = threading.Event(), threading.Event()
+    held: list[int] = []
+
+    @sync_locks.every("100ms", "sweep")
+    def sweep(grant: Grant) -> None:
+        begun.set()
+        assert go.wait(timeout=20)
+        held.append(len(execute(interlock_url, "SELECT 1 FROM interlock.held_v1('sweep')")))
+
+    def leave() -> None:
+        sweep.__exit__()
+
+    sweep.__enter__()
+    assert begun.wait(timeout=20)
+    leaving = threading.Thread(target=leave)
+    leaving.start()
+    leaving.join(timeout=0.3)
+    assert leaving.is_alive()
+    go.set()
+    leaving.join()
+    assert held == [1]
+    assert sync_locks.lease("sweep").holders() == []
+
+
+def test_in_the_thread_that_calls(sync_locks: Interlock) -> None:
+    class Enough(BaseException):
+        pass
+
+    @sync_locks.every("100ms", "sweep")
+    def sweep(grant: Grant) -> None:
+        raise Enough
+
+    with pytest.raises(Enough):
+        sweep.run()
+    assert sync_locks.lease("sweep").holders() == []
