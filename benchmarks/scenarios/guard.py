@@ -11,7 +11,7 @@ from benchmarks.rounds import Rounds, ratio, take_turns
 
 DRIVERS = ("asyncpg", "psycopg")
 WRITERS = (1, 8)
-INSERTS = (1, 4)
+INSERTS = (1, 4, 10)
 GUARDED, PLAIN = "guarded", "unguarded"
 CONTENDER = Contender("guarded_writes", lambda bench: bench.database)
 
