@@ -1,5 +1,6 @@
 """Writes that are committed only while the grant is current."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Any
@@ -112,13 +113,13 @@ async def test_nobody_gets_an_expired_lease_while_a_transaction_guards_it(
     got = await grant(store, ttl=0.3)
     until = (await answer(store, wish())).retry_after
     writer.guard(got)
-    writer.write(got)
+    await asyncio.sleep(until + 0.01)
     tried = []
     for _ in range(3):
         (reply,) = await other.acquire([wish()])
         tried.append(reply.status)
-    assert until < 0.3
     assert "granted" not in tried
+    writer.write(got)
     writer.connection.commit()
     assert (await grant_after_expiry(other)).token > got.token
     assert writer.written() == [got.token]

@@ -36,6 +36,8 @@ def django_databases(url: str) -> Iterator[Any]:
 
 def _database(url: str) -> dict[str, Any]:
     parts = urlsplit(url)
+    if parts.scheme == "sqlite":
+        return {"ENGINE": "django.db.backends.sqlite3", "NAME": unquote(parts.path)[1:]}
     return {
         "ENGINE": "django.db.backends.postgresql",
         "HOST": parts.hostname,

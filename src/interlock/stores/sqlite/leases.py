@@ -6,6 +6,7 @@ granted then goes to the thread that writes, and is decided there.
 
 import asyncio
 import sqlite3
+import weakref
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TypeVar
@@ -46,6 +47,7 @@ class SqliteLeases:
         self._ear: Ear | None = None
         self._on_end: Callable[[], None] = lambda: None
         self._used_at = 0.0
+        weakref.finalize(self, _end, self._reader, self._writer).atexit = False
 
     async def look(self) -> None:
         """Opens the file for writing as well: that is what a lease will need."""
@@ -144,8 +146,7 @@ class SqliteLeases:
         await self._stop()
 
     def sever(self) -> None:
-        for worker in (self._reader, self._writer):
-            worker.stop()
+        _end(self._reader, self._writer)
         if self._ear is not None:
             self._ear.close()
 
@@ -197,3 +198,9 @@ class SqliteLeases:
         for thread in (self._reader.stop(), self._writer.stop()):
             if thread is not None:
                 await asyncio.to_thread(thread.join, _FAREWELL)
+
+
+def _end(reader: Reader, writer: Writer) -> None:
+    """Also for a store that nobody has closed, and nobody has any more."""
+    reader.stop()
+    writer.stop()

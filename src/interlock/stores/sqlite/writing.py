@@ -90,15 +90,16 @@ class Writer:
                     self._open()
                 with self._turnstile, self._inside:
                     jobs += self._worker.waiting()
-                    unheard = self._write(jobs)
+                    settled, unheard = self._write(jobs)
         except Exception as error:
             self._hang_up()
             deliver([(job, None, _known(error)) for job in jobs])
         else:
+            deliver(settled)  # not before we have left the turnstile: who is answered may be stopped at once
             self._bells.ring_again(unheard)
 
-    def _write(self, jobs: list[Work]) -> dict[str, list[UUID]]:
-        """One transaction for all; if one job fails, another for the rest of them. Who could not be told comes back."""
+    def _write(self, jobs: list[Work]) -> tuple[list[Settled], dict[str, list[UUID]]]:
+        """One transaction for all; if one job fails, another for the rest of them. And whoever could not be told."""
         connection = self._open()
         while taken := self._begin(connection, jobs):
             transaction = Transaction(connection, self._bells)
@@ -107,12 +108,11 @@ class Writer:
             if error is None:
                 unheard = {name: ids for name, ids in transaction.rings.items() if not self._bells.ring(name, ids)}
                 connection.execute("COMMIT")
-                deliver(results)
-                return unheard
+                return results, unheard
             connection.execute("ROLLBACK")
             jobs.remove(last)
             deliver([results[-1]])
-        return {}
+        return [], {}
 
     def _begin(self, connection: sqlite3.Connection, jobs: list[Work]) -> list[Work]:
         """Those who still want it, in a transaction that is open; nobody, and there is none."""

@@ -1,0 +1,117 @@
+"""Somebody else has the file: a transaction of the user's own, or a process that stands still at the turnstile."""
+
+import asyncio
+import fcntl
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from interlock import AsyncInterlock
+from interlock.errors import LockNotAvailable
+from interlock.stores.sqlite.leases import SqliteLeases
+
+
+@contextmanager
+def standing_at(file: Path, gate: str) -> Iterator[None]:
+    """As a process does that was stopped there."""
+    with file.with_name(f"{file.name}-interlock").joinpath(gate).open("rb+") as blocked:
+        fcntl.flock(blocked, fcntl.LOCK_EX)
+        yield
+
+
+def store_of(locks: AsyncInterlock) -> SqliteLeases:
+    store = locks._stores[asyncio.get_running_loop()]
+    assert isinstance(store, SqliteLeases)
+    return store
+
+
+async def test_an_attempt_that_fails_waits_for_no_writer(locks: AsyncInterlock, mine: sqlite3.Connection) -> None:
+    grant = await locks.lease("feeds").acquire()
+    mine.execute("BEGIN IMMEDIATE")
+    changes = mine.execute("PRAGMA data_version").fetchone()
+    assert await locks.lease("feeds").try_acquire() is None
+    mine.execute("ROLLBACK")
+    assert mine.execute("PRAGMA data_version").fetchone() == changes
+    await grant.release()
+
+
+async def test_nobody_waits_without_end_for_a_transaction_of_the_users(
+    locks: AsyncInterlock, mine: sqlite3.Connection
+) -> None:
+    grant = await locks.lease("feeds").acquire()
+    mine.execute("BEGIN IMMEDIATE")
+    assert await locks.lease("other").try_acquire() is None
+    with pytest.raises(LockNotAvailable):
+        await store_of(locks).renew([grant], 0.1)
+    assert await grant.release() is True  # it is told later
+    waiter = asyncio.create_task(locks.lease("feeds").acquire()._acquisition)
+    mine.execute("COMMIT")
+    await (await waiter).release()
+
+
+@pytest.mark.parametrize("gate", ["gate", "turnstile"])
+async def test_a_process_that_stands_still_at_the_turnstile_holds_up_only_those_who_write(
+    locks: AsyncInterlock, file: Path, gate: str
+) -> None:
+    grant = await locks.lease("feeds").acquire()
+    with standing_at(file, gate):
+        assert await locks.lease("other").try_acquire() is None
+        assert await locks.lease("feeds").try_acquire() is None
+        with pytest.raises(LockNotAvailable):
+            await store_of(locks).renew([grant], 0.1)
+    assert not (await store_of(locks).renew([grant], 5.0)).lost
+    other = await locks.lease("other").acquire()
+    await other.release()
+
+
+async def test_what_was_given_up_is_not_done_later(locks: AsyncInterlock, file: Path, mine: sqlite3.Connection) -> None:
+    await locks.open()
+    with standing_at(file, "turnstile"):
+        assert await locks.lease("feeds").try_acquire() is None
+    await store_of(locks).look()  # behind it in the queue
+    assert mine.execute("SELECT count(*) FROM interlock_lease").fetchone() == (0,)
+
+
+async def test_closing_does_not_wait_for_a_turnstile_that_nobody_opens(url: str, file: Path) -> None:
+    locks = AsyncInterlock(url)
+    await locks.open()
+    with standing_at(file, "turnstile"):
+        assert await locks.lease("feeds").try_acquire() is None
+        await locks.close()
+
+
+async def test_what_comes_together_shares_a_transaction(locks: AsyncInterlock, file: Path) -> None:
+    await locks.open()
+    begun: list[str] = []
+    writer = store_of(locks)._writer
+    connection = writer._connection
+    assert connection is not None
+    connection.set_trace_callback(lambda statement: begun.append(statement) if statement == "BEGIN IMMEDIATE" else None)
+    with standing_at(file, "turnstile"):
+        jobs = [asyncio.create_task(writer.run(lambda transaction: None, patience=20)) for _ in range(11)]
+        while len(writer._worker._jobs) != 10:  # noqa: ASYNC110 - until the thread stands there with the first
+            await asyncio.sleep(0.01)
+    await asyncio.gather(*jobs)
+    assert len(begun) == 1
+
+
+async def test_only_what_grants_waits_for_the_disk(locks: AsyncInterlock) -> None:
+    await locks.open()
+    store = store_of(locks)
+    connection = store._writer._connection
+    assert connection is not None
+
+    def level() -> int:
+        return int(connection.execute("PRAGMA synchronous").fetchone()[0])
+
+    grant = await locks.lease("feeds").acquire()
+    assert level() == 2  # FULL
+    await store.renew([grant], 5.0)
+    assert level() == 1  # NORMAL
+    assert await store.write("key", "1", grant) is True
+    assert level() == 2
+    await grant.release()
+    assert level() == 1

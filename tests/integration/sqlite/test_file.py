@@ -1,0 +1,157 @@
+"""The file and what stands beside it: made, moved, taken away, met after a restart of the machine."""
+
+import asyncio
+import shutil
+import sqlite3
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from interlock import AsyncInterlock, Interlock
+from interlock.coordination.events import Event, Waiting
+from interlock.stores.sqlite import boot, granting, leases, queueing
+
+
+def test_whoever_comes_first_makes_the_tables(url: str, mine: sqlite3.Connection) -> None:
+    """All at once, in a file that is the user's, with another journal."""
+    mine.execute("PRAGMA journal_mode = DELETE")
+    mine.execute("CREATE TABLE orders (id INTEGER)")
+    mine.execute("PRAGMA user_version = 7")
+
+    def use(name: str) -> int:
+        with Interlock(url) as locks, locks.lease(name) as grant:
+            return grant.token
+
+    with ThreadPoolExecutor(8) as threads:
+        tokens = list(threads.map(use, ["same", "same", "a", "b", "c", "d", "e", "f"]))
+    assert len(set(tokens)) == 8
+    assert mine.execute("SELECT count(*) FROM interlock_file").fetchone() == (1,)
+    assert mine.execute("PRAGMA user_version").fetchone() == (7,)
+    assert mine.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+
+
+async def test_a_relative_path_is_taken_from_where_the_root_object_was_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    locks = AsyncInterlock("sqlite:///my%20leases.db")
+    monkeypatch.chdir("/")
+    async with locks, locks.lease("feeds"):
+        assert (tmp_path / "my leases.db").exists()
+
+
+async def test_a_long_path_is_listened_at_all_the_same(tmp_path: Path) -> None:
+    directory = tmp_path / ("x" * 120)
+    directory.mkdir()
+    await woken_by_a_release(f"sqlite:///{directory}/leases.db")
+
+
+async def woken_by_a_release(url: str) -> None:
+    waits = asyncio.Event()
+
+    def on_event(event: Event) -> None:
+        if isinstance(event, Waiting):
+            waits.set()
+
+    async with AsyncInterlock(url) as locks, AsyncInterlock(url, on_event=on_event) as others:
+        grant = await locks.lease("feeds").acquire()
+        waiter = asyncio.create_task(others.lease("feeds").acquire(timeout=3600)._acquisition)
+        await waits.wait()
+        assert others.engine()._room.hears
+        await grant.release()
+        await (await waiter).release()
+
+
+@pytest.mark.usefixtures("_no_looking")
+async def test_a_waiter_whose_socket_was_taken_away_listens_at_another(url: str, file: Path) -> None:
+    beside = file.with_name("app.db-interlock")
+    async with AsyncInterlock(url) as locks, AsyncInterlock(url) as others:
+        grant = await locks.lease("feeds").acquire()
+        waiter = asyncio.create_task(others.lease("feeds").acquire()._acquisition)
+        while not (sockets := [path for path in beside.iterdir() if path.is_socket()]):  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+        for path in sockets:
+            path.unlink()
+        second = asyncio.create_task(others.lease("other").acquire()._acquisition)  # asks, and notices
+        await (await second).release()
+        third = asyncio.create_task(others.lease("feeds").acquire()._acquisition)
+        while not [path for path in beside.iterdir() if path.is_socket()]:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+        await grant.release()
+        await (await waiter).release()
+        await (await third).release()
+
+
+@pytest.fixture
+def _no_looking(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("interlock.coordination.waiting._LOOK_AGAIN", 3600.0)
+
+
+async def test_what_was_held_before_the_machine_was_started_again_is_free(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    locks = AsyncInterlock(url)
+    before = await locks.lease("feeds", ttl=3600).acquire()
+    for module in (granting, queueing, leases):
+        monkeypatch.setattr(module, "boot_id", lambda: "another start")
+    async with AsyncInterlock(url) as anew:
+        after = await anew.lease("feeds").try_acquire()
+        assert after is not None
+        assert after.token > before.token
+        await after.release()
+    monkeypatch.undo()
+    assert await before.release() is False
+    await locks.close()
+
+
+def test_the_boot_is_the_same_for_all() -> None:
+    assert boot.boot_id() == boot.boot_id.__wrapped__()
+    assert len(boot.boot_id()) == 36
+
+
+async def test_a_name_that_comes_back_goes_on_above_its_last_token(
+    locks: AsyncInterlock, mine: sqlite3.Connection
+) -> None:
+    """Also where the wall clock was set back, and does not help."""
+    await (await locks.lease("feeds").acquire()).release()
+    ahead = 2**52
+    mine.execute("UPDATE interlock_lease SET token = ?", (ahead,))
+    store = locks._stores[asyncio.get_running_loop()]
+    assert await store.sweep(-1.0) == 1
+    assert mine.execute("SELECT count(*) FROM interlock_lease").fetchone() == (0,)
+    grant = await locks.lease("feeds").acquire()
+    assert grant.token == ahead + 1
+    again = await locks.lease("other").acquire()
+    assert again.token == ahead + 1
+    await grant.release()
+
+
+async def test_another_file_in_its_place_ends_the_trust(url: str, file: Path, tmp_path: Path) -> None:
+    async with AsyncInterlock(url) as locks:
+        grant = await locks.lease("feeds", ttl=2).acquire()
+        with sqlite3.connect(file) as copied, sqlite3.connect(tmp_path / "copy.db") as copy:
+            copied.backup(copy)
+            copy.execute("UPDATE interlock_lease SET grant_id = NULL, expires_at = 0")
+        copied.close()
+        copy.close()
+        for journal in ("app.db-wal", "app.db-shm"):  # they belong to the old one
+            file.with_name(journal).unlink()
+        shutil.move(tmp_path / "copy.db", file)
+        assert await grant.wait_lost() in ("refused", "failover")
+        anew = await locks.lease("feeds").acquire()
+        assert anew.token > grant.token
+        await anew.release()
+
+
+async def test_dead_sockets_are_cleared_away(locks: AsyncInterlock, file: Path) -> None:
+    import socket
+
+    await locks.open()
+    beside = file.with_name("app.db-interlock")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as dead:
+        dead.bind(str(beside / "dead"))
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as alive:
+        alive.bind(str(beside / "alive"))
+        await locks._stores[asyncio.get_running_loop()].sweep(3600)
+        assert [path.name for path in beside.iterdir() if path.is_socket()] == ["alive"]

@@ -1,0 +1,96 @@
+"""Forked children: they hold nothing of their parent's, and what they make is their own."""
+
+import os
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+
+_CHILD = """
+import os, sys, threading
+from interlock import Interlock
+
+url = sys.argv[1]
+locks = Interlock(url)
+locks.open()
+grant = locks.lease("feeds").acquire()
+stop = threading.Event()
+
+def work():
+    while not stop.is_set():
+        with locks.lease("busy"):
+            pass
+
+busy = threading.Thread(target=work)
+busy.start()
+children = []
+for number in range(20):
+    child = os.fork()
+    if child == 0:
+        try:
+            assert grant.lost
+            assert locks.lease("feeds").try_acquire() is None
+            with locks.lease(f"child {number}") as mine:
+                mine.check()
+            os._exit(0)
+        except BaseException as error:
+            print(repr(error), file=sys.stderr)
+            os._exit(1)
+    children.append(child)
+assert all(os.waitpid(child, 0)[1] == 0 for child in children)
+stop.set()
+busy.join()
+grant.check()
+assert grant.release()
+locks.close()
+"""
+
+_ORPHAN = """
+import os, signal, sys
+from interlock import Interlock
+
+def tell(event):
+    if event.kind == "waiting" and os.fork() == 0:   # a child that lives on, and has nothing to do with any of it
+        os.close(0); os.close(1); os.close(2)
+        signal.pause()
+    if event.kind == "waiting":
+        print("waiting", flush=True)
+
+locks = Interlock(sys.argv[1], on_event=tell)
+locks.lease("feeds").acquire()
+"""
+
+
+def run(program: str, url: str) -> "subprocess.Popen[str]":
+    return subprocess.Popen([sys.executable, "-c", program, url], stdout=subprocess.PIPE, text=True, process_group=0)
+
+
+def test_children_of_a_busy_process_work_for_themselves(url: str, mine: sqlite3.Connection) -> None:
+    program = run(_CHILD, url)
+    assert program.wait(50) == 0
+    assert program.stdout is not None
+    program.stdout.close()
+    assert mine.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+
+
+def test_a_child_that_lives_on_does_not_make_its_parent_seem_alive(url: str, file: Path) -> None:
+    from interlock import Interlock
+    from interlock.stores.sqlite.bells import Bells
+
+    with Interlock(url) as locks:
+        grant = locks.lease("feeds").acquire()
+        program = run(_ORPHAN, url)
+        assert program.stdout is not None
+        try:
+            assert program.stdout.readline() == "waiting\n"
+            beside = file.with_name("app.db-interlock")
+            (ear,) = [path.name for path in beside.iterdir() if path.is_socket()]
+            assert Bells(beside).is_alive(ear)
+            program.kill()
+            program.wait()
+            assert not Bells(beside).is_alive(ear)
+            grant.release()
+            locks.lease("feeds").acquire(timeout=20).release()
+        finally:
+            program.stdout.close()
+            os.killpg(program.pid, 9)
