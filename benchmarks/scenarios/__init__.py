@@ -5,7 +5,7 @@ from typing import Any, Protocol
 
 from benchmarks.bench import Bench
 from benchmarks.report.section import Section
-from benchmarks.scenarios import cycles, facade, fsyncs, growth, guard, handover, renewal, takeover
+from benchmarks.scenarios import cycles, facade, fsyncs, growth, guard, handover, renewal, sqlite, takeover
 
 
 class Scenario(Protocol):
@@ -23,5 +23,6 @@ SCENARIOS: Mapping[str, Scenario] = {
     "takeover": takeover,
     "renewal": renewal,
     "guard": guard,
+    "sqlite": sqlite,
     "growth": growth,
 }

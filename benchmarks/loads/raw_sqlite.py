@@ -1,0 +1,30 @@
+"""SQLite as it comes: a row is taken and freed in two transactions. Whoever has to wait looks again in growing steps."""
+
+import sqlite3
+import time
+from typing import Any
+
+from benchmarks.loads.talk import Order, Settings, serve
+
+_PATIENCE = 60
+
+
+def main(settings: Settings) -> None:
+    connection = sqlite3.connect(settings["url"].removeprefix("sqlite:///"), timeout=_PATIENCE, isolation_level=None)
+    connection.execute("PRAGMA journal_mode = WAL")
+    connection.execute("PRAGMA synchronous = FULL")
+    connection.execute("CREATE TABLE IF NOT EXISTS lease (name TEXT PRIMARY KEY, holder TEXT)")
+    connection.execute("INSERT OR IGNORE INTO lease VALUES (?, NULL)", (settings["name"],))
+
+    def turn(order: Order) -> Any:
+        count, worst = 0, 0.0
+        while (begun_at := time.monotonic()) < order["until"]:
+            for holder in ("me", None):
+                connection.execute("BEGIN IMMEDIATE")
+                connection.execute("UPDATE lease SET holder = ? WHERE name = ?", (holder, settings["name"]))
+                connection.execute("COMMIT")
+            count += 1
+            worst = max(worst, time.monotonic() - begun_at)
+        return count, worst
+
+    serve(turn)

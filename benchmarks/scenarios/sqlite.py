@@ -1,0 +1,100 @@
+"""Eight processes on one SQLite file, each acquiring and releasing as fast as it can: does any of them starve?"""
+
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from statistics import median
+from typing import Any
+
+from benchmarks.bench import Bench, Contender
+from benchmarks.programs import Load
+from benchmarks.report.section import Section, Verdict
+from benchmarks.rounds import take_turns
+
+PROCESSES = 8
+OWN, ONE = "Interlock, a name for each", "Interlock, one name for all"
+RAW = "sqlite3, its own busy handler"
+
+Figures = dict[str, list[dict[str, float]]]
+
+
+def _file(name: str) -> Contender:
+    return Contender(
+        "raw_sqlite" if name == RAW else "interlock_steady",
+        lambda bench: f"sqlite:///{bench.directory}/{'raw' if name == RAW else 'leases'}.db",
+    )
+
+
+def measure(bench: Bench) -> dict[str, Any]:
+    """Contender → for each round: cycles per second, the least and the most of one process, the worst cycle in ms."""
+    bench.say(f"sqlite: {PROCESSES} processes")
+    with ExitStack() as stack:
+        turns = {
+            name: partial(_turn, stack.enter_context(_processes(bench, name)), bench.size.seconds)
+            for name in (OWN, ONE, RAW)
+        }
+        return take_turns(turns, bench.size.rounds, bench.excusing)
+
+
+@contextmanager
+def _processes(bench: Bench, contender: str) -> Iterator[list[Load]]:
+    with ExitStack() as stack:
+        names = ["one"] * PROCESSES if contender == ONE else [f"own {number}" for number in range(PROCESSES)]
+        yield [stack.enter_context(bench.loads(_file(contender), name=name))[0] for name in names]
+
+
+def _turn(loads: list[Load], seconds: float) -> dict[str, float]:
+    until = time.monotonic() + seconds
+    for load in loads:
+        load.send(until=until)
+    results = [load.answer() for load in loads]
+    counts = [count for count, _ in results]
+    return {
+        "per_second": sum(counts) / seconds,
+        "least": min(counts),
+        "most": max(counts),
+        "worst": max(worst for _, worst in results) * 1000,
+    }
+
+
+def judge(figures: Figures) -> Section:
+    eight = f"SQLite, {PROCESSES} processes"
+    verdicts = [
+        verdict
+        for name in (OWN, ONE)
+        if name in figures
+        for verdict in (
+            Verdict(f"{eight}: worst cycle, {name}", _worst(figures[name]), 100, "ms", False, 0),
+            Verdict(f"{eight}: most beside least, {name}", _spread(figures[name]), 2, at_least=False),
+        )
+    ]
+    return Section(
+        title="Several processes on one SQLite file",
+        text=(
+            f"{PROCESSES} processes, synchronous=FULL. *sqlite3* is what SQLite does by itself: an `UPDATE` that takes a "
+            "row and one that frees it, both on the disk. It does more cycles, because whoever has just written mostly "
+            "writes again and nobody has to be woken; that is also why others starve. The spread is the median of the "
+            "rounds, the worst cycle that of all rounds."
+        ),
+        header=("contender", "cycles/s", "of one process, least to most", "spread", "worst cycle"),
+        rows=[
+            (
+                name,
+                f"{median(figure['per_second'] for figure in rounds):,.0f}",
+                f"{min(figure['least'] for figure in rounds):,.0f} to {max(figure['most'] for figure in rounds):,.0f}",
+                f"{_spread(rounds):.2f} \N{MULTIPLICATION SIGN}",
+                f"{_worst(rounds):,.0f} ms",
+            )
+            for name, rounds in figures.items()
+        ],
+        verdicts=verdicts,
+    )
+
+
+def _worst(rounds: list[dict[str, float]]) -> float:
+    return max(figure["worst"] for figure in rounds)
+
+
+def _spread(rounds: list[dict[str, float]]) -> float:
+    return median(figure["most"] / max(figure["least"], 1) for figure in rounds)
