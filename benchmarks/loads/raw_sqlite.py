@@ -1,4 +1,4 @@
-"""SQLite as it comes: a row is taken and freed in two transactions. Whoever has to wait looks again in growing steps."""
+"""SQLite as it comes: a row is taken and freed in two transactions; who has to wait looks again in growing steps."""
 
 import sqlite3
 import time

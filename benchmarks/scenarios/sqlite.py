@@ -72,10 +72,10 @@ def judge(figures: Figures) -> Section:
     return Section(
         title="Several processes on one SQLite file",
         text=(
-            f"{PROCESSES} processes, synchronous=FULL. *sqlite3* is what SQLite does by itself: an `UPDATE` that takes a "
-            "row and one that frees it, both on the disk. It does more cycles, because whoever has just written mostly "
-            "writes again and nobody has to be woken; that is also why others starve. The spread is the median of the "
-            "rounds, the worst cycle that of all rounds."
+            f"{PROCESSES} processes, synchronous=FULL. *sqlite3* is what SQLite does by itself: an `UPDATE` that takes "
+            "a row and one that frees it, both on the disk. It does more cycles, because whoever has just written "
+            "mostly writes again and nobody has to be woken; that is also why others starve. The spread is the median "
+            "of the rounds, the worst cycle that of all rounds."
         ),
         header=("contender", "cycles/s", "of one process, least to most", "spread", "worst cycle"),
         rows=[
