@@ -16,8 +16,15 @@ def translated(file: Path) -> Iterator[None]:
         yield
     except sqlite3.Error as error:
         raise _meaning(file, error) from error
-    except UnicodeEncodeError as error:
-        raise errors.StatementFailed("Text that cannot be written in UTF-8 cannot be stored: leave it out.") from error
+
+
+def known(error: Exception) -> Exception:
+    """What Python and the system raise around SQLite."""
+    if isinstance(error, UnicodeEncodeError | OverflowError):
+        return errors.StatementFailed(f"Something that SQLite cannot store was to be stored: {error}.")
+    if isinstance(error, OSError):
+        return errors.DatabaseUnreachable(f"What stands beside the file with the leases cannot be used: {error}.")
+    return error
 
 
 def is_busy(error: sqlite3.Error) -> bool:

@@ -11,8 +11,9 @@ from interlock.stores.sqlite.turnstile import Turnstile
 from interlock.stores.statements import text
 
 _VERSION = 1
-_BUSY = 0.05
-"""SQLite's own wait for its write lock. Short, because we look in between whether anybody still wants it."""
+_OPENING = 5.0
+_BUSY = 50
+"""Milliseconds that SQLite itself waits for its write lock. We look in between whether anybody still wants it."""
 
 
 class LeaseFile:
@@ -28,11 +29,12 @@ class LeaseFile:
         require_version()
         self._require_place()
         with translated(self.path):
-            connection = sqlite3.connect(self.path, timeout=_BUSY, isolation_level=None, check_same_thread=False)
+            connection = sqlite3.connect(self.path, timeout=_OPENING, isolation_level=None, check_same_thread=False)
             try:
                 self._make_directory()
                 if not _is_ready(connection, self.path):
                     self._make_ready(connection)
+                connection.execute(f"PRAGMA busy_timeout = {_BUSY}")
             except BaseException:
                 connection.close()
                 raise
@@ -73,7 +75,6 @@ class LeaseFile:
         turnstile = Turnstile(self.beside)
         try:
             with turnstile:
-                connection.execute("PRAGMA busy_timeout = 5000")
                 (mode,) = connection.execute("PRAGMA journal_mode = WAL").fetchone()
                 if mode != "wal":
                     raise errors.ConfigurationError(
@@ -84,7 +85,6 @@ class LeaseFile:
                     for statement in _statements(text("interlock.stores.sqlite", "schema.sql")):
                         connection.execute(statement)
                 connection.execute("COMMIT")
-                connection.execute(f"PRAGMA busy_timeout = {_BUSY * 1000:.0f}")
         finally:
             turnstile.close()
 

@@ -4,12 +4,15 @@ import sqlite3
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from interlock.stores.sqlite.faults import translated
+from interlock.stores.sqlite.faults import known, translated
 from interlock.stores.sqlite.file import LeaseFile
 from interlock.stores.sqlite.forking import Inside, left_alone_in_children
 from interlock.stores.sqlite.jobs import Job, Worker, deliver
 
 T = TypeVar("T")
+
+_RECOVERY = 1000
+"""Milliseconds. Only somebody who puts the log in order after a crash can keep a reader waiting."""
 
 
 class Reader:
@@ -45,7 +48,7 @@ class Reader:
                 result = job.work(self._open())
         except Exception as error:
             self._hang_up()
-            deliver([(job, None, error)])
+            deliver([(job, None, known(error))])
         else:
             deliver([(job, result, None)])
 
@@ -56,6 +59,7 @@ class Reader:
             self._connection = self._file.connect()
             self._identity = self._file.identity()
             self._connection.execute("PRAGMA query_only = ON")
+            self._connection.execute(f"PRAGMA busy_timeout = {_RECOVERY}")
         return self._connection
 
     def _hang_up(self) -> None:

@@ -19,7 +19,7 @@ from uuid import UUID
 from interlock import errors
 from interlock.clock import boottime
 from interlock.stores.sqlite.bells import Bells
-from interlock.stores.sqlite.faults import is_busy, translated
+from interlock.stores.sqlite.faults import is_busy, known, translated
 from interlock.stores.sqlite.file import LeaseFile
 from interlock.stores.sqlite.forking import Inside, left_alone_in_children
 from interlock.stores.sqlite.jobs import Job, Settled, Worker, deliver
@@ -88,12 +88,12 @@ class Writer:
             with translated(self._file.path):
                 with self._inside:
                     self._open()
-                with self._turnstile, self._inside:
+                with self._turnstile:
                     jobs += self._worker.waiting()
                     settled, unheard = self._write(jobs)
         except Exception as error:
             self._hang_up()
-            deliver([(job, None, _known(error)) for job in jobs])
+            deliver([(job, None, known(error)) for job in jobs])
         else:
             deliver(settled)  # not before we have left the turnstile: who is answered may be stopped at once
             self._bells.ring_again(unheard)
@@ -102,14 +102,15 @@ class Writer:
         """One transaction for all; if one job fails, another for the rest of them. And whoever could not be told."""
         connection = self._open()
         while taken := self._begin(connection, jobs):
-            transaction = Transaction(connection, self._bells)
-            results = _done(taken, transaction)
-            *_, (last, _, error) = results
-            if error is None:
-                unheard = {name: ids for name, ids in transaction.rings.items() if not self._bells.ring(name, ids)}
-                connection.execute("COMMIT")
-                return results, unheard
-            connection.execute("ROLLBACK")
+            with self._inside:
+                transaction = Transaction(connection, self._bells)
+                results = _done(taken, transaction)
+                *_, (last, _, error) = results
+                if error is None:
+                    unheard = {name: ids for name, ids in transaction.rings.items() if not self._bells.ring(name, ids)}
+                    connection.execute("COMMIT")
+                    return results, unheard
+                connection.execute("ROLLBACK")
             jobs.remove(last)
             deliver([results[-1]])
         return [], {}
@@ -117,19 +118,26 @@ class Writer:
     def _begin(self, connection: sqlite3.Connection, jobs: list[Work]) -> list[Work]:
         """Those who still want it, in a transaction that is open; nobody, and there is none."""
         while wanted := [job for job in jobs if job.is_wanted]:
-            self._wait_for_the_disk(connection, any(job.durable for job in wanted))
-            try:
-                connection.execute("BEGIN IMMEDIATE")
-            except sqlite3.OperationalError as error:  # a transaction of the user's own, which knows no turnstile
-                if not is_busy(error):
-                    raise
-                jobs += self._worker.waiting()
-                continue
-            self._require_same_file()
-            if taken := [job for job in wanted if job.take()]:
-                return taken
-            connection.execute("ROLLBACK")
+            with self._inside:
+                if not self._has_begun(connection, durable=any(job.durable for job in wanted)):
+                    jobs += self._worker.waiting()
+                    continue
+                if taken := [job for job in wanted if job.take()]:
+                    return taken
+                connection.execute("ROLLBACK")
         return []
+
+    def _has_begun(self, connection: sqlite3.Connection, *, durable: bool) -> bool:
+        """False: a transaction of the user's own, which knows no turnstile, has the file."""
+        self._wait_for_the_disk(connection, durable)
+        try:
+            connection.execute("BEGIN IMMEDIATE")
+        except sqlite3.OperationalError as error:
+            if is_busy(error):
+                return False
+            raise
+        self._require_same_file()
+        return True
 
     def _wait_for_the_disk(self, connection: sqlite3.Connection, durable: bool) -> None:
         if self._durable is not durable:
@@ -161,13 +169,5 @@ def _done(jobs: list[Work], transaction: Transaction) -> list[Settled]:
         try:
             results.append((job, job.work(transaction), None))
         except (errors.InterlockError, UnicodeEncodeError, OverflowError) as error:
-            return [*results, (job, None, _known(error))]
+            return [*results, (job, None, known(error))]
     return results
-
-
-def _known(error: Exception) -> Exception:
-    if isinstance(error, UnicodeEncodeError | OverflowError):
-        return errors.StatementFailed(f"Something that SQLite cannot store was to be stored: {error}.")
-    if isinstance(error, OSError):
-        return errors.DatabaseUnreachable(f"What is beside the file with the leases cannot be used: {error}.")
-    return error
