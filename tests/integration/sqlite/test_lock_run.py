@@ -1,0 +1,36 @@
+"""`interlock lock run` with the lease in a SQLite file."""
+
+import sqlite3
+from pathlib import Path
+
+from support.programs import INTERLOCK, interlock, started
+
+
+def test_a_command_runs_under_its_lease(url: str, mine: sqlite3.Connection) -> None:
+    ended = interlock("lock", "run", "nightly", "--", "sh", "-c", "echo $INTERLOCK_LEASE_TOKEN", url=url)
+    assert ended.returncode == 0, ended.stderr
+    assert mine.execute("SELECT token FROM interlock_lease").fetchone() == (int(ended.stdout),)
+
+
+def test_the_next_one_is_told_that_it_is_held(url: str) -> None:
+    with started("lock", "run", "nightly", "--", "sh", "-c", "echo runs; sleep 50", url=url) as first:
+        assert first.process.stdout is not None
+        assert first.process.stdout.readline() == "runs\n"
+        second = interlock("lock", "run", "nightly", "--no-wait", "--", "true", url=url)
+        assert second.returncode == 75
+        assert "nightly" in second.stderr
+
+
+def test_a_command_within_itself_is_refused(url: str) -> None:
+    within = f"{INTERLOCK} lock run nightly -- echo never"
+    ended = interlock("lock", "run", "nightly", "--", "sh", "-c", within, url=url)
+    assert ended.returncode == 70
+    assert "runs under the lease 'nightly' already" in ended.stderr
+    assert "never" not in ended.stdout
+
+
+def test_what_only_postgresql_has_says_so(url: str, file: Path) -> None:
+    ended = interlock("lease", "list", url=url)
+    assert ended.returncode == 78
+    assert "begins with 'sqlite://': it should look like postgresql://" in ended.stderr
+    assert not file.exists()
