@@ -16,11 +16,11 @@ from interlock.coordination.events import Event, Waiting
 class Program:
     """`line()` is the next that it says. What it is told in return is a line too."""
 
-    def __init__(self, url: str, name: str, ttl: float) -> None:
+    def __init__(self, url: str, name: str, ttl: float, slots: int | None) -> None:
         root = Path(__file__).parents[1]
         path = os.pathsep.join(filter(None, [os.environ.get("PYTHONPATH"), str(root)]))
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "conformance.programs", url, name, str(ttl)],
+            [sys.executable, "-m", "conformance.programs", url, name, str(ttl), str(slots or "")],
             env=os.environ | {"PYTHONPATH": path},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -58,8 +58,8 @@ class Program:
 def started(url: str) -> Iterator[Callable[..., Program]]:
     programs: list[Program] = []
 
-    def start(name: str, *, ttl: float = 30.0) -> Program:
-        programs.append(Program(url, name, ttl))
+    def start(name: str, *, ttl: float = 30.0, slots: int | None = None) -> Program:
+        programs.append(Program(url, name, ttl, slots))
         return programs[-1]
 
     try:
@@ -69,7 +69,7 @@ def started(url: str) -> Iterator[Callable[..., Program]]:
             program.close()
 
 
-async def main(url: str, name: str, ttl: float) -> None:
+async def main(url: str, name: str, ttl: float, slots: int | None) -> None:
     def say(*words: object) -> None:
         print(*words, flush=True)
 
@@ -78,7 +78,7 @@ async def main(url: str, name: str, ttl: float) -> None:
             say("waiting")
 
     async with AsyncInterlock(url, on_event=on_event) as locks:
-        grant = await locks.lease(name, ttl=ttl).acquire()
+        grant = await locks.lease(name, ttl=ttl, slots=slots).acquire()
         say("held", grant.token)
         while True:
             word = (await asyncio.to_thread(sys.stdin.readline)).strip()
@@ -95,4 +95,4 @@ async def main(url: str, name: str, ttl: float) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(main(sys.argv[1], sys.argv[2], float(sys.argv[3])))
+    asyncio.run(main(sys.argv[1], sys.argv[2], float(sys.argv[3]), int(sys.argv[4]) if sys.argv[4] else None))

@@ -1,7 +1,6 @@
 """A command under a lease that runs a command under the same lease would wait for itself for ever."""
 
 from collections.abc import Mapping
-from typing import cast
 from uuid import UUID
 
 from interlock import errors
@@ -9,7 +8,6 @@ from interlock.coordination.choosing import StoreOptions, chosen
 from interlock.coordination.running import GRANT_ID, NAME, TOKEN
 from interlock.coordination.status import operations
 from interlock.stores.leases import Holder
-from interlock.stores.listing import Listing
 from interlock.stores.postgres import connect
 
 _TIMEOUT = 5.0
@@ -46,7 +44,7 @@ async def _is_held(url: str, schema: str, name: str, token: int, grant_id: UUID)
     options = StoreOptions(password=None, schema=schema, pooler="detect", timeout=_TIMEOUT)
     store = chosen(url, options).open(Holder("interlock command", "", 0), lambda purpose: None)
     try:
-        held = await cast(Listing, store).held(name) if hasattr(store, "held") else []
+        held = await store.held(name)
     finally:
         await store.close()
     return any((lease.name, lease.token) == (name, token) for lease in held)

@@ -1,0 +1,179 @@
+"""What is built on leases, on every store."""
+
+import asyncio
+from collections.abc import Callable
+from datetime import datetime
+from typing import Any
+
+import pytest
+
+from conformance.programs import Program
+from interlock import AsyncGrant, AsyncInterlock
+from interlock.coordination.events import Waiting
+
+
+async def until(look: Callable[[], Any]) -> None:
+    while not look():  # noqa: ASYNC110 - what happens in tasks of others has no signal here
+        await asyncio.sleep(0.01)
+
+
+@pytest.mark.guarantee("semaphore", "never more holders than slots")
+async def test_as_many_work_as_there_are_slots_and_no_more(locks: AsyncInterlock, others: AsyncInterlock) -> None:
+    inside, most, runs = 0, 0, 0
+
+    async def work(root: AsyncInterlock) -> None:
+        nonlocal inside, most, runs
+        for _ in range(4):
+            async with root.lease("openai", slots=3):
+                inside += 1
+                most = max(most, inside)
+                await asyncio.sleep(0.005)
+                inside -= 1
+                runs += 1
+
+    await asyncio.gather(*(work(root) for root in (locks, others) * 4))
+    assert (most, runs) == (3, 32)
+
+
+@pytest.mark.guarantee("semaphore", "a killed holder's slot comes free")
+async def test_the_slot_of_a_killed_process_goes_to_whoever_waits(
+    locks: AsyncInterlock, process: Callable[..., Program]
+) -> None:
+    lease = locks.lease("openai", slots=2)
+    mine = await lease.acquire()
+    holder = process("openai", ttl=1, slots=2)
+    assert (await asyncio.to_thread(holder.line))[0] == "held"
+    assert await lease.try_acquire() is None
+    holder.kill()
+    again = await lease.acquire()
+    assert again.name != mine.name
+    await again.release()
+    await mine.release()
+
+
+@pytest.mark.guarantee("election", "one leader at a time, and another when it goes")
+async def test_leaders_follow_one_another(locks: AsyncInterlock, others: AsyncInterlock) -> None:
+    terms: list[tuple[str, int]] = []
+    leading: set[str] = set()
+
+    queued = {"one": asyncio.Event(), "two": asyncio.Event()}
+
+    async def campaign(root: AsyncInterlock, who: str, rival: str) -> None:
+        root.engine()
+        root._observer._hook = lambda event: queued[who].set() if isinstance(event, Waiting) else None
+        async for term in root.lease("scheduler").terms():
+            async with term as grant:
+                leading.add(who)
+                assert leading == {who}
+                terms.append((who, grant.token))
+                if len(terms) == 6:
+                    return
+                await queued[rival].wait()  # for us to go
+                queued[rival].clear()
+                leading.discard(who)
+
+    rivals = ((locks, "one", "two"), (others, "two", "one"))
+    campaigns = [asyncio.create_task(campaign(*each)) for each in rivals]
+    await asyncio.wait(campaigns, return_when=asyncio.FIRST_COMPLETED)
+    for task in campaigns:
+        task.cancel()
+    await asyncio.gather(*campaigns, return_exceptions=True)
+    tokens = [token for _, token in terms]
+    assert tokens == sorted(set(tokens))
+    assert {who for who, _ in terms} == {"one", "two"}
+
+
+@pytest.mark.guarantee("election", "a killed leader is followed by another")
+async def test_who_waits_leads_when_the_leader_was_killed(
+    locks: AsyncInterlock, process: Callable[..., Program]
+) -> None:
+    leader = process("scheduler", ttl=1)
+    _, token = await asyncio.to_thread(leader.line)
+    election = locks.lease("scheduler").terms()
+    leader.kill()
+    async for term in election:
+        async with term as grant:
+            assert grant.token > int(token)
+            assert election.is_leader
+        break
+    assert not election.is_leader
+
+
+@pytest.mark.guarantee("run once", "the first call runs, and all others get its result")
+async def test_calls_at_the_same_time_run_it_once(locks: AsyncInterlock, others: AsyncInterlock) -> None:
+    calls = []
+
+    async def charge(order: int) -> dict[str, int]:
+        calls.append(order)
+        await asyncio.sleep(0.02)
+        return {"paid": order}
+
+    roots = (locks, others) * 4
+    results = await asyncio.gather(*(root.once("charge:7", charge, 7) for root in roots))
+    assert results == [{"paid": 7}] * 8
+    assert await others.once("charge:7", charge, 7) == {"paid": 7}
+    assert calls == [7]
+
+
+@pytest.mark.guarantee("run once", "another takes over when it fails")
+async def test_a_failure_is_not_recorded(locks: AsyncInterlock, others: AsyncInterlock) -> None:
+    calls = []
+
+    async def charge() -> int:
+        calls.append(1)
+        if len(calls) == 1:
+            raise RuntimeError("no money")
+        return len(calls)
+
+    with pytest.raises(RuntimeError):
+        await locks.once("charge:8", charge)
+    assert await others.once("charge:8", charge) == 2
+    assert await locks.once("charge:8", charge) == 2
+
+
+@pytest.mark.guarantee("periodic singleton", "each tick is run by one replica")
+async def test_no_tick_is_run_twice(locks: AsyncInterlock, others: AsyncInterlock) -> None:
+    ticks: list[datetime | None] = []
+    running: list[int] = []
+
+    def sweeping(root: AsyncInterlock) -> Any:
+        async def sweep(grant: AsyncGrant) -> None:
+            running.append(1)
+            assert len(running) == 1
+            ticks.append(periodic.tick)
+            await asyncio.sleep(0.01)
+            running.pop()
+
+        periodic = root.every(0.2, "sweep")(sweep)
+        return periodic
+
+    async with sweeping(locks), sweeping(others):
+        await until(lambda: len(ticks) >= 5)
+    assert len(set(ticks)) == len(ticks)
+    assert ticks == sorted(tick for tick in ticks if tick)
+
+
+@pytest.mark.guarantee("several leases", "all or none, and never a deadlock")
+async def test_several_are_held_together_or_not_at_all(locks: AsyncInterlock, others: AsyncInterlock) -> None:
+    async with locks.lease("b"):
+        assert await others.leases("a", "b").try_acquire() is None
+    held: set[str] = set()
+
+    async def work(root: AsyncInterlock, *names: str) -> None:
+        for _ in range(5):
+            async with root.leases(*names) as grants:
+                assert not held & set(names)
+                held.update(names)
+                grants.check()
+                await asyncio.sleep(0)
+                held.difference_update(names)
+
+    await asyncio.gather(work(locks, "a", "b"), work(others, "b", "a"), work(locks, "b", "c"), work(others, "c", "a"))
+
+
+@pytest.mark.guarantee("membership", "who is alive is seen, and who died is not")
+async def test_members_come_and_go(locks: AsyncInterlock, others: AsyncInterlock) -> None:
+    async with locks.join("workers", id="a", metadata={"zone": 1}), others.join("workers", id="b"):
+        found = await others.members("workers")
+        assert [(member.id, member.metadata) for member in found] == [("a", {"zone": 1}), ("b", None)]
+    assert await locks.members("workers") == []
