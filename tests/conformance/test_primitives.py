@@ -32,7 +32,12 @@ async def test_as_many_work_as_there_are_slots_and_no_more(locks: AsyncInterlock
                 runs += 1
 
     await asyncio.gather(*(work(root) for root in (locks, others) * 4))
-    assert (most, runs) == (3, 32)
+    assert most <= 3
+    assert runs == 32
+    grants = [await root.lease("openai", slots=3).acquire() for root in (locks, others, locks)]
+    assert await others.lease("openai", slots=3).try_acquire() is None
+    for grant in grants:
+        await grant.release()
 
 
 @pytest.mark.guarantee("semaphore", "a killed holder's slot comes free")
