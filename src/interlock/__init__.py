@@ -4,54 +4,98 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from interlock.coordination.election import AsyncElection, AsyncTerm
+    from interlock.coordination.election_sync import Election, Term
     from interlock.coordination.grant import AsyncGrant
     from interlock.coordination.lease import AsyncLease
+    from interlock.coordination.membership import AsyncMembership, Member
+    from interlock.coordination.membership_sync import Membership
+    from interlock.coordination.periodic import AsyncPeriodic
+    from interlock.coordination.periodic_sync import Periodic
     from interlock.coordination.root import AsyncInterlock
     from interlock.coordination.session_grant import AsyncSessionGrant
     from interlock.coordination.session_lock import AsyncSessionLock
     from interlock.coordination.session_lock_sync import SessionGrant, SessionLock
-    from interlock.coordination.sync import Grant, Interlock, Lease
-    from interlock.errors import InterlockError, LeaseLost
+    from interlock.coordination.several import AsyncGrants, AsyncLeases
+    from interlock.coordination.several_sync import Grants, Leases
+    from interlock.coordination.shared import AsyncShared
+    from interlock.coordination.sync import Grant, Interlock, Lease, Shared
+    from interlock.errors import InterlockError, LeaseLost, OnceConflict
     from interlock.gate import AsyncGate, AsyncPassage, Gate, Passage, Timing, Verdict
+    from interlock.stores.listing import HeldLease
 
 _HOMES = {
+    "AsyncElection": "interlock.coordination.election",
     "AsyncGate": "interlock.gate",
     "AsyncGrant": "interlock.coordination.grant",
+    "AsyncGrants": "interlock.coordination.several",
     "AsyncInterlock": "interlock.coordination.root",
     "AsyncLease": "interlock.coordination.lease",
+    "AsyncLeases": "interlock.coordination.several",
+    "AsyncMembership": "interlock.coordination.membership",
     "AsyncPassage": "interlock.gate",
+    "AsyncPeriodic": "interlock.coordination.periodic",
     "AsyncSessionGrant": "interlock.coordination.session_grant",
     "AsyncSessionLock": "interlock.coordination.session_lock",
+    "AsyncShared": "interlock.coordination.shared",
+    "AsyncTerm": "interlock.coordination.election",
+    "Election": "interlock.coordination.election_sync",
     "Gate": "interlock.gate",
     "Grant": "interlock.coordination.sync",
+    "Grants": "interlock.coordination.several_sync",
+    "HeldLease": "interlock.stores.listing",
     "Interlock": "interlock.coordination.sync",
     "InterlockError": "interlock.errors",
     "Lease": "interlock.coordination.sync",
     "LeaseLost": "interlock.errors",
+    "Leases": "interlock.coordination.several_sync",
+    "Member": "interlock.coordination.membership",
+    "Membership": "interlock.coordination.membership_sync",
+    "OnceConflict": "interlock.errors",
     "Passage": "interlock.gate",
+    "Periodic": "interlock.coordination.periodic_sync",
     "SessionGrant": "interlock.coordination.session_lock_sync",
     "SessionLock": "interlock.coordination.session_lock_sync",
+    "Shared": "interlock.coordination.sync",
+    "Term": "interlock.coordination.election_sync",
     "Timing": "interlock.gate",
     "Verdict": "interlock.gate",
 }
 
 __all__ = [
+    "AsyncElection",
     "AsyncGate",
     "AsyncGrant",
+    "AsyncGrants",
     "AsyncInterlock",
     "AsyncLease",
+    "AsyncLeases",
+    "AsyncMembership",
     "AsyncPassage",
+    "AsyncPeriodic",
     "AsyncSessionGrant",
     "AsyncSessionLock",
+    "AsyncShared",
+    "AsyncTerm",
+    "Election",
     "Gate",
     "Grant",
+    "Grants",
+    "HeldLease",
     "Interlock",
     "InterlockError",
     "Lease",
     "LeaseLost",
+    "Leases",
+    "Member",
+    "Membership",
+    "OnceConflict",
     "Passage",
+    "Periodic",
     "SessionGrant",
     "SessionLock",
+    "Shared",
+    "Term",
     "Timing",
     "Verdict",
 ]

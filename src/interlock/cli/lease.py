@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from interlock.config import Settings
     from interlock.coordination.breaking import Broken
     from interlock.coordination.status import LeaseDetails, LeaseStatus
+    from interlock.coordination.waits import Wait
     from interlock.stores.postgres import Session
 
 
@@ -61,6 +62,22 @@ def show(name: str, as_json: bool, **flags: Any) -> None:
 
     found = on_database(work, flags)
     click.echo(json.dumps(details_as_facts(found)) if as_json else as_text(found))
+
+
+@lease.command()
+@click.option("--json", "as_json", is_flag=True, help="For programs.")
+@database_options
+def waits(as_json: bool, **flags: Any) -> None:
+    """Say who waits for whom, and who waits in a circle."""
+    from interlock.cli.lease_waits import as_facts, as_text
+    from interlock.coordination.waits import read_waits
+
+    async def work(session: "Session", settings: "Settings") -> "list[Wait]":
+        await _require_schema(session, settings)
+        return await read_waits(session, settings.schema)
+
+    found = on_database(work, flags)
+    click.echo(json.dumps(as_facts(found)) if as_json else as_text(found))
 
 
 @lease.command("break")

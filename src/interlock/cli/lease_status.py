@@ -93,7 +93,7 @@ def _line(row: Sequence[str], widths: Sequence[int]) -> str:
 def _state(found: LeaseDetails) -> Iterator[str]:
     lease, last = found.lease, found.lease.last
     if last is None:
-        yield f"The lease {_quoted(lease.name)} is free, and nobody has held it yet."
+        yield f"The lease {quoted(lease.name)} is free, and nobody has held it yet."
     elif lease.state == "held":
         yield from _held(lease, last)
     elif lease.state == "broken":
@@ -104,7 +104,7 @@ def _state(found: LeaseDetails) -> Iterator[str]:
 
 def _held(lease: LeaseStatus, holding: Holding) -> Iterator[str]:
     held_for, heard_of = spoken(lease.since(holding.acquired_at)), spoken(lease.since(holding.renewed_at))
-    yield f"The lease {_quoted(lease.name)} is held by {_called(holding.party)}."
+    yield f"The lease {quoted(lease.name)} is held by {called(holding.party)}."
     yield f"It has it since {moment(holding.acquired_at)}, for {held_for} now, with the token {lease.token}."
     yield (
         f"Its last heartbeat came {heard_of} ago; without another the lease expires in {spoken(lease.remaining)} "
@@ -116,14 +116,14 @@ def _held(lease: LeaseStatus, holding: Holding) -> Iterator[str]:
 
 def _broken(lease: LeaseStatus, holding: Holding, *, known: bool) -> Iterator[str]:
     why = "" if known else ", by force or because another server took over the database"
-    yield f"The lease {_quoted(lease.name)} was taken from {_called(holding.party)}{why}."
+    yield f"The lease {quoted(lease.name)} was taken from {called(holding.party)}{why}."
     yield f"Nobody gets it for another {spoken(lease.remaining)}: so long its last holder may still trust it."
 
 
 def _free(lease: LeaseStatus, holding: Holding, *, guarded: bool) -> Iterator[str]:
     but = ", but nobody gets it before the transaction that still guards it has ended" if guarded else ""
-    yield f"The lease {_quoted(lease.name)} is free{but}."
-    yield f"It was last held by {_called(holding.party)}, whose last heartbeat came at {moment(holding.renewed_at)}."
+    yield f"The lease {quoted(lease.name)} is free{but}."
+    yield f"It was last held by {called(holding.party)}, whose last heartbeat came at {moment(holding.renewed_at)}."
     if lease.expires_at:
         yield f"It expired {spoken(lease.since(lease.expires_at))} ago: that holder did not give it back."
 
@@ -151,11 +151,11 @@ def _queue(waiting: Sequence[Waiter]) -> Iterator[str]:
         return
     yield "1 waits for it:" if len(waiting) == 1 else f"{len(waiting)} wait for it, in this order:"
     for place, waiter in enumerate(waiting, 1):
-        yield f"{place:>4}. {_called(waiter.party)}, for {spoken(waiter.waited)}"
+        yield f"{place:>4}. {called(waiter.party)}, for {spoken(waiter.waited)}"
 
 
 def _consequences(broken: Broken, *, immediate: bool) -> Iterator[str]:
-    yield f"The lease {_quoted(broken.name)} was taken from {_called(broken.party)}."
+    yield f"The lease {quoted(broken.name)} was taken from {called(broken.party)}."
     if broken.terminated:
         ended = ", ".join(map(str, broken.terminated))
         yield f"Ended, with their transactions that guarded it: server process {ended}."
@@ -166,7 +166,7 @@ def _consequences(broken: Broken, *, immediate: bool) -> Iterator[str]:
         yield f"Nobody else gets it for another {spoken(broken.remaining)}: so long that holder may still trust it."
 
 
-def _called(party: Party) -> str:
+def called(party: Party) -> str:
     """In a sentence: what it calls itself, and where it is to be found."""
     pid = None if party.pid is None else f"process {party.pid}"
     host = party.host and f"on {shown(party.host)}"
@@ -178,5 +178,5 @@ def _named(party: Party) -> str:
     return shown(party.name) if party.name else "somebody without a name"
 
 
-def _quoted(name: str) -> str:
+def quoted(name: str) -> str:
     return f"'{shown(name)}'"

@@ -28,7 +28,7 @@ class CommandAfterDashes(click.Command):
         rest = super().parse_args(context, args[:place])
         context.params["command"] = tuple(args[place + 1 :])
         if not context.params["command"] and not context.resilient_parsing:
-            ours = " ".join(piece for piece in self.collect_usage_pieces(context) if piece.isupper())
+            ours = " ".join((one.name or "").upper() for one in self.params if isinstance(one, click.Argument))
             raise click.UsageError(
                 f"Say what to run after two dashes: {context.command_path} {ours} -- COMMAND", context
             )

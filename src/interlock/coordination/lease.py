@@ -64,6 +64,18 @@ class LeaseSettings:
         return [lease for lease in await engine.list_held(self.name) if lease.name == self.name]
 
 
+class CompositeSettings(LeaseSettings):
+    """Of something that is made of several leases: no single question decides it."""
+
+    __slots__ = ()
+
+    def begin(self, engine: "Engine", owner: object, timeout: float | None, kind: type[G]) -> None:
+        return None
+
+    def begin_trying(self, engine: "Engine", owner: object, kind: type[G]) -> None:
+        return None
+
+
 class AsyncLease:
     """``async with lease as grant: …`` waits its turn, and cancels the body if the grant is lost."""
 

@@ -15,6 +15,13 @@ SELECT name, token, held, broken, holder, host, pid, metadata, ttl, acquired_at,
 -- Who waits for it, in order.
 SELECT holder, host, pid, enqueued_at, waited FROM interlock.waiters_v1($1);
 
+-- name: waits
+-- Everybody who waits, with whoever holds what it waits for.
+SELECT l.name, l.held, l.holder, l.host, l.pid, w.holder AS waiter, w.host AS waiter_host, w.pid AS waiter_pid, w.waited
+  FROM interlock.leases_v1() AS l, LATERAL interlock.waiters_v1(l.name) AS w
+ WHERE l.waiters > 0
+ ORDER BY l.name, w.enqueued_at;
+
 -- name: guards
 -- The sessions whose open transactions guard it; of other roles' sessions the server may keep everything but the role back.
 SELECT g.pid, a.usename AS role, a.application_name AS application, a.state, a.xact_start AS began_at,

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from interlock.coordination.schedule import Missed
     from interlock.coordination.session_lock import AsyncSessionLock
     from interlock.coordination.several import AsyncLeases, LeasesSettings
+    from interlock.coordination.shared import AsyncShared, ReadingSettings, WritingSettings
     from interlock.stores.postgres import Password, Session
     from interlock.stores.postgres.leases import Pooler
 
@@ -142,6 +143,27 @@ class AsyncInterlock:
         from interlock.coordination.several import LeasesSettings
 
         return LeasesSettings([self.settings(name, ttl, None, metadata, None) for name in names])
+
+    def shared(
+        self,
+        name: str,
+        *,
+        readers: int = 20,
+        ttl: Duration = 30.0,
+        metadata: Mapping[str, Any] | None = None,
+    ) -> "AsyncShared":
+        """A lease that up to so many `readers` hold together, or one writer alone."""
+        from interlock.coordination.shared import AsyncShared
+
+        return AsyncShared(self.engine, *self.sides(name, readers, ttl, metadata))
+
+    def sides(
+        self, name: str, readers: int, ttl: Duration, metadata: Mapping[str, Any] | None
+    ) -> "tuple[ReadingSettings, WritingSettings]":
+        from interlock.coordination.shared import ReadingSettings, WritingSettings
+
+        given = (name, readers, ttl, self._request_timeout, metadata)
+        return ReadingSettings(*given), WritingSettings(*given)
 
     def join(
         self,

@@ -18,7 +18,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from interlock.coordination.grant import AsyncGrant
-from interlock.coordination.lease import LeaseSettings
+from interlock.coordination.lease import CompositeSettings
 from interlock.coordination.name import part, parts, whole_name
 from interlock.coordination.timing import Duration, LeaseTiming
 from interlock.errors import ConfigurationError, LeaseNested, LeaseTimeout
@@ -35,7 +35,7 @@ _DOOR_TTL = 3.0
 _TRIES = 8
 
 
-class SlotSettings(LeaseSettings):
+class SlotSettings(CompositeSettings):
     """What a lease with slots is asked for with, and how."""
 
     __slots__ = ("_door", "names")
@@ -54,12 +54,6 @@ class SlotSettings(LeaseSettings):
             raise ConfigurationError(f"slots={slots!r}: use a whole number from 1 to {_MOST}.")
         self.names = [part(name, "slot", number) for number in range(slots)]
         self._door = LeaseTiming.of(min(self.timing.ttl, _DOOR_TTL))
-
-    def begin(self, engine: "Engine", owner: object, timeout: float | None, kind: type[G]) -> None:
-        return None
-
-    def begin_trying(self, engine: "Engine", owner: object, kind: type[G]) -> None:
-        return None
 
     async def try_acquire(self, engine: "Engine", owner: object, kind: type[G]) -> G | None:
         """Any slot: perhaps it is free. Else one that is."""

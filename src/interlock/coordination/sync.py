@@ -267,6 +267,27 @@ class Lease:
         self._entered.pop(threading.current_thread()).__exit__(kind, error, trace)
 
 
+class Shared:
+    """``with catalog.read(): …`` and ``with catalog.write(): …``; see `AsyncShared`."""
+
+    def __init__(self, locks: "Interlock", reading: LeaseSettings, writing: LeaseSettings) -> None:
+        self._locks = locks
+        self._reading = reading
+        self._writing = writing
+
+    @property
+    def name(self) -> str:
+        return self._writing.name
+
+    def read(self) -> Lease:
+        """Beside other readers, as many as there are slots."""
+        return Lease(self._locks, self._reading)
+
+    def write(self) -> Lease:
+        """Alone."""
+        return Lease(self._locks, self._writing)
+
+
 class Interlock:
     """As `AsyncInterlock`, without await, for any number of threads."""
 
@@ -299,6 +320,17 @@ class Interlock:
         from interlock.coordination.several_sync import Leases
 
         return Leases(self, self._locks.several(names, ttl, metadata))
+
+    def shared(
+        self,
+        name: str,
+        *,
+        readers: int = 20,
+        ttl: Duration = 30.0,
+        metadata: Mapping[str, Any] | None = None,
+    ) -> Shared:
+        """A lease that up to so many `readers` hold together, or one writer alone."""
+        return Shared(self, *self._locks.sides(name, readers, ttl, metadata))
 
     def join(
         self,

@@ -2,12 +2,13 @@
 
 import json
 import signal
-from contextlib import ExitStack
+import threading
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import pytest
 
-from interlock import Interlock
+from interlock import Interlock, errors
 from support.lock_commands import FAMILY, family_of, is_gone, is_held, is_waited_for, line_of
 from support.postgres import execute
 from support.programs import interlock, started
@@ -190,3 +191,35 @@ def test_without_the_schema_each_says_what_to_do(database_url: str) -> None:
         assert done.returncode == 78, done.stderr
         assert "run `interlock schema apply`" in one_line(done.stderr)
     assert interlock("members", "workers", url=database_url).returncode == 78
+
+
+def test_who_waits_in_a_circle_is_shown(interlock_url: str) -> None:
+    """Two root objects with names of their own look like two processes."""
+    assert interlock("lease", "waits", url=interlock_url).stdout == "Nobody waits for a lease.\n"
+
+    def nest(locks: Interlock, outer: str, inner: str, both: threading.Barrier) -> None:
+        with suppress(errors.LeaseLost), locks.lease(outer):
+            both.wait()
+            with locks.lease(inner).acquire(timeout=20):
+                pass
+
+    both = threading.Barrier(2)
+    with Interlock(interlock_url, replica="web-1") as one, Interlock(interlock_url, replica="web-2") as two:
+        threads = [
+            threading.Thread(target=nest, args=(one, "a", "b", both)),
+            threading.Thread(target=nest, args=(two, "b", "a", both)),
+        ]
+        for thread in threads:
+            thread.start()
+        eventually(lambda: is_waited_for(interlock_url, "a") and is_waited_for(interlock_url, "b"))
+        text = interlock("lease", "waits", url=interlock_url).stdout
+        facts = json.loads(interlock("lease", "waits", "--json", url=interlock_url).stdout)
+        break_lease(interlock_url, "a")
+        for thread in threads:
+            thread.join()
+    assert [(wait["lease"], wait["waiter"]["name"], wait["holder"]["name"]) for wait in facts["waits"]] == [
+        ("a", "web-2", "web-1"),
+        ("b", "web-1", "web-2"),
+    ]
+    assert [{wait["lease"] for wait in cycle} for cycle in facts["cycles"]] == [{"a", "b"}]
+    assert "2 processes wait in a circle." in text

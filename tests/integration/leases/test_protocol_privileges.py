@@ -55,6 +55,10 @@ def use_everything(client: Client, ear: Client) -> None:
     assert client.run("SELECT count(*) FROM interlock.guards_v1('feeds')") == [(0,)]
     assert client.run("SELECT count(*) FROM interlock.offer_v1('{feeds}', NULL)") == [(0,)]
     assert client.run("SELECT interlock.sweep_v1(1000)") == [(0,)]
+    held = client.acquire("feeds")
+    assert client.run("SELECT name FROM interlock.held_v1('fe')") == [("feeds",)]
+    assert client.run("SELECT interlock.write_record_v1('k', '{}', %s, %s, %s)", *held.triple) == [(True,)]
+    assert client.run("SELECT key, value FROM interlock.read_record_v1('k')") == [("k", "{}")]
     assert client.run("SELECT interlock.listen_v1(8)") == [(True,)]
 
 
@@ -63,7 +67,9 @@ def test_a_role_that_was_granted_leases_can_do_all_of_the_protocol(user: Client,
 
 
 FORBIDDEN = [
-    *(f"SELECT FROM interlock.{table}" for table in ("lease", "waiter", "lease_epoch", "lease_intervention")),
+    *(f"SELECT FROM interlock.{table}" for table in ("lease", "waiter", "lease_epoch", "lease_intervention", "record")),
+    "INSERT INTO interlock.record (key, token, value, written_at) VALUES ('k', 0, '{}', now())",
+    "DELETE FROM interlock.record",
     "UPDATE interlock.lease SET token = 0",
     "DELETE FROM interlock.waiter",
     "INSERT INTO interlock.lease (name, token) VALUES ('feeds', 0)",

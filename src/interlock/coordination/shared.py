@@ -1,0 +1,193 @@
+"""A lease that many may read under, or one may write under.
+
+Who may do what. Everybody comes through the door, which is the lease by the name itself, in order of arrival. A reader
+takes a slot there, and gives the door to the next; it has come in only if it still had the door when it had the slot. A
+writer keeps the door, and waits until it has had every slot once: then no reader is left inside, none of their guarded
+transactions is open, and none can come. So neither readers nor writers starve, and the writer's guard is the door's.
+
+What a crash leaves behind. Of a reader: its slot, until its ttl is over; at the door, a short while more. Of a writer:
+the door, until its ttl is over.
+"""
+
+import asyncio
+import random
+from collections.abc import Callable, Coroutine, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from interlock.coordination.grant import AsyncGrant
+from interlock.coordination.lease import AsyncLease, CompositeSettings
+from interlock.coordination.name import part, parts, whole_name
+from interlock.coordination.timing import Duration, LeaseTiming
+from interlock.errors import ConfigurationError, LeaseNested, LeaseTimeout
+from interlock.stores.listing import HeldLease
+
+if TYPE_CHECKING:
+    from interlock.coordination.engine import Engine
+
+G = TypeVar("G", bound=AsyncGrant)
+T = TypeVar("T")
+
+_MOST = 1000
+_DOOR_TTL = 3.0
+"""So long everybody else waits when a reader dies at the door."""
+_PASSING = 0.25
+"""So long a reader who does not want to wait gives others to get through the door."""
+
+
+class SharedSettings(CompositeSettings):
+    """What both sides have in common."""
+
+    __slots__ = ("_passing", "slots")
+
+    def __init__(
+        self,
+        name: str,
+        readers: int,
+        ttl: Duration,
+        request_timeout: float | None,
+        metadata: Mapping[str, Any] | None,
+    ) -> None:
+        super().__init__(whole_name(name), ttl, None, request_timeout, metadata)
+        if not isinstance(readers, int) or isinstance(readers, bool) or not 1 <= readers <= _MOST:
+            raise ConfigurationError(f"readers={readers!r}: use a whole number from 1 to {_MOST}.")
+        self.slots = [part(name, "reader", number) for number in range(readers)]
+        self._passing = LeaseTiming.of(min(self.timing.ttl, _DOOR_TTL))
+
+    async def acquire(self, engine: "Engine", owner: object, timeout: float | None, kind: type[G]) -> G:
+        self._refuse_nesting(engine, owner)
+        try:
+            async with asyncio.timeout(timeout or None):
+                if timeout == 0:
+                    if grant := await self.try_acquire(engine, owner, kind):
+                        return grant
+                    raise TimeoutError
+                return await self._enter(engine, owner, kind)
+        except TimeoutError:
+            raise LeaseTimeout(
+                f"The lease {self.name!r} was not to be had within {timeout:g} s: "
+                f"`interlock lease list {self.name}` says who holds it.",
+                name=self.name,
+            ) from None
+
+    async def _enter(self, engine: "Engine", owner: object, kind: type[G]) -> G:
+        raise NotImplementedError
+
+    def _refuse_nesting(self, engine: "Engine", owner: object) -> None:
+        if any(engine.holds(owner, name) for name in (self.name, *self.slots)):
+            raise LeaseNested(
+                f"The lease {self.name!r} is held by this very task or thread, which would wait for itself for ever: "
+                "pass the grant on instead of acquiring again.",
+                name=self.name,
+            )
+
+
+class ReadingSettings(SharedSettings):
+    __slots__ = ()
+
+    async def holders(self, engine: "Engine") -> list[HeldLease]:
+        return await engine.list_held(parts(self.name, "reader"))
+
+    async def try_acquire(self, engine: "Engine", owner: object, kind: type[G]) -> G | None:
+        """Somebody else may just be passing the door: that is given a moment."""
+        try:
+            door = await engine.acquire(self.name, self._passing, None, object(), _PASSING, AsyncGrant)
+        except LeaseTimeout:
+            return None
+        try:
+            grant = await self._free(engine, owner, kind)
+            if grant is not None and door.lost:
+                engine.drop(grant)
+                return None
+            return grant
+        finally:
+            engine.drop(door)
+
+    async def _enter(self, engine: "Engine", owner: object, kind: type[G]) -> G:
+        while True:
+            door = await engine.acquire(self.name, self._passing, None, object(), None, AsyncGrant)
+            try:
+                grant = await self._free(engine, owner, kind) or await engine.acquire_any(
+                    self.name, self.slots, self.timing, self.metadata, owner, kind
+                )
+                if not door.lost:
+                    return grant
+                engine.drop(grant)  # a writer may have come in before it
+            finally:
+                engine.drop(door)
+
+    async def _free(self, engine: "Engine", owner: object, kind: type[G]) -> G | None:
+        held = {lease.name for lease in await self.holders(engine)}
+        free = [name for name in self.slots if name not in held]
+        if not free:
+            return None
+        return await engine.try_acquire(random.choice(free), self.timing, self.metadata, owner, kind)
+
+
+class WritingSettings(SharedSettings):
+    __slots__ = ()
+
+    async def try_acquire(self, engine: "Engine", owner: object, kind: type[G]) -> G | None:
+        door = await engine.try_acquire(self.name, self.timing, self.metadata, owner, kind)
+        if door is None:
+            return None
+        try:
+            left = await self._each(self._is_free(engine, name) for name in self.slots)
+        except BaseException:
+            engine.drop(door)
+            raise
+        if all(left) and not door.lost:
+            return door
+        engine.drop(door)
+        return None
+
+    async def _enter(self, engine: "Engine", owner: object, kind: type[G]) -> G:
+        while True:
+            door = await engine.acquire(self.name, self.timing, self.metadata, owner, None, kind)
+            try:
+                await self._each(self._outlast(engine, name) for name in self.slots)
+            except BaseException:
+                engine.drop(door)
+                raise
+            if not door.lost:
+                return door
+            engine.drop(door)
+
+    async def _outlast(self, engine: "Engine", name: str) -> None:
+        """Have the slot once: nobody who had it before can act on it any more."""
+        engine.drop(await engine.acquire(name, self._passing, None, object(), None, AsyncGrant))
+
+    async def _is_free(self, engine: "Engine", name: str) -> bool:
+        grant = await engine.try_acquire(name, self._passing, None, object(), AsyncGrant)
+        if grant is not None:
+            engine.drop(grant)
+        return grant is not None
+
+    async def _each(self, work: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
+        """All at once, in one statement; if one fails, or we are cancelled, none goes on."""
+        tasks = [asyncio.create_task(one) for one in work]
+        try:
+            return await asyncio.gather(*tasks)
+        finally:
+            for task in tasks:
+                task.cancel()
+
+
+class AsyncShared:
+    """``async with catalog.read(): …`` and ``async with catalog.write(): …``; each is a lease like any other."""
+
+    def __init__(self, engine: "Callable[[], Engine]", reading: ReadingSettings, writing: WritingSettings) -> None:
+        self._engine = engine
+        self._reading = reading
+        self._writing = writing
+
+    @property
+    def name(self) -> str:
+        return self._writing.name
+
+    def read(self) -> AsyncLease:
+        """Beside other readers, as many as there are slots."""
+        return AsyncLease(self._engine, self._reading)
+
+    def write(self) -> AsyncLease:
+        """Alone."""
+        return AsyncLease(self._engine, self._writing)

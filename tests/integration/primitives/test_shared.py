@@ -1,0 +1,193 @@
+"""Read/write leases: many read or one writes, in order of arrival, and what is guarded stays apart."""
+
+import asyncio
+import random
+import threading
+from typing import Any
+
+import psycopg
+import pytest
+
+from interlock import AsyncGrant, AsyncInterlock, Interlock, errors
+from interlock.coordination import waiting
+from interlock.coordination.lease import AsyncLease
+from support.holding import holder, queue, until
+from support.postgres import execute
+
+
+@pytest.fixture(autouse=True)
+def no_looks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(waiting, "_LOOK_AGAIN", 3600.0)
+
+
+def waiters(url: str) -> int:
+    return int(execute(url, "SELECT count(*) FROM interlock.waiter")[0][0])
+
+
+def held(url: str) -> list[str]:
+    return [name for (name,) in execute(url, "SELECT name FROM interlock.held_v1('catalog')")]
+
+
+async def queued(lease: AsyncLease, url: str) -> "asyncio.Task[AsyncGrant]":
+    before = waiters(url)
+
+    async def acquire() -> AsyncGrant:
+        return await lease.acquire()
+
+    task = asyncio.create_task(acquire())
+    await until(lambda: waiters(url) > before)
+    return task
+
+
+async def test_readers_read_together_and_a_writer_writes_alone(
+    locks: AsyncInterlock, others: AsyncInterlock, interlock_url: str
+) -> None:
+    ours, theirs = locks.shared("catalog", readers=3), others.shared("catalog", readers=3)
+    readers = [await ours.read().acquire(), await ours.read().try_acquire()]
+    assert await theirs.write().try_acquire() is None
+    with pytest.raises(errors.LeaseTimeout):
+        await theirs.write().acquire(timeout=0.2)
+    third = await ours.read().try_acquire()
+    assert third is not None
+    assert await theirs.read().try_acquire() is None, "there is no slot left"
+    for grant in (*readers, third):
+        assert grant is not None
+        await grant.release()
+    writer = await theirs.write().try_acquire()
+    assert writer is not None
+    assert await ours.read().try_acquire() is None
+    with pytest.raises(errors.LeaseTimeout):
+        await ours.read().acquire(timeout=0.2)
+    assert await ours.write().try_acquire() is None
+    await writer.release()
+    await until(lambda: held(interlock_url) == [] and waiters(interlock_url) == 0)
+
+
+async def test_a_writer_that_waits_is_not_overtaken_by_readers(
+    locks: AsyncInterlock, others: AsyncInterlock, interlock_url: str
+) -> None:
+    catalog = locks.shared("catalog", readers=3)
+    first = await catalog.read().acquire()
+    writer = await queued(others.shared("catalog", readers=3).write(), interlock_url)
+    await until(lambda: holder(interlock_url, "catalog") is not None)
+    second = await queued(catalog.read(), interlock_url)
+    assert await catalog.read().try_acquire() is None
+    await first.release()
+    grant = await writer
+    assert not second.done()
+    await grant.release()
+    assert (await second).name.startswith("catalog##reader/")
+
+
+async def test_nobody_waits_for_ever_and_writers_are_alone(locks: AsyncInterlock, others: AsyncInterlock) -> None:
+    reading = writing = most = 0
+
+    async def work(root: AsyncInterlock, seed: int) -> None:
+        nonlocal reading, writing, most
+        chance = random.Random(seed)
+        for _ in range(4):
+            catalog = root.shared("catalog", readers=3)
+            if chance.random() < 0.4:
+                async with catalog.write():
+                    writing += 1
+                    assert (writing, reading) == (1, 0)
+                    await asyncio.sleep(0.001)
+                    writing -= 1
+            else:
+                async with catalog.read():
+                    reading += 1
+                    assert writing == 0
+                    most = max(most, reading)
+                    await asyncio.sleep(0.001)
+                    reading -= 1
+
+    await asyncio.gather(*(work(root, seed) for seed, root in enumerate((locks, others) * 4)))
+    assert most <= 3
+
+
+async def test_a_writer_waits_for_what_a_reader_still_guards(
+    locks: AsyncInterlock, others: AsyncInterlock, interlock_url: str
+) -> None:
+    reader = await locks.shared("catalog", readers=2).read().acquire()
+    async with await psycopg.AsyncConnection.connect(interlock_url) as connection:
+        await reader.guard(connection)
+        await reader.release()
+        assert await others.shared("catalog", readers=2).write().try_acquire() is None
+        with pytest.raises(errors.LeaseTimeout):
+            await others.shared("catalog", readers=2).write().acquire(timeout=0.3)
+        await connection.commit()
+    assert await others.shared("catalog", readers=2).write().acquire() is not None
+
+
+async def test_a_reader_that_lost_the_door_before_it_had_a_slot_does_not_come_in(
+    locks: AsyncInterlock, others: AsyncInterlock, interlock_url: str
+) -> None:
+    """A writer came in meanwhile, and has been through all slots before the reader took one."""
+    from interlock.coordination.engine import Engine
+
+    original = Engine.try_acquire
+    writers: list[AsyncGrant] = []
+
+    async def late(engine: Engine, name: str, *args: Any) -> Any:
+        if name.startswith("catalog##reader/") and not writers and engine is locks.engine():
+            for grant in list(engine._keeper):  # it was stopped for so long
+                engine._lose(grant, "expired")
+            execute(interlock_url, "UPDATE interlock.lease SET expires_at = '-infinity' WHERE name = 'catalog'")
+            writers.append(await others.shared("catalog", readers=2).write().acquire())
+        return await original(engine, name, *args)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Engine, "try_acquire", late)
+        task = await queued(locks.shared("catalog", readers=2).read(), interlock_url)
+    (writer,) = writers
+    assert not writer.lost
+    await until(lambda: held(interlock_url) == ["catalog"])
+    assert not task.done()
+    await writer.release()
+    await task
+
+
+async def test_who_is_cancelled_leaves_nothing_behind(
+    locks: AsyncInterlock, others: AsyncInterlock, interlock_url: str
+) -> None:
+    reader = await locks.shared("catalog", readers=3).read().acquire()
+    writer = await queued(others.shared("catalog", readers=3).write(), interlock_url)
+    late = await queued(locks.shared("catalog", readers=3).read(), interlock_url)
+    for task in (writer, late):
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+    await until(lambda: held(interlock_url) == [reader.name] and waiters(interlock_url) == 0)
+
+
+async def test_nobody_waits_for_itself(locks: AsyncInterlock, interlock_url: str) -> None:
+    catalog = locks.shared("catalog")
+    async with catalog.read():
+        for lease in (catalog.read(), catalog.write()):
+            with pytest.raises(errors.LeaseNested):
+                await lease.acquire()
+    async with catalog.write():
+        for lease in (catalog.read(), catalog.write()):
+            with pytest.raises(errors.LeaseNested):
+                await lease.acquire()
+    assert queue(interlock_url, "catalog") == []
+
+
+@pytest.mark.parametrize("readers", [0, 1001, "3", None, True])
+async def test_a_number_of_readers_that_cannot_be_is_refused(locks: AsyncInterlock, readers: Any) -> None:
+    with pytest.raises(errors.ConfigurationError, match="use a whole number from 1 to 1000"):
+        locks.shared("catalog", readers=readers)
+
+
+def test_in_threads(sync_locks: Interlock) -> None:
+    catalog = sync_locks.shared("catalog", readers=2)
+    assert catalog.name == "catalog"
+    with catalog.read() as grant:
+        grant.check()
+        other: list[object] = []
+        thread = threading.Thread(target=lambda: other.append(catalog.write().try_acquire()))
+        thread.start()
+        thread.join()
+        assert other == [None]
+    with catalog.write() as grant:
+        assert grant.name == "catalog"

@@ -1,0 +1,53 @@
+"""Who waits in a circle."""
+
+import pytest
+
+from interlock.cli.lease_waits import as_facts, as_text
+from interlock.coordination.status import Party
+from interlock.coordination.waits import Wait, cycles
+
+
+def waits(*edges: str) -> list[Wait]:
+    """``"ab"``: a waits for b, for a lease that is called like both."""
+    return [Wait(edge, Party(edge[0], None, None), Party(edge[1], None, None), 1.0) for edge in edges]
+
+
+def circles(*edges: str) -> list[str]:
+    return sorted("".join(wait.lease[0] for wait in cycle) for cycle in cycles(waits(*edges)))
+
+
+@pytest.mark.parametrize(
+    ("edges", "expected"),
+    [
+        ("", []),
+        ("ab bc cd", []),
+        ("ab ba", ["ab"]),
+        ("aa", []),
+        ("ab bc ca", ["abc"]),
+        ("xa ab bc ca cz", ["abc"]),
+        ("ab ba cd dc", ["ab", "cd"]),
+        ("ab bd ac cd", []),
+        ("ab bc cb", ["bc"]),
+        ("ab ac ba ca", ["ab", "ac"]),
+        ("ab cb ba", ["ab"]),
+        ("ab bc cd da ae ea", ["abcd", "ae"]),
+    ],
+)
+def test_circles_are_found_once(edges: str, expected: list[str]) -> None:
+    assert circles(*edges.split()) == expected
+
+
+def test_whoever_waits_for_its_turn_waits_for_nobody() -> None:
+    free = Wait("feeds", Party("a", "host", 7), None, 3.0)
+    assert cycles([free]) == []
+    assert as_text([free]) == "'feeds': a (process 7 on host) waits for its turn, for 3.0 s"
+    assert as_text([]) == "Nobody waits for a lease."
+
+
+def test_a_circle_is_told_with_its_leases() -> None:
+    text = as_text(waits("ab", "ba")).splitlines()
+    assert text[2].startswith("2 processes wait in a circle.")
+    assert text[3:] == ["    a waits for 'ab', which b holds", "    b waits for 'ba', which a holds"]
+    facts = as_facts(waits("ab", "ba"))
+    assert [wait["lease"] for wait in facts["waits"]] == ["ab", "ba"]
+    assert [[wait["lease"] for wait in cycle] for cycle in facts["cycles"]] == [["ab", "ba"]]
