@@ -176,7 +176,7 @@ async def test_several_are_held_together_or_not_at_all(locks: AsyncInterlock, ot
     await asyncio.gather(work(locks, "a", "b"), work(others, "b", "a"), work(locks, "b", "c"), work(others, "c", "a"))
 
 
-@pytest.mark.guarantee("membership", "who is alive is seen, and who died is not")
+@pytest.mark.guarantee("membership", "who is there is seen, and who left is not")
 async def test_members_come_and_go(locks: AsyncInterlock, others: AsyncInterlock) -> None:
     async with locks.join("workers", id="a", metadata={"zone": 1}), others.join("workers", id="b"):
         found = await others.members("workers")
