@@ -6,11 +6,13 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
 
 from interlock import AsyncInterlock
 from interlock.errors import LockNotAvailable
+from interlock.stores.leases import Ask
 from interlock.stores.sqlite.leases import SqliteLeases
 
 
@@ -32,7 +34,8 @@ async def test_an_attempt_that_fails_waits_for_no_writer(locks: AsyncInterlock, 
     grant = await locks.lease("feeds").acquire()
     mine.execute("BEGIN IMMEDIATE")
     changes = mine.execute("PRAGMA data_version").fetchone()
-    assert await locks.lease("feeds").try_acquire() is None
+    (answer,) = await store_of(locks).acquire([Ask("feeds", uuid4(), 30.0, None, wait=False)])
+    assert (answer.status, answer.holder) == ("busy", "one")  # and not: locked
     mine.execute("ROLLBACK")
     assert mine.execute("PRAGMA data_version").fetchone() == changes
     await grant.release()

@@ -24,19 +24,27 @@ def work():
 busy = threading.Thread(target=work)
 busy.start()
 children = []
-for number in range(20):
-    child = os.fork()
-    if child == 0:
-        try:
-            assert grant.lost
-            assert locks.lease("feeds").try_acquire() is None
-            with locks.lease(f"child {number}") as mine:
-                mine.check()
-            os._exit(0)
-        except BaseException as error:
-            print(repr(error), file=sys.stderr)
-            os._exit(1)
-    children.append(child)
+
+def fork(part):
+    for number in range(10):
+        child = os.fork()
+        if child == 0:
+            try:
+                assert grant.lost
+                assert locks.lease("feeds").try_acquire() is None
+                with locks.lease(f"child {part} {number}") as mine:
+                    mine.check()
+                os._exit(0)
+            except BaseException as error:
+                print(repr(error), file=sys.stderr)
+                os._exit(1)
+        children.append(child)
+
+parts = [threading.Thread(target=fork, args=(part,)) for part in "ab"]
+for part in parts:
+    part.start()
+for part in parts:
+    part.join()
 assert all(os.waitpid(child, 0)[1] == 0 for child in children)
 stop.set()
 busy.join()

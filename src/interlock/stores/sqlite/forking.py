@@ -20,6 +20,7 @@ _ours: "WeakSet[Inherited]" = WeakSet()
 _untouched: list[Any] = []
 _inside: "WeakSet[Inside]" = WeakSet()
 _held: "list[Inside]" = []
+_one_fork_at_a_time = threading.Lock()
 
 
 class Inside:
@@ -41,6 +42,7 @@ def left_alone_in_children(thing: Inherited) -> None:
 
 
 def _wait_until_all_are_outside() -> None:
+    _one_fork_at_a_time.acquire()
     _held.extend(_inside)
     for inside in _held:
         inside.lock.acquire()
@@ -49,6 +51,7 @@ def _wait_until_all_are_outside() -> None:
 def _go_on() -> None:
     while _held:
         _held.pop().lock.release()
+    _one_fork_at_a_time.release()
 
 
 def _let_go() -> None:

@@ -1,0 +1,81 @@
+"""Work for a thread: done once, or given up once, and the thread goes on."""
+
+import asyncio
+import threading
+
+import pytest
+
+from interlock.errors import ConnectionLost, LockNotAvailable
+from interlock.stores.sqlite.jobs import Job, Worker, deliver
+
+PATIENCE = 20.0
+
+
+def job() -> Job[None, str]:
+    return Job(lambda _: "done")
+
+
+async def test_what_was_given_up_is_never_begun() -> None:
+    given_up = job()
+    with pytest.raises(LockNotAvailable):
+        await given_up.answer(0.01, PATIENCE)
+    assert not given_up.is_wanted
+    assert given_up.take() is False
+
+
+async def test_what_was_begun_is_not_given_up_and_nobody_knows_how_it_ended() -> None:
+    begun = job()
+    assert begun.take() is True
+    with pytest.raises(ConnectionLost):
+        await begun.answer(0.01, 0.01)
+    assert begun.is_wanted
+
+
+async def test_a_slow_answer_is_waited_for_once_it_was_begun() -> None:
+    begun = job()
+    begun.take()
+    answer = asyncio.create_task(begun.answer(0.01, PATIENCE))
+    await asyncio.sleep(0.05)
+    deliver([(begun, "done", None)])
+    assert await answer == "done"
+
+
+async def test_whoever_is_cancelled_gives_up() -> None:
+    cancelled = job()
+    answer = asyncio.create_task(cancelled.answer(PATIENCE, PATIENCE))
+    await asyncio.sleep(0)
+    answer.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await answer
+    assert cancelled.take() is False
+
+
+async def test_a_thread_that_was_stopped_is_begun_again_by_the_next_job() -> None:
+    ended: list[None] = []
+    threads: list[str] = []
+
+    def serve(job: Job[None, str]) -> None:
+        threads.append(str(threading.get_ident()))
+        deliver([(job, job.work(None), None)])
+
+    worker = Worker("a thread", serve, lambda: ended.append(None))
+    for ends in range(3):
+        jobs = [job() for _ in range(5)]
+        for each in jobs:
+            worker.submit(each)
+        assert [await each.answer(PATIENCE, PATIENCE) for each in jobs] == ["done"] * 5
+        thread = worker.stop()
+        assert thread is not None
+        await asyncio.to_thread(thread.join)
+        assert len(ended) == ends + 1
+        assert not worker.is_running
+    assert len(threads) == 15
+
+
+async def test_an_event_loop_that_has_ended_is_told_nothing() -> None:
+    orphan = await asyncio.to_thread(lambda: asyncio.run(_made()))
+    deliver([(orphan, "done", None)])
+
+
+async def _made() -> Job[None, str]:
+    return job()
