@@ -31,7 +31,7 @@ _MOST = 1000
 _DOOR_TTL = 3.0
 """So long everybody else waits when a reader dies at the door."""
 _PASSING = 0.25
-"""So long a reader who does not want to wait gives others to get through the door."""
+"""So long whoever does not want to wait gives others to get through the door: they may just be passing it."""
 
 
 class SharedSettings(CompositeSettings):
@@ -88,7 +88,6 @@ class ReadingSettings(SharedSettings):
         return await engine.list_held(parts(self.name, "reader"))
 
     async def try_acquire(self, engine: "Engine", owner: object, kind: type[G]) -> G | None:
-        """Somebody else may just be passing the door: that is given a moment."""
         try:
             door = await engine.acquire(self.name, self._passing, None, object(), _PASSING, AsyncGrant)
         except LeaseTimeout:
@@ -127,8 +126,9 @@ class WritingSettings(SharedSettings):
     __slots__ = ()
 
     async def try_acquire(self, engine: "Engine", owner: object, kind: type[G]) -> G | None:
-        door = await engine.try_acquire(self.name, self.timing, self.metadata, owner, kind)
-        if door is None:
+        try:
+            door = await engine.acquire(self.name, self.timing, self.metadata, owner, _PASSING, kind)
+        except (LeaseTimeout, LeaseNested):
             return None
         try:
             left = await self._each(self._is_free(engine, name) for name in self.slots)

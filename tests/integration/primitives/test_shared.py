@@ -53,6 +53,7 @@ async def test_readers_read_together_and_a_writer_writes_alone(
     for grant in (*readers, third):
         assert grant is not None
         await grant.release()
+    await until(lambda: held(interlock_url) == [] and waiters(interlock_url) == 0)
     writer = await theirs.write().try_acquire()
     assert writer is not None
     assert await ours.read().try_acquire() is None
@@ -167,6 +168,7 @@ async def test_nobody_waits_for_itself(locks: AsyncInterlock, interlock_url: str
             with pytest.raises(errors.LeaseNested):
                 await lease.acquire()
     async with catalog.write():
+        assert await catalog.write().try_acquire() is None
         for lease in (catalog.read(), catalog.write()):
             with pytest.raises(errors.LeaseNested):
                 await lease.acquire()

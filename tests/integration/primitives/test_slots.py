@@ -8,7 +8,7 @@ import pytest
 
 from interlock import AsyncGrant, AsyncInterlock, Interlock, errors
 from interlock.coordination import slots, waiting
-from support.holding import fail, holder, queue, stop_after, until
+from support.holding import fail, holder, queue, sessions, stop_after, until
 from support.postgres import execute
 
 HELD = "SELECT name FROM interlock.held_v1('openai##slot/')"
@@ -212,6 +212,28 @@ async def test_a_lost_answer_costs_no_slot(
         await acquire(fresh, 2, ttl=1)
     await until(lambda: held(interlock_url) == [first.name])
     await fresh.close()
+
+
+async def test_closing_under_those_who_wait_leaves_nothing_behind(
+    locks: AsyncInterlock, others: AsyncInterlock, interlock_url: str
+) -> None:
+    grants = [await acquire(others, 2) for _ in range(2)]
+    first = await queued(locks, interlock_url, 2)
+    await until(lambda: at_the_door(interlock_url, 1))
+    second = await queued(locks, interlock_url, 2)
+    await locks.close()
+    for task in (first, second):
+        with pytest.raises(errors.ConfigurationError, match="was closed"):
+            await task
+    await until(lambda: sorted(held(interlock_url)) == sorted(grant.name for grant in grants))
+    assert holder(interlock_url, "openai") is None
+
+
+async def test_a_look_leaves_no_connection_behind(interlock_url: str) -> None:
+    async with AsyncInterlock(interlock_url, idle_after=0.2) as looking:
+        assert await looking.lease("openai", slots=2).holders() == []
+        assert await looking.members("workers") == []
+        await until(lambda: sessions(interlock_url) == {})
 
 
 async def test_a_task_may_hold_several_slots_but_does_not_wait_for_itself(locks: AsyncInterlock) -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from interlock.coordination.name import checked_name
+from interlock.coordination.name import checked_name, own_name, part, parts, whole_name
 from interlock.errors import ConfigurationError
 
 
@@ -34,3 +34,26 @@ def test_what_cannot_be_seen_is_refused(name: str) -> None:
 def test_what_cannot_be_written_is_refused() -> None:
     with pytest.raises(ConfigurationError, match="UTF-8"):
         checked_name("\ud800")
+
+
+@pytest.mark.parametrize("name", ["a##b", "##", "openai##slot/1", "a###"])
+def test_what_marks_interlocks_own_is_not_for_users(name: str) -> None:
+    for check in (own_name, whole_name):
+        with pytest.raises(ConfigurationError, match="marks Interlock's own"):
+            check(name)
+    assert checked_name(name) == name
+
+
+def test_the_parts_of_a_name_begin_alike_and_like_those_of_no_other() -> None:
+    assert part("openai", "slot", 3) == "openai##slot/3"
+    assert part("boot", "once") == "boot##once"
+    for other in ("openai#", "openai2", "open", "openai/"):
+        assert not part(other, "slot", 3).startswith(parts("openai", "slot"))
+    assert not part("openai", "slots", 3).startswith(parts("openai", "slot"))
+
+
+def test_there_is_room_for_the_parts_of_a_name() -> None:
+    longest = "x" * 191
+    assert checked_name(part(whole_name(longest), "reader", 999))
+    with pytest.raises(ConfigurationError, match="use 191 at most"):
+        whole_name(longest + "x")
