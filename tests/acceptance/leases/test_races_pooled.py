@@ -37,7 +37,7 @@ def gate(url: str, function: str, who: str) -> Iterator[Callable[[], object]]:
 
 @pytest.mark.timeout(180)
 @pytest.mark.parametrize(
-    ("purpose", "function"), [("acquire", "durably_v1"), ("heartbeat", "durably_v1"), ("release", "release_v1")]
+    ("purpose", "function"), [("acquire", "durably_v1"), ("heartbeat", "durably_v1"), ("acquire", "release_v1")]
 )
 def test_who_stands_still_before_a_commit_does_not_keep_the_lease_from_others(
     interlock_url: str, tmp_path: Path, purpose: str, function: str
