@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from conformance.programs import Program
-from interlock import AsyncGrant, AsyncInterlock
+from conformance.stores import KINDS
+from interlock import AsyncGrant, AsyncInterlock, Interlock, LeaseLost
 from interlock.coordination.events import Waiting
 
 
@@ -182,3 +183,55 @@ async def test_members_come_and_go(locks: AsyncInterlock, others: AsyncInterlock
         found = await others.members("workers")
         assert [(member.id, member.metadata) for member in found] == [("a", {"zone": 1}), ("b", None)]
     assert await locks.members("workers") == []
+
+
+@pytest.mark.guarantee("read/write lease", "a writer is alone, and readers are together")
+async def test_readers_share_it_and_a_writer_does_not(locks: AsyncInterlock, others: AsyncInterlock) -> None:
+    reading, writing, together = set[int](), set[int](), asyncio.Barrier(4)
+    roots = (locks, others, locks, others)
+
+    async def read(root: AsyncInterlock, who: int, *, meet: bool) -> None:
+        async with root.shared("catalog", readers=4).read():
+            reading.add(who)
+            assert not writing
+            if meet:
+                await together.wait()
+            reading.discard(who)
+
+    async def write(root: AsyncInterlock, who: int) -> None:
+        async with root.shared("catalog", readers=4).write():
+            writing.add(who)
+            assert writing == {who}
+            assert not reading
+            await asyncio.sleep(0.005)
+            writing.discard(who)
+
+    await asyncio.gather(*(read(root, who, meet=True) for who, root in enumerate(roots)))
+    await asyncio.gather(
+        *(read(root, who, meet=False) for who, root in enumerate(roots)),
+        *(write(root, who) for who, root in enumerate(roots)),
+    )
+
+
+@pytest.mark.guarantee("guard", "several leases are guarded together")
+async def test_a_guard_of_several_is_a_guard_of_each(url: str, kind: str, locks: AsyncInterlock) -> None:
+    connect = KINDS[kind].connect
+    if connect is None:
+        pytest.skip("there is no guard of this kind")
+
+    def write(sync: Interlock) -> None:
+        connection = connect(url)
+        try:
+            with sync.leases("a", "b") as grants:
+                grants.guard(connection)
+                connection.commit()
+                stale = grants
+            with pytest.raises(LeaseLost):
+                stale.guard(connection)
+            connection.rollback()
+        finally:
+            connection.close()
+
+    await locks.open()
+    with Interlock(url) as sync:
+        await asyncio.to_thread(write, sync)
