@@ -58,11 +58,12 @@ import os, signal, sys
 from interlock import Interlock
 
 def tell(event):
-    if event.kind == "waiting" and os.fork() == 0:   # a child that lives on, and has nothing to do with any of it
+    if event.kind != "waiting":
+        return
+    if os.fork() == 0:   # a child that lives on, and has nothing to do with any of it
+        os.write(1, b"waiting\\n")
         os.close(0); os.close(1); os.close(2)
         signal.pause()
-    if event.kind == "waiting":
-        print("waiting", flush=True)
 
 locks = Interlock(sys.argv[1], on_event=tell)
 locks.lease("feeds").acquire()
