@@ -96,3 +96,10 @@ def with_sessions(database: Database) -> HasSessions:
             "or a postgresql:// URL."
         )
     return database
+
+
+def who_holds(database: Database) -> str:
+    """How somebody who did not get a lease learns more, at the end of a message."""
+    if isinstance(database, HasSessions):
+        return "`interlock lease show` says who holds it."
+    return "somebody else holds it, so try again later."

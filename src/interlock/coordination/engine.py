@@ -21,7 +21,7 @@ from typing import Any, TypeVar
 from interlock import errors
 from interlock.clock import boottime
 from interlock.coordination.acquisition import Acquisition, Asked
-from interlock.coordination.choosing import Database, OpenStore
+from interlock.coordination.choosing import Database, OpenStore, who_holds
 from interlock.coordination.errands import UNKNOWN, Errands
 from interlock.coordination.grant import AsyncGrant
 from interlock.coordination.keeping import Keeper
@@ -38,7 +38,6 @@ G = TypeVar("G", bound=AsyncGrant)
 T = TypeVar("T")
 
 _TRANSIENT = (*UNKNOWN, errors.LockNotAvailable, errors.NotPrimary)
-_HELD = "`interlock lease show` says who holds it."
 _NO_SCHEMA = ("3F000", "42883", "42P01")
 """No such schema, function or table."""
 _LOOKS = 5
@@ -159,9 +158,8 @@ class Engine:
             else:
                 answer, sent_at = await self._first_or_in_turn(begun)
         except TimeoutError:
-            sentence = (
-                f"The lease {begun.name!r} was not to be had within {begun.timeout:g} s: {begun.trouble or _HELD}"
-            )
+            why = begun.trouble or who_holds(self.database)
+            sentence = f"The lease {begun.name!r} was not to be had within {begun.timeout:g} s: {why}"
             self._failed(begun, late := errors.LeaseTimeout(sentence, name=begun.name))
             raise late from begun.trouble
         except BaseException as error:

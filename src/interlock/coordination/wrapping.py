@@ -76,7 +76,9 @@ def wrapped_sync(lease: "Lease", busy: Busy) -> Callable[[Callable[P, T]], Calla
 
 
 def _busy(name: str) -> LeaseBusy:
-    return LeaseBusy(f"The lease {name!r} is held by another: `interlock lease show` says by whom.", name=name)
+    return LeaseBusy(
+        f"The lease {name!r} is held by another: try again later, or wait for it with busy='wait'.", name=name
+    )
 
 
 def _check(busy: str) -> None:
