@@ -182,3 +182,53 @@ async def test_members_come_and_go(locks: AsyncInterlock, others: AsyncInterlock
         found = await others.members("workers")
         assert [(member.id, member.metadata) for member in found] == [("a", {"zone": 1}), ("b", None)]
     assert await locks.members("workers") == []
+
+
+@pytest.mark.guarantee("read/write lease", "readers together, or one writer alone")
+async def test_many_read_or_one_writes(locks: AsyncInterlock, others: AsyncInterlock) -> None:
+    reading = writing = runs = 0
+
+    async def read(root: AsyncInterlock) -> None:
+        nonlocal reading, runs
+        for _ in range(4):
+            async with root.shared("catalog", readers=3).read():
+                reading += 1
+                assert (writing, reading <= 3) == (0, True)
+                await asyncio.sleep(0.002)
+                reading -= 1
+                runs += 1
+
+    async def write(root: AsyncInterlock) -> None:
+        nonlocal writing, runs
+        for _ in range(3):
+            async with root.shared("catalog", readers=3).write():
+                writing += 1
+                assert (writing, reading) == (1, 0)
+                await asyncio.sleep(0.002)
+                writing -= 1
+                runs += 1
+
+    await asyncio.gather(*(work(root) for root in (locks, others) for work in (read, read, write)))
+    assert runs == 22
+
+
+@pytest.mark.guarantee("read/write lease", "a writer that waits is not overtaken by readers")
+async def test_readers_that_come_later_wait_for_a_writer(locks: AsyncInterlock, others: AsyncInterlock) -> None:
+    order: list[str] = []
+
+    async def enter(root: AsyncInterlock, side: str) -> None:
+        catalog = root.shared("catalog", readers=3)
+        async with catalog.read() if side == "reader" else catalog.write():
+            order.append(side)
+
+    first = await locks.shared("catalog", readers=3).read().acquire()
+    writer = asyncio.create_task(enter(others, "writer"))
+    door = locks.shared("catalog", readers=3).write()
+    while [lease.holder for lease in await door.holders()] != ["two"]:  # noqa: ASYNC110 - nobody tells us
+        await asyncio.sleep(0.01)
+    assert await locks.shared("catalog", readers=3).read().try_acquire() is None
+    reader = asyncio.create_task(enter(others, "reader"))
+    await asyncio.sleep(0)
+    await first.release()
+    await asyncio.gather(writer, reader)
+    assert order == ["writer", "reader"]
