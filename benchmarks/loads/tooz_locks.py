@@ -3,7 +3,7 @@
 import os
 import warnings
 
-from tooz import coordination  # type: ignore[import-not-found] # in the peers' environment
+from tooz import coordination
 
 from benchmarks.loads.choice import serve_locks
 from benchmarks.loads.talk import Settings

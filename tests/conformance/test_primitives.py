@@ -235,3 +235,25 @@ async def test_a_guard_of_several_is_a_guard_of_each(url: str, kind: str, locks:
     await locks.open()
     with Interlock(url) as sync:
         await asyncio.to_thread(write, sync)
+
+
+@pytest.mark.guarantee("read/write lease", "a writer that waits is not overtaken by readers")
+async def test_readers_that_come_later_wait_for_a_writer(locks: AsyncInterlock, others: AsyncInterlock) -> None:
+    order: list[str] = []
+
+    async def enter(root: AsyncInterlock, side: str) -> None:
+        catalog = root.shared("catalog", readers=3)
+        async with catalog.read() if side == "reader" else catalog.write():
+            order.append(side)
+
+    first = await locks.shared("catalog", readers=3).read().acquire()
+    writer = asyncio.create_task(enter(others, "writer"))
+    door = locks.shared("catalog", readers=3).write()
+    while [lease.holder for lease in await door.holders()] != ["two"]:  # noqa: ASYNC110 - nobody tells us
+        await asyncio.sleep(0.01)
+    assert await locks.shared("catalog", readers=3).read().try_acquire() is None
+    reader = asyncio.create_task(enter(others, "reader"))
+    await asyncio.sleep(0)
+    await first.release()
+    await asyncio.gather(writer, reader)
+    assert order == ["writer", "reader"]

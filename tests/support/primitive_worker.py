@@ -8,6 +8,7 @@ What it does it writes to the database under the guard of its grant, and notes d
 import asyncio
 import json
 import os
+import random
 import subprocess
 import sys
 import tempfile
@@ -163,6 +164,18 @@ async def share(job: Job, locks: AsyncInterlock) -> None:
         await grant.release()
 
 
+async def read_or_write(job: Job, locks: AsyncInterlock) -> None:
+    notes = Notes(job)
+    catalog = locks.shared(job.name, readers=job.number, ttl=job.ttl)
+    while True:
+        grant = await (catalog.write() if random.random() < 0.3 else catalog.read()).acquire()
+        notes.begin(grant)
+        await notes.pen.write(grant)
+        await asyncio.sleep(0.02)
+        notes.recorder.ended(grant)
+        await grant.release()
+
+
 async def run_once(job: Job, locks: AsyncInterlock) -> None:
     """Begins, and takes effect when the test says so."""
 
@@ -201,6 +214,7 @@ async def run_every(job: Job, locks: AsyncInterlock) -> None:
 KINDS: dict[str, Callable[[Job, AsyncInterlock], Coroutine[Any, Any, None]]] = {
     "lead": lead,
     "share": share,
+    "read or write": read_or_write,
     "once": run_once,
     "every": run_every,
 }

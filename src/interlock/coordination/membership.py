@@ -17,9 +17,13 @@ from interlock.coordination.lease import LeaseSettings
 from interlock.coordination.name import checked_name, own_name, part, parts, whole_name
 from interlock.coordination.schedule import as_date
 from interlock.coordination.timing import Duration
+from interlock.errors import InterlockError
+from interlock.logs import events
 
 if TYPE_CHECKING:
     from interlock.coordination.engine import Engine
+
+log = events(__name__)
 
 _KIND = "member"
 
@@ -79,9 +83,12 @@ class AsyncMembership:
             await self._grant.release()
 
     async def _keep(self, grant: AsyncGrant) -> None:
-        while True:
-            await grant.wait_lost()
-            grant = self._grant = await self._join()
+        try:
+            while True:
+                await grant.wait_lost()
+                grant = self._grant = await self._join()
+        except InterlockError as error:  # a database that is away is waited for, so it is something else
+            log.error("membership.ended", extra={"group": self.group, "member": self.id, "why": str(error)})
 
     async def _join(self) -> AsyncGrant:
         return await self._settings.acquire(self._engine(), self, None, AsyncGrant)

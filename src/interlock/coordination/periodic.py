@@ -85,6 +85,7 @@ class AsyncPeriodic:
 
     async def __aenter__(self) -> Self:
         self._task = asyncio.create_task(self.run())
+        self._task.add_done_callback(self._ended)
         return self
 
     async def __aexit__(self, *exc_info: object) -> None:
@@ -95,6 +96,11 @@ class AsyncPeriodic:
         await asyncio.wait([task])
         if not task.cancelled():
             task.result()  # raises what ended it before
+
+    def _ended(self, task: "asyncio.Task[None]") -> None:
+        """Nobody looks at the task before the block ends, which may be in a week."""
+        if not task.cancelled() and (error := task.exception()):
+            log.error("periodic.ended", extra={"lease": self.name, "why": str(error)})
 
     async def _take_turn(self) -> float:
         """Run what is due. The answer is for how long nothing will be."""

@@ -11,9 +11,13 @@ from interlock.bridge import in_caller_to_its_end
 from interlock.coordination.grant import AsyncGrant
 from interlock.coordination.periodic import AsyncPeriodic
 from interlock.coordination.sync import Grant
+from interlock.errors import InterlockError
+from interlock.logs import events
 
 if TYPE_CHECKING:
     from interlock.coordination.sync import Interlock
+
+log = events(__name__)
 
 Make = Callable[[Callable[[AsyncGrant], Awaitable[object]]], AsyncPeriodic]
 
@@ -28,6 +32,7 @@ class Periodic:
         self._running: asyncio.Task[None] | None = None
         self._thread: threading.Thread | None = None
         self._stopped = False
+        self._failure: InterlockError | None = None
 
     @property
     def name(self) -> str:
@@ -45,6 +50,7 @@ class Periodic:
     def __enter__(self) -> Self:
         """In a thread of its own, until the block ends."""
         self._stopped = False
+        self._failure = None
         self._thread = threading.Thread(target=self._run_until_stopped, name=f"interlock every {self.name}")
         self._thread.start()
         return self
@@ -54,10 +60,16 @@ class Periodic:
         assert thread is not None
         self._locks.run(self._stop())
         thread.join()
+        if self._failure is not None:
+            raise self._failure
 
     def _run_until_stopped(self) -> None:
-        with suppress(asyncio.CancelledError):
-            self.run()
+        try:
+            with suppress(asyncio.CancelledError):
+                self.run()
+        except InterlockError as error:
+            self._failure = error
+            log.error("periodic.ended", extra={"lease": self.name, "why": str(error)})
 
     async def _run(self) -> None:
         if self._stopped:

@@ -117,8 +117,10 @@ async def run_command_every(
     with Forwarding() as signals:
 
         async def work(grant: AsyncGrant) -> None:
-            status = _judged(name, await _supervised(grant, signals, argv, environment))
-            signals.come_back()
+            try:
+                status = _judged(name, await _supervised(grant, signals, argv, environment))
+            finally:
+                signals.come_back()
             if status and signals.stopped_by is not None:
                 raise asyncio.CancelledError
             if status:

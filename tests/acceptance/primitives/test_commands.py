@@ -150,6 +150,20 @@ def test_a_run_that_a_signal_ends_is_taken_over_by_another(interlock_url: str) -
         assert second.end()[0] == 128 + signal.SIGINT
 
 
+def test_a_run_that_lost_its_lease_is_run_again_and_a_signal_is_still_heard(interlock_url: str) -> None:
+    code = "echo begun; sleep 300"
+    with started("every", "200ms", "sweep", "--ttl", "1", "--", "bash", "-c", code, url=interlock_url) as program:
+        assert line_of(program) == "begun"
+        break_lease(interlock_url, "sweep")
+        assert line_of(program) == "begun"
+        with Interlock(interlock_url) as locks:
+            break_lease(interlock_url, "sweep")
+            with locks.lease("sweep"):  # so it waits, and runs no command
+                eventually(lambda: is_waited_for(interlock_url, "sweep"))
+                program.send(signal.SIGTERM)
+                assert program.end()[0] == 128 + signal.SIGTERM
+
+
 @pytest.mark.parametrize(
     ("args", "why"),
     [

@@ -1,6 +1,7 @@
 """Processes that elect, share, run once and run periodically are killed with SIGKILL in the middle, again and again."""
 
 from collections import Counter
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from statistics import median
@@ -23,12 +24,13 @@ def holders(url: str, prefix: str) -> list[tuple[str, int, int]]:
     return [(name, pid, token) for name, pid, token in execute(url, HOLDERS, prefix)]
 
 
-def at_work(url: str, team: Team, prefix: str) -> tuple[str, int, int]:
-    """One of them that holds such a lease, and has written under it."""
+def at_work(url: str, team: Team, prefix: str, *, exactly: bool = False) -> tuple[str, int, int]:
+    """One of them that holds such a lease, or exactly that one, and has written under it."""
 
     def look() -> tuple[str, int, int] | None:
         team.check()
         found = [holder for holder in holders(url, prefix) if holder[1] in team.workers]
+        found = [holder for holder in found if holder[0] == prefix or not exactly]
         return next((holder for holder in found if execute(url, WRITTEN, holder[2])), None)
 
     held = eventually(look)
@@ -108,6 +110,24 @@ def test_holders_of_slots_and_whoever_is_at_the_door_are_killed(interlock_url: s
     assert violations(events, ledger(interlock_url)) == []
     assert {event.name for event in events} == set(names)
     assert most_at_once(events) == 3
+
+
+@pytest.mark.timeout(120)
+def test_readers_and_writers_are_killed_and_no_writer_meets_anybody(interlock_url: str, tmp_path: Path) -> None:
+    execute(interlock_url, LEDGER)
+    job = Job("read or write", interlock_url, str(tmp_path), "", name="catalog", number=3, ttl=1.0)
+    with team(job, 6) as users:
+        for victim in ["catalog##reader/", "catalog"] * 5:
+            _, pid, _ = at_work(interlock_url, users, victim, exactly=victim == "catalog")
+            users.kill(pid)
+        at_work(interlock_url, users, "catalog##reader/")
+    events = recorded(tmp_path)
+    assert violations(events, ledger(interlock_url)) == []
+    names = {event.name for event in events}
+    assert names == {"catalog", *(f"catalog##reader/{number}" for number in range(3))}
+    for reader in names:
+        together = [replace(event, name="one") for event in events if event.name in ("catalog", reader)]
+        assert [found for found in violations(together) if found.fault == "two trusted"] == [], reader
 
 
 @pytest.mark.parametrize("round_", range(3))

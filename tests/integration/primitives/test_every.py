@@ -14,6 +14,7 @@ from interlock.coordination.periodic import AsyncPeriodic
 from support.holding import queue, take_away, until
 from support.postgres import execute
 from support.sql_leases import step_clock
+from support.waiting import eventually
 
 PROGRESS = "SELECT (value ->> 'tick')::float, (value ->> 'finished')::boolean FROM interlock.record"
 HOUR = 3600
@@ -199,6 +200,31 @@ async def test_a_database_that_was_never_there_is_an_error(monkeypatch: pytest.M
     with pytest.raises(errors.DatabaseUnreachable):
         await sweep.run()
     await locks.close()
+
+
+async def test_what_ends_it_is_logged_at_once_and_raised_in_the_end(
+    locks: AsyncInterlock, sync_locks: Interlock, interlock_url: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    await locks.open()
+    execute(interlock_url, "DROP FUNCTION interlock.held_v1(text)")
+
+    @locks.every("1s", "sweep")
+    async def sweep(grant: AsyncGrant) -> None: ...
+
+    @sync_locks.every("1s", "other sweep")
+    def other_sweep(grant: Grant) -> None: ...
+
+    def in_a_thread() -> None:
+        with pytest.raises(errors.StatementFailed), other_sweep:
+            eventually(lambda: caplog.text.count("periodic.ended") == 2)
+
+    async def enter() -> None:
+        async with sweep:
+            await until(lambda: "periodic.ended" in caplog.text)
+
+    with pytest.raises(errors.StatementFailed):
+        await enter()
+    await asyncio.to_thread(in_a_thread)
 
 
 async def test_bad_input(locks: AsyncInterlock, sync_locks: Interlock) -> None:

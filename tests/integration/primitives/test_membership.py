@@ -52,6 +52,16 @@ async def test_leaving_while_it_is_cut_off(locks: AsyncInterlock, interlock_url:
     await until(lambda: execute(interlock_url, "SELECT count(*) FROM interlock.waiter")[0][0] == 0)
 
 
+async def test_whoever_cannot_join_again_says_so(
+    locks: AsyncInterlock, interlock_url: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with locks.join("workers", id="a", ttl=1) as member:
+        execute(interlock_url, "ALTER FUNCTION interlock.acquire_v1 RENAME TO acquire_v0")
+        take_away(interlock_url, "workers##member/a")
+        await until(lambda: "membership.ended" in caplog.text)
+        assert not member.is_member
+
+
 async def test_bad_input(locks: AsyncInterlock) -> None:
     for bad in ("", "a##b", "x" * 192):
         with pytest.raises(errors.ConfigurationError):
