@@ -114,7 +114,7 @@ async def apost(where: str = "/async", body: bytes = b"", key: str = "k1", **hea
 
 
 def is_replayed(response: Any) -> bool:
-    return response.headers.get("Idempotency-Replayed") == "true"
+    return bool(response.headers.get("Idempotency-Replayed") == "true")
 
 
 def problem(response: Any) -> str:
