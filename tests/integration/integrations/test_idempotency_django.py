@@ -89,8 +89,11 @@ def shop(interlock_url: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Shop]:
     }
     with django_databases(interlock_url) as db, override_settings(**settings):
         assert db.connections["default"].alias == "default", "made here, not in a thread"
-        yield shop
-        locks().close()
+        try:
+            yield shop
+        finally:
+            shop.go.set()
+            locks().close()
 
 
 @pytest.fixture
