@@ -1,5 +1,8 @@
 """Leases on Django's own database, the guard of its transactions, and what its system check says about settings."""
 
+import os
+import subprocess
+import sys
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
@@ -15,6 +18,7 @@ from interlock.integrations.django.configuration import configured
 from support.django_databases import django_databases
 from support.holding import holder, take_away
 from support.postgres import execute
+from support.programs import environment
 
 NOTES = "SELECT note FROM notes ORDER BY note"
 
@@ -177,3 +181,19 @@ def test_the_system_check_has_nothing_to_say_about_good_settings_or_none(db: Any
     assert check_settings() == []
     with override_settings(INTERLOCK={"DATABASE": "other", "IDEMPOTENCY": {"SCOPE": "Authorization"}}):
         assert check_settings() == []
+
+
+def test_manage_py_check_says_it(tmp_path: Path) -> None:
+    (tmp_path / "settings.py").write_text(
+        "INSTALLED_APPS = ['interlock.integrations.django']\nUSE_TZ = True\nINTERLOCK = {'URI': 'x'}\n"
+    )
+    command = [sys.executable, "-m", "django", "check", "--settings=settings"]
+    checked = subprocess.run(
+        command,
+        cwd=tmp_path,
+        env=environment(PYTHONPATH=os.pathsep.join([str(tmp_path), *sys.path])),
+        capture_output=True,
+        text=True,
+    )
+    assert checked.returncode == 1
+    assert "(interlock.E001) The setting INTERLOCK has 'URI', which means nothing" in checked.stderr

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Annotated, Any
 
 import httpx
@@ -15,6 +16,8 @@ from interlock.integrations.fastapi import holding, interlock, with_interlock
 from interlock.integrations.idempotency.asgi import IdempotencyMiddleware
 from support.holding import holder, sessions, take_away, until
 from support.postgres import execute
+
+ROOT = Path(__file__).parents[3]
 
 
 @asynccontextmanager
@@ -158,3 +161,26 @@ async def test_idempotency_keys_serve_fastapi_with_its_background_tasks_and_stre
                 await client.post("/broken", headers=key)
         assert sorted(done) == ["broken", "broken", "mail", "stream"]
     assert execute(interlock_url, "SELECT count(*) FROM interlock.record") == [(2,)]
+
+
+def example(page: str) -> dict[str, Any]:
+    """What the page's block about FastAPI makes."""
+    blocks = (ROOT / "docs" / page).read_text().split("```python\n")[1:]
+    names: dict[str, Any] = {}
+    exec(next(block for block in blocks if "FastAPI(" in block).split("```")[0], names)  # noqa: S102
+    return names
+
+
+async def test_the_examples_of_the_docs_run(interlock_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("INTERLOCK_DATABASE_URL", interlock_url)
+    async with served(example("integrations.md")["app"]) as client:
+        assert (await client.post("/reports/7")).json()["token"] > 0
+        assert (await client.get("/workers")).json() == []
+    app = example("idempotency.md")["app"]
+    orders: list[int] = []
+    app.post("/orders")(lambda: orders.append(1))
+    async with served(app) as client:
+        key = {"Idempotency-Key": '"8e03978e-40d5-43dd-bc93-6894a57f9324"'}
+        answers = [await client.post("/orders", headers=key) for _ in range(2)]
+    assert [answer.headers.get("idempotency-replayed") for answer in answers] == [None, "true"]
+    assert orders == [1]

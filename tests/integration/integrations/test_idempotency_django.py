@@ -54,7 +54,7 @@ class Shop(ModuleType):
         self.bodies.append(request.body)
         self.grant = getattr(request, "interlock_grant", None)
         self.begun.set()
-        self.go.wait()
+        self.go.wait(20)
         return self.answer(request)
 
     async def async_view(self, request: Any) -> HttpResponse:
@@ -62,7 +62,7 @@ class Shop(ModuleType):
         self.grant = getattr(request, "interlock_grant", None)
         self.begun.set()
         try:
-            await asyncio.to_thread(self.go.wait)
+            await asyncio.to_thread(self.go.wait, 20)
         except asyncio.CancelledError:
             self.cancelled = True
             raise

@@ -47,7 +47,7 @@ def test_another_has_it(interlock):
 
 def test_it_is_lost(interlock):
     told = []
-    with pytest.raises(LeaseLost), interlock.locks.lease("feeds") as grant:
+    with pytest.raises(LeaseLost), interlock.locks.lease("feeds", ttl=3600) as grant:
         grant.on_lost(told.append)
         interlock.lose(grant)
         assert grant.lost
@@ -146,6 +146,12 @@ def passes(run: pytest.Pytester, *options: str) -> None:
 
 def test_it_works_in_a_file_of_each_tests_own(run: pytest.Pytester) -> None:
     run.makepyfile(test_all=TESTS + GUARD)
+    passes(run)
+
+
+def test_the_example_of_the_docs_passes(run: pytest.Pytester) -> None:
+    page = (ROOT / "docs" / "testing.md").read_text()
+    run.makepyfile(test_all=page.split("```python\n")[1].split("```")[0])
     passes(run)
 
 
