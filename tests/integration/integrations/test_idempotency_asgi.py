@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from interlock import AsyncInterlock, errors
-from interlock.integrations.idempotency.asgi import App, IdempotencyMiddleware, Receive, Scope, Send
+from interlock.integrations.idempotency.asgi import IdempotencyMiddleware
+from interlock.integrations.idempotency.performance import App, Receive, Scope, Send
 from support.asgi import Exchange
 from support.holding import queue, take_away, until
 from support.postgres import execute
@@ -100,6 +101,14 @@ async def test_a_repeat_is_given_the_same_answer_by_whichever_process(
     assert "set-cookie" not in again.headers
     assert again.is_replayed
     assert shop.bodies == [b"one tea"]
+
+
+async def test_an_answer_without_content_is_given_again_without_content(shop: Shop, locks: AsyncInterlock) -> None:
+    shop.status, shop.parts = 204, []
+    await ask(once(shop, locks))
+    again = await ask(once(shop, locks))
+    assert (again.status, again.body, again.is_replayed) == (204, b"", True)
+    assert "content-length" not in again.headers
 
 
 async def test_another_client_path_method_or_key_is_another_request(shop: Shop, locks: AsyncInterlock) -> None:

@@ -3,6 +3,7 @@
 import json
 import math
 from typing import Any
+from uuid import UUID
 
 import pytest
 
@@ -30,6 +31,12 @@ def test_another_request_under_the_same_key_is_told_by_its_fingerprint(change: d
     other = REQUEST._replace(**change)
     assert other.name == REQUEST.name
     assert other.fingerprint != REQUEST.fingerprint
+
+
+def test_an_identity_may_be_anything_that_has_a_text() -> None:
+    user = UUID(int=7)
+    assert REQUEST._replace(identity=user).name == REQUEST._replace(identity=str(user)).name
+    assert REQUEST._replace(identity=None).name != REQUEST._replace(identity="").name
 
 
 def test_no_secret_stands_in_the_name() -> None:

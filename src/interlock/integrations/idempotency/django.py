@@ -32,7 +32,7 @@ from interlock.integrations.idempotency.answer import Answer
 from interlock.integrations.idempotency.key import MalformedKey, read_key
 from interlock.integrations.idempotency.rules import HEADER, KeyedRequest, RuleOptions, Rules, Treatment
 
-Identity = Callable[[Any], str | None]
+Identity = Callable[[Any], object]
 
 
 class IdempotencyMiddleware:

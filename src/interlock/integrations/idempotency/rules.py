@@ -86,9 +86,9 @@ class Rules:
 
 
 class KeyedRequest(NamedTuple):
-    """`identity` is whose key it is: two clients may use the same."""
+    """`identity` is whose key it is: two clients may use the same. It is text, or has a text of its own."""
 
-    identity: str | None
+    identity: object
     method: str
     path: str
     key: str
@@ -99,7 +99,7 @@ class KeyedRequest(NamedTuple):
     @property
     def name(self) -> str:
         """Hashed: it may be of any length, and an identity may be a secret."""
-        text = json.dumps([self.identity, self.method, self.path, self.key])
+        text = json.dumps([self.identity, self.method, self.path, self.key], default=str)
         return _PREFIX + hashlib.sha256(text.encode()).hexdigest()
 
     @property
