@@ -7,6 +7,8 @@ import pytest
 from interlock.embedded import Cluster
 from support.postgres import fresh_database, make_template, running_cluster
 
+pytest_plugins = ["pytester"]
+
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Figures that tests measured and do not judge: machines are noisy."""

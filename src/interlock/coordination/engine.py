@@ -30,6 +30,7 @@ from interlock.coordination.observing import Observer
 from interlock.coordination.reasons import Loss, Reason
 from interlock.coordination.timing import LeaseTiming
 from interlock.coordination.waiting import WaitingRoom
+from interlock.stores.forgetting import Forgetting
 from interlock.stores.leases import AcquireAnswer, ReleaseAnswer
 from interlock.stores.listing import HeldLease
 from interlock.stores.records import Record
@@ -167,6 +168,11 @@ class Engine:
             raise
         return self._granted(begun, answer, sent_at)
 
+    def hurry(self, grant: AsyncGrant) -> None:
+        """Ask the store about it at once, instead of when its renewal is due."""
+        if not grant.ended:
+            self._keeper.hurry(grant)
+
     def drop(self, grant: AsyncGrant) -> None:
         """Give it back, without waiting for that."""
         if not grant.is_inherited and grant.finish("released"):
@@ -191,6 +197,17 @@ class Engine:
         if not await self._look_up(write, None):
             self._lose(grant, "refused")
             raise grant.error()
+
+    def require_forgetting(self) -> None:
+        if not isinstance(self._store, Forgetting):
+            raise errors.ConfigurationError(
+                "This database does not delete old records by itself: say that they are kept for ever (keep_for=None), "
+                "and delete them where the database offers it."
+            )
+
+    def forget_soon(self, prefix: str, older_than: float) -> None:
+        """Records whose keys begin so and that are older, unless that was done a short time ago."""
+        self._errands.forget(prefix, older_than)
 
     async def release(self, grant: AsyncGrant) -> bool:
         asked = self.begin_releasing(grant)

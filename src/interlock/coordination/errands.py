@@ -16,6 +16,7 @@ from interlock.coordination.acquisition import Acquisition
 from interlock.coordination.lane import Lane
 from interlock.coordination.observing import Observer
 from interlock.coordination.waiting import WaitingRoom
+from interlock.stores.forgetting import Forgetting
 from interlock.stores.leases import AcquireAnswer, Held, LeaseStore, ReleaseAnswer
 
 UNKNOWN = (errors.ConnectionLost, errors.DatabaseUnreachable)
@@ -49,6 +50,7 @@ class Errands:
         self._running: set[asyncio.Task[None]] = set()
         self._offered: set[str] = set()
         self._closed = False
+        self._forget_at: dict[str, float] = {}
         self._sweep_at = boottime() + _SWEEP_EVERY * random.random()
 
     @property
@@ -88,6 +90,12 @@ class Errands:
 
     def release_later(self, grant: Held) -> None:
         self._begin(self._release(grant, _SOON))
+
+    def forget(self, prefix: str, older_than: float) -> None:
+        """Once an hour at most, or as often as something grows old."""
+        if (now := boottime()) >= self._forget_at.get(prefix, 0.0):
+            self._forget_at[prefix] = now + min(_SWEEP_EVERY, older_than) * random.uniform(0.5, 1.5)
+            self._begin(self._forget(prefix, older_than))
 
     def settle(self, grant: Held, answer: ReleaseAnswer, sent_at: float) -> None:
         """A lease was released: whose turn is it now?"""
@@ -168,6 +176,13 @@ class Errands:
     async def _sweep(self) -> None:
         try:
             await self._store.sweep(_UNUSED)
+        except errors.InterlockError as error:
+            self._observer.database_error(error)
+
+    async def _forget(self, prefix: str, older_than: float) -> None:
+        try:
+            while isinstance(self._store, Forgetting) and await self._store.forget(prefix, older_than) > 0:
+                pass
         except errors.InterlockError as error:
             self._observer.database_error(error)
 

@@ -12,7 +12,7 @@ import hashlib
 import json
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import asdict, is_dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from interlock.coordination.grant import AsyncGrant
 from interlock.coordination.lease import LeaseSettings
@@ -23,20 +23,34 @@ from interlock.errors import ConfigurationError, OnceConflict
 if TYPE_CHECKING:
     from interlock.coordination.engine import Engine
 
-_LARGEST_RESULT = 256 * 1024
+LARGEST_RESULT = 256 * 1024
+"""Of what is recorded, as JSON."""
 _KIND = "once"
+
+
+class Retention(NamedTuple):
+    """What was recorded under keys that begin so is deleted once it is so many seconds old, or some time later."""
+
+    prefix: str
+    seconds: float
 
 
 class Once:
     """A key, and what is to be done under it. `request` is what makes two calls the same; None: the key alone."""
 
     def __init__(
-        self, key: str, ttl: Duration, request_timeout: float | None, request: Sequence[Any] | None = None
+        self,
+        key: str,
+        ttl: Duration,
+        request_timeout: float | None,
+        request: Sequence[Any] | None = None,
+        retention: Retention | None = None,
     ) -> None:
         self.key = whole_name(key)
         self._name = part(key, _KIND)
         self._settings = LeaseSettings(self._name, ttl, None, request_timeout, None, own=True)
         self._request = None if request is None else _fingerprint(request)
+        self._retention = retention
 
     async def run(
         self,
@@ -46,6 +60,8 @@ class Once:
         work: Callable[[AsyncGrant], Awaitable[Any]],
     ) -> Any:
         """The recorded result, or that of `work`, which is recorded then."""
+        if self._retention:
+            engine.require_forgetting()
         done = await self.result(engine)
         if done is None:
             async with await self._settings.acquire(engine, owner, timeout, AsyncGrant) as grant:
@@ -71,6 +87,8 @@ class Once:
         """What JSON makes of the result, so that the first caller gets the same as all others."""
         value = self._as_json(await work(grant))
         await engine.write(self._name, value, grant)
+        if self._retention:
+            engine.forget_soon(*self._retention)
         return json.loads(value)["result"]
 
     def _as_json(self, result: Any) -> str:
@@ -81,10 +99,10 @@ class Once:
                 f"What was run under the key {self.key!r} is done, but its result cannot be recorded: {error}. "
                 "Let it return something that can be written as JSON; until then it is run again each time."
             ) from error
-        if len(value) > _LARGEST_RESULT:
+        if len(value) > LARGEST_RESULT:
             raise ConfigurationError(
                 f"What was run under the key {self.key!r} is done, but its result has {len(value)} bytes as JSON: "
-                f"{_LARGEST_RESULT} can be recorded. Let it return where the result is; until then it is run again."
+                f"{LARGEST_RESULT} can be recorded. Let it return where the result is; until then it is run again."
             )
         return value
 

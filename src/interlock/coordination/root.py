@@ -24,7 +24,7 @@ from interlock.stores.leases import Holder
 if TYPE_CHECKING:
     from interlock.coordination.grant import AsyncGrant
     from interlock.coordination.membership import AsyncMembership, Member
-    from interlock.coordination.once import Once
+    from interlock.coordination.once import Once, Retention
     from interlock.coordination.periodic import AsyncPeriodic
     from interlock.coordination.schedule import Missed
     from interlock.coordination.session_lock import AsyncSessionLock
@@ -204,10 +204,12 @@ class AsyncInterlock:
         result: T = await once.run(self.engine(), asyncio.current_task(), patience, lambda grant: function(*args))
         return result
 
-    def once_settings(self, key: str, ttl: Duration, request: Sequence[Any] | None) -> "Once":
+    def once_settings(
+        self, key: str, ttl: Duration, request: Sequence[Any] | None, retention: "Retention | None" = None
+    ) -> "Once":
         from interlock.coordination.once import Once
 
-        return Once(key, ttl, self._request_timeout, request)
+        return Once(key, ttl, self._request_timeout, request, retention)
 
     def every(
         self,

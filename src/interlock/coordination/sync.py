@@ -9,7 +9,7 @@ import functools
 import inspect
 import os
 import threading
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Self, TypeVar, Unpack
 from uuid import UUID
 
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from interlock.coordination.election_sync import Election
     from interlock.coordination.membership import Member
     from interlock.coordination.membership_sync import Membership
+    from interlock.coordination.once import Once, Retention
     from interlock.coordination.periodic_sync import Periodic
     from interlock.coordination.schedule import Missed
     from interlock.coordination.session_lock_sync import SessionLock
@@ -370,6 +371,11 @@ class Interlock:
             return result
 
         return self.run(run())
+
+    def once_settings(
+        self, key: str, ttl: Duration, request: Sequence[Any] | None, retention: "Retention | None" = None
+    ) -> "Once":
+        return self._locks.once_settings(key, ttl, request, retention)
 
     def every(
         self,

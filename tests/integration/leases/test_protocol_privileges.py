@@ -59,6 +59,7 @@ def use_everything(client: Client, ear: Client) -> None:
     assert client.run("SELECT name FROM interlock.held_v1('fe')") == [("feeds",)]
     assert client.run("SELECT interlock.write_record_v1('k', '{}', %s, %s, %s)", *held.triple) == [(True,)]
     assert client.run("SELECT key, value FROM interlock.read_record_v1('k')") == [("k", "{}")]
+    assert client.run("SELECT interlock.forget_records_v1('bill:', 1000)") == [(0,)]
     assert client.run("SELECT interlock.listen_v1(8)") == [(True,)]
 
 

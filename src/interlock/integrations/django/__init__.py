@@ -1,4 +1,14 @@
-"""Django behind the migration gate: a management command for every replica's start.
+"""Django: leases on its own database, a guard for its transactions, and a migration gate for every replica's start.
+
+::
+
+    from interlock.integrations.django import guarded, lease
+
+    with lease("invoices") as grant:              # one replica at a time
+        with guarded(grant):                      # transaction.atomic(), which commits only while the lease is ours
+            Invoice.objects.create(…)
+
+Without settings that is the default database; see docs/integrations.md. The migration gate is a management command:
 
 ::
 
@@ -20,3 +30,19 @@ replica that migrated. If that one died between the two, or if handlers of yours
 The gate's database is the one of the settings, reached directly; where those lead to a pooler, set
 INTERLOCK_DATABASE_URL to the address of the database itself (it counts for the alias ``default``).
 """
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from interlock.integrations.django.leases import alease, async_locks, guarded, lease, locks
+
+__all__ = ["alease", "async_locks", "guarded", "lease", "locks"]
+
+
+def __getattr__(name: str) -> Any:
+    """Imported when first used: not every Django process takes leases."""
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from interlock.integrations.django import leases
+
+    return getattr(leases, name)

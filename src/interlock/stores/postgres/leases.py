@@ -171,6 +171,11 @@ class PostgresLeases:
         (row,) = await self._fetch(self._acquiring, "write_record", key, value, grant.name, grant.token, grant.grant_id)
         return bool(row[0])
 
+    async def forget(self, prefix: str, older_than: float) -> int:
+        (row,) = await self._fetch(self._any, "forget_records", prefix, older_than)
+        forgotten: int = row[0]
+        return forgotten
+
     async def close_idle(self, idle_for: float) -> bool:
         for line in (self._acquiring, self._releasing, self._beating):
             await line.close_idle(idle_for)

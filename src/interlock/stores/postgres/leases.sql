@@ -61,3 +61,7 @@ SELECT key, token, value, written_at FROM interlock.read_record_v1($1);
 -- name: write_record
 -- Remember it, if that grant is current.
 SELECT interlock.write_record_v1($1, $2::text::json, $3, $4, $5);
+
+-- name: forget_records
+-- Old → unknown, by the beginning of the key.
+SELECT interlock.forget_records_v1($1, $2);

@@ -136,6 +136,13 @@ class SqliteLeases:
 
         return await self._write(write, durable=True, patience=self._timeout)
 
+    async def forget(self, prefix: str, older_than: float) -> int:
+        def forget(transaction: Transaction) -> int:
+            since = transaction.wall - older_than
+            return transaction.execute(SQL["forget_records"], since, prefix, prefix).rowcount
+
+        return await self._write(forget, patience=self._timeout)
+
     async def close_idle(self, idle_for: float) -> bool:
         if self._ear is None and boottime() - self._used_at >= idle_for:
             await self._stop()

@@ -86,3 +86,9 @@ SELECT key, token, value, written_at FROM interlock_record WHERE key = ?;
 -- Unknown or older → written. Whoever calls this has seen in the same transaction that its grant is current.
 INSERT INTO interlock_record (key, token, value, written_at) VALUES (?, ?, ?, ?)
     ON CONFLICT (key) DO UPDATE SET token = excluded.token, value = excluded.value, written_at = excluded.written_at;
+
+-- name: forget_records
+-- Old → unknown, by the beginning of the key.
+DELETE FROM interlock_record WHERE key IN (
+    SELECT key FROM interlock_record WHERE written_at < ? AND substr(key, 1, length(?)) = ? LIMIT 1000
+);

@@ -1,0 +1,89 @@
+"""What Django's settings say about Interlock: ``INTERLOCK = {…}`` or ``INTERLOCK_URL``, else its own databases."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from django.conf import settings
+from django.core.exceptions import ImproperlyConfigured
+from django.db import DEFAULT_DB_ALIAS, connections
+from django.utils.connection import ConnectionDoesNotExist
+
+from interlock.config import Settings
+from interlock.coordination.root import RootOptions
+from interlock.errors import ConfigurationError
+from interlock.integrations.address import plain_url
+
+_KEYS = ("URL", "DATABASE", "OPTIONS", "IDEMPOTENCY")
+
+
+@dataclass(frozen=True)
+class Configuration:
+    """Where the leases are, what the root object is told beside that, and the alias of the database to guard in."""
+
+    url: str
+    alias: str
+    options: Mapping[str, Any]
+
+
+def configured() -> Configuration:
+    """Raises what is wrong. The databases of a test run are its own, so this is asked anew each time."""
+    given = own_settings()
+    alias = _alias(given)
+    options = given.get("OPTIONS", {})
+    if not isinstance(options, Mapping):
+        raise ConfigurationError("INTERLOCK['OPTIONS'] has to be a dict: what Interlock() takes beside the URL.")
+    if unknown := sorted(set(options) - set(RootOptions.__annotations__)):
+        raise ConfigurationError(
+            f"INTERLOCK['OPTIONS'] has {unknown[0]!r}, which Interlock() does not take: "
+            f"use {', '.join(RootOptions.__annotations__)}."
+        )
+    return Configuration(_url(given, alias), alias, dict(options))
+
+
+def own_settings() -> Mapping[str, Any]:
+    given = getattr(settings, "INTERLOCK", {})
+    if not isinstance(given, Mapping):
+        raise ConfigurationError("The setting INTERLOCK has to be a dict, such as {'DATABASE': 'default'}.")
+    if unknown := sorted(map(str, set(given) - set(_KEYS))):
+        raise ConfigurationError(
+            f"The setting INTERLOCK has {unknown[0]!r}, which means nothing: use {', '.join(_KEYS)}."
+        )
+    return given
+
+
+def _alias(given: Mapping[str, Any]) -> str:
+    alias = given.get("DATABASE", DEFAULT_DB_ALIAS)
+    if not isinstance(alias, str) or alias not in connections:
+        raise ConfigurationError(f"INTERLOCK['DATABASE'] is {alias!r}, and DATABASES has no such entry: name one.")
+    return alias
+
+
+def _url(given: Mapping[str, Any], alias: str) -> str:
+    url = given.get("URL") or getattr(settings, "INTERLOCK_URL", None)
+    if url is None and alias == DEFAULT_DB_ALIAS:
+        url = Settings.load().database_url
+    if url is None:
+        return _url_of(alias)
+    if not isinstance(url, str):
+        raise ConfigurationError("INTERLOCK['URL'] has to be text: postgresql://user:password@host:5432/database.")
+    return url
+
+
+def _url_of(alias: str) -> str:
+    try:
+        connection = connections[alias]
+        parameters = connection.get_connection_params()
+    except (ConnectionDoesNotExist, ImproperlyConfigured) as error:
+        raise ConfigurationError(f"The database {alias!r} of DATABASES cannot be used: {error}.") from error
+    if connection.vendor == "postgresql":
+        return plain_url(parameters)
+    if connection.vendor == "sqlite" and not connection.is_in_memory_db():
+        return "sqlite:///" + quote(str(Path(parameters["database"]).absolute()))
+    kind = "SQLite in memory" if connection.vendor == "sqlite" else connection.display_name
+    raise ConfigurationError(
+        f"The database {alias!r} is {kind}, which keeps no leases: set INTERLOCK['DATABASE'] to the alias of a "
+        "PostgreSQL or of a SQLite file, or INTERLOCK['URL']."
+    )

@@ -1,0 +1,88 @@
+"""Leases on a database of Django's, and its transactions with their guard."""
+
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, Generic, TypeVar
+
+from django.db import transaction
+
+from interlock.coordination.lease import AsyncLease
+from interlock.coordination.root import AsyncInterlock
+from interlock.coordination.sync import Grant, Interlock, Lease
+from interlock.coordination.timing import Duration
+from interlock.errors import ConfigurationError
+from interlock.integrations.django.configuration import Configuration, configured
+
+R = TypeVar("R", Interlock, AsyncInterlock)
+
+
+class _Root(Generic[R]):
+    """The root object of this process, made when it is first needed, and anew when the settings have changed."""
+
+    def __init__(self, kind: type[R]) -> None:
+        self._kind: type[R] = kind
+        self._made: tuple[Configuration, R] | None = None
+        self._making = threading.Lock()
+
+    def get(self) -> R:
+        now = configured()
+        with self._making:
+            if self._made is None or self._made[0] != now:
+                self._made = now, self._kind(now.url, **now.options)
+            return self._made[1]
+
+
+_sync = _Root(Interlock)
+_async = _Root(AsyncInterlock)
+
+
+def locks() -> Interlock:
+    """The root object that Django's settings describe: for all that is not a lease. Nothing is opened by this."""
+    return _sync.get()
+
+
+def async_locks() -> AsyncInterlock:
+    """The same for asynchronous code."""
+    return _async.get()
+
+
+def lease(
+    name: str,
+    *,
+    ttl: Duration = 30.0,
+    renew_every: Duration | None = None,
+    metadata: Mapping[str, Any] | None = None,
+    slots: int | None = None,
+) -> Lease:
+    """``with lease("name") as grant: …`` Call it where it is used: a test run has databases of its own."""
+    return locks().lease(name, ttl=ttl, renew_every=renew_every, metadata=metadata, slots=slots)
+
+
+def alease(
+    name: str,
+    *,
+    ttl: Duration = 30.0,
+    renew_every: Duration | None = None,
+    metadata: Mapping[str, Any] | None = None,
+    slots: int | None = None,
+) -> AsyncLease:
+    """``async with alease("name") as grant: …``"""
+    return async_locks().lease(name, ttl=ttl, renew_every=renew_every, metadata=metadata, slots=slots)
+
+
+@contextmanager
+def guarded(grant: Grant, *, using: str | None = None) -> Iterator[None]:
+    """``transaction.atomic()`` that commits only while the grant is current; it has to be the outermost one.
+
+    It is a transaction of the database that keeps the lease, unless `using` names another alias for that.
+    """
+    if not isinstance(grant, Grant):
+        raise ConfigurationError(
+            "guarded() takes a grant of lease(): Django's transactions are synchronous, so take the lease inside "
+            "sync_to_async, together with them."
+        )
+    alias = using or configured().alias
+    with transaction.atomic(using=alias):
+        grant.guard(alias)
+        yield

@@ -1,0 +1,123 @@
+"""The ``Idempotency-Key`` for any ASGI application.
+
+::
+
+    app = IdempotencyMiddleware(app, locks, scope="authorization")
+    app.add_middleware(IdempotencyMiddleware, locks=locks, scope=lambda scope: scope["user"].identity)    # Starlette
+
+A request under a key is carried out to its end, whether or not its client stays: that is who sends it again. Its answer
+is held back until it is recorded; the last part of one that is too large for that, until it is recorded that it was.
+"""
+
+import asyncio
+from collections.abc import Callable
+from typing import Unpack
+
+from interlock.coordination.root import AsyncInterlock
+from interlock.errors import ConfigurationError
+from interlock.integrations.idempotency import problems
+from interlock.integrations.idempotency.key import MalformedKey, read_key
+from interlock.integrations.idempotency.performance import App, Performance, Receive, Scope, Send, Wire, send_answer
+from interlock.integrations.idempotency.rules import HEADER, KeyedRequest, RuleOptions, Rules, Treatment
+
+Identity = str | Callable[[Scope], object] | None
+
+
+class IdempotencyMiddleware:
+    """`scope` tells whose key it is: the name of a header, or a function of the ASGI scope. None: everybody shares all
+    keys, and whoever guesses one is given its answer. The application finds the grant in ``scope["interlock.grant"]``.
+    """
+
+    def __init__(self, app: App, locks: AsyncInterlock, *, scope: Identity, **rules: Unpack[RuleOptions]) -> None:
+        if not isinstance(locks, AsyncInterlock):
+            raise ConfigurationError(
+                "An ASGI application runs on an event loop: give its middleware an AsyncInterlock."
+            )
+        if not (scope is None or isinstance(scope, str) or callable(scope)):
+            raise ConfigurationError(f"scope={scope!r}: give the name of a header, a function of the scope, or None.")
+        self._app = app
+        self._locks = locks
+        self._identity = scope
+        self._rules = Rules(**rules)
+        self._running: set[asyncio.Task[None]] = set()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or not self._rules.counts_for(scope["method"]):
+            await self._app(scope, receive, send)
+            return
+        try:
+            key = read_key(_values(scope, HEADER))
+        except MalformedKey as error:
+            await send_answer(send, problems.key_malformed(str(error)))
+            return
+        if key is not None:
+            await self._keyed(scope, receive, send, key)
+        elif self._rules.required:
+            await send_answer(send, problems.key_missing())
+        else:
+            await self._app(scope, receive, send)
+
+    async def _keyed(self, scope: Scope, receive: Receive, send: Send, key: str) -> None:
+        body = await _read(receive, self._rules.largest_request)
+        if body is None:
+            return  # the client went before it had said what it wants
+        if len(body) > self._rules.largest_request:
+            await send_answer(send, problems.too_large(self._rules.largest_request))
+            return
+        request = KeyedRequest(
+            self._whose(scope),
+            scope["method"],
+            scope["path"],
+            key,
+            scope.get("query_string", b"").decode("latin-1"),
+            "".join(_values(scope, "Content-Type")),
+            body,
+        )
+        wire = Wire(receive, send)
+        task = asyncio.create_task(self._answer(scope, request, wire))
+        self._running.add(task)
+        task.add_done_callback(self._running.discard)
+        task.add_done_callback(wire.ended)
+        try:
+            await asyncio.shield(task)
+        except asyncio.CancelledError:  # servers do that when the client goes; the request goes on
+            wire.is_cut = True
+            raise
+
+    async def _answer(self, scope: Scope, request: KeyedRequest, wire: Wire) -> None:
+        performance = Performance(self._app, scope, request.body, wire, self._rules.largest_answer)
+        treatment = Treatment(self._rules, self._rules.once(self._locks, request), performance.run)
+        try:
+            answer = await treatment.result(self._locks.engine())
+        except BaseException:
+            await performance.abort()
+            raise
+        if answer is treatment.answer:
+            await performance.finish()
+        else:
+            await performance.abort()
+            await performance.tell(answer)
+
+    def _whose(self, scope: Scope) -> object:
+        if isinstance(self._identity, str):
+            return "\n".join(_values(scope, self._identity)) or None
+        return None if self._identity is None else self._identity(scope)
+
+
+async def _read(receive: Receive, most: int) -> bytes | None:
+    """The body, or a little more than `most` of it."""
+    parts, size = [], 0
+    while size <= most:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            return None
+        parts.append(message.get("body", b""))
+        size += len(parts[-1])
+        if not message.get("more_body", False):
+            break
+    return b"".join(parts)
+
+
+def _values(scope: Scope, header: str) -> list[str]:
+    wanted = header.lower().encode("latin-1")
+    return [value.decode("latin-1") for name, value in scope["headers"] if name.lower() == wanted]

@@ -1,0 +1,51 @@
+"""A fixture for those who test code of theirs that takes leases: a real store, and trouble at will.
+
+::
+
+    def test_an_import_is_skipped_while_another_runs(interlock):
+        with interlock.held_elsewhere("feeds"):
+            assert import_feeds() is None
+
+See docs/testing.md. pytest loads this at every start, so it imports nothing before somebody asks for the fixture.
+"""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from interlock.integrations.testing import Bench
+
+_ABOUT = (
+    "where the `interlock` fixture keeps leases: sqlite (the default), embedded, or postgresql://user@host/database"
+)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.getgroup("interlock").addoption("--interlock-url", metavar="URL", help=_ABOUT)
+    parser.addini("interlock_url", _ABOUT, default="sqlite")
+
+
+@pytest.fixture(scope="session")
+def interlock_server(pytestconfig: pytest.Config) -> "Iterator[str | None]":
+    """The PostgreSQL whose databases the tests share; None: each test has a SQLite file of its own."""
+    from interlock.integrations.testing import embedded_server
+
+    url = pytestconfig.getoption("--interlock-url") or pytestconfig.getini("interlock_url")
+    if url == "embedded":
+        with embedded_server() as url:
+            yield url
+    else:
+        yield None if url == "sqlite" else url
+
+
+@pytest.fixture
+def interlock(
+    interlock_server: str | None, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> "Iterator[Bench]":
+    """A store of the test's own, which ``Interlock()`` finds by itself while the test runs; see `Bench`."""
+    from interlock.integrations.testing import bench
+
+    with bench(interlock_server, tmp_path_factory, monkeypatch) as made:
+        yield made
