@@ -4,6 +4,7 @@
 
     InterlockError
     ├── ConfigurationError          a setting is missing, malformed, or contradicts another
+    │   └── NotSupported            this kind of database cannot do that
     ├── StoreError
     │   ├── DatabaseUnreachable     nobody answers at that address, or it does not answer in time
     │   ├── AccessDenied            the server answers and refuses the role, password or database
@@ -12,6 +13,7 @@
     │   ├── LockNotAvailable        a row or table stayed locked longer than the statement may wait
     │   ├── ConnectionLost          the connection ended under us
     │   ├── PoolerRefused           a connection pooler stands where a direct connection is needed
+    │   ├── StoreThrottled          the database takes no more requests for now
     │   ├── NotPrimary              connected to a standby
     │   └── UnsupportedServer       the server is older than PostgreSQL 14
     ├── SchemaError
@@ -82,6 +84,10 @@ class ConfigurationError(InterlockError):
     exit_status = EX_CONFIG
 
 
+class NotSupported(ConfigurationError):
+    pass
+
+
 class StoreError(InterlockError):
     exit_status = EX_UNAVAILABLE
 
@@ -118,6 +124,10 @@ class ConnectionLost(StoreError):
 
 class PoolerRefused(StoreError):
     exit_status = EX_CONFIG
+
+
+class StoreThrottled(StoreError):
+    exit_status = EX_TEMPFAIL
 
 
 class NotPrimary(StoreError):

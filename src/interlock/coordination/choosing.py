@@ -11,7 +11,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from interlock.errors import ConfigurationError
-from interlock.stores.leases import Holder, LeaseStore
+from interlock.stores.leases import Held, Holder, LeaseStore
 from interlock.stores.listing import Listing
 from interlock.stores.records import Records
 
@@ -22,13 +22,17 @@ if TYPE_CHECKING:
     from interlock.stores.postgres.session import Session
 
 _HOMES = {
+    "dynamodb": "interlock.coordination.on_dynamodb",
     "postgresql": "interlock.coordination.on_postgres",
     "postgres": "interlock.coordination.on_postgres",
     "sqlite": "interlock.coordination.on_sqlite",
 }
 """By the URL's scheme; each has a function `named(url, options)`, which opens nothing."""
 
-_FORMS = "it should look like postgresql://user:password@host:5432/database, or sqlite:///file.db"
+_FORMS = (
+    "it should look like postgresql://user:password@host:5432/database, sqlite:///file.db, "
+    "or dynamodb://table?region=eu-west-1"
+)
 
 
 @dataclass(frozen=True)
@@ -77,6 +81,13 @@ class HasSessions(Protocol):
     """A database whose sessions can hold locks."""
 
     async def session(self, application_name: str) -> "Session": ...
+
+
+@runtime_checkable
+class GuardsByItem(Protocol):
+    """A store whose guard is an item of a transaction that is sent as a whole."""
+
+    def guard_item(self, grant: Held) -> dict[str, Any]: ...
 
 
 def chosen(url: str, options: StoreOptions) -> Database:

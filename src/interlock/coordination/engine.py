@@ -21,7 +21,7 @@ from typing import Any, TypeVar
 from interlock import errors
 from interlock.clock import boottime
 from interlock.coordination.acquisition import Acquisition, Asked
-from interlock.coordination.choosing import Database, OpenStore, who_holds
+from interlock.coordination.choosing import Database, GuardsByItem, OpenStore, who_holds
 from interlock.coordination.errands import UNKNOWN, Errands
 from interlock.coordination.grant import AsyncGrant
 from interlock.coordination.keeping import Keeper
@@ -38,7 +38,7 @@ from interlock.stores.records import Record
 G = TypeVar("G", bound=AsyncGrant)
 T = TypeVar("T")
 
-_TRANSIENT = (*UNKNOWN, errors.LockNotAvailable, errors.NotPrimary)
+_TRANSIENT = (*UNKNOWN, errors.LockNotAvailable, errors.NotPrimary, errors.StoreThrottled)
 _NO_SCHEMA = ("3F000", "42883", "42P01")
 """No such schema, function or table."""
 _LOOKS = 5
@@ -258,6 +258,14 @@ class Engine:
         if answer.status == "lost":
             raise grant.error()
         return answer.status == "released"
+
+    def guard_item(self, grant: AsyncGrant) -> dict[str, Any]:
+        if not isinstance(self._store, GuardsByItem):
+            raise errors.GuardRefused(
+                f"The lease {grant.name!r} is not kept in DynamoDB: guard a transaction by grant.guard(connection).",
+                name=grant.name,
+            )
+        return self._store.guard_item(grant)
 
     async def close(self) -> None:
         """Give back everything that is still held, and hang up."""

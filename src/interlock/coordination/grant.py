@@ -125,6 +125,14 @@ class AsyncGrant:
         """Let the connection's open transaction commit only while this grant is current; see docs/guard.md."""
         await self.guarding.guard(self, connection)
 
+    def guard_item(self) -> dict[str, Any]:
+        """For the TransactItems of your own TransactWriteItems: they are written only while this grant is current.
+
+        See docs/dynamodb.md.
+        """
+        self.check()
+        return self._engine.guard_item(self)
+
     async def wait_lost(self) -> str:
         """Until the lease is lost, which may be never; the answer says why."""
         told = asyncio.Event()

@@ -99,6 +99,10 @@ class Grant:
         """Let the connection's open transaction commit only while this grant is current; see docs/guard.md."""
         self._grant.guarding.guard_sync(self, connection)
 
+    def guard_item(self) -> dict[str, Any]:
+        """For the TransactItems of your own TransactWriteItems; see docs/dynamodb.md."""
+        return self._grant.guard_item()
+
     def release(self) -> bool:
         if self._grant.is_cut_off:
             return False

@@ -1,0 +1,94 @@
+"""``dynamodb://TABLE?region=…&endpoint=…``: which table, where, and what is known of the clocks of those who use it."""
+
+import math
+import re
+from typing import NamedTuple
+from urllib.parse import parse_qs, urlsplit
+
+from interlock.errors import ConfigurationError
+
+_FORM = "it should look like dynamodb://table?region=eu-west-1"
+_TABLE = re.compile(r"[A-Za-z0-9_.-]{3,255}")
+_PARAMETERS = ("region", "endpoint", "prefix", "max_clock_skew")
+_LONGEST_PREFIX = 64
+DEFAULT_PREFIX = "LOCK#"
+RECORDS = "RECORD#"
+"""What the keys of records begin with; after that, as those of leases."""
+
+
+class Address(NamedTuple):
+    """`region` and `endpoint` are left to AWS's own settings if they are None. Keys begin with `prefix`.
+
+    `max_clock_skew` is a bound, in seconds, on what the clocks of any two clients differ by. None: nothing is known.
+    """
+
+    table: str
+    region: str | None = None
+    endpoint: str | None = None
+    prefix: str = DEFAULT_PREFIX
+    max_clock_skew: float | None = None
+
+    def __str__(self) -> str:
+        return f"dynamodb://{self.table}"
+
+
+def is_address(url: str) -> bool:
+    return url.partition(":")[0].lower() == "dynamodb"
+
+
+def parsed(url: str) -> Address:
+    """Or a ConfigurationError that says what is wrong."""
+    try:
+        parts = urlsplit(url)
+        given = parse_qs(parts.query, keep_blank_values=True, strict_parsing=True) if parts.query else {}
+    except ValueError:
+        raise ConfigurationError(f"The URL of the DynamoDB table cannot be read: {_FORM}.") from None
+    if "@" in parts.netloc:
+        raise ConfigurationError(
+            f"Credentials have no place in the URL of a DynamoDB table ({_FORM}): AWS's own variables, profiles and "
+            "roles are used."
+        )
+    if not is_address(url) or parts.path.strip("/") or parts.fragment or not _TABLE.fullmatch(parts.netloc):
+        raise ConfigurationError(
+            f"The URL of a DynamoDB table has to name it: {_FORM}. "
+            "A # in a parameter is written %23, and a table's name has 3 to 255 of A-Z a-z 0-9 _ . -"
+        )
+    if unknown := [name for name in given if name not in _PARAMETERS]:
+        raise ConfigurationError(
+            f"The URL of the DynamoDB table has a parameter {unknown[0]!r}: use {', '.join(_PARAMETERS)}."
+        )
+    value = {name: values[-1] for name, values in given.items()}
+    return Address(
+        parts.netloc,
+        value.get("region") or None,
+        _endpoint(value.get("endpoint")),
+        _prefix(value.get("prefix", DEFAULT_PREFIX)),
+        _skew(value.get("max_clock_skew")),
+    )
+
+
+def _endpoint(given: str | None) -> str | None:
+    if given and urlsplit(given).scheme not in ("http", "https"):
+        raise ConfigurationError(f"The endpoint {given!r} of the DynamoDB table has to be an http or https URL.")
+    return given or None
+
+
+def _prefix(given: str) -> str:
+    if not 0 < len(given) <= _LONGEST_PREFIX or not given.isprintable() or given.startswith(RECORDS):
+        raise ConfigurationError(
+            f"prefix={given!r}: it has to be 1 to {_LONGEST_PREFIX} printable characters, and not to begin with "
+            f"{RECORDS}, as the keys of records do."
+        )
+    return given
+
+
+def _skew(given: str | None) -> float | None:
+    if given is None:
+        return None
+    try:
+        skew = float(given)
+    except ValueError:
+        skew = math.nan
+    if not 0 <= skew < math.inf:
+        raise ConfigurationError(f"max_clock_skew={given!r}: it has to be a number of seconds, 0 or more.")
+    return skew

@@ -1,0 +1,112 @@
+"""Requests to DynamoDB, with short time-outs and repetitions of our own.
+
+botocore would wait for a minute and try ten times, which is longer than a lease. Here an attempt has a second and a
+half, and there are as many, at random moments, as fit before the caller's deadline. If any of them may have been obeyed
+without our knowing, the error says so by its type: whoever asked has to find out.
+"""
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack
+from typing import Any
+
+from aiobotocore.config import AioConfig
+from aiobotocore.session import AioSession, get_session
+from botocore.exceptions import BotoCoreError, ClientError
+
+from interlock.clock import boottime
+from interlock.logs import events
+from interlock.stores.dynamodb.address import Address
+from interlock.stores.dynamodb.failures import judged
+from interlock.stores.dynamodb.side_by_side import AT_ONCE
+
+log = events(__name__)
+
+_LONGEST_ATTEMPT, _SHORTEST_ATTEMPT = 1.5, 0.25
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.025, 1.0
+
+
+class Client:
+    """Opened by first use."""
+
+    def __init__(self, address: Address) -> None:
+        self.address = address
+        self._session: AioSession | None = None
+        self._stack = AsyncExitStack()
+        self._client: Any = None
+        self._opening = asyncio.Lock()
+        self._under_way = 0
+        self._used_at = boottime()
+
+    @property
+    def is_open(self) -> bool:
+        return self._client is not None
+
+    async def call(self, operation: str, ends_at: float, **parameters: Any) -> dict[str, Any]:
+        """`ConditionFailed`, or an error of ours. `ends_at` is on `boottime()`, for all attempts together."""
+        self._under_way += 1
+        try:
+            return await self._attempts(operation, ends_at, parameters)
+        finally:
+            self._under_way -= 1
+            self._used_at = boottime()
+
+    async def _attempts(self, operation: str, ends_at: float, parameters: dict[str, Any]) -> dict[str, Any]:
+        longest = min(_LONGEST_ATTEMPT, max((ends_at - boottime()) / 2, _SHORTEST_ATTEMPT))
+        pause = _FIRST_PAUSE
+        doubt: Exception | None = None
+        while True:
+            try:
+                async with asyncio.timeout(min(longest, max(ends_at - boottime(), 0.0))):
+                    method: Callable[..., Awaitable[dict[str, Any]]] = getattr(await self._opened(), operation)
+                    return await method(**parameters)
+            except (BotoCoreError, ClientError, TimeoutError, OSError) as error:
+                failure = judged(error, self.address, operation)
+                if not failure.worth_repeating:
+                    raise failure.error from error
+                if failure.in_doubt:
+                    doubt = failure.error
+                until_next = random.uniform(0.0, pause)
+                if boottime() + until_next >= ends_at:
+                    raise (doubt or failure.error) from error
+                log.debug("dynamodb.asked_again", extra={"operation": operation, "why": str(failure.error)})
+            await asyncio.sleep(until_next)
+            pause = min(2 * pause, _LONGEST_PAUSE)
+
+    async def _opened(self) -> Any:
+        if self._client is None:
+            async with self._opening:
+                if self._client is None:
+                    self._client = await self._open()
+        return self._client
+
+    async def _open(self) -> Any:
+        self._session = self._session or get_session()
+        config = AioConfig(
+            connect_timeout=_LONGEST_ATTEMPT,
+            read_timeout=_LONGEST_ATTEMPT,
+            max_pool_connections=AT_ONCE,
+            retries={"total_max_attempts": 1, "mode": "standard"},
+            tcp_keepalive=True,
+        )
+        return await self._stack.enter_async_context(
+            self._session.create_client(
+                "dynamodb", region_name=self.address.region, endpoint_url=self.address.endpoint, config=config
+            )
+        )
+
+    async def close_idle(self, idle_for: float) -> None:
+        if not self._under_way and self._used_at + idle_for <= boottime():
+            await self.close()
+
+    async def close(self) -> None:
+        async with self._opening:
+            self._client = None
+            stack, self._stack = self._stack, AsyncExitStack()
+            await stack.aclose()
+
+    def sever(self) -> None:
+        """The event loop has ended, and nothing can be closed on it: to DynamoDB a connection means nothing."""
+        self._client = None
+        self._stack = AsyncExitStack()

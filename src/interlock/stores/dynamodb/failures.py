@@ -1,0 +1,139 @@
+"""What botocore raises, turned into ours: in this one place.
+
+Three things have to be known of a failure: whether it is worth asking again, whether the request may have been obeyed
+all the same, and which of our errors it is. Only a condition that was not met is contention; all else is an error.
+"""
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from botocore import exceptions as boto
+
+from interlock import errors
+from interlock.stores.dynamodb.address import Address
+
+_THROTTLED = (
+    "LimitExceededException",
+    "ProvisionedThroughputExceededException",
+    "RequestLimitExceeded",
+    "Throttling",
+    "ThrottlingException",
+)
+_LOCKED = ("TransactionConflictException", "TransactionInProgressException")
+_UNKNOWN_CALLER = (
+    "ExpiredTokenException",
+    "IncompleteSignature",
+    "InvalidClientTokenId",
+    "InvalidSignatureException",
+    "MissingAuthenticationToken",
+    "MissingAuthenticationTokenException",
+    "UnrecognizedClientException",
+)
+_NOT_SENT = (boto.EndpointConnectionError, boto.ConnectTimeoutError, boto.ProxyConnectionError, boto.SSLError)
+_NO_CREDENTIALS = (boto.NoCredentialsError, boto.PartialCredentialsError, boto.CredentialRetrievalError)
+
+
+class ConditionFailed(Exception):
+    """The item is not as it was asked to be. `item` is what it is; None: the engine does not tell, or there is none."""
+
+    def __init__(self, item: Mapping[str, Any] | None) -> None:
+        super().__init__()
+        self.item = item
+
+
+@dataclass(frozen=True)
+class Failure:
+    error: Exception
+    worth_repeating: bool = False
+    in_doubt: bool = False
+    """Whether the request may have been obeyed."""
+
+
+def judged(error: Exception, address: Address, operation: str) -> Failure:
+    if isinstance(error, boto.ClientError):
+        return _answered(error, address, operation)
+    if isinstance(error, _NO_CREDENTIALS):
+        return Failure(
+            errors.AccessDenied(
+                f"No AWS credentials for {address} were found: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or use "
+                "a profile or a role."
+            )
+        )
+    if isinstance(error, boto.NoRegionError):
+        return Failure(errors.ConfigurationError(f"No region of {address} is known: add ?region=… or set AWS_REGION."))
+    if isinstance(error, TimeoutError | boto.HTTPClientError | boto.ReadTimeoutError | OSError):
+        return _unanswered(error, address)
+    return Failure(errors.StatementFailed(f"{operation} on {address} failed: {error}."))
+
+
+def _answered(error: boto.ClientError, address: Address, operation: str) -> Failure:
+    code = error.response.get("Error", {}).get("Code", "")
+    said = error.response.get("Error", {}).get("Message", "")
+    status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
+    if code == "ConditionalCheckFailedException":
+        return Failure(ConditionFailed(error.response.get("Item")))
+    if code == "TransactionCanceledException":
+        return _cancelled(error, address)
+    if code in _THROTTLED:
+        return Failure(_throttled(address, code), worth_repeating=True)
+    if code in _LOCKED:
+        return Failure(_locked(address), worth_repeating=True)
+    if status >= 500 or code == "RequestTimeout":
+        sentence = f"{address} answered with an error of its own ({status} {code}): try again."
+        return Failure(errors.DatabaseUnreachable(sentence), worth_repeating=True, in_doubt=True)
+    return Failure(_refused(code, said, address, operation))
+
+
+def _refused(code: str, said: str, address: Address, operation: str) -> errors.InterlockError:
+    if code == "ResourceNotFoundException":
+        return errors.SchemaMissing(
+            f"There is no table {address.table!r} that is ready for use: create it with `interlock store create URL`, "
+            "or look at the region of its URL."
+        )
+    if code == "AccessDeniedException":
+        return errors.PermissionMissing(
+            f"These AWS credentials may not do {operation} on {address}: docs/dynamodb.md has the policy they need."
+        )
+    if code in _UNKNOWN_CALLER:
+        return errors.AccessDenied(f"{address} does not accept these AWS credentials ({code}): renew or correct them.")
+    if code == "UnknownOperationException":
+        return errors.NotSupported(
+            f"The engine behind {address} does not know {operation}, which this needs: use DynamoDB itself."
+        )
+    return errors.StatementFailed(f"{address} refused {operation}: {code}: {said}", sqlstate=code)
+
+
+def _cancelled(error: boto.ClientError, address: Address) -> Failure:
+    """A transaction says of each of its items what was wrong with it."""
+    reasons = error.response.get("CancellationReasons") or []
+    codes = [reason.get("Code") for reason in reasons]
+    if "ConditionalCheckFailed" in codes:
+        return Failure(ConditionFailed(None))
+    if "TransactionConflict" in codes:
+        return Failure(_locked(address), worth_repeating=True)
+    if "ThrottlingError" in codes or "ProvisionedThroughputExceeded" in codes:
+        return Failure(_throttled(address, "ThrottlingError"), worth_repeating=True)
+    told = error.response.get("Error", {}).get("Message", "")
+    return Failure(errors.StatementFailed(f"{address} refused a transaction: {told}"))
+
+
+def _unanswered(error: Exception, address: Address) -> Failure:
+    if isinstance(error, TimeoutError | asyncio.TimeoutError | boto.ReadTimeoutError):
+        sentence = f"{address} did not answer in time: look at the network, or at its endpoint."
+    else:
+        sentence = f"Nobody answers for {address}: look at its region and endpoint ({type(error).__name__})."
+    return Failure(
+        errors.DatabaseUnreachable(sentence), worth_repeating=True, in_doubt=not isinstance(error, _NOT_SENT)
+    )
+
+
+def _throttled(address: Address, code: str) -> errors.StoreThrottled:
+    return errors.StoreThrottled(
+        f"{address} takes no more requests for now ({code}): raise its capacity, or use it less."
+    )
+
+
+def _locked(address: Address) -> errors.LockNotAvailable:
+    return errors.LockNotAvailable(f"Transactions kept hold of an item of {address} for too long: try again.")

@@ -1,0 +1,292 @@
+"""Leases on DynamoDB, a table's item for each.
+
+Who may do what. A lease is taken by one conditional PutItem: of an item that is free, or of one that was watched
+unchanged for the whole length of its lease (see `watching`), and then only if it is still unchanged. Renewing and
+releasing are conditional on the grant that they are for. Nothing is decided by what was read before.
+
+What is left behind. A request whose answer was lost is made again: it then meets its own grant in the item, which is
+renewed before it is trusted, because others may have watched it for a while. A request that is obeyed long after it was
+sent, when a later one of its grant has been obeyed already, carries a smaller token than the item, and is refused.
+A process that dies leaves its item as it is: others watch it, and take it over.
+
+There is no queue: an item that all who wait write to would cost a write each time. Whoever asks first when the lease is
+free gets it. So nobody is told, nothing is offered, and a lease cannot be handed over.
+"""
+
+import time
+import zlib
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+from uuid import UUID
+
+from interlock import errors
+from interlock.clock import boottime
+from interlock.stores.dynamodb import row as rows
+from interlock.stores.dynamodb import table as tables
+from interlock.stores.dynamodb.address import Address
+from interlock.stores.dynamodb.client import Client
+from interlock.stores.dynamodb.failures import ConditionFailed
+from interlock.stores.dynamodb.row import Item, Row
+from interlock.stores.dynamodb.side_by_side import all_of, side_by_side
+from interlock.stores.dynamodb.watching import Watch
+from interlock.stores.leases import AcquireAnswer, Ask, Held, Holder, ReleaseAnswer, RenewAnswer
+
+SHARDS = 8
+"""Of the index: a key of its own for each, so that no one part of it takes all the writes."""
+
+_TRIES = 3
+_ASK_AGAIN = 0.05
+
+
+class DynamoLeases:
+    """A `LeaseStore`. `timeout` is for one request with its repetitions. Clocks are given to be moved by tests."""
+
+    def __init__(
+        self,
+        address: Address,
+        *,
+        holder: Holder,
+        timeout: float = 5.0,
+        clock: Callable[[], float] = boottime,
+        wall_clock: Callable[[], float] = time.time,
+    ) -> None:
+        self.address = address
+        self.client = Client(address)
+        self.watch = Watch(clock, wall_clock, address.max_clock_skew)
+        self._beating = Client(address)
+        self._holder = holder
+        self.timeout = timeout
+        self._clock = clock
+        self.wall_clock = wall_clock
+        self._table: tables.Table | None = None
+        self._last_token = 0
+        self._trusted_until: dict[UUID, float] = {}
+        """Of grants that were made here. Nobody else can tell that one has expired before another has taken it."""
+
+    async def look(self) -> None:
+        """Raise what is wrong with the table."""
+        self._table = await tables.look(self.client)
+
+    async def table(self) -> tables.Table:
+        if self._table is None:
+            await self.look()
+            assert self._table is not None
+        return self._table
+
+    async def acquire(self, asks: Sequence[Ask]) -> list[AcquireAnswer]:
+        await self.table()
+        return await all_of(self._acquire, asks)
+
+    async def release(self, grants: Sequence[Held]) -> list[ReleaseAnswer]:
+        await self.table()
+        return await all_of(self._release, grants)
+
+    async def hand_over(self, grants: Sequence[Held]) -> list[ReleaseAnswer]:
+        raise errors.NotSupported(
+            "DynamoDB keeps no queue of those who wait, so a lease cannot be handed over to the next: release it."
+        )
+
+    async def renew(self, grants: Sequence[Held], timeout: float) -> RenewAnswer:
+        """One that failed is asked for again soon, and costs the others nothing."""
+        await self.table()
+        ends_at = boottime() + timeout
+
+        async def renew(grant: Held) -> bool:
+            return await self._renew(self._beating, grant, ends_at)
+
+        outcomes = await side_by_side(renew, grants)
+        failed = {place: outcome for place, outcome in enumerate(outcomes) if isinstance(outcome, Exception)}
+        if len(failed) == len(grants) > 0:
+            raise next(iter(failed.values()))
+        lost = [place for place, outcome in enumerate(outcomes) if outcome is False]
+        return RenewAnswer(lost, list(failed), boottime(), 0)
+
+    async def abandon(self, grant_ids: Sequence[UUID]) -> list[UUID]:
+        return []
+
+    async def offer(self, names: Sequence[str]) -> list[UUID]:
+        return []
+
+    async def listen(self, on_turn: Callable[[UUID | None], None], on_end: Callable[[], None]) -> bool:
+        return False
+
+    async def deafen(self) -> None:
+        pass
+
+    async def sweep(self, unused_for: float) -> int:
+        """The table does that itself, by the items' `ttl`."""
+        return 0
+
+    async def close_idle(self, idle_for: float) -> bool:
+        for client in (self.client, self._beating):
+            await client.close_idle(idle_for)
+        return not (self.client.is_open or self._beating.is_open)
+
+    async def close(self) -> None:
+        for client in (self.client, self._beating):
+            await client.close()
+
+    def sever(self) -> None:
+        """Let go of every connection without a word: the event loop has ended."""
+        for client in (self.client, self._beating):
+            client.sever()
+
+    def key_of(self, name: str) -> Item:
+        """To be asked once the table is known."""
+        assert self._table is not None
+        return {self._table.key: {"S": self.address.prefix + name}}
+
+    async def _acquire(self, ask: Ask) -> AcquireAnswer:
+        ends_at = boottime() + min(self.timeout, ask.ttl / 2)
+        # Who waits reads, and writes only what can be had; who asks for the first time saves the reading.
+        row = await self._read(ask.name, ends_at) if self.watch.is_watched(ask.name) else None
+        for _ in range(_TRIES):
+            if row is not None and row.is_held_by(ask.grant_id):  # an answer was lost
+                if await self._renew(self.client, Resent(ask, row.token), ends_at):
+                    return AcquireAnswer("granted", row.token, ask.ttl, 0.0, None)
+            elif row is not None and row.owner_id is not None and (left := self.watch.remaining(row)) > 0:
+                return AcquireAnswer("busy", 0, 0.0, left, row.holder)
+            else:
+                sent_at = self._clock()
+                token = self._draw_token(row)
+                try:
+                    await self._take(ask, token, row, ends_at)
+                except ConditionFailed as failed:
+                    row = await self._found(failed, ask.name, ends_at)
+                    continue
+                self.watch.forget(ask.name)
+                self._trusted_until[ask.grant_id] = sent_at + ask.ttl
+                return AcquireAnswer("granted", token, ask.ttl, 0.0, None)
+            row = await self._read(ask.name, ends_at)
+        return AcquireAnswer("changing", 0, 0.0, _ASK_AGAIN, None)
+
+    async def _take(self, ask: Ask, token: int, seen: Row | None, ends_at: float) -> None:
+        """Make the item this grant's, if it is free, or the one that was `seen` and has not changed since."""
+        assert self._table is not None
+        condition, values = rows.FREE, {":token": {"N": str(token)}}
+        if seen is not None and seen.owner_id is not None:
+            condition = rows.UNCHANGED
+            values = {
+                ":seen_owner": {"S": seen.owner_id},
+                ":seen_fence": {"N": str(seen.token)},
+                ":seen_version": {"N": str(seen.version)},
+            }
+        await self.client.call(
+            "put_item",
+            ends_at,
+            TableName=self.address.table,
+            Item=self._item(ask, token),
+            ConditionExpression=condition,
+            ExpressionAttributeNames=rows.names(self._table.key, condition),
+            ExpressionAttributeValues=values,
+            ReturnValuesOnConditionCheckFailure="ALL_OLD",
+        )
+
+    def _item(self, ask: Ask, token: int) -> Item:
+        now = self.wall_clock()
+        item = self.key_of(ask.name) | {
+            "name": {"S": ask.name},
+            "lock_type": {"S": "lease"},
+            "owner_id": {"S": str(ask.grant_id)},
+            "fence": {"N": str(token)},
+            "version": _version(self._clock()),
+            "lease_seconds": {"N": repr(ask.ttl)},
+            "created_at": rows.shown(now),
+            "expires_at": rows.shown(now + ask.ttl),
+            "holder": {"S": self._holder.replica},
+            "host": {"S": self._holder.host},
+            "pid": {"N": str(self._holder.pid)},
+            tables.SHARD: {"S": str(zlib.crc32(ask.name.encode()) % SHARDS)},
+            tables.TTL: rows.deleted_at(now, ask.ttl),
+        }
+        return item if ask.metadata is None else item | {"metadata": {"S": ask.metadata}}
+
+    async def _renew(self, client: Client, grant: Held, ends_at: float) -> bool:
+        sent_at = self._clock()
+        if sent_at >= self._trusted_until.get(grant.grant_id, sent_at + 1.0):
+            self._trusted_until.pop(grant.grant_id, None)
+            return False
+        now = self.wall_clock()
+        values = {
+            ":version": _version(sent_at),
+            ":expires_at": rows.shown(now + grant.ttl),
+            ":ttl": rows.deleted_at(now, grant.ttl),
+        }
+        try:
+            await self._update(client, grant, rows.RENEW, f"{rows.MINE} AND {rows.NOT_OLDER}", values, ends_at)
+        except ConditionFailed:
+            self._trusted_until.pop(grant.grant_id, None)
+            return False
+        self._trusted_until[grant.grant_id] = sent_at + grant.ttl
+        return True
+
+    async def _release(self, grant: Held) -> ReleaseAnswer:
+        self._trusted_until.pop(grant.grant_id, None)
+        ends_at = boottime() + self.timeout
+        values = {":ttl": rows.deleted_at(self.wall_clock(), grant.ttl)}
+        try:
+            await self._update(self.client, grant, rows.RELEASE, rows.MINE, values, ends_at)
+        except ConditionFailed as failed:
+            row = await self._found(failed, grant.name, ends_at)
+            if row is None or row.token != grant.token or row.last_owner_id != str(grant.grant_id):
+                return ReleaseAnswer("lost", None, False)
+        return ReleaseAnswer("released", None, False)  # now, or by a request whose answer was lost
+
+    async def _update(
+        self,
+        client: Client,
+        grant: Held,
+        expression: str,
+        condition: str,
+        values: Mapping[str, Any],
+        ends_at: float,
+    ) -> None:
+        assert self._table is not None
+        await client.call(
+            "update_item",
+            ends_at,
+            TableName=self.address.table,
+            Key=self.key_of(grant.name),
+            UpdateExpression=expression,
+            ConditionExpression=condition,
+            ExpressionAttributeNames=rows.names(self._table.key, expression, condition),
+            ExpressionAttributeValues={**values, **rows.mine(grant)},
+            ReturnValuesOnConditionCheckFailure="ALL_OLD",
+        )
+
+    async def _found(self, failed: ConditionFailed, name: str, ends_at: float) -> Row | None:
+        """What stood in the way; where the engine does not tell, by looking."""
+        assert self._table is not None
+        if failed.item is None:
+            return await self._read(name, ends_at)
+        return rows.read(failed.item, self._table.key)
+
+    async def _read(self, name: str, ends_at: float) -> Row | None:
+        assert self._table is not None
+        answer = await self.client.call(
+            "get_item", ends_at, TableName=self.address.table, Key=self.key_of(name), ConsistentRead=True
+        )
+        item = answer.get("Item")
+        return None if item is None else rows.read(item, self._table.key)
+
+    def _draw_token(self, seen: Row | None) -> int:
+        """Greater than that of the item, and than any that was drawn here."""
+        self._last_token = max(int(self.wall_clock() * 1_000_000), self._last_token + 1)
+        return self._last_token if seen is None else max(self._last_token, seen.token + 1)
+
+
+def _version(moment: float) -> dict[str, str]:
+    """By the holder's own clock: each renewal has a greater one, and the same however often it is sent."""
+    return {"N": str(int(moment * 1_000_000))}
+
+
+class Resent:
+    """The grant that a request got whose answer was lost."""
+
+    __slots__ = ("grant_id", "name", "token", "ttl")
+
+    def __init__(self, ask: Ask, token: int) -> None:
+        self.name = ask.name
+        self.grant_id = ask.grant_id
+        self.ttl = ask.ttl
+        self.token = token

@@ -1,0 +1,78 @@
+"""Which leases are held: found by the index, and looked at in the table.
+
+The index tells a lease a moment late, as DynamoDB's indexes do; what it tells is looked up where it is true.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from interlock import errors
+from interlock.clock import boottime
+from interlock.stores.dynamodb import row as rows
+from interlock.stores.dynamodb.leases import SHARDS, DynamoLeases
+from interlock.stores.dynamodb.row import Item, Row
+from interlock.stores.dynamodb.side_by_side import all_of
+from interlock.stores.dynamodb.table import INDEX, SHARD
+from interlock.stores.listing import HeldLease
+
+_WITHIN = 5.0
+_AT_ONCE = 100
+"""Items that one BatchGetItem takes."""
+
+
+async def held(leases: DynamoLeases, prefix: str) -> list[HeldLease]:
+    """`remaining` is how long it would still have to be watched from here: of one not seen before, all of it."""
+    table = await leases.table()
+    if not table.has_index:
+        raise errors.NotSupported(
+            f"The table {leases.address.table!r} has no index {INDEX!r}, by which leases are listed: add it with "
+            "`interlock store create URL`."
+        )
+
+    async def in_shard(shard: int) -> list[Item]:
+        return await _keys(leases, table.key, shard, leases.address.prefix + prefix)
+
+    async def looked_up(keys: Sequence[Item]) -> list[Row]:
+        return [rows.read(item, table.key) for item in await _items(leases, keys)]
+
+    keys = [key for found in await all_of(in_shard, range(SHARDS)) for key in found]
+    batches = [keys[start : start + _AT_ONCE] for start in range(0, len(keys), _AT_ONCE)]
+    found = [row for batch in await all_of(looked_up, batches) for row in batch]
+    listed = [_as_held(row, leases.watch.remaining(row)) for row in found if row.owner_id is not None]
+    return sorted(lease for lease in listed if lease.remaining > 0)
+
+
+def _as_held(row: Row, remaining: float) -> HeldLease:
+    return HeldLease(row.name, row.token, row.holder, row.host, row.pid, row.metadata, row.acquired_at, remaining)
+
+
+async def _keys(leases: DynamoLeases, key: str, shard: int, prefix: str) -> list[Item]:
+    found: list[Item] = []
+    further: dict[str, Any] = {}
+    while True:
+        answer = await leases.client.call(
+            "query",
+            boottime() + _WITHIN,
+            TableName=leases.address.table,
+            IndexName=INDEX,
+            KeyConditionExpression="#shard = :shard AND begins_with(#key, :prefix)",
+            ExpressionAttributeNames={"#shard": SHARD, "#key": key},
+            ExpressionAttributeValues={":shard": {"S": str(shard)}, ":prefix": {"S": prefix}},
+            **further,
+        )
+        found += [{key: item[key]} for item in answer["Items"]]
+        if not answer.get("LastEvaluatedKey"):
+            return found
+        further = {"ExclusiveStartKey": answer["LastEvaluatedKey"]}
+
+
+async def _items(leases: DynamoLeases, keys: Sequence[Item]) -> list[dict[str, Any]]:
+    table = leases.address.table
+    asked: dict[str, Any] = {table: {"Keys": list(keys), "ConsistentRead": True}}
+    found: list[dict[str, Any]] = []
+    ends_at = boottime() + _WITHIN
+    while asked:  # what was too much at once is told, to be asked for again
+        answer = await leases.client.call("batch_get_item", ends_at, RequestItems=asked)
+        found += answer["Responses"].get(table, ())
+        asked = answer.get("UnprocessedKeys") or {}
+    return found

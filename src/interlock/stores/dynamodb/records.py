@@ -1,0 +1,50 @@
+"""Records: an item for each, written in one transaction with the question whether the grant is current."""
+
+from uuid import uuid4
+
+from interlock.clock import boottime
+from interlock.stores.dynamodb.address import RECORDS
+from interlock.stores.dynamodb.failures import ConditionFailed
+from interlock.stores.dynamodb.guard import condition_check
+from interlock.stores.dynamodb.leases import DynamoLeases
+from interlock.stores.dynamodb.row import Item, moment, shown
+from interlock.stores.leases import Held
+from interlock.stores.records import Record
+
+
+async def read(leases: DynamoLeases, key: str) -> Record | None:
+    answer = await leases.client.call(
+        "get_item",
+        boottime() + leases.timeout,
+        TableName=leases.address.table,
+        Key=await _key(leases, key),
+        ConsistentRead=True,
+    )
+    if "Item" not in answer:
+        return None
+    item = answer["Item"]
+    return Record(key, int(item["token"]["N"]), item["value"]["S"], moment(item["written_at"]))
+
+
+async def write(leases: DynamoLeases, key: str, value: str, grant: Held) -> bool:
+    """A request that is made again is one request to DynamoDB, by its token: it cannot undo a later writing."""
+    item = await _key(leases, key) | {
+        "token": {"N": str(grant.token)},
+        "value": {"S": value},
+        "written_at": shown(leases.wall_clock()),
+    }
+    try:
+        await leases.client.call(
+            "transact_write_items",
+            boottime() + leases.timeout,
+            TransactItems=[condition_check(leases, grant), {"Put": {"TableName": leases.address.table, "Item": item}}],
+            ClientRequestToken=str(uuid4()),
+        )
+    except ConditionFailed:
+        return False
+    return True
+
+
+async def _key(leases: DynamoLeases, key: str) -> Item:
+    table = await leases.table()
+    return {table.key: {"S": f"{RECORDS}{leases.address.prefix}{key}"}}

@@ -1,0 +1,111 @@
+"""A lease's item: its attributes, and what is to be true of it before it is written.
+
+The item stays when the lease is released, because the next token has to be greater than its `fence`. Times are text:
+DynamoDB deletes by numbers only, and of ours only `ttl` is one that it could mean, a week after the last use. A token
+is the clock in microseconds, or one more than the fence, so it grows beyond a deletion as well.
+
+Attributes are only ever named through `NAMES`: `ttl`, `name` and others are reserved words.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+from uuid import UUID
+
+from interlock.errors import StatementFailed
+from interlock.stores.leases import Held
+
+Item = dict[str, dict[str, str]]
+
+KEPT_FOR = 7 * 86400.0
+"""How long an item is kept after the last use of its lease, where the table deletes by `ttl`."""
+
+FREE = "attribute_not_exists(#key) OR (attribute_not_exists(#owner_id) AND #fence < :token)"
+UNCHANGED = "#owner_id = :seen_owner AND #fence = :seen_fence AND #version = :seen_version"
+MINE = "#owner_id = :owner_id AND #fence = :token"
+NOT_OLDER = "#version <= :version"
+"""A renewal that arrives after a later one would take the written time back, which others may go by."""
+
+RENEW = "SET #version = :version, #expires_at = :expires_at, #ttl = :ttl"
+RELEASE = "SET #last_owner_id = #owner_id, #ttl = :ttl REMOVE #owner_id, #expires_at, #listing"
+
+_ATTRIBUTES = ("owner_id", "last_owner_id", "fence", "version", "expires_at", "listing", "ttl")
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """`owner_id` is that of the grant which holds the lease; None: nobody does."""
+
+    name: str
+    owner_id: str | None
+    last_owner_id: str | None
+    token: int
+    version: int
+    ttl: float
+    expires_at: float
+    acquired_at: float
+    holder: str | None
+    host: str | None
+    pid: int | None
+    metadata: str | None
+
+    def is_held_by(self, grant_id: UUID) -> bool:
+        return self.owner_id == str(grant_id)
+
+    @property
+    def state(self) -> tuple[str | None, int, int]:
+        """Changed by everything that a holder does, and never the same again."""
+        return self.owner_id, self.token, self.version
+
+
+def read(item: Mapping[str, Any], key: str) -> Row:
+    """`key` is the attribute that is the table's key."""
+    if "fence" not in item:
+        raise StatementFailed(
+            f"The item {item[key]['S']!r} was not written by Interlock: delete it, once whoever wrote it has stopped."
+        )
+    return Row(
+        name=item["name"]["S"],
+        owner_id=_text(item, "owner_id"),
+        last_owner_id=_text(item, "last_owner_id"),
+        token=int(item["fence"]["N"]),
+        version=int(item["version"]["N"]),
+        ttl=float(item["lease_seconds"]["N"]),
+        expires_at=moment(item["expires_at"]) if "expires_at" in item else 0.0,
+        acquired_at=moment(item["created_at"]),
+        holder=_text(item, "holder"),
+        host=_text(item, "host"),
+        pid=int(item["pid"]["N"]) if "pid" in item else None,
+        metadata=_text(item, "metadata"),
+    )
+
+
+def mine(grant: Held) -> Item:
+    """The values of `MINE`."""
+    return {":owner_id": {"S": str(grant.grant_id)}, ":token": {"N": str(grant.token)}}
+
+
+def names(key: str, *expressions: str) -> dict[str, str]:
+    """Of what these expressions name; DynamoDB refuses those that they do not."""
+    text = " ".join(expressions)
+    found = {f"#{name}": name for name in _ATTRIBUTES if f"#{name}" in text}
+    return found | ({"#key": key} if "#key" in text else {})
+
+
+def shown(moment: float) -> dict[str, str]:
+    """For people, and sorted as text as they are in time."""
+    return {"S": datetime.fromtimestamp(moment, UTC).isoformat(timespec="microseconds")}
+
+
+def moment(value: Mapping[str, str]) -> float:
+    """The opposite of `shown`."""
+    return datetime.fromisoformat(value["S"]).timestamp()
+
+
+def deleted_at(now: float, ttl: float) -> dict[str, str]:
+    return {"N": str(int(now + ttl + KEPT_FOR))}
+
+
+def _text(item: Mapping[str, Any], name: str) -> str | None:
+    return item[name]["S"] if name in item else None

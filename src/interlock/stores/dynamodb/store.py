@@ -1,0 +1,25 @@
+"""Everything that a table of DynamoDB does for Interlock."""
+
+from typing import Any
+
+from interlock.stores.dynamodb import guard, listing, records
+from interlock.stores.dynamodb.leases import DynamoLeases
+from interlock.stores.leases import Held
+from interlock.stores.listing import HeldLease
+from interlock.stores.records import Record
+
+
+class DynamoStore(DynamoLeases):
+    """Leases; their `Listing`, where the table has the index; `Records`, where the engine has transactions."""
+
+    async def held(self, prefix: str) -> list[HeldLease]:
+        return await listing.held(self, prefix)
+
+    async def read(self, key: str) -> Record | None:
+        return await records.read(self, key)
+
+    async def write(self, key: str, value: str, grant: Held) -> bool:
+        return await records.write(self, key, value, grant)
+
+    def guard_item(self, grant: Held) -> dict[str, Any]:
+        return guard.condition_check(self, grant)

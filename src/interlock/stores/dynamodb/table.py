@@ -1,0 +1,155 @@
+"""The table: what Interlock needs of it, whether it has that, and making one that does.
+
+A table of one's own or one that is used for other things as well: the key has to be a single text attribute, whatever
+its name. The index, which may be missing, is what leases are listed by: it holds the keys of those that are held, and
+renewals do not touch it.
+"""
+
+import asyncio
+from typing import Any, NamedTuple
+
+from interlock import errors
+from interlock.clock import boottime
+from interlock.stores.dynamodb.client import Client
+
+INDEX = "interlock-held"
+SHARD = "listing"
+TTL = "ttl"
+
+_PATIENCE = 600.0
+_ANSWER_WITHIN = 5.0
+_LOOK_EVERY = 0.5
+
+
+class Table(NamedTuple):
+    """`key` is the name of its key; `deletes_by` is the attribute by which DynamoDB deletes items, if it does."""
+
+    key: str
+    has_index: bool
+    deletes_by: str | None = None
+
+    @property
+    def lacks(self) -> list[str]:
+        """What it can do without; in words."""
+        return [
+            *(["the index by which leases are listed"] if not self.has_index else []),
+            *(["deletion by ttl: items of leases that nobody uses any more stay"] if self.deletes_by != TTL else []),
+        ]
+
+
+async def look(client: Client) -> Table:
+    """What leases have to know of it. `SchemaMissing`, `SchemaForeign`."""
+    found = await _described(client)
+    keys = {part["KeyType"]: part["AttributeName"] for part in found["KeySchema"]}
+    types = {definition["AttributeName"]: definition["AttributeType"] for definition in found["AttributeDefinitions"]}
+    if "RANGE" in keys or types[keys["HASH"]] != "S":
+        raise errors.SchemaForeign(
+            f"The key of the table {client.address.table!r} is not a single text attribute: name another table, "
+            "or create one with `interlock store create URL`."
+        )
+    indexes = found.get("GlobalSecondaryIndexes", ())
+    return Table(keys["HASH"], any(index["IndexName"] == INDEX for index in indexes))
+
+
+async def examine(client: Client) -> Table:
+    """The same, and what only operators have to know."""
+    table = await look(client)
+    told = await client.call("describe_time_to_live", _soon(), TableName=client.address.table)
+    description = told["TimeToLiveDescription"]
+    enabled = description.get("TimeToLiveStatus") in ("ENABLED", "ENABLING")
+    return table._replace(deletes_by=description.get("AttributeName") if enabled else None)
+
+
+async def create(client: Client, key: str) -> Table:
+    """Bring about what is missing: the table, its index, its deletion by ttl. Any number may call it at once."""
+    try:
+        table = await look(client)
+    except errors.SchemaMissing:
+        await _create_table(client, key)
+        table = await look(client)
+    if not table.has_index:
+        await _add_index(client, table.key)
+    await _delete_by_ttl(client)
+    return await examine(client)
+
+
+async def _described(client: Client) -> dict[str, Any]:
+    found: dict[str, Any] = (await client.call("describe_table", _soon(), TableName=client.address.table))["Table"]
+    return found
+
+
+async def _create_table(client: Client, key: str) -> None:
+    try:
+        await client.call(
+            "create_table",
+            _soon(),
+            TableName=client.address.table,
+            BillingMode="PAY_PER_REQUEST",
+            AttributeDefinitions=_definitions(key),
+            KeySchema=[{"AttributeName": key, "KeyType": "HASH"}],
+            GlobalSecondaryIndexes=[_index(key)],
+        )
+    except errors.StatementFailed as error:
+        if error.sqlstate != "ResourceInUseException":  # another was first
+            raise
+    await _until_active(client)
+
+
+async def _add_index(client: Client, key: str) -> None:
+    await client.call(
+        "update_table",
+        _soon(),
+        TableName=client.address.table,
+        AttributeDefinitions=_definitions(key),
+        GlobalSecondaryIndexUpdates=[{"Create": _index(key)}],
+    )
+    await _until_active(client)
+
+
+async def _delete_by_ttl(client: Client) -> None:
+    """A table that deletes by another attribute is left as it is, and so is an engine that deletes nothing."""
+    if (await examine(client)).deletes_by is not None:
+        return
+    try:
+        await client.call(
+            "update_time_to_live",
+            _soon(),
+            TableName=client.address.table,
+            TimeToLiveSpecification={"Enabled": True, "AttributeName": TTL},
+        )
+    except errors.NotSupported:
+        return
+    except errors.StatementFailed:
+        if (await examine(client)).deletes_by is None:  # else another was first
+            raise
+
+
+async def _until_active(client: Client) -> None:
+    ends_at = boottime() + _PATIENCE
+    while not _is_active(await _described(client)):
+        if boottime() > ends_at:
+            raise errors.DatabaseUnreachable(
+                f"The table {client.address.table!r} was still not ready after {_PATIENCE:g} s: look at AWS's console."
+            )
+        await asyncio.sleep(_LOOK_EVERY)
+
+
+def _is_active(found: dict[str, Any]) -> bool:
+    indexes = found.get("GlobalSecondaryIndexes", ())
+    return found["TableStatus"] == "ACTIVE" and all(index["IndexStatus"] == "ACTIVE" for index in indexes)
+
+
+def _definitions(key: str) -> list[dict[str, str]]:
+    return [{"AttributeName": name, "AttributeType": "S"} for name in (key, SHARD)]
+
+
+def _index(key: str) -> dict[str, Any]:
+    return {
+        "IndexName": INDEX,
+        "KeySchema": [{"AttributeName": SHARD, "KeyType": "HASH"}, {"AttributeName": key, "KeyType": "RANGE"}],
+        "Projection": {"ProjectionType": "KEYS_ONLY"},
+    }
+
+
+def _soon() -> float:
+    return boottime() + _ANSWER_WITHIN
