@@ -5,6 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from interlock.embedded import Cluster
+from support import dynamodb
 from support.postgres import fresh_database, make_template, running_cluster
 
 pytest_plugins = ["pytester"]
@@ -48,3 +49,34 @@ def interlock_url(server_url: str, template: str) -> Iterator[str]:
     """A database with Interlock's schema in it."""
     with fresh_database(server_url, template) as url:
         yield url
+
+
+@pytest.fixture(scope="session")
+def ministack() -> Iterator[str]:
+    with dynamodb.running("ministack") as endpoint:
+        yield endpoint
+
+
+@pytest.fixture(scope="session")
+def dynalite() -> Iterator[str]:
+    with dynamodb.running("dynalite") as endpoint:
+        yield endpoint
+
+
+@pytest.fixture
+def aws_credentials(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in dynamodb.CREDENTIALS.items():
+        monkeypatch.setenv(name, value)
+
+
+@pytest.fixture(params=dynamodb.ENGINES)
+def dynamodb_endpoint(request: pytest.FixtureRequest, aws_credentials: None) -> str:
+    """An engine that speaks DynamoDB's protocol; each test runs on every one."""
+    endpoint: str = request.getfixturevalue(request.param)
+    return endpoint
+
+
+@pytest.fixture
+def dynamodb_url(dynamodb_endpoint: str) -> str:
+    """A table with nothing in it."""
+    return dynamodb.fresh_table(dynamodb_endpoint)

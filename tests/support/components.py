@@ -6,6 +6,7 @@ Where one is missing the test is skipped, and says so; with INTERLOCK_TEST_REQUI
 import os
 import shutil
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
@@ -13,9 +14,12 @@ import pytest
 def required(program: str, *, package: str) -> Path:
     """The program's path; `package` is what to install for it."""
     found = shutil.which(program, path=os.environ.get("PATH", "") + ":/usr/sbin:/sbin")
-    if found:
-        return Path(found)
-    missing = f"{program} is not on this machine (Debian: apt-get install {package})"
+    if not found:
+        lacking(f"{program} is not on this machine (Debian: apt-get install {package})")
+    return Path(found)
+
+
+def lacking(missing: str) -> NoReturn:
     if os.environ.get("INTERLOCK_TEST_REQUIRE_ALL"):
         pytest.fail(missing)
     pytest.skip(missing)

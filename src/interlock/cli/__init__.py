@@ -18,6 +18,7 @@ _COMMANDS = {
     "once": "interlock.cli.once:once",
     "schema": "interlock.cli.schema:schema",
     "semaphore": "interlock.cli.semaphore:semaphore",
+    "store": "interlock.cli.store:store",
     "up": "interlock.cli.up:up",
     "why": "interlock.cli.lease:show",
 }

@@ -31,7 +31,9 @@ class DynamoDatabase:
 
     def open(self, holder: Holder, on_reconnected: Callable[[str], object]) -> "DynamoStore":
         """Requests have no connection that could be made again, so nothing is told of that."""
-        return _store_class()(self.address, holder=holder, timeout=self.options.timeout)
+        from interlock.stores.dynamodb.store import DynamoStore
+
+        return DynamoStore(self.address, holder=holder, timeout=self.options.timeout)
 
 
 class _NoConnections:
@@ -55,17 +57,16 @@ def named(url: str, options: StoreOptions) -> DynamoDatabase:
         raise ConfigurationError(
             "schema, password and pooler are for PostgreSQL: a DynamoDB table has none of them, so leave them out."
         )
-    _store_class()
+    require_driver()
     return DynamoDatabase(address, options)
 
 
-def _store_class() -> "type[DynamoStore]":
+def require_driver() -> None:
     try:
-        from interlock.stores.dynamodb.store import DynamoStore
+        import interlock.stores.dynamodb.store  # noqa: F401
     except ModuleNotFoundError as error:
         if (error.name or "").startswith("interlock"):
             raise
         raise ConfigurationError(
             f"Leases on DynamoDB need {error.name}, which is not installed: pip install 'interlock[dynamodb]'."
         ) from error
-    return DynamoStore

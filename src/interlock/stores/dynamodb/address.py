@@ -48,7 +48,7 @@ def parsed(url: str) -> Address:
             f"Credentials have no place in the URL of a DynamoDB table ({_FORM}): AWS's own variables, profiles and "
             "roles are used."
         )
-    if not is_address(url) or parts.path.strip("/") or parts.fragment or not _TABLE.fullmatch(parts.netloc):
+    if not is_address(url) or parts.path.strip("/") or "#" in url or not _TABLE.fullmatch(parts.netloc):
         raise ConfigurationError(
             f"The URL of a DynamoDB table has to name it: {_FORM}. "
             "A # in a parameter is written %23, and a table's name has 3 to 255 of A-Z a-z 0-9 _ . -"

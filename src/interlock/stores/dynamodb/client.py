@@ -3,28 +3,31 @@
 botocore would wait for a minute and try ten times, which is longer than a lease. Here an attempt has a second and a
 half, and there are as many, at random moments, as fit before the caller's deadline. If any of them may have been obeyed
 without our knowing, the error says so by its type: whoever asked has to find out.
+
+A connection carries one request at a time, and there may be as many as there are requests: a renewal waits for nobody.
 """
 
 import asyncio
 import random
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
+from functools import cache
 from typing import Any
 
 from aiobotocore.config import AioConfig
-from aiobotocore.session import AioSession, get_session
+from aiobotocore.session import get_session
 from botocore.exceptions import BotoCoreError, ClientError
 
 from interlock.clock import boottime
 from interlock.logs import events
 from interlock.stores.dynamodb.address import Address
 from interlock.stores.dynamodb.failures import judged
-from interlock.stores.dynamodb.side_by_side import AT_ONCE
 
 log = events(__name__)
 
 _LONGEST_ATTEMPT, _SHORTEST_ATTEMPT = 1.5, 0.25
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.025, 1.0
+_MOST_CONNECTIONS = 1000
 
 
 class Client:
@@ -32,7 +35,6 @@ class Client:
 
     def __init__(self, address: Address) -> None:
         self.address = address
-        self._session: AioSession | None = None
         self._stack = AsyncExitStack()
         self._client: Any = None
         self._opening = asyncio.Lock()
@@ -82,17 +84,24 @@ class Client:
         return self._client
 
     async def _open(self) -> Any:
-        self._session = self._session or get_session()
+        session = get_session()
+        session.register_component("data_loader", _models())
         config = AioConfig(
             connect_timeout=_LONGEST_ATTEMPT,
             read_timeout=_LONGEST_ATTEMPT,
-            max_pool_connections=AT_ONCE,
+            max_pool_connections=_MOST_CONNECTIONS,
             retries={"total_max_attempts": 1, "mode": "standard"},
             tcp_keepalive=True,
         )
+        address = self.address
+        without_tls = (address.endpoint or "").startswith("http:")  # then there is no certificate to be verified
         return await self._stack.enter_async_context(
-            self._session.create_client(
-                "dynamodb", region_name=self.address.region, endpoint_url=self.address.endpoint, config=config
+            session.create_client(
+                "dynamodb",
+                region_name=address.region,
+                endpoint_url=address.endpoint,
+                verify=False if without_tls else None,
+                config=config,
             )
         )
 
@@ -110,3 +119,9 @@ class Client:
         """The event loop has ended, and nothing can be closed on it: to DynamoDB a connection means nothing."""
         self._client = None
         self._stack = AsyncExitStack()
+
+
+@cache
+def _models() -> Any:
+    """What botocore knows of AWS: reading it takes a while, and it is the same for every client."""
+    return get_session().get_component("data_loader")

@@ -4,7 +4,6 @@ Three things have to be known of a failure: whether it is worth asking again, wh
 all the same, and which of our errors it is. Only a condition that was not met is contention; all else is an error.
 """
 
-import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -63,7 +62,7 @@ def judged(error: Exception, address: Address, operation: str) -> Failure:
         )
     if isinstance(error, boto.NoRegionError):
         return Failure(errors.ConfigurationError(f"No region of {address} is known: add ?region=… or set AWS_REGION."))
-    if isinstance(error, TimeoutError | boto.HTTPClientError | boto.ReadTimeoutError | OSError):
+    if isinstance(error, TimeoutError | OSError | boto.ConnectionError | boto.HTTPClientError):
         return _unanswered(error, address)
     return Failure(errors.StatementFailed(f"{operation} on {address} failed: {error}."))
 
@@ -120,7 +119,7 @@ def _cancelled(error: boto.ClientError, address: Address) -> Failure:
 
 
 def _unanswered(error: Exception, address: Address) -> Failure:
-    if isinstance(error, TimeoutError | asyncio.TimeoutError | boto.ReadTimeoutError):
+    if isinstance(error, TimeoutError | boto.ReadTimeoutError | boto.ConnectTimeoutError):
         sentence = f"{address} did not answer in time: look at the network, or at its endpoint."
     else:
         sentence = f"Nobody answers for {address}: look at its region and endpoint ({type(error).__name__})."

@@ -53,7 +53,6 @@ class DynamoLeases:
         self.address = address
         self.client = Client(address)
         self.watch = Watch(clock, wall_clock, address.max_clock_skew)
-        self._beating = Client(address)
         self._holder = holder
         self.timeout = timeout
         self._clock = clock
@@ -65,7 +64,7 @@ class DynamoLeases:
 
     async def look(self) -> None:
         """Raise what is wrong with the table."""
-        self._table = await tables.look(self.client)
+        self._table = await tables.look(self.client, self.timeout)
 
     async def table(self) -> tables.Table:
         if self._table is None:
@@ -92,7 +91,7 @@ class DynamoLeases:
         ends_at = boottime() + timeout
 
         async def renew(grant: Held) -> bool:
-            return await self._renew(self._beating, grant, ends_at)
+            return await self._renew(grant, ends_at)
 
         outcomes = await side_by_side(renew, grants)
         failed = {place: outcome for place, outcome in enumerate(outcomes) if isinstance(outcome, Exception)}
@@ -118,18 +117,15 @@ class DynamoLeases:
         return 0
 
     async def close_idle(self, idle_for: float) -> bool:
-        for client in (self.client, self._beating):
-            await client.close_idle(idle_for)
-        return not (self.client.is_open or self._beating.is_open)
+        await self.client.close_idle(idle_for)
+        return not self.client.is_open
 
     async def close(self) -> None:
-        for client in (self.client, self._beating):
-            await client.close()
+        await self.client.close()
 
     def sever(self) -> None:
         """Let go of every connection without a word: the event loop has ended."""
-        for client in (self.client, self._beating):
-            client.sever()
+        self.client.sever()
 
     def key_of(self, name: str) -> Item:
         """To be asked once the table is known."""
@@ -142,7 +138,7 @@ class DynamoLeases:
         row = await self._read(ask.name, ends_at) if self.watch.is_watched(ask.name) else None
         for _ in range(_TRIES):
             if row is not None and row.is_held_by(ask.grant_id):  # an answer was lost
-                if await self._renew(self.client, Resent(ask, row.token), ends_at):
+                if await self._renew(Resent(ask, row.token), ends_at):
                     return AcquireAnswer("granted", row.token, ask.ttl, 0.0, None)
             elif row is not None and row.owner_id is not None and (left := self.watch.remaining(row)) > 0:
                 return AcquireAnswer("busy", 0, 0.0, left, row.holder)
@@ -185,7 +181,6 @@ class DynamoLeases:
     def _item(self, ask: Ask, token: int) -> Item:
         now = self.wall_clock()
         item = self.key_of(ask.name) | {
-            "name": {"S": ask.name},
             "lock_type": {"S": "lease"},
             "owner_id": {"S": str(ask.grant_id)},
             "fence": {"N": str(token)},
@@ -201,7 +196,7 @@ class DynamoLeases:
         }
         return item if ask.metadata is None else item | {"metadata": {"S": ask.metadata}}
 
-    async def _renew(self, client: Client, grant: Held, ends_at: float) -> bool:
+    async def _renew(self, grant: Held, ends_at: float) -> bool:
         sent_at = self._clock()
         if sent_at >= self._trusted_until.get(grant.grant_id, sent_at + 1.0):
             self._trusted_until.pop(grant.grant_id, None)
@@ -213,7 +208,7 @@ class DynamoLeases:
             ":ttl": rows.deleted_at(now, grant.ttl),
         }
         try:
-            await self._update(client, grant, rows.RENEW, f"{rows.MINE} AND {rows.NOT_OLDER}", values, ends_at)
+            await self._update(grant, rows.RENEW, f"{rows.MINE} AND {rows.NOT_OLDER}", values, ends_at)
         except ConditionFailed:
             self._trusted_until.pop(grant.grant_id, None)
             return False
@@ -225,7 +220,7 @@ class DynamoLeases:
         ends_at = boottime() + self.timeout
         values = {":ttl": rows.deleted_at(self.wall_clock(), grant.ttl)}
         try:
-            await self._update(self.client, grant, rows.RELEASE, rows.MINE, values, ends_at)
+            await self._update(grant, rows.RELEASE, rows.MINE, values, ends_at)
         except ConditionFailed as failed:
             row = await self._found(failed, grant.name, ends_at)
             if row is None or row.token != grant.token or row.last_owner_id != str(grant.grant_id):
@@ -233,16 +228,10 @@ class DynamoLeases:
         return ReleaseAnswer("released", None, False)  # now, or by a request whose answer was lost
 
     async def _update(
-        self,
-        client: Client,
-        grant: Held,
-        expression: str,
-        condition: str,
-        values: Mapping[str, Any],
-        ends_at: float,
+        self, grant: Held, expression: str, condition: str, values: Mapping[str, Any], ends_at: float
     ) -> None:
         assert self._table is not None
-        await client.call(
+        await self.client.call(
             "update_item",
             ends_at,
             TableName=self.address.table,
@@ -259,7 +248,7 @@ class DynamoLeases:
         assert self._table is not None
         if failed.item is None:
             return await self._read(name, ends_at)
-        return rows.read(failed.item, self._table.key)
+        return rows.read(failed.item, self._table.key, self.address.prefix)
 
     async def _read(self, name: str, ends_at: float) -> Row | None:
         assert self._table is not None
@@ -267,7 +256,7 @@ class DynamoLeases:
             "get_item", ends_at, TableName=self.address.table, Key=self.key_of(name), ConsistentRead=True
         )
         item = answer.get("Item")
-        return None if item is None else rows.read(item, self._table.key)
+        return None if item is None else rows.read(item, self._table.key, self.address.prefix)
 
     def _draw_token(self, seen: Row | None) -> int:
         """Greater than that of the item, and than any that was drawn here."""

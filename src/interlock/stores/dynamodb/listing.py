@@ -33,7 +33,7 @@ async def held(leases: DynamoLeases, prefix: str) -> list[HeldLease]:
         return await _keys(leases, table.key, shard, leases.address.prefix + prefix)
 
     async def looked_up(keys: Sequence[Item]) -> list[Row]:
-        return [rows.read(item, table.key) for item in await _items(leases, keys)]
+        return [rows.read(item, table.key, leases.address.prefix) for item in await _items(leases, keys)]
 
     keys = [key for found in await all_of(in_shard, range(SHARDS)) for key in found]
     batches = [keys[start : start + _AT_ONCE] for start in range(0, len(keys), _AT_ONCE)]

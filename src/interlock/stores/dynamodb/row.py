@@ -4,7 +4,7 @@ The item stays when the lease is released, because the next token has to be grea
 DynamoDB deletes by numbers only, and of ours only `ttl` is one that it could mean, a week after the last use. A token
 is the clock in microseconds, or one more than the fence, so it grows beyond a deletion as well.
 
-Attributes are only ever named through `NAMES`: `ttl`, `name` and others are reserved words.
+Expressions name attributes by ``#``, with `names`: `ttl` and others are reserved words.
 """
 
 from collections.abc import Mapping
@@ -30,7 +30,11 @@ NOT_OLDER = "#version <= :version"
 RENEW = "SET #version = :version, #expires_at = :expires_at, #ttl = :ttl"
 RELEASE = "SET #last_owner_id = #owner_id, #ttl = :ttl REMOVE #owner_id, #expires_at, #listing"
 
-_ATTRIBUTES = ("owner_id", "last_owner_id", "fence", "version", "expires_at", "listing", "ttl")
+_IN_EXPRESSIONS = ("owner_id", "last_owner_id", "fence", "version", "expires_at", "listing", "ttl")
+_DESCRIBING = ("lock_type", "lease_seconds", "created_at", "holder", "host", "pid", "metadata")
+_OF_RECORDS = ("token", "value", "written_at")
+ATTRIBUTES = frozenset((*_IN_EXPRESSIONS, *_DESCRIBING, *_OF_RECORDS))
+"""None of these can be a table's key."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,14 +63,15 @@ class Row:
         return self.owner_id, self.token, self.version
 
 
-def read(item: Mapping[str, Any], key: str) -> Row:
-    """`key` is the attribute that is the table's key."""
-    if "fence" not in item:
+def read(item: Mapping[str, Any], key: str, prefix: str) -> Row:
+    """`key` is the attribute that is the table's key, and the lease's name stands there after `prefix`."""
+    name = item[key]["S"]
+    if "fence" not in item or "version" not in item:
         raise StatementFailed(
-            f"The item {item[key]['S']!r} was not written by Interlock: delete it, once whoever wrote it has stopped."
+            f"The item {name!r} was not written by Interlock: delete it, once whoever wrote it has stopped."
         )
     return Row(
-        name=item["name"]["S"],
+        name=name.removeprefix(prefix),
         owner_id=_text(item, "owner_id"),
         last_owner_id=_text(item, "last_owner_id"),
         token=int(item["fence"]["N"]),
@@ -89,7 +94,7 @@ def mine(grant: Held) -> Item:
 def names(key: str, *expressions: str) -> dict[str, str]:
     """Of what these expressions name; DynamoDB refuses those that they do not."""
     text = " ".join(expressions)
-    found = {f"#{name}": name for name in _ATTRIBUTES if f"#{name}" in text}
+    found = {f"#{name}": name for name in _IN_EXPRESSIONS if f"#{name}" in text}
     return found | ({"#key": key} if "#key" in text else {})
 
 

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from interlock import errors
 from interlock.clock import boottime
 from interlock.stores.dynamodb.client import Client
+from interlock.stores.dynamodb.row import ATTRIBUTES
 
 INDEX = "interlock-held"
 SHARD = "listing"
@@ -37,15 +38,15 @@ class Table(NamedTuple):
         ]
 
 
-async def look(client: Client) -> Table:
+async def look(client: Client, seconds: float = _ANSWER_WITHIN) -> Table:
     """What leases have to know of it. `SchemaMissing`, `SchemaForeign`."""
-    found = await _described(client)
+    found = await _described(client, seconds)
     keys = {part["KeyType"]: part["AttributeName"] for part in found["KeySchema"]}
     types = {definition["AttributeName"]: definition["AttributeType"] for definition in found["AttributeDefinitions"]}
-    if "RANGE" in keys or types[keys["HASH"]] != "S":
+    if "RANGE" in keys or types[keys["HASH"]] != "S" or keys["HASH"] in ATTRIBUTES:
         raise errors.SchemaForeign(
-            f"The key of the table {client.address.table!r} is not a single text attribute: name another table, "
-            "or create one with `interlock store create URL`."
+            f"The key of the table {client.address.table!r} is not a single text attribute, with a name that "
+            "Interlock has no other use for: name another table, or create one with `interlock store create URL`."
         )
     indexes = found.get("GlobalSecondaryIndexes", ())
     return Table(keys["HASH"], any(index["IndexName"] == INDEX for index in indexes))
@@ -62,6 +63,8 @@ async def examine(client: Client) -> Table:
 
 async def create(client: Client, key: str) -> Table:
     """Bring about what is missing: the table, its index, its deletion by ttl. Any number may call it at once."""
+    if key in ATTRIBUTES:
+        raise errors.ConfigurationError(f"The key cannot be called {key!r}, which Interlock has another use for.")
     try:
         table = await look(client)
     except errors.SchemaMissing:
@@ -73,8 +76,9 @@ async def create(client: Client, key: str) -> Table:
     return await examine(client)
 
 
-async def _described(client: Client) -> dict[str, Any]:
-    found: dict[str, Any] = (await client.call("describe_table", _soon(), TableName=client.address.table))["Table"]
+async def _described(client: Client, seconds: float = _ANSWER_WITHIN) -> dict[str, Any]:
+    answer = await client.call("describe_table", boottime() + seconds, TableName=client.address.table)
+    found: dict[str, Any] = answer["Table"]
     return found
 
 

@@ -1,0 +1,74 @@
+"""``interlock store``: a table of DynamoDB for leases, made or looked at by whoever may do that."""
+
+import json
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING
+
+import click
+
+from interlock.cli.settings import database, loaded, run
+
+if TYPE_CHECKING:
+    from interlock.stores.dynamodb.client import Client
+    from interlock.stores.dynamodb.table import Table
+
+
+@click.group()
+def store() -> None:
+    """Tables for leases, where they are not in PostgreSQL: create, check."""
+
+
+@store.command()
+@click.argument("url", required=False)
+@click.option("--key", default="lock_key", show_default=True, metavar="NAME", help="What a new table's key is called.")
+def create(url: str | None, key: str) -> None:
+    """Make the DynamoDB table of URL ready for leases.
+
+    Creates what is missing: the table, the index by which leases are listed, and deletion by ttl. What is there stays.
+    """
+    from interlock.stores.dynamodb.table import create as create_table
+
+    async def work(client: "Client") -> "Table":
+        return await create_table(client, key)
+
+    _tell(*_on_table(url, work))
+
+
+@store.command()
+@click.argument("url", required=False)
+@click.option("--json", "as_json", is_flag=True, help="For programs.")
+def check(url: str | None, as_json: bool) -> None:
+    """Look whether the DynamoDB table of URL can serve."""
+    from interlock.stores.dynamodb.table import examine
+
+    name, table = _on_table(url, examine)
+    if as_json:
+        click.echo(json.dumps({"table": name, **table._asdict(), "lacks": table.lacks}))
+    else:
+        _tell(name, table)
+
+
+def _tell(name: str, table: "Table") -> None:
+    click.echo(f"The table {name!r} can serve; its key is {table.key!r}.")
+    for missing in table.lacks:
+        click.echo(f"It lacks {missing}.")
+
+
+def _on_table(url: str | None, work: "Callable[[Client], Awaitable[Table]]") -> "tuple[str, Table]":
+    """The table's name, and what `work` found there."""
+    from interlock.coordination.on_dynamodb import require_driver
+    from interlock.stores.dynamodb.address import parsed
+
+    require_driver()
+    from interlock.stores.dynamodb.client import Client
+
+    address = parsed(url or database(loaded()))
+
+    async def connected() -> "Table":
+        client = Client(address)
+        try:
+            return await work(client)
+        finally:
+            await client.close()
+
+    return address.table, run(connected())

@@ -1,0 +1,89 @@
+"""Stores of DynamoDB without the engine that renews for them, and what can be said to them in a line."""
+
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+from uuid import UUID, uuid4
+
+from interlock.clock import boottime
+from interlock.stores.dynamodb.address import parsed
+from interlock.stores.dynamodb.store import DynamoStore
+from interlock.stores.leases import AcquireAnswer, Ask, Holder
+
+
+class Grant(NamedTuple):
+    name: str
+    token: int
+    grant_id: UUID
+    ttl: float
+
+
+@dataclass
+class Clock:
+    """A process's own: it goes on by itself, and by what a test adds. `wall` is what its wall clock is wrong by."""
+
+    added: float = 0.0
+    wall: float = 0.0
+
+    def __call__(self) -> float:
+        return boottime() + self.added
+
+    def pass_by(self, seconds: float) -> None:
+        self.added += seconds
+
+
+class Replica(DynamoStore):
+    """A process of its own, as far as DynamoDB can tell."""
+
+    def __init__(self, url: str, name: str, clock: Clock, **options: Any) -> None:
+        self.clock = clock
+        super().__init__(
+            parsed(url),
+            holder=Holder(name, "host", 1),
+            clock=clock,
+            wall_clock=lambda: time.time() + clock.added + clock.wall,
+            **options,
+        )
+
+    async def ask(self, name: str = "feeds", ttl: float = 30.0, grant_id: UUID | None = None) -> AcquireAnswer:
+        (answer,) = await self.acquire([Ask(name, grant_id or uuid4(), ttl, None, wait=False)])
+        return answer
+
+    async def take(self, name: str = "feeds", ttl: float = 30.0, metadata: str | None = None) -> Grant:
+        ask = Ask(name, uuid4(), ttl, metadata, wait=False)
+        (answer,) = await self.acquire([ask])
+        assert answer.status == "granted"
+        return Grant(name, answer.token, ask.grant_id, ttl)
+
+    async def keeps(self, *grants: Grant) -> bool:
+        """Whether all of them were renewed."""
+        answer = await self.renew(grants, 5.0)
+        assert not answer.locked
+        return not answer.lost
+
+    async def gives_back(self, grant: Grant) -> str:
+        (answer,) = await self.release([grant])
+        return answer.status
+
+    async def item(self, name: str = "feeds") -> dict[str, Any]:
+        """As whoever looks into the table sees it."""
+        await self.table()
+        answer = await self.client.call(
+            "get_item", boottime() + 5, TableName=self.address.table, Key=self.key_of(name), ConsistentRead=True
+        )
+        found: dict[str, Any] = answer.get("Item", {})
+        return found
+
+
+@asynccontextmanager
+async def replicas(
+    url: str, *names: str, clocks: dict[str, Clock] | None = None, **options: Any
+) -> AsyncIterator[tuple[Replica, ...]]:
+    made = tuple(Replica(url, name, (clocks or {}).get(name) or Clock(), **options) for name in names)
+    try:
+        yield made
+    finally:
+        for replica in made:
+            await replica.close()
