@@ -1,0 +1,141 @@
+"""Leases on DynamoDB as users meet them: kept, waited for, lost, given back."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterator
+
+import pytest
+
+from interlock import AsyncInterlock, Interlock, errors
+from interlock.stores.dynamodb.store import DynamoStore
+from support.dynamodb import fresh_table, table_url
+from support.dynamodb_stores import replicas
+from support.http_faults import Faults, faulty
+from support.waiting import eventually
+
+
+async def _until(seen: Callable[[], object]) -> None:
+    await asyncio.to_thread(eventually, seen)
+
+
+@pytest.fixture
+async def locks(dynamodb_url: str) -> AsyncIterator[AsyncInterlock]:
+    async with AsyncInterlock(dynamodb_url) as locks:
+        yield locks
+
+
+@pytest.fixture
+async def others(dynamodb_url: str) -> AsyncIterator[AsyncInterlock]:
+    async with AsyncInterlock(dynamodb_url) as locks:
+        yield locks
+
+
+async def test_a_lease_is_kept_for_longer_than_its_length(locks: AsyncInterlock, others: AsyncInterlock) -> None:
+    async with locks.lease("feeds", ttl=1.0) as grant:
+        renewals: list[float] = []
+        grant.on_renewed(renewals.append)
+        await _until(lambda: len(renewals) >= 6)
+        assert await others.lease("feeds", ttl=1.0).try_acquire() is None
+        grant.check()
+
+
+async def test_who_waits_gets_it_after_the_release(locks: AsyncInterlock, others: AsyncInterlock) -> None:
+    grant = await locks.lease("feeds").acquire()
+    waiting = asyncio.ensure_future(others.lease("feeds").acquire(timeout=20))
+    await _until(lambda: others.metrics.waits)
+    assert await grant.release()
+    next_one = await waiting
+    assert next_one.token > grant.token
+    await next_one.release()
+
+
+async def test_a_holder_that_was_passed_over_is_cancelled(dynamodb_url: str, locks: AsyncInterlock) -> None:
+    begun = asyncio.Event()
+
+    async def work() -> None:
+        async with locks.lease("feeds", ttl=2.0):
+            begun.set()
+            await asyncio.Event().wait()
+
+    working = asyncio.create_task(work())
+    await begun.wait()
+    async with replicas(dynamodb_url, "thief") as (thief,):
+        while (await thief.ask(ttl=2.0)).status != "granted":  # its clock goes far too fast
+            thief.clock.pass_by(3600)
+        with pytest.raises(errors.LeaseLost):
+            await working
+
+
+async def test_waiting_has_an_end(locks: AsyncInterlock, others: AsyncInterlock) -> None:
+    async with locks.lease("feeds"):
+        with pytest.raises(errors.LeaseTimeout):
+            await others.lease("feeds").acquire(timeout=0.2)
+
+
+async def test_connections_are_closed_when_nothing_is_held(dynamodb_url: str) -> None:
+    async with AsyncInterlock(dynamodb_url, idle_after=0.1) as locks:
+        await (await locks.lease("feeds").acquire()).release()
+        store = locks._stores[asyncio.get_running_loop()]
+        assert isinstance(store, DynamoStore)
+        await _until(lambda: not store.client.is_open)
+        await (await locks.lease("feeds").acquire()).release()
+
+
+async def test_many_leases_of_one_process(locks: AsyncInterlock) -> None:
+    grants = await asyncio.gather(*(locks.lease(f"feed-{number}", ttl=10).acquire() for number in range(200)))
+    assert len({grant.token for grant in grants}) == 200
+    assert all(await asyncio.gather(*(grant.release() for grant in grants)))
+
+
+async def test_hand_over_is_refused_and_the_lease_is_kept(locks: AsyncInterlock) -> None:
+    async with locks.lease("feeds") as grant:
+        with pytest.raises(errors.NotSupported):
+            await grant.hand_over()
+        grant.check()
+
+
+def test_threads(dynamodb_url: str) -> None:
+    with Interlock(dynamodb_url) as locks:
+        with locks.lease("report") as grant:
+            grant.check()
+        with locks.lease("report") as again:
+            assert again.token > grant.token
+
+
+@pytest.fixture
+def faults(dynamodb_endpoint: str) -> Iterator[Faults]:
+    with faulty(dynamodb_endpoint) as faults:
+        yield faults
+
+
+@pytest.fixture
+def faulty_url(dynamodb_endpoint: str, faults: Faults) -> str:
+    return table_url(faults.endpoint, fresh_table(dynamodb_endpoint).partition("?")[0].removeprefix("dynamodb://"))
+
+
+async def test_a_lease_outlives_an_outage_that_is_shorter_than_itself(faulty_url: str, faults: Faults) -> None:
+    async with AsyncInterlock(faulty_url) as locks, locks.lease("feeds", ttl=4.0) as grant:
+        faults.choose = lambda operation, _: "throttle" if operation == "UpdateItem" else None
+        await _until(lambda: len(faults.of("UpdateItem")) >= 3)
+        renewed = asyncio.Event()
+        grant.on_renewed(lambda _: renewed.set())
+        faults.choose = lambda operation, _: None
+        await renewed.wait()
+        grant.check()
+
+
+async def test_a_lease_is_lost_when_an_outage_outlasts_it(faulty_url: str, faults: Faults) -> None:
+    async with AsyncInterlock(faulty_url) as locks:
+        grant = await locks.lease("feeds", ttl=0.5).acquire()
+        faults.choose = lambda operation, _: "fail" if operation == "UpdateItem" else None
+        assert await grant.wait_lost() == "expired"
+        faults.choose = lambda operation, _: None
+
+
+async def test_who_waits_through_throttling_gets_it_in_the_end(faulty_url: str, faults: Faults) -> None:
+    async with AsyncInterlock(faulty_url, request_timeout=0.2) as locks:
+        await (await locks.lease("warm", ttl=2).acquire()).release()
+        faults.choose = lambda operation, _: "throttle" if operation == "PutItem" else None
+        waiting = asyncio.ensure_future(locks.lease("feeds", ttl=2).acquire())
+        await _until(lambda: faults.of("PutItem").count("throttle") >= 12)
+        faults.choose = lambda operation, _: None
+        await (await waiting).release()
