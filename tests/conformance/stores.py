@@ -9,6 +9,7 @@ import psycopg
 import pytest
 
 from interlock.stores.sqlite.url import file_of
+from support.dynamodb import fresh_table
 
 
 @dataclass(frozen=True)
@@ -31,6 +32,29 @@ def _autocommit_sqlite(connection: Any) -> None:
     connection.isolation_level = None
 
 
+def _table(engine: str) -> Callable[[pytest.FixtureRequest], str]:
+    def fresh(request: pytest.FixtureRequest) -> str:
+        request.getfixturevalue("aws_credentials")
+        return fresh_table(request.getfixturevalue(engine))
+
+    return fresh
+
+
+_NO_QUEUE = "there is no queue: whoever asks first when it is free gets it"
+_DYNAMODB = {
+    "whoever waits is served in order of arrival": _NO_QUEUE,
+    "whoever waits is woken by the release": "whoever waits asks again, after a second at the latest",
+    "whoever does not come is passed over": _NO_QUEUE,
+    "a lease can be handed over": _NO_QUEUE,
+    "renewals of one process share a request": "each is a request of its own, 32 at a time",
+    "tokens only grow, also when a name was forgotten": "the table forgets by itself, a week after the last use",
+    "whoever is next waits for what is guarded": "nothing stays open: a transaction is sent as a whole",
+    "a release does not wait for what is guarded": "nothing stays open: a transaction is sent as a whole",
+    "a guarded name holds up no other": "nothing stays open: a transaction is sent as a whole",
+    "the holder's renewals pass an open guard": "nothing stays open: a transaction is sent as a whole",
+    "a guard outside a transaction is refused": "the guard is an item of the transaction",
+}
+
 KINDS = {
     "PostgreSQL": Kind(
         lambda request: str(request.getfixturevalue("interlock_url")), psycopg.connect, _autocommit_postgres
@@ -43,5 +67,20 @@ KINDS = {
             "a guarded name holds up no other": "a file has one writer: a transaction that writes holds up all leases",
             "the holder's renewals pass an open guard": "a renewal waits for it, as every writer of the file does",
         },
+    ),
+    "DynamoDB (ministack)": Kind(_table("ministack"), gaps=_DYNAMODB),
+    "DynamoDB (dynalite)": Kind(
+        _table("dynalite"),
+        gaps=_DYNAMODB
+        | dict.fromkeys(
+            (
+                "what the holder writes is committed",
+                "who lost its lease commits nothing",
+                "what the holder writes is remembered",
+                "who lost its lease writes nothing",
+                "a record outlives its lease's row",
+            ),
+            "this engine has no transactions",
+        ),
     ),
 }

@@ -71,7 +71,7 @@ async def test_tokens_grow_over_release_expiry_and_new_connections(
     assert tokens == sorted(set(tokens))
 
 
-@pytest.mark.guarantee(lease, "tokens only grow")
+@pytest.mark.guarantee(lease, "tokens only grow, also when a name was forgotten")
 async def test_tokens_grow_over_a_sweep_that_forgets_the_name(store: OpenStore) -> None:
     got = await grant(store)
     await give_back(store, got)
@@ -87,7 +87,6 @@ async def test_a_grant_that_differs_in_one_part_touches_nothing(store: OpenStore
     forged = got._replace(**{part: other[part]})
     assert (await store.renew([forged], 5.0)).lost == [0]
     assert (await give_back(store, forged)).status == "lost"
-    assert (await store.hand_over([forged]))[0].status == "lost"
     assert (await answer(store, wish())).status == "busy"
     assert (await store.renew([got], 5.0)).lost == []
 

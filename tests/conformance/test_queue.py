@@ -98,6 +98,7 @@ async def test_the_turn_of_one_that_does_not_come_goes_to_the_next(store: OpenSt
 async def test_a_lease_is_handed_over_only_to_somebody_who_waits(store: OpenStore, other: OpenStore) -> None:
     got = await grant(store)
     assert (await store.hand_over([got]))[0].status == "kept"
+    assert (await store.hand_over([got._replace(token=got.token - 1)]))[0].status == "lost"
     await Ear.of(other)
     ask = await queued(other)
     handed = (await store.hand_over([got]))[0]
