@@ -131,7 +131,7 @@ class AsyncGrant:
         See docs/dynamodb.md.
         """
         self.check()
-        return self._engine.guard_item(self)
+        return self.engine.guard_item(self)
 
     async def wait_lost(self) -> str:
         """Until the lease is lost, which may be never; the answer says why."""

@@ -6,10 +6,11 @@ for the disk, serves many. A request that is alone is sent at once.
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Generic, TypeVar
+from typing import Generic, TypeVar, cast
 
 from interlock import errors
 from interlock.clock import boottime
+from interlock.stores.leases import PartlyFailed
 
 Request = TypeVar("Request")
 Answer = TypeVar("Answer")
@@ -88,6 +89,12 @@ class Lane(Generic[Request, Answer]):
                 return
             for entry in batch:  # one bad request must not cost the others
                 await self._serve([entry])
+        except PartlyFailed as partly:
+            for entry, outcome in zip(batch, partly.outcomes, strict=True):
+                if isinstance(outcome, Exception):
+                    self._fail([entry], outcome)
+                else:
+                    self._answer(entry, cast(Answer, outcome), sent_at)
         except Exception as error:
             self._fail(batch, error)
         except BaseException:  # the event loop ends
@@ -95,11 +102,17 @@ class Lane(Generic[Request, Answer]):
                 future.cancel()
             raise
         else:
-            for (request, future), answer in zip(batch, answers, strict=True):
-                if future.done():
-                    self._orphaned(request, answer, sent_at)
-                else:
-                    future.set_result((answer, sent_at))
+            for entry, answer in zip(batch, answers, strict=True):
+                self._answer(entry, answer, sent_at)
+
+    def _answer(
+        self, entry: "tuple[Request, asyncio.Future[tuple[Answer, float]]]", answer: Answer, sent_at: float
+    ) -> None:
+        request, future = entry
+        if future.done():
+            self._orphaned(request, answer, sent_at)
+        else:
+            future.set_result((answer, sent_at))
 
     def _fail(self, batch: "list[tuple[Request, asyncio.Future[tuple[Answer, float]]]]", error: Exception) -> None:
         for request, future in batch:

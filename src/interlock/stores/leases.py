@@ -81,8 +81,19 @@ class Held(Protocol):
     def ttl(self) -> float: ...
 
 
+class PartlyFailed(Exception):
+    """Of a batch: `outcomes` are its answers and, in the place of those that there are none of, their errors."""
+
+    def __init__(self, outcomes: Sequence[object]) -> None:
+        super().__init__()
+        self.outcomes = outcomes
+
+
 class LeaseStore(Protocol):
-    """Every method raises `errors.StoreError`; then it is not known whether the statement took effect."""
+    """Every method raises `errors.StoreError`; then it is not known whether the statement took effect.
+
+    Where the requests of a batch are on their own, `acquire` and `release` raise `PartlyFailed` if only some failed.
+    """
 
     async def acquire(self, asks: Sequence[Ask]) -> list[AcquireAnswer]: ...
 

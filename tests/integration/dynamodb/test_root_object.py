@@ -139,3 +139,19 @@ async def test_who_waits_through_throttling_gets_it_in_the_end(faulty_url: str, 
         await _until(lambda: faults.of("PutItem").count("throttle") >= 12)
         faults.choose = lambda operation, _: None
         await (await waiting).release()
+
+
+async def test_a_name_that_is_throttled_costs_the_others_of_its_batch_nothing(faulty_url: str, faults: Faults) -> None:
+    async with AsyncInterlock(faulty_url, request_timeout=0.3) as locks:
+        faults.choose = lambda _, body: "throttle" if "LOCK#hot" in str(body.get("Item")) else None
+        names = ["a", "hot", "b", "c"]
+        outcomes = await asyncio.gather(
+            *(locks.lease(name, ttl=2).try_acquire() for name in names), return_exceptions=True
+        )
+        assert [type(outcome).__name__ for outcome in outcomes] == [
+            "AsyncGrant",
+            "StoreThrottled",
+            "AsyncGrant",
+            "AsyncGrant",
+        ]
+        assert faults.of("PutItem").count(None) == 3

@@ -9,6 +9,7 @@ from interlock import errors
 from interlock.clock import boottime
 from interlock.coordination import lane as module
 from interlock.coordination.lane import Lane
+from interlock.stores.leases import PartlyFailed
 
 REFUSED = errors.StatementFailed("It was refused.", sqlstate="22023")
 
@@ -195,3 +196,26 @@ async def test_when_the_loop_ends_nobody_waits_for_ever() -> None:
             await future
     server.open.set()
     assert await answers(lane.submit(3)) == [6]
+
+
+async def test_where_requests_are_on_their_own_each_has_its_own_outcome() -> None:
+    outcomes: list[object] = [2, errors.StoreThrottled("Not now."), 6, errors.StoreThrottled("Not now.")]
+    server = Server()
+
+    async def send(batch: Sequence[int]) -> list[int]:
+        raise PartlyFailed(outcomes)
+
+    lane: Lane[int, int] = Lane(
+        send,
+        lambda request, answer, sent_at: server.orphans.append((request, answer)),
+        lambda request, error: server.failures.append((request, error)),
+        always=True,
+    )
+    waiting = [lane.submit(number) for number in (1, 2)]
+    lane.post(3)
+    lane.post(4)
+    assert await answers(waiting[0]) == [2]
+    with pytest.raises(errors.StoreThrottled):
+        await waiting[1]
+    assert server.orphans == [(3, 6)]
+    assert [request for request, _ in server.failures] == [4]

@@ -27,7 +27,7 @@ from interlock.stores.dynamodb.address import Address
 from interlock.stores.dynamodb.client import Client
 from interlock.stores.dynamodb.failures import ConditionFailed
 from interlock.stores.dynamodb.row import Item, Row
-from interlock.stores.dynamodb.side_by_side import all_of, side_by_side
+from interlock.stores.dynamodb.side_by_side import each_of, side_by_side
 from interlock.stores.dynamodb.watching import Watch
 from interlock.stores.leases import AcquireAnswer, Ask, Held, Holder, ReleaseAnswer, RenewAnswer
 
@@ -74,11 +74,11 @@ class DynamoLeases:
 
     async def acquire(self, asks: Sequence[Ask]) -> list[AcquireAnswer]:
         await self.table()
-        return await all_of(self._acquire, asks)
+        return await each_of(self._acquire, asks)
 
     async def release(self, grants: Sequence[Held]) -> list[ReleaseAnswer]:
         await self.table()
-        return await all_of(self._release, grants)
+        return await each_of(self._release, grants)
 
     async def hand_over(self, grants: Sequence[Held]) -> list[ReleaseAnswer]:
         raise errors.NotSupported(
@@ -194,7 +194,7 @@ class DynamoLeases:
             tables.SHARD: {"S": str(zlib.crc32(ask.name.encode()) % SHARDS)},
             tables.TTL: rows.deleted_at(now, ask.ttl),
         }
-        return item if ask.metadata is None else item | {"metadata": {"S": ask.metadata}}
+        return item if ask.metadata is None else item | {"metadata": _text(ask.metadata)}
 
     async def _renew(self, grant: Held, ends_at: float) -> bool:
         sent_at = self._clock()
@@ -262,6 +262,15 @@ class DynamoLeases:
         """Greater than that of the item, and than any that was drawn here."""
         self._last_token = max(int(self.wall_clock() * 1_000_000), self._last_token + 1)
         return self._last_token if seen is None else max(self._last_token, seen.token + 1)
+
+
+def _text(value: str) -> dict[str, str]:
+    """What is no Unicode is refused by some engines, with an error of their own, and kept by others."""
+    try:
+        value.encode()
+    except UnicodeEncodeError as error:
+        raise errors.StatementFailed("Metadata has to be text that can be written in UTF-8.") from error
+    return {"S": value}
 
 
 def _version(moment: float) -> dict[str, str]:

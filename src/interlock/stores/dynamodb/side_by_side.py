@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar
 
 from interlock.errors import InterlockError
+from interlock.stores.leases import PartlyFailed
 
 AT_ONCE = 32
 """Requests under way. Each costs a connection while it lasts, and a millisecond of this process."""
@@ -43,10 +44,23 @@ async def _outcome(work: Callable[[Request], Awaitable[Answer]], request: Reques
         return error
 
 
+async def each_of(work: Callable[[Request], Awaitable[Answer]], requests: Sequence[Request]) -> list[Answer]:
+    """Or `PartlyFailed`; or the first error, if there is no answer at all."""
+    outcomes = await side_by_side(work, requests)
+    answers = [outcome for outcome in outcomes if not isinstance(outcome, InterlockError)]
+    if answers and len(answers) < len(outcomes):
+        raise PartlyFailed(outcomes)
+    return _or_first_error(outcomes)
+
+
 async def all_of(work: Callable[[Request], Awaitable[Answer]], requests: Sequence[Request]) -> list[Answer]:
     """Or the first error, after everything has come to its end."""
+    return _or_first_error(await side_by_side(work, requests))
+
+
+def _or_first_error(outcomes: Sequence[Answer | InterlockError]) -> list[Answer]:
     answers = []
-    for outcome in await side_by_side(work, requests):
+    for outcome in outcomes:
         if isinstance(outcome, InterlockError):
             raise outcome
         answers.append(outcome)
