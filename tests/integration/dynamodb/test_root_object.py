@@ -1,6 +1,8 @@
 """Leases on DynamoDB as users meet them: kept, waited for, lost, given back."""
 
 import asyncio
+import subprocess
+import sys
 from collections.abc import AsyncIterator, Callable, Iterator
 
 import pytest
@@ -84,6 +86,29 @@ async def test_many_leases_of_one_process(locks: AsyncInterlock) -> None:
     grants = await asyncio.gather(*(locks.lease(f"feed-{number}", ttl=10).acquire() for number in range(200)))
     assert len({grant.token for grant in grants}) == 200
     assert all(await asyncio.gather(*(grant.release() for grant in grants)))
+
+
+FORKING = """
+import os, sys
+from interlock import Interlock
+locks = Interlock(sys.argv[1])
+with locks.lease("parent") as grant:
+    child = os.fork()
+    if child == 0:
+        assert grant.lost
+        assert locks.lease("parent").try_acquire() is None
+        with locks.lease("child") as own:
+            own.check()
+        locks.close()
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+    grant.check()
+locks.close()
+"""
+
+
+def test_a_forked_child_has_requests_of_its_own_and_none_of_the_grants(dynamodb_url: str) -> None:
+    subprocess.run([sys.executable, "-W", "ignore", "-c", FORKING, dynamodb_url], check=True, timeout=50)
 
 
 async def test_hand_over_is_refused_and_the_lease_is_kept(locks: AsyncInterlock) -> None:
