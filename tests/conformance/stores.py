@@ -45,6 +45,7 @@ _DYNAMODB = {
     "whoever waits is served in order of arrival": _NO_QUEUE,
     "whoever waits is woken by the release": "whoever waits asks again, after a second at the latest",
     "whoever does not come is passed over": _NO_QUEUE,
+    "whoever leaves the queue passes its turn on": _NO_QUEUE,
     "a lease can be handed over": _NO_QUEUE,
     "renewals of one process share a request": "each is a request of its own, 32 at a time",
     "tokens only grow, also when a name was forgotten": "the table forgets by itself, a week after the last use",

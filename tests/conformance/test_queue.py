@@ -69,7 +69,7 @@ async def test_one_of_our_own_is_named_and_not_told(store: OpenStore) -> None:
     assert ear.told.empty()
 
 
-@pytest.mark.guarantee(queue, "whoever gives up waiting holds up nobody")
+@pytest.mark.guarantee(queue, "whoever leaves the queue passes its turn on")
 async def test_whoever_leaves_passes_its_turn_on(store: OpenStore, other: OpenStore) -> None:
     got = await grant(store)
     ear = await Ear.of(other)
