@@ -1,7 +1,13 @@
-"""Records: an item for each, written in one transaction with the question whether the grant is current."""
+"""Records: an item for each, written in one transaction with the question whether the grant is current.
 
+Not every engine has transactions. That is asked before the first record is read, because whoever reads one is about to
+do something that has to be recorded.
+"""
+
+from contextlib import suppress
 from uuid import uuid4
 
+from interlock import errors
 from interlock.clock import boottime
 from interlock.stores.dynamodb.address import RECORDS
 from interlock.stores.dynamodb.failures import ConditionFailed
@@ -10,6 +16,12 @@ from interlock.stores.dynamodb.leases import DynamoLeases
 from interlock.stores.dynamodb.row import Item, moment, shown
 from interlock.stores.leases import Held
 from interlock.stores.records import Record
+
+
+async def require_transactions(leases: DynamoLeases) -> None:
+    """`NotSupported`, if there are none. An empty transaction is refused by those who know what that is."""
+    with suppress(errors.StatementFailed, errors.PermissionMissing):
+        await leases.client.call("transact_write_items", boottime() + leases.timeout, TransactItems=[])
 
 
 async def read(leases: DynamoLeases, key: str) -> Record | None:

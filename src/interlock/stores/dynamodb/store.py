@@ -12,14 +12,23 @@ from interlock.stores.records import Record
 class DynamoStore(DynamoLeases):
     """Leases; their `Listing`, where the table has the index; `Records`, where the engine has transactions."""
 
+    _has_transactions = False
+
     async def held(self, prefix: str) -> list[HeldLease]:
         return await listing.held(self, prefix)
 
     async def read(self, key: str) -> Record | None:
+        await self._require_transactions()
         return await records.read(self, key)
 
     async def write(self, key: str, value: str, grant: Held) -> bool:
+        await self._require_transactions()
         return await records.write(self, key, value, grant)
+
+    async def _require_transactions(self) -> None:
+        if not self._has_transactions:
+            await records.require_transactions(self)
+            self._has_transactions = True
 
     def guard_item(self, grant: Held) -> dict[str, Any]:
         return guard.condition_check(self, grant)
