@@ -11,6 +11,7 @@ from typing import Any
 
 from benchmarks.equipment import ROOT, Equipment
 from benchmarks.programs import Load, LoadFailed
+from benchmarks.servers.dynalite import dynalite
 from benchmarks.servers.etcd import etcd
 from benchmarks.servers.postgres import Postgres, postgres
 from benchmarks.servers.process import ServerFailed
@@ -79,6 +80,10 @@ class Bench:
     @cached_property
     def volatile_redis(self) -> str:
         return self._stack.enter_context(redis(self.directory / "redis-volatile", durable=False))
+
+    @cached_property
+    def dynalite(self) -> str:
+        return self._stack.enter_context(dynalite(self.directory / "dynalite"))
 
     @cached_property
     def etcd(self) -> str:

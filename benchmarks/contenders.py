@@ -15,6 +15,9 @@ REDIS = "redis-py, AOF always"
 REDIS_VOLATILE = "redis-py, not durable"
 KAZOO = "kazoo"
 DIRECT = "psycopg, a connection for each"
+INTERLOCK_DYNAMODB = "Interlock on DynamoDB, tasks"
+INTERLOCK_DYNAMODB_THREADS = "Interlock on DynamoDB, threads"
+DYNAMODB_LOCK = "python-dynamodb-lock"
 
 
 def _database(bench: Bench) -> str:
@@ -32,6 +35,7 @@ PEERS = {
     TOOZ_ETCD: Contender("tooz_locks", lambda bench: bench.etcd, ("tooz", "etcd")),
     REDIS: Contender("redis_locks", lambda bench: bench.durable_redis, ("redis",)),
     REDIS_VOLATILE: Contender("redis_locks", lambda bench: bench.volatile_redis, ("redis",)),
+    DYNAMODB_LOCK: Contender("dynamodb_locks", lambda bench: bench.dynalite, ("python-dynamodb-lock",)),
     KAZOO: Contender("kazoo_locks", lambda bench: bench.zookeeper, ("kazoo", "zookeeper")),
 }
 OURS = {
@@ -40,5 +44,7 @@ OURS = {
     ASYNCPG: Contender("raw_asyncpg", _database),
     ADVISORY: Contender("advisory_locks", _database),
     DIRECT: Contender("direct_psycopg", _database),
+    INTERLOCK_DYNAMODB: Contender("interlock_tasks", lambda bench: bench.dynalite),
+    INTERLOCK_DYNAMODB_THREADS: Contender("interlock_locks", lambda bench: bench.dynalite),
 }
 CONTENDERS = OURS | PEERS

@@ -18,7 +18,12 @@ ROOT = Path(__file__).resolve().parents[1]
 CACHE = ROOT / ".benchmarks"
 REQUIREMENTS = Path(__file__).with_name("requirements.txt")
 
-LIBRARIES = {"tooz": ("tooz", "psycopg2-binary", "etcd3gw"), "redis": ("redis",), "kazoo": ("kazoo",)}
+LIBRARIES = {
+    "tooz": ("tooz", "psycopg2-binary", "etcd3gw"),
+    "redis": ("redis",),
+    "kazoo": ("kazoo",),
+    "python-dynamodb-lock": ("python-dynamodb-lock",),
+}
 ZOOKEEPER_JAR = Path("/usr/share/java/zookeeper.jar")
 POLICY = Path("/usr/sbin/policy-rc.d")
 

@@ -5,7 +5,7 @@ from typing import Any, Protocol
 
 from benchmarks.bench import Bench
 from benchmarks.report.section import Section
-from benchmarks.scenarios import cycles, facade, fsyncs, growth, guard, handover, renewal, sqlite, takeover
+from benchmarks.scenarios import cycles, dynamodb, facade, fsyncs, growth, guard, handover, renewal, sqlite, takeover
 
 
 class Scenario(Protocol):
@@ -24,5 +24,6 @@ SCENARIOS: Mapping[str, Scenario] = {
     "renewal": renewal,
     "guard": guard,
     "sqlite": sqlite,
+    "dynamodb": dynamodb,
     "growth": growth,
 }
