@@ -9,7 +9,7 @@ import pytest
 
 import interlock
 
-HEAVY = ["asyncpg", "cryptography", "fastapi", "jinja2", "starlette", "uvicorn"]
+HEAVY = ["aiobotocore", "asyncpg", "botocore", "cryptography", "fastapi", "jinja2", "starlette", "uvicorn"]
 
 
 @pytest.mark.parametrize("name", interlock.__all__)
