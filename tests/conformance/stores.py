@@ -47,7 +47,7 @@ _DYNAMODB = {
     "whoever does not come is passed over": _NO_QUEUE,
     "whoever leaves the queue passes its turn on": _NO_QUEUE,
     "a lease can be handed over": _NO_QUEUE,
-    "one leader at a time, and another when it goes": "there is no queue: who steps down and stands again may win again",
+    "one leader at a time, and another when it goes": "there is no queue: who steps down may win again at once",
     "renewals of one process share a request": "each is a request of its own, 32 at a time",
     "tokens only grow, also when a name was forgotten": "the table forgets by itself, a week after the last use",
     "whoever is next waits for what is guarded": "nothing stays open: a transaction is sent as a whole",
