@@ -55,6 +55,7 @@ _DYNAMODB = {
     "a guarded name holds up no other": "nothing stays open: a transaction is sent as a whole",
     "the holder's renewals pass an open guard": "nothing stays open: a transaction is sent as a whole",
     "a guard outside a transaction is refused": "the guard is an item of the transaction",
+    "several leases are guarded together": "each grant has an item of its own for the transaction",
 }
 
 KINDS = {
