@@ -50,6 +50,7 @@ _DYNAMODB = {
     "one leader at a time, and another when it goes": "there is no queue: who steps down may win again at once",
     "renewals of one process share a request": "each is a request of its own, 32 at a time",
     "tokens only grow, also when a name was forgotten": "the table forgets by itself, a week after the last use",
+    "old records can be deleted": "records stay: DynamoDB finds no items by the beginning of their keys",
     "whoever is next waits for what is guarded": "nothing stays open: a transaction is sent as a whole",
     "a release does not wait for what is guarded": "nothing stays open: a transaction is sent as a whole",
     "a guarded name holds up no other": "nothing stays open: a transaction is sent as a whole",
