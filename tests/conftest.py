@@ -19,6 +19,13 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         terminalreporter.write_line("\n".join(map(str, figures)))
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Whichever test comes first installs what stands in for DynamoDB, and the others wait for that."""
+    for item in items:
+        if any(engine in item.nodeid.lower() for engine in ("dynamodb", *dynamodb.ENGINES)):
+            item.add_marker(pytest.mark.timeout(300))
+
+
 @pytest.fixture(scope="session")
 def cluster() -> Iterator[Cluster]:
     """A PostgreSQL for the whole run, on a Unix socket and on a free TCP port."""
