@@ -1,0 +1,12 @@
+"""A driver for tooz: ``tooz.coordination.get_coordinator("interlock+postgresql://…", b"me")``; see docs/tooz.md."""
+
+from interlock.errors import ConfigurationError
+
+try:
+    import tooz.coordination  # noqa: F401
+except ModuleNotFoundError as error:
+    raise ConfigurationError("The driver for tooz needs the package tooz: pip install tooz.") from error
+
+from interlock.integrations.tooz.driver import PostgresDriver, SqliteDriver
+
+__all__ = ["PostgresDriver", "SqliteDriver"]

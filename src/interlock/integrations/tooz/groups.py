@@ -1,0 +1,193 @@
+"""tooz's groups: a list of those that were created, which is a record, and a lease for each member.
+
+Who may do what. Whoever creates or deletes a group holds the lease of the list, and the record is written only while it
+does. Whoever joins takes its member's lease first, and looks for the group after that; whoever deletes takes the group
+from the list first, and looks for members after that. So one of two that meet sees the other: who joins then gives its
+lease back, or who deletes puts the group back.
+
+What a crash leaves behind. Of a member: its lease, until its ttl is over. Of one that deletes just while another joins:
+a group that is gone although somebody joined it, which that one sees when it looks at the members.
+
+What a member can do is told by its lease. A lease cannot change what it tells, so it is told anew by a second one with
+a number of its own, and the member is never missing meanwhile.
+"""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+
+from tooz.coordination import (
+    Capabilities,
+    GroupAlreadyExist,
+    GroupNotCreated,
+    GroupNotEmpty,
+    MemberAlreadyExist,
+    MemberNotJoined,
+)
+
+from interlock.coordination.engine import Engine
+from interlock.coordination.grant import AsyncGrant
+from interlock.coordination.lease import LeaseSettings
+from interlock.coordination.schedule import as_date
+from interlock.integrations.tooz import naming
+
+_LIST_TTL = 3.0
+"""So long others wait when whoever changes the list of groups dies."""
+
+
+@dataclass(frozen=True)
+class Info:
+    """One member, as the store sees it."""
+
+    capabilities: Capabilities | None
+    joined_at: datetime
+    updated_at: datetime
+
+
+class Joined:
+    """A membership of ours, and what else it holds."""
+
+    def __init__(self, grant: AsyncGrant) -> None:
+        self.grant = grant
+        self.updates = 0
+        self.update: AsyncGrant | None = None
+
+    def grants(self) -> Iterator[AsyncGrant]:
+        yield self.grant
+        if self.update is not None:
+            yield self.update
+
+
+class Groups:
+    """All of it on one event loop."""
+
+    def __init__(self, engine: Engine, member_id: bytes, ttl: float) -> None:
+        self._engine = engine
+        self._member_id = member_id
+        self._ttl = ttl
+        self._joined: dict[bytes, Joined] = {}
+
+    async def names(self) -> list[bytes]:
+        record = await self._engine.read(naming.GROUPS)
+        return [] if record is None else [naming.unquoted(word) for word in json.loads(record.value)]
+
+    async def create(self, group: bytes) -> None:
+        async with await self._changing() as grant:
+            names = await self.names()
+            if group in names:
+                raise GroupAlreadyExist(group)
+            await self._write([*names, group], grant)
+
+    async def delete(self, group: bytes) -> None:
+        async with await self._changing() as grant:
+            names = await self.names()
+            if group not in names:
+                raise GroupNotCreated(group)
+            if await self._infos(group):
+                raise GroupNotEmpty(group)
+            await self._write([name for name in names if name != group], grant)
+            if await self._infos(group):
+                await self._write(names, grant)
+                raise GroupNotEmpty(group)
+
+    async def join(self, group: bytes, capabilities: Capabilities | None) -> None:
+        """Another that is called like us is not waited for, unless it has died."""
+        settings = self._settings(naming.member(group, self._member_id), capabilities)
+        grant = await settings.try_acquire(self._engine, object(), AsyncGrant)
+        if grant is None:
+            if self._member_id in await self.members(group):
+                raise MemberAlreadyExist(group, self._member_id)
+            grant = await settings.acquire(self._engine, object(), self._ttl, AsyncGrant)
+        try:
+            await self._require(group)
+        except BaseException:
+            self._engine.drop(grant)
+            raise
+        self._forget(group)
+        self._joined[group] = Joined(grant)
+
+    async def leave(self, group: bytes) -> bool:
+        """False: a member that is called like us lives, and is none of ours."""
+        joined = self._joined.get(group)
+        left = joined is not None and await joined.grant.release()
+        self._forget(group)
+        if not left:
+            await self._require_member(group, self._member_id)
+        return left
+
+    async def update(self, group: bytes, capabilities: Capabilities) -> None:
+        joined = self._joined.get(group)
+        if joined is None or joined.grant.lost:
+            await self._require(group)
+            raise MemberNotJoined(group, self._member_id)
+        joined.updates += 1
+        name = naming.update(group, self._member_id, joined.grant.token, joined.updates)
+        settings = self._settings(name, capabilities)
+        newer = await settings.acquire(self._engine, object(), self._ttl, AsyncGrant)
+        if self._joined.get(group) is not joined:  # it was left meanwhile
+            self._engine.drop(newer)
+            raise MemberNotJoined(group, self._member_id)
+        older, joined.update = joined.update, newer
+        if older is not None:
+            await older.release()
+
+    async def members(self, group: bytes) -> dict[bytes, Info]:
+        await self._require(group)
+        return await self._infos(group)
+
+    async def member(self, group: bytes, member_id: bytes) -> Info:
+        return await self._require_member(group, member_id)
+
+    def drop_all(self) -> bool:
+        """Leave every group, without waiting for that. False: there was nothing to drop."""
+        groups = list(self._joined)
+        for group in groups:
+            self._forget(group)
+        return bool(groups)
+
+    def _forget(self, group: bytes) -> None:
+        joined = self._joined.pop(group, None)
+        for grant in joined.grants() if joined else ():
+            self._engine.drop(grant)
+
+    async def _changing(self) -> AsyncGrant:
+        """The lease of the list."""
+        settings = LeaseSettings(naming.GROUPS, min(self._ttl, _LIST_TTL), None, None, None, own=True)
+        return await settings.acquire(self._engine, object(), None, AsyncGrant)
+
+    async def _write(self, names: list[bytes], grant: AsyncGrant) -> None:
+        await self._engine.write(naming.GROUPS, json.dumps([naming.quoted(name) for name in names]), grant)
+
+    def _settings(self, name: str, capabilities: Capabilities | None) -> LeaseSettings:
+        return LeaseSettings(name, self._ttl, None, None, {"capabilities": capabilities}, own=True)
+
+    async def _require(self, group: bytes) -> None:
+        if group not in await self.names():
+            raise GroupNotCreated(group)
+
+    async def _require_member(self, group: bytes, member_id: bytes) -> Info:
+        info = (await self.members(group)).get(member_id)
+        if info is None:
+            raise MemberNotJoined(group, member_id)
+        return info
+
+    async def _infos(self, group: bytes) -> dict[bytes, Info]:
+        """A member's newest word counts. Words of one that was called like it before do not."""
+        prefix = naming.members(group)
+        held = [
+            (naming.parsed(lease.name.removeprefix(prefix)), lease) for lease in await self._engine.list_held(prefix)
+        ]
+        members = {of.member_id: lease for of, lease in held if not of.updates}
+        newest = dict(members)
+        for of, lease in sorted(held, key=lambda pair: pair[0].updates):
+            if of.updates and of.member_id in members and members[of.member_id].token == of.token:
+                newest[of.member_id] = lease
+        return {
+            member_id: Info(
+                json.loads(lease.metadata or "{}").get("capabilities"),
+                as_date(members[member_id].acquired_at),
+                as_date(lease.acquired_at),
+            )
+            for member_id, lease in newest.items()
+        }

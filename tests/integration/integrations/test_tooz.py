@@ -1,0 +1,255 @@
+"""What the driver for tooz does beyond tooz's own tests of it."""
+
+import threading
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
+from unittest import mock
+
+import psycopg
+import pytest
+import tooz
+from tooz import coordination
+
+from interlock import LeaseLost
+from interlock.integrations.tooz import PostgresDriver
+from interlock.integrations.tooz.groups import Groups
+from support.postgres import execute
+from support.waiting import eventually
+
+Coordinator = Callable[..., PostgresDriver]
+
+
+@pytest.fixture
+def coordinator(interlock_url: str) -> Iterator[Coordinator]:
+    made: list[Any] = []
+
+    def make(member_id: bytes = b"one", *, start: bool = True, **options: Any) -> Any:
+        made.append(coordination.get_coordinator(f"interlock+{interlock_url}", member_id, **options))
+        if start:
+            made[-1].start()
+        return made[-1]
+
+    yield make
+    for each in made:
+        if each.is_started:
+            each.stop()
+
+
+def ignore(event: object) -> None:
+    """A callback."""
+
+
+def test_who_does_not_beat_leaves_its_groups_and_leads_no_more_but_keeps_its_locks(coordinator: Coordinator) -> None:
+    silent, watching = coordinator(b"silent", timeout=1), coordinator(b"watching", timeout=1)
+    watching.heart.start()
+    silent.create_group(b"group").get()
+    silent.join_group(b"group").get()
+    silent.watch_elected_as_leader(b"group", ignore)
+    silent.run_watchers()
+    lock = silent.get_lock(b"lock")
+    assert lock.acquire()
+    assert watching.get_leader(b"group").get() == b"silent"
+    eventually(lambda: watching.get_members(b"group").get() == set())
+    assert watching.get_leader(b"group").get() is None
+    assert lock.is_still_owner()
+    assert not watching.get_lock(b"lock").acquire(blocking=False)
+
+
+def test_who_beats_stays(coordinator: Coordinator) -> None:
+    beating, silent = coordinator(b"beating", timeout=1), coordinator(b"silent", timeout=1)
+    beating.heart.start()
+    beating.create_group(b"group").get()
+    beating.join_group(b"group").get()
+    silent.join_group(b"group").get()
+    eventually(lambda: beating.get_members(b"group").get() == {b"beating"})
+    beats = beating.heart.beats
+    eventually(lambda: beating.heart.beats > beats + 4)
+    assert beating.get_members(b"group").get() == {b"beating"}
+
+
+def test_a_lock_s_grant_guards_a_transaction(coordinator: Coordinator, interlock_url: str) -> None:
+    execute(interlock_url, "CREATE TABLE written (by text)")
+    late, next_one = coordinator(b"late").get_lock(b"lock"), coordinator(b"next").get_lock(b"lock")
+    assert late.acquire()
+    grant = late.grant
+    assert grant
+    with psycopg.connect(interlock_url) as connection:
+        grant.guard(connection)
+        connection.execute("INSERT INTO written VALUES ('in time')")
+    assert next_one.break_()
+    assert next_one.acquire(blocking=False)
+    assert next_one.grant
+    assert next_one.grant.token > grant.token
+    with psycopg.connect(interlock_url) as connection:
+        connection.execute("INSERT INTO written VALUES ('too late')")
+        with pytest.raises(LeaseLost):
+            grant.guard(connection)
+    assert execute(interlock_url, "SELECT by FROM written") == [("in time",)]
+    assert not late.release()
+    assert next_one.is_still_owner()
+
+
+def test_a_thread_releases_what_it_acquired_itself(coordinator: Coordinator) -> None:
+    lock = coordinator().get_lock(b"lock")
+    assert lock.acquire()
+    assert lock.break_()
+    acquired, may_go, released = threading.Event(), threading.Event(), []
+
+    def other() -> None:
+        assert lock.acquire(blocking=5)
+        acquired.set()
+        may_go.wait(20)
+        released.append(lock.release())
+
+    thread = threading.Thread(target=other)
+    thread.start()
+    assert acquired.wait(20)
+    assert not lock.release(), "ours was taken from us; the other thread's stays"
+    may_go.set()
+    thread.join()
+    assert released == [True]
+
+
+def test_a_wait_for_a_lock_ends_when_it_was_told_to(coordinator: Coordinator) -> None:
+    assert coordinator(b"one").get_lock(b"lock").acquire()
+    waiting = coordinator(b"two").get_lock(b"lock")
+    assert not waiting.acquire(blocking=0.2)
+    assert not waiting.acquire(timeout=0)
+
+
+def test_who_waits_for_its_own_lock_is_told_so(coordinator: Coordinator) -> None:
+    lock = coordinator().get_lock(b"lock")
+    assert lock.acquire()
+    with pytest.raises(tooz.ToozError, match="would wait for itself for ever"):
+        lock.acquire()
+
+
+def test_a_member_that_says_something_new_is_never_missing(coordinator: Coordinator) -> None:
+    member, watching = coordinator(b"member"), coordinator(b"watching")
+    member.create_group(b"group").get()
+    member.join_group(b"group", {"version": 0}).get()
+    seen: list[dict[bytes, Any]] = []
+    watching.watch_leave_group(b"group", seen.append)  # type: ignore[arg-type]
+    for version in range(1, 6):
+        update = member.update_capabilities(b"group", {"version": version})
+        while not update.done():
+            found = watching.get_members_with_capabilities(b"group").get()
+            assert found[b"member"] in ({"version": version - 1}, {"version": version})
+            watching.run_watchers()
+        update.get()
+        assert watching.get_member_capabilities(b"group", b"member").get() == {"version": version}
+    info = watching.get_member_info(b"group", b"member").get()
+    assert info["updated_at"] > info["created_at"]
+    assert seen == []
+
+
+def test_what_a_dead_namesake_said_last_is_not_believed(coordinator: Coordinator, interlock_url: str) -> None:
+    dead, alive = coordinator(b"member"), coordinator(b"member")
+    dead.create_group(b"group").get()
+    dead.join_group(b"group").get()
+    dead.update_capabilities(b"group", {"of": "the dead"}).get()
+    alive.leave_group(b"group").get()
+    alive.join_group(b"group", {"of": "the living"}).get()
+    assert len(execute(interlock_url, "SELECT 1 FROM interlock.held_v1('tooz##member/group/member/')")) == 1
+    assert alive.get_member_capabilities(b"group", b"member").get() == {"of": "the living"}
+
+
+def test_who_joins_a_group_that_is_just_deleted_is_in_it_or_not(coordinator: Coordinator) -> None:
+    deleting, joining = coordinator(b"deleting"), coordinator(b"joining")
+    deleting.create_group(b"group").get()
+    write = Groups._write
+
+    async def write_late(groups: Groups, names: list[bytes], grant: Any) -> None:
+        """The other joins after the first look at the members, and before the list is written."""
+        if not joined:
+            joined.append(joining.join_group(b"group").get())
+        await write(groups, names, grant)
+
+    joined: list[None] = []
+    with mock.patch.object(Groups, "_write", write_late), pytest.raises(coordination.GroupNotEmpty):
+        deleting.delete_group(b"group").get()
+    assert deleting.get_members(b"group").get() == {b"joining"}
+
+
+def test_who_joins_after_the_list_was_written_is_not_in_the_group(coordinator: Coordinator) -> None:
+    deleting, joining = coordinator(b"deleting"), coordinator(b"joining")
+    deleting.create_group(b"group").get()
+    require = Groups._require
+
+    async def require_late(groups: Groups, group: bytes) -> None:
+        """We have our lease already, and others see it."""
+        with mock.patch.object(Groups, "_require", require):
+            with pytest.raises(coordination.GroupNotEmpty):
+                deleting.delete_group(group).get()
+            await require(groups, group)
+
+    with mock.patch.object(Groups, "_require", require_late):
+        joining.join_group(b"group").get()
+    assert deleting.get_members(b"group").get() == {b"joining"}
+    joining.leave_group(b"group").get()
+    deleting.delete_group(b"group").get()
+    with pytest.raises(coordination.GroupNotCreated):
+        joining.join_group(b"group").get()
+    deleting.create_group(b"group").get()
+    assert deleting.get_members(b"group").get() == set(), "it gave its lease back"
+
+
+def test_ids_may_be_any_bytes(coordinator: Coordinator) -> None:
+    one = coordinator(b"a/b\x00##\xff")
+    one.create_group("grüne/gruppe".encode()).get()
+    one.create_group(b"gr").get()
+    one.join_group("grüne/gruppe".encode()).get()
+    assert set(one.get_groups().get()) == {"grüne/gruppe".encode(), b"gr"}
+    assert one.get_members("grüne/gruppe".encode()).get() == {b"a/b\x00##\xff"}
+    assert one.get_members(b"gr").get() == set()
+    assert one.get_lock(b"\x00/\n").acquire()
+
+
+def test_one_that_watches_no_more_lets_another_lead(coordinator: Coordinator) -> None:
+    first, second = coordinator(b"first"), coordinator(b"second")
+    led: list[bytes] = []
+    for each in (first, second):
+        each.watch_elected_as_leader(b"group", lambda event: led.append(event.member_id))
+    first.run_watchers()
+    second.run_watchers()
+    assert led == [b"first"]
+    first.unwatch_elected_as_leader(b"group", first._hooks_elected_leader[b"group"][0])
+    second.run_watchers()
+    assert led == [b"first", b"second"]
+    assert not first.stand_down_group_leader(b"group")
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [({"timeout": "soon"}, "timeout='soon'"), ({"timeout": 0.1}, "ttl of 0.1 s cannot work")],
+)
+def test_options_that_cannot_work_are_refused(coordinator: Coordinator, options: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(tooz.ToozError, match=sentence):
+        coordinator(start=False, **options)
+
+
+def test_what_is_wrong_with_the_database_is_said_at_the_start(database_url: str) -> None:
+    lacking: Any = coordination.get_coordinator(f"interlock+{database_url}", b"one")
+    with pytest.raises(tooz.ToozError, match="interlock schema apply"):
+        lacking.start()
+    assert not lacking.is_started
+
+
+def test_a_coordinator_that_is_not_started_says_so(coordinator: Coordinator) -> None:
+    idle = coordinator(start=False)
+    for work in (partial(idle.create_group, b"group"), partial(idle.stand_down_group_leader, b"group")):
+        with pytest.raises(tooz.ToozError, match=r"call start\(\) first"):
+            work()
+
+
+def test_bad_input_is_tooz_s_error(coordinator: Coordinator) -> None:
+    one = coordinator()
+    one.create_group(b"group").get()
+    with pytest.raises(tooz.ToozError, match="use 255 at most"):
+        one.get_lock(b"x" * 300)
+    with pytest.raises(tooz.ToozError, match="writable as JSON"):
+        one.join_group(b"group", {"what": object()}).get()
+    with pytest.raises(tooz.ToozError, match="4096 at most"):
+        one.join_group(b"group", {"what": "x" * 5000}).get()
+    assert one.get_members(b"group").get() == set()
