@@ -1,0 +1,114 @@
+"""Celery beat in every replica, of which one sends; see docs/schedulers.md.
+
+::
+
+    app.conf.beat_scheduler = "interlock.integrations.celery:LedScheduler"
+    app.conf.interlock_beat_lease = "beat of the shop"
+"""
+
+from copy import copy
+from datetime import datetime
+from typing import Any
+
+from interlock.coordination.sync import Interlock
+from interlock.errors import ConfigurationError, InterlockError, LeaseLost
+from interlock.integrations.leadership import Leadership, LedTerm
+from interlock.logs import events
+
+try:
+    from celery.beat import Scheduler
+except ModuleNotFoundError as error:
+    raise ConfigurationError("This needs the package Celery: pip install celery.") from error
+
+log = events(__name__)
+
+HEADER = "interlock_token"
+"""The header of a task's message that says in which term it was sent."""
+
+_RETRY = 1.0
+
+
+class LedScheduler(Scheduler):  # type: ignore[misc] # which has no types
+    """Celery asks it for the next tick again and again, and who does not lead is kept waiting there.
+
+    When each entry was last sent is remembered before it is sent again, and whoever leads next goes by that. Nothing is
+    opened before the first tick: beat makes schedulers also just to look at them.
+    """
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        self._locks: Interlock | None = None
+        self._leadership: Leadership | None = None
+        self._led: LedTerm | None = None
+        super().__init__(*args, **options)
+
+    def tick(self, *args: Any, **options: Any) -> float:
+        """Sends one task that is due. The answer is when to come again."""
+        leadership = self._leadership or self._begin()
+        term = leadership.term if leadership.wait(_RETRY) else None
+        if term is None:
+            return 0.0
+        try:
+            if self._led is not term:
+                self._catch_up(leadership, term)
+            wait: float = super().tick(*args, **options)
+            return wait
+        except LeaseLost:
+            self._led = None
+            return 0.0
+        except InterlockError as error:
+            log.warning("celery.held_up", extra={"why": str(error)})
+            self._led = None
+            return _RETRY
+
+    def reserve(self, entry: Any) -> Any:
+        """Celery calls it just before it sends the entry's task."""
+        if self._leadership is not None and self._led is not None:
+            self._leadership.write(self._led, self._last_sent() | {entry.name: entry.default_now().timestamp()})
+        return super().reserve(entry)
+
+    def apply_async(self, entry: Any, *args: Any, **options: Any) -> Any:
+        if self._led is not None:
+            entry = copy(entry)
+            headers = entry.options.get("headers") or {}
+            entry.options = {**entry.options, "headers": {**headers, HEADER: self._led.token}}
+        return super().apply_async(entry, *args, **options)
+
+    def close(self) -> None:
+        """Lets another lead."""
+        super().close()
+        leadership, self._leadership = self._leadership, None
+        locks, self._locks = self._locks, None
+        if leadership is not None:
+            leadership.stop()
+        if locks is not None:
+            locks.close()
+
+    @property
+    def info(self) -> str:
+        return f"    . lease -> {self._name}"
+
+    @property
+    def _name(self) -> str:
+        name: str = self.app.conf.get("interlock_beat_lease", "celery beat")
+        return name
+
+    def _begin(self) -> Leadership:
+        self._locks = Interlock(self.app.conf.get("interlock_database_url"))
+        leadership = Leadership(self._locks, self._name, self.app.conf.get("interlock_beat_ttl", 15.0))
+        leadership.start()
+        self._leadership = leadership
+        return leadership
+
+    def _catch_up(self, leadership: Leadership, term: LedTerm) -> None:
+        """Go by when those before us have sent what, and from here on others by us."""
+        sent: dict[str, float] = leadership.read() or {}
+        for name, entry in self.schedule.items():
+            if name in sent:
+                entry.last_run_at = datetime.fromtimestamp(sent[name], entry.default_now().tzinfo)
+        leadership.write(term, self._last_sent())
+        self._heap = None
+        self._led = term
+
+    def _last_sent(self) -> dict[str, float]:
+        """An entry that was never sent counts from when it was first seen."""
+        return {name: entry.last_run_at.timestamp() for name, entry in self.schedule.items()}

@@ -1,0 +1,241 @@
+"""Schedulers of two replicas in one process: who fires, and what the next one takes for fired."""
+
+import threading
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from apscheduler.events import EVENT_JOB_MISSED
+from apscheduler.schedulers.asyncio import AsyncIOScheduler
+from apscheduler.schedulers.background import BackgroundScheduler
+from celery import Celery
+
+from interlock import Interlock
+from interlock.errors import SchemaMissing
+from interlock.integrations.apscheduler import Led
+from interlock.integrations.celery import HEADER, LedScheduler
+from support.postgres import execute
+from support.waiting import eventually
+
+TAKE_AWAY = "SELECT token FROM interlock.break_v1(%s, true, false, 'a test', 'a test')"
+
+
+class Scheduler(Led, BackgroundScheduler):  # type: ignore[misc]
+    pass
+
+
+class AsyncScheduler(Led, AsyncIOScheduler):  # type: ignore[misc]
+    pass
+
+
+class Replica:
+    """An APScheduler, and how often its job ran."""
+
+    def __init__(self, url: str) -> None:
+        self.locks = Interlock(url)
+        self.scheduler = Scheduler(locks=self.locks, name="nightly")
+        self.runs = 0
+        self.ran = threading.Event()
+
+    def job(self) -> None:
+        self.runs += 1
+        self.ran.set()
+
+    def close(self) -> None:
+        if self.scheduler.running:
+            self.scheduler.shutdown()
+        self.locks.close()
+
+
+@pytest.fixture
+def replicas(interlock_url: str) -> Iterator[list[Replica]]:
+    made = [Replica(interlock_url) for _ in range(2)]
+    yield made
+    for each in made:
+        each.close()
+
+
+def test_one_fires_and_the_other_goes_on_when_it_is_shut_down(replicas: list[Replica]) -> None:
+    first, second = replicas
+    for each in replicas:
+        each.scheduler.add_job(each.job, "interval", seconds=0.1)
+    first.scheduler.start()
+    assert first.ran.wait(20)
+    second.scheduler.start()
+    assert second.scheduler.term is None
+    first.ran.clear()
+    assert first.ran.wait(20)
+    assert second.runs == 0
+    first.scheduler.shutdown()
+    runs = first.runs
+    assert second.ran.wait(20)
+    assert first.runs == runs
+
+
+def test_what_the_last_leader_fired_is_not_fired_again(replicas: list[Replica]) -> None:
+    """Both have the job in memory, to be run at one moment, however late."""
+    first, second = replicas
+    moment = datetime.now(UTC) + timedelta(seconds=0.5)
+    for each in replicas:
+        each.scheduler.add_job(each.job, "date", run_date=moment, misfire_grace_time=3600)
+        each.scheduler.add_job(each.job, "interval", days=1, start_date=moment, misfire_grace_time=3600)
+    first.scheduler.start()
+    second.scheduler.start()
+    eventually(lambda: first.runs == 2)
+    first.scheduler.shutdown()
+    eventually(lambda: second.scheduler.term is not None and len(second.scheduler.get_jobs()) == 1)
+    [job] = second.scheduler.get_jobs()
+    eventually(lambda: job.next_run_time == moment + timedelta(days=1))
+    assert second.runs == 0
+
+
+def test_what_nobody_fired_is_made_up_for(replicas: list[Replica]) -> None:
+    """It was due while nobody led: APScheduler judges by its own settings."""
+    first, second = replicas
+    first.scheduler.add_job(first.job, "interval", seconds=0.1)
+    first.scheduler.start()
+    assert first.ran.wait(20)
+    first.scheduler.shutdown()
+    moment = datetime.now(UTC)
+    second.scheduler.add_job(second.job, "date", run_date=moment, misfire_grace_time=3600)
+    second.scheduler.add_job(second.job, "date", run_date=moment, misfire_grace_time=1, id="strict")
+    missed: list[str] = []
+    second.scheduler.add_listener(lambda event: missed.append(event.job_id), EVENT_JOB_MISSED)
+    eventually(lambda: datetime.now(UTC) > moment + timedelta(seconds=1.2))
+    second.scheduler.start()
+    assert second.ran.wait(20)
+    eventually(lambda: missed == ["strict"])
+    assert second.runs == 1
+
+
+def test_a_leader_that_does_not_know_yet_that_it_lost_fires_nothing(
+    replicas: list[Replica], interlock_url: str
+) -> None:
+    leader = replicas[0]
+    leader.scheduler.start()
+    eventually(lambda: leader.scheduler.term)
+    [[token]] = execute(interlock_url, TAKE_AWAY, "nightly")
+    assert leader.scheduler.term
+    assert leader.scheduler.term.token == token, "it still trusts its term"
+    leader.scheduler.add_job(leader.job, id="job")
+    assert leader.scheduler._process_jobs() is None
+    assert leader.runs == 0
+    assert leader.scheduler.get_job("job")
+
+
+async def test_a_scheduler_on_an_event_loop_can_be_led_too(interlock_url: str) -> None:
+    import asyncio
+
+    ran = asyncio.Event()
+
+    async def job() -> None:
+        assert scheduler.term is not None
+        ran.set()
+
+    locks = Interlock(interlock_url)
+    scheduler = AsyncScheduler(locks=locks)
+    scheduler.add_job(job, "interval", seconds=0.1)
+    scheduler.start()
+    await asyncio.wait_for(ran.wait(), 20)
+    scheduler.shutdown()
+    await asyncio.to_thread(locks.close)
+
+
+def test_a_database_that_cannot_serve_is_said_at_the_start(database_url: str) -> None:
+    locks = Interlock(database_url)
+    scheduler = Scheduler(locks=locks)
+    with pytest.raises(SchemaMissing):
+        scheduler.start()
+    assert not scheduler.running
+    locks.close()
+
+
+class Beat:
+    """A beat's scheduler whose ticks we make ourselves, and what it sent."""
+
+    def __init__(self, url: str, **schedule: Any) -> None:
+        self.app = Celery("shop", broker="memory://", set_as_current=False)
+        self.app.conf.update(
+            interlock_database_url=url,
+            interlock_beat_ttl=5.0,
+            beat_schedule={
+                name: {"task": f"shop.{name}", "schedule": timedelta(seconds=every), "options": {"headers": {"own": 1}}}
+                for name, every in schedule.items()
+            },
+        )
+        self.scheduler: Any = LedScheduler(self.app)
+        self.sent: list[tuple[str, dict[str, Any]]] = []
+        self.scheduler.send_task = self._send
+
+    def make_overdue(self, name: str) -> None:
+        entry = self.scheduler.schedule[name]
+        entry.last_run_at -= entry.schedule.run_every * 2
+
+    def _send(self, task: str, *args: Any, headers: dict[str, Any], **options: Any) -> None:
+        self.sent.append((task, headers))
+
+
+@pytest.fixture
+def beats(interlock_url: str) -> Iterator[list[Beat]]:
+    made = [Beat(interlock_url, hourly=3600, daily=86400) for _ in range(2)]
+    yield made
+    for each in made:
+        each.scheduler.close()
+
+
+def lead(beat: Beat) -> None:
+    eventually(lambda: beat.scheduler.tick() > 0 and beat.scheduler._led)
+
+
+def test_one_beat_sends_with_its_token_and_the_other_goes_on_from_there(beats: list[Beat]) -> None:
+    first, second = beats
+    for beat in beats:
+        beat.make_overdue("hourly")
+    lead(first)
+    token = first.scheduler._led.token
+    assert [(task, headers["own"], headers[HEADER]) for task, headers in first.sent] == [("shop.hourly", 1, token)]
+    assert second.scheduler.tick() == 0.0
+    assert second.sent == []
+    first.scheduler.close()
+    lead(second)
+    assert second.sent == [], "it goes by what the first one sent, not by its own last time"
+    second.make_overdue("hourly")
+    second.scheduler._heap = None
+    eventually(lambda: second.scheduler.tick() > 0)
+    [(task, headers)] = second.sent
+    assert task == "shop.hourly"
+    assert headers[HEADER] > token
+
+
+def test_an_entry_s_time_counts_on_under_the_next_leader(beats: list[Beat]) -> None:
+    """A daily task is sent, though no leader lives for a day."""
+    first, second = beats
+    lead(first)
+    seen = first.scheduler.schedule["daily"].last_run_at
+    first.scheduler.close()
+    assert second.scheduler.schedule["daily"].last_run_at > seen
+    lead(second)
+    assert abs(second.scheduler.schedule["daily"].last_run_at - seen) < timedelta(milliseconds=1)
+
+
+def test_a_beat_that_does_not_know_yet_that_it_lost_sends_nothing(beats: list[Beat], interlock_url: str) -> None:
+    first = beats[0]
+    lead(first)
+    execute(interlock_url, TAKE_AWAY, "celery beat")
+    assert first.scheduler._leadership.term, "it still trusts its term"
+    first.make_overdue("hourly")
+    first.scheduler._heap = None
+    assert first.scheduler.tick() == 0.0
+    assert first.sent == []
+    assert first.scheduler._led is None
+
+
+def test_a_scheduler_that_is_only_looked_at_opens_nothing(database_url: str) -> None:
+    beat = Beat(database_url, hourly=3600)
+    lazy: Any = LedScheduler(beat.app, lazy=True)
+    assert lazy.info == "    . lease -> celery beat"
+    lazy.close()
+    with pytest.raises(SchemaMissing):
+        beat.scheduler.tick()
+    beat.scheduler.close()
