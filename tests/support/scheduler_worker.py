@@ -41,8 +41,9 @@ class Worker:
         self._job = job
         self._scheduler = Scheduler(locks=Interlock(job.url), name="nightly", ttl=job.ttl)
         self._fired = psycopg.connect(job.url, autocommit=True)
-        start = datetime(2020, 1, 1, tzinfo=UTC)  # the same ticks in all replicas
-        self._scheduler.add_job(self._run, "interval", seconds=job.interval, start_date=start, misfire_grace_time=60)
+        # The same ticks in all replicas, each to be made up for if it is not known to have been fired.
+        ticks = {"seconds": job.interval, "start_date": datetime(2020, 1, 1, tzinfo=UTC)}
+        self._scheduler.add_job(self._run, "interval", **ticks, coalesce=False, misfire_grace_time=60)
         self._scheduler.add_listener(self._note_fired, EVENT_JOB_SUBMITTED)
 
     def run(self) -> None:
@@ -59,7 +60,8 @@ class Worker:
         term = self._scheduler.term
         if term is None:
             return
-        with suppress(LeaseLost), psycopg.connect(self._job.url) as connection:
+        # Who is stopped in a guarded transaction finds that the server has ended it.
+        with suppress(LeaseLost, psycopg.Error), psycopg.connect(self._job.url) as connection:
             for phase in ("begun", "done"):
                 with connection.transaction():
                     term.guard(connection)
