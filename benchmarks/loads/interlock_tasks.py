@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from collections.abc import Awaitable, Callable
 
 from benchmarks.loads.contention import HOLD, Stamps
 from benchmarks.loads.talk import Settings, answer, orders_async
@@ -14,7 +15,8 @@ async def run(settings: Settings) -> None:
         if "workers" in settings:
             await serve_leases(locks, settings["workers"])
         else:
-            await serve_contention(locks.lease(settings["name"], ttl=30))
+            lease = locks.lease(settings["name"], ttl=30, slots=settings.get("slots"))
+            await serve_contention(lease, contend_for_terms if settings.get("terms") else contend)
 
 
 async def serve_leases(locks: AsyncInterlock, workers: int) -> None:
@@ -27,7 +29,7 @@ async def serve_leases(locks: AsyncInterlock, workers: int) -> None:
     await serve_cycles(cycle, workers)
 
 
-async def serve_contention(lease: AsyncLease) -> None:
+async def serve_contention(lease: AsyncLease, contend: Callable[[AsyncLease, float], Awaitable[Stamps]]) -> None:
     await (await lease.acquire()).release()
     async for order in orders_async():
         answer(await contend(lease, order["until"]))
@@ -42,6 +44,21 @@ async def contend(lease: AsyncLease, until: float) -> Stamps:
         releasing_at = time.monotonic_ns()
         await grant.release()
         stamps.append((granted_at, releasing_at))
+    return stamps
+
+
+async def contend_for_terms(lease: AsyncLease, until: float) -> Stamps:
+    """The same as an election: each leads for that long, and steps down."""
+    stamps: Stamps = []
+    election = lease.terms()
+    async for term in election:
+        async with term:
+            granted_at = time.monotonic_ns()
+            await asyncio.sleep(HOLD)
+            stamps.append((granted_at, time.monotonic_ns()))
+            term.step_down()
+        if time.monotonic() >= until:
+            break
     return stamps
 
 

@@ -1,4 +1,4 @@
-"""kazoo's Lock: one client in a process, as its documentation has it."""
+"""kazoo's Lock and Semaphore: one client in a process, as its documentation has it."""
 
 from kazoo.client import KazooClient  # type: ignore[import-not-found] # in the peers' environment
 
@@ -10,7 +10,10 @@ def main(settings: Settings) -> None:
     client = KazooClient(hosts=settings["url"])
     client.start()
     try:
-        serve_locks(lambda name: client.Lock(f"/benchmark/{name}"), settings)
+        if "slots" in settings:
+            serve_locks(lambda name: client.Semaphore(f"/benchmark/{name}", settings["slots"]), settings)
+        else:
+            serve_locks(lambda name: client.Lock(f"/benchmark/{name}"), settings)
     finally:
         client.stop()
         client.close()

@@ -5,7 +5,20 @@ from typing import Any, Protocol
 
 from benchmarks.bench import Bench
 from benchmarks.report.section import Section
-from benchmarks.scenarios import cycles, dynamodb, facade, fsyncs, growth, guard, handover, renewal, sqlite, takeover
+from benchmarks.scenarios import (
+    cycles,
+    dynamodb,
+    election,
+    facade,
+    fsyncs,
+    growth,
+    guard,
+    handover,
+    renewal,
+    slots,
+    sqlite,
+    takeover,
+)
 
 
 class Scenario(Protocol):
@@ -20,6 +33,8 @@ SCENARIOS: Mapping[str, Scenario] = {
     "fsyncs": fsyncs,
     "facade": facade,
     "handover": handover,
+    "slots": slots,
+    "election": election,
     "takeover": takeover,
     "renewal": renewal,
     "guard": guard,

@@ -33,11 +33,11 @@ def measure(bench: Bench) -> dict[str, Any]:
             if bench.can_measure(name, contender):
                 with bench.excusing(name):
                     loads = stack.enter_context(bench.loads(contender, PROCESSES, name="contended"))
-                    turns[name] = partial(_turn, loads, bench.size.seconds + 1)
+                    turns[name] = partial(turn, loads, bench.size.seconds + 1)
         return take_turns(turns, max(2, bench.size.rounds - 2), bench.excusing)
 
 
-def _turn(loads: list[Load], seconds: float) -> dict[str, float]:
+def turn(loads: list[Load], seconds: float) -> dict[str, float]:
     begun_at = time.monotonic()
     for load in loads:
         load.send(until=begun_at + seconds)
