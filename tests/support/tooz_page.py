@@ -72,7 +72,7 @@ def main() -> None:
         server = cluster.url(tcp=True)
         with fresh_database(server, make_template(server)) as url:
             results = {
-                "PostgreSQL": run_suite(f"interlock+{url}"),
+                "PostgreSQL": run_suite(f"interlock+{url}?readers=3"),
                 "SQLite": run_suite(f"interlock+sqlite:///{directory}/tooz.db"),
             }
     before, _, rest = PAGE.read_text().partition(BEGIN)

@@ -111,6 +111,24 @@ def test_a_thread_releases_what_it_acquired_itself(coordinator: Coordinator) -> 
     assert released == [True]
 
 
+def test_shared_locks_keep_out_who_wants_it_alone(coordinator: Coordinator) -> None:
+    first, second, alone = (coordinator(name, readers=3).get_lock(b"lock") for name in (b"1", b"2", b"3"))
+    assert first.acquire(shared=True)
+    assert first.acquire(shared=True), "again, by the same thread"
+    assert second.acquire(shared=True)
+    assert not alone.acquire(blocking=False)
+    assert [first.release(), first.release(), first.release()] == [True, True, False]
+    assert not alone.acquire(blocking=False)
+    assert alone.break_()
+    assert alone.acquire()
+    assert not second.release()
+    assert not first.acquire(blocking=False, shared=True)
+    assert alone.break_()
+    assert not alone.release()
+    with pytest.raises(tooz.NotImplemented, match="readers=20"):
+        coordinator(b"4").get_lock(b"lock").acquire(shared=True)
+
+
 def test_a_wait_for_a_lock_ends_when_it_was_told_to(coordinator: Coordinator) -> None:
     assert coordinator(b"one").get_lock(b"lock").acquire()
     waiting = coordinator(b"two").get_lock(b"lock")
@@ -222,7 +240,11 @@ def test_one_that_watches_no_more_lets_another_lead(coordinator: Coordinator) ->
 
 @pytest.mark.parametrize(
     ("options", "sentence"),
-    [({"timeout": "soon"}, "timeout='soon'"), ({"timeout": 0.1}, "ttl of 0.1 s cannot work")],
+    [
+        ({"timeout": "soon"}, "timeout='soon'"),
+        ({"timeout": 0.1}, "ttl of 0.1 s cannot work"),
+        ({"readers": "many"}, "readers='many'"),
+    ],
 )
 def test_options_that_cannot_work_are_refused(coordinator: Coordinator, options: dict[str, Any], sentence: str) -> None:
     with pytest.raises(tooz.ToozError, match=sentence):

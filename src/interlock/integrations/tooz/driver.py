@@ -42,7 +42,8 @@ _TIMEOUT = 30.0
 
 
 class InterlockDriver(CoordinationDriverCachedRunWatchers):
-    """What follows ``interlock+`` in the URL is Interlock's own. `timeout` is the ttl of everything that is held."""
+    """What follows ``interlock+`` in the URL is Interlock's own. `timeout` is the ttl of everything that is
+    held; `readers` is by how many locks can be shared."""
 
     CHARACTERISTICS: tuple[Characteristics, ...] = (
         Characteristics.DISTRIBUTED_ACROSS_THREADS,
@@ -54,6 +55,7 @@ class InterlockDriver(CoordinationDriverCachedRunWatchers):
         given = utils.collapse(options)
         with translated():
             self._timeout = _checked_ttl(given.pop("timeout", _TIMEOUT))
+            self._readers = _checked_readers(given.pop("readers", None))
             self.locks = Interlock(_own_url(parsed_url, given), replica=naming.quoted(member_id))
         self._executor: ThreadPoolExecutor
         self._groups: Groups
@@ -142,7 +144,7 @@ class InterlockDriver(CoordinationDriverCachedRunWatchers):
         return self._later(look)
 
     def get_lock(self, name: bytes) -> LeaseLock:
-        return LeaseLock(self, name, self._timeout)
+        return LeaseLock(self, name, self._timeout, self._readers)
 
     def heartbeat(self) -> float:
         """The answer is by when the next one is due; tooz's own heart beats twice as often."""
@@ -226,3 +228,10 @@ def _checked_ttl(given: Any) -> float:
     except (TypeError, ValueError):
         raise tooz.ToozError(f"timeout={given!r}: it has to be a number of seconds.") from None
     return LeaseTiming.of(ttl).ttl
+
+
+def _checked_readers(given: Any) -> int | None:
+    try:
+        return None if given is None else int(given)
+    except (TypeError, ValueError):
+        raise tooz.ToozError(f"readers={given!r}: it has to be a whole number.") from None

@@ -25,7 +25,8 @@ def unquoted(word: str) -> bytes:
 
 
 def lock(name: bytes) -> str:
-    return checked_name(part(_OURS, "lock", quoted(name)))
+    """One that others, who do not use tooz, can take as well."""
+    return f"{_OURS}/lock/{quoted(name)}"
 
 
 def leader(group: bytes) -> str:
