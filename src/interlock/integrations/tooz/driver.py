@@ -162,8 +162,10 @@ class InterlockDriver(CoordinationDriverCachedRunWatchers):
         self._executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix="interlock tooz")
 
     def _stop(self) -> None:
+        """tooz has left our groups before that."""
         self._executor.shutdown()
         with translated():
+            self.locks.run(self._end())
             self.locks.close()
 
     async def _begin(self) -> None:
@@ -172,6 +174,10 @@ class InterlockDriver(CoordinationDriverCachedRunWatchers):
         self._leading = Leading(engine, self._member_id, self._timeout)
         self.heartbeat()
         self._watching = asyncio.create_task(self._watch())
+
+    async def _end(self) -> None:
+        self._watching.cancel()
+        self._leading.drop_all()
 
     async def _watch(self) -> None:
         """Until all is closed: who is not heard of has left."""
