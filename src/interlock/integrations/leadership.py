@@ -97,8 +97,10 @@ class Leadership:
         return asyncio.create_task(self._stand())
 
     async def _stand(self) -> None:
-        election = AsyncElection(self._locks.engine, self._settings)
-        while True:
+        """Until we are stopped, or all is closed: nothing is opened anew after that."""
+        engine = self._locks.engine()
+        election = AsyncElection(lambda: engine, self._settings)
+        while not engine.closed:
             try:
                 async for term in election:
                     async with term:

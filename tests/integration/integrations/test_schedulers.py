@@ -142,6 +142,21 @@ async def test_a_scheduler_on_an_event_loop_can_be_led_too(interlock_url: str) -
     await asyncio.to_thread(locks.close)
 
 
+def test_who_closes_the_locks_under_a_scheduler_leaves_nothing_open(
+    replicas: list[Replica], interlock_url: str
+) -> None:
+    leader, other = replicas
+    leader.scheduler.start()
+    eventually(lambda: leader.scheduler.term)
+    leader.locks.close()
+    assert leader.scheduler.term is None
+    other.scheduler.start()
+    eventually(lambda: other.scheduler.term)
+    other.close()
+    ours = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
+    eventually(lambda: execute(interlock_url, ours) == [(0,)])
+
+
 def test_a_database_that_cannot_serve_is_said_at_the_start(database_url: str) -> None:
     locks = Interlock(database_url)
     scheduler = Scheduler(locks=locks)
