@@ -41,12 +41,14 @@ class _Job(Generic[T]):
             self.done.set_result(self.function())
         except Exception as error:
             self.done.set_exception(error)
-        except BaseException:  # it is for the thread; whoever waits for us is cancelled by that
-            self.done.set_exception(asyncio.CancelledError())
-            raise
 
     def refuse(self) -> None:
         self.done.cancel()
+
+    def abandon(self) -> None:
+        """The thread was interrupted in it, and will not come back to it."""
+        if not self.done.done():
+            self.done.set_exception(asyncio.CancelledError())
 
 
 _Jobs = queue.SimpleQueue[_Job[Any] | None]
@@ -249,6 +251,7 @@ class LoopThread:
         return self._wait(_Ask(self, question))
 
     def _wait(self, call: _Call[T]) -> T:
+        job: _Job[Any] | None = None
         try:
             self._start_soon(call)
             while (job := call.jobs.get()) is not None:
@@ -256,6 +259,8 @@ class LoopThread:
         except BaseException:
             self._call_soon(self._start_all)  # we may have been interrupted before we had called it
             self._call_soon(call.cancel)
+            if job is not None:  # after that: who stays until it has ended is cancelled once, not twice
+                self._call_soon(job.abandon)
             while not call.ended:  # what it still asks for is not done; once it ends, so do we
                 if job := call.jobs.get():
                     job.refuse()
