@@ -118,8 +118,9 @@ class AsyncElection:
                     deposed()
 
     async def __aiter__(self) -> AsyncIterator[AsyncTerm]:
+        engine = self._engine()  # one: when the root object is closed, so is this
         while True:
-            term = await self._settings.acquire(self._engine(), asyncio.current_task(), None, AsyncTerm)
+            term = await self._settings.acquire(engine, asyncio.current_task(), None, AsyncTerm)
             self._term = term
             try:
                 yield term

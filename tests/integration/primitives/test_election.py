@@ -8,7 +8,7 @@ import pytest
 
 from interlock import AsyncInterlock, Interlock, errors
 from interlock.coordination.election import AsyncElection, AsyncTerm
-from support.holding import holder, queue, take_away, until
+from support.holding import holder, queue, sessions, take_away, until
 from support.postgres import execute
 
 
@@ -206,3 +206,16 @@ def test_callbacks_in_threads(sync_locks: Interlock) -> None:
     with pytest.raises(Enough):
         sync_locks.lease("scheduler").terms().run(lead, deposed=lambda: told.append("deposed"))
     assert told == ["leads", "deposed", "leads", "deposed"]
+
+
+async def test_an_election_ends_when_the_root_object_is_closed_under_it(
+    locks: AsyncInterlock, interlock_url: str
+) -> None:
+    led = 0
+    with pytest.raises(errors.ConfigurationError, match="closed"):
+        async for term in locks.lease("scheduler").terms():
+            async with term:
+                led += 1
+                await locks.close()
+    assert led == 1
+    await until(lambda: sessions(interlock_url) == {})
