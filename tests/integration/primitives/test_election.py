@@ -212,10 +212,13 @@ async def test_an_election_ends_when_the_root_object_is_closed_under_it(
     locks: AsyncInterlock, interlock_url: str
 ) -> None:
     led = 0
+
+    async def lead(term: AsyncTerm) -> None:
+        nonlocal led
+        led += 1
+        await locks.close()
+
     with pytest.raises(errors.ConfigurationError, match="closed"):
-        async for term in locks.lease("scheduler").terms():
-            async with term:
-                led += 1
-                await locks.close()
+        await locks.lease("scheduler").terms().run(lead)
     assert led == 1
     await until(lambda: sessions(interlock_url) == {})
