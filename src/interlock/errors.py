@@ -47,6 +47,11 @@
     │   ├── SessionLockLost         the session that held it ended
     │   └── SessionLockNested       this task or thread holds that lock already: waiting for it would never end
     ├── OnceConflict                something else was run once under that key
+    ├── OnceInterrupted             it was begun under that key, and nobody knows whether it was done
+    ├── InvalidName                 not a name that can be claimed
+    ├── IllegalTransition           no such event in that state
+    ├── ConnectionUnfit             this connection cannot take part as it stands
+    ├── RetryTransaction            somebody else has changed what this transaction goes by: run it again
     ├── EmbeddedError
     │   ├── BinariesMissing         no PostgreSQL binaries on this machine
     │   ├── DataDirectoryUnusable   cannot be created, read or written, or belongs to something else
@@ -296,6 +301,57 @@ class OnceConflict(InterlockError):
     def __init__(self, message: str, *, key: str) -> None:
         super().__init__(message)
         self.key = key
+
+
+class OnceInterrupted(InterlockError):
+    """`key` is what it was begun under."""
+
+    exit_status = EX_TEMPFAIL
+
+    def __init__(self, message: str, *, key: str) -> None:
+        super().__init__(message)
+        self.key = key
+
+
+class InvalidName(InterlockError):
+    """`name` is what was given."""
+
+    exit_status = EX_DATAERR
+
+    def __init__(self, message: str, *, name: str) -> None:
+        super().__init__(message)
+        self.name = name
+
+
+class IllegalTransition(InterlockError):
+    """`state` is where it stands, `event` what was to happen."""
+
+    exit_status = EX_DATAERR
+
+    def __init__(self, message: str, *, state: str, event: str) -> None:
+        super().__init__(message)
+        self.state = state
+        self.event = event
+
+
+class ConnectionUnfit(InterlockError):
+    """`why` is the reason, and what to do."""
+
+    exit_status = EX_CONFIG
+
+    def __init__(self, message: str, *, why: str) -> None:
+        super().__init__(message)
+        self.why = why
+
+
+class RetryTransaction(InterlockError):
+    """`sqlstate` is the server's own code; the driver's error is the cause."""
+
+    exit_status = EX_TEMPFAIL
+
+    def __init__(self, message: str, *, sqlstate: str) -> None:
+        super().__init__(message)
+        self.sqlstate = sqlstate
 
 
 class EmbeddedError(InterlockError):

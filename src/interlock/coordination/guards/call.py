@@ -4,6 +4,7 @@ from functools import lru_cache
 from typing import Protocol
 from uuid import UUID
 
+from interlock.connections import use as connections
 from interlock.errors import GuardRefused
 from interlock.stores.postgres.queries import in_schema
 
@@ -24,13 +25,11 @@ class Guarded(Protocol):
 
 
 @lru_cache
-def statement(schema: str, name: str, token: str, grant_id: str) -> str:
-    """The call, with the driver's placeholders.
-
-    The casts spare every driver the guessing: some take all integers for 32 bits, and some have no type for a UUID.
-    """
-    call = f"SELECT interlock.guard_v1(CAST({name} AS text), CAST({token} AS bigint), CAST({grant_id} AS uuid))"
-    return in_schema(call, schema)
+def statement(schema: str) -> str:
+    """The casts spare drivers the guessing: some take all integers for 32 bits, some have no type for a UUID."""
+    return in_schema(
+        "SELECT interlock.guard_v1(CAST($1 AS text), CAST($2 AS bigint), CAST(CAST($3 AS text) AS uuid))", schema
+    )
 
 
 def parameters(grant: Guarded) -> tuple[str, int, str]:
@@ -43,4 +42,4 @@ def refused(grant: Guarded, why: str) -> GuardRefused:
 
 def outside(grant: Guarded, what_to_do: str) -> GuardRefused:
     """Between two transactions a guard would protect nothing."""
-    return refused(grant, f"The connection is in autocommit mode and in no transaction: {what_to_do}")
+    return refused(grant, connections.outside(what_to_do))

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from interlock.clock import boottime
+from interlock.connections import recognised
 from interlock.coordination.guards.call import Guarded, outside, refused
-from interlock.coordination.guards.kinds import carrier
 from interlock.errors import LeaseLost
 from interlock.stores.sqlite.boot import boot_id
 
@@ -38,15 +38,15 @@ class SqliteGuards:
 
     async def guard(self, grant: Guarded, connection: Any) -> None:
         grant.check()
-        carry = carrier(_ASYNC, connection)
+        carry = recognised(_ASYNC, connection)
         if carry is None:
-            other = "use the sync Interlock in its thread" if carrier(_SYNC, connection) else "see docs/stores.md"
+            other = "use the sync Interlock in its thread" if recognised(_SYNC, connection) else "see docs/stores.md"
             raise refused(grant, f"{_shown(connection)} is no async connection to SQLite: pass one, or {other}")
         await carry(grant, self.file, connection)
 
     def guard_sync(self, grant: Guarded, connection: Any) -> None:
         grant.check()
-        carry = carrier(_SYNC, connection)
+        carry = recognised(_SYNC, connection)
         if carry is None:
             raise refused(
                 grant,

@@ -1,10 +1,11 @@
-"""What the database's answer to a guard means. Every driver wraps it in errors of its own, and all keep the code."""
+"""What the database's answer to a guard means."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from interlock.connections import code_of
 from interlock.coordination.guards.call import Guarded, refused
-from interlock.errors import InterlockError, LeaseLost, PermissionMissing
+from interlock.errors import ConnectionUnfit, InterlockError, LeaseLost, PermissionMissing
 
 NOT_CURRENT, AFTER_SAVEPOINT = "IL001", "IL003"
 NO_FUNCTION, NO_SCHEMA, NO_PRIVILEGE = "42883", "3F000", "42501"
@@ -19,10 +20,12 @@ def judged(grant: Guarded) -> Iterator[None]:
     """
     try:
         yield
+    except ConnectionUnfit as error:
+        raise refused(grant, f"{error.why}, or call guard_v1 in SQL as docs/guard.md shows") from error
     except InterlockError:
         raise
     except Exception as error:
-        if verdict := _verdict(grant, _code(error)):
+        if verdict := _verdict(grant, code_of(error)):
             raise verdict from error
         raise
 
@@ -52,14 +55,4 @@ def _verdict(grant: Guarded, code: str | None) -> InterlockError | None:
             f"The connection's role may not guard leases: run `interlock schema grant ROLE --for leases`. "
             f"(The lease {grant.name!r}, in the schema {grant.schema!r}.)"
         )
-    return None
-
-
-def _code(error: BaseException | None) -> str | None:
-    """The server's code: SQLAlchemy has the driver's error in `orig`, Django raises its own from it."""
-    while error is not None:
-        for attribute in ("sqlstate", "pgcode"):
-            if isinstance(code := getattr(error, attribute, None), str):
-                return code
-        error = getattr(error, "orig", None) or error.__cause__
     return None

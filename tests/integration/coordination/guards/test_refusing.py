@@ -79,9 +79,9 @@ async def test_a_sync_connection_where_it_would_block_and_an_async_one_where_nob
 
 @pytest.mark.parametrize("thing", [object(), 5, b"a URL", sqlalchemy.create_engine("sqlite://"), asyncpg])
 async def test_what_is_no_connection(grant: Grant, thing: object) -> None:
-    with pytest.raises(GuardRefused, match=r"no connection that a guard knows.*guard_v1 in SQL"):
+    with pytest.raises(GuardRefused, match=r"no connection that Interlock knows.*guard_v1 in SQL"):
         guard_sync(grant, thing)
-    with pytest.raises(GuardRefused, match="no connection that a guard knows"):
+    with pytest.raises(GuardRefused, match="no connection that Interlock knows"):
         await guard(grant, thing)
 
 

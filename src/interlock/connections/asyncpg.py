@@ -1,0 +1,18 @@
+"""Connections of asyncpg, from its pool or not."""
+
+from typing import Any
+
+from interlock.connections.use import Parameters, Rows, outside
+
+
+class AsyncpgConnection:
+    def __init__(self, connection: Any) -> None:
+        self._connection = connection
+
+    async def unfit(self) -> str | None:
+        if self._connection.is_in_transaction():
+            return None
+        return outside("do it inside `async with connection.transaction():`")
+
+    async def fetch(self, statement: str, parameters: Parameters) -> Rows:
+        return [tuple(row) for row in await self._connection.fetch(statement, *parameters)]

@@ -1,0 +1,42 @@
+"""Django's connections."""
+
+import sys
+from typing import Any
+
+from interlock.connections.use import Parameters, Rows, by_place, outside, placed
+
+
+class DjangoConnection:
+    def __init__(self, connection: Any) -> None:
+        self._connection = connection
+
+    def unfit(self) -> str | None:
+        if self._connection.vendor != "postgresql":
+            return (
+                f"The database {self._connection.alias!r} is {self._connection.vendor}, "
+                "and Interlock's tables are in PostgreSQL"
+            )
+        if not self._connection.in_atomic_block and self._connection.get_autocommit():
+            return outside("do it inside `with transaction.atomic():`")
+        return None
+
+    def fetch(self, statement: str, parameters: Parameters) -> Rows:
+        with self._connection.cursor() as cursor:
+            cursor.execute(by_place(statement), placed(statement, parameters))
+            return list(cursor.fetchall())
+
+
+class NoDjango:
+    """An alias that nobody can look up."""
+
+    def unfit(self) -> str | None:
+        return "Only Django's connections have aliases, and Django is not in use: pass the connection"
+
+    def fetch(self, statement: str, parameters: Parameters) -> Rows:
+        raise LookupError(self.unfit())
+
+
+def by_alias(alias: str | None) -> DjangoConnection | NoDjango:
+    """Without an alias, the default database."""
+    django = sys.modules.get("django.db")
+    return NoDjango() if django is None else DjangoConnection(django.connections[alias or django.DEFAULT_DB_ALIAS])

@@ -1,0 +1,61 @@
+"""Connections of psycopg 3.
+
+One that is not in autocommit mode begins a transaction with its first statement, so also with one of ours.
+"""
+
+import sys
+from typing import Any
+
+from interlock.connections.use import Parameters, Rows, by_name, named, outside
+
+_BETWEEN_TRANSACTIONS = ("IDLE", "ACTIVE")
+_NOT_IN_PIPELINE = "OFF"
+
+
+class PsycopgConnection:
+    def __init__(self, connection: Any) -> None:
+        self._connection = connection
+
+    def unfit(self) -> str | None:
+        if _is_behind(self._connection):
+            with self._connection.pipeline() as pipeline:
+                pipeline.sync()
+        return _unfit(self._connection)
+
+    def fetch(self, statement: str, parameters: Parameters) -> Rows:
+        with _cursor("Cursor", self._connection) as cursor:
+            cursor.execute(by_name(statement), named(parameters))
+            return list(cursor.fetchall())  # in a pipeline the answer comes only to those who ask for it
+
+
+class AsyncPsycopgConnection:
+    def __init__(self, connection: Any) -> None:
+        self._connection = connection
+
+    async def unfit(self) -> str | None:
+        if _is_behind(self._connection):
+            async with self._connection.pipeline() as pipeline:
+                await pipeline.sync()
+        return _unfit(self._connection)
+
+    async def fetch(self, statement: str, parameters: Parameters) -> Rows:
+        async with _cursor("AsyncCursor", self._connection) as cursor:
+            await cursor.execute(by_name(statement), named(parameters))
+            return list(await cursor.fetchall())
+
+
+def _is_behind(connection: Any) -> bool:
+    """In a pipeline BEGIN may have been sent and not answered: then nobody here knows of the transaction yet."""
+    return bool(connection.autocommit) and connection.info.pipeline_status.name != _NOT_IN_PIPELINE
+
+
+def _unfit(connection: Any) -> str | None:
+    if not connection.autocommit or connection.info.transaction_status.name not in _BETWEEN_TRANSACTIONS:
+        return None
+    return outside("do it inside `with connection.transaction():`")
+
+
+def _cursor(kind: str, connection: Any) -> Any:
+    """A plain one: those that the connection makes by itself may have placeholders or rows of another kind."""
+    psycopg = sys.modules["psycopg"]
+    return getattr(psycopg, kind)(connection, row_factory=psycopg.rows.tuple_row)

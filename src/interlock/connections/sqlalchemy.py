@@ -1,0 +1,69 @@
+"""SQLAlchemy's connections and sessions, with any driver for PostgreSQL.
+
+They begin a transaction with their first statement, so also with one of ours, unless they are in autocommit mode.
+Statements go to the driver as they are: SQLAlchemy would guess types for the parameters, and guess some wrongly.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from interlock.connections.use import Parameters, Rows, by_name, by_place, named, outside, placed
+
+
+class SqlAlchemyConnection:
+    def __init__(self, connection: Any) -> None:
+        self._connection = connection
+
+    def unfit(self) -> str | None:
+        if self._connection.dialect.name != "postgresql":
+            return f"The connection leads to {self._connection.dialect.name}, and Interlock's tables are in PostgreSQL"
+        if self._connection.connection.dbapi_connection.autocommit:
+            return outside("take the execution option isolation_level='AUTOCOMMIT' away from it")
+        return None
+
+    def fetch(self, statement: str, parameters: Parameters) -> Rows:
+        return [tuple(row) for row in self._execute(statement, parameters).fetchall()]
+
+    def _execute(self, statement: str, parameters: Parameters) -> Any:
+        match self._connection.dialect.paramstyle:
+            case "numeric_dollar":
+                return self._connection.exec_driver_sql(statement, tuple(parameters))
+            case "pyformat":
+                return self._connection.exec_driver_sql(by_name(statement), named(parameters))
+            case _:
+                return self._connection.exec_driver_sql(by_place(statement), tuple(placed(statement, parameters)))
+
+
+class SqlAlchemySession:
+    def __init__(self, session: Any) -> None:
+        self._session = session
+
+    def unfit(self) -> str | None:
+        return SqlAlchemyConnection(self._session.connection()).unfit()
+
+    def fetch(self, statement: str, parameters: Parameters) -> Rows:
+        return SqlAlchemyConnection(self._session.connection()).fetch(statement, parameters)
+
+
+class _Async:
+    """The sync one does it, where SQLAlchemy lets it wait."""
+
+    def __init__(self, connection: Any, kind: Callable[[Any], "SqlAlchemyConnection | SqlAlchemySession"]) -> None:
+        self._connection = connection
+        self._kind = kind
+
+    async def unfit(self) -> str | None:
+        found: str | None = await self._connection.run_sync(lambda inner: self._kind(inner).unfit())
+        return found
+
+    async def fetch(self, statement: str, parameters: Parameters) -> Rows:
+        rows: Rows = await self._connection.run_sync(lambda inner: self._kind(inner).fetch(statement, parameters))
+        return rows
+
+
+def async_connection(connection: Any) -> _Async:
+    return _Async(connection, SqlAlchemyConnection)
+
+
+def async_session(session: Any) -> _Async:
+    return _Async(session, SqlAlchemySession)
