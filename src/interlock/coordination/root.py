@@ -22,6 +22,8 @@ from interlock.identity import replica_id
 from interlock.stores.leases import Holder
 
 if TYPE_CHECKING:
+    from interlock.coordination.claims.results import Claiming
+    from interlock.coordination.claims.scope import AsyncClaims, Spelling
     from interlock.coordination.grant import AsyncGrant
     from interlock.coordination.membership import AsyncMembership, Member
     from interlock.coordination.once import Once, Retention
@@ -249,6 +251,19 @@ class AsyncInterlock:
             return AsyncPeriodic(self.engine, settings, ticks, policy, function)
 
         return make
+
+    def claims(self, scope: str, *, names: "Spelling | None" = None) -> "AsyncClaims":
+        """A scope of names, each with one owner; `names` says how they are written: `dns_label`, `host_name`."""
+        from interlock.coordination.claims.names import plain_name
+        from interlock.coordination.claims.scope import AsyncClaims
+
+        return AsyncClaims(lambda: self.schema, scope, names or plain_name)
+
+    async def claim(
+        self, connection: Any, scope: str, name: str | None, owner: str, *, timeout: Duration = 0
+    ) -> "Claiming | None":
+        """Make a name the owner's, in your own transaction: `Claimed`, `Taken`, `Pending`; see docs/claims.md."""
+        return await self.claims(scope).claim(connection, name, owner, timeout=timeout)
 
     def session_lock(self, name: str, *, ttl: Duration = 10.0) -> "AsyncSessionLock":
         """A lock that is held as long as a database session lives; it needs a direct connection to PostgreSQL."""

@@ -29,6 +29,8 @@ from interlock.stores.leases import ReleaseAnswer
 from interlock.stores.listing import HeldLease
 
 if TYPE_CHECKING:
+    from interlock.coordination.claims.results import Claiming
+    from interlock.coordination.claims.scope import Claims, Spelling
     from interlock.coordination.election_sync import Election
     from interlock.coordination.membership import Member
     from interlock.coordination.membership_sync import Membership
@@ -401,6 +403,19 @@ class Interlock:
             return Periodic(self, functools.partial(make, name or function.__qualname__), function)
 
         return decorate
+
+    def claims(self, scope: str, *, names: "Spelling | None" = None) -> "Claims":
+        """A scope of names, each with one owner; `names` says how they are written: `dns_label`, `host_name`."""
+        from interlock.coordination.claims.names import plain_name
+        from interlock.coordination.claims.scope import Claims
+
+        return Claims(lambda: self.schema, scope, names or plain_name)
+
+    def claim(
+        self, connection: Any, scope: str, name: str | None, owner: str, *, timeout: Duration = 0
+    ) -> "Claiming | None":
+        """Make a name the owner's, in your own transaction; see `AsyncInterlock.claim`."""
+        return self.claims(scope).claim(connection, name, owner, timeout=timeout)
 
     def session_lock(self, name: str, *, ttl: Duration = 10.0) -> "SessionLock":
         from interlock.coordination.session_lock_sync import SessionLock

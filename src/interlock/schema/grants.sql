@@ -32,3 +32,13 @@ TO :role;
 -- What an operator needs beyond that: to take a lease from its holder, and to see who did.
 GRANT SELECT ON interlock.lease_intervention TO :role;
 GRANT EXECUTE ON FUNCTION interlock.break_v1(text, boolean, boolean, text, text) TO :role;
+
+-- name: claims
+-- What a role needs to claim names and to release them: functions, and no table.
+GRANT USAGE ON SCHEMA interlock TO :role;
+GRANT SELECT ON interlock.migration TO :role;
+GRANT EXECUTE ON FUNCTION
+    interlock.now_v1(), interlock.claim_lock_v1(text, text),
+    interlock.claim_v1(text, text[], text, double precision, boolean),
+    interlock.release_claim_v1(text, text, text, double precision, text), interlock.claims_v1(text, text, text, boolean)
+TO :role;

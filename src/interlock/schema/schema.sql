@@ -1058,3 +1058,186 @@ END
 $$;
 
 REVOKE EXECUTE ON FUNCTION interlock.forget_records_v1(text, double precision) FROM PUBLIC;
+
+-- Names that belong to an owner, from the claim until what they stand for is gone. One row for each time that a name was
+-- owned; a row that was released stays, for the history. Claimed and released inside users' own transactions.
+CREATE TABLE interlock.claim (
+    id          bigint GENERATED ALWAYS AS IDENTITY,
+    scope       text COLLATE "C" NOT NULL,
+    name        text COLLATE "C" NOT NULL,
+    owner       text COLLATE "C" NOT NULL,
+    claimed_at  timestamptz      NOT NULL,
+    released_at timestamptz,
+    passed_to   text COLLATE "C",
+    CONSTRAINT claim_pkey PRIMARY KEY (id)
+);
+
+-- What decides: a name has one owner.
+CREATE UNIQUE INDEX claim_held ON interlock.claim (scope, name) WHERE released_at IS NULL;
+CREATE INDEX claim_past ON interlock.claim (scope, name) WHERE released_at IS NOT NULL;
+
+-- Whether this transaction is now the only one that may give that name to somebody, or take it away; never waits. Given
+-- back at the transaction's end, after what it did can be seen, and by a rollback to a savepoint, with what was done since.
+CREATE FUNCTION interlock.claim_lock_v1(claim_scope text, claim_name text) RETURNS boolean
+    LANGUAGE sql VOLATILE
+    AS $$
+    SELECT pg_catalog.pg_try_advisory_xact_lock((h.key >> 32)::integer, ((h.key << 32) >> 32)::integer)
+      FROM (SELECT pg_catalog.hashtextextended(claim_scope || chr(31) || claim_name, 1229737039)) AS h (key)
+    $$;
+
+-- Names become the owner's: all of them, or none. Nothing here waits for another's transaction or fails because of it,
+-- for after an error the user's own transaction would be lost: an open one is looked at again until `wait` seconds are
+-- over. What is another's is told without a lock. What is the owner's already is shared, so that its release waits. What
+-- is free is locked, looked at again, and inserted. Under a snapshot that is too old, this fails with 40001.
+CREATE FUNCTION interlock.claim_v1(
+    claim_scope text, claim_names text[], claim_owner text, wait double precision DEFAULT 0, again boolean DEFAULT false
+) RETURNS TABLE (name text, status text, id bigint, owner text, since timestamptz, released_at timestamptz)
+    LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off
+    AS $$
+#variable_conflict use_column
+DECLARE
+    wanted  text[] := ARRAY(SELECT DISTINCT n.name COLLATE "C" FROM unnest(claim_names) AS n (name) ORDER BY 1);
+    give_up timestamptz := clock_timestamp() + make_interval(secs => least(coalesce(wait, 0), 86400));
+    nap     double precision := 0.002;
+    own     text[];
+    one     text;
+    open    text;
+    refused boolean;
+    added   bigint;
+BEGIN
+    IF cardinality(wanted) = 0 OR array_position(wanted, NULL) IS NOT NULL
+       OR NOT (SELECT bool_and(coalesce(octet_length(g.given), 0) BETWEEN 1 AND 255)
+                 FROM unnest(wanted || claim_scope || claim_owner) AS g (given)) THEN
+        RAISE EXCEPTION USING ERRCODE = '22023', MESSAGE = 'a scope, an owner and every name have 1 to 255 bytes';
+    END IF;
+    LOOP
+        open := NULL;
+        own := ARRAY(SELECT c.name FROM interlock.claim c
+                      WHERE c.scope = claim_scope AND c.name = ANY (wanted) AND c.released_at IS NULL
+                        AND c.owner = claim_owner FOR SHARE SKIP LOCKED);
+        refused := EXISTS (SELECT FROM interlock.claim c
+                            WHERE c.scope = claim_scope AND c.name = ANY (wanted) AND c.released_at IS NULL
+                              AND c.owner <> claim_owner);
+        IF NOT refused AND cardinality(own) < cardinality(wanted) THEN
+            FOREACH one IN ARRAY wanted LOOP
+                IF one <> ALL (own) AND NOT interlock.claim_lock_v1(claim_scope, one) THEN
+                    open := one;
+                    EXIT;
+                END IF;
+            END LOOP;
+            -- It may have been another's, or the owner's, until just now.
+            SELECT bool_or(c.released_at IS NULL AND c.owner <> claim_owner)
+                   OR NOT again AND bool_or(c.released_at IS NOT NULL AND c.owner = claim_owner),
+                   coalesce(open, min(c.name) FILTER (WHERE c.released_at IS NULL AND c.owner = claim_owner))
+              INTO refused, open
+              FROM interlock.claim c
+             WHERE c.scope = claim_scope AND c.name = ANY (wanted) AND c.name <> ALL (own)
+               AND (c.released_at IS NULL OR c.owner = claim_owner);
+        END IF;
+        EXIT WHEN refused OR open IS NULL OR clock_timestamp() >= give_up;
+        PERFORM pg_sleep(least(nap, extract(epoch FROM give_up - clock_timestamp())));
+        nap := least(nap * 1.5, 0.05);
+    END LOOP;
+    IF refused IS NOT TRUE AND open IS NULL THEN
+        INSERT INTO interlock.claim (scope, name, owner, claimed_at)
+        SELECT claim_scope, w.name, claim_owner, interlock.now_v1() FROM unnest(wanted) AS w (name) WHERE w.name <> ALL (own)
+            ON CONFLICT (scope, name) WHERE released_at IS NULL DO NOTHING;
+        GET DIAGNOSTICS added = ROW_COUNT;
+        IF added < cardinality(wanted) - cardinality(own) THEN
+            RAISE EXCEPTION USING ERRCODE = '40001', MESSAGE = 'a claim was written beside the protocol: try again';
+        END IF;
+    END IF;
+    RETURN QUERY
+    SELECT w.name,
+           CASE WHEN c.owner <> claim_owner THEN 'taken'
+                WHEN w.name = ANY (own) THEN 'yours'
+                WHEN w.name = open THEN 'pending'
+                WHEN c.id IS NOT NULL THEN 'claimed'
+                WHEN p.id IS NOT NULL AND NOT again THEN 'released'
+                ELSE 'free' END,
+           coalesce(c.id, p.id), coalesce(c.owner, p.owner), coalesce(c.claimed_at, p.claimed_at), p.released_at
+      FROM unnest(wanted) AS w (name)
+      LEFT JOIN interlock.claim c ON c.scope = claim_scope AND c.name = w.name AND c.released_at IS NULL
+      LEFT JOIN LATERAL (
+           SELECT * FROM interlock.claim h
+            WHERE c.id IS NULL AND h.scope = claim_scope AND h.name = w.name AND h.released_at IS NOT NULL
+              AND h.owner = claim_owner
+            ORDER BY h.id DESC LIMIT 1) AS p ON true
+     ORDER BY w.name;
+END
+$$;
+
+-- The owner gives a name up, or passes it on. Decides: the row, locked and found to be the owner's. As above it waits for
+-- no transaction, and what was done before is answered with what it was.
+CREATE FUNCTION interlock.release_claim_v1(
+    claim_scope text, claim_name text, claim_owner text, wait double precision DEFAULT 0, pass_to text DEFAULT NULL
+) RETURNS TABLE (status text, id bigint, owner text, since timestamptz, released_at timestamptz, passed_to text)
+    LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off
+    AS $$
+#variable_conflict use_column
+DECLARE
+    give_up timestamptz := clock_timestamp() + make_interval(secs => least(coalesce(wait, 0), 86400));
+    nap     double precision := 0.002;
+    moment  timestamptz;
+    held    interlock.claim;
+    past    interlock.claim;
+BEGIN
+    IF coalesce(octet_length(pass_to), 1) NOT BETWEEN 1 AND 255 OR pass_to = claim_owner THEN
+        RAISE EXCEPTION USING ERRCODE = '22023', MESSAGE = 'a name is passed on to another owner, of 1 to 255 bytes';
+    END IF;
+    LOOP
+        SELECT * INTO held FROM interlock.claim c
+         WHERE c.scope = claim_scope AND c.name = claim_name AND c.released_at IS NULL;
+        IF held.id IS NULL OR held.owner <> claim_owner THEN
+            SELECT * INTO past FROM interlock.claim c
+             WHERE c.scope = claim_scope AND c.name = claim_name AND c.released_at IS NOT NULL AND c.owner = claim_owner
+             ORDER BY c.id DESC LIMIT 1;
+            IF past.id IS NOT NULL AND past.passed_to IS NOT DISTINCT FROM pass_to THEN
+                RETURN QUERY SELECT 'before', past.id, past.owner, past.claimed_at, past.released_at, past.passed_to;
+            ELSIF held.id IS NOT NULL THEN
+                RETURN QUERY SELECT 'taken', held.id, held.owner, held.claimed_at, held.released_at, held.passed_to;
+            END IF;
+            RETURN;
+        END IF;
+        PERFORM FROM interlock.claim c WHERE c.id = held.id AND c.released_at IS NULL FOR UPDATE SKIP LOCKED;
+        IF FOUND AND interlock.claim_lock_v1(claim_scope, claim_name) THEN
+            moment := greatest(interlock.now_v1(), held.claimed_at);
+            UPDATE interlock.claim c SET released_at = moment, passed_to = pass_to WHERE c.id = held.id;
+            IF pass_to IS NOT NULL THEN
+                INSERT INTO interlock.claim (scope, name, owner, claimed_at) VALUES (claim_scope, claim_name, pass_to, moment);
+            END IF;
+            RETURN QUERY SELECT 'released', held.id, held.owner, held.claimed_at, moment, pass_to;
+            RETURN;
+        END IF;
+        IF clock_timestamp() >= give_up THEN
+            RETURN QUERY SELECT 'pending', held.id, held.owner, held.claimed_at, held.released_at, held.passed_to;
+            RETURN;
+        END IF;
+        PERFORM pg_sleep(least(nap, extract(epoch FROM give_up - clock_timestamp())));
+        nap := least(nap * 1.5, 0.05);
+    END LOOP;
+END
+$$;
+
+-- Who owns what, by scope and name; with `past` also who owned it before, in order.
+CREATE FUNCTION interlock.claims_v1(
+    only_scope text DEFAULT NULL, only_name text DEFAULT NULL, only_owner text DEFAULT NULL, past boolean DEFAULT false
+) RETURNS TABLE (id bigint, scope text, name text, owner text, since timestamptz, released_at timestamptz, passed_to text)
+    LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+    SET plan_cache_mode = force_custom_plan
+    AS $$
+#variable_conflict use_column
+BEGIN
+    RETURN QUERY
+    SELECT c.id, c.scope, c.name, c.owner, c.claimed_at, c.released_at, c.passed_to
+      FROM interlock.claim c
+     WHERE (past OR c.released_at IS NULL) AND (only_scope IS NULL OR c.scope = only_scope)
+       AND (only_name IS NULL OR c.name = only_name) AND (only_owner IS NULL OR c.owner = only_owner)
+     ORDER BY c.scope, c.name, c.id;
+END
+$$;
+
+REVOKE EXECUTE ON FUNCTION
+    interlock.claim_v1(text, text[], text, double precision, boolean),
+    interlock.release_claim_v1(text, text, text, double precision, text), interlock.claims_v1(text, text, text, boolean)
+FROM PUBLIC;

@@ -1,0 +1,98 @@
+"""What is asked of the database about claims, and what its answers mean."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from functools import cache
+from typing import Any
+
+from interlock.connections import Steps
+from interlock.coordination.claims.results import (
+    Claimed,
+    Claiming,
+    Free,
+    NotClaimed,
+    Owned,
+    Pending,
+    Released,
+    Taken,
+    Transferring,
+)
+from interlock.errors import ConnectionUnfit, InterlockError, PermissionMissing
+from interlock.stores.postgres.queries import Queries
+
+_MISSING = ("42883", "3F000")
+_NO_PRIVILEGE = "42501"
+
+
+@cache
+def queries(schema: str) -> Queries:
+    return Queries("interlock.coordination.claims", "queries.sql", schema)
+
+
+def claiming(
+    schema: str, scope: str, names: Sequence[str], owner: str, wait: float, again: bool
+) -> Steps[list[Claiming | Free]]:
+    rows = yield queries(schema)["claim"], (scope, list(names), owner, wait, again)
+    return [_claiming(scope, *row) for row in rows]
+
+
+def releasing(schema: str, scope: str, name: str, owner: str, wait: float, pass_to: str | None) -> Steps[Transferring]:
+    rows = yield queries(schema)["release"], (scope, name, owner, wait, pass_to)
+    return _releasing(scope, name, *rows[0]) if rows else NotClaimed(scope, name)
+
+
+def listing(schema: str, scope: str | None, name: str | None, owner: str | None, past: bool) -> Steps[list[Owned]]:
+    rows = yield queries(schema)["list"], (scope, name, owner, past)
+    return [
+        Owned(number, of, called, by, _utc(since), released_at and _utc(released_at), passed_to)
+        for number, of, called, by, since, released_at, passed_to in rows
+    ]
+
+
+def judge(code: str | None) -> InterlockError | None:
+    """What the server's code means: the connection leads to the wrong place, or as the wrong role."""
+    if code in _MISSING:
+        why = (
+            "Its database has no claims of this release: pass a connection to the one that keeps them, "
+            "or run `interlock schema apply` there"
+        )
+        return ConnectionUnfit(f"This connection cannot be used here. {why}.", why=why)
+    if code == _NO_PRIVILEGE:
+        return PermissionMissing(
+            "The connection's role may not claim names: run `interlock schema grant ROLE --for claims`."
+        )
+    return None
+
+
+def _claiming(
+    scope: str, name: str, status: str, number: int, owner: str, since: Any, released: Any
+) -> Claiming | Free:
+    match status:
+        case "claimed" | "yours":
+            return Claimed(scope, name, owner, number, _utc(since), status == "yours")
+        case "taken":
+            return Taken(scope, name, owner, _utc(since))
+        case "released":
+            return Released(scope, name, owner, number, _utc(since), _utc(released), None, replay=True)
+        case "pending":
+            return Pending(scope, name)
+        case _:
+            return Free(scope, name)
+
+
+def _releasing(
+    scope: str, name: str, status: str, number: int, owner: str, since: Any, released: Any, passed_to: str | None
+) -> Transferring:
+    match status:
+        case "taken":
+            return Taken(scope, name, owner, _utc(since))
+        case "pending":
+            return Pending(scope, name)
+        case _:
+            return Released(
+                scope, name, owner, number, _utc(since), _utc(released), passed_to, replay=status == "before"
+            )
+
+
+def _utc(moment: datetime) -> datetime:
+    return moment.astimezone(UTC)

@@ -1,0 +1,14 @@
+-- name: claim
+-- Free names become the owner's, all or none.
+SELECT name, status, id, owner, since, released_at
+  FROM interlock.claim_v1(CAST($1 AS text), CAST($2 AS text[]), CAST($3 AS text), CAST($4 AS double precision), CAST($5 AS boolean));
+
+-- name: release
+-- The owner's name is nobody's, or the next owner's.
+SELECT status, id, owner, since, released_at, passed_to
+  FROM interlock.release_claim_v1(CAST($1 AS text), CAST($2 AS text), CAST($3 AS text), CAST($4 AS double precision), CAST($5 AS text));
+
+-- name: list
+-- Who owns what, and owned it.
+SELECT id, scope, name, owner, since, released_at, passed_to
+  FROM interlock.claims_v1(CAST($1 AS text), CAST($2 AS text), CAST($3 AS text), CAST($4 AS boolean));

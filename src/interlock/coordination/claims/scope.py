@@ -1,0 +1,157 @@
+"""A scope of names, in which each has one owner at the most. It has no state: share it."""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeVar
+
+from interlock.connections import Steps, ask, ask_sync
+from interlock.coordination.claims.asking import claiming, judge, listing, releasing
+from interlock.coordination.claims.names import plain_name
+from interlock.coordination.claims.results import Claiming, Free, Kept, Owned, Releasing, Transferring
+from interlock.coordination.timing import Duration, checked_timeout
+from interlock.errors import ConfigurationError
+from interlock.logs import events
+
+log = events(__name__)
+
+T = TypeVar("T")
+
+Spelling = Callable[[str], str]
+"""How a name is written; raises `InvalidName` if it is none."""
+
+
+class _Scope:
+    """What both faces have in common. `schema` may not be known before it is used."""
+
+    def __init__(self, schema: Callable[[], str], scope: str, names: Spelling) -> None:
+        self.scope = plain_name(scope)
+        self._schema = schema
+        self._spelling = names
+
+    def _names(self, names: Iterable[str | None]) -> list[str]:
+        """An empty name is none."""
+        return sorted({self._spelling(name) for name in names if name})
+
+    def _claiming(
+        self, names: Sequence[str], owner: str, timeout: Duration, again: bool
+    ) -> Steps[list[Claiming | Free]]:
+        return claiming(self._schema(), self.scope, names, plain_name(owner), _patience(timeout), again)
+
+    def _releasing(self, name: str, owner: str, timeout: Duration, pass_to: str | None = None) -> Steps[Transferring]:
+        if pass_to is not None and plain_name(pass_to) == owner:
+            raise ConfigurationError(f"{name!r} is to be passed on to {owner!r}, whose it is: name another owner.")
+        spelt = self._spelling(name)
+        return releasing(self._schema(), self.scope, spelt, plain_name(owner), _patience(timeout), pass_to)
+
+    def _listing(self, name: str | None, owner: str | None, past: bool) -> Steps[list[Owned]]:
+        return listing(self._schema(), self.scope, name and self._spelling(name), owner, past)
+
+
+class AsyncClaims(_Scope):
+    """On async connections; each call is part of the transaction that is open there."""
+
+    async def claim(
+        self, connection: Any, name: str | None, owner: str, *, timeout: Duration = 0, again: bool = False
+    ) -> Claiming | None:
+        """Make the name the owner's. No name, no claim: None.
+
+        While another's transaction that claims or releases it is open, it is looked at again for `timeout` seconds.
+        A claim by whoever has released the name is taken for a late repetition and refused, unless `again` is said.
+        """
+        claimed = await self.claim_all(connection, [name], owner, timeout=timeout, again=again)
+        return _one(claimed)
+
+    async def claim_all(
+        self,
+        connection: Any,
+        names: Iterable[str | None],
+        owner: str,
+        *,
+        timeout: Duration = 0,
+        again: bool = False,
+    ) -> list[Claiming | Free]:
+        """All of them or none, by name; never a deadlock, in whichever order they are given."""
+        if wanted := self._names(names):
+            return _told(owner, await ask(connection, self._claiming(wanted, owner, timeout, again), judge))
+        return []
+
+    async def release(self, connection: Any, name: str, owner: str, *, gone: bool, timeout: Duration = 0) -> Releasing:
+        """Give the name up, which only its owner can. `gone`: what it stands for is known to be gone, all of it."""
+        if not gone:
+            return _say(owner, Kept(self.scope, self._spelling(name), owner))
+        return _say(owner, await ask(connection, self._releasing(name, owner, timeout), judge))
+
+    async def transfer(self, connection: Any, name: str, owner: str, to: str, *, timeout: Duration = 0) -> Transferring:
+        """Pass the name on, without a moment in which a third could claim it."""
+        return _say(owner, await ask(connection, self._releasing(name, owner, timeout, to), judge))
+
+    async def owned(self, connection: Any, *, owner: str | None = None) -> list[Owned]:
+        """Who owns which names now."""
+        return await ask(connection, self._listing(None, owner, False), judge, in_transaction=False)
+
+    async def history(self, connection: Any, name: str) -> list[Owned]:
+        """Who has owned it, in order."""
+        return await ask(connection, self._listing(name, None, True), judge, in_transaction=False)
+
+
+class Claims(_Scope):
+    """The same on sync connections, in the calling thread. Django's may be named by an alias; None is its default."""
+
+    def claim(
+        self, connection: Any, name: str | None, owner: str, *, timeout: Duration = 0, again: bool = False
+    ) -> Claiming | None:
+        return _one(self.claim_all(connection, [name], owner, timeout=timeout, again=again))
+
+    def claim_all(
+        self,
+        connection: Any,
+        names: Iterable[str | None],
+        owner: str,
+        *,
+        timeout: Duration = 0,
+        again: bool = False,
+    ) -> list[Claiming | Free]:
+        if wanted := self._names(names):
+            return _told(owner, ask_sync(connection, self._claiming(wanted, owner, timeout, again), judge))
+        return []
+
+    def release(self, connection: Any, name: str, owner: str, *, gone: bool, timeout: Duration = 0) -> Releasing:
+        if not gone:
+            return _say(owner, Kept(self.scope, self._spelling(name), owner))
+        return _say(owner, ask_sync(connection, self._releasing(name, owner, timeout), judge))
+
+    def transfer(self, connection: Any, name: str, owner: str, to: str, *, timeout: Duration = 0) -> Transferring:
+        return _say(owner, ask_sync(connection, self._releasing(name, owner, timeout, to), judge))
+
+    def owned(self, connection: Any, *, owner: str | None = None) -> list[Owned]:
+        return ask_sync(connection, self._listing(None, owner, False), judge, in_transaction=False)
+
+    def history(self, connection: Any, name: str) -> list[Owned]:
+        return ask_sync(connection, self._listing(name, None, True), judge, in_transaction=False)
+
+
+def _patience(timeout: Duration) -> float:
+    patience = checked_timeout(timeout)
+    if patience is None:
+        raise ConfigurationError(
+            "A claim is part of a transaction of yours, and never waits without end: say how long."
+        )
+    return patience
+
+
+def _one(claimed: list[Claiming | Free]) -> Claiming | None:
+    if not claimed:
+        return None
+    [one] = claimed
+    assert not isinstance(one, Free)  # that is told only where another name stands in the way
+    return one
+
+
+def _told(owner: str, results: list[Claiming | Free]) -> list[Claiming | Free]:
+    return [_say(owner, result) for result in results]
+
+
+def _say(owner: str, result: T) -> T:
+    """Every decision is logged: who asked, and for what."""
+    facts = {"claim" if key == "name" else key: value for key, value in vars(result).items()}
+    log.info(f"claim.{type(result).__name__.lower()}", extra={**facts, "asked_by": owner})
+    return result
