@@ -1,0 +1,23 @@
+"""What goes wrong where a row is to lock a name by itself, and does not with claims."""
+
+from collections.abc import Callable
+
+import pytest
+
+from support.name_locks import ClaimedNames, ForgettingRows, LockingRows, NameLock
+from support.name_scenarios import SCENARIOS, the_history_stays
+
+Scenario = Callable[[str, NameLock], None]
+each = pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.__name__)
+
+
+@each
+def test_claims_hold(scenario: Scenario, interlock_url: str) -> None:
+    scenario(interlock_url, ClaimedNames(interlock_url))
+
+
+@each
+def test_rows_that_lock_do_not(scenario: Scenario, database_url: str) -> None:
+    lock = ForgettingRows(database_url) if scenario is the_history_stays else LockingRows(database_url)
+    with pytest.raises(SCENARIOS[scenario]):
+        scenario(database_url, lock)
