@@ -42,6 +42,9 @@ DECLARE
     one     text;
     open    text;
     refused boolean;
+    late    boolean;
+    locked  boolean := false;
+    done    boolean;
     added   bigint;
 BEGIN
     IF cardinality(wanted) = 0 OR array_position(wanted, NULL) IS NOT NULL
@@ -50,34 +53,33 @@ BEGIN
         RAISE EXCEPTION USING ERRCODE = '22023', MESSAGE = 'a scope, an owner and every name have 1 to 255 bytes';
     END IF;
     LOOP
-        open := NULL;
         own := ARRAY(SELECT c.name FROM interlock.claim c
                       WHERE c.scope = claim_scope AND c.name = ANY (wanted) AND c.released_at IS NULL
                         AND c.owner = claim_owner FOR SHARE SKIP LOCKED);
-        refused := EXISTS (SELECT FROM interlock.claim c
-                            WHERE c.scope = claim_scope AND c.name = ANY (wanted) AND c.released_at IS NULL
-                              AND c.owner <> claim_owner);
-        IF NOT refused AND cardinality(own) < cardinality(wanted) THEN
+        SELECT bool_or(c.released_at IS NULL AND c.owner <> claim_owner), bool_or(c.released_at IS NOT NULL),
+               min(c.name) FILTER (WHERE c.released_at IS NULL AND c.owner = claim_owner)
+          INTO refused, late, open
+          FROM interlock.claim c
+         WHERE c.scope = claim_scope AND c.name = ANY (wanted) AND c.name <> ALL (own)
+           AND (c.released_at IS NULL OR c.owner = claim_owner);
+        refused := coalesce(refused OR late AND open IS NULL AND NOT again, false);
+        EXIT WHEN refused OR open IS NULL AND (locked OR cardinality(own) = cardinality(wanted));
+        IF open IS NULL THEN
             FOREACH one IN ARRAY wanted LOOP
                 IF one <> ALL (own) AND NOT interlock.claim_lock_v1(claim_scope, one) THEN
                     open := one;
                     EXIT;
                 END IF;
             END LOOP;
-            -- It may have been another's, or the owner's, until just now.
-            SELECT bool_or(c.released_at IS NULL AND c.owner <> claim_owner)
-                   OR NOT again AND bool_or(c.released_at IS NOT NULL AND c.owner = claim_owner),
-                   coalesce(open, min(c.name) FILTER (WHERE c.released_at IS NULL AND c.owner = claim_owner))
-              INTO refused, open
-              FROM interlock.claim c
-             WHERE c.scope = claim_scope AND c.name = ANY (wanted) AND c.name <> ALL (own)
-               AND (c.released_at IS NULL OR c.owner = claim_owner);
+            locked := open IS NULL;
+            CONTINUE WHEN locked;  -- it may have been somebody's until just now: look again
         END IF;
-        EXIT WHEN refused OR open IS NULL OR clock_timestamp() >= give_up;
+        EXIT WHEN clock_timestamp() >= give_up;
         PERFORM pg_sleep(least(nap, extract(epoch FROM give_up - clock_timestamp())));
         nap := least(nap * 1.5, 0.05);
     END LOOP;
-    IF refused IS NOT TRUE AND open IS NULL THEN
+    done := NOT refused AND open IS NULL;
+    IF done AND cardinality(own) < cardinality(wanted) THEN
         INSERT INTO interlock.claim (scope, name, owner, claimed_at)
         SELECT claim_scope, w.name, claim_owner, interlock.now_v1() FROM unnest(wanted) AS w (name) WHERE w.name <> ALL (own)
             ON CONFLICT (scope, name) WHERE released_at IS NULL DO NOTHING;
@@ -90,8 +92,8 @@ BEGIN
     SELECT w.name,
            CASE WHEN c.owner <> claim_owner THEN 'taken'
                 WHEN w.name = ANY (own) THEN 'yours'
-                WHEN w.name = open THEN 'pending'
-                WHEN c.id IS NOT NULL THEN 'claimed'
+                WHEN done THEN 'claimed'
+                WHEN w.name = open OR c.id IS NOT NULL THEN 'pending'
                 WHEN p.id IS NOT NULL AND NOT again THEN 'released'
                 ELSE 'free' END,
            coalesce(c.id, p.id), coalesce(c.owner, p.owner), coalesce(c.claimed_at, p.claimed_at), p.released_at
