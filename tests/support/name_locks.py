@@ -1,4 +1,4 @@
-"""Names with one owner each, as two systems keep them: Interlock's claims, and rows that are to lock a name by themselves.
+"""Names with one owner each, as two systems keep them: Interlock's claims, and rows that are to lock names themselves.
 
 The second is broken in many ways, and is here to show that the scenarios would notice.
 """

@@ -1,5 +1,7 @@
 """What must hold for names with one owner each; each scenario raises where it does not."""
 
+from collections.abc import Callable
+
 import psycopg
 
 from interlock.errors import InvalidName
@@ -86,7 +88,7 @@ def the_history_stays(url: str, lock: NameLock) -> None:
         assert lock.owners(connection, "mydb") == ["A", "B"]
 
 
-SCENARIOS = {
+SCENARIOS: dict[Callable[[str, NameLock], None], type[Exception]] = {
     the_owner_is_named: psycopg.errors.InFailedSqlTransaction,
     the_transaction_goes_on_after_a_refusal: psycopg.errors.InFailedSqlTransaction,
     every_name_has_one_owner: AssertionError,

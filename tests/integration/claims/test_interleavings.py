@@ -1,4 +1,4 @@
-"""A name has one owner, in whichever order two transactions do their parts; and variants that are broken are noticed."""
+"""A name has one owner, in whichever order two transactions do their parts; broken variants are noticed."""
 
 from collections.abc import Callable
 
@@ -33,7 +33,12 @@ VARIANTS = [
     ("claim_v1", SHARED, "FOR SHARE", scenarios.an_open_release_is_taken_until_it_is_committed),
     ("claim_v1", LATE, "", scenarios.a_late_repetition_is_refused),
     ("claim_v1", NOTHING_REFUSED, "done := open IS NULL", scenarios.several_are_all_or_none),
-    ("claim_v1", "ON CONFLICT (scope, name) WHERE released_at IS NULL DO NOTHING", "", scenarios.an_old_snapshot_takes_nothing),
+    (
+        "claim_v1",
+        "ON CONFLICT (scope, name) WHERE released_at IS NULL DO NOTHING",
+        "",
+        scenarios.an_old_snapshot_takes_nothing,
+    ),
     (
         "release_claim_v1",
         "AND interlock.claim_lock_v1(claim_scope, claim_name)",

@@ -1,5 +1,6 @@
 """A scope of names, in which each has one owner at the most. It has no state: share it."""
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
@@ -131,10 +132,8 @@ class Claims(_Scope):
 
 def _patience(timeout: Duration) -> float:
     patience = checked_timeout(timeout)
-    if patience is None:
-        raise ConfigurationError(
-            "A claim is part of a transaction of yours, and never waits without end: say how long."
-        )
+    if patience is None or patience == math.inf:
+        raise ConfigurationError("A claim is part of your transaction and never waits without end: say how long.")
     return patience
 
 

@@ -1,0 +1,72 @@
+"""A thousand want one name, from eight processes at once: one gets it, and all others are told who."""
+
+import json
+import subprocess
+import sys
+from collections import Counter
+
+import pytest
+
+from support import claimers
+from support.postgres import execute
+from support.protocol import rewrite
+
+PROCESSES, CLAIMS = 8, 125
+
+Told = list[tuple[str, str, str]]
+"""Owner, answer, winner."""
+
+
+def claim_all_at_once(url: str, claims: int) -> Told:
+    owners = [[f"owner {process}-{number}" for number in range(claims)] for process in range(PROCESSES)]
+    running = [
+        subprocess.Popen(
+            [sys.executable, str(claimers.__file__), url, "mydb", ",".join(of_one)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for of_one in owners
+    ]
+    try:
+        for process in running:
+            assert process.stdout is not None
+            assert process.stdout.readline() == "ready\n"
+        for process in running:
+            assert process.stdin is not None
+            process.stdin.write("go\n")
+            process.stdin.flush()
+        ends = [process.communicate() for process in running]
+    finally:
+        for process in running:
+            process.kill()
+            process.wait()
+    assert [complaint for _, complaint in ends] == [""] * PROCESSES
+    return [tuple(one) for said, _ in ends for one in json.loads(said)]
+
+
+def judge(url: str, told: Told) -> None:
+    [[winner]] = execute(url, "SELECT owner FROM interlock.claim")
+    assert Counter(answer for _, answer, _ in told) == {"claimed": 1, "taken": len(told) - 1}
+    assert {named for _, _, named in told} == {winner}
+
+
+def deadlocks(url: str) -> int:
+    [[count]] = execute(url, "SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()")
+    return int(count)
+
+
+def test_one_gets_it_and_all_others_are_told_who(interlock_url: str) -> None:
+    told = claim_all_at_once(interlock_url, CLAIMS)
+    assert len(told) == PROCESSES * CLAIMS
+    judge(interlock_url, told)
+    assert deadlocks(interlock_url) == 0
+
+
+def test_without_the_unique_index_and_the_lock_several_would(interlock_url: str) -> None:
+    execute(interlock_url, "DROP INDEX interlock.claim_held")
+    rewrite(interlock_url, "claim_v1", "AND NOT interlock.claim_lock_v1(claim_scope, one)", "AND false")
+    rewrite(interlock_url, "claim_v1", "ON CONFLICT (scope, name) WHERE released_at IS NULL DO NOTHING", "")
+    with pytest.raises((AssertionError, ValueError)):
+        judge(interlock_url, claim_all_at_once(interlock_url, 14))
