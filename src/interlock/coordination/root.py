@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Self, TypedDict, TypeVar
 from weakref import WeakKeyDictionary
 
 from interlock.config import check_schema_name, database_url, own_schema
+from interlock.connections import ask
 from interlock.coordination.choosing import Database, OpenStore, StoreOptions, chosen, with_sessions
 from interlock.coordination.engine import Engine
 from interlock.coordination.lease import AsyncLease, LeaseSettings
@@ -26,8 +27,9 @@ if TYPE_CHECKING:
     from interlock.coordination.claims.scope import AsyncClaims, Spelling
     from interlock.coordination.grant import AsyncGrant
     from interlock.coordination.membership import AsyncMembership, Member
-    from interlock.coordination.once import Once, Retention
+    from interlock.coordination.once import Once, Retention, Unfinished
     from interlock.coordination.periodic import AsyncPeriodic
+    from interlock.coordination.recording import Ask, Inside
     from interlock.coordination.schedule import Missed
     from interlock.coordination.session_lock import AsyncSessionLock
     from interlock.coordination.several import AsyncLeases, LeasesSettings
@@ -193,25 +195,47 @@ class AsyncInterlock:
         *args: Any,
         ttl: Duration = 30.0,
         timeout: Duration | None = None,
+        connection: Any = None,
+        unfinished: "Unfinished" = "again",
     ) -> T:
         """The result of ``function(*args)``, which is run by the first call under `key` and recorded, as JSON.
 
         Calls that come meanwhile wait, `timeout` seconds at most, and take over if the one that runs it dies or fails.
-        `args` that differ from the first call's are an `OnceConflict`.
+        `args` that differ from the first call's are an `OnceConflict`. With a `connection` the record is part of the
+        transaction that is open there: what the function writes in it and the record are committed together, or not.
+        Without, ``unfinished="raise"`` notices that somebody began and never came to record it: `OnceInterrupted`.
         """
         if not inspect.iscoroutinefunction(function):
             raise ConfigurationError("AsyncInterlock runs coroutine functions once: use Interlock for others.")
         patience = checked_timeout(timeout)
-        once = self.once_settings(key, ttl, args)
-        result: T = await once.run(self.engine(), asyncio.current_task(), patience, lambda grant: function(*args))
+        once = self.once_settings(key, ttl, args, unfinished=unfinished)
+        inside = None
+        if connection is not None:
+            from interlock.coordination.recording import judge
+
+            inside = self.inside(lambda steps: ask(connection, steps, judge))
+        result: T = await once.run(
+            self.engine(), asyncio.current_task(), patience, lambda grant: function(*args), inside
+        )
         return result
 
     def once_settings(
-        self, key: str, ttl: Duration, request: Sequence[Any] | None, retention: "Retention | None" = None
+        self,
+        key: str,
+        ttl: Duration,
+        request: Sequence[Any] | None,
+        retention: "Retention | None" = None,
+        unfinished: "Unfinished" = "again",
     ) -> "Once":
         from interlock.coordination.once import Once
 
-        return Once(key, ttl, self._request_timeout, request, retention)
+        return Once(key, ttl, self._request_timeout, request, retention, unfinished)
+
+    def inside(self, ask: "Ask") -> "Inside":
+        """A transaction of the user's, on a connection of whatever kind."""
+        from interlock.coordination.recording import Inside
+
+        return Inside(ask, self._named().schema)
 
     def every(
         self,

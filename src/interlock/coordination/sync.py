@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Self, TypeVar, Unpack
 from uuid import UUID
 
 from interlock.bridge import LoopThread, in_caller
+from interlock.connections import ask_sync
 from interlock.coordination.acquiring import Entered
 from interlock.coordination.acquisition import Acquisition
 from interlock.coordination.election import AsyncTerm
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from interlock.coordination.election_sync import Election
     from interlock.coordination.membership import Member
     from interlock.coordination.membership_sync import Membership
-    from interlock.coordination.once import Once, Retention
+    from interlock.coordination.once import Once, Retention, Unfinished
     from interlock.coordination.periodic_sync import Periodic
     from interlock.coordination.schedule import Missed
     from interlock.coordination.session_lock_sync import SessionLock
@@ -363,17 +364,24 @@ class Interlock:
         *args: Any,
         ttl: Duration = 30.0,
         timeout: Duration | None = None,
+        connection: Any = None,
+        unfinished: "Unfinished" = "again",
     ) -> T:
-        """As `AsyncInterlock.once`; the function runs in the thread that calls."""
+        """As `AsyncInterlock.once`; the function runs in the thread that calls. Django's connection may be an alias."""
         if inspect.iscoroutinefunction(function):
             raise ConfigurationError("Interlock runs plain functions once: use AsyncInterlock for coroutine functions.")
         patience = checked_timeout(timeout)
-        once = self._locks.once_settings(key, ttl, args)
+        once = self._locks.once_settings(key, ttl, args, unfinished=unfinished)
         owner = threading.current_thread()
+        inside = None
+        if connection is not None:
+            from interlock.coordination.recording import judge
+
+            inside = self._locks.inside(lambda steps: in_caller(lambda: ask_sync(connection, steps, judge)))
 
         async def run() -> T:
             work = functools.partial(function, *args)
-            result: T = await once.run(self.engine(), owner, patience, lambda grant: in_caller(work))
+            result: T = await once.run(self.engine(), owner, patience, lambda grant: in_caller(work), inside)
             return result
 
         return self.run(run())

@@ -1,0 +1,57 @@
+"""A log in which an event stands once, however often it is reported: by its subject, its kind and its recorded time."""
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from interlock.connections import Steps, ask, ask_sync
+from interlock.errors import ConfigurationError, InterlockError
+from interlock.idempotency.decisions import Decision, Done, Replayed, decided
+from interlock.idempotency.moments import checked_moment
+from interlock.idempotency.naming import beside, column, quoted
+
+_NO_CONSTRAINT = "42P10"
+
+
+class EventLog:
+    """A table of yours, and its three columns. `constraint` is the SQL that lets it stand once, to be run by you."""
+
+    def __init__(self, table: str, *, subject: str = "subject", kind: str = "kind", at: str = "recorded_at") -> None:
+        self.table = table
+        self._table = quoted(table)
+        self._columns = (subject, kind, at)
+
+    @property
+    def constraint(self) -> str:
+        name = beside(self.table, "once").rpartition(".")[2]
+        return f"ALTER TABLE {self._table} ADD CONSTRAINT {name} UNIQUE ({self._unique()});"
+
+    async def append(
+        self, connection: Any, subject: Any, kind: str, at: datetime, details: Mapping[str, Any] | None = None
+    ) -> Decision:
+        """`at` is the recorded time of the event; `details` are further columns."""
+        return await ask(connection, self._append(subject, kind, at, details or {}), self._judge)
+
+    def append_sync(
+        self, connection: Any, subject: Any, kind: str, at: datetime, details: Mapping[str, Any] | None = None
+    ) -> Decision:
+        return ask_sync(connection, self._append(subject, kind, at, details or {}), self._judge)
+
+    def _append(self, subject: Any, kind: str, at: datetime, details: Mapping[str, Any]) -> Steps[Decision]:
+        values = dict(zip(self._columns, (subject, kind, checked_moment(at)), strict=True)) | dict(details)
+        columns = ", ".join(map(column, values))
+        places = ", ".join(f"${number}" for number in range(1, len(values) + 1))
+        insert = (
+            f"INSERT INTO {self._table} ({columns}) VALUES ({places}) "
+            f"ON CONFLICT ({self._unique()}) DO NOTHING RETURNING 1"
+        )
+        rows = yield insert, list(values.values())
+        return decided((Done if rows else Replayed)(f"append {kind}", self.table, subject, at))
+
+    def _unique(self) -> str:
+        return ", ".join(map(column, self._columns))
+
+    def _judge(self, code: str | None) -> InterlockError | None:
+        if code == _NO_CONSTRAINT:
+            return ConfigurationError(f"Nothing in the database keeps an event from standing twice: {self.constraint}")
+        return None

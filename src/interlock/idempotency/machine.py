@@ -1,0 +1,184 @@
+"""A state machine, declared once: the pure function, the guarded UPDATE, the trigger and the picture come from that.
+
+Who may do what. An event moves a row from one of its sources to its target, in one UPDATE that names the sources in its
+WHERE: of any number that come at once, one moves the row, and the others find it moved. Whoever writes the state past
+this meets the trigger.
+
+Two rules make repetitions recognisable by the state alone, and are checked when the machine is declared: an event has
+one target, and its target is not one of its sources. Without them, an event that is repeated would move a row twice.
+"""
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from interlock.connections import Steps, ask, ask_sync
+from interlock.errors import ConfigurationError, IllegalTransition, RetryTransaction
+from interlock.idempotency.decisions import Decision, Done, Refused, Replayed, decided
+from interlock.idempotency.naming import beside, column, quoted
+
+_WORD = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
+_TRIES = 10
+
+Transitions = Mapping[str, Mapping[str, str]]
+"""State → event → next state."""
+
+
+class StateMachine:
+    """``StateMachine("shop.orders", {"new": {"pay": "paid"}, "paid": {"ship": "shipped"}})``
+
+    A row begins in the first state. Its state is in `column`, of type text or an enum; `key` is what rows are found by.
+    """
+
+    def __init__(self, table: str, transitions: Transitions, *, column: str = "state", key: str = "id") -> None:
+        self.table = table
+        self.transitions = {state: dict(events) for state, events in transitions.items()}
+        self._names = (table, column, key)
+        self._targets = _targets(self.transitions)
+        self.initial = next(iter(self.transitions))
+        self.states = tuple(dict.fromkeys([*self.transitions, *self._targets.values()]))
+        self.events = tuple(self._targets)
+        self._check()
+
+    def next_state(self, state: str, event: str) -> str:
+        """Pure and total: a pair that is not declared is an `IllegalTransition`."""
+        found = self.transitions.get(state, {}).get(event)
+        if found is None:
+            raise IllegalTransition(
+                f"{self.table} in the state {state!r} knows no event {event!r}: {self._known(state)}.",
+                state=state,
+                event=event,
+            )
+        return found
+
+    def sources(self, event: str) -> tuple[str, ...]:
+        """The states that the event leads out of."""
+        if event not in self._targets:
+            raise ConfigurationError(f"{self.table} has no event {event!r}: use one of {', '.join(self.events)}.")
+        return tuple(state for state, events in self.transitions.items() if event in events)
+
+    async def apply(
+        self, connection: Any, key: Any, event: str, *, values: Mapping[str, Any] | None = None
+    ) -> Decision:
+        """Move the row. `values` are columns that are written with it, and not if it was a repetition.
+
+        `value` of what comes back is the state that the row is in; `Refused`: the event is not for that state.
+        """
+        return await ask(connection, self._apply(key, event, values or {}))
+
+    def apply_sync(self, connection: Any, key: Any, event: str, *, values: Mapping[str, Any] | None = None) -> Decision:
+        return ask_sync(connection, self._apply(key, event, values or {}))
+
+    def guard(self, event: str) -> str:
+        """The UPDATE of that event, for programs in any language; ``$1`` is the key."""
+        return self._guard(event, ())
+
+    def install_sql(self) -> str:
+        """What makes the database itself refuse every other change of the state. Run it when the machine is new."""
+        table, column, _ = self._quoted()
+        name, short = beside(self.table, "state_machine"), beside(self.table, "state_machine").rpartition(".")[2]
+        begin = beside(self.table, "state_machine_begin").rpartition(".")[2]
+        moves = [(state, to) for state, events in self.transitions.items() for to in events.values()]
+        pairs = ", ".join(f"({_text(state)}, {_text(to)})" for state, to in moves) or "(NULL, NULL)"
+        return f"""\
+CREATE OR REPLACE FUNCTION {name}() RETURNS trigger LANGUAGE plpgsql AS $interlock$
+BEGIN
+    RAISE EXCEPTION USING ERRCODE = 'check_violation', CONSTRAINT = TG_NAME, TABLE = TG_TABLE_NAME,
+        SCHEMA = TG_TABLE_SCHEMA, MESSAGE = CASE TG_OP
+            WHEN 'INSERT' THEN format('a row of %I does not begin in the state %L', TG_TABLE_NAME, NEW.{column})
+            ELSE format('a row of %I does not go from %L to %L', TG_TABLE_NAME, OLD.{column}, NEW.{column}) END;
+END
+$interlock$;
+DROP TRIGGER IF EXISTS {begin} ON {table};
+CREATE TRIGGER {begin} AFTER INSERT ON {table} FOR EACH ROW
+    WHEN (NEW.{column} IS DISTINCT FROM {_text(self.initial)}) EXECUTE FUNCTION {name}();
+DROP TRIGGER IF EXISTS {short} ON {table};
+CREATE TRIGGER {short} AFTER UPDATE ON {table} FOR EACH ROW
+    WHEN (OLD.{column} IS DISTINCT FROM NEW.{column}
+          AND ((OLD.{column}, NEW.{column}) IN ({pairs})) IS NOT TRUE) EXECUTE FUNCTION {name}();
+"""
+
+    def mermaid(self) -> str:
+        """The picture, for a page that shows diagrams."""
+        ends = [state for state in self.states if not self.transitions.get(state)]
+        return "\n".join(
+            [
+                "stateDiagram-v2",
+                f"    [*] --> {self.initial}",
+                *(
+                    f"    {state} --> {to}: {event}"
+                    for state, events in self.transitions.items()
+                    for event, to in events.items()
+                ),
+                *(f"    {state} --> [*]" for state in ends),
+            ]
+        )
+
+    def _apply(self, key: Any, event: str, values: Mapping[str, Any]) -> Steps[Decision]:
+        sources, target = self.sources(event), self._targets[event]
+        table, state, id_ = self._quoted()
+        for _ in range(_TRIES):
+            rows = yield self._guard(event, tuple(values)), [key, *values.values()]
+            if rows:
+                return decided(Done(event, self.table, key, target))
+            rows = yield f"SELECT CAST({state} AS text) FROM {table} WHERE {id_} = $1", [key]
+            if not rows:
+                return decided(Refused(event, self.table, key, None, "there is no such row"))
+            found = rows[0][0]
+            if found == target:
+                return decided(Replayed(event, self.table, key, found))
+            if found not in sources:  # else it has come there since, and may be moved now
+                reason = f"in the state {found!r} it knows no such event: {self._known(found)}"
+                return decided(Refused(event, self.table, key, found, reason))
+        raise RetryTransaction(
+            f"A row of {self.table} moved each time we looked: roll the transaction back and run it again.",
+            sqlstate="40001",
+        )
+
+    def _guard(self, event: str, values: tuple[str, ...]) -> str:
+        table, state, id_ = self._quoted()
+        sources = ", ".join(map(_text, self.sources(event)))
+        writes = "".join(f", {column(name)} = ${number}" for number, name in enumerate(values, 2))
+        return (
+            f"UPDATE {table} SET {state} = {_text(self._targets[event])}{writes} "
+            f"WHERE {id_} = $1 AND {state} IN ({sources}) RETURNING 1"
+        )
+
+    def _quoted(self) -> tuple[str, str, str]:
+        table, state, key = self._names
+        return quoted(table), column(state), column(key)
+
+    def _known(self, state: str) -> str:
+        events = self.transitions.get(state)
+        return f"it knows {', '.join(events)}" if events else "it knows none"
+
+    def _check(self) -> None:
+        self._quoted()
+        for word in (*self.states, *self.events):
+            if not isinstance(word, str) or not _WORD.fullmatch(word):
+                raise ConfigurationError(f"{word!r} is no name of a state or an event: use letters, digits and _.")
+        for event, target in self._targets.items():
+            if target in self.sources(event):
+                raise ConfigurationError(
+                    f"The event {event!r} leads to {target!r} and out of it, so a repetition would move a row twice: "
+                    "give the two steps names of their own, or record the operation with once()."
+                )
+
+
+def _targets(transitions: Transitions) -> dict[str, str]:
+    """Event → where it leads."""
+    if not transitions:
+        raise ConfigurationError("A state machine needs a state to begin in.")
+    targets: dict[str, str] = {}
+    for events in transitions.values():
+        for event, target in events.items():
+            if targets.setdefault(event, target) != target:
+                raise ConfigurationError(
+                    f"The event {event!r} leads to {targets[event]!r} and to {target!r}, so a repetition could not be "
+                    "told from a mistake: give the two events names of their own."
+                )
+    return targets
+
+
+def _text(word: str) -> str:
+    return f"'{word}'"
