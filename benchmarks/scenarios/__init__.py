@@ -6,6 +6,7 @@ from typing import Any, Protocol
 from benchmarks.bench import Bench
 from benchmarks.report.section import Section
 from benchmarks.scenarios import (
+    claims,
     cycles,
     dynamodb,
     election,
@@ -38,6 +39,7 @@ SCENARIOS: Mapping[str, Scenario] = {
     "takeover": takeover,
     "renewal": renewal,
     "guard": guard,
+    "claims": claims,
     "sqlite": sqlite,
     "dynamodb": dynamodb,
     "growth": growth,

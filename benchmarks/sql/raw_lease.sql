@@ -23,3 +23,15 @@ CREATE TABLE raw.written (
     id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     what text NOT NULL
 );
+
+-- What a bare INSERT makes somebody's.
+CREATE TABLE raw.claim (
+    id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    scope text COLLATE "C" NOT NULL,
+    name text COLLATE "C" NOT NULL,
+    owner text COLLATE "C" NOT NULL,
+    claimed_at timestamptz NOT NULL,
+    released_at timestamptz,
+    passed_to text COLLATE "C"
+);
+CREATE UNIQUE INDEX ON raw.claim (scope, name) WHERE released_at IS NULL;

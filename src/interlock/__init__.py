@@ -4,6 +4,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from interlock.coordination.claims import AsyncClaims, Claimed, Claims, Pending, Released, Taken
     from interlock.coordination.election import AsyncElection, AsyncTerm
     from interlock.coordination.election_sync import Election, Term
     from interlock.coordination.grant import AsyncGrant
@@ -22,9 +23,11 @@ if TYPE_CHECKING:
     from interlock.coordination.sync import Grant, Interlock, Lease, Shared
     from interlock.errors import InterlockError, LeaseLost, OnceConflict
     from interlock.gate import AsyncGate, AsyncPassage, Gate, Passage, Timing, Verdict
+    from interlock.idempotency import StateMachine
     from interlock.stores.listing import HeldLease
 
 _HOMES = {
+    "AsyncClaims": "interlock.coordination.claims",
     "AsyncElection": "interlock.coordination.election",
     "AsyncGate": "interlock.gate",
     "AsyncGrant": "interlock.coordination.grant",
@@ -39,6 +42,8 @@ _HOMES = {
     "AsyncSessionLock": "interlock.coordination.session_lock",
     "AsyncShared": "interlock.coordination.shared",
     "AsyncTerm": "interlock.coordination.election",
+    "Claimed": "interlock.coordination.claims",
+    "Claims": "interlock.coordination.claims",
     "Election": "interlock.coordination.election_sync",
     "Gate": "interlock.gate",
     "Grant": "interlock.coordination.sync",
@@ -53,16 +58,21 @@ _HOMES = {
     "Membership": "interlock.coordination.membership_sync",
     "OnceConflict": "interlock.errors",
     "Passage": "interlock.gate",
+    "Pending": "interlock.coordination.claims",
     "Periodic": "interlock.coordination.periodic_sync",
+    "Released": "interlock.coordination.claims",
     "SessionGrant": "interlock.coordination.session_lock_sync",
     "SessionLock": "interlock.coordination.session_lock_sync",
     "Shared": "interlock.coordination.sync",
+    "StateMachine": "interlock.idempotency",
+    "Taken": "interlock.coordination.claims",
     "Term": "interlock.coordination.election_sync",
     "Timing": "interlock.gate",
     "Verdict": "interlock.gate",
 }
 
 __all__ = [
+    "AsyncClaims",
     "AsyncElection",
     "AsyncGate",
     "AsyncGrant",
@@ -77,6 +87,8 @@ __all__ = [
     "AsyncSessionLock",
     "AsyncShared",
     "AsyncTerm",
+    "Claimed",
+    "Claims",
     "Election",
     "Gate",
     "Grant",
@@ -91,10 +103,14 @@ __all__ = [
     "Membership",
     "OnceConflict",
     "Passage",
+    "Pending",
     "Periodic",
+    "Released",
     "SessionGrant",
     "SessionLock",
     "Shared",
+    "StateMachine",
+    "Taken",
     "Term",
     "Timing",
     "Verdict",

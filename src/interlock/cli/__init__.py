@@ -8,6 +8,7 @@ from interlock import __version__
 from interlock.cli.failing import InterlockGroup
 
 _COMMANDS = {
+    "claim": "interlock.cli.claim:claim",
     "doctor": "interlock.cli.doctor:doctor",
     "elect": "interlock.cli.elect:elect",
     "every": "interlock.cli.every:every",

@@ -22,8 +22,8 @@ def test_a_name_has_one_owner(
 
 LOCK = "AND NOT interlock.claim_lock_v1(claim_scope, one)"
 SHARED = "FOR SHARE SKIP LOCKED"
-LATE = "OR late AND open IS NULL AND NOT again"
-NOTHING_REFUSED = "done := NOT refused AND open IS NULL"
+LATE = "bool_or(NOT s.holds)"
+NOTHING_REFUSED = "EXIT WHEN others OR late AND NOT again"
 
 VARIANTS = [
     ("claim_v1", LOCK, "AND false", scenarios.an_open_claim_is_pending),
@@ -31,8 +31,8 @@ VARIANTS = [
     ("claim_v1", SHARED, "", scenarios.nobody_releases_what_an_open_transaction_relies_on),
     ("claim_v1", SHARED, "", scenarios.an_old_snapshot_does_not_see_its_own_claim_live_on),
     ("claim_v1", SHARED, "FOR SHARE", scenarios.an_open_release_is_taken_until_it_is_committed),
-    ("claim_v1", LATE, "", scenarios.a_late_repetition_is_refused),
-    ("claim_v1", NOTHING_REFUSED, "done := open IS NULL", scenarios.several_are_all_or_none),
+    ("claim_v1", LATE, "NULL", scenarios.a_late_repetition_is_refused),
+    ("claim_v1", NOTHING_REFUSED, "others := false", scenarios.several_are_all_or_none),
     (
         "claim_v1",
         "ON CONFLICT (scope, name) WHERE released_at IS NULL DO NOTHING",

@@ -1,4 +1,4 @@
-"""Run once inside a transaction of the user's: what the function writes and the record are committed together or not."""
+"""Run once inside a transaction of the user's: what the function writes and the record stand or fall together."""
 
 import asyncio
 from collections.abc import AsyncIterator

@@ -33,7 +33,7 @@ def claiming(
     schema: str, scope: str, names: Sequence[str], owner: str, wait: float, again: bool
 ) -> Steps[list[Claiming | Free]]:
     rows = yield queries(schema)["claim"], (scope, list(names), owner, wait, again)
-    return [_claiming(scope, *row) for row in rows]
+    return [_claiming(scope, *row) for row in sorted(rows)]
 
 
 def releasing(schema: str, scope: str, name: str, owner: str, wait: float, pass_to: str | None) -> Steps[Transferring]:
@@ -43,10 +43,13 @@ def releasing(schema: str, scope: str, name: str, owner: str, wait: float, pass_
 
 def listing(schema: str, scope: str | None, name: str | None, owner: str | None, past: bool) -> Steps[list[Owned]]:
     rows = yield queries(schema)["list"], (scope, name, owner, past)
-    return [
-        Owned(number, of, called, by, _utc(since), released_at and _utc(released_at), passed_to)
-        for number, of, called, by, since, released_at, passed_to in rows
-    ]
+    return [owned(*row) for row in rows]
+
+
+def owned(
+    number: int, scope: str, name: str, owner: str, since: datetime, released_at: datetime | None, passed_to: str | None
+) -> Owned:
+    return Owned(number, scope, name, owner, _utc(since), released_at and _utc(released_at), passed_to)
 
 
 def judge(code: str | None) -> InterlockError | None:

@@ -17,11 +17,13 @@ CREATE INDEX claim_past ON interlock.claim (scope, name) WHERE released_at IS NO
 
 -- Whether this transaction is now the only one that may give that name to somebody, or take it away; never waits. Given
 -- back at the transaction's end, after what it did can be seen, and by a rollback to a savepoint, with what was done since.
+-- One expression, so that it costs no statement of its own.
 CREATE FUNCTION interlock.claim_lock_v1(claim_scope text, claim_name text) RETURNS boolean
     LANGUAGE sql VOLATILE
     AS $$
-    SELECT pg_catalog.pg_try_advisory_xact_lock((h.key >> 32)::integer, ((h.key << 32) >> 32)::integer)
-      FROM (SELECT pg_catalog.hashtextextended(claim_scope || chr(31) || claim_name, 1229737039)) AS h (key)
+    SELECT pg_catalog.pg_try_advisory_xact_lock(
+        (pg_catalog.hashtextextended(claim_scope || chr(31) || claim_name, 1229737039) >> 32)::integer,
+        ((pg_catalog.hashtextextended(claim_scope || chr(31) || claim_name, 1229737039) << 32) >> 32)::integer)
     $$;
 
 -- Names become the owner's: all of them, or none. Nothing here waits for another's transaction or fails because of it,
@@ -32,38 +34,54 @@ CREATE FUNCTION interlock.claim_v1(
     claim_scope text, claim_names text[], claim_owner text, wait double precision DEFAULT 0, again boolean DEFAULT false
 ) RETURNS TABLE (name text, status text, id bigint, owner text, since timestamptz, released_at timestamptz)
     LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off
+    SET plan_cache_mode = force_generic_plan
     AS $$
 #variable_conflict use_column
 DECLARE
-    wanted  text[] := ARRAY(SELECT DISTINCT n.name COLLATE "C" FROM unnest(claim_names) AS n (name) ORDER BY 1);
+    wanted  text[] := claim_names;
     give_up timestamptz := clock_timestamp() + make_interval(secs => least(coalesce(wait, 0), 86400));
     nap     double precision := 0.002;
     own     text[];
     one     text;
     open    text;
-    refused boolean;
+    others  boolean;
     late    boolean;
+    mine    bigint;
     locked  boolean := false;
-    done    boolean;
     added   bigint;
 BEGIN
-    IF cardinality(wanted) = 0 OR array_position(wanted, NULL) IS NOT NULL
-       OR NOT (SELECT bool_and(coalesce(octet_length(g.given), 0) BETWEEN 1 AND 255)
-                 FROM unnest(wanted || claim_scope || claim_owner) AS g (given)) THEN
-        RAISE EXCEPTION USING ERRCODE = '22023', MESSAGE = 'a scope, an owner and every name have 1 to 255 bytes';
+    IF cardinality(wanted) > 1 THEN
+        wanted := ARRAY(SELECT DISTINCT n.name COLLATE "C" FROM unnest(claim_names) AS n (name) ORDER BY 1);
     END IF;
+    FOREACH one IN ARRAY coalesce(wanted, '{}') || claim_scope || claim_owner LOOP
+        IF cardinality(wanted) = 0 OR (octet_length(one) BETWEEN 1 AND 255) IS NOT TRUE THEN
+            RAISE EXCEPTION USING ERRCODE = '22023', MESSAGE = 'a scope, an owner and every name have 1 to 255 bytes';
+        END IF;
+    END LOOP;
     LOOP
-        own := ARRAY(SELECT c.name FROM interlock.claim c
-                      WHERE c.scope = claim_scope AND c.name = ANY (wanted) AND c.released_at IS NULL
-                        AND c.owner = claim_owner FOR SHARE SKIP LOCKED);
-        SELECT bool_or(c.released_at IS NULL AND c.owner <> claim_owner), bool_or(c.released_at IS NOT NULL),
-               min(c.name) FILTER (WHERE c.released_at IS NULL AND c.owner = claim_owner)
-          INTO refused, late, open
-          FROM interlock.claim c
-         WHERE c.scope = claim_scope AND c.name = ANY (wanted) AND c.name <> ALL (own)
-           AND (c.released_at IS NULL OR c.owner = claim_owner);
-        refused := coalesce(refused OR late AND open IS NULL AND NOT again, false);
-        EXIT WHEN refused OR open IS NULL AND (locked OR cardinality(own) = cardinality(wanted));
+        own := '{}';
+        SELECT bool_or(s.holds AND s.owner <> claim_owner), bool_or(NOT s.holds),
+               count(*) FILTER (WHERE s.holds AND s.owner = claim_owner)
+          INTO others, late, mine
+          FROM (SELECT c.owner, true FROM interlock.claim c
+                 WHERE c.scope = claim_scope AND c.name = ANY (wanted) AND c.released_at IS NULL
+                 UNION ALL
+                SELECT c.owner, false FROM interlock.claim c
+                 WHERE c.scope = claim_scope AND c.name = ANY (wanted) AND c.released_at IS NOT NULL
+                   AND c.owner = claim_owner AND NOT EXISTS (
+                       SELECT FROM interlock.claim h
+                        WHERE h.scope = claim_scope AND h.name = c.name AND h.released_at IS NULL)) AS s (owner, holds);
+        open := NULL;
+        EXIT WHEN others OR late AND NOT again;
+        IF mine > 0 THEN
+            own := ARRAY(SELECT c.name FROM interlock.claim c
+                          WHERE c.scope = claim_scope AND c.name = ANY (wanted) AND c.released_at IS NULL
+                            AND c.owner = claim_owner FOR SHARE SKIP LOCKED);
+            SELECT min(c.name) INTO open FROM interlock.claim c
+             WHERE c.scope = claim_scope AND c.name = ANY (wanted) AND c.released_at IS NULL AND c.owner = claim_owner
+               AND c.name <> ALL (own);
+        END IF;
+        EXIT WHEN open IS NULL AND (locked OR cardinality(own) = cardinality(wanted));
         IF open IS NULL THEN
             FOREACH one IN ARRAY wanted LOOP
                 IF one <> ALL (own) AND NOT interlock.claim_lock_v1(claim_scope, one) THEN
@@ -78,21 +96,30 @@ BEGIN
         PERFORM pg_sleep(least(nap, extract(epoch FROM give_up - clock_timestamp())));
         nap := least(nap * 1.5, 0.05);
     END LOOP;
-    done := NOT refused AND open IS NULL;
-    IF done AND cardinality(own) < cardinality(wanted) THEN
-        INSERT INTO interlock.claim (scope, name, owner, claimed_at)
-        SELECT claim_scope, w.name, claim_owner, interlock.now_v1() FROM unnest(wanted) AS w (name) WHERE w.name <> ALL (own)
-            ON CONFLICT (scope, name) WHERE released_at IS NULL DO NOTHING;
-        GET DIAGNOSTICS added = ROW_COUNT;
-        IF added < cardinality(wanted) - cardinality(own) THEN
-            RAISE EXCEPTION USING ERRCODE = '40001', MESSAGE = 'a claim was written beside the protocol: try again';
+    IF open IS NULL AND (others OR late AND NOT again) IS NOT TRUE THEN
+        IF cardinality(own) < cardinality(wanted) THEN
+            RETURN QUERY
+            INSERT INTO interlock.claim AS c (scope, name, owner, claimed_at)
+            SELECT claim_scope, w.name, claim_owner, interlock.now_v1()
+              FROM unnest(wanted) AS w (name) WHERE w.name <> ALL (own)
+                ON CONFLICT (scope, name) WHERE released_at IS NULL DO NOTHING
+            RETURNING c.name, 'claimed', c.id, c.owner, c.claimed_at, c.released_at;
+            GET DIAGNOSTICS added = ROW_COUNT;
+            IF added < cardinality(wanted) - cardinality(own) THEN
+                RAISE EXCEPTION USING ERRCODE = '40001', MESSAGE = 'a claim was written beside the protocol: try again';
+            END IF;
         END IF;
+        IF cardinality(own) > 0 THEN
+            RETURN QUERY
+            SELECT c.name, 'yours', c.id, c.owner, c.claimed_at, c.released_at FROM interlock.claim c
+             WHERE c.scope = claim_scope AND c.name = ANY (own) AND c.released_at IS NULL;
+        END IF;
+        RETURN;
     END IF;
     RETURN QUERY
     SELECT w.name,
            CASE WHEN c.owner <> claim_owner THEN 'taken'
                 WHEN w.name = ANY (own) THEN 'yours'
-                WHEN done THEN 'claimed'
                 WHEN w.name = open OR c.id IS NOT NULL THEN 'pending'
                 WHEN p.id IS NOT NULL AND NOT again THEN 'released'
                 ELSE 'free' END,
@@ -103,8 +130,7 @@ BEGIN
            SELECT * FROM interlock.claim h
             WHERE c.id IS NULL AND h.scope = claim_scope AND h.name = w.name AND h.released_at IS NOT NULL
               AND h.owner = claim_owner
-            ORDER BY h.id DESC LIMIT 1) AS p ON true
-     ORDER BY w.name;
+            ORDER BY h.id DESC LIMIT 1) AS p ON true;
 END
 $$;
 
