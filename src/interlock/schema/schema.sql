@@ -1087,12 +1087,9 @@ CREATE FUNCTION interlock.claim_lock_v1(claim_scope text, claim_name text) RETUR
         ((pg_catalog.hashtextextended(claim_scope || chr(31) || claim_name, 1229737039) << 32) >> 32)::integer)
     $$;
 
--- Names become the owner's: all of them, or none. Nothing here waits for another's transaction or fails because of it,
--- for after an error the user's own transaction would be lost: an open one is looked at again until `wait` seconds are
--- over. What is another's is told without a lock. What is the owner's already is shared, so that its release waits. What
--- is free is locked, looked at again, and inserted. Under a snapshot that is too old, this fails with 40001.
-CREATE FUNCTION interlock.claim_v1(
-    claim_scope text, claim_names text[], claim_owner text, wait double precision DEFAULT 0, again boolean DEFAULT false
+-- The whole of `claim_v1`, for any number of names.
+CREATE FUNCTION interlock.claim_names_v1(
+    claim_scope text, claim_names text[], claim_owner text, wait double precision, again boolean
 ) RETURNS TABLE (name text, status text, id bigint, owner text, since timestamptz, released_at timestamptz)
     LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off
     SET plan_cache_mode = force_generic_plan
@@ -1115,7 +1112,7 @@ BEGIN
         wanted := ARRAY(SELECT DISTINCT n.name COLLATE "C" FROM unnest(claim_names) AS n (name) ORDER BY 1);
     END IF;
     FOREACH one IN ARRAY coalesce(wanted, '{}') || claim_scope || claim_owner LOOP
-        IF cardinality(wanted) = 0 OR (octet_length(one) BETWEEN 1 AND 255) IS NOT TRUE THEN
+        IF coalesce(cardinality(wanted), 0) = 0 OR (octet_length(one) BETWEEN 1 AND 255) IS NOT TRUE THEN
             RAISE EXCEPTION USING ERRCODE = '22023', MESSAGE = 'a scope, an owner and every name have 1 to 255 bytes';
         END IF;
     END LOOP;
@@ -1195,6 +1192,46 @@ BEGIN
 END
 $$;
 
+-- Names become the owner's: all of them, or none. Nothing here waits for another's transaction or fails because of it,
+-- for after an error the user's own transaction would be lost: an open one is looked at again until `wait` seconds are
+-- over. What is another's is told without a lock. What is the owner's already is shared, so that its release waits. What
+-- is free is locked, looked at again, and inserted. Under a snapshot that is too old, this fails with 40001.
+-- The usual case, one name that nobody has, is done here in two statements; all others by `claim_names_v1`.
+CREATE FUNCTION interlock.claim_v1(
+    claim_scope text, claim_names text[], claim_owner text, wait double precision DEFAULT 0, again boolean DEFAULT false
+) RETURNS TABLE (name text, status text, id bigint, owner text, since timestamptz, released_at timestamptz)
+    LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off
+    AS $$
+#variable_conflict use_column
+DECLARE
+    one   text := claim_names[1];
+    known boolean := true;
+BEGIN
+    IF cardinality(claim_names) = 1 AND octet_length(one) BETWEEN 1 AND 255
+       AND octet_length(claim_scope) BETWEEN 1 AND 255 AND octet_length(claim_owner) BETWEEN 1 AND 255 THEN
+        known := EXISTS (SELECT FROM interlock.claim c
+                          WHERE c.scope = claim_scope AND c.name = one AND c.released_at IS NULL)
+              OR EXISTS (SELECT FROM interlock.claim c
+                          WHERE c.scope = claim_scope AND c.name = one AND c.released_at IS NOT NULL
+                            AND c.owner = claim_owner);
+    END IF;
+    IF NOT known AND interlock.claim_lock_v1(claim_scope, one) THEN
+        RETURN QUERY
+        INSERT INTO interlock.claim AS c (scope, name, owner, claimed_at)
+        SELECT claim_scope, one, claim_owner, interlock.now_v1()
+         WHERE NOT EXISTS (SELECT FROM interlock.claim p
+                            WHERE p.scope = claim_scope AND p.name = one AND p.released_at IS NOT NULL
+                              AND p.owner = claim_owner)
+            ON CONFLICT (scope, name) WHERE released_at IS NULL DO NOTHING
+        RETURNING c.name, 'claimed', c.id, c.owner, c.claimed_at, c.released_at;
+        IF FOUND THEN
+            RETURN;
+        END IF;
+    END IF;
+    RETURN QUERY SELECT * FROM interlock.claim_names_v1(claim_scope, claim_names, claim_owner, wait, again);
+END
+$$;
+
 -- The owner gives a name up, or passes it on. Decides: the row, locked and found to be the owner's. As above it waits for
 -- no transaction, and what was done before is answered with what it was.
 CREATE FUNCTION interlock.release_claim_v1(
@@ -1266,6 +1303,7 @@ END
 $$;
 
 REVOKE EXECUTE ON FUNCTION
+    interlock.claim_names_v1(text, text[], text, double precision, boolean),
     interlock.claim_v1(text, text[], text, double precision, boolean),
     interlock.release_claim_v1(text, text, text, double precision, text), interlock.claims_v1(text, text, text, boolean)
 FROM PUBLIC;

@@ -20,51 +20,44 @@ def test_a_name_has_one_owner(
     scenario(names, one, two)
 
 
-LOCK = "AND NOT interlock.claim_lock_v1(claim_scope, one)"
-SHARED = "FOR SHARE SKIP LOCKED"
-LATE = "bool_or(NOT s.holds)"
-NOTHING_REFUSED = "EXIT WHEN others OR late AND NOT again"
+WHOLE, USUAL, RELEASE = "claim_names_v1", "claim_v1", "release_claim_v1"
 
-VARIANTS = [
-    ("claim_v1", LOCK, "AND false", scenarios.an_open_claim_is_pending),
-    ("claim_v1", LOCK, "AND false", scenarios.two_in_opposite_order_do_not_deadlock),
-    ("claim_v1", SHARED, "", scenarios.nobody_releases_what_an_open_transaction_relies_on),
-    ("claim_v1", SHARED, "", scenarios.an_old_snapshot_does_not_see_its_own_claim_live_on),
-    ("claim_v1", SHARED, "FOR SHARE", scenarios.an_open_release_is_taken_until_it_is_committed),
-    ("claim_v1", LATE, "NULL", scenarios.a_late_repetition_is_refused),
-    ("claim_v1", NOTHING_REFUSED, "others := false", scenarios.several_are_all_or_none),
-    (
-        "claim_v1",
-        "ON CONFLICT (scope, name) WHERE released_at IS NULL DO NOTHING",
-        "",
-        scenarios.an_old_snapshot_takes_nothing,
-    ),
-    (
-        "release_claim_v1",
-        "AND interlock.claim_lock_v1(claim_scope, claim_name)",
-        "",
-        scenarios.an_old_snapshot_waits_for_no_open_transfer,
-    ),
-    (
-        "release_claim_v1",
-        "FOR UPDATE SKIP LOCKED",
-        "",
-        scenarios.nobody_releases_what_an_open_transaction_relies_on,
-    ),
+NO_LOCK = {
+    WHOLE: ("AND NOT interlock.claim_lock_v1(claim_scope, one)", "AND false"),
+    USUAL: ("AND interlock.claim_lock_v1(claim_scope, one)", ""),
+}
+NOT_SHARED = {WHOLE: ("FOR SHARE SKIP LOCKED", "")}
+SHARED_AFTER_A_WAIT = {WHOLE: ("FOR SHARE SKIP LOCKED", "FOR SHARE")}
+WHATEVER_WAS_RELEASED = {WHOLE: ("bool_or(NOT s.holds)", "NULL")}
+WHATEVER_IS_ANOTHERS = {WHOLE: ("EXIT WHEN others OR late AND NOT again", "others := false")}
+CONFLICT = "ON CONFLICT (scope, name) WHERE released_at IS NULL DO NOTHING"
+RELEASE_WITHOUT_LOCK = {RELEASE: ("AND interlock.claim_lock_v1(claim_scope, claim_name)", "")}
+RELEASE_AFTER_A_WAIT = {RELEASE: ("FOR UPDATE SKIP LOCKED", "")}
+
+VARIANTS: list[tuple[dict[str, tuple[str, str]], Scenario]] = [
+    (NO_LOCK, scenarios.an_open_claim_is_pending),
+    (NO_LOCK, scenarios.two_in_opposite_order_do_not_deadlock),
+    (NOT_SHARED, scenarios.nobody_releases_what_an_open_transaction_relies_on),
+    (NOT_SHARED, scenarios.an_old_snapshot_does_not_see_its_own_claim_live_on),
+    (SHARED_AFTER_A_WAIT, scenarios.an_open_release_is_taken_until_it_is_committed),
+    (WHATEVER_WAS_RELEASED, scenarios.a_late_repetition_is_refused),
+    (WHATEVER_IS_ANOTHERS, scenarios.several_are_all_or_none),
+    ({WHOLE: (CONFLICT, ""), USUAL: (CONFLICT, "")}, scenarios.an_old_snapshot_takes_nothing),
+    (RELEASE_WITHOUT_LOCK, scenarios.an_old_snapshot_waits_for_no_open_transfer),
+    (RELEASE_AFTER_A_WAIT, scenarios.nobody_releases_what_an_open_transaction_relies_on),
 ]
 
 
-@pytest.mark.parametrize(("function", "old", "new", "scenario"), VARIANTS)
+@pytest.mark.parametrize(("changes", "scenario"), VARIANTS)
 def test_a_broken_variant_is_noticed(
-    function: str,
-    old: str,
-    new: str,
+    changes: dict[str, tuple[str, str]],
     scenario: Scenario,
     interlock_url: str,
     names: Claims,
     one: psycopg.Connection,
     two: psycopg.Connection,
 ) -> None:
-    rewrite(interlock_url, function, old, new)
+    for function, (old, new) in changes.items():
+        rewrite(interlock_url, function, old, new)
     with pytest.raises((AssertionError, psycopg.Error, RetryTransaction)):
         scenario(names, one, two)
