@@ -6,7 +6,7 @@ One that is not in autocommit mode begins a transaction with its first statement
 import sys
 from typing import Any
 
-from interlock.connections.use import Parameters, Rows, by_name, named, outside
+from interlock.connections.use import Parameters, Rows, by_place, outside, placed
 
 _BETWEEN_TRANSACTIONS = ("IDLE", "ACTIVE")
 _NOT_IN_PIPELINE = "OFF"
@@ -24,7 +24,7 @@ class PsycopgConnection:
 
     def fetch(self, statement: str, parameters: Parameters) -> Rows:
         with _cursor("Cursor", self._connection) as cursor:
-            cursor.execute(by_name(statement), named(parameters))
+            cursor.execute(by_place(statement), placed(statement, parameters))
             return list(cursor.fetchall())  # in a pipeline the answer comes only to those who ask for it
 
 
@@ -40,7 +40,7 @@ class AsyncPsycopgConnection:
 
     async def fetch(self, statement: str, parameters: Parameters) -> Rows:
         async with _cursor("AsyncCursor", self._connection) as cursor:
-            await cursor.execute(by_name(statement), named(parameters))
+            await cursor.execute(by_place(statement), placed(statement, parameters))
             return list(await cursor.fetchall())
 
 

@@ -49,4 +49,9 @@ def by_place(statement: str) -> str:
 
 def placed(statement: str, parameters: Parameters) -> list[Any]:
     """One for each ``%s``: a parameter that is used twice is given twice."""
-    return [parameters[int(number) - 1] for number in _PLACE.findall(statement)]
+    return [parameters[place] for place in _places(statement)]
+
+
+@lru_cache(maxsize=512)
+def _places(statement: str) -> tuple[int, ...]:
+    return tuple(int(number) - 1 for number in _PLACE.findall(statement))
