@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from interlock.coordination.timing import Duration, seconds
 from interlock.durable.purity import check
-from interlock.durable.retrying import Retry
+from interlock.durable.retrying import USUAL, Retry
 from interlock.durable.typed import Typed, types_of
 from interlock.errors import ConfigurationError
 
@@ -70,7 +70,7 @@ class Orchestrations:
         return list(self._orchestrations.values())
 
     def activity(
-        self, *, name: str | None = None, retry: Retry = Retry(), timeout: Duration = 60.0
+        self, *, name: str | None = None, retry: Retry = USUAL, timeout: Duration = 60.0
     ) -> "Callable[[Callable[[Attempt, I], Awaitable[O]]], Activity[I, O]]":
         """``@work.activity()`` on an ``async def name(attempt: Attempt, order: Order) -> Receipt``."""
         longest = seconds(timeout)

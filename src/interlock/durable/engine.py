@@ -11,6 +11,7 @@ import os
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from functools import partial
 from typing import Any, TypeVar
 
@@ -50,7 +51,8 @@ class Engine:
     async def connect(cls, url: str, schema: str, session: Session) -> "Engine":
         """`session` has just shown that the database answers."""
         duroxide = _imported()
-        duroxide.init_tracing(os.devnull, "error")
+        with suppress(RuntimeError):  # somebody has said already where it should print
+            duroxide.init_tracing(os.devnull, "error")
         lock = AdvisoryKey.of("interlock engine", schema)
         await session.fetchval("SELECT pg_advisory_lock($1, $2)", *lock)
         try:

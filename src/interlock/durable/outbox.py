@@ -1,7 +1,8 @@
 """What keeps the records and the engine in step, in a periodic singleton: one replica at a time does it.
 
-Who may do what. Anybody records, in a transaction of their own: that an orchestration be run, or cancelled. Here what is recorded is told to the engine, and what came of it is recorded. The engine ignores a start that it knows, so a
-crash after telling it costs nothing but telling it again. Whoever told it late (it was stopped, and went on after the
+Who may do what. Anybody records, in a transaction of their own: that an orchestration be run, or cancelled. Here what
+is recorded is told to the engine, and what came of it is recorded. The engine ignores a start that it knows, so a crash
+after telling it costs nothing but telling it again. Whoever tells it too late (it was stopped, and went on when the
 record was finished and the engine's copy deleted) starts something whose steps are all refused: `begin_attempt_v1`
 begins none for an orchestration that is not open.
 

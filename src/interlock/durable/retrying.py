@@ -32,4 +32,5 @@ class Retry:
         return min(self.longest, self.first * self.factor ** min(failures - 1, 64))
 
 
+USUAL = Retry()
 ONCE = Retry(attempts=1)
