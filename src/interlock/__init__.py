@@ -20,11 +20,26 @@ if TYPE_CHECKING:
     from interlock.coordination.several_sync import Grants, Leases
     from interlock.coordination.shared import AsyncShared
     from interlock.coordination.sync import Grant, Interlock, Lease, Shared
-    from interlock.errors import InterlockError, LeaseLost, OnceConflict
+    from interlock.durable.attempt import Attempt
+    from interlock.durable.declared import Orchestrations
+    from interlock.durable.replica import AsyncDurable
+    from interlock.durable.retrying import Retry
+    from interlock.durable.run import Run
+    from interlock.errors import (
+        ActivityFailed,
+        DoNotRetry,
+        InterlockError,
+        LeaseLost,
+        OnceConflict,
+        OrchestrationCancelled,
+        OrchestrationFailed,
+    )
     from interlock.gate import AsyncGate, AsyncPassage, Gate, Passage, Timing, Verdict
     from interlock.stores.listing import HeldLease
 
 _HOMES = {
+    "ActivityFailed": "interlock.errors",
+    "AsyncDurable": "interlock.durable.replica",
     "AsyncElection": "interlock.coordination.election",
     "AsyncGate": "interlock.gate",
     "AsyncGrant": "interlock.coordination.grant",
@@ -39,6 +54,8 @@ _HOMES = {
     "AsyncSessionLock": "interlock.coordination.session_lock",
     "AsyncShared": "interlock.coordination.shared",
     "AsyncTerm": "interlock.coordination.election",
+    "Attempt": "interlock.durable.attempt",
+    "DoNotRetry": "interlock.errors",
     "Election": "interlock.coordination.election_sync",
     "Gate": "interlock.gate",
     "Grant": "interlock.coordination.sync",
@@ -52,8 +69,13 @@ _HOMES = {
     "Member": "interlock.coordination.membership",
     "Membership": "interlock.coordination.membership_sync",
     "OnceConflict": "interlock.errors",
+    "OrchestrationCancelled": "interlock.errors",
+    "OrchestrationFailed": "interlock.errors",
+    "Orchestrations": "interlock.durable.declared",
     "Passage": "interlock.gate",
     "Periodic": "interlock.coordination.periodic_sync",
+    "Retry": "interlock.durable.retrying",
+    "Run": "interlock.durable.run",
     "SessionGrant": "interlock.coordination.session_lock_sync",
     "SessionLock": "interlock.coordination.session_lock_sync",
     "Shared": "interlock.coordination.sync",
@@ -63,6 +85,8 @@ _HOMES = {
 }
 
 __all__ = [
+    "ActivityFailed",
+    "AsyncDurable",
     "AsyncElection",
     "AsyncGate",
     "AsyncGrant",
@@ -77,6 +101,8 @@ __all__ = [
     "AsyncSessionLock",
     "AsyncShared",
     "AsyncTerm",
+    "Attempt",
+    "DoNotRetry",
     "Election",
     "Gate",
     "Grant",
@@ -90,8 +116,13 @@ __all__ = [
     "Member",
     "Membership",
     "OnceConflict",
+    "OrchestrationCancelled",
+    "OrchestrationFailed",
+    "Orchestrations",
     "Passage",
     "Periodic",
+    "Retry",
+    "Run",
     "SessionGrant",
     "SessionLock",
     "Shared",

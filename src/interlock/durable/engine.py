@@ -68,15 +68,7 @@ class Engine:
 
     def run(self, declared: Declared, perform: Perform, concurrency: int) -> None:
         """Take part in the work, in threads."""
-        options = self._duroxide.RuntimeOptions(
-            orchestration_concurrency=max(2, concurrency // 2),
-            worker_concurrency=concurrency,
-            dispatcher_poll_interval_ms=_POLL,
-            worker_lock_timeout_ms=_LOCK,
-            orchestrator_lock_timeout_ms=_LOCK,
-            max_attempts=_POISONED,
-        )
-        runtime = self._runtime = self._duroxide.Runtime(self._provider, options)
+        runtime = self._runtime = self._duroxide.Runtime(self._provider, options(self._duroxide, concurrency))
         for name in declared.activities:
             runtime.register_activity(name, partial(perform, name))
         for one in declared:
@@ -119,6 +111,17 @@ class Engine:
             return await asyncio.get_running_loop().run_in_executor(self._threads, function, *args)
         except RuntimeError as error:
             raise StoreError(f"The engine could not do this: {as_line(error)}.") from error
+
+
+def options(duroxide: Any, concurrency: int) -> Any:
+    return duroxide.RuntimeOptions(
+        orchestration_concurrency=max(2, concurrency // 2),
+        worker_concurrency=concurrency,
+        dispatcher_poll_interval_ms=_POLL,
+        worker_lock_timeout_ms=_LOCK,
+        orchestrator_lock_timeout_ms=_LOCK,
+        max_attempts=_POISONED,
+    )
 
 
 def _imported() -> Any:

@@ -194,7 +194,9 @@ class AsyncDurable:
             stack.push_async_callback(self._engine.close, 0.0)
 
     async def _take_part(self, stack: AsyncExitStack, url: str) -> None:
-        working = Working(self._declared, self._database, asyncio.get_running_loop())
+        attempts = Database(url, self._schema)  # their commits need not wait for those of starts
+        stack.push_async_callback(attempts.close)
+        working = Working(self._declared, attempts, asyncio.get_running_loop())
         stack.callback(working.interrupt)
         stack.push_async_callback(self._engine.close, self._declared.longest + _MARGIN)
         self._engine.run(self._declared, working.perform, self._concurrency)
