@@ -13,7 +13,7 @@ from interlock.durable.attempt import Attempt
 from interlock.durable.database import Database
 from interlock.durable.declared import Activity, Declared
 from interlock.durable.failures import Encoded, Failure
-from interlock.errors import DoNotRetry, LockNotAvailable, StoreError
+from interlock.errors import DoNotRetry, PermissionMissing, StoreError
 from interlock.logs import events
 
 log = events(__name__)
@@ -70,7 +70,9 @@ class Working:
             try:
                 rows = await self._database.fetch("begin", root, id, execution, step)
                 break
-            except (StoreError, LockNotAvailable) as error:
+            except PermissionMissing:
+                raise
+            except StoreError as error:
                 log.warning("activity.database_away", extra={"orchestration": id, "why": str(error)})
                 await asyncio.sleep(_PATIENCE * random.uniform(0.5, 1.0))
         if not rows:
