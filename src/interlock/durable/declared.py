@@ -45,7 +45,7 @@ class Orchestration(Generic[I, O]):
     function: "Callable[[Run, I], Awaitable[O]]"
     input: Typed[I]
     output: Typed[O]
-    cleanup: "Orchestration[I, Any] | None"
+    cleanup: "Orchestration[Any, Any] | None"
 
     @property
     def order(self) -> tuple[int, ...]:
@@ -88,7 +88,7 @@ class Orchestrations:
         return declare
 
     def orchestration(
-        self, *, name: str | None = None, version: str = "1.0.0", cleanup: Orchestration[I, Any] | None = None
+        self, *, name: str | None = None, version: str = "1.0.0", cleanup: Orchestration[Any, Any] | None = None
     ) -> "Callable[[Callable[[Run, I], Awaitable[O]]], Orchestration[I, O]]":
         """``@work.orchestration()`` on an ``async def name(run: Run, order: Order) -> Receipt``.
 

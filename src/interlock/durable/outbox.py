@@ -51,6 +51,9 @@ class Outbox:
 
     async def _start(self) -> None:
         for row in await self._database.fetch("unstarted", _GRACE):
+            if row["cancelled"]:
+                await self._settle_these([row["id"]], by="cancel_unstarted")
+                continue
             content = enveloped(row["id"], json.loads(row["input"]))
             await self._engine.start(row["id"], row["name"], row["version"], content)
             log.info("orchestration.started_late", extra={"orchestration": row["id"]})
@@ -67,13 +70,13 @@ class Outbox:
             if row["status"] != "Completed":
                 await self._settle_these([row["id"]])
 
-    async def _settle_these(self, ids: list[str]) -> None:
+    async def _settle_these(self, ids: list[str], by: str = "settle") -> None:
         if not ids:
             return
         try:
             async with self._database.transaction() as transaction:
                 open_ids = [row["id"] for row in await transaction.fetch("lock", ids)]
-                await transaction.fetch("settle", open_ids)
+                await transaction.fetch(by, open_ids)
                 await transaction.fetch("forget_attempts", open_ids)
                 await transaction.fetch("record_cleanups", open_ids)
         except _BUSY as error:

@@ -51,7 +51,8 @@ UPDATE interlock.orchestration o SET started_at = i.created_at
 
 -- name: unstarted
 -- Those that the engine does not know a while after they were recorded.
-SELECT o.id, o.name, o.version, o.input::text AS input FROM interlock.orchestration o
+SELECT o.id, o.name, o.version, o.input::text AS input, o.cancel_requested_at IS NOT NULL AS cancelled
+  FROM interlock.orchestration o
  WHERE o.started_at IS NULL AND o.finished_at IS NULL AND o.recorded_at < interlock.now_v1() - make_interval(secs => $1)
  ORDER BY o.recorded_at LIMIT 500;
 
@@ -89,7 +90,7 @@ UPDATE interlock.orchestration o
 -- Recorded → cancelled, of what the engine never heard of.
 UPDATE interlock.orchestration o
    SET finished_at = interlock.now_v1(), outcome = 'cancelled', output = 'canceled: ' || coalesce(o.cancel_reason, '')
- WHERE o.id = $1 AND o.finished_at IS NULL AND o.started_at IS NULL;
+ WHERE o.id = ANY ($1) AND o.finished_at IS NULL AND o.started_at IS NULL;
 
 -- name: forget_attempts
 -- Every attempt at a step of these is out of date. Waits for open transactions that carry the fence of one.

@@ -135,7 +135,7 @@ class AsyncDurable:
                 f"Something else was asked for under the id {id!r}: choose another id, or ask for the same."
             )
         if connection is None and verdict == "recorded":
-            await self._engine.start(id, orchestration.name, orchestration.version, enveloped(id, plain))
+            await self._start_now(id, orchestration, enveloped(id, plain))
         return OrchestrationHandle(self, id, orchestration)
 
     def handle(self, orchestration: Orchestration[Any, O], id: str) -> OrchestrationHandle[O]:  # noqa: A002
@@ -212,6 +212,13 @@ class AsyncDurable:
 
         await stack.enter_async_context(sweep)
         await stack.enter_async_context(prune)
+
+    async def _start_now(self, id: str, orchestration: Orchestration[Any, Any], content: str) -> None:  # noqa: A002
+        """It is recorded: if the engine cannot be told, the outbox will tell it."""
+        try:
+            await self._engine.start(id, orchestration.name, orchestration.version, content)
+        except errors.StoreError as error:
+            log.warning("orchestration.not_started_yet", extra={"orchestration": id, "why": str(error)})
 
     async def _check_clock(self) -> None:
         """The middle of the request is when the database looked at its clock."""

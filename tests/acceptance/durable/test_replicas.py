@@ -85,13 +85,11 @@ async def test_a_replica_that_was_stopped_and_goes_on_writes_nothing_over_its_su
         await until_both_are_busy(steps_url, team)
         team[0].send(SIGSTOP)
         assert await finished(handles) == [STEPS] * COUNT
-        before = times_begun(steps_url)
         team[0].send(SIGCONT)
-        await asyncio.to_thread(eventually, lambda: "superseded" in team[0].complaints())
-        team[0].send(SIGTERM)
+        team[0].send(SIGTERM)  # it goes on with what it was at, and then ends
         assert await asyncio.to_thread(team[0].process.wait, 30) == 0
+        assert "superseded" in team[0].complaints()
     assert times_written(steps_url) == [(1, 3 * COUNT)]
-    assert times_begun(steps_url) >= before
 
 
 async def test_nothing_runs_twice_when_a_replica_is_told_to_end(steps_url: str, asking: AsyncDurable) -> None:

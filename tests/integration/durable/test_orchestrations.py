@@ -273,7 +273,7 @@ async def test_a_result_of_another_type_is_refused(durable: AsyncDurable) -> Non
 
 async def test_an_input_of_another_type_is_refused_at_once(durable: AsyncDurable) -> None:
     with pytest.raises(DoNotRetry, match="The input of buy"):
-        await durable.start(buy, "wrong", {"id": 1})
+        await durable.start(buy, "wrong", {"id": 1})  # type: ignore[misc]
     with pytest.raises(errors.OrchestrationUnknown):
         await durable.status("wrong")
 
@@ -287,6 +287,15 @@ async def test_a_cancelled_one_ends_and_is_cleaned_up(durable: AsyncDurable, url
     assert await cleaned(durable, "hung") == "refunded 9"
     assert (await handle.status()).state == "cancelled"
     assert execute(url, "SELECT root FROM interlock.attempt WHERE root = 'hung'") == []
+
+
+async def test_one_that_is_cancelled_before_it_was_started_never_runs(durable: AsyncDurable, url: str) -> None:
+    async with await psycopg.AsyncConnection.connect(url) as connection:
+        handle = await durable.start(buy, "unwanted", Order("unwanted", 5), connection=connection)
+        await durable.cancel("unwanted", "no more", connection=connection)
+    with pytest.raises(OrchestrationCancelled, match="no more"):
+        await handle.wait(20)
+    assert calls == []
 
 
 async def test_one_that_has_ended_stays_as_it_is_when_it_is_cancelled(durable: AsyncDurable) -> None:
