@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from typing import Any
 from uuid import UUID
 
 import asyncpg
@@ -24,6 +25,10 @@ from interlock import (
     Run,
     errors,
 )
+from interlock.durable.database import Database
+from interlock.durable.declared import Declared
+from interlock.durable.working import Working
+from support.durable_victim import Context
 from support.postgres import execute, fresh_database
 from support.waiting import eventually
 
@@ -56,6 +61,21 @@ async def pay(attempt: Attempt, order: Order) -> int:
 async def hang(attempt: Attempt, order: Order) -> None:
     begun.set()
     await asyncio.Event().wait()
+
+
+@work.activity(retry=Retry(attempts=1))
+async def overtaken_once(attempt: Attempt, url: str) -> int:
+    """Somebody else begins the step while the first attempt is at it."""
+    if attempt.number == 1:
+        await asyncio.to_thread(execute, url, "SELECT interlock.begin_attempt_v1(%s, %s, 1, 1)", *["overtaken"] * 2)
+    async with await psycopg.AsyncConnection.connect(url) as connection:
+        await attempt.fence(connection)
+    return attempt.number
+
+
+@work.orchestration()
+async def be_overtaken(run: Run, url: str) -> int:
+    return await run.call(overtaken_once, url)
 
 
 @work.activity()
@@ -199,6 +219,27 @@ async def test_what_says_so_is_not_tried_again(durable: AsyncDurable) -> None:
         await handle.wait(20)
     assert failed.value.code == "quota"
     assert len(calls) == 1
+
+
+async def test_an_attempt_that_was_overtaken_does_not_count(durable: AsyncDurable, url: str) -> None:
+    assert await (await durable.start(be_overtaken, "overtaken", url)).wait(20) == 3
+
+
+async def test_a_database_that_is_away_when_a_step_begins_is_waited_for() -> None:
+    class Absent(Database):
+        absences = 2
+
+        async def fetch(self, name: str, *args: object) -> list[Any]:
+            if self.absences:
+                self.absences -= 1
+                raise errors.ConnectionLost("The connection ended.")
+            return [(7, datetime(2026, 1, 1, tzinfo=UTC))]
+
+    database = Absent("postgresql://nowhere", "interlock")
+    working = Working(Declared(work), database, asyncio.get_running_loop())
+    content = {"root": "x", "step": 1, "input": {"id": "x", "amount": 1}}
+    assert await asyncio.to_thread(working.perform, "tested.pay", Context("x"), content) == 2
+    assert (database.absences, calls[-1]) == (0, ("x/1.1", 7))
 
 
 async def test_what_failed_is_cleaned_up_by_an_orchestration_of_its_own(durable: AsyncDurable) -> None:
@@ -376,6 +417,12 @@ async def test_a_database_that_is_not_there_is_told_at_once(unused_tcp_port: int
     with pytest.raises(errors.DatabaseUnreachable):
         async with AsyncDurable(work, url=f"postgresql://nobody@127.0.0.1:{unused_tcp_port}/none"):
             pass
+
+
+async def test_of_several_servers_the_primary_is_taken(url: str, unused_tcp_port: int) -> None:
+    both = url.replace("@127.0.0.1:", f"@127.0.0.1:{unused_tcp_port},127.0.0.1:")
+    async with AsyncDurable(work, url=both, concurrency=0) as asking:
+        assert await asking.list("of several") == []
 
 
 async def test_two_replicas_can_make_the_engines_tables_at_the_same_time(interlock_url: str) -> None:
