@@ -32,7 +32,7 @@ async def _is_written(attempt: Attempt) -> bool:
         return await found.fetchone() is not None
 
 
-@work.activity(retry=Retry(attempts=30, first=0.5, longest=3), timeout=10)
+@work.activity(retry=Retry(attempts=30, first=0.5, longest=3), timeout=60)
 async def take_a_second(attempt: Attempt, seconds: float) -> int:
     """Looks whether it was done, works, and writes: nothing but the fence is between two that looked both."""
     await _note("begun", attempt)
