@@ -50,10 +50,11 @@ UPDATE interlock.orchestration o SET started_at = i.created_at
  WHERE o.started_at IS NULL AND o.finished_at IS NULL AND i.instance_id = o.id;
 
 -- name: unstarted
--- Those that the engine does not know a while after they were recorded.
+-- Those that the engine does not know a while after they were recorded: neither running there nor in its queue.
 SELECT o.id, o.name, o.version, o.input::text AS input, o.cancel_requested_at IS NOT NULL AS cancelled
   FROM interlock.orchestration o
  WHERE o.started_at IS NULL AND o.finished_at IS NULL AND o.recorded_at < interlock.now_v1() - make_interval(secs => $1)
+   AND NOT EXISTS (SELECT FROM interlock_engine.orchestrator_queue q WHERE q.instance_id = o.id)
  ORDER BY o.recorded_at LIMIT 500;
 
 -- name: to_cancel

@@ -419,6 +419,18 @@ async def test_a_database_that_is_not_there_is_told_at_once(unused_tcp_port: int
             pass
 
 
+async def test_what_stands_in_the_engines_queue_is_not_started_again(interlock_url: str) -> None:
+    async with AsyncDurable(work, url=interlock_url, concurrency=0) as asking:
+        await asking.start(buy, "queued", Order("q", 1))
+        async with await psycopg.AsyncConnection.connect(interlock_url) as connection:
+            await asking.start(buy, "recorded", Order("r", 1), connection=connection)
+        execute(interlock_url, "UPDATE interlock.orchestration SET recorded_at = recorded_at - interval '1 minute'")
+        for _ in range(2):
+            await asking._outbox.sweep()
+    queue = execute(interlock_url, "SELECT instance_id FROM interlock_engine.orchestrator_queue ORDER BY id")
+    assert queue == [("queued",), ("recorded",)]
+
+
 async def test_of_several_servers_the_primary_is_taken(url: str, unused_tcp_port: int) -> None:
     both = url.replace("@127.0.0.1:", f"@127.0.0.1:{unused_tcp_port},127.0.0.1:")
     async with AsyncDurable(work, url=both, concurrency=0) as asking:
