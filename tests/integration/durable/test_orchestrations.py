@@ -1,7 +1,9 @@
 """Orchestrations on a real engine, in one process."""
 
 import asyncio
+import os
 from collections.abc import AsyncIterator, Iterator
+from copy import copy
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -375,6 +377,25 @@ async def test_what_ended_long_ago_is_forgotten_and_may_be_asked_for_again(durab
     assert await durable.prune(0) >= 1
     assert execute(url, "SELECT event_id FROM interlock_engine.history WHERE instance_id = 'ancient'") == []
     assert await (await durable.start(buy, "ancient", Order("old", 2))).wait(20) == 4
+
+
+async def test_of_one_that_goes_on_for_ever_only_the_newest_history_is_kept(durable: AsyncDurable, url: str) -> None:
+    handle = await durable.start(count, "ever", [])
+    for number in (1, 2, 3):
+        await durable.send("ever", "number", number)
+    executions = "SELECT count(*) FROM interlock_engine.executions WHERE instance_id = 'ever'"
+    await asyncio.to_thread(eventually, lambda: execute(url, executions) == [(4,)])
+    await durable.prune(3600)
+    assert execute(url, executions) == [(2,)]
+    await durable.send("ever", "number", 0)
+    assert await handle.wait(20) == [1, 2, 3]
+
+
+async def test_the_engine_says_that_it_does_not_survive_a_fork(durable: AsyncDurable) -> None:
+    child = copy(durable._engine)
+    child._pid = os.getppid()
+    with pytest.raises(errors.ConfigurationError, match="does not survive a fork"):
+        await child.cancel("any", "")
 
 
 async def test_asyncpg_records_in_a_transaction_of_its_own(durable: AsyncDurable, url: str) -> None:
