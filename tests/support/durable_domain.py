@@ -72,10 +72,13 @@ async def ship(attempt: Attempt, order: Order) -> None:
 
 @work.activity()
 async def release(attempt: Attempt, order: Order) -> None:
-    """Keeps the time of the first release."""
+    """Keeps the time of the first release; what was never reserved cannot be reserved afterwards."""
     async with effect(attempt, "released", order) as connection:
-        update = "UPDATE reservation SET released_at = coalesce(released_at, %s) WHERE order_id = %s"
-        await connection.execute(update, [attempt.at, order.id])
+        upsert = (
+            "INSERT INTO reservation AS r (order_id, quantity, released_at) VALUES (%s, 0, %s)"
+            " ON CONFLICT (order_id) DO UPDATE SET released_at = coalesce(r.released_at, excluded.released_at)"
+        )
+        await connection.execute(upsert, [order.id, attempt.at])
 
 
 @work.orchestration()

@@ -55,6 +55,12 @@ STATE = """
            (SELECT array_agg(kind ORDER BY kind) FROM event WHERE subject = %(id)s)
 """
 
+RELEASED = """
+    SELECT count(*) FROM reservation r
+      JOIN event e ON e.subject = r.order_id AND e.kind = 'released' AND e.at = r.released_at
+     WHERE r.order_id = %(id)s
+"""
+
 SHOP = Domain(
     module="support.durable_domain",
     work=shop.work,
@@ -63,7 +69,7 @@ SHOP = Domain(
         "shop.reserve": Sample(order, "SELECT count(*) FROM reservation WHERE order_id = %(id)s", _event("reserved")),
         "shop.charge": Sample(order, "SELECT count(*) FROM charge WHERE order_id = %(id)s", _event("charged")),
         "shop.ship": Sample(order, "SELECT count(*) FROM parcel WHERE order_id = %(id)s", _event("shipped")),
-        "shop.release": Sample(order, "SELECT 1 WHERE %(id)s <> ''", _event("released")),
+        "shop.release": Sample(order, RELEASED, _event("released")),
     },
     orchestrations={
         "shop.undo": Sample(order, state=STATE),
