@@ -21,13 +21,28 @@ if TYPE_CHECKING:
     from interlock.coordination.several_sync import Grants, Leases
     from interlock.coordination.shared import AsyncShared
     from interlock.coordination.sync import Grant, Interlock, Lease, Shared
-    from interlock.errors import InterlockError, LeaseLost, OnceConflict
+    from interlock.durable.attempt import Attempt
+    from interlock.durable.declared import Orchestrations
+    from interlock.durable.replica import AsyncDurable
+    from interlock.durable.retrying import Retry
+    from interlock.durable.run import Run
+    from interlock.errors import (
+        ActivityFailed,
+        DoNotRetry,
+        InterlockError,
+        LeaseLost,
+        OnceConflict,
+        OrchestrationCancelled,
+        OrchestrationFailed,
+    )
     from interlock.gate import AsyncGate, AsyncPassage, Gate, Passage, Timing, Verdict
     from interlock.idempotency import StateMachine
     from interlock.stores.listing import HeldLease
 
 _HOMES = {
     "AsyncClaims": "interlock.coordination.claims",
+    "ActivityFailed": "interlock.errors",
+    "AsyncDurable": "interlock.durable.replica",
     "AsyncElection": "interlock.coordination.election",
     "AsyncGate": "interlock.gate",
     "AsyncGrant": "interlock.coordination.grant",
@@ -44,6 +59,8 @@ _HOMES = {
     "AsyncTerm": "interlock.coordination.election",
     "Claimed": "interlock.coordination.claims",
     "Claims": "interlock.coordination.claims",
+    "Attempt": "interlock.durable.attempt",
+    "DoNotRetry": "interlock.errors",
     "Election": "interlock.coordination.election_sync",
     "Gate": "interlock.gate",
     "Grant": "interlock.coordination.sync",
@@ -57,10 +74,15 @@ _HOMES = {
     "Member": "interlock.coordination.membership",
     "Membership": "interlock.coordination.membership_sync",
     "OnceConflict": "interlock.errors",
+    "OrchestrationCancelled": "interlock.errors",
+    "OrchestrationFailed": "interlock.errors",
+    "Orchestrations": "interlock.durable.declared",
     "Passage": "interlock.gate",
     "Pending": "interlock.coordination.claims",
     "Periodic": "interlock.coordination.periodic_sync",
     "Released": "interlock.coordination.claims",
+    "Retry": "interlock.durable.retrying",
+    "Run": "interlock.durable.run",
     "SessionGrant": "interlock.coordination.session_lock_sync",
     "SessionLock": "interlock.coordination.session_lock_sync",
     "Shared": "interlock.coordination.sync",
@@ -72,7 +94,9 @@ _HOMES = {
 }
 
 __all__ = [
+    "ActivityFailed",
     "AsyncClaims",
+    "AsyncDurable",
     "AsyncElection",
     "AsyncGate",
     "AsyncGrant",
@@ -87,8 +111,10 @@ __all__ = [
     "AsyncSessionLock",
     "AsyncShared",
     "AsyncTerm",
+    "Attempt",
     "Claimed",
     "Claims",
+    "DoNotRetry",
     "Election",
     "Gate",
     "Grant",
@@ -102,10 +128,15 @@ __all__ = [
     "Member",
     "Membership",
     "OnceConflict",
+    "OrchestrationCancelled",
+    "OrchestrationFailed",
+    "Orchestrations",
     "Passage",
     "Pending",
     "Periodic",
     "Released",
+    "Retry",
+    "Run",
     "SessionGrant",
     "SessionLock",
     "Shared",

@@ -52,6 +52,16 @@
     ├── IllegalTransition           no such event in that state
     ├── ConnectionUnfit             this connection cannot take part as it stands
     ├── RetryTransaction            somebody else has changed what this transaction goes by: run it again
+    ├── DurableError
+    │   ├── OrchestrationConflict   something else was asked for under that id
+    │   ├── OrchestrationUnknown    there is no orchestration of that id
+    │   ├── OrchestrationEnded
+    │   │   ├── OrchestrationFailed     it ended with an error
+    │   │   └── OrchestrationCancelled  it was cancelled
+    │   ├── ActivityFailed          an activity failed, and was tried as often as its policy allows
+    │   ├── AttemptSuperseded       another replica has gone on with this step: what this one does must not count
+    │   ├── DoNotRetry              raised by an activity: trying again would not help
+    │   └── ClockSkewed             this machine's clock and the database's differ too much
     ├── EmbeddedError
     │   ├── BinariesMissing         no PostgreSQL binaries on this machine
     │   ├── DataDirectoryUnusable   cannot be created, read or written, or belongs to something else
@@ -352,6 +362,64 @@ class RetryTransaction(InterlockError):
     def __init__(self, message: str, *, sqlstate: str) -> None:
         super().__init__(message)
         self.sqlstate = sqlstate
+
+
+class DurableError(InterlockError):
+    """`code` tells programs what went wrong; it is kept from an activity up to whoever waits for its orchestration."""
+
+    code: str = "error"
+
+    def __init__(self, message: str, *, code: str | None = None) -> None:
+        super().__init__(message)
+        if code is not None:
+            self.code = code
+
+
+class OrchestrationConflict(DurableError):
+    exit_status = EX_DATAERR
+    code = "conflict"
+
+
+class OrchestrationUnknown(DurableError):
+    exit_status = EX_DATAERR
+    code = "unknown"
+
+
+class OrchestrationEnded(DurableError):
+    """`id` is the orchestration's."""
+
+    def __init__(self, message: str, *, id: str, code: str | None = None) -> None:  # noqa: A002 # its name everywhere
+        super().__init__(message, code=code)
+        self.id = id
+
+
+class OrchestrationFailed(OrchestrationEnded):
+    pass
+
+
+class OrchestrationCancelled(OrchestrationEnded):
+    code = "cancelled"
+
+
+class ActivityFailed(DurableError):
+    """`activity` is its name."""
+
+    def __init__(self, message: str, *, activity: str, code: str | None = None) -> None:
+        super().__init__(message, code=code)
+        self.activity = activity
+
+
+class AttemptSuperseded(DurableError):
+    code = "superseded"
+
+
+class DoNotRetry(DurableError):
+    pass
+
+
+class ClockSkewed(DurableError):
+    exit_status = EX_CONFIG
+    code = "clock"
 
 
 class EmbeddedError(InterlockError):

@@ -9,7 +9,18 @@ import pytest
 
 import interlock
 
-HEAVY = ["aiobotocore", "asyncpg", "botocore", "cryptography", "fastapi", "jinja2", "starlette", "uvicorn"]
+HEAVY = [
+    "aiobotocore",
+    "asyncpg",
+    "botocore",
+    "cryptography",
+    "duroxide",
+    "fastapi",
+    "jinja2",
+    "pydantic",
+    "starlette",
+    "uvicorn",
+]
 
 
 @pytest.mark.parametrize("name", interlock.__all__)

@@ -17,6 +17,7 @@ _COMMANDS = {
     "lock": "interlock.cli.lock:lock",
     "members": "interlock.cli.members:members",
     "once": "interlock.cli.once:once",
+    "orchestration": "interlock.cli.orchestration:orchestration",
     "schema": "interlock.cli.schema:schema",
     "semaphore": "interlock.cli.semaphore:semaphore",
     "store": "interlock.cli.store:store",

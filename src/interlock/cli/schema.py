@@ -52,7 +52,11 @@ def apply(post: bool, **flags: Any) -> None:
 @schema.command()
 @click.argument("role")
 @click.option(
-    "--for", "uses", type=click.Choice(["gate", "leases", "operations", "claims"]), multiple=True, help="Only for this."
+    "--for",
+    "uses",
+    type=click.Choice(["gate", "leases", "operations", "claims", "orchestrations"]),
+    multiple=True,
+    help="Only for this.",
 )
 @database_options
 def grant(role: str, uses: "tuple[Use, ...]", **flags: Any) -> None:

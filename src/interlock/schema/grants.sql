@@ -28,6 +28,17 @@ GRANT EXECUTE ON FUNCTION
     interlock.forget_records_v1(text, double precision)
 TO :role;
 
+-- name: orchestrations
+-- What a role needs to ask for orchestrations and to run them. The engine's own schema has to belong to it.
+GRANT USAGE ON SCHEMA interlock TO :role;
+GRANT SELECT ON interlock.migration TO :role;
+GRANT SELECT, INSERT, UPDATE, DELETE ON interlock.orchestration, interlock.attempt TO :role;
+GRANT EXECUTE ON FUNCTION
+    interlock.now_v1(), interlock.record_orchestration_v1(text, text, text, jsonb, text, text),
+    interlock.cancel_orchestration_v1(text, text), interlock.begin_attempt_v1(text, text, bigint, integer),
+    interlock.fence_v1(text, text, bigint, integer, bigint)
+TO :role;
+
 -- name: operations
 -- What an operator needs beyond that: to take a lease from its holder, and to see who did.
 GRANT SELECT ON interlock.lease_intervention TO :role;

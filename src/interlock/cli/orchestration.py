@@ -1,0 +1,158 @@
+"""``interlock orchestration``: what was asked for, how far it is, and how to have it cancelled. Needs no engine."""
+
+import json
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from interlock.cli.facts import moment, plain, shown, spoken
+from interlock.cli.failing import NothingToDo
+from interlock.cli.settings import database_options, on_database
+
+if TYPE_CHECKING:
+    from interlock.config import Settings
+    from interlock.durable.status import HistoryEvent, OrchestrationStatus
+    from interlock.stores.postgres import Session
+    from interlock.stores.postgres.session import Row
+
+
+@click.group()
+def orchestration() -> None:
+    """Durable orchestrations: what was asked for, and how far it is."""
+
+
+@orchestration.command("list")
+@click.argument("prefix", default="")
+@click.option("--unfinished", is_flag=True, help="Only those that have not ended.")
+@click.option("--limit", type=click.IntRange(1), default=100, show_default=True, help="Not more than so many.")
+@click.option("--json", "as_json", is_flag=True, help="For programs.")
+@database_options
+def list_(prefix: str, unfinished: bool, limit: int, as_json: bool, **flags: Any) -> None:
+    """Show the orchestrations whose ids begin with PREFIX, the newest first."""
+    from interlock.durable.status import OrchestrationStatus
+
+    async def work(session: "Session", settings: "Settings") -> "list[OrchestrationStatus]":
+        return [
+            OrchestrationStatus.of(row) for row in await _rows(session, settings, "list", prefix, unfinished, limit)
+        ]
+
+    found = on_database(work, flags)
+    if as_json:
+        click.echo(json.dumps([plain(asdict(one)) for one in found]))
+    else:
+        click.echo("\n".join(map(_line, found)) or "There is no such orchestration in this database.")
+
+
+@orchestration.command()
+@click.argument("id")
+@click.option("--json", "as_json", is_flag=True, help="For programs.")
+@database_options
+def show(id: str, as_json: bool, **flags: Any) -> None:  # noqa: A002
+    """Say how far the orchestration ID is, what it was asked to do and what came of it."""
+
+    async def work(session: "Session", settings: "Settings") -> "OrchestrationStatus":
+        return await _found(session, settings, id)
+
+    found = on_database(work, flags)
+    click.echo(json.dumps(plain(asdict(found))) if as_json else _text(found))
+
+
+@orchestration.command()
+@click.argument("id")
+@click.option("--json", "as_json", is_flag=True, help="For programs.")
+@database_options
+def history(id: str, as_json: bool, **flags: Any) -> None:  # noqa: A002
+    """Show every step that the orchestration ID has taken, in order."""
+    from interlock.durable.status import history_of
+
+    async def work(session: "Session", settings: "Settings") -> "list[HistoryEvent]":
+        await _found(session, settings, id)
+        return history_of(await _rows(session, settings, "history", id))
+
+    events = on_database(work, flags)
+    if as_json:
+        click.echo(json.dumps([plain(asdict(event)) for event in events]))
+    else:
+        click.echo("\n".join(map(_event, events)) or "The engine has not begun it yet.")
+
+
+@orchestration.command()
+@click.argument("id")
+@click.option("--reason", metavar="TEXT", default="", help="For the record.")
+@click.option("--json", "as_json", is_flag=True, help="For programs.")
+@database_options
+def cancel(id: str, reason: str, as_json: bool, **flags: Any) -> None:  # noqa: A002
+    """Have the orchestration ID cancelled, and cleaned up after. A running replica does it within seconds.
+
+    Exits with 1 if it has ended, or there is none.
+    """
+    from interlock.cli.person import person
+    from interlock.durable.database import Statements
+
+    async def work(session: "Session", settings: "Settings") -> str | None:
+        await _require_schema(session, settings)
+        why = f"{reason} ({person()})" if reason else person()
+        verdict: str | None = await session.fetchval(Statements(settings.schema)["cancel"], id, why)
+        return verdict
+
+    verdict = on_database(work, flags)
+    if verdict is None:
+        raise _unknown(id)
+    if verdict == "finished":
+        raise NothingToDo(f"The orchestration {id!r} has ended: nothing was done.")
+    click.echo(json.dumps({"id": id, "cancelled": verdict}) if as_json else f"{shown(id)} will be cancelled.")
+
+
+async def _found(session: "Session", settings: "Settings", id: str) -> "OrchestrationStatus":  # noqa: A002
+    from interlock.durable.status import OrchestrationStatus
+
+    if rows := await _rows(session, settings, "read", id):
+        return OrchestrationStatus.of(rows[0])
+    raise _unknown(id)
+
+
+async def _rows(session: "Session", settings: "Settings", statement: str, *args: Any) -> "list[Row]":
+    from interlock.durable.database import Statements, engine_schema
+
+    await _require_schema(session, settings)
+    if not await session.fetchval("SELECT to_regclass($1) IS NOT NULL", f"{engine_schema(settings.schema)}.instances"):
+        raise NothingToDo("No replica has run orchestrations on this database yet.")
+    return await session.fetch(Statements(settings.schema)[statement], *args)
+
+
+async def _require_schema(session: "Session", settings: "Settings") -> None:
+    from interlock.schema import read_status
+
+    (await read_status(session, settings.schema)).require()
+
+
+def _unknown(id: str) -> NothingToDo:  # noqa: A002
+    return NothingToDo(f"There is no orchestration {id!r} in this database: it was never asked for, or is forgotten.")
+
+
+def _line(one: "OrchestrationStatus") -> str:
+    error = f", {shown(one.code or '')}: {shown(one.error)}" if one.error else ""
+    return f"{shown(one.id)}: {one.state}, {shown(one.name)} {one.version}, since {moment(one.recorded_at)}{error}"
+
+
+def _text(one: "OrchestrationStatus") -> str:
+    took = one.finished_at and one.started_at and spoken((one.finished_at - one.started_at).total_seconds())
+    facts = {
+        "state": one.state + (f", {one.cancel_reason}" if one.cancel_reason else ""),
+        "orchestration": f"{one.name} {one.version}",
+        "recorded": moment(one.recorded_at),
+        "started": one.started_at and moment(one.started_at),
+        "finished": one.finished_at and moment(one.finished_at) + (f", after {took}" if took else ""),
+        "continued": one.execution > 1 and f"{one.execution - 1} times as new",
+        "input": json.dumps(one.input, ensure_ascii=False),
+        "result": one.state == "completed" and json.dumps(one.result, ensure_ascii=False),
+        "error": one.error and f"{one.code}: {one.error}",
+    }
+    return "\n".join([shown(one.id), *(f"  {name}: {shown(str(fact))}" for name, fact in facts.items() if fact)])
+
+
+def _event(event: "HistoryEvent") -> str:
+    facts = ", ".join(f"{name} {shown(str(fact))}" for name, fact in event.facts.items())
+    place = f"{event.execution}.{event.number}"
+    return f"{place:>6} {event.at:%H:%M:%S.%f} {event.kind} {shown(event.name or '')}  {facts}".rstrip()

@@ -1,0 +1,133 @@
+"""Activities and orchestrations, declared: functions with a name, types and a policy. Nothing is opened here."""
+
+import re
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from interlock.coordination.timing import Duration, seconds
+from interlock.durable.purity import check
+from interlock.durable.retrying import USUAL, Retry
+from interlock.durable.typed import Typed, types_of
+from interlock.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from interlock.durable.attempt import Attempt
+    from interlock.durable.run import Run
+
+I = TypeVar("I")  # noqa: E741 # input and output
+O = TypeVar("O")  # noqa: E741
+
+_VERSION = re.compile(r"\d+\.\d+\.\d+")
+
+
+@dataclass(frozen=True, eq=False)
+class Activity(Generic[I, O]):
+    """One effect. May be run more than once, so it has to leave one effect however often that is; see `Attempt`.
+
+    `timeout` is the longest that an attempt may take; a replica that is closed waits that long for it.
+    """
+
+    name: str
+    function: "Callable[[Attempt, I], Awaitable[O]]"
+    input: Typed[I]
+    output: Typed[O]
+    retry: Retry
+    timeout: float
+
+
+@dataclass(frozen=True, eq=False)
+class Orchestration(Generic[I, O]):
+    """The order of effects. `cleanup` is started, with the same input, if it ends without completing."""
+
+    name: str
+    version: str
+    function: "Callable[[Run, I], Awaitable[O]]"
+    input: Typed[I]
+    output: Typed[O]
+    cleanup: "Orchestration[Any, Any] | None"
+
+    @property
+    def order(self) -> tuple[int, ...]:
+        return tuple(map(int, self.version.split(".")))
+
+
+class Orchestrations:
+    """What one part of an application can do; `prefix` keeps its names apart from those of other parts."""
+
+    def __init__(self, prefix: str = "") -> None:
+        self._prefix = f"{prefix}." if prefix else ""
+        self._activities: dict[str, Activity[Any, Any]] = {}
+        self._orchestrations: dict[tuple[str, str], Orchestration[Any, Any]] = {}
+
+    @property
+    def activities(self) -> list[Activity[Any, Any]]:
+        return list(self._activities.values())
+
+    @property
+    def orchestrations(self) -> list[Orchestration[Any, Any]]:
+        """Every version of each."""
+        return list(self._orchestrations.values())
+
+    def activity(
+        self, *, name: str | None = None, retry: Retry = USUAL, timeout: Duration = 60.0
+    ) -> "Callable[[Callable[[Attempt, I], Awaitable[O]]], Activity[I, O]]":
+        """``@work.activity()`` on an ``async def name(attempt: Attempt, order: Order) -> Receipt``."""
+        longest = seconds(timeout)
+        if not 0 < longest <= 86400:
+            raise ConfigurationError(f"timeout={timeout!r}: an activity takes more than 0 s, and a day at most.")
+
+        def declare(function: "Callable[[Attempt, I], Awaitable[O]]") -> Activity[I, O]:
+            taken, given = types_of(function, "activity")
+            whole = self._prefix + (name or _own_name(function))
+            activity: Activity[I, O] = Activity(whole, function, taken, given, retry, longest)
+            if self._activities.setdefault(whole, activity) is not activity:
+                raise ConfigurationError(f"There are two activities {whole!r}: give one of them another name=.")
+            return activity
+
+        return declare
+
+    def orchestration(
+        self, *, name: str | None = None, version: str = "1.0.0", cleanup: Orchestration[Any, Any] | None = None
+    ) -> "Callable[[Callable[[Run, I], Awaitable[O]]], Orchestration[I, O]]":
+        """``@work.orchestration()`` on an ``async def name(run: Run, order: Order) -> Receipt``.
+
+        Those that run are finished by the version that they were started with, so that has to stay declared as long.
+        """
+        if not _VERSION.fullmatch(version):
+            raise ConfigurationError(f"version={version!r}: it has to look like '1.0.0'.")
+
+        def declare(function: "Callable[[Run, I], Awaitable[O]]") -> Orchestration[I, O]:
+            taken, given = types_of(function, "orchestration")
+            check(function)
+            whole = self._prefix + (name or _own_name(function))
+            made: Orchestration[I, O] = Orchestration(whole, version, function, taken, given, cleanup)
+            if self._orchestrations.setdefault((whole, version), made) is not made:
+                raise ConfigurationError(f"There are two orchestrations {whole!r} {version}: raise the version of one.")
+            return made
+
+        return declare
+
+
+class Declared:
+    """All that a replica can do."""
+
+    def __init__(self, *parts: Orchestrations) -> None:
+        self.activities = {one.name: one for part in parts for one in part.activities}
+        self.orchestrations = {(one.name, one.version): one for part in parts for one in part.orchestrations}
+        if len(self.activities) + len(self.orchestrations) < sum(
+            len(part.activities) + len(part.orchestrations) for part in dict.fromkeys(parts)
+        ):
+            raise ConfigurationError("Two parts declare the same name: give Orchestrations(…) a prefix of its own.")
+
+    @property
+    def longest(self) -> float:
+        """Seconds that an attempt may take."""
+        return max((one.timeout for one in self.activities.values()), default=0.0)
+
+    def __iter__(self) -> Iterator[Orchestration[Any, Any]]:
+        return iter(self.orchestrations.values())
+
+
+def _own_name(function: Callable[..., Any]) -> str:
+    return function.__name__

@@ -1,0 +1,49 @@
+"""An orchestration is an `async def`, and the engine drives generators: this makes the one of the other."""
+
+from collections.abc import Callable, Generator
+from typing import Any
+
+from interlock.durable.declared import Orchestration
+from interlock.durable.failures import Encoded, Failure
+from interlock.durable.run import Run, Task
+from interlock.errors import DoNotRetry
+from interlock.logs import events
+
+log = events(__name__)
+
+
+def generator_of(orchestration: Orchestration[Any, Any]) -> Callable[[Any, Any], Generator[Task, Any, Any]]:
+    def drive(context: Any, content: Any) -> Generator[Task, Any, Any]:
+        run = Run(orchestration, context.instance_id, content["root"], context.execution_id)
+        try:
+            value = orchestration.input.read(content["input"])
+            result = yield from _turns(orchestration.function(run, value).__await__())
+            return orchestration.output.plain(result)
+        except Exception as error:
+            failure = Failure.of(error)
+            log.warning("orchestration.failed", extra={"orchestration": run.id, "code": failure.code}, exc_info=error)
+            raise Encoded(failure) from None
+
+    return drive
+
+
+def _turns(steps: Generator[Any, Any, Any]) -> Generator[Task, Any, Any]:
+    """As `yield from` would, but only what the engine understands."""
+    answer: Any = None
+    refusal: Exception | None = None
+    while True:
+        try:
+            task = steps.send(answer) if refusal is None else steps.throw(refusal)
+        except StopIteration as end:
+            return end.value
+        answer = refusal = None
+        if not isinstance(task, dict):
+            refusal = DoNotRetry(
+                "An orchestration awaited something that is no step of its run: put that into an activity.",
+                code="foreign await",
+            )
+            continue
+        try:
+            answer = yield task
+        except Exception as error:
+            refusal = error

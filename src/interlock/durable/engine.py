@@ -1,0 +1,132 @@
+"""The engine, and what has to be done so that it behaves: nothing else imports it.
+
+It connects while holding the interpreter, so the database is looked at first, and it connects in a thread. Its client
+blocks, so each call has a thread. Activities are called in threads of its own. Its locks run by this machine's clock.
+Two of its kind that make its tables at the same time get in each other's way, so one waits for the other. What it wants
+to say it prints: that is turned off, and what matters is logged here.
+"""
+
+import asyncio
+import os
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from functools import partial
+from typing import Any, TypeVar
+
+from interlock.durable.database import engine_schema
+from interlock.durable.declared import Declared
+from interlock.durable.driving import generator_of
+from interlock.errors import ConfigurationError, StoreError
+from interlock.logs import events
+from interlock.stores.postgres import AdvisoryKey, Session
+from interlock.stores.postgres.session import as_line
+
+log = events(__name__)
+
+T = TypeVar("T")
+Perform = Callable[[str, Any, Any], Any]
+"""An activity's name, the engine's context and the content; called in a thread of the engine's."""
+
+_LOCK = 5000
+"""Milliseconds after which the work of a replica that died is taken over; renewed at half of it."""
+_POISONED = 100
+"""So often is a message taken before the engine gives up on it: replicas of an older release take it in vain too."""
+_POLL = 50
+_CALLS = 8
+
+
+class Engine:
+    def __init__(self, duroxide: Any, provider: Any) -> None:
+        self._duroxide = duroxide
+        self._provider = provider
+        self._client = duroxide.Client(provider)
+        self._threads = ThreadPoolExecutor(_CALLS, "interlock-engine")
+        self._runtime: Any = None
+        self._runner: threading.Thread | None = None
+        self._pid = os.getpid()
+
+    @classmethod
+    async def connect(cls, url: str, schema: str, session: Session) -> "Engine":
+        """`session` has just shown that the database answers."""
+        duroxide = _imported()
+        with suppress(RuntimeError):  # somebody has said already where it should print
+            duroxide.init_tracing(os.devnull, "error")
+        lock = AdvisoryKey.of("interlock engine", schema)
+        await session.fetchval("SELECT pg_advisory_lock($1, $2)", *lock)
+        try:
+            connect = partial(duroxide.PostgresProvider.connect_with_schema, url, engine_schema(schema))
+            return cls(duroxide, await asyncio.to_thread(connect))
+        except RuntimeError as error:
+            raise StoreError(
+                f"The engine cannot use its schema {engine_schema(schema)!r} ({as_line(error)}): the role has to own "
+                "that schema or be allowed to create it, and if a newer release has changed it, upgrade this replica."
+            ) from error
+        finally:
+            await session.fetchval("SELECT pg_advisory_unlock($1, $2)", *lock)
+
+    def run(self, declared: Declared, perform: Perform, concurrency: int) -> None:
+        """Take part in the work, in threads."""
+        runtime = self._runtime = self._duroxide.Runtime(self._provider, options(self._duroxide, concurrency))
+        for name in declared.activities:
+            runtime.register_activity(name, partial(perform, name))
+        for one in declared:
+            runtime.register_orchestration_versioned(one.name, one.version, generator_of(one))
+        self._runner = threading.Thread(target=runtime.start, name="interlock-engine", daemon=True)
+        self._runner.start()
+
+    async def start(self, id: str, name: str, version: str, content: str) -> None:  # noqa: A002
+        """Nothing happens if it was started before, unless it was deleted since."""
+        await self._call(self._client._native.start_orchestration_versioned, id, name, content, version)
+
+    async def cancel(self, id: str, reason: str) -> None:  # noqa: A002
+        await self._call(self._client.cancel_instance, id, reason)
+
+    async def send(self, id: str, queue: str, value: Any) -> None:  # noqa: A002
+        """Dropped if the engine does not know that id."""
+        await self._call(self._client.enqueue_event, id, queue, value)
+
+    async def forget(self, ids: list[str]) -> None:
+        """Those that have ended, with their children."""
+        await self._call(self._client.delete_instance_bulk, self._duroxide.InstanceFilter(instance_ids=ids))
+
+    async def shorten(self, ids: list[str]) -> None:
+        """All but the newest executions of those that were continued as new."""
+        chosen = self._duroxide.InstanceFilter(instance_ids=ids)
+        await self._call(self._client.prune_executions_bulk, chosen, self._duroxide.PruneOptions(keep_last=2))
+
+    async def close(self, timeout: float) -> None:
+        """Take no more work, and wait so many seconds for what is under way."""
+        if self._runtime is not None:
+            await self._call(self._runtime.shutdown, round(timeout * 1000))
+        if self._runner is not None:
+            await asyncio.to_thread(self._runner.join, timeout)
+        self._threads.shutdown(wait=False)
+
+    async def _call(self, function: Callable[..., T], *args: Any) -> T:
+        if self._pid != os.getpid():
+            raise ConfigurationError("The engine does not survive a fork: open AsyncDurable in the child.")
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._threads, function, *args)
+        except RuntimeError as error:
+            raise StoreError(f"The engine could not do this: {as_line(error)}.") from error
+
+
+def options(duroxide: Any, concurrency: int) -> Any:
+    return duroxide.RuntimeOptions(
+        orchestration_concurrency=max(2, concurrency // 2),
+        worker_concurrency=concurrency,
+        dispatcher_poll_interval_ms=_POLL,
+        worker_lock_timeout_ms=_LOCK,
+        orchestrator_lock_timeout_ms=_LOCK,
+        max_attempts=_POISONED,
+    )
+
+
+def _imported() -> Any:
+    try:
+        import duroxide
+    except ImportError as error:
+        raise ConfigurationError("Orchestrations need the engine: pip install 'interlock[durable]'.") from error
+    return duroxide

@@ -1,0 +1,125 @@
+-- name: record
+-- Nothing → recorded. See record_orchestration_v1.
+SELECT interlock.record_orchestration_v1(
+    CAST($1 AS text), CAST($2 AS text), CAST($3 AS text), CAST($4 AS jsonb), CAST($5 AS text), CAST($6 AS text));
+
+-- name: cancel
+-- Unfinished → to be cancelled. See cancel_orchestration_v1.
+SELECT interlock.cancel_orchestration_v1(CAST($1 AS text), CAST($2 AS text));
+
+-- name: begin
+-- Another attempt at a step. See begin_attempt_v1.
+SELECT attempt, begun_at FROM interlock.begin_attempt_v1($1, $2, $3, $4);
+
+-- name: read
+-- One, as it is: what the engine knows counts until the record tells of its end.
+SELECT o.id, o.name, o.version, o.input::text AS input, o.cleanup, o.recorded_at, o.started_at, o.cancel_requested_at,
+       o.cancel_reason, o.finished_at, o.outcome, o.output, e.status, e.output AS engine_output, i.current_execution_id
+  FROM interlock.orchestration o
+  LEFT JOIN interlock_engine.instances i ON i.instance_id = o.id
+  LEFT JOIN interlock_engine.executions e ON e.instance_id = o.id AND e.execution_id = i.current_execution_id
+ WHERE o.id = $1;
+
+-- name: list
+-- The newest first; $1: names that begin so, $2: only unfinished ones, $3: how many.
+SELECT o.id, o.name, o.version, o.input::text AS input, o.cleanup, o.recorded_at, o.started_at, o.cancel_requested_at,
+       o.cancel_reason, o.finished_at, o.outcome, o.output, e.status, e.output AS engine_output, i.current_execution_id
+  FROM interlock.orchestration o
+  LEFT JOIN interlock_engine.instances i ON i.instance_id = o.id
+  LEFT JOIN interlock_engine.executions e ON e.instance_id = o.id AND e.execution_id = i.current_execution_id
+ WHERE starts_with(o.id, $1) AND (o.finished_at IS NULL OR NOT $2)
+ ORDER BY o.recorded_at DESC, o.id LIMIT $3;
+
+-- name: ended
+-- Of these, those that have ended.
+SELECT o.id, coalesce(o.outcome, e.status) AS status, coalesce(o.output, e.output) AS output
+  FROM interlock.orchestration o
+  LEFT JOIN interlock_engine.instances i ON i.instance_id = o.id
+  LEFT JOIN interlock_engine.executions e ON e.instance_id = o.id AND e.execution_id = i.current_execution_id
+ WHERE o.id = ANY ($1) AND (o.finished_at IS NOT NULL OR e.status IN ('Completed', 'Failed'));
+
+-- name: history
+-- What the engine wrote down of one, in order.
+SELECT h.execution_id, h.event_id, h.event_data FROM interlock_engine.history h
+ WHERE h.instance_id = $1 ORDER BY h.execution_id, h.event_id;
+
+-- name: note_started
+-- Recorded → started, for all that the engine knows.
+UPDATE interlock.orchestration o SET started_at = i.created_at
+  FROM interlock_engine.instances i
+ WHERE o.started_at IS NULL AND o.finished_at IS NULL AND i.instance_id = o.id;
+
+-- name: unstarted
+-- Those that the engine does not know a while after they were recorded: neither running there nor in its queue.
+SELECT o.id, o.name, o.version, o.input::text AS input, o.cancel_requested_at IS NOT NULL AS cancelled
+  FROM interlock.orchestration o
+ WHERE o.started_at IS NULL AND o.finished_at IS NULL AND o.recorded_at < interlock.now_v1() - make_interval(secs => $1)
+   AND NOT EXISTS (SELECT FROM interlock_engine.orchestrator_queue q WHERE q.instance_id = o.id)
+ ORDER BY o.recorded_at LIMIT 500;
+
+-- name: to_cancel
+-- Those whose cancellation the engine has not heard of, or not acted upon.
+UPDATE interlock.orchestration o SET cancel_sent_at = interlock.now_v1()
+ WHERE o.cancel_requested_at IS NOT NULL AND o.finished_at IS NULL AND o.started_at IS NOT NULL
+   AND (o.cancel_sent_at IS NULL OR o.cancel_sent_at < interlock.now_v1() - interval '5 seconds')
+RETURNING o.id, o.cancel_reason;
+
+-- name: to_settle
+-- Those that have ended in the engine and not in the record.
+SELECT o.id, e.status FROM interlock.orchestration o
+  JOIN interlock_engine.instances i ON i.instance_id = o.id
+  JOIN interlock_engine.executions e ON e.instance_id = o.id AND e.execution_id = i.current_execution_id
+ WHERE o.finished_at IS NULL AND e.status IN ('Completed', 'Failed')
+ ORDER BY o.id LIMIT 1000;
+
+-- name: lock
+-- From now on no attempt of these begins.
+SELECT o.id FROM interlock.orchestration o WHERE o.id = ANY ($1) AND o.finished_at IS NULL ORDER BY o.id FOR UPDATE;
+
+-- name: settle
+-- Started → finished, as it ended in the engine.
+UPDATE interlock.orchestration o
+   SET finished_at = coalesce(e.completed_at, interlock.now_v1()), started_at = coalesce(o.started_at, i.created_at),
+       outcome = CASE WHEN e.status = 'Completed' THEN 'completed' WHEN starts_with(e.output, 'canceled: ') THEN 'cancelled'
+                      ELSE 'failed' END,
+       output = e.output
+  FROM interlock_engine.instances i
+  JOIN interlock_engine.executions e ON e.instance_id = i.instance_id AND e.execution_id = i.current_execution_id
+ WHERE o.id = ANY ($1) AND o.finished_at IS NULL AND i.instance_id = o.id AND e.status IN ('Completed', 'Failed');
+
+-- name: cancel_unstarted
+-- Recorded → cancelled, of what the engine never heard of.
+UPDATE interlock.orchestration o
+   SET finished_at = interlock.now_v1(), outcome = 'cancelled', output = 'canceled: ' || coalesce(o.cancel_reason, '')
+ WHERE o.id = ANY ($1) AND o.finished_at IS NULL AND o.started_at IS NULL;
+
+-- name: forget_attempts
+-- Every attempt at a step of these is out of date. Waits for open transactions that carry the fence of one.
+DELETE FROM interlock.attempt a WHERE a.root = ANY ($1);
+
+-- name: record_cleanups
+-- Ended without completing → its clean-up is recorded.
+INSERT INTO interlock.orchestration (id, name, version, input, recorded_at)
+SELECT o.id || ':cleanup', o.cleanup, o.cleanup_version, o.input, interlock.now_v1()
+  FROM interlock.orchestration o
+ WHERE o.id = ANY ($1) AND o.outcome IN ('failed', 'cancelled') AND o.cleanup IS NOT NULL
+    ON CONFLICT ON CONSTRAINT orchestration_pkey DO NOTHING;
+
+-- name: old
+-- Those that ended longer ago than $1 seconds.
+SELECT o.id FROM interlock.orchestration o
+ WHERE o.finished_at < interlock.now_v1() - make_interval(secs => $1) ORDER BY o.finished_at LIMIT 500;
+
+-- name: long
+-- Those that run and were continued as new.
+SELECT i.instance_id AS id FROM interlock_engine.instances i
+  JOIN interlock.orchestration o ON o.id = i.instance_id
+ WHERE o.finished_at IS NULL AND i.current_execution_id > 2;
+
+-- name: forget
+-- Finished → gone.
+DELETE FROM interlock.orchestration o WHERE o.id = ANY ($1) AND o.finished_at IS NOT NULL;
+
+-- name: clock
+-- The database's time.
+SELECT extract(epoch FROM interlock.now_v1())::double precision;

@@ -1,0 +1,258 @@
+"""A process that takes part: it runs steps, starts what was recorded, and answers for orchestrations.
+
+What a crash leaves behind. `start` records and then tells the engine; between the two, a record that the outbox finds.
+Of what this process was running, locks that expire after five seconds, and then others go on with it.
+"""
+
+import asyncio
+import json
+import time
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
+from typing import Any, Generic, Self, TypeVar
+
+from interlock import errors
+from interlock.config import check_schema_name, database_url, own_schema
+from interlock.coordination.grant import AsyncGrant
+from interlock.coordination.root import AsyncInterlock
+from interlock.coordination.timing import Duration, checked_timeout, seconds
+from interlock.durable.carrying import ask
+from interlock.durable.database import Database, Statements
+from interlock.durable.declared import Declared, Orchestration, Orchestrations
+from interlock.durable.engine import Engine
+from interlock.durable.failures import Failure
+from interlock.durable.outbox import Outbox
+from interlock.durable.run import ended_badly, enveloped
+from interlock.durable.status import HistoryEvent, OrchestrationStatus, history_of
+from interlock.durable.waiting import Waiting
+from interlock.durable.working import Working
+from interlock.logs import events
+from interlock.stores.postgres import connect
+from interlock.stores.postgres.direct import require_primary
+from interlock.stores.postgres.url import checked, one_by_one
+
+log = events(__name__)
+
+I = TypeVar("I")  # noqa: E741 # input and output
+O = TypeVar("O")  # noqa: E741
+
+_LARGEST_SKEW = 2.0
+"""Seconds by which this machine's clock may differ from the database's: the engine's locks of 5 s go by the former."""
+_MARGIN = 5.0
+_SWEEP_EVERY = 1.0
+_PRUNE_EVERY = 3600.0
+_LONGEST_ID = 200
+
+
+class OrchestrationHandle(Generic[O]):
+    """An orchestration that was asked for."""
+
+    def __init__(self, durable: "AsyncDurable", id: str, orchestration: Orchestration[Any, O]) -> None:  # noqa: A002
+        self.id = id
+        self._durable = durable
+        self._orchestration = orchestration
+
+    async def wait(self, timeout: Duration | None = None) -> O:
+        """Its result. Raises `OrchestrationFailed`, `OrchestrationCancelled`, or TimeoutError after so many seconds."""
+        async with asyncio.timeout(checked_timeout(timeout)):
+            ending = await self._durable._waiting.for_end(self.id)
+        if not ending.completed:
+            raise ended_badly(self.id, Failure.read(ending.output))
+        return self._orchestration.output.read(json.loads(ending.output))
+
+    async def status(self) -> OrchestrationStatus:
+        return await self._durable.status(self.id)
+
+    async def cancel(self, reason: str = "") -> None:
+        await self._durable.cancel(self.id, reason)
+
+
+class AsyncDurable:
+    """``async with AsyncDurable(work) as durable:`` takes part in the work until the block ends.
+
+    `url` defaults to ``INTERLOCK_DATABASE_URL``. `concurrency` is how many activities run here at once; 0 takes part in
+    no work, for a process that only asks for it. What ended longer than `retention` ago is forgotten.
+    """
+
+    def __init__(
+        self,
+        *parts: Orchestrations,
+        url: str | None = None,
+        schema: str | None = None,
+        concurrency: int = 8,
+        retention: Duration = 30 * 86400.0,
+    ) -> None:
+        if schema is not None:
+            check_schema_name(schema)
+        if not 0 <= concurrency <= 1000:
+            raise errors.ConfigurationError(f"concurrency={concurrency}: it has to be between 0 and 1000.")
+        self._declared = Declared(*parts)
+        self._url = url
+        self._schema = schema or own_schema()
+        self._concurrency = concurrency
+        self._retention = seconds(retention)
+        self._stack = AsyncExitStack()
+
+    async def __aenter__(self) -> Self:
+        async with AsyncExitStack() as stack:
+            await self._open(stack)
+            self._stack = stack.pop_all()
+        return self
+
+    async def __aexit__(self, *exc_info: object) -> None:
+        await self._stack.aclose()
+
+    async def start(
+        self,
+        orchestration: Orchestration[I, O],
+        id: str,  # noqa: A002
+        value: I,
+        *,
+        connection: Any = None,
+    ) -> OrchestrationHandle[O]:
+        """Have it run; `id` is yours to choose. The same again changes nothing; a different input is a conflict.
+
+        With `connection` it is recorded in the transaction on that, and started within seconds of its commit.
+        """
+        if not (isinstance(id, str) and id and id.isprintable() and len(id.encode()) <= _LONGEST_ID):
+            raise errors.ConfigurationError(f"id={id!r}: give some text without control characters, 200 bytes at most.")
+        plain = orchestration.input.plain(value)
+        cleanup = orchestration.cleanup
+        args = (
+            id,
+            orchestration.name,
+            orchestration.version,
+            json.dumps(plain),
+            cleanup and cleanup.name,
+            cleanup and cleanup.version,
+        )
+        if connection is None:
+            verdict = await self._database.value("record", *args)
+        else:
+            verdict = await ask(connection, Statements(self._schema)["record"], *args)
+        if verdict == "different":
+            raise errors.OrchestrationConflict(
+                f"Something else was asked for under the id {id!r}: choose another id, or ask for the same."
+            )
+        if connection is None and verdict == "recorded":
+            await self._start_now(id, orchestration, enveloped(id, plain))
+        return OrchestrationHandle(self, id, orchestration)
+
+    def handle(self, orchestration: Orchestration[Any, O], id: str) -> OrchestrationHandle[O]:  # noqa: A002
+        """Of one that was asked for before."""
+        return OrchestrationHandle(self, id, orchestration)
+
+    async def status(self, id: str) -> OrchestrationStatus:  # noqa: A002
+        return OrchestrationStatus.of(await self._row(id))
+
+    async def list(
+        self, prefix: str = "", *, unfinished: bool = False, limit: int = 100
+    ) -> Sequence[OrchestrationStatus]:
+        """The newest first, of those whose ids begin so."""
+        rows = await self._database.fetch("list", prefix, unfinished, limit)
+        return [OrchestrationStatus.of(row) for row in rows]
+
+    async def history(self, id: str) -> Sequence[HistoryEvent]:  # noqa: A002
+        await self._row(id)
+        return history_of(await self._database.fetch("history", id))
+
+    async def cancel(self, id: str, reason: str = "", *, connection: Any = None) -> None:  # noqa: A002
+        """Have it cancelled, and cleaned up after; one that has ended stays as it is."""
+        if connection is None:
+            verdict = await self._database.value("cancel", id, reason)
+        else:
+            verdict = await ask(connection, Statements(self._schema)["cancel"], id, reason)
+        if verdict is None:
+            raise _unknown(id)
+
+    async def send(self, id: str, event: str, value: Any) -> None:  # noqa: A002
+        """An event for `Run.event`. It waits there until it is asked for."""
+        row = await self._row(id)
+        if row["started_at"] is None and row["outcome"] is None:
+            content = enveloped(id, json.loads(row["input"]))
+            await self._engine.start(id, row["name"], row["version"], content)
+        await self._engine.send(id, event, value)
+
+    async def prune(self, older_than: Duration) -> int:
+        """Forget what ended longer ago. The answer is how many that were."""
+        return await self._outbox.prune(seconds(older_than))
+
+    async def _open(self, stack: AsyncExitStack) -> None:
+        url = await _one_server(checked(self._url or database_url()))
+        self._database = Database(url, self._schema)
+        stack.push_async_callback(self._database.close)
+        await self._database.look()
+        await self._check_clock()
+        async with self._database.session() as session:
+            self._engine = await Engine.connect(url, self._schema, session)
+        self._outbox = Outbox(self._database, self._engine)
+        self._waiting = Waiting(self._database)
+        stack.push_async_callback(self._waiting.close)
+        if self._concurrency:
+            await self._take_part(stack, url)
+        else:
+            stack.push_async_callback(self._engine.close, 0.0)
+
+    async def _take_part(self, stack: AsyncExitStack, url: str) -> None:
+        attempts = Database(url, self._schema)  # their commits need not wait for those of starts
+        stack.push_async_callback(attempts.close)
+        working = Working(self._declared, attempts, asyncio.get_running_loop())
+        stack.callback(working.interrupt)
+        stack.push_async_callback(self._engine.close, self._declared.longest + _MARGIN)
+        self._engine.run(self._declared, working.perform, self._concurrency)
+        locks = await stack.enter_async_context(AsyncInterlock(url, schema=self._schema))
+
+        @locks.every(_SWEEP_EVERY, "interlock:orchestrations", missed="skip", ttl=5)
+        async def sweep(grant: AsyncGrant) -> None:
+            await self._outbox.sweep()
+
+        @locks.every(_PRUNE_EVERY, "interlock:orchestrations:prune", missed="skip")
+        async def prune(grant: AsyncGrant) -> None:
+            await self._outbox.prune(self._retention)
+
+        await stack.enter_async_context(sweep)
+        await stack.enter_async_context(prune)
+
+    async def _start_now(self, id: str, orchestration: Orchestration[Any, Any], content: str) -> None:  # noqa: A002
+        """It is recorded: if the engine cannot be told, the outbox will tell it."""
+        try:
+            await self._engine.start(id, orchestration.name, orchestration.version, content)
+        except errors.StoreError as error:
+            log.warning("orchestration.not_started_yet", extra={"orchestration": id, "why": str(error)})
+
+    async def _check_clock(self) -> None:
+        """The middle of the request is when the database looked at its clock."""
+        asked_at = time.time()
+        theirs = await self._database.value("clock")
+        skew = theirs - (asked_at + time.time()) / 2
+        if abs(skew) > _LARGEST_SKEW:
+            raise errors.ClockSkewed(
+                f"The database's clock and this machine's differ by {skew:.1f} s, and the engine's locks go by the "
+                f"machine's: let both be set by NTP; {_LARGEST_SKEW:g} s is the most that is borne."
+            )
+
+    async def _row(self, id: str) -> Any:  # noqa: A002
+        if rows := await self._database.fetch("read", id):
+            return rows[0]
+        raise _unknown(id)
+
+
+def _unknown(id: str) -> errors.OrchestrationUnknown:  # noqa: A002
+    return errors.OrchestrationUnknown(f"There is no orchestration {id!r}: it was never asked for, or is forgotten.")
+
+
+async def _one_server(url: str) -> str:
+    """The engine takes a URL of one server: the primary of those that are named."""
+    alone = list(one_by_one(url).values())
+    if len(alone) == 1:
+        return url
+    failure: errors.StoreError | None = None
+    for candidate in alone:
+        try:
+            async with await connect(candidate, application_name="interlock orchestrations", timeout=5) as session:
+                await require_primary(session)
+                return candidate
+        except errors.StoreError as error:
+            failure = error
+    assert failure is not None
+    raise failure

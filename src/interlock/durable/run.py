@@ -1,0 +1,213 @@
+"""What an orchestration does: it awaits steps, and nothing else.
+
+The engine runs an orchestration from its start again whenever something that it waits for has happened, and answers
+from its history what is in there. So it has to take the same steps each time: time, chance and effects come from steps.
+"""
+
+import json
+import uuid
+from collections.abc import Generator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Generic, Never, TypeVar, cast, overload
+
+from interlock.coordination.timing import Duration, seconds
+from interlock.durable.declared import Activity, Orchestration
+from interlock.durable.failures import Failure
+from interlock.durable.retrying import ONCE, Retry
+from interlock.durable.typed import Typed
+from interlock.errors import ActivityFailed, DurableError, OrchestrationCancelled, OrchestrationFailed
+
+I = TypeVar("I")  # noqa: E741 # input and output
+O = TypeVar("O")  # noqa: E741
+A = TypeVar("A")
+B = TypeVar("B")
+C = TypeVar("C")
+
+Task = dict[str, Any]
+"""What the engine is asked to do, in its own words."""
+Turns = Generator[Task, Any, O]
+
+_SOON = 0.2
+
+
+@dataclass(frozen=True)
+class Winner:
+    """`index` is that of the step that was first, `value` its result."""
+
+    index: int
+    value: Any
+
+
+class Step(Generic[O]):
+    """Taken when it is awaited, alone or with others by `Run.all` and `Run.race`."""
+
+    def __init__(self, task: Task, result: Typed[O] | None, retry: Retry = ONCE) -> None:
+        self.task = task
+        self._result = result
+        self._retry = retry
+        self._failures = 0
+
+    def __await__(self) -> Turns[O]:
+        while True:
+            try:
+                answer = yield self.task
+            except Exception as error:
+                if pause := self.pause_after(Failure.read(str(error))):
+                    yield _timer(pause)
+            else:
+                return self.read(answer)
+
+    def pause_after(self, failure: Failure) -> float:
+        """Before it is tried again; raises if it is not. An attempt that was interrupted does not count."""
+        if failure.interrupted:
+            return _SOON
+        self._failures += 1
+        pause = self._retry.pause(self._failures) if failure.retry else None
+        if pause is None:
+            raise self.error(failure) from None
+        return pause
+
+    def read(self, answer: Any) -> O:
+        return self._result.read(answer) if self._result else cast(O, answer)
+
+    def error(self, failure: Failure) -> DurableError:
+        return DurableError(failure.message, code=failure.code)
+
+
+class _Call(Step[O]):
+    def error(self, failure: Failure) -> DurableError:
+        name = self.task["name"]
+        return ActivityFailed(f"The activity {name!r} failed: {failure.message}", activity=name, code=failure.code)
+
+
+class _Child(Step[O]):
+    def error(self, failure: Failure) -> DurableError:
+        return ended_badly(self.task["instanceId"], failure)
+
+
+class _Now(Step[datetime]):
+    def read(self, answer: Any) -> datetime:
+        return datetime.fromtimestamp(int(answer) / 1000, UTC)
+
+
+class _Guid(Step[uuid.UUID]):
+    def read(self, answer: Any) -> uuid.UUID:
+        return uuid.UUID(str(answer))
+
+
+class _All(Step[Any]):
+    """In rounds: what failed and may be tried again goes into the next one."""
+
+    def __init__(self, steps: "tuple[Step[Any], ...]") -> None:
+        self._steps = steps
+
+    def __await__(self) -> Turns[Any]:
+        results: dict[int, Any] = {}
+        while missing := [index for index in range(len(self._steps)) if index not in results]:
+            answers = yield {"type": "join", "tasks": [self._steps[index].task for index in missing]}
+            pause = 0.0
+            for index, answer in zip(missing, answers, strict=True):
+                if "err" in answer:
+                    pause = max(pause, self._steps[index].pause_after(Failure.read(str(answer["err"]))))
+                else:
+                    results[index] = self._steps[index].read(answer.get("ok"))
+            if pause:
+                yield _timer(pause)
+        return tuple(results[index] for index in range(len(self._steps)))
+
+
+class _Race(Step[Winner]):
+    def __init__(self, steps: "tuple[Step[Any], ...]") -> None:
+        self._steps = steps
+
+    def __await__(self) -> Turns[Winner]:
+        answer = yield {"type": "select", "tasks": [step.task for step in self._steps]}
+        index = int(answer["index"])
+        return Winner(index, self._steps[index].read(answer["value"]))
+
+
+class Run:
+    """One orchestration, as its function sees it. `execution` counts how often it was continued as new."""
+
+    def __init__(self, orchestration: Orchestration[Any, Any], id: str, root: str, execution: int) -> None:  # noqa: A002
+        self.id = id
+        self.execution = execution
+        self.version = orchestration.version
+        self._orchestration = orchestration
+        self._root = root
+        self._steps = 0
+
+    def call(self, activity: Activity[I, O], value: I, *, retry: Retry | None = None) -> Step[O]:
+        """An activity, tried as its policy says, or as `retry` does."""
+        content = {"root": self._root, "step": self._next(), "input": activity.input.plain(value)}
+        task = {"type": "activity", "name": activity.name, "input": json.dumps(content)}
+        return _Call(task, activity.output, retry or activity.retry)
+
+    def child(self, orchestration: Orchestration[I, O], value: I, *, id: str | None = None) -> Step[O]:  # noqa: A002
+        """Another orchestration, as a step of this one. Its id is unique in the whole database."""
+        task = {
+            "type": "subOrchestrationVersionedWithId",
+            "name": orchestration.name,
+            "version": orchestration.version,
+            "instanceId": id or f"{self.id}/{self.execution}.{self._next()}",
+            "input": enveloped(self._root, orchestration.input.plain(value)),
+        }
+        return _Child(task, orchestration.output)
+
+    def sleep(self, duration: Duration) -> Step[None]:
+        """Outlives every replica."""
+        return Step(_timer(seconds(duration)), None)
+
+    def event(self, name: str, kind: type[O]) -> Step[O]:
+        """The next of those that were sent under that name, in their order; none is lost, whenever it was sent."""
+        return Step({"type": "dequeueEvent", "queueName": name}, Typed(kind, f"The event {name!r}"))
+
+    def now(self) -> Step[datetime]:
+        """The time when this was first reached."""
+        return _Now({"type": "utcNow"}, None)
+
+    def uuid(self) -> Step[uuid.UUID]:
+        """A random one, the same at every turn."""
+        return _Guid({"type": "newGuid"}, None)
+
+    @overload
+    def all(self, first: Step[A], second: Step[B], /) -> Step[tuple[A, B]]: ...
+    @overload
+    def all(self, first: Step[A], second: Step[B], third: Step[C], /) -> Step[tuple[A, B, C]]: ...
+    @overload
+    def all(self, *steps: Step[O]) -> Step[tuple[O, ...]]: ...
+    def all(self, *steps: Step[Any]) -> Step[Any]:
+        """Side by side; each is tried again as its own policy says. If one fails, the others are waited for first."""
+        return _All(steps)
+
+    def race(self, *steps: Step[Any]) -> Step[Winner]:
+        """The first that ends, also if it fails. The others are cancelled. None is tried again."""
+        return _Race(steps)
+
+    async def continue_as_new(self, value: Any) -> Never:
+        """Begin anew with that input and an empty history; events that wait are kept. For what goes on for ever."""
+        content = enveloped(self._root, self._orchestration.input.plain(value))
+        await Step({"type": "continueAsNew", "input": content}, None)
+        raise AssertionError("The engine went on with an orchestration that was continued as new.")
+
+    def _next(self) -> int:
+        self._steps += 1
+        return self._steps
+
+
+def enveloped(root: str, plain: Any) -> str:
+    """An orchestration's input for the engine. `root` is the recorded orchestration that it belongs to."""
+    return json.dumps({"root": root, "input": plain})
+
+
+def ended_badly(id: str, failure: Failure) -> OrchestrationFailed | OrchestrationCancelled:  # noqa: A002
+    if failure.code == "cancelled":
+        return OrchestrationCancelled(
+            f"The orchestration {id!r} was cancelled: {failure.message or 'no reason'}.", id=id
+        )
+    return OrchestrationFailed(f"The orchestration {id!r} failed: {failure.message}", id=id, code=failure.code)
+
+
+def _timer(duration: float) -> Task:
+    return {"type": "timer", "delayMs": max(0, round(duration * 1000))}

@@ -1,0 +1,81 @@
+"""Runs activities: the engine calls in a thread of its own, the activity runs on the application's event loop.
+
+A database that is away when an attempt begins is waited for: that says nothing about the activity. By then the engine
+may have given the step to another replica; both count as attempts, and the fence lets one of them write.
+"""
+
+import asyncio
+import random
+from concurrent.futures import CancelledError, Future, wait
+from typing import Any
+
+from interlock.durable.attempt import Attempt
+from interlock.durable.database import Database
+from interlock.durable.declared import Activity, Declared
+from interlock.durable.failures import Encoded, Failure
+from interlock.errors import DoNotRetry, PermissionMissing, StoreError
+from interlock.logs import events
+
+log = events(__name__)
+
+_LOOK_EVERY = 0.5
+_PATIENCE = 1.0
+
+
+class Working:
+    def __init__(self, declared: Declared, database: Database, loop: asyncio.AbstractEventLoop) -> None:
+        self._declared = declared
+        self._database = database
+        self._loop = loop
+        self._under_way: set[Future[Any]] = set()
+
+    def perform(self, name: str, context: Any, content: Any) -> Any:
+        """In a thread of the engine's: until the activity has ended, or the engine does not want it any more."""
+        activity = self._declared.activities[name]
+        work = self._attempt(activity, context.instance_id, context.execution_id, content)
+        future = asyncio.run_coroutine_threadsafe(work, self._loop)
+        self._under_way.add(future)
+        try:
+            while not wait([future], timeout=_LOOK_EVERY).done:
+                if context.is_cancelled():
+                    future.cancel()
+            return future.result()
+        except CancelledError:
+            raise Encoded(Failure("interrupted", "It was cancelled while it ran.", retry=True)) from None
+        except Exception as error:
+            failure = Failure.of(error, activity.retry.never)
+            facts = {"activity": name, "orchestration": context.instance_id, "code": failure.code}
+            log.warning("activity.failed", extra=facts, exc_info=error)
+            raise Encoded(failure) from None
+        finally:
+            self._under_way.discard(future)
+
+    def interrupt(self) -> None:
+        """What is still under way; others will do it again."""
+        for future in list(self._under_way):
+            future.cancel()
+
+    async def _attempt(self, activity: Activity[Any, Any], id: str, execution: int, content: Any) -> Any:  # noqa: A002
+        attempt = await self._begun(id, execution, content)
+        value = activity.input.read(content["input"])
+        try:
+            async with asyncio.timeout(activity.timeout):
+                return activity.output.plain(await activity.function(attempt, value))
+        except TimeoutError:
+            raise TimeoutError(f"It did not end within {activity.timeout:g} s, or something it waited for.") from None
+
+    async def _begun(self, id: str, execution: int, content: Any) -> Attempt:  # noqa: A002
+        root, step = content["root"], content["step"]
+        while True:
+            try:
+                rows = await self._database.fetch("begin", root, id, execution, step)
+                break
+            except PermissionMissing:
+                raise
+            except StoreError as error:
+                log.warning("activity.database_away", extra={"orchestration": id, "why": str(error)})
+                await asyncio.sleep(_PATIENCE * random.uniform(0.5, 1.0))
+        if not rows:
+            raise DoNotRetry(f"The orchestration {root!r} has ended: its steps are not run any more.", code="ended")
+        number, begun_at = rows[0]
+        return Attempt(id, root, execution, step, number, begun_at, self._database.schema)

@@ -1,0 +1,112 @@
+"""What every domain is held to: activities leave one effect however often they run, orchestrations end the same.
+
+A domain is listed in `DOMAINS` with a sample for each activity and for each orchestration. One that is in the product
+and not here, or an activity without a sample, fails `test_nothing_is_left_out`.
+"""
+
+import importlib
+import json
+import pkgutil
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import interlock
+from interlock.durable.declared import Activity, Orchestration, Orchestrations
+from support import durable_domain as shop
+from support.postgres import execute
+
+
+@dataclass(frozen=True)
+class Sample:
+    """`value` makes an input for an id. The queries get the id as %(id)s: `effects` and `events` each count to 1 after
+    an activity, `state` shows what an orchestration leaves, without what differs from run to run."""
+
+    value: Callable[[str], Any]
+    effects: str = ""
+    events: str = ""
+    state: str = ""
+
+
+@dataclass(frozen=True)
+class Domain:
+    """`module` is imported by the processes that are killed; its `TABLES` and `work` are the domain's."""
+
+    module: str
+    work: Orchestrations
+    tables: str
+    activities: dict[str, Sample]
+    orchestrations: dict[str, Sample] = field(default_factory=dict)
+
+
+def order(id: str) -> shop.Order:  # noqa: A002
+    return shop.Order(id, 3)
+
+
+def _event(kind: str) -> str:
+    return f"SELECT count(*) FROM event WHERE subject = %(id)s AND kind = '{kind}'"
+
+
+STATE = """
+    SELECT (SELECT array_agg(quantity) FROM reservation WHERE order_id = %(id)s),
+           (SELECT count(*) FROM reservation WHERE order_id = %(id)s AND released_at IS NOT NULL),
+           (SELECT array_agg(amount) FROM charge WHERE order_id = %(id)s),
+           (SELECT count(*) FROM parcel WHERE order_id = %(id)s),
+           (SELECT array_agg(kind ORDER BY kind) FROM event WHERE subject = %(id)s)
+"""
+
+RELEASED = """
+    SELECT count(*) FROM reservation r
+      JOIN event e ON e.subject = r.order_id AND e.kind = 'released' AND e.at = r.released_at
+     WHERE r.order_id = %(id)s
+"""
+
+SHOP = Domain(
+    module="support.durable_domain",
+    work=shop.work,
+    tables=shop.TABLES,
+    activities={
+        "shop.reserve": Sample(order, "SELECT count(*) FROM reservation WHERE order_id = %(id)s", _event("reserved")),
+        "shop.charge": Sample(order, "SELECT count(*) FROM charge WHERE order_id = %(id)s", _event("charged")),
+        "shop.ship": Sample(order, "SELECT count(*) FROM parcel WHERE order_id = %(id)s", _event("shipped")),
+        "shop.release": Sample(order, RELEASED, _event("released")),
+    },
+    orchestrations={
+        "shop.undo": Sample(order, state=STATE),
+        "shop.send": Sample(order, state=STATE),
+        "shop.deliver": Sample(order, state=STATE),
+        "shop.deliver_twice": Sample(order, state=STATE),
+    },
+)
+
+DOMAINS = [SHOP]
+
+
+def in_the_product() -> Iterator[tuple[str, Orchestrations]]:
+    """Every `Orchestrations` that a module of Interlock's declares."""
+    for module in pkgutil.walk_packages(interlock.__path__, "interlock."):
+        if module.name.rpartition(".")[2] in ("activities", "orchestrations"):
+            for value in vars(importlib.import_module(module.name)).values():
+                if isinstance(value, Orchestrations):
+                    yield module.name, value
+
+
+def activities() -> list[tuple[Domain, Activity[Any, Any]]]:
+    return [(domain, activity) for domain in DOMAINS for activity in domain.work.activities]
+
+
+def orchestrations() -> list[tuple[Domain, Orchestration[Any, Any]]]:
+    return [(domain, one) for domain in DOMAINS for one in domain.work.orchestrations]
+
+
+def asked(url: str, query: str, id: str) -> Any:  # noqa: A002
+    """The first row, as JSON has it."""
+    import psycopg
+
+    with psycopg.connect(url) as connection:
+        return json.loads(json.dumps(connection.execute(query, {"id": id}).fetchone(), default=str))
+
+
+def recorded(url: str, id: str) -> None:  # noqa: A002
+    """An open orchestration whose steps may be attempted."""
+    execute(url, "SELECT interlock.record_orchestration_v1(%s, 'harness', '1.0.0', '{}', NULL, NULL)", id)
