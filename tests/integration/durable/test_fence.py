@@ -85,7 +85,7 @@ async def test_an_effect_of_an_attempt_that_was_overtaken_is_refused(url: str, l
         await connection.set_isolation_level(level)
         await connection.execute("SELECT count(*) FROM effect")
         begin(url)
-        with pytest.raises((errors.AttemptSuperseded, psycopg.errors.SerializationFailure)):
+        with pytest.raises((errors.AttemptSuperseded, errors.RetryTransaction)):
             await write(connection, 1)
         await connection.rollback()
         await write(connection, 2)
@@ -126,7 +126,7 @@ async def test_a_fence_after_a_savepoint_is_refused(url: str) -> None:
 async def test_a_fence_outside_a_transaction_is_refused(url: str) -> None:
     begin(url)
     async with await psycopg.AsyncConnection.connect(url, autocommit=True) as connection:
-        with pytest.raises(errors.ConfigurationError, match="in no transaction"):
+        with pytest.raises(errors.ConnectionUnfit, match="in no transaction"):
             await attempt(1).fence(connection)
 
 

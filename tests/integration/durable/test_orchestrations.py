@@ -401,7 +401,7 @@ async def test_the_engine_says_that_it_does_not_survive_a_fork(durable: AsyncDur
 async def test_asyncpg_records_in_a_transaction_of_its_own(durable: AsyncDurable, url: str) -> None:
     connection = await asyncpg.connect(url)
     try:
-        with pytest.raises(errors.ConfigurationError, match="in no transaction"):
+        with pytest.raises(errors.ConnectionUnfit, match="in no transaction"):
             await durable.start(buy, "asyncpg", Order("a", 1), connection=connection)
         async with connection.transaction():
             handle = await durable.start(buy, "asyncpg", Order("a", 1), connection=connection)
