@@ -233,6 +233,8 @@ class LoopThread:
         self._arriving: collections.deque[_Call[Any]] = collections.deque()
         self._called = False
         self._closing = self._over = False
+        self._last: Callable[[], Coroutine[Any, Any, object]] | None = None
+        self._error: BaseException | None = None
         self._thread = threading.Thread(target=self._run_loop, name=name, daemon=True)
         self._thread.start()
 
@@ -320,22 +322,31 @@ class LoopThread:
             while True:
                 self._arriving.popleft().cancel()
 
-    def close(self) -> None:
+    def close(self, last: Callable[[], Coroutine[Any, Any, object]] | None = None) -> None:
         """Ends whatever still runs on the loop, then the loop. In a forked child there is neither.
 
-        The thread does all of that by itself, so an interrupt here leaves nothing behind.
+        `last` is run before that, when nobody can come any more: whoever came between it and the end would begin
+        something that nobody ends. The thread does all of that by itself, so an interrupt here leaves nothing behind.
         """
         if os.getpid() != self._pid or self._closing:
             return
+        self._last = last
         self._closing = True
         self.loop.call_soon_threadsafe(self.loop.stop)
         self._thread.join()
+        if self._error is not None:
+            raise self._error
 
     def _run_loop(self) -> None:
         asyncio.set_event_loop(self.loop)
         while not self._closing:
             with suppress(SystemExit, KeyboardInterrupt):  # raised in a task: they are for its caller, who is told
                 self.loop.run_forever()
+        if self._last is not None:
+            try:
+                self.loop.run_until_complete(self._last())
+            except BaseException as error:
+                self._error = error
         self.loop.run_until_complete(self._end_all())
         self._over = True  # first: who arrives from here on sees it, and whoever came before is refused below
         self._refuse_all()

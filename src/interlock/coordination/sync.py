@@ -443,10 +443,7 @@ class Interlock:
                 return
             thread.check_caller()
             self._thread = None
-        try:
-            thread.run(self._locks.close())
-        finally:
-            thread.close()
+        thread.close(self._locks.close)
 
     def __enter__(self) -> Self:
         try:
