@@ -51,7 +51,7 @@ def the_answer_to_a_release_is_lost(crew: Crew) -> Iterator[None]:
     """So it is sent again, when the same process has the lease anew."""
     (name,) = crew.names
     with cable_to(crew.url) as (cable, through):
-        crew.hire(url=through, ledger_url=crew.url, linger=0.6)
+        crew.hire(url=through, ledger_url=crew.url, linger=0.6, variant="always acquiring")
         while True:
             crew.go_on(2)  # twice, so that there is a connection to release by
             cable.swallow_replies()

@@ -6,12 +6,18 @@ from typing import Any
 
 from interlock.clock import boottime
 from interlock.coordination.grant import AsyncGrant
+from interlock.stores.postgres.leases import PostgresLeases
 
 
 def become(variant: str) -> None:
     """Before anything is asked of the library."""
     if variant:
-        {"wall clock astray": wall_clock_astray, "trust from receipt": trust_from_receipt}[variant]()
+        variants = {
+            "wall clock astray": wall_clock_astray,
+            "trust from receipt": trust_from_receipt,
+            "always acquiring": always_acquiring,
+        }
+        variants[variant]()
 
 
 def wall_clock_astray() -> None:
@@ -30,3 +36,9 @@ def trust_from_receipt() -> None:
         slot.__set__(grant, boottime() + grant.ttl - grant.timing.margin if until else until)
 
     setattr(AsyncGrant, attribute, property(slot.__get__, trust))
+
+
+def always_acquiring() -> None:
+    """Releases have a connection of their own, as where something is acquired all the time: then one whose answer was
+    lost costs no other request its connection."""
+    PostgresLeases._any = property(lambda leases: leases._releasing)  # type: ignore[assignment,method-assign]
