@@ -447,6 +447,9 @@ class Engine:
 
     def _failed(self, begun: Acquisition[Any], error: BaseException) -> None:
         """However an acquire ends without an answer: it is counted, and what it may have left behind is looked for."""
+        asked, begun.asked = begun.asked, None
+        if asked is not None and not asked.cancel() and not asked.cancelled() and not asked.exception():
+            self._errands.give_back(begun, *asked.result())  # nobody had come to wait for it yet
         self._not_acquired(begun, _reason(error))
 
     def _not_acquired(self, begun: Acquisition[Any], reason: Reason, holder: str | None = None) -> None:

@@ -10,6 +10,7 @@ from interlock import AsyncInterlock, errors
 from interlock.coordination import waiting
 from interlock.coordination.grant import AsyncGrant
 from interlock.coordination.lease import AsyncLease
+from interlock.coordination.timing import LeaseTiming
 from interlock.stores.leases import AcquireAnswer, Ask
 from interlock.stores.postgres.leases import PostgresLeases
 from support.holding import Stop, count_calls, fail, holder, queue, stop_after, stop_before, until, until_answered
@@ -253,3 +254,23 @@ async def test_who_will_not_wait_does_not_wait_for_a_database_that_is_away(inter
         assert isinstance(late.value.__cause__, errors.DatabaseUnreachable)
         cable.restore()
         await locks.close()
+
+
+@pytest.mark.parametrize("answered", [False, True])
+async def test_who_gives_up_before_it_came_to_wait_for_the_answer_does_not_keep_what_it_asked_for(
+    locks: AsyncInterlock, interlock_url: str, monkeypatch: pytest.MonkeyPatch, answered: bool
+) -> None:
+    async def given_up() -> None:
+        if answered:
+            await until(lambda: begun.asked and begun.asked.done())
+        raise asyncio.CancelledError
+
+    await locks.open()
+    engine = locks.engine()
+    await engine._open_ear()
+    begun = engine.begin("feeds", LeaseTiming.of(30), None, object(), None, AsyncGrant)
+    monkeypatch.setattr(engine, "_open_ear", given_up)
+    with pytest.raises(asyncio.CancelledError):
+        await engine.acquired(begun)
+    await until(lambda: holder(interlock_url) is None and queue(interlock_url) == [] and engine._asking._worker is None)
+    assert await locks.lease("feeds").try_acquire() is not None
