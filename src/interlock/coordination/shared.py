@@ -14,11 +14,12 @@ import random
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from interlock.coordination.door import DoorSettings
 from interlock.coordination.grant import AsyncGrant
-from interlock.coordination.lease import AsyncLease, CompositeSettings
-from interlock.coordination.name import part, parts, whole_name
-from interlock.coordination.timing import Duration, LeaseTiming
-from interlock.errors import ConfigurationError, LeaseNested, LeaseTimeout
+from interlock.coordination.lease import AsyncLease
+from interlock.coordination.name import parts
+from interlock.coordination.timing import Duration
+from interlock.errors import LeaseNested, LeaseTimeout
 from interlock.stores.listing import HeldLease
 
 if TYPE_CHECKING:
@@ -27,17 +28,14 @@ if TYPE_CHECKING:
 G = TypeVar("G", bound=AsyncGrant)
 T = TypeVar("T")
 
-_MOST = 1000
-_DOOR_TTL = 3.0
-"""So long everybody else waits when a reader dies at the door."""
 _PASSING = 0.25
 """So long whoever does not want to wait gives others to get through the door: they may just be passing it."""
 
 
-class SharedSettings(CompositeSettings):
+class SharedSettings(DoorSettings):
     """What both sides have in common."""
 
-    __slots__ = ("_passing", "slots")
+    __slots__ = ()
 
     def __init__(
         self,
@@ -47,11 +45,7 @@ class SharedSettings(CompositeSettings):
         request_timeout: float | None,
         metadata: Mapping[str, Any] | None,
     ) -> None:
-        super().__init__(whole_name(name), ttl, None, request_timeout, metadata)
-        if not isinstance(readers, int) or isinstance(readers, bool) or not 1 <= readers <= _MOST:
-            raise ConfigurationError(f"readers={readers!r}: use a whole number from 1 to {_MOST}.")
-        self.slots = [part(name, "reader", number) for number in range(readers)]
-        self._passing = LeaseTiming.of(min(self.timing.ttl, _DOOR_TTL))
+        super().__init__(name, "reader", readers, "readers", ttl, None, request_timeout, metadata)
 
     async def acquire(self, engine: "Engine", owner: object, timeout: float | None, kind: type[G]) -> G:
         self._refuse_nesting(engine, owner)
@@ -73,7 +67,7 @@ class SharedSettings(CompositeSettings):
         raise NotImplementedError
 
     def _refuse_nesting(self, engine: "Engine", owner: object) -> None:
-        if any(engine.holds(owner, name) for name in (self.name, *self.slots)):
+        if any(engine.holds(owner, name) for name in (self.name, *self.names)):
             raise LeaseNested(
                 f"The lease {self.name!r} is held by this very task or thread, which would wait for itself for ever: "
                 "pass the grant on instead of acquiring again.",
@@ -89,7 +83,7 @@ class ReadingSettings(SharedSettings):
 
     async def try_acquire(self, engine: "Engine", owner: object, kind: type[G]) -> G | None:
         try:
-            door = await engine.acquire(self.name, self._passing, None, object(), _PASSING, AsyncGrant)
+            door = await engine.acquire(self.name, self.passing, None, object(), _PASSING, AsyncGrant)
         except LeaseTimeout:
             return None
         try:
@@ -103,10 +97,10 @@ class ReadingSettings(SharedSettings):
 
     async def _enter(self, engine: "Engine", owner: object, kind: type[G]) -> G:
         while True:
-            door = await engine.acquire(self.name, self._passing, None, object(), None, AsyncGrant)
+            door = await engine.acquire(self.name, self.passing, None, object(), None, AsyncGrant)
             try:
                 grant = await self._free(engine, owner, kind) or await engine.acquire_any(
-                    self.name, self.slots, self.timing, self.metadata, owner, kind
+                    self.name, self.names, self.timing, self.metadata, owner, kind
                 )
                 if not door.lost:
                     return grant
@@ -116,7 +110,7 @@ class ReadingSettings(SharedSettings):
 
     async def _free(self, engine: "Engine", owner: object, kind: type[G]) -> G | None:
         held = {lease.name for lease in await self.holders(engine)}
-        free = [name for name in self.slots if name not in held]
+        free = [name for name in self.names if name not in held]
         if not free:
             return None
         return await engine.try_acquire(random.choice(free), self.timing, self.metadata, owner, kind)
@@ -131,7 +125,7 @@ class WritingSettings(SharedSettings):
         except (LeaseTimeout, LeaseNested):
             return None
         try:
-            left = await self._each(self._is_free(engine, name) for name in self.slots)
+            left = await self._each(self._is_free(engine, name) for name in self.names)
         except BaseException:
             engine.drop(door)
             raise
@@ -144,7 +138,7 @@ class WritingSettings(SharedSettings):
         while True:
             door = await engine.acquire(self.name, self.timing, self.metadata, owner, None, kind)
             try:
-                await self._each(self._outlast(engine, name) for name in self.slots)
+                await self._each(self._outlast(engine, name) for name in self.names)
             except BaseException:
                 engine.drop(door)
                 raise
@@ -154,10 +148,10 @@ class WritingSettings(SharedSettings):
 
     async def _outlast(self, engine: "Engine", name: str) -> None:
         """Have the slot once: nobody who had it before can act on it any more."""
-        engine.drop(await engine.acquire(name, self._passing, None, object(), None, AsyncGrant))
+        engine.drop(await engine.acquire(name, self.passing, None, object(), None, AsyncGrant))
 
     async def _is_free(self, engine: "Engine", name: str) -> bool:
-        grant = await engine.try_acquire(name, self._passing, None, object(), AsyncGrant)
+        grant = await engine.try_acquire(name, self.passing, None, object(), AsyncGrant)
         if grant is not None:
             engine.drop(grant)
         return grant is not None

@@ -17,11 +17,11 @@ import random
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from interlock.coordination.door import DoorSettings
 from interlock.coordination.grant import AsyncGrant
-from interlock.coordination.lease import CompositeSettings
-from interlock.coordination.name import part, parts, whole_name
-from interlock.coordination.timing import Duration, LeaseTiming
-from interlock.errors import ConfigurationError, LeaseNested, LeaseTimeout
+from interlock.coordination.name import parts
+from interlock.coordination.timing import Duration
+from interlock.errors import LeaseNested, LeaseTimeout
 from interlock.stores.listing import HeldLease
 
 if TYPE_CHECKING:
@@ -29,16 +29,13 @@ if TYPE_CHECKING:
 
 G = TypeVar("G", bound=AsyncGrant)
 
-_MOST = 1000
-_DOOR_TTL = 3.0
-"""So long the queue stands still when whoever is at the door dies."""
 _TRIES = 8
 
 
-class SlotSettings(CompositeSettings):
+class SlotSettings(DoorSettings):
     """What a lease with slots is asked for with, and how."""
 
-    __slots__ = ("_door", "names")
+    __slots__ = ()
 
     def __init__(
         self,
@@ -49,11 +46,7 @@ class SlotSettings(CompositeSettings):
         request_timeout: float | None,
         metadata: Mapping[str, Any] | None,
     ) -> None:
-        super().__init__(whole_name(name), ttl, renew_every, request_timeout, metadata)
-        if not isinstance(slots, int) or isinstance(slots, bool) or not 1 <= slots <= _MOST:
-            raise ConfigurationError(f"slots={slots!r}: use a whole number from 1 to {_MOST}.")
-        self.names = [part(name, "slot", number) for number in range(slots)]
-        self._door = LeaseTiming.of(min(self.timing.ttl, _DOOR_TTL))
+        super().__init__(name, "slot", slots, "slots", ttl, renew_every, request_timeout, metadata)
 
     async def try_acquire(self, engine: "Engine", owner: object, kind: type[G]) -> G | None:
         """Any slot: perhaps it is free. Else one that is."""
@@ -84,7 +77,7 @@ class SlotSettings(CompositeSettings):
         return await engine.list_held(parts(self.name, "slot"))
 
     async def _in_turn(self, engine: "Engine", owner: object, kind: type[G]) -> G:
-        door = await engine.acquire(self.name, self._door, None, owner, None, AsyncGrant)
+        door = await engine.acquire(self.name, self.passing, None, owner, None, AsyncGrant)
         try:
             return await self._free(engine, owner, kind) or await engine.acquire_any(
                 self.name, self.names, self.timing, self.metadata, owner, kind
