@@ -12,6 +12,7 @@ from interlock.durable.run import Run
 
 TABLES = """
     CREATE TABLE begun (key text, attempt bigint, pid integer, at timestamptz DEFAULT clock_timestamp());
+    CREATE TABLE working (key text, attempt bigint, pid integer, at timestamptz DEFAULT clock_timestamp());
     CREATE TABLE written (key text, attempt bigint, pid integer, at timestamptz DEFAULT clock_timestamp());
 """
 
@@ -37,6 +38,7 @@ async def take_a_second(attempt: Attempt, seconds: float) -> int:
     """Looks whether it was done, works, and writes: nothing but the fence is between two that looked both."""
     await _note("begun", attempt)
     if not await _is_written(attempt):
+        await _note("working", attempt)
         await asyncio.sleep(seconds)
         await _note("written", attempt)
     return attempt.step

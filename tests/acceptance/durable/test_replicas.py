@@ -52,14 +52,27 @@ def times_begun(url: str) -> int:
 
 
 def busy_pids(url: str) -> set[int]:
-    """Those that are in the middle of a step."""
-    open_steps = "SELECT pid FROM begun b WHERE NOT EXISTS (SELECT FROM written w WHERE w.key = b.key)"
+    """Those that are in the middle of a step, and have still to write."""
+    open_steps = "SELECT pid FROM working b WHERE NOT EXISTS (SELECT FROM written w WHERE w.key = b.key)"
     return {pid for (pid,) in execute(url, open_steps)}
 
 
 async def until_both_are_busy(url: str, team: list[Worker]) -> None:
     pids = {worker.process.pid for worker in team}
     await asyncio.to_thread(eventually, lambda: pids <= busy_pids(url) and len(times_written(url)) > 0)
+
+
+async def stop_in_the_middle(url: str, worker: Worker) -> None:
+    """A signal takes its time: whoever wrote meanwhile goes on to its next step first."""
+
+    def stopped() -> bool:
+        worker.send(SIGSTOP)
+        if worker.process.pid in busy_pids(url):
+            return True
+        worker.send(SIGCONT)
+        return False
+
+    await asyncio.to_thread(eventually, stopped)
 
 
 async def test_the_work_of_a_replica_that_was_killed_is_finished_by_the_other(
@@ -83,7 +96,7 @@ async def test_a_replica_that_was_stopped_and_goes_on_writes_nothing_over_its_su
     with workers(steps_url, 2) as team:
         handles = await begin(asking)
         await until_both_are_busy(steps_url, team)
-        team[0].send(SIGSTOP)
+        await stop_in_the_middle(steps_url, team[0])
         assert await finished(handles) == [STEPS] * COUNT
         team[0].send(SIGCONT)
         team[0].send(SIGTERM)  # it goes on with what it was at, and then ends

@@ -18,7 +18,7 @@ def granted_url(interlock_url: str, monkeypatch: pytest.MonkeyPatch) -> str:
     execute(interlock_url, schema.grant_sql(role, "interlock", ["leases", "orchestrations"]))
     execute(interlock_url, f"CREATE SCHEMA interlock_engine AUTHORIZATION {role}")
     execute(interlock_url, TABLES)
-    execute(interlock_url, f"GRANT ALL ON begun, written TO {role}")
+    execute(interlock_url, f"GRANT ALL ON begun, working, written TO {role}")
     url = urlunsplit(parts._replace(netloc=f"{role}:geheim@{parts.hostname}:{parts.port}"))
     monkeypatch.setenv("STEPS_URL", url)
     return url

@@ -157,21 +157,21 @@ async def test_a_lease_is_lost_when_an_outage_outlasts_it(faulty_url: str, fault
 
 
 async def test_who_waits_through_throttling_gets_it_in_the_end(faulty_url: str, faults: Faults) -> None:
-    async with AsyncInterlock(faulty_url, request_timeout=0.2) as locks:
-        await (await locks.lease("warm", ttl=2).acquire()).release()
+    async with AsyncInterlock(faulty_url, request_timeout=1.0) as locks:
+        await (await locks.lease("warm", ttl=4).acquire()).release()
         faults.choose = lambda operation, _: "throttle" if operation == "PutItem" else None
-        waiting = asyncio.ensure_future(locks.lease("feeds", ttl=2).acquire())
+        waiting = asyncio.ensure_future(locks.lease("feeds", ttl=4).acquire())
         await _until(lambda: faults.of("PutItem").count("throttle") >= 12)
         faults.choose = lambda operation, _: None
         await (await waiting).release()
 
 
 async def test_a_name_that_is_throttled_costs_the_others_of_its_batch_nothing(faulty_url: str, faults: Faults) -> None:
-    async with AsyncInterlock(faulty_url, request_timeout=0.3) as locks:
+    async with AsyncInterlock(faulty_url, request_timeout=1.0) as locks:
         faults.choose = lambda _, body: "throttle" if "LOCK#hot" in str(body.get("Item")) else None
         names = ["a", "hot", "b", "c"]
         outcomes = await asyncio.gather(
-            *(locks.lease(name, ttl=2).try_acquire() for name in names), return_exceptions=True
+            *(locks.lease(name, ttl=4).try_acquire() for name in names), return_exceptions=True
         )
         assert [type(outcome).__name__ for outcome in outcomes] == [
             "AsyncGrant",
