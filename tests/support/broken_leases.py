@@ -38,13 +38,13 @@ def guard_for_share(url: str) -> None:
 
 def release_by_name(url: str) -> None:
     """Whoever has held a lease may free it, also when it is another's by now."""
-    rewrite(url, "release_v1", _GRANT, "")
+    rewrite(url, "release_v1", _GRANT, "", everywhere=True)
 
 
 def release_by_holder(url: str) -> None:
     """Whoever holds a lease may free it, also by the release of a grant that is over."""
     holder = "regexp_replace(current_setting('application_name'), '^interlock [a-z]+ ', '')"
-    rewrite(url, "release_v1", _GRANT, f"AND l.holder = {holder}")
+    rewrite(url, "release_v1", _GRANT, f"AND l.holder = {holder}", everywhere=True)
 
 
 def delete_on_release(url: str) -> None:
@@ -59,5 +59,5 @@ def renewals_that_do_not_wait_for_the_disk(url: str) -> None:
 
 
 def grants_that_do_not_wait_for_the_disk(url: str) -> None:
-    for function in ("acquire_v1", "acquire_many_v1"):
+    for function in ("acquire_v1", "acquire_many_v1", "release_v1"):
         rewrite(url, function, _DURABLY, "NULL")

@@ -59,7 +59,8 @@ def queues_in_any_order(url: str) -> Counter[str]:
     def act(client: Client, chance: random.Random) -> None:
         waiters = client.ask_many(chance.sample(_FEW, 10), wait=True, listener=chance.choice((EAR, EAR + 1)))
         client.run("SELECT interlock.offer_v1(%s, NULL)", chance.sample(_FEW, 10))
-        client.run("SELECT interlock.abandon_many_v1(%s, NULL)", [waiter.grant_id for waiter in waiters])
+        names, grant_ids = [waiter.name for waiter in waiters], [waiter.grant_id for waiter in waiters]
+        client.run("SELECT interlock.abandon_many_v1(%s, %s, NULL)", names, grant_ids)
 
     with Client(url) as client, Client(url) as guard, guard.connection.transaction():
         client.run("SELECT interlock.register_v1(%s)", _FEW)

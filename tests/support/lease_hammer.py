@@ -18,7 +18,8 @@ NAMES = ("a", "b", "c", "d", "e")
 
 PREPARE = """
 CREATE TABLE change (position bigserial PRIMARY KEY, name text, at timestamptz DEFAULT clock_timestamp(),
-    old_token bigint, old_grant uuid, old_expiry timestamptz, token bigint, grant_id uuid, granted_at timestamptz);
+    old_token bigint, old_grant uuid, old_expiry timestamptz, token bigint, grant_id uuid, granted_at timestamptz,
+    statement text DEFAULT current_query());
 CREATE TABLE written (position bigserial PRIMARY KEY, name text, token bigint);
 CREATE FUNCTION note() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
@@ -32,7 +33,9 @@ CREATE TRIGGER note AFTER UPDATE ON interlock.lease FOR EACH ROW EXECUTE FUNCTIO
 # Each gives the rows that must not be there.
 FAULTS = {
     "a lease was granted before it had expired": """
-        SELECT * FROM change WHERE token <> old_token AND old_expiry > granted_at""",
+        SELECT * FROM change
+         WHERE token <> old_token AND old_expiry > granted_at
+           AND (statement NOT LIKE 'CALL interlock.hand_on_v1(%' OR old_grant IS NULL)""",
     "a token did not increase": "SELECT * FROM change WHERE token <> old_token AND token <= old_token",
     "a grant changed hands without a new token": """
         SELECT * FROM change
@@ -97,7 +100,9 @@ class Hammer:
     def _one(self) -> None:
         wait = self._random.random() < self._waits
         name = self._random.choice(NAMES)
-        self._use([self._client.ask(name, ttl=self._ttl(), wait=wait, listener=EAR if wait else None)], wait)
+        direct = self._random.random() < 0.7
+        listener = EAR if wait else None
+        self._use([self._client.ask(name, ttl=self._ttl(), wait=wait, listener=listener, direct=direct)], wait)
 
     def _return(self) -> None:
         waiting, self._waiting = self._waiting, []
@@ -131,8 +136,13 @@ class Hammer:
         if held and self._random.random() < 0.3:
             lost, _ = self._client.renew_many(held, ttl=self._ttl())
             self.counts["lost"] += len(lost)
-        if held and self._random.random() < 0.9:  # the others expire
+        chance = self._random.random()
+        if held and chance < 0.5:
             self.counts.update(self._client.release_many(held))
+        elif chance < 0.9:  # the others expire
+            for grant in held:
+                handed = self._client.hand_on(grant)
+                self.counts[handed.status if handed.token is None else "handed on"] += 1
 
     def _write(self, grant: Answer) -> None:
         try:

@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 _ACQUIRE = """
     SELECT status, token, remaining, retry_after, held_by
-      FROM interlock.acquire_v1(%s, %s, %s, %s, wait => %s, listener => %s)
+      FROM interlock.acquire_v1(%s, %s, %s, %s, wait => %s, listener => %s, direct => %s)
 """
 _ACQUIRE_MANY = """
     SELECT status, token, remaining, retry_after, holder
@@ -51,6 +51,16 @@ class Answer(NamedTuple):
     @property
     def triple(self) -> tuple[str, int, UUID]:
         return self.name, self.token, self.grant_id
+
+
+class HandedOn(NamedTuple):
+    """What came of handing a lease on."""
+
+    status: str
+    offered: UUID | None
+    elsewhere: bool | None
+    token: int | None
+    until: float | None
 
 
 class Client:
@@ -89,13 +99,16 @@ class Client:
         grant_id: UUID | None = None,
         wait: bool = False,
         listener: int | None = None,
+        direct: bool = False,
     ) -> Answer:
         chosen = grant_id or uuid4()
-        return Answer(name, chosen, *self.run(_ACQUIRE, name, chosen, ttl, self.who, wait, listener)[0])
+        return Answer(name, chosen, *self.run(_ACQUIRE, name, chosen, ttl, self.who, wait, listener, direct)[0])
 
-    def wait(self, name: str, *, listener: int | None = None, grant_id: UUID | None = None) -> Answer:
-        """Queue for it."""
-        return self.ask(name, wait=True, listener=listener, grant_id=grant_id)
+    def wait(
+        self, name: str, *, listener: int | None = None, grant_id: UUID | None = None, direct: bool = False
+    ) -> Answer:
+        """Queue for it. `direct`: the holder may hand it on without our asking again."""
+        return self.ask(name, wait=True, listener=listener, grant_id=grant_id, direct=direct)
 
     def acquire(self, name: str, *, ttl: float = 30) -> Answer:
         answer = self.ask(name, ttl=ttl)
@@ -127,11 +140,15 @@ class Client:
     def release(self, grant: Answer, *, listener: int | None = None) -> str:
         return str(self.run("SELECT status FROM interlock.release_v1(%s, %s, %s, %s)", *grant.triple, listener)[0][0])
 
+    def hand_on(self, grant: Answer, *, listener: int | None = None) -> HandedOn:
+        [row] = self.run("CALL interlock.hand_on_v1(%s, %s, %s, %s)", *grant.triple, listener)
+        return HandedOn(*row)
+
     def release_many(self, grants: Sequence[Answer], *, if_waited: bool = False) -> list[str]:
         return [str(status) for (status,) in self.run(_RELEASE_MANY, *_columns(grants), None, if_waited)]
 
     def abandon(self, waiter: Answer) -> None:
-        self.run("SELECT interlock.abandon_v1(%s)", waiter.grant_id)
+        self.run("SELECT interlock.abandon_v1(%s, %s)", waiter.name, waiter.grant_id)
 
     def guard(self, grant: Answer) -> None:
         self.run("SELECT interlock.guard_v1(%s, %s, %s)", *grant.triple)
@@ -146,8 +163,12 @@ class Client:
 
     def heard(self) -> list[UUID | None]:
         """What it was told since it last looked. Whatever was committed before that has been told. None: given up."""
+        return [UUID(words.split()[0]) if words else None for words in self.heard_words()]
+
+    def heard_words(self) -> list[str]:
+        """The same as it was said: with what somebody was handed."""
         self.run("SELECT 1")
-        return [UUID(notice.payload) if notice.payload else None for notice in self.connection.notifies(timeout=0)]
+        return [notice.payload for notice in self.connection.notifies(timeout=0)]
 
 
 def _columns(grants: Sequence[Answer]) -> tuple[list[str], list[int], list[UUID]]:

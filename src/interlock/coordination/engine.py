@@ -41,6 +41,9 @@ T = TypeVar("T")
 _TRANSIENT = (*UNKNOWN, errors.LockNotAvailable, errors.NotPrimary, errors.StoreThrottled)
 _NO_SCHEMA = ("3F000", "42883", "42P01")
 """No such schema, function or table."""
+_BRIEF_MARGIN = 0.1
+_BRIEFLY_HELD = 0.05
+"""A grant that was handed on is renewed after so long. Many are given back before."""
 _LOOKS = 5
 """How often a look at the store is tried again before whoever wants it is told that it failed."""
 
@@ -425,8 +428,10 @@ class Engine:
                     self._observer.waiting(begun.name, answer.holder)
                     waits = True
                 await self._room.pause(begun.turn, answer)
+                if taken := self._room.taken(begun.turn, answer, sent_at):
+                    return taken, sent_at
         except BaseException:
-            self._errands.leaving.post(begun.grant_id)
+            self._errands.leaving.post(begun)
             raise
         finally:
             self._leave(begun)
@@ -460,8 +465,12 @@ class Engine:
     def _granted(self, begun: Acquisition[G], answer: AcquireAnswer, sent_at: float) -> G:
         timing = begun.timing
         grant = begun.kind(self, begun.name, answer.token, begun.grant_id, timing, begun.owner)
-        grant.trusted_until = sent_at + answer.remaining - timing.margin
-        grant.renew_at = min(sent_at + timing.renew_every, grant.trusted_until)
+        if answer.brief:
+            grant.trusted_until = sent_at + answer.remaining - min(timing.margin, _BRIEF_MARGIN)
+            grant.renew_at = grant.acquired_at + _BRIEFLY_HELD
+        else:
+            grant.trusted_until = sent_at + answer.remaining - timing.margin
+            grant.renew_at = min(sent_at + timing.renew_every, grant.trusted_until)
         self._holdings.add((begun.owner, begun.name))
         self._keeper.add(grant)
         self._observer.granted(begun.name, answer.token, grant.acquired_at - begun.started, begun.attempts)

@@ -17,7 +17,7 @@ from interlock.coordination.lane import Lane
 from interlock.coordination.observing import Observer
 from interlock.coordination.waiting import WaitingRoom
 from interlock.stores.forgetting import Forgetting
-from interlock.stores.leases import AcquireAnswer, Held, LeaseStore, ReleaseAnswer
+from interlock.stores.leases import AcquireAnswer, Ask, Held, LeaseStore, ReleaseAnswer
 
 UNKNOWN = (errors.ConnectionLost, errors.DatabaseUnreachable)
 """After these nobody knows whether the statement took effect."""
@@ -43,7 +43,7 @@ class Errands:
 
     def __init__(self, store: LeaseStore, observer: Observer, room: WaitingRoom) -> None:
         self.releasing: Lane[Held, ReleaseAnswer] = Lane(store.release, self.settle, self._undelivered, always=True)
-        self.leaving: Lane[UUID, None] = Lane(self._abandon, lambda *_: None, self._not_left, always=True)
+        self.leaving: Lane[Ask, None] = Lane(self._abandon, lambda *_: None, self._not_left, always=True)
         self._store = store
         self._observer = observer
         self._room = room
@@ -72,7 +72,7 @@ class Errands:
         if answer.status == "granted":
             self.releasing.post(Unwanted(ask.name, answer.token, ask.grant_id, ask.ttl))
         elif ask.wait:
-            self.leaving.post(ask.grant_id)
+            self.leaving.post(ask)
 
     def failed(self, ask: Acquisition[Any], error: Exception) -> None:
         """A request failed when nobody waited for it any more."""
@@ -103,7 +103,7 @@ class Errands:
             if answer.elsewhere:
                 self._follow_up(grant.name)
             else:
-                self._room.call(answer.offered)
+                self._room.call(answer.offered, answer.handed)
         elif answer.status == "locked":
             self.release_later(grant)
         if sent_at > self._sweep_at:
@@ -114,15 +114,15 @@ class Errands:
         self._observer.database_error(error)
         self.release_later(grant)
 
-    def _not_left(self, grant_id: UUID, error: Exception) -> None:
+    def _not_left(self, ask: Ask, error: Exception) -> None:
         """Only a queue that is locked is tried again: in any other trouble our session goes, and the place with it."""
         self._observer.database_error(error)
         if isinstance(error, errors.LockNotAvailable):
-            self._begin(self._leave_later(grant_id))
+            self._begin(self._leave_later(ask))
 
-    async def _leave_later(self, grant_id: UUID) -> None:
+    async def _leave_later(self, ask: Ask) -> None:
         await asyncio.sleep(_LATER * random.uniform(0.5, 1.0))
-        self.leaving.post(grant_id)
+        self.leaving.post(ask)
 
     async def _find_out(self, ask: Acquisition[Any]) -> None:
         ask.wait = False
@@ -168,10 +168,10 @@ class Errands:
         except errors.InterlockError as error:
             self._observer.database_error(error)
 
-    async def _abandon(self, grant_ids: Sequence[UUID]) -> list[None]:
-        for grant_id in await self._store.abandon(grant_ids):
+    async def _abandon(self, asks: Sequence[Ask]) -> list[None]:
+        for grant_id in await self._store.abandon(asks):
             self._room.call(grant_id)
-        return [None] * len(grant_ids)
+        return [None] * len(asks)
 
     async def _sweep(self) -> None:
         try:

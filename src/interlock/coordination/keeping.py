@@ -101,7 +101,8 @@ class Keeper:
         except errors.InterlockError as error:
             for timing, alike in due:
                 for grant in alike:
-                    grant.renew_at = sent_at + min(timing.renew_every / 4, 1.0)
+                    left = max(grant.trusted_until - sent_at, 4 * _SOON)
+                    grant.renew_at = sent_at + min(timing.renew_every, left, 4.0) / 4
             self._observer.renewal_failed(error)
             return
         received_at = boottime()

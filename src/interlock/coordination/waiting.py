@@ -8,7 +8,8 @@ import asyncio
 import random
 from uuid import UUID
 
-from interlock.stores.leases import AcquireAnswer, Ask, LeaseStore
+from interlock.clock import boottime
+from interlock.stores.leases import AcquireAnswer, Ask, Handed, LeaseStore
 
 _LOOK_AGAIN = 5.0
 """The longest time without a look. Not what a waiter depends on: it is told, and knows when the lease expires."""
@@ -16,22 +17,29 @@ _AFTER_EXPIRY = 0.003
 _SHORTEST, _LONGEST = 0.05, 1.0
 """Steps of those who cannot be told. The longest is well below what the store takes for a waiter's end."""
 _LONGEST_BLOCK = 0.25
+_LONGEST_HANDED = 1.0
+_SHORTEST_HANDED = 0.3
+"""What has to be left of a grant that was handed on, so that there is time to renew it. Else it is asked for."""
+_DRIFT = 0.001
+"""By how much of the time two clocks may come apart: twice what a clock is slewed by at most."""
 
 
 class Turn:
-    """One waiter. A call that comes before `wait` is not lost."""
+    """One waiter. A call that comes before `wait` is not lost. `handed` is what came with it."""
 
-    __slots__ = ("_called", "_future", "grant_id", "name", "step")
+    __slots__ = ("_called", "_future", "grant_id", "handed", "name", "step")
 
     def __init__(self, name: str, grant_id: UUID) -> None:
         self.name = name
         self.grant_id = grant_id
         self.step = 0.0
+        self.handed: Handed | None = None
         self._called = False
         self._future: asyncio.Future[None] | None = None
 
-    def call(self) -> None:
+    def call(self, handed: Handed | None = None) -> None:
         self._called = True
+        self.handed = handed or self.handed
         if self._future is not None and not self._future.done():
             self._future.set_result(None)
 
@@ -83,6 +91,22 @@ class WaitingRoom:
         elif turn.name not in self._lookouts:  # it was the look-out itself
             self._look_out(turn.name, _LOOK_AGAIN)
 
+    def taken(self, turn: Turn, answer: AcquireAnswer, sent_at: float) -> AcquireAnswer | None:
+        """What the waiter was handed, as far as it can be trusted without asking; `answer` came to what was sent then.
+
+        The word may be old. What is left of the grant is told by the store's clock, which was `answer.clock` after
+        `sent_at`; both go on at the same pace but for a little, and a clock that was set meanwhile does not stretch it.
+        """
+        handed, turn.handed = turn.handed, None
+        if handed is None or not answer.clock:
+            return None
+        now = boottime()
+        waited = now - sent_at
+        remaining = min(handed.until - answer.clock, waited + _LONGEST_HANDED) - waited * _DRIFT
+        if remaining - waited < _SHORTEST_HANDED:
+            return None
+        return AcquireAnswer("granted", handed.token, remaining, 0.0, None, brief=True)
+
     async def pause(self, turn: Turn, answer: AcquireAnswer) -> None:
         """Until it is time to ask again, by what was answered last."""
         if answer.status in ("locked", "changing"):  # nobody will tell us when that ends
@@ -110,12 +134,12 @@ class WaitingRoom:
                 self.hears = False
                 await self._store.deafen()
 
-    def call(self, grant_id: UUID | None) -> None:
+    def call(self, grant_id: UUID | None, handed: Handed | None = None) -> None:
         """Its turn has come; None: the store has given us up, and everybody has to ask, and queue, again."""
         if grant_id is None:
             self.call_all()
         elif turn := self._turns.get(grant_id):
-            turn.call()
+            turn.call(handed)
 
     def call_all(self) -> None:
         for turn in self._turns.values():

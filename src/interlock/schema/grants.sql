@@ -16,16 +16,19 @@ GRANT EXECUTE ON FUNCTION
     interlock.now_v1(), interlock.timeline_v1(), interlock.epoch_v1(), interlock.listen_v1(integer),
     interlock.waits_v1(integer, timestamptz, timestamptz, timestamptz), interlock.register_v1(text[]),
     interlock.offer_v1(text[], integer),
-    interlock.acquire_many_v1(text[], uuid[], double precision[], jsonb[], boolean[], text, text, integer, integer),
+    interlock.acquire_many_v1(text[], uuid[], double precision[], jsonb[], boolean[], text, text, integer, integer, boolean),
     interlock.renew_many_v1(text[], bigint[], uuid[], double precision[]),
-    interlock.release_many_v1(text[], bigint[], uuid[], integer, boolean), interlock.abandon_many_v1(uuid[], integer),
-    interlock.acquire_v1(text, uuid, double precision, text, jsonb, boolean, text, integer, integer),
-    interlock.renew_v1(text, bigint, uuid, double precision), interlock.release_v1(text, bigint, uuid, integer),
-    interlock.abandon_v1(uuid), interlock.guard_v1(text, bigint, uuid), interlock.guarded_v1(),
+    interlock.release_many_v1(text[], bigint[], uuid[], integer, boolean), interlock.abandon_many_v1(text[], uuid[], integer),
+    interlock.acquire_v1(text, uuid, double precision, text, jsonb, boolean, text, integer, integer, boolean),
+    interlock.renew_v1(text, bigint, uuid, double precision), interlock.release_v1(text, bigint, uuid, integer, boolean),
+    interlock.abandon_v1(text, uuid), interlock.guard_v1(text, bigint, uuid), interlock.guarded_v1(),
     interlock.protect_v1(regclass, text), interlock.guards_v1(text), interlock.leases_v1(text),
     interlock.waiters_v1(text), interlock.sweep_v1(double precision), interlock.held_v1(text),
     interlock.read_record_v1(text), interlock.write_record_v1(text, json, text, bigint, uuid),
     interlock.forget_records_v1(text, double precision)
+TO :role;
+GRANT EXECUTE ON PROCEDURE
+    interlock.hand_on_v1(text, bigint, uuid, integer, text, uuid, boolean, bigint, double precision)
 TO :role;
 
 -- name: orchestrations

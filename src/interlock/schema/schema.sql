@@ -86,6 +86,8 @@ CREATE TABLE interlock.gate_intervention (
 -- It is free once `expires_at` has passed. `grant_id` is chosen by the client before it asks: a grant is the triple
 -- (name, token, grant_id), and whoever does not know all three touches nothing. There is no CHECK here because each
 -- would cost every UPDATE 30 microseconds; rows only come from `register_v1`, which checks the name.
+-- `listener` is set where the holder before it granted the lease, to somebody who was not asked again. Until whoever
+-- that is renews, or asks, it is not known to have heard of it, and the grant ends after a second.
 CREATE TABLE interlock.lease (
     name        text COLLATE "C" NOT NULL,
     token       bigint           NOT NULL,
@@ -93,6 +95,7 @@ CREATE TABLE interlock.lease (
     holder      text,
     host        text,
     pid         integer,
+    listener    integer,
     metadata    jsonb,
     ttl         double precision NOT NULL DEFAULT 0,
     acquired_at timestamptz,
@@ -103,7 +106,7 @@ CREATE TABLE interlock.lease (
 
 -- Who waits for a lease, in order of arrival. Nothing here needs to survive a crash: whoever still waits comes again.
 -- A process that can be notified is alive while its session holds the advisory lock of its `listener`; one that
--- cannot (behind a pooler) is alive while it keeps asking.
+-- cannot (behind a pooler) is alive while it keeps asking. Who gives a `ttl` may be granted the lease without asking.
 CREATE UNLOGGED TABLE interlock.waiter (
     grant_id    uuid             NOT NULL,
     name        text COLLATE "C" NOT NULL,
@@ -114,6 +117,8 @@ CREATE UNLOGGED TABLE interlock.waiter (
     holder      text,
     host        text,
     pid         integer,
+    ttl         double precision,
+    metadata    jsonb,
     CONSTRAINT waiter_pkey PRIMARY KEY (grant_id)
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_threshold = 500);
 
@@ -272,8 +277,11 @@ BEGIN
     -- are passed over together, until they ask again. They are told so, by an empty notification, in case they hear it.
     SELECT array_agg(DISTINCT f.listener) INTO silent
       FROM unnest(names) AS n (name), LATERAL (
-           SELECT w.listener, w.offered_at FROM interlock.waiter w
-            WHERE w.name = n.name ORDER BY w.enqueued_at, w.grant_id LIMIT 1) AS f
+           (SELECT w.listener, w.offered_at FROM interlock.waiter w
+             WHERE w.name = n.name ORDER BY w.enqueued_at, w.grant_id LIMIT 1)
+           UNION ALL
+           SELECT l.listener, l.acquired_at FROM interlock.lease l
+            WHERE l.name = n.name AND l.grant_id IS NOT NULL AND l.renewed_at = l.acquired_at AND l.expires_at <= moment) AS f
      WHERE f.offered_at <= moment - interval '1 second' AND f.listener IS NOT NULL;
     IF silent IS NOT NULL THEN
         WITH deaf AS MATERIALIZED (
@@ -324,9 +332,10 @@ $$;
 -- Decides: the row lock, taken only where the row is seen free, and on the version that is current when it is taken.
 CREATE FUNCTION interlock.acquire_many_v1(
     names text[], grant_ids uuid[], ttls double precision[], metadatas jsonb[], waits boolean[],
-    new_holder text, new_host text, new_pid integer, new_listener integer
+    new_holder text, new_host text, new_pid integer, new_listener integer, direct boolean DEFAULT false
 ) RETURNS TABLE (
-    request integer, status text, token bigint, remaining double precision, retry_after double precision, holder text
+    request integer, status text, token bigint, remaining double precision, retry_after double precision, holder text,
+    clock double precision
 )
     LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
     SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off
@@ -350,7 +359,7 @@ BEGIN
     IF moment < epoch.since + make_interval(secs => longest) THEN
         RETURN QUERY
         SELECT a.request::integer, 'held back', NULL::bigint, NULL::double precision,
-               longest - extract(epoch FROM moment - epoch.since)::double precision, NULL::text
+               longest - extract(epoch FROM moment - epoch.since)::double precision, NULL::text, NULL::double precision
           FROM unnest(names) WITH ORDINALITY AS a (name, request);
         RETURN;
     END IF;
@@ -379,12 +388,12 @@ BEGIN
         UPDATE interlock.lease l
            SET token = greatest(l.token + 1, (extract(epoch FROM moment) * 1000000)::bigint),
                grant_id = grant_ids[c.request], holder = new_holder, host = new_host, pid = new_pid,
-               metadata = metadatas[c.request], ttl = ttls[c.request], acquired_at = moment, renewed_at = moment,
-               expires_at = moment + make_interval(secs => ttls[c.request])
+               listener = NULL, metadata = metadatas[c.request], ttl = ttls[c.request], acquired_at = moment,
+               renewed_at = moment, expires_at = moment + make_interval(secs => ttls[c.request])
           FROM unnest(chosen) AS c (request)
          WHERE l.name = names[c.request]
         RETURNING c.request, 'granted', l.token, ttls[c.request],
-                  NULL::double precision, NULL::text;
+                  NULL::double precision, NULL::text, NULL::double precision;
         IF true = ANY (waits) THEN
             DELETE FROM interlock.waiter w USING unnest(chosen) AS c (request) WHERE w.grant_id = grant_ids[c.request];
         END IF;
@@ -394,10 +403,21 @@ BEGIN
     END IF;
 
     IF true = ANY (waits) THEN
-        INSERT INTO interlock.waiter AS w (grant_id, name, enqueued_at, listener, seen_at, holder, host, pid)
+        -- Whoever was granted it by the holder before: heard of, it is held for its whole length from now on.
+        WITH heard AS MATERIALIZED (
+            SELECT l.name, a.ttl FROM unnest(names, grant_ids, ttls) AS a (name, grant_id, ttl)
+              JOIN interlock.lease l ON l.name = a.name
+             WHERE l.grant_id = a.grant_id AND l.expires_at > moment
+               AND l.listener IS NOT NULL AND l.renewed_at = l.acquired_at
+             ORDER BY l.name FOR NO KEY UPDATE OF l SKIP LOCKED
+        )
+        UPDATE interlock.lease l
+           SET listener = NULL, renewed_at = moment, expires_at = moment + make_interval(secs => heard.ttl)
+          FROM heard WHERE l.name = heard.name;
+        INSERT INTO interlock.waiter AS w (grant_id, name, enqueued_at, listener, seen_at, holder, host, pid, ttl, metadata)
         SELECT DISTINCT ON (a.grant_id) a.grant_id, a.name, moment + a.request * interval '1 microsecond',
-               new_listener, moment, new_holder, new_host, new_pid
-          FROM unnest(names, grant_ids, waits) WITH ORDINALITY AS a (name, grant_id, wait, request)
+               new_listener, moment, new_holder, new_host, new_pid, CASE WHEN direct THEN a.ttl END, a.metadata
+          FROM unnest(names, grant_ids, waits, ttls, metadatas) WITH ORDINALITY AS a (name, grant_id, wait, ttl, metadata, request)
           JOIN interlock.lease l ON l.name = a.name
          WHERE a.wait AND a.request <> ALL (coalesce(chosen, '{}'))
            AND NOT (l.expires_at > moment AND l.grant_id IS NOT DISTINCT FROM a.grant_id)
@@ -429,11 +449,12 @@ BEGIN
            CASE WHEN o.status = 'granted' AND interlock.confirm_v1() THEN o.remaining END,
            CASE o.status WHEN 'busy' THEN least(CASE WHEN o.remaining > 0 THEN o.remaining ELSE 1 END, o.patience)
                          WHEN 'locked' THEN 0.02 WHEN 'changing' THEN 0.002 WHEN 'unknown' THEN 0 END::double precision,
-           CASE WHEN o.remaining > 0 THEN o.holder END
+           CASE WHEN o.remaining > 0 THEN o.holder END, extract(epoch FROM moment)::double precision
       FROM (SELECT a.request::integer AS request, l.token, l.holder,
                    extract(epoch FROM nullif(l.expires_at, '-infinity') - moment)::double precision AS remaining,
                    CASE WHEN l.name IS NULL THEN 'unknown'
-                        WHEN l.expires_at > moment AND l.grant_id = a.grant_id THEN 'granted'
+                        WHEN l.expires_at > moment AND l.grant_id = a.grant_id THEN
+                             CASE WHEN a.wait AND l.listener IS NOT NULL AND l.renewed_at = l.acquired_at THEN 'changing' ELSE 'granted' END
                         WHEN a.wait AND NOT EXISTS (
                              SELECT FROM interlock.waiter w
                               WHERE w.grant_id = a.grant_id AND (w.offered_at IS NULL OR l.expires_at <= moment)) THEN 'changing'
@@ -560,8 +581,8 @@ BEGIN
 END
 $$;
 
--- Leave the queue; what was already offered goes to the next. Who is just being granted its lease is not in it any more.
-CREATE FUNCTION interlock.abandon_many_v1(grant_ids uuid[], own_listener integer)
+-- Leave the queue; what was already offered, or granted without having been heard of, goes to the next.
+CREATE FUNCTION interlock.abandon_many_v1(names text[], grant_ids uuid[], own_listener integer)
     RETURNS TABLE (name text, grant_id uuid, listener integer)
     LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET lock_timeout = '200ms'
     SET enable_seqscan = off
@@ -569,18 +590,27 @@ CREATE FUNCTION interlock.abandon_many_v1(grant_ids uuid[], own_listener integer
 #variable_conflict use_column
 DECLARE
     passed_on text[];
+    freed     text[];
 BEGIN
     PERFORM pg_advisory_xact_lock(1229737036, q.bucket)
-       FROM (SELECT DISTINCT interlock.queue_lock_v1(w.name) AS bucket FROM interlock.waiter w
-              WHERE w.grant_id = ANY (grant_ids) ORDER BY 1) AS q;
+       FROM (SELECT DISTINCT interlock.queue_lock_v1(n.name) AS bucket FROM unnest(names) AS n (name) ORDER BY 1) AS q;
     WITH leaving AS MATERIALIZED (
         SELECT w.grant_id FROM interlock.waiter w WHERE w.grant_id = ANY (grant_ids) FOR UPDATE SKIP LOCKED
     ), gone AS (
         DELETE FROM interlock.waiter w USING leaving WHERE w.grant_id = leaving.grant_id RETURNING w.name, w.offered_at
     )
     SELECT array_agg(DISTINCT gone.name) INTO passed_on FROM gone WHERE gone.offered_at IS NOT NULL;
-    IF passed_on IS NOT NULL THEN
-        RETURN QUERY SELECT o.name, o.grant_id, o.listener FROM interlock.offer_v1(passed_on, own_listener) AS o;
+    WITH unheard AS MATERIALIZED (
+        SELECT l.name FROM unnest(names, grant_ids) AS a (name, grant_id) JOIN interlock.lease l ON l.name = a.name
+         WHERE l.grant_id = a.grant_id AND l.listener IS NOT NULL AND l.renewed_at = l.acquired_at
+         ORDER BY l.name FOR NO KEY UPDATE OF l SKIP LOCKED
+    ), freed AS (
+        UPDATE interlock.lease l SET grant_id = NULL, expires_at = '-infinity' FROM unheard WHERE l.name = unheard.name
+        RETURNING l.name
+    )
+    SELECT array_agg(freed.name) INTO freed FROM freed;
+    IF passed_on IS NOT NULL OR freed IS NOT NULL THEN
+        RETURN QUERY SELECT o.name, o.grant_id, o.listener FROM interlock.offer_v1(passed_on || freed, own_listener) AS o;
     END IF;
 END
 $$;
@@ -810,8 +840,9 @@ $$;
 -- they lock, and whom they tell, is settled only at COMMIT.
 CREATE FUNCTION interlock.acquire_v1(
     name text, grant_id uuid, ttl double precision, holder text, metadata jsonb DEFAULT NULL, wait boolean DEFAULT false,
-    host text DEFAULT NULL, pid integer DEFAULT NULL, listener integer DEFAULT NULL,
-    OUT status text, OUT token bigint, OUT remaining double precision, OUT retry_after double precision, OUT held_by text
+    host text DEFAULT NULL, pid integer DEFAULT NULL, listener integer DEFAULT NULL, direct boolean DEFAULT false,
+    OUT status text, OUT token bigint, OUT remaining double precision, OUT retry_after double precision, OUT held_by text,
+    OUT clock double precision
 )
     LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
     SET enable_seqscan = off SET enable_bitmapscan = off SET plan_cache_mode = force_generic_plan
@@ -841,7 +872,7 @@ BEGIN
         UPDATE interlock.lease l
            SET token = greatest(l.token + 1, (extract(epoch FROM moment) * 1000000)::bigint),
                grant_id = acquire_v1.grant_id, holder = acquire_v1.holder, host = acquire_v1.host, pid = acquire_v1.pid,
-               metadata = acquire_v1.metadata, ttl = acquire_v1.ttl, acquired_at = moment, renewed_at = moment,
+               listener = NULL, metadata = acquire_v1.metadata, ttl = acquire_v1.ttl, acquired_at = moment, renewed_at = moment,
                expires_at = moment + make_interval(secs => acquire_v1.ttl)
          WHERE l.name = acquire_v1.name
         RETURNING 'granted', l.token, l.ttl INTO status, token, remaining;
@@ -861,23 +892,25 @@ BEGIN
         RETURN;
     END IF;
     IF FOUND AND pg_try_advisory_xact_lock_shared(1229737036, interlock.queue_lock_v1(acquire_v1.name)) THEN
-        INSERT INTO interlock.waiter AS w (grant_id, name, enqueued_at, listener, seen_at, holder, host, pid)
-        VALUES (acquire_v1.grant_id, acquire_v1.name, moment, acquire_v1.listener, moment,
-                acquire_v1.holder, acquire_v1.host, acquire_v1.pid)
+        INSERT INTO interlock.waiter AS w (grant_id, name, enqueued_at, listener, seen_at, holder, host, pid, ttl, metadata)
+        VALUES (acquire_v1.grant_id, acquire_v1.name, moment, acquire_v1.listener, moment, acquire_v1.holder, acquire_v1.host,
+                acquire_v1.pid, CASE WHEN direct THEN acquire_v1.ttl END, acquire_v1.metadata)
             ON CONFLICT (grant_id) DO UPDATE
            SET listener = excluded.listener, seen_at = excluded.seen_at, offered_at = NULL
          WHERE w.listener IS NULL OR w.listener IS DISTINCT FROM excluded.listener OR w.offered_at IS NOT NULL;
         IF EXISTS (SELECT FROM interlock.lease l WHERE l.name = acquire_v1.name AND l.expires_at = until) THEN
             status := 'busy';
+            clock := extract(epoch FROM moment);
             retry_after := CASE WHEN acquire_v1.listener IS NULL THEN least(retry_after, 2) ELSE retry_after END;
             RETURN;
         END IF;
     END IF;
     FOR attempt IN 1..2 LOOP
-        SELECT a.status, a.token, a.remaining, a.retry_after, a.holder INTO status, token, remaining, retry_after, held_by
+        SELECT a.status, a.token, a.remaining, a.retry_after, a.holder, a.clock
+          INTO status, token, remaining, retry_after, held_by, clock
           FROM interlock.acquire_many_v1(
                    ARRAY[acquire_v1.name], ARRAY[acquire_v1.grant_id], ARRAY[acquire_v1.ttl], ARRAY[acquire_v1.metadata],
-                   ARRAY[acquire_v1.wait], acquire_v1.holder, acquire_v1.host, acquire_v1.pid, acquire_v1.listener) AS a;
+                   ARRAY[acquire_v1.wait], acquire_v1.holder, acquire_v1.host, acquire_v1.pid, acquire_v1.listener, direct) AS a;
         EXIT WHEN status <> 'unknown';
         PERFORM interlock.register_v1(ARRAY[acquire_v1.name]);
     END LOOP;
@@ -896,9 +929,13 @@ BEGIN
 END
 $$;
 
+-- With `direct`, the first in the queue is granted the lease in the same transaction, if it may be and is known to live:
+-- `next_token` and `next_until` (by the database's clock) are that grant's, which ends after a second unless whoever has
+-- it renews. Then nobody has been told yet: `hand_on_v1` does that.
 CREATE FUNCTION interlock.release_v1(
-    name text, token bigint, grant_id uuid, listener integer DEFAULT NULL,
-    OUT status text, OUT offered uuid, OUT elsewhere boolean
+    name text, token bigint, grant_id uuid, listener integer DEFAULT NULL, direct boolean DEFAULT false,
+    OUT status text, OUT offered uuid, OUT elsewhere boolean,
+    OUT ear integer, OUT next_token bigint, OUT next_until double precision
 )
     LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET lock_timeout = '200ms'
     SET enable_seqscan = off SET enable_bitmapscan = off SET plan_cache_mode = force_generic_plan
@@ -906,10 +943,35 @@ CREATE FUNCTION interlock.release_v1(
 #variable_conflict use_column
 DECLARE
     moment timestamptz := interlock.now_v1();
-    ear    integer;
+    first  interlock.waiter;
     done   text;  -- an assignment costs a tenth of PERFORM
 BEGIN
     done := pg_advisory_xact_lock(1229737036, interlock.queue_lock_v1(release_v1.name));
+    SELECT * INTO first FROM interlock.waiter w
+     WHERE w.name = release_v1.name ORDER BY w.enqueued_at, w.grant_id LIMIT 1 FOR UPDATE SKIP LOCKED;
+    IF direct AND first.ttl > 0 AND first.offered_at IS NULL AND first.listener IS NOT NULL
+       AND interlock.waits_v1(first.listener, first.seen_at, NULL, moment) THEN
+        PERFORM FROM interlock.lease l, interlock.lease_epoch e
+          WHERE l.name = release_v1.name AND l.token = release_v1.token AND l.grant_id = release_v1.grant_id
+            AND e.timeline = interlock.timeline_v1()
+            AND e.since <= moment - make_interval(secs => greatest(e.longest_ttl, first.ttl))
+            FOR UPDATE OF l SKIP LOCKED;
+        IF FOUND THEN  -- and no transaction guards it
+            done := interlock.durably_v1();
+            moment := interlock.now_v1();
+            UPDATE interlock.lease l
+               SET token = greatest(l.token + 1, (extract(epoch FROM moment) * 1000000)::bigint),
+                   grant_id = first.grant_id, holder = first.holder, host = first.host, pid = first.pid,
+                   listener = first.listener, metadata = first.metadata, ttl = first.ttl, acquired_at = moment,
+                   renewed_at = moment, expires_at = moment + make_interval(secs => least(first.ttl, 1))
+             WHERE l.name = release_v1.name
+            RETURNING 'released', l.grant_id, l.listener, l.listener IS DISTINCT FROM release_v1.listener, l.token,
+                      extract(epoch FROM l.expires_at)
+                 INTO status, offered, ear, elsewhere, next_token, next_until;
+            DELETE FROM interlock.waiter w WHERE w.grant_id = first.grant_id;
+            RETURN;
+        END IF;
+    END IF;
     PERFORM FROM interlock.lease l
       WHERE l.name = release_v1.name AND l.token = release_v1.token AND l.grant_id = release_v1.grant_id
         FOR NO KEY UPDATE SKIP LOCKED;
@@ -922,15 +984,11 @@ BEGIN
     END IF;
     UPDATE interlock.lease l SET grant_id = NULL, expires_at = '-infinity' WHERE l.name = release_v1.name;
     status := 'released';
-    IF NOT EXISTS (SELECT FROM interlock.waiter w WHERE w.name = release_v1.name) THEN
+    IF first.grant_id IS NULL AND NOT EXISTS (SELECT FROM interlock.waiter w WHERE w.name = release_v1.name) THEN
         RETURN;
     END IF;
-    WITH first AS MATERIALIZED (  -- mostly whoever came first still waits: then this is all that `offer_v1` would do
-        SELECT w.grant_id FROM interlock.waiter w
-         WHERE w.name = release_v1.name ORDER BY w.enqueued_at, w.grant_id LIMIT 1 FOR UPDATE SKIP LOCKED
-    )
+    -- Mostly whoever came first still waits: then this is all that `offer_v1` would do.
     UPDATE interlock.waiter w SET offered_at = moment
-      FROM first
      WHERE w.grant_id = first.grant_id AND w.offered_at IS NULL
        AND interlock.waits_v1(w.listener, w.seen_at, w.offered_at, moment)
     RETURNING w.grant_id, w.listener INTO offered, ear;
@@ -944,21 +1002,52 @@ BEGIN
 END
 $$;
 
-CREATE FUNCTION interlock.abandon_v1(grant_id uuid) RETURNS void
+-- Release, and grant the lease to the first in the queue, which is told once that is on the disk: by a commit of its own,
+-- because whoever notifies keeps everybody else on the server from notifying until its commit is done. Without anybody
+-- to grant it to, nobody waits for the disk. Not to be called within a transaction.
+CREATE PROCEDURE interlock.hand_on_v1(
+    name text, token bigint, grant_id uuid, listener integer,
+    INOUT status text DEFAULT NULL, INOUT offered uuid DEFAULT NULL, INOUT elsewhere boolean DEFAULT NULL,
+    INOUT next_token bigint DEFAULT NULL, INOUT next_until double precision DEFAULT NULL
+)
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+    ear  integer;
+    done text;
+BEGIN
+    SELECT r.status, r.offered, r.elsewhere, r.ear, r.next_token, r.next_until
+      INTO status, offered, elsewhere, ear, next_token, next_until
+      FROM interlock.release_v1(name, token, grant_id, listener, true) AS r;
+    IF next_token IS NOT NULL THEN
+        COMMIT;
+    END IF;
+    done := pg_catalog.set_config('synchronous_commit', 'off', true);
+    IF elsewhere AND next_token IS NOT NULL THEN
+        done := pg_catalog.pg_notify(pg_catalog.concat('interlock_', ear),
+                                     pg_catalog.concat_ws(' ', offered, next_token, next_until));
+    END IF;
+END
+$$;
+
+CREATE FUNCTION interlock.abandon_v1(name text, grant_id uuid) RETURNS void
     LANGUAGE sql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
-    AS 'SELECT interlock.abandon_many_v1(ARRAY[grant_id], NULL)';
+    AS 'SELECT interlock.abandon_many_v1(ARRAY[name], ARRAY[grant_id], NULL)';
 
 REVOKE EXECUTE ON FUNCTION
     interlock.epoch_v1(), interlock.register_v1(text[]), interlock.offer_v1(text[], integer),
-    interlock.acquire_many_v1(text[], uuid[], double precision[], jsonb[], boolean[], text, text, integer, integer),
+    interlock.acquire_many_v1(text[], uuid[], double precision[], jsonb[], boolean[], text, text, integer, integer, boolean),
     interlock.renew_many_v1(text[], bigint[], uuid[], double precision[]),
-    interlock.release_many_v1(text[], bigint[], uuid[], integer, boolean), interlock.abandon_many_v1(uuid[], integer),
+    interlock.release_many_v1(text[], bigint[], uuid[], integer, boolean), interlock.abandon_many_v1(text[], uuid[], integer),
     interlock.guard_v1(text, bigint, uuid), interlock.guarded_v1(), interlock.guards_v1(text),
     interlock.break_v1(text, boolean, boolean, text, text), interlock.leases_v1(text), interlock.waiters_v1(text),
     interlock.sweep_v1(double precision),
-    interlock.acquire_v1(text, uuid, double precision, text, jsonb, boolean, text, integer, integer),
-    interlock.renew_v1(text, bigint, uuid, double precision), interlock.release_v1(text, bigint, uuid, integer),
-    interlock.abandon_v1(uuid)
+    interlock.acquire_v1(text, uuid, double precision, text, jsonb, boolean, text, integer, integer, boolean),
+    interlock.renew_v1(text, bigint, uuid, double precision), interlock.release_v1(text, bigint, uuid, integer, boolean),
+    interlock.abandon_v1(text, uuid)
+FROM PUBLIC;
+REVOKE EXECUTE ON PROCEDURE
+    interlock.hand_on_v1(text, bigint, uuid, integer, text, uuid, boolean, bigint, double precision)
 FROM PUBLIC;
 
 -- What is remembered under a key: that something was done, how far it is. Written only by whoever holds a lease, whose

@@ -40,21 +40,40 @@ class Ask:
 
 
 class AcquireAnswer(NamedTuple):
-    """`remaining` of a grant; `retry_after` and, if it is known, `holder` of anything else."""
+    """`remaining` of a grant; `retry_after` and, if it is known, `holder` of anything else. `clock` is the store's, in
+    seconds, where it may hand a lease on. `brief`: the grant was handed on, and has to be renewed soon."""
 
     status: AcquireStatus
     token: int
     remaining: float
     retry_after: float
     holder: str | None
+    clock: float = 0.0
+    brief: bool = False
+
+
+class Handed(NamedTuple):
+    """A grant that a waiter did not ask for again: who held the lease before has handed it on. It lasts until `until`,
+    by the store's clock: a second at most, in which whoever has it renews it."""
+
+    token: int
+    until: float
 
 
 class ReleaseAnswer(NamedTuple):
-    """`offered` is whose turn it is now; `elsewhere` says that it waits in another process."""
+    """`offered` is whose turn it is now; `elsewhere` says that it waits in another process. `handed`: it has it."""
 
     status: ReleaseStatus
     offered: UUID | None
     elsewhere: bool
+    handed: Handed | None = None
+
+
+class OnTurn(Protocol):
+    """Told whose turn it is, and what it was handed, if it was. None instead of a waiter: one of ours did not come when
+    it was called, and all of us were given up."""
+
+    def __call__(self, grant_id: UUID | None, handed: Handed | None = None, /) -> None: ...
 
 
 class RenewAnswer(NamedTuple):
@@ -105,17 +124,14 @@ class LeaseStore(Protocol):
     async def renew(self, grants: Sequence[Held], timeout: float) -> RenewAnswer:
         """On a connection that carries nothing else. A lease that has expired is lost, taken by another or not."""
 
-    async def abandon(self, grant_ids: Sequence[UUID]) -> list[UUID]:
-        """Leave the queue. The answer is those of ours whose turn it is now."""
+    async def abandon(self, asks: Sequence[Ask]) -> list[UUID]:
+        """Leave the queue, and give back what was handed on meanwhile; answers with those of ours whose turn it is."""
 
     async def offer(self, names: Sequence[str]) -> list[UUID]:
         """Tell the first of each queue whose lease is free; the answer is those of ours."""
 
-    async def listen(self, on_turn: Callable[[UUID | None], None], on_end: Callable[[], None]) -> bool:
-        """Hear when it is a waiter's turn, until `on_end`. False: this store cannot tell, ask now and then instead.
-
-        None instead of a waiter: one of ours did not come when it was called, and all of us were given up.
-        """
+    async def listen(self, on_turn: OnTurn, on_end: Callable[[], None]) -> bool:
+        """Hear when it is a waiter's turn, until `on_end`. False: this store cannot tell, ask now and then instead."""
 
     async def deafen(self) -> None:
         """The opposite of `listen`."""

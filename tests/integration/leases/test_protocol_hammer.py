@@ -34,7 +34,10 @@ def test_whenever_it_is_quiet_everyone_who_could_have_a_lease_has_been_told(inte
 def test_afterwards_every_lease_can_be_had(interlock_url: str, first: Client, ear: Client) -> None:
     prepare(interlock_url)
     hammer(interlock_url, sessions=6, rounds=40, waits=0.5)
-    execute(interlock_url, "SELECT interlock.abandon_many_v1(array_agg(grant_id), NULL) FROM interlock.waiter")
+    execute(
+        interlock_url,
+        "SELECT interlock.abandon_many_v1(array_agg(name), array_agg(grant_id), NULL) FROM interlock.waiter",
+    )
     eventually(lambda: all(first.ask(name).status == "granted" for name in NAMES[:1]))
 
 
@@ -53,7 +56,7 @@ def test_they_would_deadlock_if_rows_were_locked_as_they_come(interlock_url: str
 
 
 def test_they_would_deadlock_if_queues_were_locked_as_they_come(interlock_url: str, ear: Client) -> None:
-    in_order = "SELECT DISTINCT interlock.queue_lock_v1(w.name) AS bucket"
+    in_order = "SELECT DISTINCT interlock.queue_lock_v1(n.name) AS bucket"
     rewrite(interlock_url, "abandon_many_v1", in_order, in_order.replace("DISTINCT ", ""))
     rewrite(interlock_url, "abandon_many_v1", "ORDER BY 1) AS q", "ORDER BY random()) AS q")
     assert queues_in_any_order(interlock_url)[DEADLOCK] > 0

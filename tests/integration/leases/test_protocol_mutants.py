@@ -167,7 +167,7 @@ MUTANTS = [
     Mutant("offers for ever", ("queue", "test_an_offer_that_is_not_taken_up_within_a_second_goes_to_the_next"),
            "waits_v1", "offered_at > moment - interval '1 second'", "true"),
     Mutant("offers that are not passed on", ("queue", "test_who_leaves_passes_its_offer_on"), "abandon_many_v1",
-           "IF passed_on IS NOT NULL THEN", "IF false THEN"),
+           "IF passed_on IS NOT NULL OR freed IS NOT NULL THEN", "IF false THEN"),
     Mutant("calls without end", (
            "queue", "test_whose_turn_it_is_while_the_lease_is_guarded_keeps_it_and_is_not_called_all_the_time"),
            "acquire_many_v1", "w.offered_at <= excluded.seen_at - interval '0.5 seconds'", "w.offered_at IS NOT NULL"),

@@ -19,7 +19,7 @@ ARGUMENTS = f"""
 """
 RESULTS = f"""
     SELECT proname, a.name {FUNCTIONS.replace("pg_proc", "pg_proc, unnest(proargnames, proargmodes) AS a (name, mode)")}
-       AND a.mode IN ('o', 't')
+       AND a.mode IN ('o', 't', 'b')
 """
 
 

@@ -46,6 +46,9 @@ def use_everything(client: Client, ear: Client) -> None:
     assert client.release(held) == "released"
     assert ear.heard() == [waiter.grant_id]
     held = client.wait("feeds", listener=EAR, grant_id=waiter.grant_id)
+    waiter = client.wait("feeds", listener=EAR, direct=True)
+    assert client.hand_on(held).offered == waiter.grant_id
+    held = client.wait("feeds", listener=EAR, grant_id=waiter.grant_id)
     client.run("SELECT interlock.register_v1('{a,b}')")
     grants = client.ask_many(["a", "b"], wait=True, listener=EAR)
     assert client.renew_many(grants) == ([], [])

@@ -35,9 +35,8 @@ def test_a_release_tells_the_first_and_nobody_else(
 def test_what_nobody_waits_for_is_released_without_a_word(first: Client, second: Client, ear: Client) -> None:
     second.acquire("other")
     first.wait("other", listener=EAR)
-    assert first.run("SELECT * FROM interlock.release_v1(%s, %s, %s)", *first.acquire("feeds").triple) == [
-        ("released", None, None)
-    ]
+    release = "SELECT status, offered, elsewhere FROM interlock.release_v1(%s, %s, %s)"
+    assert first.run(release, *first.acquire("feeds").triple) == [("released", None, None)]
     assert ear.heard() == []
 
 
@@ -46,7 +45,7 @@ def test_whoever_releases_is_told_whose_turn_it_is_and_its_own_process_is_not_no
 ) -> None:
     held = first.acquire("feeds")
     waiter = second.wait("feeds", listener=EAR)
-    release = "SELECT * FROM interlock.release_v1(%s, %s, %s, %s)"
+    release = "SELECT status, offered, elsewhere FROM interlock.release_v1(%s, %s, %s, %s)"
     assert first.run(release, *held.triple, EAR) == [("released", waiter.grant_id, False)]
     assert ear.heard() == []
     held = second.wait("feeds", listener=EAR, grant_id=waiter.grant_id)

@@ -57,7 +57,9 @@ def test_a_release_waits_for_who_is_just_coming_and_tells_it(
     assert knows_its_turn(interlock_url, ear, coming.result())
 
 
-@pytest.mark.parametrize(("function", "before"), [("release_v1", "WITH first AS"), ("offer_v1", "RETURN QUERY")])
+@pytest.mark.parametrize(
+    ("function", "before"), [("release_v1", "-- Mostly whoever came first"), ("offer_v1", "RETURN QUERY")]
+)
 def test_who_leaves_while_a_release_calls_it_passes_the_call_on(
     interlock_url: str, first: Client, second: Client, third: Client, ear: Client, function: str, before: str
 ) -> None:

@@ -4,13 +4,14 @@ import asyncio
 from collections.abc import Callable
 from itertools import pairwise
 from typing import Any, cast
-from uuid import UUID, uuid4
+from uuid import uuid4
 
 import pytest
 
+from interlock.clock import boottime
 from interlock.coordination import waiting
 from interlock.coordination.waiting import Turn, WaitingRoom
-from interlock.stores.leases import AcquireAnswer, AcquireStatus, Ask, LeaseStore
+from interlock.stores.leases import AcquireAnswer, AcquireStatus, Ask, Handed, LeaseStore, OnTurn
 
 
 class Store:
@@ -23,7 +24,7 @@ class Store:
         self.opening = asyncio.Event()
         self.opening.set()
 
-    async def listen(self, on_turn: Callable[[UUID], None], on_end: Callable[[], None]) -> bool:
+    async def listen(self, on_turn: OnTurn, on_end: Callable[[], None]) -> bool:
         self.opened += 1
         self.end = on_end
         await self.opening.wait()
@@ -228,3 +229,59 @@ def test_who_cannot_be_told_asks_in_growing_steps(monkeypatch: pytest.MonkeyPatc
 def test_who_cannot_be_told_looks_when_the_lease_expires(monkeypatch: pytest.MonkeyPatch) -> None:
     pauses = steps(room_of(cast(Any, None)), answer(retry_after=0.01), 5, monkeypatch)
     assert all(0.01 < pause < 0.02 for pause in pauses)
+
+
+@pytest.fixture
+def room_and_turn() -> tuple[WaitingRoom, Turn]:
+    room = room_of(Store())
+    return room, enter(room)
+
+
+def taken(
+    room_and_turn: tuple[WaitingRoom, Turn], *, waited: float, left: float, clock: float = 1000.0, step: float = 0.0
+) -> float | None:
+    """What can be trusted from now on of a grant of which `left` is left in truth, after an answer `waited` ago."""
+    room, turn = room_and_turn
+    room.call(turn.grant_id, Handed(7, clock + waited + left + step if clock else 0.0))
+    now = boottime()
+    got = room.taken(turn, answer()._replace(clock=clock), now - waited)
+    assert room.taken(turn, answer()._replace(clock=clock), now - waited) is None, "it is taken once"
+    if got is None:
+        return None
+    assert (got.status, got.token, got.brief) == ("granted", 7, True)
+    return got.remaining - waited
+
+
+def test_what_was_handed_on_is_trusted_for_as_long_as_it_is_left(room_and_turn: tuple[WaitingRoom, Turn]) -> None:
+    trusted = taken(room_and_turn, waited=5.0, left=0.9)
+    assert trusted is not None
+    assert 0.8 < trusted < 0.9
+
+
+@pytest.mark.parametrize("left", [0.25, 0.0, -10.0])
+def test_an_old_word_is_not_trusted(room_and_turn: tuple[WaitingRoom, Turn], left: float) -> None:
+    assert taken(room_and_turn, waited=5.0, left=left) is None
+
+
+def test_after_a_long_wait_the_clocks_may_have_come_apart(room_and_turn: tuple[WaitingRoom, Turn]) -> None:
+    assert taken(room_and_turn, waited=3600.0, left=1.0) is None
+
+
+def test_a_clock_that_was_set_forward_stretches_nothing(room_and_turn: tuple[WaitingRoom, Turn]) -> None:
+    trusted = taken(room_and_turn, waited=5.0, left=1.0, step=45.0)
+    assert trusted is not None
+    assert trusted <= 1.0
+
+
+def test_a_clock_that_was_set_back_is_asked_again(room_and_turn: tuple[WaitingRoom, Turn]) -> None:
+    assert taken(room_and_turn, waited=5.0, left=1.0, step=-45.0) is None
+
+
+def test_without_the_stores_clock_it_is_asked_again(room_and_turn: tuple[WaitingRoom, Turn]) -> None:
+    assert taken(room_and_turn, waited=5.0, left=1.0, clock=0.0) is None
+
+
+def test_who_is_called_without_having_been_handed_anything_asks(room_and_turn: tuple[WaitingRoom, Turn]) -> None:
+    room, turn = room_and_turn
+    room.call(turn.grant_id)
+    assert room.taken(turn, answer()._replace(clock=1000.0), boottime()) is None

@@ -29,7 +29,7 @@ from interlock.stores.dynamodb.failures import ConditionFailed
 from interlock.stores.dynamodb.row import Item, Row
 from interlock.stores.dynamodb.side_by_side import each_of, side_by_side
 from interlock.stores.dynamodb.watching import Watch
-from interlock.stores.leases import AcquireAnswer, Ask, Held, Holder, ReleaseAnswer, RenewAnswer
+from interlock.stores.leases import AcquireAnswer, Ask, Held, Holder, OnTurn, ReleaseAnswer, RenewAnswer
 
 SHARDS = 8
 """Of the index: a key of its own for each, so that no one part of it takes all the writes."""
@@ -100,13 +100,13 @@ class DynamoLeases:
         lost = [place for place, outcome in enumerate(outcomes) if outcome is False]
         return RenewAnswer(lost, list(failed), boottime(), 0)
 
-    async def abandon(self, grant_ids: Sequence[UUID]) -> list[UUID]:
+    async def abandon(self, asks: Sequence[Ask]) -> list[UUID]:
         return []
 
     async def offer(self, names: Sequence[str]) -> list[UUID]:
         return []
 
-    async def listen(self, on_turn: Callable[[UUID | None], None], on_end: Callable[[], None]) -> bool:
+    async def listen(self, on_turn: OnTurn, on_end: Callable[[], None]) -> bool:
         return False
 
     async def deafen(self) -> None:

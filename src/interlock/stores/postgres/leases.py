@@ -13,7 +13,7 @@ from typing import Any, Literal
 from uuid import UUID
 
 from interlock import errors
-from interlock.stores.leases import AcquireAnswer, Ask, Held, Holder, ReleaseAnswer, RenewAnswer
+from interlock.stores.leases import AcquireAnswer, Ask, Handed, Held, Holder, OnTurn, ReleaseAnswer, RenewAnswer
 from interlock.stores.listing import HeldLease
 from interlock.stores.postgres.connecting import Password, connect
 from interlock.stores.postgres.direct import configure, noticing_a_dead_network
@@ -78,11 +78,7 @@ class PostgresLeases:
 
     async def release(self, grants: Sequence[Held]) -> list[ReleaseAnswer]:
         if len(grants) == 1:
-            (grant,) = grants
-            row = (
-                await self._fetch(self._any, "release_one", grant.name, grant.token, grant.grant_id, self._listener)
-            )[0]
-            return [ReleaseAnswer(row[0], row[1], bool(row[2]))]
+            return [await self._release_one(grants[0])]
         return await self._release_many(grants, if_waited=False)
 
     async def hand_over(self, grants: Sequence[Held]) -> list[ReleaseAnswer]:
@@ -112,13 +108,14 @@ class PostgresLeases:
             [place - 1 for place in row["broken"] or ()],
         )
 
-    async def abandon(self, grant_ids: Sequence[UUID]) -> list[UUID]:
-        return self._own(await self._fetch(self._any, "abandon", list(grant_ids), self._listener))
+    async def abandon(self, asks: Sequence[Ask]) -> list[UUID]:
+        names, grant_ids = [ask.name for ask in asks], [ask.grant_id for ask in asks]
+        return self._own(await self._fetch(self._any, "abandon", names, grant_ids, self._listener))
 
     async def offer(self, names: Sequence[str]) -> list[UUID]:
         return self._own(await self._fetch(self._any, "offer", list(names), self._listener))
 
-    async def listen(self, on_turn: Callable[[UUID | None], None], on_end: Callable[[], None]) -> bool:
+    async def listen(self, on_turn: OnTurn, on_end: Callable[[], None]) -> bool:
         if self._pooled is None:
             await self._acquiring.session()
         if self._pooled:
@@ -142,13 +139,13 @@ class PostgresLeases:
             raise errors.ConnectionLost(f"The connection to {session.shown_url} ended.")
         return True
 
-    async def _open_ear(self, session: Session, on_turn: Callable[[UUID | None], None]) -> int:
+    async def _open_ear(self, session: Session, on_turn: OnTurn) -> int:
         session.keep_alive(_KEEP_ALIVE)
         await configure(session, noticing_a_dead_network(_DEAD_AFTER))
         listener = random.randrange(2**31)
         while not await session.fetchval(self._sql["show_alive"], listener):
             listener = random.randrange(2**31)
-        await session.listen(f"interlock_{listener}", lambda payload: on_turn(UUID(payload) if payload else None))
+        await session.listen(f"interlock_{listener}", lambda payload: on_turn(*_heard(payload)))
         return listener
 
     async def deafen(self) -> None:
@@ -205,11 +202,11 @@ class PostgresLeases:
         try:
             row = (await self._fetch(
                 self._acquiring, "acquire_one", ask.name, ask.grant_id, ask.ttl, holder.replica, ask.metadata, ask.wait,
-                holder.host, holder.pid, self._listener,
+                holder.host, holder.pid, self._listener, True,
             ))[0]  # fmt: skip
         except errors.LockNotAvailable:  # another transaction is just adding the name
             return AcquireAnswer("locked", 0, 0.0, _ASK_AGAIN, None)
-        return AcquireAnswer(row[0], row[1] or 0, row[2] or 0.0, row[3] or 0.0, row[4])
+        return AcquireAnswer(row[0], row[1] or 0, row[2] or 0.0, row[3] or 0.0, row[4], row[5] or 0.0)
 
     async def _acquire_many(self, asks: Sequence[Ask]) -> list[AcquireAnswer]:
         holder = self._holder
@@ -225,11 +222,21 @@ class PostgresLeases:
             holder.host,
             holder.pid,
             self._listener,
+            True,
         )
         answers: list[Any] = [None] * len(asks)
-        for request, status, token, remaining, retry_after, held_by in rows:
-            answers[request - 1] = AcquireAnswer(status, token or 0, remaining or 0.0, retry_after or 0.0, held_by)
+        for request, status, token, remaining, retry_after, held_by, clock in rows:
+            answers[request - 1] = AcquireAnswer(
+                status, token or 0, remaining or 0.0, retry_after or 0.0, held_by, clock or 0.0
+            )
         return answers
+
+    async def _release_one(self, grant: Held) -> ReleaseAnswer:
+        """Handing it on takes two commits, which in a transaction there cannot be."""
+        query = "release_one" if self._pooled else "hand_on"
+        (row,) = await self._fetch(self._any, query, grant.name, grant.token, grant.grant_id, self._listener)
+        status, offered, elsewhere, token, until = row
+        return ReleaseAnswer(status, offered, bool(elsewhere), None if token is None else Handed(token, until))
 
     async def _release_many(self, grants: Sequence[Held], *, if_waited: bool) -> list[ReleaseAnswer]:
         rows = await self._fetch(
@@ -280,3 +287,10 @@ class PostgresLeases:
 async def _is_pooled(session: Session) -> bool:
     """Asked in a way that prepares nothing: through a pooler that would stay behind in somebody's session."""
     return await session.execute(f"SELECT WHERE pg_backend_pid() = {session.announced_pid}") != "SELECT 1"
+
+
+def _heard(payload: str) -> tuple[UUID | None, Handed | None]:
+    if not payload:
+        return None, None
+    grant_id, *handed = payload.split()
+    return UUID(grant_id), Handed(int(handed[0]), float(handed[1])) if handed else None

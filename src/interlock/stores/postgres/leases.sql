@@ -1,12 +1,12 @@
 -- name: acquire_one
 -- Take the lease if it is free; else, if asked to, queue.
-SELECT status, token, remaining, retry_after, held_by
-  FROM interlock.acquire_v1($1, $2, $3, $4, $5::text::jsonb, $6, $7, $8, $9);
+SELECT status, token, remaining, retry_after, held_by, clock
+  FROM interlock.acquire_v1($1, $2, $3, $4, $5::text::jsonb, $6, $7, $8, $9, $10);
 
 -- name: acquire_many
 -- The same for a batch.
-SELECT request, status, token, remaining, retry_after, holder
-  FROM interlock.acquire_many_v1($1, $2, $3, $4::text[]::jsonb[], $5, $6, $7, $8, $9);
+SELECT request, status, token, remaining, retry_after, holder, clock
+  FROM interlock.acquire_many_v1($1, $2, $3, $4::text[]::jsonb[], $5, $6, $7, $8, $9, $10);
 
 -- name: register
 -- Names that nobody has leased before get a row. It need not survive a crash before somebody has leased them.
@@ -16,9 +16,13 @@ SELECT interlock.register_v1($1)
 -- name: release_one
 -- Free the lease, and tell whose turn it is. Alone in its transaction it need not wait for the disk: a release that a
 -- crash forgets only means that the lease expires.
-SELECT status, offered, elsewhere
+SELECT status, offered, elsewhere, next_token, next_until
   FROM (SELECT set_config('synchronous_commit', 'off', true) OFFSET 0) AS quickly,
        LATERAL interlock.release_v1($1, $2, $3, $4);
+
+-- name: hand_on
+-- The same; but the first in the queue, if there is one, has it then.
+CALL interlock.hand_on_v1($1, $2, $3, $4);
 
 -- name: release_many
 -- The same for a batch, or only for what somebody waits for.
@@ -36,7 +40,7 @@ SELECT lost, locked, clock, timeline, broken
 
 -- name: abandon
 -- Leave the queue, and pass on what was offered.
-SELECT name, grant_id, listener FROM interlock.abandon_many_v1($1, $2);
+SELECT name, grant_id, listener FROM interlock.abandon_many_v1($1, $2, $3);
 
 -- name: offer
 -- Tell the first in the queue of each free lease.

@@ -14,7 +14,7 @@ from uuid import UUID
 
 from interlock import errors
 from interlock.clock import boottime
-from interlock.stores.leases import AcquireAnswer, Ask, Held, Holder, ReleaseAnswer, RenewAnswer
+from interlock.stores.leases import AcquireAnswer, Ask, Held, Holder, OnTurn, ReleaseAnswer, RenewAnswer
 from interlock.stores.listing import HeldLease
 from interlock.stores.records import Record
 from interlock.stores.sqlite import granting, queueing
@@ -75,9 +75,9 @@ class SqliteLeases:
 
         return await self._write(renew, patience=timeout)
 
-    async def abandon(self, grant_ids: Sequence[UUID]) -> list[UUID]:
+    async def abandon(self, asks: Sequence[Ask]) -> list[UUID]:
         def abandon(transaction: Transaction) -> list[queueing.Offer | None]:
-            return [queueing.leave(transaction, grant_id, self._listener) for grant_id in grant_ids]
+            return [queueing.leave(transaction, ask.grant_id, self._listener) for ask in asks]
 
         return self._own(await self._write(abandon, patience=self._timeout))
 
@@ -88,7 +88,7 @@ class SqliteLeases:
 
         return self._own(await self._write(offer, patience=self._timeout))
 
-    async def listen(self, on_turn: Callable[[UUID | None], None], on_end: Callable[[], None]) -> bool:
+    async def listen(self, on_turn: OnTurn, on_end: Callable[[], None]) -> bool:
         await self.look()  # the directory is there then
         try:
             ear = Ear(self._file.beside, on_turn)
