@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator, Iterator
 import pytest
 
 from interlock import AsyncInterlock, Interlock
+from support.protocol import rewrite
 
 
 @pytest.fixture
@@ -19,6 +20,12 @@ async def others(interlock_url: str) -> AsyncIterator[AsyncInterlock]:
     locks = AsyncInterlock(interlock_url, replica="two")
     yield locks
     await locks.close()
+
+
+@pytest.fixture
+def only_called(interlock_url: str) -> None:
+    """Nothing is handed on: whoever is first in the queue is called, and has to ask, as where the lease is guarded."""
+    rewrite(interlock_url, "release_v1", "IF direct AND", "IF false AND")
 
 
 @pytest.fixture

@@ -147,7 +147,7 @@ async def test_a_grant_that_comes_together_with_the_cancellation_is_given_back(
     await until(lambda: holder(interlock_url) is None)
 
 
-@pytest.mark.usefixtures("no_looks")
+@pytest.mark.usefixtures("no_looks", "only_called")
 @pytest.mark.parametrize("when", ["before the answer", "with the answer"])
 async def test_what_is_given_back_goes_to_the_next_who_waits_in_the_same_process(
     locks: AsyncInterlock, others: AsyncInterlock, interlock_url: str, monkeypatch: pytest.MonkeyPatch, when: str

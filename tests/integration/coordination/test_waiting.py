@@ -74,6 +74,7 @@ async def test_first_come_first_served_in_one_process_and_between_several(
     assert served == list(range(6))
 
 
+@pytest.mark.usefixtures("only_called")
 async def test_who_tries_never_overtakes_who_waits(
     locks: AsyncInterlock, others: AsyncInterlock, interlock_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -264,6 +264,7 @@ DECLARE
     longest  double precision;
     shortest double precision;
     chosen   integer[];
+    rows     tid[];  -- where a row is stays so while it is locked, and is found there without its index
     free     text[];
 BEGIN
     SELECT greatest(epoch.longest_ttl, max(a.ttl)), min(a.ttl) INTO longest, shortest FROM unnest(ttls) AS a (ttl);
@@ -291,11 +292,12 @@ BEGIN
                     ORDER BY w.enqueued_at, w.grant_id LIMIT 1), true)
          ORDER BY a.name, a.request
     ), locked AS MATERIALIZED (
-        SELECT due.request::integer AS request FROM due JOIN interlock.lease l ON l.name = due.name
+        SELECT due.request::integer AS request, l.ctid AS row FROM due JOIN interlock.lease l ON l.name = due.name
          WHERE l.expires_at <= moment
          ORDER BY l.name FOR UPDATE OF l SKIP LOCKED
     )
-    SELECT (SELECT array_agg(locked.request) FROM locked), (SELECT array_agg(due.name) FROM due) INTO chosen, free;
+    SELECT array_agg(locked.request), array_agg(locked.row), (SELECT array_agg(due.name) FROM due) INTO chosen, rows, free
+      FROM locked;
 
     IF chosen IS NOT NULL THEN
         PERFORM interlock.durably_v1();
@@ -306,8 +308,8 @@ BEGIN
                grant_id = grant_ids[c.request], holder = new_holder, host = new_host, pid = new_pid,
                listener = NULL, metadata = metadatas[c.request], ttl = ttls[c.request], acquired_at = moment,
                renewed_at = moment, expires_at = moment + make_interval(secs => ttls[c.request])
-          FROM unnest(chosen) AS c (request)
-         WHERE l.name = names[c.request]
+          FROM unnest(chosen, rows) AS c (request, row)
+         WHERE l.ctid = c.row
         RETURNING c.request, 'granted', l.token, ttls[c.request],
                   NULL::double precision, NULL::text, NULL::double precision;
         IF true = ANY (waits) THEN
@@ -401,9 +403,11 @@ CREATE FUNCTION interlock.renew_many_v1(
     SET enable_material = off SET plan_cache_mode = force_generic_plan
     AS $$
 DECLARE
-    epoch  interlock.lease_epoch := interlock.epoch_v1();
-    moment timestamptz := interlock.now_v1();
-    mine   integer[];
+    epoch   interlock.lease_epoch := interlock.epoch_v1();
+    moment  timestamptz := interlock.now_v1();
+    mine    integer[];
+    rows    tid[];
+    renewed integer;
 BEGIN
     IF EXISTS (SELECT FROM unnest(ttls) AS a (ttl) WHERE NOT coalesce(a.ttl BETWEEN 0.1 AND 86400, false))
        OR cardinality(names) <> cardinality(ttls) THEN
@@ -411,8 +415,8 @@ BEGIN
     END IF;
     clock := extract(epoch FROM moment);
     timeline := epoch.timeline;
-    SELECT array_agg(held.request) INTO mine
-      FROM (SELECT a.request::integer AS request
+    SELECT array_agg(held.request), array_agg(held.row) INTO mine, rows
+      FROM (SELECT a.request::integer AS request, l.ctid AS row
               FROM unnest(names, tokens, grant_ids) WITH ORDINALITY AS a (name, token, grant_id, request)
               JOIN interlock.lease l ON l.name = a.name
              WHERE l.token = a.token AND l.grant_id = a.grant_id AND l.expires_at > moment
@@ -422,8 +426,12 @@ BEGIN
         moment := interlock.now_v1();
         UPDATE interlock.lease l
            SET expires_at = moment + make_interval(secs => ttls[m.request]), renewed_at = moment, ttl = ttls[m.request]
-          FROM unnest(mine) AS m (request)
-         WHERE l.name = names[m.request];
+          FROM unnest(mine, rows) AS m (request, row)
+         WHERE l.ctid = m.row;
+        GET DIAGNOSTICS renewed = ROW_COUNT;
+        IF renewed <> cardinality(mine) THEN  -- never seen; nobody may trust what was not written
+            RAISE EXCEPTION USING ERRCODE = '40001', MESSAGE = 'a lease that was locked has moved: renew again';
+        END IF;
         IF cardinality(mine) = cardinality(names) THEN
             RETURN;
         END IF;
@@ -454,11 +462,12 @@ CREATE FUNCTION interlock.release_many_v1(
 DECLARE
     moment timestamptz := interlock.now_v1();
     freed  integer[];
+    rows   tid[];
 BEGIN
     PERFORM pg_advisory_xact_lock(1229737036, q.bucket)
        FROM (SELECT DISTINCT interlock.queue_lock_v1(n.name) AS bucket FROM unnest(names) AS n (name) ORDER BY 1) AS q;
-    SELECT array_agg(held.request) INTO freed
-      FROM (SELECT a.request::integer AS request
+    SELECT array_agg(held.request), array_agg(held.row) INTO freed, rows
+      FROM (SELECT a.request::integer AS request, l.ctid AS row
               FROM unnest(names, tokens, grant_ids) WITH ORDINALITY AS a (name, token, grant_id, request)
               JOIN interlock.lease l ON l.name = a.name
              WHERE l.token = a.token AND l.grant_id = a.grant_id
@@ -469,8 +478,8 @@ BEGIN
     IF freed IS NOT NULL THEN
         UPDATE interlock.lease l
            SET grant_id = NULL, expires_at = '-infinity'
-          FROM unnest(freed) AS f (request)
-         WHERE l.name = names[f.request];
+          FROM unnest(rows) AS f (row)
+         WHERE l.ctid = f.row;
         IF EXISTS (SELECT FROM unnest(freed) AS f (request) JOIN interlock.waiter w ON w.name = names[f.request]) THEN
             RETURN QUERY
             SELECT f.request, 'released', o.grant_id, o.listener IS DISTINCT FROM own_listener
