@@ -22,6 +22,7 @@ from interlock.embedded.install import within_reach
 from interlock.embedded.layout import Layout
 from interlock.embedded.locks import exclusive, is_shared, share
 from interlock.embedded.postmaster import Postmaster, live_postmaster, read_postmaster
+from interlock.embedded.remains import end_remains
 from interlock.embedded.removal import remove_everything
 from interlock.embedded.running import Launch, Port, StopMode, halt, tail_of
 from interlock.embedded.settings import check_settings
@@ -81,16 +82,17 @@ class Cluster:
 
         Raises TlsUnavailable if TLS is insisted on and cannot be had.
         """
-        with self._control(make_root=True):
-            return self._create()
+        with self._control(make_root=True) as control:
+            return self._create(control)
 
-    def delete(self) -> None:
+    def delete(self, mode: StopMode = "fast") -> None:
         """Stop the cluster and remove everything of it. Raises ClusterFailed if another process uses it."""
         if not self._exists():
             return
         with self._control():
             self._check_nobody_else()
-            halt(self._layout, "fast", self._stop_timeout)
+            halt(self._layout, mode, self._stop_timeout)
+            end_remains(self._layout, self._stop_timeout)
             remove_everything(self._layout, self._account())
         log.info("cluster.deleted", extra={"root": str(self.root)})
 
@@ -129,10 +131,10 @@ class Cluster:
 
         It is not stopped by the `release()` of others until this process has released it as often, or has ended.
         """
-        with self._control(make_root=True):
+        with self._control(make_root=True) as control:
             self._shares.append(share(self._layout.users_lock))
             try:
-                self._create()
+                self._create(control)
                 return self._start()
             except BaseException:
                 os.close(self._shares.pop())
@@ -188,7 +190,7 @@ class Cluster:
     # Below: the control lock is held.
 
     @contextmanager
-    def _control(self, *, make_root: bool = False) -> Iterator[None]:
+    def _control(self, *, make_root: bool = False) -> Iterator[int]:
         def prepare() -> None:
             if make_root:
                 self._layout.prepare(self._account())
@@ -196,20 +198,20 @@ class Cluster:
                 raise ClusterFailed(f"There is no cluster in {self.root}: create it first.")
 
         try:
-            with exclusive(self._layout.control_lock, prepare):
-                yield
+            with exclusive(self._layout.control_lock, prepare) as control:
+                yield control
         except OSError as error:
             raise DataDirectoryUnusable(
                 f"{self.root} cannot be used ({error}): correct that, or choose another directory with --data-dir."
             ) from error
 
-    def _create(self) -> bool:
+    def _create(self, control: int) -> bool:
         self._layout.check()
         account, binaries = self._account(), self._tools()
         with_tls = self._ensure_tls(binaries, account)
         is_new = not self._layout.data.exists()
         if is_new:
-            make_data(self._layout, binaries, account)
+            make_data(self._layout, binaries, account, control)
             log.info("cluster.created", extra={"root": str(self.root), "version": _dotted(binaries), "tls": with_tls})
         return is_new
 
