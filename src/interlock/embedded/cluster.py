@@ -2,7 +2,7 @@
 
 import os
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Self
@@ -38,8 +38,9 @@ class Cluster:
 
     `port`: a TCP port on the loopback address, ``"free"`` for any (the same again next time, if it still is), or None
     for the Unix socket only. `tls`: True to insist, False to do without, None for where it is available. `run_as`: the
-    user to run as if we are root. `settings`: PostgreSQL's own, over our defaults. Port, TLS and settings count when
-    this object starts the cluster; one that already runs is taken as it is.
+    user to run as if we are root. `settings`: PostgreSQL's own, over our defaults. `host_names`: what the certificate
+    that this object makes is for, beside this machine. Port, TLS and settings count when this object starts the
+    cluster; one that already runs is taken as it is.
 
     Any method may raise DataDirectoryUnusable, and any that starts something BinariesMissing or ClusterFailed.
     """
@@ -53,6 +54,7 @@ class Cluster:
         tls: bool | None = None,
         settings: Mapping[str, str] | None = None,
         run_as: str | None = None,
+        host_names: Sequence[str] = (),
         start_timeout: float = 60.0,
         stop_timeout: float = 60.0,
     ) -> None:
@@ -62,6 +64,7 @@ class Cluster:
         self._tls = tls
         self._settings = check_settings(settings or {})
         self._run_as = run_as
+        self._host_names = host_names
         self._start_timeout = start_timeout
         self._stop_timeout = stop_timeout
         self._shares: list[int] = []
@@ -110,6 +113,11 @@ class Cluster:
         with self._control():
             return self._stop(mode)
 
+    def write_settings(self) -> None:
+        """Put this object's settings where a running server finds them as soon as it is told to look (SIGHUP)."""
+        with self._control():
+            self._launch().write_settings()
+
     def ensure_running(self) -> bool:
         """Start the cluster again if its server is gone: True if it was. For a watcher to call."""
         return False if self.is_running() else self.start()
@@ -118,6 +126,16 @@ class Cluster:
         """Whether the cluster accepts connections."""
         found = self._live()
         return found is not None and found.is_ready
+
+    def status(self) -> str | None:
+        """What the server says of itself: starting, stopping, ready or standby; None if there is none."""
+        found = self._live()
+        return found.status if found else None
+
+    def major_version(self) -> int | None:
+        """Of the data; None if there are none, or they are not whole."""
+        with _readable(self.root):
+            return self._major_version()
 
     def pid(self) -> int | None:
         """The process id of the server, or None if there is none."""
@@ -241,7 +259,7 @@ class Cluster:
     def _ensure_tls(self, binaries: Binaries, account: Account) -> bool:
         with_tls = will_have_tls(self._tls, self._layout, binaries)
         if with_tls:
-            ensure_certificate(self._layout, account)
+            ensure_certificate(self._layout, account, self._host_names)
         return with_tls
 
     def _account(self) -> Account:
@@ -254,16 +272,19 @@ class Cluster:
         return within_reach(self._binaries, self._account(), self.root)
 
     def _check_version(self, binaries: Binaries) -> None:
-        try:
-            major = int((self._layout.data / "PG_VERSION").read_text())
-        except FileNotFoundError:
-            return
-        if major != binaries.version[0]:
+        major = self._major_version()
+        if major not in (None, binaries.version[0]):
             raise DataDirectoryUnusable(
                 f"{self.root} holds data of PostgreSQL {major}, and {binaries.bin_dir} is PostgreSQL "
                 f"{_dotted(binaries)}: set INTERLOCK_PG_BIN to the programs of {major}, or choose another directory "
                 "with --data-dir."
             )
+
+    def _major_version(self) -> int | None:
+        try:
+            return int((self._layout.data / "PG_VERSION").read_text())
+        except FileNotFoundError:
+            return None
 
     def _check_nobody_else(self) -> None:
         ours = len(self._shares)
