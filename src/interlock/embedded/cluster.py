@@ -78,6 +78,11 @@ class Cluster:
         """The server's certificate, for clients to trust (``sslrootcert``). There if the cluster has TLS."""
         return self._layout.certificate
 
+    @property
+    def log_file(self) -> Path:
+        """PostgreSQL's own log. When it has grown large, the next start puts an empty one in its place."""
+        return self._layout.log
+
     # The life of the data
 
     def create(self) -> bool:
@@ -131,6 +136,11 @@ class Cluster:
         """What the server says of itself: starting, stopping, ready or standby; None if there is none."""
         found = self._live()
         return found.status if found else None
+
+    def ended_uncleanly(self) -> bool:
+        """Whether there is no server, and the last one did not stop in order: it was killed, or the machine was."""
+        with _readable(self.root):
+            return self._live() is None and read_postmaster(self._layout.data) is not None
 
     def major_version(self) -> int | None:
         """Of the data; None if there are none, or they are not whole."""

@@ -61,7 +61,10 @@ def is_shared(path: Path) -> bool:
 def _locked(path: Path, prepare: Callable[[], None]) -> int:
     while True:
         prepare()
-        handle = _open(path)
+        try:
+            handle = _open(path)
+        except FileNotFoundError:  # its directory was deleted since
+            continue
         try:
             fcntl.flock(handle, fcntl.LOCK_EX)
             if _is_still_at(path, handle):

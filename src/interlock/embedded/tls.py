@@ -32,7 +32,7 @@ def has_certificate_maker() -> bool:
 
 def self_signed(host_names: Sequence[str] = ()) -> tuple[bytes, bytes]:
     """A certificate for this machine's loopback addresses and these names, and its private key, both as PEM."""
-    _need_certificate_maker()
+    need_certificate_maker()
     from cryptography.hazmat.primitives import hashes, serialization
     from cryptography.hazmat.primitives.asymmetric import ec
 
@@ -45,7 +45,7 @@ def self_signed(host_names: Sequence[str] = ()) -> tuple[bytes, bytes]:
 
 def check_pair(certificate: bytes, key: bytes) -> bytes:
     """The first certificate as DER. Raises ConfigurationError if either is not PEM, or they do not belong together."""
-    _need_certificate_maker()
+    need_certificate_maker()
     from cryptography import x509
     from cryptography.hazmat.primitives.serialization import Encoding, load_pem_private_key
 
@@ -74,7 +74,8 @@ def served_certificate(port: int) -> bytes | None:
             return secure.getpeercert(binary_form=True)
 
 
-def _need_certificate_maker() -> None:
+def need_certificate_maker() -> None:
+    """Raises TlsUnavailable without the optional package `cryptography`."""
     if not has_certificate_maker():
         raise TlsUnavailable("TLS needs the package cryptography: pip install 'interlock[embedded]'.")
 
