@@ -141,7 +141,7 @@ async def test_as_many_lines_of_the_log_as_were_asked_for(driver: Driver, spec: 
     assert [line async for line in driver.logs(spec.id, lines=1)] == every[-1:]
 
 
-@pytest.mark.parametrize("name", ["ünï-cödé", 'it\'s "quoted" \\ $HOME; --', "UPPER lower", "数据", "x" * 63])
+@pytest.mark.parametrize("name", ["ÜNÏ cödé 数据", 'it\'s "quoted" \\ $HOME; --', "x" * 63])
 async def test_names_may_hold_any_character(stage: Stage, driver: Driver, spec: Spec, name: str) -> None:
     spec = replace(spec, name=name)
     await driver.provision(spec)

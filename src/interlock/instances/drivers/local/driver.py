@@ -1,7 +1,7 @@
 """The driver `local`. Each verb runs in a thread: if its caller is cancelled, it comes to its end all the same."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Literal, TypeVar
@@ -79,7 +79,7 @@ class LocalDriver:
             "An instance of the driver local has as much room as the disk it is on: move it to a larger one."
         )
 
-    async def logs(self, id: str, *, lines: int = 100, follow: bool = False) -> AsyncIterator[str]:
+    async def logs(self, id: str, *, lines: int = 100, follow: bool = False) -> AsyncGenerator[str, None]:
         log = await self._do(self._log_of, id)
         async for line in read_lines(log, lines, follow=follow):
             yield line

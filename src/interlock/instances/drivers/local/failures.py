@@ -8,7 +8,7 @@ from pathlib import Path
 from interlock.errors import ClusterFailed, DataDirectoryUnusable, InterlockError, OutOfSpace, StatementFailed
 
 _DISK_FULL = "53100"
-_NO_SPACE = "No space left on device"
+_NO_SPACE = ("No space left on device", "Check free disk space")
 
 
 @contextmanager
@@ -30,7 +30,7 @@ def in_words(root: Path) -> Iterator[None]:
 
 def _tells_of_full_disk(error: InterlockError) -> bool:
     told = f"{error} {error.log_tail}" if isinstance(error, ClusterFailed) else str(error)
-    return _NO_SPACE in told or (isinstance(error, StatementFailed) and error.sqlstate == _DISK_FULL)
+    return any(sign in told for sign in _NO_SPACE) or (isinstance(error, StatementFailed) and error.sqlstate == _DISK_FULL)
 
 
 def _out_of_space(root: Path) -> OutOfSpace:

@@ -2,7 +2,7 @@
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, Iterator
 from pathlib import Path
 from typing import BinaryIO
 
@@ -10,7 +10,7 @@ _BLOCK = 64 * 1024
 _LOOK_AGAIN = 0.2
 
 
-async def read_lines(log: Path, lines: int, *, follow: bool) -> AsyncIterator[str]:
+async def read_lines(log: Path, lines: int, *, follow: bool) -> AsyncGenerator[str, None]:
     """Ends with the file; if that is followed, when it is removed. One that is put in its place is read as well."""
     is_first = True
     while (file := _opened(log)) is not None:

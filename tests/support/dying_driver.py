@@ -1,4 +1,4 @@
-"""A process that provisions or removes an instance with the driver `local`, and kills itself after a given step."""
+"""A process that calls a verb of the driver `local`, and kills itself after a given step."""
 
 import asyncio
 import logging
@@ -7,8 +7,8 @@ import signal
 import sys
 from pathlib import Path
 
-from conformance.drivers.local import local_driver
 from interlock.instances.drivers.port import Spec
+from support.local_instances import local_driver
 
 
 class Death(logging.Handler):
@@ -29,7 +29,7 @@ def main(root: str, first_port: str, verb: str, id: str, name: str, after: str) 
     steps.setLevel(logging.DEBUG)
     steps.addHandler(Death(int(after)))
     driver = local_driver(Path(root), int(first_port))
-    asyncio.run(driver.provision(Spec(id, name)) if verb == "provision" else driver.remove(id))
+    asyncio.run(driver.provision(Spec(id, name)) if verb == "provision" else getattr(driver, verb)(id))
 
 
 if __name__ == "__main__":
