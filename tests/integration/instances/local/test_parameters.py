@@ -1,5 +1,10 @@
 """PostgreSQL's own settings of an instance: judged by the server, and in force when the answer says so."""
 
+import asyncio
+import logging
+import os
+import signal
+
 import pytest
 
 from interlock.errors import BadSpec, ClusterFailed
@@ -50,6 +55,36 @@ async def test_what_can_change_while_it_runs_is_in_force_at_once(shop: Shop) -> 
 
     assert await shop.ask("SHOW work_mem") == "7MB"
     assert await shop.ask("SHOW maintenance_work_mem") == "9MB"
+
+
+class StoppedPostmaster(logging.Handler):
+    """Stops the server's first process as soon as the parameters are where it would read them."""
+
+    def __init__(self, pid: int) -> None:
+        super().__init__(logging.DEBUG)
+        self._pid = pid
+
+    def emit(self, record: logging.LogRecord) -> None:
+        os.kill(self._pid, signal.SIGSTOP)
+
+
+async def test_the_answer_comes_when_the_server_has_read_them(shop: Shop) -> None:
+    postmaster = int((shop.directory / "postgresql" / "data" / "postmaster.pid").read_text().split()[0])
+    steps = logging.getLogger("interlock.instances.drivers.local.steps")
+    handler, level = StoppedPostmaster(postmaster), steps.level
+    steps.addHandler(handler)
+    steps.setLevel(logging.DEBUG)
+    try:
+        answer = asyncio.ensure_future(shop.driver.set_parameters(shop.spec.id, {"work_mem": "8MB"}))
+        done, _ = await asyncio.wait([answer], timeout=1)
+        assert not done
+    finally:
+        steps.removeHandler(handler)
+        steps.setLevel(level)
+        os.kill(postmaster, signal.SIGCONT)
+
+    assert await answer == "reloaded"
+    assert await shop.ask("SHOW work_mem") == "8MB"
 
 
 async def test_parameters_are_all_that_are_wanted(shop: Shop) -> None:

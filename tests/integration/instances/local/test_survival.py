@@ -6,11 +6,14 @@ import signal
 from contextlib import suppress
 from pathlib import Path
 
+import pytest
+
 from conformance.drivers.stage import seen
 from interlock.embedded.layout import Layout
 from interlock.embedded.locks import exclusive
 from interlock.embedded.processes import has_ended, wait_until
 from interlock.embedded.remains import remains
+from interlock.errors import InstanceAbsent
 from interlock.instances.drivers.local import LocalDriver
 from interlock.instances.drivers.port import Spec
 from support.local_instances import connected, local_driver, run_until
@@ -88,6 +91,20 @@ async def test_a_half_made_one_that_runs_is_completed_for_the_request_that_comes
     connection = await connected(sight.endpoint, await other.password(spec.id))
     assert await connection.fetchval("SHOW max_connections") == "23"
     await connection.close()
+
+
+@pytest.mark.parametrize("step", [1, 2, 3])
+async def test_what_is_half_removed_is_not_taken_for_whole(
+    root: Path, driver: LocalDriver, spec: Spec, step: int
+) -> None:
+    await driver.provision(spec)
+    assert await asyncio.to_thread(run_until, root, "remove", spec, step)
+
+    assert "was not finished" in (await driver.look(spec.id)).detail
+    with pytest.raises(InstanceAbsent, match="was not finished"):
+        await driver.start(spec.id)
+    await driver.provision(spec)
+    assert (await driver.look(spec.id)).state == "running"
 
 
 async def test_a_cancelled_request_comes_to_its_end(root: Path, driver: LocalDriver, spec: Spec) -> None:
