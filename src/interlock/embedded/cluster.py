@@ -94,13 +94,15 @@ class Cluster:
             return self._create(control)
 
     def delete(self, mode: StopMode = "fast") -> None:
-        """Stop the cluster and remove everything of it. Raises ClusterFailed if another process uses it."""
+        """Stop the cluster and remove everything of it. Raises ClusterFailed if another process uses it.
+
+        In immediate mode a server that does not stop in time is killed.
+        """
         if not self._exists():
             return
         with self._control():
             self._check_nobody_else()
-            halt(self._layout, mode, self._stop_timeout)
-            end_remains(self._layout, self._stop_timeout)
+            self._end(mode)
             remove_everything(self._layout, self._account())
         log.info("cluster.deleted", extra={"root": str(self.root)})
 
@@ -265,6 +267,15 @@ class Cluster:
         if was_running:
             log.info("cluster.stopped", extra={"root": str(self.root), "mode": mode})
         return was_running
+
+    def _end(self, mode: StopMode) -> None:
+        """Return when nothing runs on the data any more."""
+        try:
+            halt(self._layout, mode, self._stop_timeout)
+        except ClusterFailed:
+            if mode != "immediate":
+                raise
+        end_remains(self._layout, self._stop_timeout)
 
     def _ensure_tls(self, binaries: Binaries, account: Account) -> bool:
         with_tls = will_have_tls(self._tls, self._layout, binaries)

@@ -12,6 +12,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from interlock.embedded.layout import Layout
+from interlock.embedded.postmaster import live_postmaster
 from interlock.embedded.processes import has_ended, wait_until
 from interlock.errors import ClusterFailed
 
@@ -34,7 +35,9 @@ def end_remains(layout: Layout, timeout: float) -> None:
 
 def remains(layout: Layout) -> list[int]:
     """The ids of all processes that run on the cluster's data."""
-    return [pid for pid in _pids() if _is_of(layout, pid) and not has_ended(pid)]
+    known = live_postmaster(layout.data)
+    found = {pid for pid in _pids() if _is_of(layout, pid) and not has_ended(pid)}
+    return sorted(found | ({known.pid} if known else set()))
 
 
 def _pids() -> list[int]:

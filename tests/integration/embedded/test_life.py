@@ -197,6 +197,19 @@ def test_deleting_ends_what_a_killed_postmaster_left(copy_cluster: MakeCluster) 
     assert not cluster.root.exists()
 
 
+def test_deleting_at_once_kills_a_server_that_does_not_stop(copy_cluster: MakeCluster) -> None:
+    cluster = copy_cluster(stop_timeout=5)
+    cluster.start()
+    pid = cluster.pid()
+    assert pid
+    os.kill(pid, signal.SIGSTOP)
+
+    cluster.delete("immediate")
+
+    assert has_ended(pid)
+    assert not cluster.root.exists()
+
+
 def test_a_setting_that_postgresql_refuses_fails_with_what_it_said(make_cluster: MakeCluster) -> None:
     cluster = make_cluster(settings={"work_mem": "a lot"})
 

@@ -46,7 +46,10 @@ class Sight:
 
 
 class Driver(Protocol):
-    """Verbs ask, and return when the system has taken the request; `look` tells how far it is."""
+    """Verbs ask, and return when the system has taken the request; `look` tells how far it is.
+
+    All but `check`, `provision`, `look`, `remove` and `ids` raise `InstanceAbsent` where there is no such instance.
+    """
 
     name: str
 
@@ -59,7 +62,9 @@ class Driver(Protocol):
         What is there but belongs to another is refused (`ForeignResource`).
         """
 
-    async def look(self, id: str) -> Sight: ...
+    async def look(self, id: str) -> Sight:
+        """What is on its way, up or down, is seen as starting; what is not whole, and not on its way, as broken."""
+        ...
 
     async def start(self, id: str) -> None: ...
 
@@ -74,7 +79,9 @@ class Driver(Protocol):
 
     async def reset_password(self, id: str) -> None: ...
 
-    async def set_parameters(self, id: str, parameters: Mapping[str, str]) -> Literal["reloaded", "restart needed"]: ...
+    async def set_parameters(self, id: str, parameters: Mapping[str, str]) -> Literal["reloaded", "restart needed"]:
+        """`parameters` are all that are wanted: what is not among them goes back to its default."""
+        ...
 
     async def resize(self, id: str, storage_bytes: int) -> None:
         """Raises `NotSupported` where the driver cannot."""
@@ -82,5 +89,8 @@ class Driver(Protocol):
     def logs(self, id: str, *, lines: int = 100, follow: bool = False) -> AsyncIterator[str]: ...
 
     async def ids(self) -> Mapping[str, str]:
-        """Everything of ours that there is: id → name. For finding what no record knows."""
+        """Everything of ours that there is, whole or not: id → name. For finding what no record knows.
+
+        The name is empty of what a crash left before that was written down.
+        """
         ...

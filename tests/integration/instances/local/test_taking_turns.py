@@ -45,7 +45,16 @@ async def test_a_verb_waits_for_who_is_at_it(driver: LocalDriver, root: Path, sp
     assert (await driver.look(spec.id)).state == {"provision": "running", "remove": "absent"}.get(verb, "broken")
 
 
-async def test_a_look_waits_for_nobody(driver: LocalDriver, root: Path, spec: Spec) -> None:
+async def test_a_look_waits_for_no_verb(driver: LocalDriver, root: Path, spec: Spec) -> None:
+    (root / spec.id).mkdir(parents=True)
+
+    with exclusive(root / spec.id / "lock", lambda: None):
+        many = [asyncio.ensure_future(driver.remove(spec.id)) for _ in range(40)]
+        assert (await driver.look(spec.id)).state == "starting"
+    await asyncio.gather(*many)
+
+
+async def test_a_look_waits_for_nobody_at_the_instance(driver: LocalDriver, root: Path, spec: Spec) -> None:
     (root / spec.id).mkdir(parents=True)
 
     with exclusive(root / spec.id / "lock", lambda: None):

@@ -48,13 +48,13 @@ class LocalDriver:
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="instances")
 
     async def check(self, spec: Spec) -> None:
-        await self._do(self._machine.check, spec)
+        await self._ask(self._machine.check, spec)
 
     async def provision(self, spec: Spec) -> None:
         await self._do(provisioning.provision, self._machine, spec)
 
     async def look(self, id: str) -> Sight:
-        return await self._do(looking.look, self._machine, id)
+        return await self._ask(looking.look, self._machine, id)
 
     async def start(self, id: str) -> None:
         await self._with(id, serving.bring_up)
@@ -80,12 +80,12 @@ class LocalDriver:
         )
 
     async def logs(self, id: str, *, lines: int = 100, follow: bool = False) -> AsyncGenerator[str, None]:
-        log = await self._do(self._log_of, id)
+        log = await self._ask(self._log_of, id)
         async for line in read_lines(log, lines, follow=follow):
             yield line
 
     async def ids(self) -> Mapping[str, str]:
-        return await self._do(looking.ids, self._machine)
+        return await self._ask(looking.ids, self._machine)
 
     def _log_of(self, id: str) -> Path:
         directory = self._machine.directory(id)
@@ -105,8 +105,12 @@ class LocalDriver:
         return await self._do(run)
 
     async def _do(self, verb: Callable[..., T], *arguments: Any) -> T:
-        def run() -> T:
-            with in_words(self._machine.root):
-                return verb(*arguments)
+        return await asyncio.get_running_loop().run_in_executor(self._threads, self._told, verb, *arguments)
 
-        return await asyncio.get_running_loop().run_in_executor(self._threads, run)
+    async def _ask(self, question: Callable[..., T], *arguments: Any) -> T:
+        """Not in the threads of verbs, which may all be busy for a while."""
+        return await asyncio.to_thread(self._told, question, *arguments)
+
+    def _told(self, verb: Callable[..., T], *arguments: Any) -> T:
+        with in_words(self._machine.root):
+            return verb(*arguments)

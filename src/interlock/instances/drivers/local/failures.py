@@ -30,7 +30,9 @@ def in_words(root: Path) -> Iterator[None]:
 
 def _tells_of_full_disk(error: InterlockError) -> bool:
     told = f"{error} {error.log_tail}" if isinstance(error, ClusterFailed) else str(error)
-    return any(sign in told for sign in _NO_SPACE) or (isinstance(error, StatementFailed) and error.sqlstate == _DISK_FULL)
+    return any(sign in told for sign in _NO_SPACE) or (
+        isinstance(error, StatementFailed) and error.sqlstate == _DISK_FULL
+    )
 
 
 def _out_of_space(root: Path) -> OutOfSpace:
