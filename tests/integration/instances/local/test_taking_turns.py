@@ -50,6 +50,7 @@ async def test_a_look_waits_for_no_verb(driver: LocalDriver, root: Path, spec: S
 
     with exclusive(root / spec.id / "lock", lambda: None):
         many = [asyncio.ensure_future(driver.remove(spec.id)) for _ in range(40)]
+        await asyncio.to_thread(eventually, lambda: somebody_waits_for(root / spec.id / "lock"))
         assert (await driver.look(spec.id)).state == "starting"
     await asyncio.gather(*many)
 
