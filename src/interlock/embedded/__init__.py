@@ -11,7 +11,7 @@ guarantees about its data is what holds here: commits are durable, and a killed 
 """
 
 from interlock.embedded.accounts import Account, account_for
-from interlock.embedded.binaries import OLDEST_MAJOR, Binaries, find_binaries
+from interlock.embedded.binaries import OLDEST_MAJOR, Binaries, all_binaries, find_binaries
 from interlock.embedded.cluster import Cluster, running_url
 from interlock.embedded.install import within_reach
 
@@ -21,6 +21,7 @@ __all__ = [
     "Binaries",
     "Cluster",
     "account_for",
+    "all_binaries",
     "find_binaries",
     "running_url",
     "within_reach",

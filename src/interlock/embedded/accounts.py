@@ -52,14 +52,18 @@ def account_for(run_as: str | None = None, data: Path | None = None) -> Account:
 
 def _chosen(run_as: str | None, owner: int | None) -> Account:
     if os.geteuid() != 0:
-        return _ourselves(run_as)
+        return _unless_another(run_as)
     if run_as is not None:
         return _named(run_as)
     return _of(owner) if owner else _default()
 
 
-def _ourselves(run_as: str | None) -> Account:
-    us = Account(_name(os.geteuid()), os.geteuid(), os.getegid())
+def ourselves() -> Account:
+    return Account(_name(os.geteuid()), os.geteuid(), os.getegid())
+
+
+def _unless_another(run_as: str | None) -> Account:
+    us = ourselves()
     if run_as not in (None, us.name):
         raise ConfigurationError(f"Only root can run PostgreSQL as {run_as}: leave it out to run as {us.name}.")
     return us

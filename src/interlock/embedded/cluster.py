@@ -2,7 +2,7 @@
 
 import os
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Self
@@ -22,6 +22,7 @@ from interlock.embedded.install import within_reach
 from interlock.embedded.layout import Layout
 from interlock.embedded.locks import exclusive, is_shared, share
 from interlock.embedded.postmaster import Postmaster, live_postmaster, read_postmaster
+from interlock.embedded.remains import end_remains
 from interlock.embedded.removal import remove_everything
 from interlock.embedded.running import Launch, Port, StopMode, halt, tail_of
 from interlock.embedded.settings import check_settings
@@ -37,8 +38,9 @@ class Cluster:
 
     `port`: a TCP port on the loopback address, ``"free"`` for any (the same again next time, if it still is), or None
     for the Unix socket only. `tls`: True to insist, False to do without, None for where it is available. `run_as`: the
-    user to run as if we are root. `settings`: PostgreSQL's own, over our defaults. Port, TLS and settings count when
-    this object starts the cluster; one that already runs is taken as it is.
+    user to run as if we are root. `settings`: PostgreSQL's own, over our defaults. `host_names`: what the certificate
+    that this object makes is for, beside this machine. Port, TLS and settings count when this object starts the
+    cluster; one that already runs is taken as it is.
 
     Any method may raise DataDirectoryUnusable, and any that starts something BinariesMissing or ClusterFailed.
     """
@@ -52,6 +54,7 @@ class Cluster:
         tls: bool | None = None,
         settings: Mapping[str, str] | None = None,
         run_as: str | None = None,
+        host_names: Sequence[str] = (),
         start_timeout: float = 60.0,
         stop_timeout: float = 60.0,
     ) -> None:
@@ -61,6 +64,7 @@ class Cluster:
         self._tls = tls
         self._settings = check_settings(settings or {})
         self._run_as = run_as
+        self._host_names = host_names
         self._start_timeout = start_timeout
         self._stop_timeout = stop_timeout
         self._shares: list[int] = []
@@ -74,6 +78,11 @@ class Cluster:
         """The server's certificate, for clients to trust (``sslrootcert``). There if the cluster has TLS."""
         return self._layout.certificate
 
+    @property
+    def log_file(self) -> Path:
+        """PostgreSQL's own log. When it has grown large, the next start puts an empty one in its place."""
+        return self._layout.log
+
     # The life of the data
 
     def create(self) -> bool:
@@ -81,16 +90,19 @@ class Cluster:
 
         Raises TlsUnavailable if TLS is insisted on and cannot be had.
         """
-        with self._control(make_root=True):
-            return self._create()
+        with self._control(make_root=True) as control:
+            return self._create(control)
 
-    def delete(self) -> None:
-        """Stop the cluster and remove everything of it. Raises ClusterFailed if another process uses it."""
+    def delete(self, mode: StopMode = "fast") -> None:
+        """Stop the cluster and remove everything of it. Raises ClusterFailed if another process uses it.
+
+        In immediate mode a server that does not stop in time is killed.
+        """
         if not self._exists():
             return
         with self._control():
             self._check_nobody_else()
-            halt(self._layout, "fast", self._stop_timeout)
+            self._end(mode)
             remove_everything(self._layout, self._account())
         log.info("cluster.deleted", extra={"root": str(self.root)})
 
@@ -108,6 +120,11 @@ class Cluster:
         with self._control():
             return self._stop(mode)
 
+    def write_settings(self) -> None:
+        """Put this object's settings where a running server finds them as soon as it is told to look (SIGHUP)."""
+        with self._control():
+            self._launch().write_settings()
+
     def ensure_running(self) -> bool:
         """Start the cluster again if its server is gone: True if it was. For a watcher to call."""
         return False if self.is_running() else self.start()
@@ -116,6 +133,21 @@ class Cluster:
         """Whether the cluster accepts connections."""
         found = self._live()
         return found is not None and found.is_ready
+
+    def status(self) -> str | None:
+        """What the server says of itself: starting, stopping, ready or standby; None if there is none."""
+        found = self._live()
+        return found.status if found else None
+
+    def ended_uncleanly(self) -> bool:
+        """Whether there is no server, and the last one did not stop in order: it was killed, or the machine was."""
+        with _readable(self.root):
+            return self._live() is None and read_postmaster(self._layout.data) is not None
+
+    def major_version(self) -> int | None:
+        """Of the data; None if there are none, or they are not whole."""
+        with _readable(self.root):
+            return self._major_version()
 
     def pid(self) -> int | None:
         """The process id of the server, or None if there is none."""
@@ -129,10 +161,10 @@ class Cluster:
 
         It is not stopped by the `release()` of others until this process has released it as often, or has ended.
         """
-        with self._control(make_root=True):
+        with self._control(make_root=True) as control:
             self._shares.append(share(self._layout.users_lock))
             try:
-                self._create()
+                self._create(control)
                 return self._start()
             except BaseException:
                 os.close(self._shares.pop())
@@ -188,7 +220,7 @@ class Cluster:
     # Below: the control lock is held.
 
     @contextmanager
-    def _control(self, *, make_root: bool = False) -> Iterator[None]:
+    def _control(self, *, make_root: bool = False) -> Iterator[int]:
         def prepare() -> None:
             if make_root:
                 self._layout.prepare(self._account())
@@ -196,20 +228,20 @@ class Cluster:
                 raise ClusterFailed(f"There is no cluster in {self.root}: create it first.")
 
         try:
-            with exclusive(self._layout.control_lock, prepare):
-                yield
+            with exclusive(self._layout.control_lock, prepare) as control:
+                yield control
         except OSError as error:
             raise DataDirectoryUnusable(
                 f"{self.root} cannot be used ({error}): correct that, or choose another directory with --data-dir."
             ) from error
 
-    def _create(self) -> bool:
+    def _create(self, control: int) -> bool:
         self._layout.check()
         account, binaries = self._account(), self._tools()
         with_tls = self._ensure_tls(binaries, account)
         is_new = not self._layout.data.exists()
         if is_new:
-            make_data(self._layout, binaries, account)
+            make_data(self._layout, binaries, account, control)
             log.info("cluster.created", extra={"root": str(self.root), "version": _dotted(binaries), "tls": with_tls})
         return is_new
 
@@ -236,10 +268,19 @@ class Cluster:
             log.info("cluster.stopped", extra={"root": str(self.root), "mode": mode})
         return was_running
 
+    def _end(self, mode: StopMode) -> None:
+        """Return when nothing runs on the data any more."""
+        try:
+            halt(self._layout, mode, self._stop_timeout)
+        except ClusterFailed:
+            if mode != "immediate":
+                raise
+        end_remains(self._layout, self._stop_timeout)
+
     def _ensure_tls(self, binaries: Binaries, account: Account) -> bool:
         with_tls = will_have_tls(self._tls, self._layout, binaries)
         if with_tls:
-            ensure_certificate(self._layout, account)
+            ensure_certificate(self._layout, account, self._host_names)
         return with_tls
 
     def _account(self) -> Account:
@@ -252,16 +293,19 @@ class Cluster:
         return within_reach(self._binaries, self._account(), self.root)
 
     def _check_version(self, binaries: Binaries) -> None:
-        try:
-            major = int((self._layout.data / "PG_VERSION").read_text())
-        except FileNotFoundError:
-            return
-        if major != binaries.version[0]:
+        major = self._major_version()
+        if major not in (None, binaries.version[0]):
             raise DataDirectoryUnusable(
                 f"{self.root} holds data of PostgreSQL {major}, and {binaries.bin_dir} is PostgreSQL "
                 f"{_dotted(binaries)}: set INTERLOCK_PG_BIN to the programs of {major}, or choose another directory "
                 "with --data-dir."
             )
+
+    def _major_version(self) -> int | None:
+        try:
+            return int((self._layout.data / "PG_VERSION").read_text())
+        except FileNotFoundError:
+            return None
 
     def _check_nobody_else(self) -> None:
         ours = len(self._shares)

@@ -17,14 +17,15 @@ _LOCALES = ("C.UTF-8", "C")
 _TIMEOUT = 300.0
 
 
-def make_data(layout: Layout, binaries: Binaries, account: Account) -> None:
+def make_data(layout: Layout, binaries: Binaries, account: Account, control: int) -> None:
     """Make `layout.data` with a new superuser password. It is not there yet, and nobody else is at it.
 
-    It appears by one rename at the end; what a crash before that leaves is cleared away here the next time.
+    It appears by one rename at the end; what a crash before that leaves is cleared away here the next time. initdb
+    outlives us if we are killed, so it is given the control lock: who comes next waits until it has ended.
     """
     clear_leftovers(layout)
     write_whole(layout.password, secrets.token_urlsafe(32).encode(), account)
-    _initdb(layout, binaries, account)
+    _initdb(layout, binaries, account, control)
     append(layout.fresh_data / "postgresql.conf", f"\ninclude_if_exists = '../{layout.settings.name}'\n")
     layout.fresh_data.rename(layout.data)
     sync_directory(layout.root)
@@ -37,11 +38,12 @@ def clear_leftovers(layout: Layout) -> None:
             shutil.rmtree(path)
 
 
-def _initdb(layout: Layout, binaries: Binaries, account: Account) -> None:
+def _initdb(layout: Layout, binaries: Binaries, account: Account, control: int) -> None:
     for locale in _LOCALES:
         clear_leftovers(layout)
         make_private(layout.fresh_data, account)
-        status, said, complaint = run(_command(layout, binaries.initdb, locale), account, timeout=_TIMEOUT)
+        command = _command(layout, binaries.initdb, locale)
+        status, said, complaint = run(command, account, timeout=_TIMEOUT, keeps=[control])
         if status == 0:
             return
         if "locale" not in complaint:

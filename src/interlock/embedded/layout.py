@@ -12,7 +12,7 @@ from pathlib import Path
 
 from interlock.embedded.accounts import Account
 from interlock.embedded.files import make_private
-from interlock.embedded.processes import can_enter
+from interlock.embedded.reach import make_passage
 from interlock.errors import DataDirectoryUnusable
 
 # A fixed place, whatever TMPDIR says: it has to be short, and the same for every process that asks.
@@ -115,15 +115,7 @@ class Layout:
     def prepare(self, account: Account) -> None:
         """Make the root if it is not there, where `account` can reach it. Raises DataDirectoryUnusable."""
         self.check()
-        existing = next(path for path in (self.root, *self.root.parents) if path.exists())
-        self._check_reach(existing, account)
-        for path in reversed([self.root, *self.root.parents]):
-            if not path.exists():
-                path.mkdir(exist_ok=True)
-                if not account.is_us:  # whatever our umask is, that user has to pass through
-                    path.chmod(0o711 if path == self.root else 0o755)
-                elif path == self.root:
-                    path.chmod(0o700)
+        make_passage(self.root, account)
 
     def make_sockets(self, account: Account) -> Path:
         make_private(self.sockets(account), account)
@@ -132,12 +124,6 @@ class Layout:
     def _check_data(self) -> None:
         if not (self.data / "PG_VERSION").is_file() or not self.password.is_file():
             raise self._unusable("its data/ was not made by Interlock, or is damaged")
-
-    def _check_reach(self, directory: Path, account: Account) -> None:
-        if can_enter(account, directory):
-            return
-        closed = next(path for path in reversed([directory, *directory.parents]) if not can_enter(account, path))
-        raise self._unusable(f"user {account.name}, which is to run PostgreSQL, cannot enter {closed}")
 
     def _unusable(self, why: str) -> DataDirectoryUnusable:
         return DataDirectoryUnusable(f"{self.root} cannot be used, {why}: choose another directory with --data-dir.")

@@ -11,14 +11,15 @@ from pathlib import Path
 
 
 @contextmanager
-def exclusive(path: Path, prepare: Callable[[], None]) -> Iterator[None]:
+def exclusive(path: Path, prepare: Callable[[], None]) -> Iterator[int]:
     """Wait until nobody else is in here, in this process or another.
 
-    `prepare` sees to the directory of `path`, again if that was deleted while we waited.
+    `prepare` sees to the directory of `path`, again if that was deleted while we waited. A program that is given the
+    handle keeps the others out for as long as it runs, whatever becomes of us.
     """
     handle = _locked(path, prepare)
     try:
-        yield
+        yield handle
     finally:
         os.close(handle)
 
@@ -28,6 +29,21 @@ def share(path: Path) -> int:
     handle = _open(path)
     fcntl.flock(handle, fcntl.LOCK_SH)
     return handle
+
+
+def is_held(path: Path) -> bool:
+    """Whether somebody is in `exclusive(path)`. Those who ask at the same time are not taken for one."""
+    try:
+        handle = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return False
+    try:
+        fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(handle)
+    return False
 
 
 def is_shared(path: Path) -> bool:
@@ -45,7 +61,10 @@ def is_shared(path: Path) -> bool:
 def _locked(path: Path, prepare: Callable[[], None]) -> int:
     while True:
         prepare()
-        handle = _open(path)
+        try:
+            handle = _open(path)
+        except FileNotFoundError:  # its directory was deleted since
+            continue
         try:
             fcntl.flock(handle, fcntl.LOCK_EX)
             if _is_still_at(path, handle):

@@ -25,8 +25,13 @@ def environment(bin_dir: Path) -> dict[str, str]:
     return {"PATH": os.defpath, **kept, "LC_ALL": "C", **({"ICU_DATA": str(icu)} if icu.is_dir() else {})}
 
 
-def run(argv: Sequence[str | Path], account: Account | None = None, *, timeout: float = 60) -> tuple[int, str, str]:
-    """Exit status, standard output and standard error. Raises ClusterFailed if the program cannot be run at all."""
+def run(
+    argv: Sequence[str | Path], account: Account | None = None, *, timeout: float = 60, keeps: Sequence[int] = ()
+) -> tuple[int, str, str]:
+    """Exit status, standard output and standard error. Raises ClusterFailed if the program cannot be run at all.
+
+    `keeps`: open files that it and its children keep open for as long as they run.
+    """
     program = Path(argv[0])
     try:
         done = subprocess.run(
@@ -38,6 +43,7 @@ def run(argv: Sequence[str | Path], account: Account | None = None, *, timeout: 
             timeout=timeout,
             check=False,
             cwd="/",
+            pass_fds=keeps,
             env=environment(program.parent),
             user=account.switch_user if account else None,
             group=account.switch_group if account else None,

@@ -97,7 +97,7 @@ class Launch:
         return found is not None and found.pid == pid and found.is_ready and live_postmaster(self.layout.data) == found
 
     def _command(self) -> list[str]:
-        self._write_settings()
+        self.write_settings()
         sockets = os.fspath(self.layout.make_sockets(self.account))
         fixed = {
             "unix_socket_directories": as_list_item(sockets),
@@ -111,7 +111,8 @@ class Launch:
             fixed |= {"ssl_cert_file": pem, "ssl_key_file": pem}
         return [os.fspath(self.binaries.postgres), "-D", os.fspath(self.layout.data), *as_arguments(fixed)]
 
-    def _write_settings(self) -> None:
+    def write_settings(self) -> None:
+        """Where the server reads them when it starts, or is told to."""
         zones_known = self.binaries.knows_time_zones()
         if not zones_known:
             # Clients that set a time zone by name, as Django does, will be refused.
@@ -122,7 +123,7 @@ class Launch:
     def _choose_port(self) -> int:
         if self.port != "free":
             return self.port or SOCKET_ONLY_PORT
-        port = _free_port(_last_port(self.layout))
+        port = _any_port(_last_port(self.layout))
         write_whole(self.layout.port, str(port).encode(), self.account)
         return port
 
@@ -205,13 +206,18 @@ def _last_port(layout: Layout) -> int:
         return 0
 
 
-def _free_port(preferred: int) -> int:
-    for port in (preferred, 0):
-        with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            try:
-                probe.bind((ADDRESSES[0], port))
-            except OSError:
-                continue
-            return int(probe.getsockname()[1])
+def free_port(preferred: int) -> int | None:
+    """`preferred`, or any if that is 0; None if it is taken."""
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((ADDRESSES[0], preferred))
+        except OSError:
+            return None
+        return int(probe.getsockname()[1])
+
+
+def _any_port(preferred: int) -> int:
+    if port := free_port(preferred) or free_port(0):
+        return port
     raise ClusterFailed("This machine has no free port left on its loopback address: close some connections.")

@@ -2,6 +2,7 @@
 
 import socket
 import ssl
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from ipaddress import ip_address
 from typing import TYPE_CHECKING
@@ -29,14 +30,14 @@ def has_certificate_maker() -> bool:
     return True
 
 
-def self_signed() -> tuple[bytes, bytes]:
-    """A certificate for this machine's loopback addresses, and its private key, both as PEM."""
-    _need_certificate_maker()
+def self_signed(host_names: Sequence[str] = ()) -> tuple[bytes, bytes]:
+    """A certificate for this machine's loopback addresses and these names, and its private key, both as PEM."""
+    need_certificate_maker()
     from cryptography.hazmat.primitives import hashes, serialization
     from cryptography.hazmat.primitives.asymmetric import ec
 
     key = ec.generate_private_key(ec.SECP256R1())
-    certificate = _builder(key.public_key()).sign(key, hashes.SHA256())
+    certificate = _builder(key.public_key(), host_names).sign(key, hashes.SHA256())
     return certificate.public_bytes(serialization.Encoding.PEM), key.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )
@@ -44,7 +45,7 @@ def self_signed() -> tuple[bytes, bytes]:
 
 def check_pair(certificate: bytes, key: bytes) -> bytes:
     """The first certificate as DER. Raises ConfigurationError if either is not PEM, or they do not belong together."""
-    _need_certificate_maker()
+    need_certificate_maker()
     from cryptography import x509
     from cryptography.hazmat.primitives.serialization import Encoding, load_pem_private_key
 
@@ -73,17 +74,19 @@ def served_certificate(port: int) -> bytes | None:
             return secure.getpeercert(binary_form=True)
 
 
-def _need_certificate_maker() -> None:
+def need_certificate_maker() -> None:
+    """Raises TlsUnavailable without the optional package `cryptography`."""
     if not has_certificate_maker():
         raise TlsUnavailable("TLS needs the package cryptography: pip install 'interlock[embedded]'.")
 
 
-def _builder(key: "ec.EllipticCurvePublicKey") -> "x509.CertificateBuilder":
+def _builder(key: "ec.EllipticCurvePublicKey", host_names: Sequence[str]) -> "x509.CertificateBuilder":
     from cryptography import x509
     from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, HOST_NAME)])
-    names = [x509.DNSName(HOST_NAME), *(x509.IPAddress(ip_address(address)) for address in ADDRESSES)]
+    hosts = (x509.DNSName(host) for host in (HOST_NAME, *host_names))
+    names = [*hosts, *(x509.IPAddress(ip_address(address)) for address in ADDRESSES)]
     now = datetime.now(UTC)
     builder = x509.CertificateBuilder(name, name, key, x509.random_serial_number())
     builder = builder.not_valid_before(now - _CLOCK_SKEW).not_valid_after(now + _LIFETIME)

@@ -1,21 +1,17 @@
 import os
-import pwd
 import shutil
-import subprocess
-import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-import cryptography
 import psycopg
 import pytest
 
-import interlock
 from interlock.embedded import Binaries, Cluster, account_for, find_binaries, within_reach
 from interlock.embedded.install import movable_trees
 from interlock.errors import BinariesMissing, DataDirectoryUnusable
+from support.ordinary_user import run_as_ordinary_user
 
 MakeCluster = Callable[..., Cluster]
 
@@ -36,32 +32,6 @@ except InterlockError as error:
 """
 
 
-def run_as_ordinary_user(root: Path, binaries: Binaries) -> str:
-    """What the program above prints if somebody who is not root runs it, in an empty environment."""
-    user = pwd.getpwnam("nobody") if os.geteuid() == 0 else None
-    packages = [Path(module.__file__ or "").parents[1] for module in (interlock, cryptography)]
-    done = subprocess.run(
-        [_python_for_all(), "-c", ORDINARY_USER, root, binaries.bin_dir],
-        user=user.pw_uid if user else None,
-        group=user.pw_gid if user else None,
-        extra_groups=[] if user else None,
-        env={"PYTHONPATH": os.pathsep.join(map(str, packages)), "PYTHONDONTWRITEBYTECODE": "1"},
-        cwd="/",
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    return done.stdout or done.stderr
-
-
-def _python_for_all() -> str:
-    """An interpreter like ours that everybody may run; ours may be in root's home."""
-    version = "{}.{}".format(*sys.version_info)
-    candidates = [f"/usr/bin/python{version}", f"/usr/local/bin/python{version}"]
-    found = sys.executable if os.geteuid() else next(filter(os.path.exists, candidates), None)
-    return found or pytest.skip(f"there is no Python {version} that everybody may run")
-
-
 def version_query(cluster: Cluster) -> object:
     with psycopg.connect(cluster.url()) as connection:
         row = connection.execute("show server_version_num").fetchone()
@@ -71,14 +41,14 @@ def version_query(cluster: Cluster) -> object:
 def test_an_ordinary_user_without_a_home_runs_it_as_himself(place: Path, binaries: Binaries) -> None:
     place.chmod(0o1777)
 
-    assert run_as_ordinary_user(place / "cluster", binaries).startswith("running as ")
+    assert run_as_ordinary_user(ORDINARY_USER, place / "cluster", binaries.bin_dir).startswith("running as ")
 
 
 def test_a_directory_that_cannot_be_written_is_refused(place: Path, binaries: Binaries) -> None:
     (place / "read-only").mkdir()
     (place / "read-only").chmod(0o555)
 
-    told = run_as_ordinary_user(place / "read-only" / "cluster", binaries)
+    told = run_as_ordinary_user(ORDINARY_USER, place / "read-only" / "cluster", binaries.bin_dir)
 
     assert told.startswith("DataDirectoryUnusable")
     assert "Permission denied" in told
@@ -87,7 +57,7 @@ def test_a_directory_that_cannot_be_written_is_refused(place: Path, binaries: Bi
 
 @as_root
 def test_the_cluster_of_another_user_is_refused(cluster: Cluster, binaries: Binaries) -> None:
-    assert run_as_ordinary_user(cluster.root, binaries).startswith("DataDirectoryUnusable")
+    assert run_as_ordinary_user(ORDINARY_USER, cluster.root, binaries.bin_dir).startswith("DataDirectoryUnusable")
 
 
 def test_a_directory_with_other_things_is_refused_and_left_alone(place: Path, binaries: Binaries) -> None:

@@ -1,6 +1,7 @@
 import os
 import signal
 import socket
+import subprocess
 import threading
 from collections.abc import Callable
 from contextlib import closing
@@ -10,6 +11,7 @@ import psycopg
 import pytest
 
 from interlock.embedded import Binaries, Cluster, running, running_url
+from interlock.embedded.locks import is_held
 from interlock.embedded.processes import has_ended, wait_until
 from interlock.errors import AddressInUse, ClusterFailed
 
@@ -132,6 +134,80 @@ def test_a_crash_while_data_are_made_is_cleared_away(place: Path, binaries: Bina
     assert cluster.create()
     assert not (place / "cluster" / "data.new").exists()
     assert (place / "cluster" / "data" / "global" / "pg_control").exists()
+
+
+SLOW_INITDB = """#!/bin/sh
+[ "$1" = --version ] && exec {initdb} --version
+echo begun >{place}/begun
+cat {place}/go
+{initdb} "$@"
+status=$?
+echo ended >{place}/ended
+exit $status
+"""
+
+CREATE = """
+import sys
+from dataclasses import replace
+from pathlib import Path
+from interlock.embedded import Cluster, find_binaries
+binaries = find_binaries(Path(sys.argv[2]))
+Cluster(Path(sys.argv[1]), binaries=replace(binaries, bin_dir=Path(sys.argv[1]).parent / "slow")).create()
+"""
+
+
+def slow_binaries(place: Path, binaries: Binaries) -> None:
+    """An initdb that says when it begins, and goes on when it is told to."""
+    place.chmod(0o777)
+    for fifo in (place / "begun", place / "go"):
+        os.mkfifo(fifo)
+        fifo.chmod(0o666)
+    (place / "slow").mkdir()
+    (place / "slow" / "postgres").symlink_to(binaries.postgres)
+    (place / "slow" / "initdb").write_text(SLOW_INITDB.format(place=place, initdb=binaries.initdb))
+    (place / "slow" / "initdb").chmod(0o755)
+
+
+def test_what_a_killed_creator_began_ends_before_the_next_one_begins(
+    place: Path, binaries: Binaries, run_python: Callable[..., "subprocess.Popen[str]"]
+) -> None:
+    slow_binaries(place, binaries)
+    creator = run_python(CREATE, place / "cluster")
+    assert (place / "begun").read_text() == "begun\n"
+    creator.kill()
+    creator.wait()
+
+    assert is_held(place / "cluster" / "control.lock")
+    (place / "go").write_text("go on\n")
+    assert Cluster(place / "cluster", binaries=binaries).create()
+    assert (place / "ended").exists()
+
+
+def test_deleting_ends_what_a_killed_postmaster_left(copy_cluster: MakeCluster) -> None:
+    cluster = copy_cluster()
+    cluster.start()
+    with closing(psycopg.connect(cluster.url())) as client:
+        orphan = client.info.backend_pid
+        os.kill(orphan, signal.SIGSTOP)
+        kill_postmaster(cluster)
+
+        cluster.delete()
+
+    assert has_ended(orphan)
+    assert not cluster.root.exists()
+
+
+def test_deleting_at_once_kills_a_server_that_does_not_stop(copy_cluster: MakeCluster) -> None:
+    cluster = copy_cluster(stop_timeout=5)
+    cluster.start()
+    pid = cluster.pid()
+    assert pid
+    os.kill(pid, signal.SIGSTOP)
+
+    cluster.delete("immediate")
+
+    assert has_ended(pid)
+    assert not cluster.root.exists()
 
 
 def test_a_setting_that_postgresql_refuses_fails_with_what_it_said(make_cluster: MakeCluster) -> None:

@@ -1,0 +1,14 @@
+"""Instances as PostgreSQL clusters of this machine: processes, a directory and a port for each.
+
+::
+
+    driver = LocalDriver(Path("/var/lib/interlock/instances"))
+    await driver.provision(Spec(id="4f1d…", name="shop"))
+    await driver.look("4f1d…")
+
+Any number of drivers, in any number of processes, may serve one directory.
+"""
+
+from interlock.instances.drivers.local.driver import LocalDriver
+
+__all__ = ["LocalDriver"]

@@ -1,0 +1,110 @@
+"""An instance's directory: what is in it, whose it is, and in which order it comes and goes.
+
+It is named by the instance's id. First in it is the lock, then the marker, which says whose it is, then everything
+else; on the way out the marker is the last but one. So whoever finds a directory without a marker knows: with nothing
+in it but the lock, it is one of ours that a crash left at its beginning or its end; with anything else in it, it is
+somebody else's, and nobody's to touch.
+"""
+
+import re
+import shutil
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from interlock.embedded.files import sync_directory
+from interlock.errors import BadSpec, ForeignResource
+from interlock.instances.drivers.local.steps import did
+
+# Also a part of a path, and so nothing with a slash or a leading dot in it.
+_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,62}", re.ASCII)
+
+
+@dataclass(frozen=True)
+class Directory:
+    """The paths of the instance `id` below the driver's `root`."""
+
+    root: Path
+    id: str
+
+    @property
+    def path(self) -> Path:
+        return self.root / self.id
+
+    @property
+    def lock(self) -> Path:
+        return self.path / "lock"
+
+    @property
+    def marker(self) -> Path:
+        return self.path / "instance.json"
+
+    @property
+    def password(self) -> Path:
+        """The owner's, as the server knows it."""
+        return self.path / "password"
+
+    @property
+    def next_password(self) -> Path:
+        """The owner's, as the server is to know it; there only until it does."""
+        return self.path / "password.next"
+
+    @property
+    def cluster(self) -> Path:
+        return self.path / "postgresql"
+
+    def is_ours(self) -> bool:
+        """Whether it is there, and made by this driver, wholly or in part."""
+        return self.path.is_dir() and (self.marker.is_file() or self._is_bare())
+
+    def check_ours(self) -> None:
+        """Raises ForeignResource if there is something in its place that is not ours."""
+        if self.path.exists() and not self.is_ours():
+            raise ForeignResource(
+                f"{self.path} was not made by Interlock: move it away, or give instances another directory."
+            )
+
+    def clear(self) -> None:
+        """Remove everything but what somebody else put there. Its server is gone already."""
+        if self.cluster.exists():
+            shutil.rmtree(self.cluster)
+        for file in (self.password, self.next_password):
+            file.unlink(missing_ok=True)
+            _half(file).unlink(missing_ok=True)
+        sync_directory(self.path)
+        did(self.id, "contents removed")
+        _half(self.marker).unlink(missing_ok=True)
+        self.marker.unlink(missing_ok=True)
+        did(self.id, "marker removed")
+        self.lock.unlink(missing_ok=True)
+        did(self.id, "lock removed")
+        with suppress(OSError):  # it is not empty
+            self.path.rmdir()
+        sync_directory(self.root)
+
+    def _is_bare(self) -> bool:
+        own = {self.lock.name, _half(self.marker).name}
+        try:
+            return {entry.name for entry in self.path.iterdir()} <= own
+        except FileNotFoundError:  # removed while we looked
+            return True
+
+
+def directory_of(root: Path, id: str) -> Directory:
+    """Raises BadSpec if `id` cannot be the name of a directory."""
+    if not _ID.fullmatch(id):
+        raise BadSpec(f"{id!r} cannot be the id of an instance: use letters, digits, - and _, at most 63 of them.")
+    return Directory(root, id)
+
+
+def directories(root: Path) -> list[Directory]:
+    """Those of all instances, whole or not."""
+    if not root.is_dir():
+        return []
+    found = (Directory(root, entry.name) for entry in sorted(root.iterdir()) if _ID.fullmatch(entry.name))
+    return [directory for directory in found if directory.is_ours()]
+
+
+def _half(file: Path) -> Path:
+    """What `write_whole` makes until the file is whole."""
+    return file.with_name(f"{file.name}.new")

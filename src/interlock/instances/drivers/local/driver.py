@@ -1,0 +1,116 @@
+"""The driver `local`. Each verb runs in a thread: if its caller is cancelled, it comes to its end all the same."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+
+from interlock.errors import ConfigurationError, NotSupported
+from interlock.instances.drivers.local import looking, provisioning, removal, serving
+from interlock.instances.drivers.local.failures import in_words
+from interlock.instances.drivers.local.log_lines import read_lines
+from interlock.instances.drivers.local.machine import Machine, absent
+from interlock.instances.drivers.local.marker import read_marker
+from interlock.instances.drivers.port import Sight, Spec
+
+T = TypeVar("T")
+
+PORTS = range(15432, 16432)
+_THREADS = 8
+
+
+class LocalDriver:
+    """Instances in the directory `root`. Making this object touches nothing.
+
+    `ports`: where instances listen, on the loopback address. `pg_bin`: PostgreSQL's programs, instead of every
+    installation that there is. `run_as`: the user to run them as if we are root.
+
+    Beside the port's errors any verb may raise DataDirectoryUnusable, and any that starts something BinariesMissing,
+    TlsUnavailable, ClusterFailed or AddressInUse.
+    """
+
+    name = "local"
+
+    def __init__(
+        self,
+        root: Path,
+        *,
+        ports: Sequence[int] = PORTS,
+        pg_bin: Path | None = None,
+        run_as: str | None = None,
+        start_timeout: float = 60.0,
+        stop_timeout: float = 60.0,
+    ) -> None:
+        if not ports or not all(0 < port < 65536 for port in ports):
+            raise ConfigurationError("Instances need ports from 1 to 65535: give the driver at least one.")
+        self._machine = Machine(root.absolute(), ports, pg_bin, run_as, start_timeout, stop_timeout)
+        self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="instances")
+
+    async def check(self, spec: Spec) -> None:
+        await self._ask(self._machine.check, spec)
+
+    async def provision(self, spec: Spec) -> None:
+        await self._do(provisioning.provision, self._machine, spec)
+
+    async def look(self, id: str) -> Sight:
+        return await self._ask(looking.look, self._machine, id)
+
+    async def start(self, id: str) -> None:
+        await self._with(id, serving.bring_up)
+
+    async def stop(self, id: str) -> None:
+        await self._with(id, serving.bring_down)
+
+    async def remove(self, id: str) -> None:
+        await self._do(removal.remove, self._machine, id)
+
+    async def password(self, id: str) -> str:
+        return await self._with(id, serving.password)
+
+    async def reset_password(self, id: str) -> None:
+        await self._with(id, serving.give_new_password)
+
+    async def set_parameters(self, id: str, parameters: Mapping[str, str]) -> Literal["reloaded", "restart needed"]:
+        return await self._with(id, serving.change_parameters, parameters)
+
+    async def resize(self, id: str, storage_bytes: int) -> None:
+        raise NotSupported(
+            "An instance of the driver local has as much room as the disk it is on: move it to a larger one."
+        )
+
+    async def logs(self, id: str, *, lines: int = 100, follow: bool = False) -> AsyncGenerator[str, None]:
+        log = await self._ask(self._log_of, id)
+        async for line in read_lines(log, lines, follow=follow):
+            yield line
+
+    async def ids(self) -> Mapping[str, str]:
+        return await self._ask(looking.ids, self._machine)
+
+    def _log_of(self, id: str) -> Path:
+        directory = self._machine.directory(id)
+        marker = read_marker(directory)
+        if marker is None:
+            raise absent(id)
+        return self._machine.cluster(marker).log_file
+
+    async def _with(self, id: str, verb: Callable[..., T], *arguments: Any) -> T:
+        """A verb of an instance that is whole, alone with it."""
+
+        def run() -> T:
+            directory = self._machine.directory(id)
+            with self._machine.held(directory) as marker:
+                return verb(self._machine, directory, marker, *arguments)
+
+        return await self._do(run)
+
+    async def _do(self, verb: Callable[..., T], *arguments: Any) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._threads, self._told, verb, *arguments)
+
+    async def _ask(self, question: Callable[..., T], *arguments: Any) -> T:
+        """Not in the threads of verbs, which may all be busy for a while."""
+        return await asyncio.to_thread(self._told, question, *arguments)
+
+    def _told(self, verb: Callable[..., T], *arguments: Any) -> T:
+        with in_words(self._machine.root):
+            return verb(*arguments)

@@ -1,0 +1,60 @@
+"""What there is of an instance. Nobody is kept out or waited for, and nothing is changed."""
+
+from interlock.embedded import Cluster
+from interlock.embedded.locks import is_held
+from interlock.embedded.tls import ADDRESSES
+from interlock.instances.drivers.local.directory import Directory
+from interlock.instances.drivers.local.machine import Machine
+from interlock.instances.drivers.local.marker import Marker, markers, read_marker
+from interlock.instances.drivers.port import Endpoint, Sight
+
+_ENDED = "Its server ended without being told to: start it again."
+_GONE = "Its data are gone: restore them, or remove it."
+_INTERRUPTED = "It was not finished, and nobody is at it: provision it again, or remove it."
+_MIDWAY = "It is being made or removed."
+_STOPPING = "It is stopping."
+
+
+def look(machine: Machine, id: str) -> Sight:
+    directory = machine.directory(id)
+    if not directory.path.exists():
+        return Sight("absent")
+    if not directory.is_ours():
+        return Sight("absent", detail=f"{directory.path} is there and was not made by Interlock.")
+    marker = read_marker(directory)
+    if marker is None or not marker.is_whole:
+        return _unfinished(directory)
+    return _of(machine.cluster(marker), marker)
+
+
+def ids(machine: Machine) -> dict[str, str]:
+    """The name is empty of one that a crash left before that was written down."""
+    found = markers(machine.root)
+    return {each: marker.name if marker else "" for each, marker in found.items()}
+
+
+def _unfinished(directory: Directory) -> Sight:
+    if is_held(directory.lock):
+        return Sight("starting", detail=_MIDWAY)
+    return Sight("broken", detail=_INTERRUPTED) if directory.path.exists() else Sight("absent")
+
+
+def _of(cluster: Cluster, marker: Marker) -> Sight:
+    version = str(marker.major)
+    endpoint = _endpoint(cluster, marker)
+    status = cluster.status()
+    if status in ("ready", "standby"):
+        return Sight("running", endpoint, version)
+    if status is not None:
+        return Sight("starting", endpoint, version, _STOPPING if status == "stopping" else "")
+    if cluster.major_version() is None or endpoint is None:
+        return Sight("broken", None, version, _GONE)
+    return Sight("stopped", endpoint, version, _ENDED if cluster.ended_uncleanly() else "")
+
+
+def _endpoint(cluster: Cluster, marker: Marker) -> Endpoint | None:
+    try:
+        authority = cluster.certificate_file.read_text()
+    except FileNotFoundError:
+        return None
+    return Endpoint(ADDRESSES[0], marker.port, marker.name, marker.name, authority)

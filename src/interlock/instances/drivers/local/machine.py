@@ -1,0 +1,125 @@
+"""What all instances of one directory share: PostgreSQL's programs, the user that runs them, the range of ports."""
+
+import shutil
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from interlock.embedded import Binaries, Cluster, all_binaries, within_reach
+from interlock.embedded.accounts import Account, account_for
+from interlock.embedded.certificates import need_tls
+from interlock.embedded.locks import exclusive
+from interlock.embedded.reach import make_passage
+from interlock.embedded.tls import need_certificate_maker
+from interlock.errors import BadSpec, InstanceAbsent, OutOfSpace
+from interlock.instances.drivers.local.directory import Directory, directory_of
+from interlock.instances.drivers.local.marker import Marker, read_marker
+from interlock.instances.drivers.local.owner import check_name
+from interlock.instances.drivers.local.parameters import DEFAULTS, check_parameters
+from interlock.instances.drivers.port import Spec
+
+
+@dataclass(frozen=True)
+class Machine:
+    root: Path
+    ports: Sequence[int]
+    pg_bin: Path | None
+    run_as: str | None
+    start_timeout: float
+    stop_timeout: float
+    known: list[Binaries] = field(default_factory=list)
+    """What was found the last time: to find them takes a program each."""
+
+    def account(self) -> Account:
+        return account_for(self.run_as)
+
+    def directory(self, id: str) -> Directory:
+        return directory_of(self.root, id)
+
+    def cluster(self, marker: Marker, binaries: Binaries | None = None) -> Cluster:
+        """`binaries` are needed for what starts something."""
+        return Cluster(
+            self.directory(marker.id).cluster,
+            binaries=binaries,
+            port=marker.port,
+            tls=True,
+            settings={"cluster_name": marker.id, **DEFAULTS, **marker.parameters},
+            run_as=self.run_as,
+            host_names=[marker.dns_name] if marker.dns_name else [],
+            start_timeout=self.start_timeout,
+            stop_timeout=self.stop_timeout,
+        )
+
+    def binaries(self, version: str | int | None) -> Binaries:
+        """Of that major version; the newest for None. Raises BadSpec, BinariesMissing or TlsUnavailable."""
+        found = self._known(version)
+        if found is None:
+            self.known[:] = all_binaries(self.pg_bin)
+            found = self._known(version)
+        if found is None:
+            majors = ", ".join(dict.fromkeys(str(binaries.version[0]) for binaries in self.known))
+            raise BadSpec(f"PostgreSQL {version} is not on this machine: install it, or ask for one of {majors}.")
+        need_tls(found)
+        need_certificate_maker()
+        return found
+
+    def reachable(self, binaries: Binaries) -> Binaries:
+        """The same where the user that runs them gets at them; copied once for all instances."""
+        return within_reach(binaries, self.account(), self.root)
+
+    def check(self, spec: Spec) -> Binaries:
+        """Raises what is wrong with the request. Touches nothing."""
+        self.directory(spec.id).check_ours()
+        check_name(spec.name)
+        check_host(spec.dns_name)
+        binaries = self.binaries(spec.version)
+        check_parameters(spec.parameters, binaries)
+        self._check_size(spec.storage_bytes)
+        return binaries
+
+    def make_root(self) -> None:
+        make_passage(self.root, self.account())
+
+    @contextmanager
+    def held(self, directory: Directory) -> Iterator[Marker]:
+        """Alone with an instance that is whole. Raises InstanceAbsent, or ForeignResource."""
+
+        def prepare() -> None:
+            directory.check_ours()
+            if not directory.path.exists():
+                raise absent(directory.id)
+
+        with exclusive(directory.lock, prepare):
+            marker = read_marker(directory)
+            if marker is None or not marker.is_whole:
+                raise InstanceAbsent(
+                    f"Instance {directory.id} was not finished: provision it again, or remove it.", id=directory.id
+                )
+            yield marker
+
+    def _known(self, version: str | int | None) -> Binaries | None:
+        fitting = (each for each in self.known if version in (None, each.version[0], str(each.version[0])))
+        return next((each for each in fitting if each.postgres.exists()), None)
+
+    def _check_size(self, wanted: int | None) -> None:
+        if wanted is None:
+            return
+        if wanted <= 0:
+            raise BadSpec(f"{wanted} bytes are no size for an instance: ask for more, or leave the size out.")
+        existing = next(place for place in (self.root, *self.root.parents) if place.exists())
+        if (free := shutil.disk_usage(existing).free) < wanted:
+            raise OutOfSpace(
+                f"The disk of {self.root} has {free} bytes left, and the instance is to have {wanted}: make room, or "
+                "ask for less."
+            )
+
+
+def check_host(dns_name: str | None) -> None:
+    """Raises BadSpec for what a certificate cannot be made for."""
+    if dns_name and not dns_name.isascii():
+        raise BadSpec(f"{dns_name!r} cannot stand in a certificate: write it in its ASCII form (xn--…).")
+
+
+def absent(id: str) -> InstanceAbsent:
+    return InstanceAbsent(f"There is no instance {id} here: provision it first.", id=id)

@@ -1,0 +1,56 @@
+"""The marker: what an instance is, for whoever finds its directory. It holds no secret."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Self
+
+from interlock.embedded.accounts import ourselves
+from interlock.embedded.files import write_whole
+from interlock.errors import ForeignResource
+from interlock.instances.drivers.local.directory import Directory, directories
+
+
+@dataclass(frozen=True)
+class Marker:
+    """`is_whole` from when its owner can log in until it begins to be removed: otherwise it does not count as made."""
+
+    id: str
+    name: str
+    port: int
+    major: int
+    parameters: Mapping[str, str] = field(default_factory=dict)
+    dns_name: str | None = None
+    is_whole: bool = False
+
+    def write(self, directory: Directory) -> Self:
+        write_whole(directory.marker, json.dumps(asdict(self), indent=1).encode(), ourselves())
+        return self
+
+
+def read_marker(directory: Directory) -> Marker | None:
+    """None if there is none. Raises ForeignResource for one that tells of something else."""
+    try:
+        marker = Marker(**json.loads(directory.marker.read_bytes()))
+        if marker.id == directory.id:
+            return marker
+    except FileNotFoundError:
+        return None
+    except (ValueError, TypeError):
+        pass
+    raise ForeignResource(
+        f"{directory.marker} does not tell of instance {directory.id}: move {directory.path} away, or give instances "
+        "another directory."
+    )
+
+
+def markers(root: Path) -> dict[str, Marker | None]:
+    """By id, of every directory that is ours; None of one that has no marker."""
+    found: dict[str, Marker | None] = {}
+    for directory in directories(root):
+        try:
+            found[directory.id] = read_marker(directory)
+        except ForeignResource:
+            continue
+    return found

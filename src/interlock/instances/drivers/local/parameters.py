@@ -1,0 +1,45 @@
+"""PostgreSQL's settings of an instance: small by default, else the user's, and judged by the server itself."""
+
+from collections.abc import Mapping
+
+from interlock.embedded.binaries import Binaries
+from interlock.embedded.settings import check_settings
+from interlock.errors import BadSpec, ConfigurationError
+
+# Many share a machine, and most of them are idle.
+DEFAULTS: Mapping[str, str] = {"max_connections": "50", "shared_buffers": "32MB", "max_wal_size": "256MB"}
+
+# They run programs as the user that runs the servers of all instances, or say where programs are loaded from.
+_BEYOND_ONE_INSTANCE = frozenset(
+    {
+        "archive_cleanup_command",
+        "archive_command",
+        "archive_library",
+        "dynamic_library_path",
+        "extension_control_path",
+        "recovery_end_command",
+        "restore_command",
+        "ssl_passphrase_command",
+    }
+)
+_LIBRARIES = frozenset({"local_preload_libraries", "session_preload_libraries", "shared_preload_libraries"})
+# The owner's password could not be checked any more.
+_OURS = frozenset({"password_encryption"})
+
+
+def check_parameters(parameters: Mapping[str, str], binaries: Binaries) -> dict[str, str]:
+    """With their names in lower case. Raises BadSpec, in the server's own words where it is the one who refuses."""
+    try:
+        checked = check_settings(parameters)
+    except ConfigurationError as error:
+        raise BadSpec(str(error)) from error
+    for name, value in checked.items():
+        if name in _BEYOND_ONE_INSTANCE or (name in _LIBRARIES and "/" in value):
+            raise BadSpec(f"The parameter {name} would reach beyond this instance: leave it out.")
+        if name in _OURS:
+            raise BadSpec(f"The parameter {name} is set by Interlock itself: leave it out.")
+    if refusal := binaries.refusal({**DEFAULTS, **checked}):
+        raise BadSpec(
+            f"PostgreSQL {binaries.version[0]} refuses the parameters ({refusal}): correct or remove that one."
+        )
+    return checked

@@ -1,0 +1,91 @@
+"""What is done to an instance that is whole. Whoever calls this holds its lock."""
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Literal
+
+from interlock.embedded import Cluster
+from interlock.embedded.accounts import ourselves
+from interlock.embedded.files import write_whole
+from interlock.errors import BadSpec
+from interlock.instances.drivers.local.directory import Directory
+from interlock.instances.drivers.local.machine import Machine
+from interlock.instances.drivers.local.marker import Marker
+from interlock.instances.drivers.local.owner import make_owner, new_password
+from interlock.instances.drivers.local.parameters import check_parameters
+from interlock.instances.drivers.local.reloading import check_files, reload
+from interlock.instances.drivers.local.steps import did
+from interlock.stores.postgres import Session, connect
+
+Change = Literal["reloaded", "restart needed"]
+
+
+def bring_up(machine: Machine, directory: Directory, marker: Marker) -> None:
+    """Return when it accepts connections, with the password that its owner is given."""
+    cluster = machine.cluster(marker)
+    if not cluster.is_running():
+        machine.cluster(marker, machine.reachable(machine.binaries(marker.major))).start()
+    settle_password(directory, marker, cluster)
+
+
+def bring_down(machine: Machine, directory: Directory, marker: Marker) -> None:
+    """Return when its processes are gone. Clients are sent away, their transactions rolled back."""
+    machine.cluster(marker).stop("fast")
+
+
+def password(machine: Machine, directory: Directory, marker: Marker) -> str:
+    return settle_password(directory, marker, machine.cluster(marker))
+
+
+def give_new_password(machine: Machine, directory: Directory, marker: Marker) -> None:
+    """Return when the server knows it; one that is stopped will, before anybody can log in."""
+    write_whole(directory.next_password, new_password().encode(), ourselves())
+    did(marker.id, "password chosen")
+    settle_password(directory, marker, machine.cluster(marker))
+
+
+def settle_password(directory: Directory, marker: Marker, cluster: Cluster) -> str:
+    """The owner's password. A change that was begun, perhaps by somebody who is dead, is finished first."""
+    if not directory.next_password.exists():
+        return directory.password.read_text()
+    password = directory.next_password.read_text()
+    if cluster.is_running():
+        asyncio.run(_tell(cluster, marker, password))
+        did(marker.id, "password told")
+        directory.next_password.replace(directory.password)
+    return password
+
+
+def change_parameters(machine: Machine, directory: Directory, marker: Marker, parameters: Mapping[str, str]) -> Change:
+    """`parameters` are all that are wanted. Of one that is stopped they count from its start on."""
+    binaries = machine.binaries(marker.major)
+    wanted = replace(marker, parameters=check_parameters(parameters, binaries))
+    if not machine.cluster(marker).is_running():
+        wanted.write(directory)
+        return "reloaded"
+    old, new = (machine.cluster(which, machine.reachable(binaries)) for which in (marker, wanted))
+    new.write_settings()
+    try:
+        return asyncio.run(_take_up(new, wanted, directory))
+    except BadSpec:
+        old.write_settings()
+        raise
+
+
+async def superuser(cluster: Cluster) -> Session:
+    """A session of the role that only we know the password of."""
+    return await connect(cluster.url(), application_name="interlock instances", timeout=60)
+
+
+async def _tell(cluster: Cluster, marker: Marker, password: str) -> None:
+    async with await superuser(cluster) as session:
+        await make_owner(session, marker.name, password)
+
+
+async def _take_up(cluster: Cluster, marker: Marker, directory: Directory) -> Change:
+    async with await superuser(cluster) as session:
+        await check_files(session)
+        marker.write(directory)
+        did(marker.id, "parameters written")
+        return await reload(session)

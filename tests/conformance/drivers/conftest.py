@@ -1,0 +1,40 @@
+"""Every test here runs on every driver."""
+
+from collections.abc import Iterator
+from uuid import uuid4
+
+import pytest
+
+from conformance.drivers.kinds import KINDS
+from conformance.drivers.stage import Stage
+from interlock.instances.drivers.port import Driver, Spec
+
+_CRASHES = {"step_of_provision": "provision", "step_of_remove": "remove"}
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Each driver, and of tests of crashes each step of each driver."""
+    if "driver_kind" not in metafunc.fixturenames:
+        return
+    for fixture, verb in _CRASHES.items():
+        if fixture in metafunc.fixturenames:
+            cases = [(kind, step) for kind in KINDS for step in range(1, KINDS[kind].steps[verb] + 1)]  # type: ignore[index]
+            metafunc.parametrize(("driver_kind", fixture), cases)
+            return
+    metafunc.parametrize("driver_kind", list(KINDS))
+
+
+@pytest.fixture
+def stage(driver_kind: str, request: pytest.FixtureRequest) -> Iterator[Stage]:
+    with KINDS[driver_kind].stage(request) as stage:
+        yield stage
+
+
+@pytest.fixture
+def driver(stage: Stage) -> Driver:
+    return stage.driver()
+
+
+@pytest.fixture
+def spec() -> Spec:
+    return Spec(id=str(uuid4()), name="shop")

@@ -1,0 +1,92 @@
+"""What the machine may lack: programs, room."""
+
+import os
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from interlock.embedded import all_binaries
+from interlock.errors import BadSpec, BinariesMissing, OutOfSpace
+from interlock.instances.drivers.local import LocalDriver
+from interlock.instances.drivers.port import Spec
+from support.components import lacking
+from support.local_instances import PG_BIN, Shop, end_all, local_driver, new_spec, place_for_instances
+
+
+@contextmanager
+def small_disk(megabytes: int) -> Iterator[Path]:
+    if os.geteuid() != 0:
+        lacking("only root can mount a small disk")
+    with place_for_instances() as place:
+        (place / "disk").mkdir()
+        mounted = subprocess.run(
+            ["mount", "-t", "tmpfs", "-o", f"size={megabytes}m,mode=755", "tmpfs", place / "disk"],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if mounted.returncode:
+            lacking(f"no small disk can be mounted here: {mounted.stderr.strip()}")
+        try:
+            yield place / "disk"
+        finally:
+            end_all(place)
+            subprocess.run(["umount", "--lazy", place / "disk"], check=True)
+
+
+async def test_without_programs_nothing_is_made(root: Path, tmp_path: Path, spec: Spec) -> None:
+    driver = LocalDriver(root, pg_bin=tmp_path)
+
+    for verb in (driver.check, driver.provision):
+        with pytest.raises(BinariesMissing, match="INTERLOCK_PG_BIN"):
+            await verb(spec)
+
+    assert not root.exists()
+
+
+async def test_a_version_that_is_not_here_is_refused_with_those_that_are(driver: LocalDriver) -> None:
+    here = str(all_binaries(PG_BIN)[0].version[0])
+
+    with pytest.raises(BadSpec, match=rf"PostgreSQL 99 is not on this machine: .* {here}"):
+        await driver.check(new_spec(version="99"))
+
+
+async def test_every_version_that_is_here_can_be_asked_for(driver: LocalDriver, root: Path) -> None:
+    majors = sorted({str(binaries.version[0]) for binaries in all_binaries(PG_BIN)}, key=int)
+    for major in majors:
+        spec = new_spec(version=major)
+        await driver.provision(spec)
+        assert (await driver.look(spec.id)).version == major
+        assert (root / spec.id / "postgresql" / "data" / "PG_VERSION").read_text().strip() == major
+    newest = new_spec()
+    await driver.provision(newest)
+    assert (await driver.look(newest.id)).version == majors[-1]
+
+
+async def test_more_room_than_there_is_is_refused(driver: LocalDriver, root: Path) -> None:
+    with pytest.raises(OutOfSpace, match="make room, or ask for less"):
+        await driver.provision(new_spec(storage_bytes=2**62))
+
+    assert not root.exists()
+
+
+async def test_what_is_made_is_not_asked_for_room_again(shop: Shop) -> None:
+    await shop.driver.stop(shop.spec.id)
+
+    await shop.driver.provision(Spec(shop.spec.id, shop.spec.name, storage_bytes=2**62))
+
+    assert (await shop.driver.look(shop.spec.id)).state == "running"
+
+
+@pytest.mark.parametrize("megabytes", [1, 20, 38])
+async def test_a_full_disk_is_told_and_left_as_it_was(megabytes: int) -> None:
+    with small_disk(megabytes) as disk:
+        driver = local_driver(disk / "instances")
+        with pytest.raises(OutOfSpace, match="make room"):
+            await driver.provision(new_spec())
+
+        assert await driver.ids() == {}
+        assert sorted(path.name for path in (disk / "instances").iterdir()) == ["ports.lock"]

@@ -1,0 +1,74 @@
+"""The server's log, as it was and as it goes on."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import asyncpg
+import pytest
+
+from interlock.instances.drivers.local import LocalDriver
+from interlock.instances.drivers.local.log_lines import read_lines
+from interlock.instances.drivers.port import Spec
+from support.local_instances import Shop, connected
+
+
+async def told(lines: AsyncIterator[str]) -> list[str]:
+    return [line async for line in lines]
+
+
+@pytest.mark.parametrize(
+    "content", ["", "one", "one\n", "one\ntwo\n", "\n\n", "".join(f"line {n}\n" for n in range(30))]
+)
+@pytest.mark.parametrize("lines", [0, 1, 2, 1000])
+async def test_the_last_lines_are_the_last_lines(
+    tmp_path: Path, content: str, lines: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("interlock.instances.drivers.local.log_lines._BLOCK", 7)
+    log = tmp_path / "log"
+    log.write_text(content)
+
+    assert await told(read_lines(log, lines, follow=False)) == (content.splitlines()[-lines:] if lines else [])
+
+
+async def test_who_follows_is_told_of_whole_lines_also_of_the_log_that_takes_its_place(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    log.write_text("old\nlast\n")
+    following = read_lines(log, 1, follow=True)
+    assert await anext(following) == "last"
+
+    with log.open("a") as file:
+        file.write("begun ")
+        file.flush()
+        waiting = asyncio.ensure_future(anext(following))
+        await asyncio.sleep(0)
+        file.write("and ended\n")
+    assert await waiting == "begun and ended"
+
+    log.rename(tmp_path / "log.old")
+    log.write_text("new\n")
+    assert await anext(following) == "new"
+    log.unlink()
+    assert await told(following) == []
+
+
+async def test_a_refused_login_is_seen_by_who_follows(shop: Shop) -> None:
+    following = shop.driver.logs(shop.spec.id, lines=0, follow=True)
+    first = asyncio.ensure_future(anext(following))
+
+    while not first.done():
+        with pytest.raises(asyncpg.InvalidPasswordError):
+            await connected(await shop.endpoint(), "guess")
+        await asyncio.wait([first], timeout=0.1)
+
+    assert "password authentication failed" in first.result()
+    await following.aclose()
+
+
+async def test_following_ends_with_the_instance(driver: LocalDriver, spec: Spec) -> None:
+    await driver.provision(spec)
+    following = asyncio.ensure_future(told(driver.logs(spec.id, follow=True)))
+
+    await driver.remove(spec.id)
+
+    assert any("ready to accept connections" in line for line in await following)

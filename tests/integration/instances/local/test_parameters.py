@@ -1,0 +1,136 @@
+"""PostgreSQL's own settings of an instance: judged by the server, and in force when the answer says so."""
+
+import asyncio
+import logging
+import os
+import signal
+
+import pytest
+
+from interlock.errors import BadSpec, ClusterFailed
+from interlock.instances.drivers.local import LocalDriver
+from interlock.instances.drivers.port import Spec
+from support.local_instances import Shop, new_spec
+
+REFUSED = {
+    "work_mem": ("a lot", 'invalid value for parameter "work_mem": "a lot"'),
+    "wrok_mem": ("5MB", 'unrecognized configuration parameter "wrok_mem"'),
+    "max_connections": ("0", "outside the valid range"),
+    "block_size": ("8192", "cannot be changed"),
+    "port": ("5432", "made by Interlock itself"),
+    "password_encryption": ("md5", "set by Interlock itself"),
+    "archive_command": ("touch /tmp/broken-into", "reach beyond this instance"),
+    "shared_preload_libraries": ("/tmp/evil.so", "reach beyond this instance"),
+    "work mem": ("5MB", "not the name of a PostgreSQL setting"),
+    "application_name": ("two\nlines", "control character"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+async def test_what_the_server_or_we_cannot_take_is_refused_in_words(shop: Shop, name: str) -> None:
+    value, words = REFUSED[name]
+
+    with pytest.raises(BadSpec, match=words):
+        await shop.driver.check(new_spec(parameters={name: value}))
+    with pytest.raises(BadSpec, match=words):
+        await shop.driver.set_parameters(shop.spec.id, {"work_mem": "7MB", name: value})
+
+    assert await shop.ask("SHOW work_mem") == "4MB"
+
+
+async def test_what_only_the_running_server_can_judge_is_refused_too_and_not_kept(shop: Shop) -> None:
+    settings = shop.directory / "postgresql" / "settings.conf"
+    before = settings.read_text()
+
+    with pytest.raises(BadSpec, match="running server refuses the parameter default_text_search_config"):
+        await shop.driver.set_parameters(shop.spec.id, {"default_text_search_config": "no_such_configuration"})
+
+    assert settings.read_text() == before
+
+
+async def test_what_can_change_while_it_runs_is_in_force_at_once(shop: Shop) -> None:
+    assert (
+        await shop.driver.set_parameters(shop.spec.id, {"work_mem": "7MB", "Maintenance_Work_Mem": "9MB"}) == "reloaded"
+    )
+
+    assert await shop.ask("SHOW work_mem") == "7MB"
+    assert await shop.ask("SHOW maintenance_work_mem") == "9MB"
+
+
+class StoppedPostmaster(logging.Handler):
+    """Stops the server's first process as soon as the parameters are where it would read them."""
+
+    def __init__(self, pid: int) -> None:
+        super().__init__(logging.DEBUG)
+        self._pid = pid
+
+    def emit(self, record: logging.LogRecord) -> None:
+        os.kill(self._pid, signal.SIGSTOP)
+
+
+async def test_the_answer_comes_when_the_server_has_read_them(shop: Shop) -> None:
+    postmaster = int((shop.directory / "postgresql" / "data" / "postmaster.pid").read_text().split()[0])
+    steps = logging.getLogger("interlock.instances.drivers.local.steps")
+    handler, level = StoppedPostmaster(postmaster), steps.level
+    steps.addHandler(handler)
+    steps.setLevel(logging.DEBUG)
+    try:
+        answer = asyncio.ensure_future(shop.driver.set_parameters(shop.spec.id, {"work_mem": "8MB"}))
+        done, _ = await asyncio.wait([answer], timeout=1)
+        assert not done
+    finally:
+        steps.removeHandler(handler)
+        steps.setLevel(level)
+        os.kill(postmaster, signal.SIGCONT)
+
+    assert await answer == "reloaded"
+    assert await shop.ask("SHOW work_mem") == "8MB"
+
+
+async def test_parameters_are_all_that_are_wanted(shop: Shop) -> None:
+    await shop.driver.set_parameters(shop.spec.id, {"work_mem": "7MB"})
+
+    assert await shop.driver.set_parameters(shop.spec.id, {"statement_timeout": "1min"}) == "reloaded"
+
+    assert await shop.ask("SHOW work_mem") == "4MB"
+    assert await shop.ask("SHOW statement_timeout") == "1min"
+
+
+async def test_what_needs_a_restart_is_said_to_and_counts_after_it(shop: Shop) -> None:
+    assert await shop.driver.set_parameters(shop.spec.id, {"max_connections": "31"}) == "restart needed"
+    assert await shop.driver.set_parameters(shop.spec.id, {"max_connections": "31"}) == "restart needed"
+    assert await shop.ask("SHOW max_connections") == "50"
+
+    await shop.driver.stop(shop.spec.id)
+    await shop.driver.start(shop.spec.id)
+
+    assert await shop.ask("SHOW max_connections") == "31"
+    assert await shop.driver.set_parameters(shop.spec.id, {"max_connections": "31"}) == "reloaded"
+    assert await shop.driver.set_parameters(shop.spec.id, {}) == "restart needed"
+    await shop.driver.stop(shop.spec.id)
+    await shop.driver.start(shop.spec.id)
+
+
+async def test_parameters_of_a_stopped_instance_count_when_it_starts(shop: Shop) -> None:
+    await shop.driver.stop(shop.spec.id)
+
+    assert await shop.driver.set_parameters(shop.spec.id, {"work_mem": "6MB"}) == "reloaded"
+
+    await shop.driver.start(shop.spec.id)
+    assert await shop.ask("SHOW work_mem") == "6MB"
+
+
+async def test_an_instance_is_small_unless_told(shop: Shop) -> None:
+    assert await shop.ask("SHOW max_connections") == "50"
+    assert await shop.ask("SHOW shared_buffers") == "32MB"
+    assert await shop.ask("SHOW fsync") == "on"
+
+
+async def test_what_keeps_the_server_from_starting_leaves_no_instance(driver: LocalDriver, spec: Spec) -> None:
+    bad = Spec(spec.id, spec.name, parameters={"shared_preload_libraries": "no_such_library"})
+
+    with pytest.raises(ClusterFailed, match="no_such_library"):
+        await driver.provision(bad)
+
+    assert await driver.ids() == {}
+    assert (await driver.look(spec.id)).state == "absent"

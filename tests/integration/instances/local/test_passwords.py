@@ -1,0 +1,58 @@
+"""The owner's password: what the driver tells is what the server takes, whoever died in between."""
+
+import asyncio
+from pathlib import Path
+
+import asyncpg
+import pytest
+
+from interlock.instances.drivers.local import LocalDriver
+from interlock.instances.drivers.port import Spec
+from support.local_instances import Shop, run_until
+
+
+@pytest.mark.parametrize("step", [1, 2])
+async def test_a_change_that_was_begun_is_finished_by_who_asks(shop: Shop, step: int) -> None:
+    old = await shop.driver.password(shop.spec.id)
+    assert await asyncio.to_thread(run_until, shop.root, "reset_password", shop.spec, step)
+
+    new = await shop.driver.password(shop.spec.id)
+
+    assert new != old
+    assert await shop.ask("SELECT 1", new) == 1
+    with pytest.raises(asyncpg.InvalidPasswordError):
+        await shop.ask("SELECT 1", old)
+    assert not (shop.directory / "password.next").exists()
+
+
+async def test_no_step_of_a_change_was_forgotten(shop: Shop) -> None:
+    assert not await asyncio.to_thread(run_until, shop.root, "reset_password", shop.spec, 3)
+
+
+async def test_the_new_password_of_a_stopped_instance_counts_when_it_starts(shop: Shop) -> None:
+    old = await shop.driver.password(shop.spec.id)
+    await shop.driver.stop(shop.spec.id)
+
+    await shop.driver.reset_password(shop.spec.id)
+
+    new = await shop.driver.password(shop.spec.id)
+    assert new != old
+    await shop.driver.start(shop.spec.id)
+    assert await shop.ask("SELECT 1", new) == 1
+    with pytest.raises(asyncpg.InvalidPasswordError):
+        await shop.ask("SELECT 1", old)
+
+
+async def test_a_server_that_writes_down_every_statement_writes_down_no_password(
+    root: Path, driver: LocalDriver, spec: Spec
+) -> None:
+    await driver.provision(Spec(spec.id, spec.name, parameters={"log_statement": "all"}))
+    passwords = [await driver.password(spec.id)]
+    await driver.reset_password(spec.id)
+    passwords.append(await driver.password(spec.id))
+
+    log = "\n".join([line async for line in driver.logs(spec.id, lines=10_000)])
+
+    assert "ALTER ROLE" in log
+    for password in passwords:
+        assert password not in log

@@ -1,0 +1,133 @@
+"""Instances outlive whoever made them, and the machine."""
+
+import asyncio
+import os
+import signal
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from conformance.drivers.stage import seen
+from interlock.embedded.layout import Layout
+from interlock.embedded.locks import exclusive
+from interlock.embedded.processes import has_ended, wait_until
+from interlock.embedded.remains import remains
+from interlock.errors import InstanceAbsent
+from interlock.instances.drivers.local import LocalDriver
+from interlock.instances.drivers.port import Spec
+from support.local_instances import connected, local_driver, run_until
+
+
+def processes(root: Path, spec: Spec) -> list[int]:
+    return remains(Layout(root / spec.id / "postgresql"))
+
+
+def end_as_a_power_cut_does(root: Path, spec: Spec) -> None:
+    killed = processes(root, spec)
+    for pid in killed:
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    assert wait_until(lambda: all(map(has_ended, killed)), timeout=30)
+
+
+async def test_it_runs_on_when_the_process_that_made_it_has_ended(root: Path, driver: LocalDriver, spec: Spec) -> None:
+    assert not await asyncio.to_thread(run_until, root, "provision", spec, 1000)
+
+    assert (await driver.look(spec.id)).state == "running"
+    for pid in processes(root, spec):
+        assert os.getsid(pid) != os.getsid(0)
+
+
+async def test_after_a_power_cut_a_start_brings_it_up(root: Path, driver: LocalDriver, spec: Spec) -> None:
+    await driver.provision(spec)
+    before = await driver.look(spec.id)
+    end_as_a_power_cut_does(root, spec)
+
+    sight = await driver.look(spec.id)
+    assert sight.state == "stopped"
+    assert "start it again" in sight.detail
+
+    await driver.start(spec.id)
+    assert await driver.look(spec.id) == before
+
+
+async def test_a_process_id_that_is_anothers_by_now_is_not_taken_for_the_server(
+    root: Path, driver: LocalDriver, spec: Spec
+) -> None:
+    await driver.provision(spec)
+    before = await driver.look(spec.id)
+    end_as_a_power_cut_does(root, spec)
+    told = root / spec.id / "postgresql" / "data" / "postmaster.pid"
+    for file in (told, *Path(told.read_text().splitlines()[4]).glob(".s.PGSQL.*.lock")):
+        file.write_text("1\n" + file.read_text().partition("\n")[2])
+
+    assert (await driver.look(spec.id)).state == "stopped"
+    await driver.start(spec.id)
+    assert await driver.look(spec.id) == before
+
+
+async def test_what_is_half_made_tells_whether_somebody_is_at_it(root: Path, driver: LocalDriver, spec: Spec) -> None:
+    assert await asyncio.to_thread(run_until, root, "provision", spec, 2)
+
+    sight = await driver.look(spec.id)
+    assert sight.state == "broken"
+    assert "provision it again, or remove it" in sight.detail
+    with exclusive(root / spec.id / "lock", lambda: None):
+        assert (await driver.look(spec.id)).state == "starting"
+
+
+async def test_a_half_made_one_that_runs_is_completed_for_the_request_that_comes_next(root: Path, spec: Spec) -> None:
+    """The server that runs was started for another port, and with other parameters."""
+    assert await asyncio.to_thread(run_until, root, "provision", spec, 6)
+    other = local_driver(root, first_port=19000)
+    wanted = Spec(spec.id, spec.name, parameters={"max_connections": "23"})
+
+    await other.provision(wanted)
+
+    sight = await seen(other, spec.id, "running")
+    assert sight.endpoint is not None
+    assert sight.endpoint.port in range(19000, 19040)
+    connection = await connected(sight.endpoint, await other.password(spec.id))
+    assert await connection.fetchval("SHOW max_connections") == "23"
+    await connection.close()
+
+
+@pytest.mark.parametrize("step", [1, 2, 3])
+async def test_what_is_half_removed_is_not_taken_for_whole(
+    root: Path, driver: LocalDriver, spec: Spec, step: int
+) -> None:
+    await driver.provision(spec)
+    assert await asyncio.to_thread(run_until, root, "remove", spec, step)
+
+    assert "was not finished" in (await driver.look(spec.id)).detail
+    with pytest.raises(InstanceAbsent, match="was not finished"):
+        await driver.start(spec.id)
+    await driver.provision(spec)
+    assert (await driver.look(spec.id)).state == "running"
+
+
+async def test_a_cancelled_request_comes_to_its_end(root: Path, driver: LocalDriver, spec: Spec) -> None:
+    request = asyncio.ensure_future(driver.provision(spec))
+    while spec.id not in await driver.ids():  # noqa: ASYNC110 - nobody is told
+        await asyncio.sleep(0)
+    request.cancel()
+    with suppress(asyncio.CancelledError):
+        await request
+
+    await local_driver(root).provision(spec)
+
+    assert (await driver.look(spec.id)).state == "running"
+
+
+async def test_data_that_are_gone_are_said_to_be(root: Path, driver: LocalDriver, spec: Spec) -> None:
+    await driver.provision(spec)
+    await driver.stop(spec.id)
+    (root / spec.id / "postgresql" / "data").rename(root / "elsewhere")
+
+    sight = await driver.look(spec.id)
+
+    assert sight.state == "broken"
+    assert "Its data are gone" in sight.detail
+    await driver.remove(spec.id)
+    assert (await driver.look(spec.id)).state == "absent"

@@ -1,0 +1,63 @@
+"""Verbs for one instance take turns, whoever calls them."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from interlock.embedded.locks import exclusive
+from interlock.errors import InstanceAbsent
+from interlock.instances.drivers.local import LocalDriver
+from interlock.instances.drivers.port import Spec
+from support.waiting import eventually
+
+VERBS: dict[str, Callable[[LocalDriver, Spec], Awaitable[object]]] = {
+    "provision": lambda driver, spec: driver.provision(spec),
+    "remove": lambda driver, spec: driver.remove(spec.id),
+    "start": lambda driver, spec: driver.start(spec.id),
+    "stop": lambda driver, spec: driver.stop(spec.id),
+    "password": lambda driver, spec: driver.password(spec.id),
+    "reset_password": lambda driver, spec: driver.reset_password(spec.id),
+    "set_parameters": lambda driver, spec: driver.set_parameters(spec.id, {}),
+}
+
+
+def somebody_waits_for(lock: Path) -> bool:
+    """As the kernel tells: a lock that is waited for stands behind an arrow."""
+    inode = f":{lock.stat().st_ino} "
+    return any("-> FLOCK" in line and inode in line for line in Path("/proc/locks").read_text().splitlines())
+
+
+@pytest.mark.parametrize("verb", VERBS)
+async def test_a_verb_waits_for_who_is_at_it(driver: LocalDriver, root: Path, spec: Spec, verb: str) -> None:
+    (root / spec.id).mkdir(parents=True)
+    lock = root / spec.id / "lock"
+
+    with exclusive(lock, lambda: None):
+        waiting = asyncio.ensure_future(VERBS[verb](driver, spec))
+        await asyncio.to_thread(eventually, lambda: somebody_waits_for(lock))
+        assert not waiting.done()
+
+    with suppress(InstanceAbsent):  # there is nothing to be started or asked
+        await waiting
+    assert (await driver.look(spec.id)).state == {"provision": "running", "remove": "absent"}.get(verb, "broken")
+
+
+async def test_a_look_waits_for_no_verb(driver: LocalDriver, root: Path, spec: Spec) -> None:
+    (root / spec.id).mkdir(parents=True)
+
+    with exclusive(root / spec.id / "lock", lambda: None):
+        many = [asyncio.ensure_future(driver.remove(spec.id)) for _ in range(40)]
+        await asyncio.to_thread(eventually, lambda: somebody_waits_for(root / spec.id / "lock"))
+        assert (await driver.look(spec.id)).state == "starting"
+    await asyncio.gather(*many)
+
+
+async def test_a_look_waits_for_nobody_at_the_instance(driver: LocalDriver, root: Path, spec: Spec) -> None:
+    (root / spec.id).mkdir(parents=True)
+
+    with exclusive(root / spec.id / "lock", lambda: None):
+        assert (await driver.look(spec.id)).state == "starting"
+        assert await driver.ids() == {spec.id: ""}

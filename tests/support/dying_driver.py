@@ -1,0 +1,36 @@
+"""A process that calls a verb of the driver `local`, and kills itself after a given step."""
+
+import asyncio
+import logging
+import os
+import signal
+import sys
+from pathlib import Path
+
+from interlock.instances.drivers.port import Spec
+from support.local_instances import local_driver
+
+
+class Death(logging.Handler):
+    """Comes with that many steps done."""
+
+    def __init__(self, after: int) -> None:
+        super().__init__()
+        self._left = after
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._left -= 1
+        if self._left == 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+
+def main(root: str, first_port: str, verb: str, id: str, name: str, after: str) -> None:  # noqa: A002
+    steps = logging.getLogger("interlock.instances.drivers.local.steps")
+    steps.setLevel(logging.DEBUG)
+    steps.addHandler(Death(int(after)))
+    driver = local_driver(Path(root), int(first_port))
+    asyncio.run(driver.provision(Spec(id, name)) if verb == "provision" else getattr(driver, verb)(id))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
