@@ -70,7 +70,14 @@
     ├── CommandNotStarted
     │   ├── CommandNotFound         there is no such program
     │   └── CommandNotExecutable    it is there and cannot be executed
-    └── AddressInUse                the port to listen on is taken
+    ├── AddressInUse                the port to listen on is taken
+    └── DriverError
+        ├── BadSpec                 what was asked for is malformed, or more than the driver has
+        ├── ForeignResource         something of that name is there and is not ours
+        ├── InstanceAbsent          the driver has nothing of that id
+        ├── OutOfPorts              every port of the range is taken
+        ├── OutOfSpace              the disk, or the quota, is full
+        └── DriverUnreachable       the system that the driver talks to does not answer, or refuses us
 
 A message is one sentence that says what happened and what to do next. What a program may want to know is in
 attributes. `exit_status` is what the command line exits with; the numbers are those of ``sysexits.h``.
@@ -459,4 +466,38 @@ class CommandNotExecutable(CommandNotStarted):
 
 
 class AddressInUse(InterlockError):
+    exit_status = EX_UNAVAILABLE
+
+
+class DriverError(InterlockError):
+    """A driver of instances could not do what it was asked for."""
+
+
+class BadSpec(DriverError):
+    exit_status = EX_DATAERR
+
+
+class ForeignResource(DriverError):
+    exit_status = EX_CANTCREAT
+
+
+class InstanceAbsent(DriverError):
+    """`id` is the instance's."""
+
+    exit_status = EX_UNAVAILABLE
+
+    def __init__(self, message: str, *, id: str) -> None:  # noqa: A002 # its name everywhere
+        super().__init__(message)
+        self.id = id
+
+
+class OutOfPorts(DriverError):
+    exit_status = EX_UNAVAILABLE
+
+
+class OutOfSpace(DriverError):
+    exit_status = EX_CANTCREAT
+
+
+class DriverUnreachable(DriverError):
     exit_status = EX_UNAVAILABLE

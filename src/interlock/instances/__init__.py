@@ -1,0 +1,1 @@
+"""PostgreSQL instances: created, watched and deleted."""

@@ -1,0 +1,1 @@
+"""What instances are made of: a port, and a room for each real system. See `port.Driver`."""

@@ -1,0 +1,86 @@
+"""What a driver does for an instance.
+
+Every verb may be repeated: it creates or confirms, and a crash between two of them leaks nothing.
+"""
+
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass, field
+from typing import Literal, Protocol
+
+Observed = Literal["absent", "starting", "running", "stopped", "broken"]
+
+
+@dataclass(frozen=True, slots=True)
+class Spec:
+    """What is wanted. `id` is the record's and never used again: whatever a driver makes carries it."""
+
+    id: str
+    name: str
+    version: str | None = None
+    """The major version; None is the driver's newest."""
+    storage_bytes: int | None = None
+    parameters: Mapping[str, str] = field(default_factory=dict)
+    dns_name: str | None = None
+    tags: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """Where clients connect. `ca` is the certificate (PEM) that its TLS can be checked with."""
+
+    host: str
+    port: int
+    user: str
+    database: str
+    ca: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Sight:
+    """What there really is. `detail` is one sentence for people: why it is broken, or what it still waits for."""
+
+    state: Observed
+    endpoint: Endpoint | None = None
+    version: str | None = None
+    detail: str = ""
+
+
+class Driver(Protocol):
+    """Verbs ask, and return when the system has taken the request; `look` tells how far it is."""
+
+    name: str
+
+    async def check(self, spec: Spec) -> None:
+        """Raises what is wrong with the request before anything is made: version, size, parameters, binaries."""
+
+    async def provision(self, spec: Spec) -> None:
+        """Create or confirm everything, in the state running.
+
+        What is there but belongs to another is refused (`ForeignResource`).
+        """
+
+    async def look(self, id: str) -> Sight: ...
+
+    async def start(self, id: str) -> None: ...
+
+    async def stop(self, id: str) -> None: ...
+
+    async def remove(self, id: str) -> None:
+        """Ask that everything goes; `look` says absent once it is really gone (processes, directories, volumes)."""
+
+    async def password(self, id: str) -> str:
+        """Of the owner. Drivers make it and keep it (a file only the user can read; a Secret): it is nowhere else."""
+        ...
+
+    async def reset_password(self, id: str) -> None: ...
+
+    async def set_parameters(self, id: str, parameters: Mapping[str, str]) -> Literal["reloaded", "restart needed"]: ...
+
+    async def resize(self, id: str, storage_bytes: int) -> None:
+        """Raises `NotSupported` where the driver cannot."""
+
+    def logs(self, id: str, *, lines: int = 100, follow: bool = False) -> AsyncIterator[str]: ...
+
+    async def ids(self) -> Mapping[str, str]:
+        """Everything of ours that there is: id → name. For finding what no record knows."""
+        ...
