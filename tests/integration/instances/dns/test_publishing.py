@@ -1,5 +1,8 @@
 """Host names on a real name server: what is published, what is withdrawn, and what is left alone."""
 
+import asyncio
+import socket
+from contextlib import nullcontext
 from itertools import permutations
 
 import pytest
@@ -214,7 +217,16 @@ async def test_the_secret_may_be_in_a_variable_or_in_a_file_of_binds(
         await chosen(url).publish(host, "127.0.0.1", "i-1")
 
 
-async def test_a_server_is_found_by_its_name_at_whichever_address_answers(bind: Bind, host: str) -> None:
-    names = chosen(bind.url().replace("127.0.0.1", "localhost"))
-    await names.publish(host, "127.0.0.1", "i-1")
-    assert await names.look(host) == Seen("i-1", ("127.0.0.1",))
+@pytest.mark.parametrize("first", ["refuses", "is silent"])
+async def test_a_server_is_found_by_its_name_at_whichever_address_answers(
+    bind: Bind, host: str, first: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def found(_: object, host: str, port: int, **options: object) -> list[tuple[object, ...]]:
+        assert host == "ns.example.com"
+        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (where, port)) for where in ("127.0.0.2", "127.0.0.1")]
+
+    monkeypatch.setattr(asyncio.BaseEventLoop, "getaddrinfo", found)
+    names = chosen(bind.url(more="&timeout=4").replace("127.0.0.1", "ns.example.com"))
+    with socket.create_server(("127.0.0.2", bind.port)) if first == "is silent" else nullcontext():
+        await names.publish(host, "127.0.0.1", "i-1")
+    assert bind.records(host, RdataType.A) == ["60 127.0.0.1"]
