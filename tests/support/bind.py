@@ -116,6 +116,7 @@ def running_bind() -> Iterator[Bind]:
             yield bind
         finally:
             bind.stop()
+            (directory / STUCK_ZONE).chmod(0o755)  # else only root could remove what is in it
 
 
 def _configuration(directory: Path, port: int, secret: str) -> str:

@@ -66,7 +66,7 @@ class Exchange:
         found = await asyncio.get_running_loop().getaddrinfo(address.server, address.port, type=socket.SOCK_STREAM)
         hosts = list(dict.fromkeys(str(where[0]) for *_, where in found))
         for host in hosts[:-1]:
-            with suppress(OSError):  # nobody answers there: one of the others may
+            with suppress(OSError, EOFError):  # nobody answers there: one of the others may
                 return await self._sent_to(host, message, address.timeout / len(hosts))
         return await self._sent_to(hosts[-1], message, address.timeout)
 

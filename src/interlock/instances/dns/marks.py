@@ -1,6 +1,6 @@
 """The records that are written: what a name leads to, and the mark that says whose it is."""
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from ipaddress import ip_address
 
 import dns.rdata
@@ -23,13 +23,10 @@ def mark(id: str) -> TXT:
     return TXT(RdataClass.IN, RdataType.TXT, [_OWNED_BY + id.encode()])
 
 
-def owner(found: Iterable[dns.rdata.Rdata]) -> str | None:
-    """Whose mark it is, if it is one."""
-    for record in found:
-        text = b"".join(record.strings) if isinstance(record, TXT) else b""
-        if text.startswith(_OWNED_BY):
-            return text.removeprefix(_OWNED_BY).decode(errors="replace")
-    return None
+def owner(found: Sequence[dns.rdata.Rdata]) -> str | None:
+    """Whose mark it is, if it is one, and the only one: a name with two belongs to neither."""
+    text = b"".join(found[0].strings) if len(found) == 1 and isinstance(found[0], TXT) else b""
+    return text.removeprefix(_OWNED_BY).decode(errors="replace") if text.startswith(_OWNED_BY) else None
 
 
 def leading_to(target: str, name: str) -> dns.rdata.Rdata:

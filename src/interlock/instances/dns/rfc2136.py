@@ -66,11 +66,11 @@ class Rfc2136:
         return whole
 
     async def check(self, name: str, id: str) -> None:
-        await self._made_or_confirmed(await self._place(name), marks.mark(id), None)
+        await self._made_or_confirmed(await self._place(name), id, None)
 
     async def publish(self, name: str, target: str, id: str) -> None:
         place = await self._place(name)
-        is_new = await self._made_or_confirmed(place, marks.mark(id), marks.leading_to(target, place.text))
+        is_new = await self._made_or_confirmed(place, id, marks.leading_to(target, place.text))
         log.info("dns.published", extra={"host": place.text, "target": target, "instance": id, "is_new": is_new})
 
     async def withdraw(self, name: str, id: str) -> None:
@@ -84,15 +84,16 @@ class Rfc2136:
     async def look(self, name: str) -> Seen:
         return await self._seen(await self._place(name))
 
-    async def _made_or_confirmed(self, place: _Place, mark: TXT, record: dns.rdata.Rdata | None) -> bool:
+    async def _made_or_confirmed(self, place: _Place, id: str, record: dns.rdata.Rdata | None) -> bool:
         """Whether the name was free. Without a record nothing is changed."""
+        mark = marks.mark(id)
         for _ in range(_TRIES):
             if await self._made(place, mark, record):
                 return True
             if await self._changed(place, mark, record):
                 return False
             seen = await self._seen(place)
-            if seen != Seen():  # else what was there went between the two, or is of a kind that we do not look for
+            if seen not in (Seen(), Seen(id, seen.targets)):  # else it went, or became ours, since it was in the way
                 break
         raise _foreign(place, seen)
 

@@ -9,6 +9,7 @@ from dns.rdatatype import RdataType
 
 from interlock.errors import DnsForeign, DnsUnreachable
 from interlock.instances.dns import Dns, Seen, chosen
+from interlock.instances.dns.rfc2136 import Rfc2136
 from support.bind import Bind
 from support.proxy import Cable
 from support.waiting import eventually
@@ -57,6 +58,27 @@ async def test_a_name_that_changes_hands_is_never_half_ones_and_half_anothers(
     await asyncio.gather(*map(live, ids))
     assert sorted(had) == ids
     assert await names.look(host) == Seen()
+
+
+@pytest.mark.parametrize("successor", ["nobody", "another replica"])
+async def test_a_name_that_becomes_free_while_it_is_asked_for_is_not_refused(
+    bind: Bind, names: Dns, host: str, successor: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between the question whether it is new and the look at whose it is."""
+    await names.publish(host, "127.0.0.1", "i-1")
+    changed = Rfc2136._changed
+
+    async def changed_and_then(*arguments: Any) -> bool:
+        monkeypatch.undo()
+        is_ours = await changed(*arguments)
+        await names.withdraw(host, "i-1")
+        if successor == "another replica":
+            await chosen(bind.url()).publish(host, "127.0.0.2", "i-2")
+        return is_ours
+
+    monkeypatch.setattr(Rfc2136, "_changed", changed_and_then)
+    await names.publish(host, "127.0.0.2", "i-2")
+    assert await names.look(host) == Seen("i-2", ("127.0.0.2",))
 
 
 @pytest.fixture

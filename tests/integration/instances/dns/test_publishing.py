@@ -125,7 +125,7 @@ async def test_a_name_with_two_marks_belongs_to_neither(bind: Bind, names: Dns, 
     bind.by_hand(("add", f"_interlock.{host}", "60", "TXT", '"heritage=interlock,instance=i-2"'))
     before = bind.serial()
     for id_ in ("i-1", "i-2"):
-        with pytest.raises(DnsForeign):
+        with pytest.raises(DnsForeign, match="not Interlock's"):
             await names.publish(host, "127.0.0.2", id_)
         await names.withdraw(host, id_)
     assert bind.serial() == before

@@ -184,6 +184,7 @@ def test_what_nobody_could_connect_to_is_no_target(target: str) -> None:
 def test_a_mark_tells_its_owner() -> None:
     assert marks.owner([marks.mark("i-1")]) == "i-1"
     assert marks.owner([marks.leading_to("192.0.2.1", "mydb")]) is None
+    assert marks.owner([marks.mark("i-1"), marks.mark("i-2")]) is None
     assert marks.owner([]) is None
 
 
