@@ -71,6 +71,13 @@
     │   ├── CommandNotFound         there is no such program
     │   └── CommandNotExecutable    it is there and cannot be executed
     ├── AddressInUse                the port to listen on is taken
+    ├── DnsError
+    │   ├── DnsUnreachable          the name server does not answer, or not in time
+    │   ├── DnsDenied               it answers, and does not let this key do that
+    │   ├── DnsClockSkewed          it refuses the signature, because its clock and this machine's differ too much
+    │   ├── DnsZoneUnknown          it does not have the zone that the name would be in
+    │   ├── DnsForeign              the name has records that are not this instance's
+    │   └── DnsFailed               it could not do it, or gave an answer that cannot be trusted
     └── DriverError
         ├── BadSpec                 what was asked for is malformed, or more than the driver has
         ├── ForeignResource         something of that name is there and is not ours
@@ -467,6 +474,46 @@ class CommandNotExecutable(CommandNotStarted):
 
 class AddressInUse(InterlockError):
     exit_status = EX_UNAVAILABLE
+
+
+class DnsError(InterlockError):
+    """`name` is the host name that it is about."""
+
+    exit_status = EX_UNAVAILABLE
+
+    def __init__(self, message: str, *, name: str) -> None:
+        super().__init__(message)
+        self.name = name
+
+
+class DnsUnreachable(DnsError):
+    pass
+
+
+class DnsDenied(DnsError):
+    exit_status = EX_NOPERM
+
+
+class DnsClockSkewed(DnsError):
+    exit_status = EX_CONFIG
+
+
+class DnsZoneUnknown(DnsError):
+    exit_status = EX_CONFIG
+
+
+class DnsForeign(DnsError):
+    """`owner` is the id of the instance that the records belong to; None: they are not Interlock's."""
+
+    exit_status = EX_CANTCREAT
+
+    def __init__(self, message: str, *, name: str, owner: str | None) -> None:
+        super().__init__(message, name=name)
+        self.owner = owner
+
+
+class DnsFailed(DnsError):
+    exit_status = EX_TEMPFAIL
 
 
 class DriverError(InterlockError):

@@ -14,6 +14,7 @@ HEAVY = [
     "asyncpg",
     "botocore",
     "cryptography",
+    "dns",
     "duroxide",
     "fastapi",
     "jinja2",

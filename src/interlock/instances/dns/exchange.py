@@ -1,0 +1,144 @@
+"""One request to a name server and its answer, both signed. What goes wrong on the way is an error of ours.
+
+A request is sent once for each address of the server until one answers, and not repeated: whoever called does that,
+because every request here may be repeated. Only a signed answer counts: one without a signature could be anybody's,
+and would make us believe that a name is published, or gone. (dnspython sees to that.)
+"""
+
+import asyncio
+import os
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+
+import dns.asyncquery
+import dns.exception
+import dns.message
+import dns.rcode
+import dns.tsig
+from dns.rcode import Rcode
+
+from interlock.errors import DnsClockSkewed, DnsDenied, DnsError, DnsFailed, DnsUnreachable, DnsZoneUnknown
+from interlock.instances.dns import secret
+from interlock.instances.dns.address import Address
+
+_UNMET = (Rcode.YXDOMAIN, Rcode.NXDOMAIN, Rcode.YXRRSET, Rcode.NXRRSET)
+
+
+class _Key(dns.tsig.Key):
+    """One that does not show its secret, wherever somebody prints what a frame of a traceback had."""
+
+    def __repr__(self) -> str:
+        return f"<TSIG key {self.name}>"
+
+
+class Exchange:
+    def __init__(self, address: Address) -> None:
+        self._address = address
+
+    @property
+    def server(self) -> str:
+        return str(self._address)
+
+    async def update(self, message: dns.message.Message, name: str) -> bool:
+        """Whether it was made. False: it has prerequisites that do not hold, and nothing was changed."""
+        answer = await self.ask(message, name)
+        if answer.rcode() not in (Rcode.NOERROR, *_UNMET):
+            raise self._refusal(answer.rcode(), name)
+        return answer.rcode() == Rcode.NOERROR
+
+    async def query(self, message: dns.message.Message, name: str) -> dns.message.Message:
+        answer = await self.ask(message, name)
+        if answer.rcode() not in (Rcode.NOERROR, Rcode.NXDOMAIN):
+            raise self._refusal(answer.rcode(), name)
+        return answer
+
+    async def ask(self, message: dns.message.Message, name: str) -> dns.message.Message:
+        """The answer, whatever it says. `name` is the host name that it is about."""
+        address = self._address
+        message.use_tsig(_Key(address.key, secret.read(address), address.algorithm))
+        with self._told(name):
+            async with asyncio.timeout(address.timeout):
+                return await self._sent(message)
+
+    async def _sent(self, message: dns.message.Message) -> dns.message.Message:
+        address = self._address
+        found = await asyncio.get_running_loop().getaddrinfo(address.server, address.port, type=socket.SOCK_STREAM)
+        hosts = list(dict.fromkeys(str(where[0]) for *_, where in found))
+        for host in hosts[:-1]:
+            with suppress(OSError, EOFError):  # nobody answers there: one of the others may
+                return await self._sent_to(host, message, address.timeout / len(hosts))
+        return await self._sent_to(hosts[-1], message, address.timeout)
+
+    async def _sent_to(self, host: str, message: dns.message.Message, timeout: float) -> dns.message.Message:
+        async with asyncio.timeout(timeout):
+            if self._address.transport == "tcp":
+                return await dns.asyncquery.tcp(message, host, port=self._address.port)
+            return await dns.asyncquery.udp(message, host, port=self._address.port, ignore_unexpected=True)
+
+    @contextmanager
+    def _told(self, name: str) -> Iterator[None]:
+        address = self._address
+        try:
+            yield
+        except TimeoutError:
+            raise DnsUnreachable(
+                f"The name server {address} did not answer within {address.timeout:g} s: see whether it runs, and "
+                f"whether {address.transport.upper()} gets through to it.",
+                name=name,
+            ) from None
+        except (OSError, EOFError) as error:
+            raise DnsUnreachable(
+                f"The name server {address} cannot be reached ({_reason(error)}): see whether it runs there.", name=name
+            ) from error
+        except (dns.tsig.PeerBadTime, dns.tsig.BadTime) as error:
+            raise DnsClockSkewed(
+                f"This machine's clock and that of the name server {address} differ too much for a signed request: "
+                "set them right, by NTP say.",
+                name=name,
+            ) from error
+        except dns.tsig.PeerError as error:
+            raise DnsDenied(
+                f"The name server {address} {_about_key(error)} {address.key!r} ({address.algorithm}): compare name, "
+                "algorithm and secret with its settings.",
+                name=name,
+            ) from error
+        except dns.exception.DNSException as error:
+            raise DnsFailed(
+                f"The answer of the name server {address} is not signed as it has to be, or cannot be read "
+                f"({type(error).__name__}): see whether it takes signed updates.",
+                name=name,
+            ) from error
+
+    def _refusal(self, rcode: Rcode, name: str) -> DnsError:
+        address, said = self._address, dns.rcode.to_text(rcode)
+        match rcode:
+            case Rcode.REFUSED:
+                return DnsDenied(
+                    f"The name server {address} does not let the key {address.key!r} read or change {name} "
+                    f"({said}): allow it in the settings of the zone.",
+                    name=name,
+                )
+            case Rcode.NOTAUTH | Rcode.NOTZONE:
+                return DnsZoneUnknown(
+                    f"The name server {address} is not the primary of the zone that {name} would be in ({said}): "
+                    "name the right server and zone in the DNS URL.",
+                    name=name,
+                )
+            case Rcode.NOTIMP:
+                return DnsFailed(f"The name server {address} takes no updates ({said}): name another.", name=name)
+        return DnsFailed(f"The name server {address} could not do it for {name} ({said}): see its log.", name=name)
+
+
+def _about_key(error: dns.tsig.PeerError) -> str:
+    match error:
+        case dns.tsig.PeerBadKey():
+            return "does not know the TSIG key"
+        case dns.tsig.PeerBadSignature():
+            return "has another secret for the TSIG key"
+    return "refuses the TSIG key"
+
+
+def _reason(error: OSError | EOFError) -> str:
+    number = getattr(error, "errno", None) or 0
+    return os.strerror(number) if number > 0 else getattr(error, "strerror", None) or "the connection ended"

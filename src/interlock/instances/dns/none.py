@@ -1,0 +1,21 @@
+"""No DNS: names are kept for people to read, or something else publishes them (as external-dns does)."""
+
+from interlock.coordination.claims import host_name
+from interlock.instances.dns.port import Seen
+
+
+class NoDns:
+    def full_name(self, name: str) -> str:
+        return host_name(name)
+
+    async def check(self, name: str, id: str) -> None:
+        host_name(name)
+
+    async def publish(self, name: str, target: str, id: str) -> None:
+        """There is nothing to do."""
+
+    async def withdraw(self, name: str, id: str) -> None:
+        """There is nothing to do."""
+
+    async def look(self, name: str) -> Seen:
+        return Seen()

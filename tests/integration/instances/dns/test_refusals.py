@@ -1,0 +1,242 @@
+"""What a name server refuses, or cannot do, is told in one sentence and by a type; and never with the secret."""
+
+import asyncio
+import base64
+import logging
+import socket
+import struct
+import traceback
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import dns.message
+import dns.tsig
+import pytest
+from dns.flags import Flag
+from dns.rcode import Rcode
+from dns.tsig import Key
+
+from interlock.errors import (
+    ConfigurationError,
+    DnsClockSkewed,
+    DnsDenied,
+    DnsError,
+    DnsFailed,
+    DnsUnreachable,
+    DnsZoneUnknown,
+    InterlockError,
+)
+from interlock.instances.dns import Dns, Seen, chosen
+from support.bind import STUCK_ZONE, ZONE, Bind
+
+OTHER_SECRET = base64.b64encode(b"another secret of 32 bytes......").decode()
+
+
+async def refusal(names: Dns, host: str) -> DnsError:
+    """Of every verb the same."""
+    refused = []
+    for verb in (names.publish(host, "127.0.0.1", "i-1"), names.withdraw(host, "i-1"), names.look(host)):
+        with pytest.raises(DnsError) as caught:
+            await verb
+        refused.append(caught.value)
+    assert len({type(one) for one in refused}) == 1
+    assert {one.name for one in refused} == {names.full_name(host)}
+    return refused[0]
+
+
+@pytest.mark.parametrize("transport", ["tcp", "udp"])
+async def test_a_key_that_the_server_does_not_know(bind: Bind, host: str, transport: str) -> None:
+    error = await refusal(chosen(bind.url(key="nobody", more=f"&transport={transport}")), host)
+    assert isinstance(error, DnsDenied)
+    assert "does not know the TSIG key 'nobody' (hmac-sha256)" in str(error)
+
+
+async def test_a_key_of_another_algorithm(bind: Bind, host: str) -> None:
+    error = await refusal(chosen(bind.url(more="&algorithm=hmac-sha384")), host)
+    assert isinstance(error, DnsDenied)
+    assert "'interlock' (hmac-sha384)" in str(error)
+
+
+async def test_another_secret(bind: Bind, host: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DNS_SECRET", OTHER_SECRET)
+    url = f"rfc2136://127.0.0.1:{bind.port}/{ZONE}?key=interlock&secret-env=DNS_SECRET"
+    error = await refusal(chosen(url), host)
+    assert isinstance(error, DnsDenied)
+    assert "has another secret for the TSIG key 'interlock'" in str(error)
+
+
+async def test_a_key_that_may_not_change_the_zone(bind: Bind, names: Dns, host: str) -> None:
+    stranger = chosen(bind.url(key="stranger"))
+    await names.publish(host, "127.0.0.1", "i-1")
+    for verb in (
+        stranger.check(f"{host}-new", "i-2"),
+        stranger.publish(f"{host}-new", "127.0.0.1", "i-2"),
+        stranger.publish(host, "127.0.0.2", "i-1"),
+        stranger.withdraw(host, "i-1"),
+    ):
+        with pytest.raises(DnsDenied, match="does not let the key 'stranger' read or change"):
+            await verb
+    assert await names.look(host) == Seen("i-1", ("127.0.0.1",))
+    assert await names.look(f"{host}-new") == Seen()
+
+
+async def test_a_zone_that_the_server_does_not_have(bind: Bind, host: str) -> None:
+    names = chosen(bind.url(zone="nowhere.example.net"))
+    for verb in (names.check(host, "i-1"), names.publish(host, "127.0.0.1", "i-1"), names.withdraw(host, "i-1")):
+        with pytest.raises(DnsZoneUnknown, match=rf"is not the primary of the zone that {host}.nowhere.example.net"):
+            await verb
+
+
+@pytest.mark.parametrize("hours", [-1, 1])
+async def test_a_clock_that_is_wrong(bind: Bind, host: str, hours: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    sign: Callable[..., Any] = dns.tsig.sign
+
+    def at_another_time(wire: bytes, key: Any, rdata: Any, time: int, *rest: Any) -> Any:
+        return sign(wire, key, rdata, time + 3600 * hours, *rest)
+
+    monkeypatch.setattr(dns.tsig, "sign", at_another_time)
+    error = await refusal(chosen(bind.url()), host)
+    assert isinstance(error, DnsClockSkewed)
+    assert "clock" in str(error)
+
+
+async def test_a_change_that_the_server_cannot_write_down(bind: Bind, host: str) -> None:
+    names = chosen(bind.url(zone=STUCK_ZONE))
+    with pytest.raises(DnsFailed, match=rf"could not do it for {host}.{STUCK_ZONE} \(SERVFAIL\): see its log"):
+        await names.publish(host, "127.0.0.1", "i-1")
+    assert await names.look(host) == Seen()
+
+
+async def test_a_server_that_is_not_there(bind: Bind, host: str) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+    error = await refusal(chosen(bind.url(port=port)), host)
+    assert isinstance(error, DnsUnreachable)
+    assert f"127.0.0.1:{port} cannot be reached (Connection refused)" in str(error)
+
+
+async def test_a_server_of_which_nobody_knows_the_address(bind: Bind, host: str) -> None:
+    error = await refusal(chosen(bind.url().replace("127.0.0.1", "ns.invalid")), host)
+    assert isinstance(error, DnsUnreachable)
+
+
+@pytest.mark.parametrize("transport", ["tcp", "udp"])
+async def test_a_server_that_hangs(bind: Bind, names: Dns, host: str, transport: str) -> None:
+    bind.pause()
+    try:
+        with pytest.raises(DnsUnreachable, match=rf"did not answer within 0.5 s: .* {transport.upper()} gets through"):
+            await chosen(bind.url(more=f"&timeout=0.5&transport={transport}")).look(host)
+    finally:
+        bind.go_on()
+    assert await names.look(host) == Seen()
+
+
+@asynccontextmanager
+async def answering(rcode: Rcode | None, secret: str | None = None) -> AsyncIterator[int]:
+    """The port of a server that always answers with that code, signed if it has the secret. Without one it hangs up."""
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        [size] = struct.unpack("!H", await reader.readexactly(2))
+        wire = await reader.readexactly(size)
+        if rcode is not None:
+            request = dns.message.from_wire(wire, keyring=Key("interlock", secret) if secret else False)
+            response = dns.message.Message(request.id) if not secret else dns.message.make_response(request)
+            response.flags |= Flag.QR
+            response.set_opcode(request.opcode())
+            response.set_rcode(rcode)
+            told = response.to_wire()
+            writer.write(struct.pack("!H", len(told)) + told)
+            await writer.drain()
+        writer.close()
+        await writer.wait_closed()
+
+    server = await asyncio.start_server(answer, "127.0.0.1", 0)
+    async with server:
+        yield server.sockets[0].getsockname()[1]
+
+
+@pytest.mark.parametrize(
+    ("rcode", "kind", "said"),
+    [
+        (Rcode.REFUSED, DnsDenied, "(REFUSED)"),
+        (Rcode.NOTAUTH, DnsZoneUnknown, "(NOTAUTH)"),
+        (Rcode.NOTZONE, DnsZoneUnknown, "(NOTZONE)"),
+        (Rcode.SERVFAIL, DnsFailed, "(SERVFAIL)"),
+        (Rcode.FORMERR, DnsFailed, "(FORMERR)"),
+        (Rcode.NOTIMP, DnsFailed, "takes no updates (NOTIMP)"),
+        (None, DnsUnreachable, "(the connection ended)"),
+    ],
+)
+async def test_whatever_a_server_answers_is_told(
+    bind: Bind, host: str, rcode: Rcode | None, kind: type[DnsError], said: str
+) -> None:
+    async with answering(rcode, bind.secret) as port:
+        names = chosen(bind.url(port=port))
+        verbs: list[Callable[[], Awaitable[None]]] = [
+            lambda: names.check(host, "i-1"),
+            lambda: names.publish(host, "127.0.0.1", "i-1"),
+            lambda: names.withdraw(host, "i-1"),
+        ]
+        for verb in verbs:
+            with pytest.raises(kind) as caught:
+                await verb()
+            assert type(caught.value) is kind
+            assert said in str(caught.value)
+
+
+@pytest.mark.parametrize("rcode", [Rcode.NOERROR, Rcode.NXRRSET, Rcode.YXDOMAIN, Rcode.REFUSED])
+async def test_an_answer_without_a_signature_makes_nobody_believe_anything(bind: Bind, host: str, rcode: Rcode) -> None:
+    async with answering(rcode) as port:
+        names = chosen(bind.url(port=port))
+        for verb in (names.publish(host, "127.0.0.1", "i-1"), names.withdraw(host, "i-1")):
+            with pytest.raises(DnsFailed, match=r"is not signed as it has to be, or cannot be read \(FormError\)"):
+                await verb
+
+
+async def test_an_answer_that_was_changed_on_its_way_is_not_believed(
+    bind: Bind, host: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sign: Callable[..., Any] = dns.tsig.sign
+
+    def remembered_wrongly(*arguments: Any) -> Any:
+        signed, context = sign(*arguments)
+        arguments[1].secret = b"what the answer is checked with is another"
+        return signed, context
+
+    monkeypatch.setattr(dns.tsig, "sign", remembered_wrongly)
+    with pytest.raises(DnsFailed, match=r"is not signed as it has to be, or cannot be read \(BadSignature\)"):
+        await chosen(bind.url()).withdraw(host, "i-1")
+
+
+async def test_the_secret_is_shown_nowhere(
+    bind: Bind, host: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Not in texts, logs or tracebacks, not even in those that show variables."""
+    caplog.set_level(logging.DEBUG)
+    (tmp_path / "bad").write_text(f"{bind.secret}!")
+    shown = []
+    async with answering(None) as hanging_up, answering(Rcode.NOERROR) as unsigned:
+        for url in (
+            bind.url(),
+            bind.url(key="nobody"),
+            bind.url(zone="nowhere.example.net"),
+            bind.url(port=hanging_up),
+            bind.url(port=unsigned),
+            bind.url().replace(str(bind.secret_file), str(tmp_path / "bad")),
+        ):
+            names = chosen(url)
+            try:
+                await names.publish(host, "127.0.0.1", "i-1")
+            except InterlockError as error:
+                told = traceback.TracebackException.from_exception(error, capture_locals=True)
+                shown.append("".join(told.format()))
+            shown += [repr(names), repr(vars(names))]
+    with pytest.raises(ConfigurationError) as caught:
+        chosen(f"rfc2136://interlock:{bind.secret}@127.0.0.1/{ZONE}?key=interlock")
+    text = "\n".join([*shown, str(caught.value), caplog.text])
+    assert "dns.published" in text
+    assert "does not know the TSIG key" in text
+    assert bind.secret not in text
+    assert repr(base64.b64decode(bind.secret)) not in text

@@ -1,0 +1,228 @@
+"""Ways of publishing host names: how they are chosen, how names and targets are written, where secrets come from."""
+
+import base64
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from interlock.errors import ConfigurationError, InvalidName
+from interlock.instances.dns import Dns, Seen, chosen, external_dns, marks, secret
+from interlock.instances.dns.address import Address, parsed
+from interlock.instances.dns.none import NoDns
+
+SECRET = base64.b64encode(b"a secret").decode()
+URL = "rfc2136://ns.example.com/db.example.com?key=interlock&secret-file=/run/key"
+
+
+def test_a_url_names_server_zone_key_and_the_place_of_its_secret() -> None:
+    assert parsed(URL) == Address(
+        server="ns.example.com", zone="db.example.com", key="interlock", secret_file=Path("/run/key")
+    )
+    assert str(parsed(URL)) == "ns.example.com:53"
+
+
+def test_a_url_may_say_everything() -> None:
+    more = (
+        "rfc2136://[::1]:5353?key=A_key.example.&algorithm=HMAC-SHA512&secret-env=KEY&ttl=300&timeout=2.5&transport=udp"
+    )
+    assert parsed(more) == Address(
+        server="::1",
+        port=5353,
+        zone=None,
+        key="a_key.example.",
+        algorithm="hmac-sha512",
+        secret_env="KEY",
+        ttl=300,
+        timeout=2.5,
+        transport="udp",
+    )
+    assert str(parsed(more)) == "[::1]:5353"
+
+
+@pytest.mark.parametrize(
+    ("url", "what"),
+    [
+        ("", "is empty"),
+        ("mydb", "has no scheme"),
+        ("route53://x", "begins with 'route53:'"),
+        ("none://x", "nothing behind the colon"),
+        ("rfc2136:", "has to name a server"),
+        ("rfc2136:///zone?key=a&secret-file=b", "has to name a server"),
+        ("rfc2136://ns:99999/zone?key=a&secret-file=b", "cannot be read"),
+        ("rfc2136://ns:0/zone?key=a&secret-file=b", "has to name a server"),
+        ("rfc2136://[::1/zone?key=a&secret-file=b", "cannot be read"),
+        ("rfc2136://ns/zone?key", "cannot be read"),
+        ("rfc2136://ns/bad_zone.?key=a&secret-file=b", "does not name a zone"),
+        ("rfc2136://ns/zone?secret-file=b", "has to name the TSIG key"),
+        ("rfc2136://ns/zone?key=a b&secret-file=b", "has to name the TSIG key"),
+        ("rfc2136://ns/zone?key=a", "one place where the TSIG secret is"),
+        ("rfc2136://ns/zone?key=a&secret-file=b&secret-env=c", "one place where the TSIG secret is"),
+        ("rfc2136://ns/zone?key=a&secret-file=b&tll=5", "a parameter 'tll'"),
+        ("rfc2136://ns/zone?key=a&secret-file=b&ttl=0", "ttl='0'"),
+        ("rfc2136://ns/zone?key=a&secret-file=b&ttl=nan", "ttl='nan'"),
+        ("rfc2136://ns/zone?key=a&secret-file=b&ttl=soon", "ttl='soon'"),
+        ("rfc2136://ns/zone?key=a&secret-file=b&timeout=0", "timeout='0'"),
+        ("rfc2136://ns/zone?key=a&secret-file=b&algorithm=hmac-md5", "algorithm='hmac-md5'"),
+        ("rfc2136://ns/zone?key=a&secret-file=b&transport=https", "transport='https'"),
+    ],
+)
+def test_what_is_wrong_with_a_url_is_said(url: str, what: str) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        chosen(url)
+    assert what in str(caught.value)
+
+
+@pytest.mark.parametrize("url", [f"{URL}&secret={SECRET}", f"rfc2136://interlock:{SECRET}@ns/zone?key=a&secret-env=b"])
+def test_a_secret_in_the_url_is_refused_and_not_repeated(url: str) -> None:
+    with pytest.raises(ConfigurationError, match="A secret has no place in the DNS URL") as caught:
+        chosen(url)
+    assert SECRET not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        SECRET,
+        f"\n {SECRET[:4]}\n{SECRET[4:]}\n",
+        f'key "interlock" {{\n\talgorithm hmac-sha256;\n\tsecret "{SECRET}";\n}};\n',
+    ],
+)
+def test_a_secret_is_read_from_a_file_each_time(tmp_path: Path, text: str) -> None:
+    address = Address(server="ns", key="interlock", secret_file=tmp_path / "key")
+    (tmp_path / "key").write_text(text)
+    assert secret.read(address) == b"a secret"
+    (tmp_path / "key").write_text(base64.b64encode(b"a new one").decode())
+    assert secret.read(address) == b"a new one"
+
+
+def test_a_secret_is_read_from_a_variable(monkeypatch: pytest.MonkeyPatch) -> None:
+    address = Address(server="ns", key="interlock", secret_env="DNS_SECRET")
+    with pytest.raises(ConfigurationError, match="in the variable DNS_SECRET, which is not set"):
+        secret.read(address)
+    monkeypatch.setenv("DNS_SECRET", SECRET)
+    assert secret.read(address) == b"a secret"
+
+
+@pytest.mark.parametrize("content", [b"", b"not Base64!", b"\xff\xfe", b'key "a" { secret ""; };'])
+def test_what_is_no_secret_is_said_and_not_shown(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "key").write_bytes(content)
+    with pytest.raises(ConfigurationError, match=r"key is no TSIG secret: it has to be Base64") as caught:
+        secret.read(Address(server="ns", key="interlock", secret_file=tmp_path / "key"))
+    assert "not Base64!" not in str(caught.value)
+
+
+def test_a_file_that_is_not_there_is_said(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match=r"key cannot be read: No such file or directory"):
+        secret.read(Address(server="ns", key="interlock", secret_file=tmp_path / "key"))
+
+
+@pytest.mark.parametrize(
+    ("name", "full"),
+    [
+        ("MyDB", "mydb.db.example.com"),
+        ("mydb.", "mydb.db.example.com"),
+        ("mydb.db.example.com.", "mydb.db.example.com"),
+        ("a.mydb.DB.example.com", "a.mydb.db.example.com"),
+        ("bücher", "xn--bcher-kva.db.example.com"),
+    ],
+)
+def test_every_spelling_of_a_name_is_one_name(name: str, full: str) -> None:
+    assert chosen(URL).full_name(name) == full
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "",
+        "db.example.com",
+        "example.com",
+        "mydb.example.com",
+        "mydb.otherdb.example.com",
+        "_interlock.mydb.db.example.com",
+        "*.db.example.com",
+        "127.0.0.1",
+    ],
+)
+def test_what_is_no_name_of_the_zone_is_refused(name: str) -> None:
+    with pytest.raises(InvalidName):
+        chosen(URL).full_name(name)
+
+
+def test_a_name_that_has_no_room_for_its_mark_is_refused() -> None:
+    names = chosen("rfc2136://ns?key=interlock&secret-file=/run/key")
+    name = ".".join(["a" * 60] * 4)
+    assert names.full_name(name[4:]) == name[4:]
+    with pytest.raises(InvalidName, match="too long for DNS"):
+        names.full_name(f"{name}.long")
+
+
+@pytest.mark.parametrize(
+    ("target", "record"),
+    [
+        ("192.0.2.1", "A 192.0.2.1"),
+        ("2001:DB8::0:1", "AAAA 2001:db8::1"),
+        ("LB.Example.net.", "CNAME lb.example.net."),
+        ("localhost", "CNAME localhost."),
+    ],
+)
+def test_a_target_is_an_address_or_another_name(target: str, record: str) -> None:
+    found = marks.leading_to(target, "mydb.db.example.com")
+    assert f"{found.rdtype.name} {found}" == record
+
+
+@pytest.mark.parametrize(
+    "target",
+    ["", "0.0.0.0", "::", "224.0.0.1", "fe80::1%eth0", "300.1.1.1", "a b", "MyDB.db.example.com."],  # noqa: S104
+)
+def test_what_nobody_could_connect_to_is_no_target(target: str) -> None:
+    with pytest.raises(InvalidName):
+        marks.leading_to(target, "mydb.db.example.com")
+
+
+def test_a_mark_tells_its_owner() -> None:
+    assert marks.owner([marks.mark("i-1")]) == "i-1"
+    assert marks.owner([marks.leading_to("192.0.2.1", "mydb")]) is None
+    assert marks.owner([marks.mark("i-1"), marks.mark("i-2")]) is None
+    assert marks.owner([]) is None
+
+
+async def test_without_dns_names_are_only_checked() -> None:
+    names: Dns = chosen("none:")
+    assert isinstance(names, NoDns)
+    assert names.full_name("MyDB.Example.com.") == "mydb.example.com"
+    await names.check("mydb", "i-1")
+    await names.publish("mydb", "127.0.0.1", "i-1")
+    assert await names.look("mydb") == Seen()
+    await names.withdraw("mydb", "i-1")
+    with pytest.raises(InvalidName):
+        await names.check("my_db", "i-1")
+
+
+def test_external_dns_reads_annotations() -> None:
+    assert external_dns.annotations("MyDB.example.com.") == {
+        "external-dns.alpha.kubernetes.io/hostname": "mydb.example.com"
+    }
+    assert external_dns.annotations("mydb.example.com", ttl=60) == {
+        "external-dns.alpha.kubernetes.io/hostname": "mydb.example.com",
+        "external-dns.alpha.kubernetes.io/ttl": "60",
+    }
+
+
+def test_without_dnspython_only_those_who_need_it_are_told() -> None:
+    program = f"""
+import sys
+sys.modules["dns"] = None
+from interlock.errors import ConfigurationError
+from interlock.instances.dns import chosen
+chosen("none:")
+try:
+    chosen({URL!r})
+except ConfigurationError as error:
+    print(error)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout == (
+        "DNS updates (rfc2136://) need a package that is not installed: pip install 'interlock[dns]'.\n"
+    )
