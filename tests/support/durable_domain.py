@@ -26,6 +26,8 @@ TABLES = """
     CREATE TABLE event (subject text, kind text, at timestamptz, UNIQUE (subject, kind, at));
 """
 
+EVENT = "INSERT INTO event (subject, kind, at) VALUES (%s, %s, %s) ON CONFLICT DO NOTHING"
+
 work = Orchestrations("shop")
 
 
@@ -40,8 +42,7 @@ async def effect(attempt: Attempt, kind: str, order: Order) -> AsyncIterator[psy
     """A transaction with the fence and the event."""
     async with await psycopg.AsyncConnection.connect(os.environ["STEPS_URL"]) as connection:
         await attempt.fence(connection)
-        insert = "INSERT INTO event (subject, kind, at) VALUES (%s, %s, %s) ON CONFLICT DO NOTHING"
-        await connection.execute(insert, [order.id, kind, attempt.at])
+        await connection.execute(EVENT, [order.id, kind, attempt.at])
         yield connection
 
 
@@ -64,10 +65,13 @@ async def charge(attempt: Attempt, order: Order) -> str:
 
 
 @work.activity()
-async def ship(attempt: Attempt, order: Order) -> None:
-    async with effect(attempt, "shipped", order) as connection:
+def ship(attempt: Attempt, order: Order) -> None:
+    """A plain function; the others are coroutine functions."""
+    with psycopg.connect(os.environ["STEPS_URL"]) as connection:
+        attempt.fence(connection)
+        connection.execute(EVENT, [order.id, "shipped", attempt.at])
         insert = "INSERT INTO parcel (key, order_id) VALUES (%s, %s) ON CONFLICT DO NOTHING"
-        await connection.execute(insert, [attempt.key, order.id])
+        connection.execute(insert, [attempt.key, order.id])
 
 
 @work.activity()
