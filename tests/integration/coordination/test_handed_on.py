@@ -10,6 +10,9 @@ from interlock.coordination import engine, waiting
 from interlock.coordination.grant import AsyncGrant
 from interlock.stores.leases import Handed
 from interlock.stores.postgres import leases
+from interlock.stores.postgres.leases import PostgresLeases
+from interlock.stores.postgres.line import Line
+from interlock.stores.postgres.session import Row
 from support.holding import count_calls, holder, queue, until
 from support.postgres import execute
 
@@ -21,6 +24,12 @@ async def queued(locks: AsyncInterlock, url: str) -> "asyncio.Task[AsyncGrant]":
     task = asyncio.create_task(acquire())
     await until(lambda: len(queue(url)) == 1)
     return task
+
+
+@pytest.fixture(autouse=True)
+def wanted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever holds it has had to wait for it."""
+    monkeypatch.setattr(PostgresLeases, "_wanted", property(lambda _: {"feeds"}, lambda *_: None), raising=False)
 
 
 async def test_whoever_waited_has_it_without_asking_and_then_for_its_whole_length(
@@ -39,6 +48,31 @@ async def test_whoever_waited_has_it_without_asking_and_then_for_its_whole_lengt
         await renewed.wait()
     assert grant.remaining > 20
     grant.check()
+
+
+async def test_only_who_had_to_wait_expects_others_to_wait(
+    locks: AsyncInterlock, others: AsyncInterlock, interlock_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Handing on costs a little, and mostly nobody is there."""
+    monkeypatch.undo()
+    queries: list[str] = []
+    fetch = PostgresLeases._fetch
+
+    async def note(store: PostgresLeases, line: Line, query: str, *args: object) -> list[Row]:
+        queries.append(query)
+        return await fetch(store, line, query, *args)
+
+    held = await locks.lease("feeds").acquire()
+    task = await queued(others, interlock_url)
+    monkeypatch.setattr(PostgresLeases, "_fetch", note)
+    await held.release()
+    await (await task).release()
+    await (await others.lease("feeds").acquire()).release()
+    assert [query for query in queries if query in ("release_one", "hand_on")] == [
+        "release_one",
+        "hand_on",
+        "release_one",
+    ]
 
 
 async def test_what_is_given_back_at_once_is_not_renewed_before(
@@ -85,7 +119,7 @@ async def test_an_old_word_is_not_believed(
     await held.release()
     await until(lambda: words)
     await until(lambda: holder(interlock_url) is None)
-    monkeypatch.undo()
+    monkeypatch.setattr(leases, "_heard", heard)
     thief = await locks.lease("feeds").acquire()
     others.engine()._room.call(*words[0])
     await until(lambda: len(queue(interlock_url)) == 1)

@@ -56,6 +56,8 @@ class PostgresLeases:
         self._sql = Queries("interlock.stores.postgres", "leases.sql", schema)
         self._pooled: bool | None = None if pooler == "detect" else pooler == "transaction"
         self._listener: int | None = None
+        self._wanted: set[str] = set()
+        """What we had to wait for, and others may be waiting for by now."""
         self._acquiring = Line("acquire", self._connect, on_reconnected)
         self._releasing = Line("release", self._connect, on_reconnected)
         self._beating = Line("heartbeat", self._connect, on_reconnected)
@@ -66,8 +68,13 @@ class PostgresLeases:
         return await self._acquiring.session()
 
     async def acquire(self, asks: Sequence[Ask]) -> list[AcquireAnswer]:
-        if len(asks) == 1:
-            return [await self._acquire_one(asks[0])]
+        answers = [await self._acquire_one(asks[0])] if len(asks) == 1 else await self._acquire_all(asks)
+        for ask, answer in zip(asks, answers, strict=True):
+            if answer.status == "busy" and ask.wait:
+                self._wanted.add(ask.name)
+        return answers
+
+    async def _acquire_all(self, asks: Sequence[Ask]) -> list[AcquireAnswer]:
         answers = await self._acquire_many(asks)
         if unknown := [place for place, answer in enumerate(answers) if answer.status == "unknown"]:  # type: ignore[comparison-overlap] # stays in here
             await self._fetch(self._releasing, "register", [asks[place].name for place in unknown])
@@ -110,6 +117,7 @@ class PostgresLeases:
 
     async def abandon(self, asks: Sequence[Ask]) -> list[UUID]:
         names, grant_ids = [ask.name for ask in asks], [ask.grant_id for ask in asks]
+        self._wanted.difference_update(names)
         return self._own(await self._fetch(self._any, "abandon", names, grant_ids, self._listener))
 
     async def offer(self, names: Sequence[str]) -> list[UUID]:
@@ -232,10 +240,13 @@ class PostgresLeases:
         return answers
 
     async def _release_one(self, grant: Held) -> ReleaseAnswer:
-        """Handing it on takes two commits, which in a transaction there cannot be."""
-        query = "release_one" if self._pooled else "hand_on"
+        """Handing it on takes two commits, which in a transaction there cannot be; and a little longer, for nothing if
+        nobody waits. Who does not expect anybody calls whoever is there, after all."""
+        query = "hand_on" if grant.name in self._wanted and not self._pooled else "release_one"
         (row,) = await self._fetch(self._any, query, grant.name, grant.token, grant.grant_id, self._listener)
         status, offered, elsewhere, token, until = row
+        if offered is None:
+            self._wanted.discard(grant.name)
         return ReleaseAnswer(status, offered, bool(elsewhere), None if token is None else Handed(token, until))
 
     async def _release_many(self, grants: Sequence[Held], *, if_waited: bool) -> list[ReleaseAnswer]:
