@@ -5,9 +5,11 @@ from collections.abc import Callable
 from typing import TypeVar
 
 T = TypeVar("T")
+PATIENCE = 50.0
+"""Seconds, for what takes one or two on a machine that has nothing else to do."""
 
 
-def eventually(look: Callable[[], T], *, within: float = 20.0) -> T:
+def eventually(look: Callable[[], T], *, within: float = PATIENCE) -> T:
     """The first true answer of `look`."""
     give_up_at = time.monotonic() + within
     while not (seen := look()):
