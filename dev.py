@@ -20,12 +20,15 @@ ROOT = Path(__file__).resolve().parent
 VENV = ROOT / ".venv"
 BIN = VENV / "bin"
 
+PROCESSES = min(2 * (os.cpu_count() or 1), 8)
+"""Tests wait more than they compute, so there are more processes for them than processors."""
+
 CHECKS = (
     ("ruff", "check"),
     ("ruff", "format", "--check"),
     ("mypy",),
     ("lint-imports",),
-    ("pytest", "--numprocesses=auto", "--maxprocesses=4"),
+    ("pytest", f"--numprocesses={PROCESSES}"),
 )
 
 

@@ -50,7 +50,7 @@ def test_a_grant_of_the_parents_is_lost_in_the_child_and_stays_the_parents(
             grant.hand_over()
         return grant.lost, grant.remaining, grant.release(), told
 
-    with sync_locks.lease("feeds", ttl=2) as grant:
+    with sync_locks.lease("feeds", ttl=30, renew_every=0.1) as grant:
         assert in_child(look) == [True, 0.0, False, ["inherited"]]
         grant.check()
         trusted_until = grant._grant.trusted_until

@@ -69,7 +69,7 @@ async def test_waiting_has_an_end(locks: AsyncInterlock, others: AsyncInterlock)
 
 
 async def test_connections_are_closed_when_nothing_is_held(dynamodb_url: str) -> None:
-    async with AsyncInterlock(dynamodb_url, idle_after=0.1) as locks:
+    async with AsyncInterlock(dynamodb_url, idle_after=1.0) as locks:
         await (await locks.lease("feeds").acquire()).release()
         store = locks._stores[asyncio.get_running_loop()]
         assert isinstance(store, DynamoStore)
@@ -78,7 +78,7 @@ async def test_connections_are_closed_when_nothing_is_held(dynamodb_url: str) ->
 
 
 async def test_many_leases_of_one_process(locks: AsyncInterlock) -> None:
-    grants = await asyncio.gather(*(locks.lease(f"feed-{number}", ttl=10).acquire() for number in range(200)))
+    grants = await asyncio.gather(*(locks.lease(f"feed-{number}", ttl=120).acquire() for number in range(200)))
     assert len({grant.token for grant in grants}) == 200
     assert all(await asyncio.gather(*(grant.release() for grant in grants)))
 
