@@ -1,7 +1,9 @@
 """Fixtures for all tests. Each test gets a database of its own; nothing pre-installed is assumed."""
 
 from collections.abc import Iterator
+from typing import Any
 
+import psycopg
 import pytest
 
 from interlock.embedded import Cluster
@@ -19,8 +21,20 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         terminalreporter.write_line("\n".join(map(str, figures)))
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    from support.distributing import OneByOne  # here, because tests can do without pytest-xdist
+
+    config.option.loadscopereorder = False
+    return OneByOne(config, log)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Whichever test comes first installs what stands in for DynamoDB, and the others wait for that."""
+    if hasattr(config, "workerinput"):
+        from support.distributing import spread
+
+        spread(items)
     for item in items:
         if any(engine in item.nodeid.lower() for engine in ("dynamodb", *dynamodb.ENGINES)):
             item.add_marker(pytest.mark.timeout(300))
@@ -40,21 +54,28 @@ def server_url(cluster: Cluster) -> str:
 
 
 @pytest.fixture(scope="session")
+def administrator(server_url: str) -> Iterator[psycopg.Connection]:
+    """Makes the databases: a connection for each would cost as much as the database."""
+    with psycopg.connect(server_url, autocommit=True) as connection:
+        yield connection
+
+
+@pytest.fixture(scope="session")
 def template(server_url: str) -> str:
     return make_template(server_url)
 
 
 @pytest.fixture
-def database_url(server_url: str) -> Iterator[str]:
+def database_url(server_url: str, administrator: psycopg.Connection) -> Iterator[str]:
     """A database with nothing in it."""
-    with fresh_database(server_url, "template0") as url:
+    with fresh_database(server_url, "template0", administrator) as url:
         yield url
 
 
 @pytest.fixture
-def interlock_url(server_url: str, template: str) -> Iterator[str]:
+def interlock_url(server_url: str, template: str, administrator: psycopg.Connection) -> Iterator[str]:
     """A database with Interlock's schema in it."""
-    with fresh_database(server_url, template) as url:
+    with fresh_database(server_url, template, administrator) as url:
         yield url
 
 

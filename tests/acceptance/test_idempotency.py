@@ -29,7 +29,7 @@ from interlock.integrations.idempotency.asgi import IdempotencyMiddleware
 
 locks = AsyncInterlock()
 app = FastAPI(lifespan=with_interlock(locks))
-app.add_middleware(IdempotencyMiddleware, locks=locks, scope="authorization", ttl=2, wait=30)
+app.add_middleware(IdempotencyMiddleware, locks=locks, scope="authorization", ttl=5, wait=30)
 
 @app.post("/orders", status_code=201)
 async def order() -> dict[str, str]:

@@ -111,7 +111,7 @@ async def test_a_guard_of_a_released_grant_is_refused(store: OpenStore, writer: 
 async def test_nobody_gets_an_expired_lease_while_a_transaction_guards_it(
     store: OpenStore, other: OpenStore, writer: Writer
 ) -> None:
-    got = await grant(store, ttl=0.3)
+    got = await grant(store, ttl=3)
     until = (await answer(store, wish())).retry_after
     writer.guard(got)
     await asyncio.sleep(until + 0.01)

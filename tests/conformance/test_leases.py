@@ -104,12 +104,12 @@ async def test_a_holder_that_cannot_renew_is_cancelled_before_the_next_has_the_l
         raise DatabaseUnreachable("It cannot be reached.")
 
     async def wait() -> AsyncGrant:
-        grant = await others.lease("feeds", ttl=1).acquire()
+        grant = await others.lease("feeds", ttl=3).acquire()
         told.append("granted")
         return grant
 
     async def hold() -> None:
-        async with locks.lease("feeds", ttl=1) as grant:
+        async with locks.lease("feeds", ttl=3) as grant:
             grant.on_lost(told.append)
             waiters.append(asyncio.create_task(wait()))
             await asyncio.Event().wait()
@@ -124,11 +124,10 @@ async def test_a_holder_that_cannot_renew_is_cancelled_before_the_next_has_the_l
 
 @pytest.mark.guarantee(lease, "a lease is kept as long as its holder works")
 async def test_a_lease_that_is_renewed_outlives_its_ttl(locks: AsyncInterlock, others: AsyncInterlock) -> None:
-    async with locks.lease("feeds", ttl=0.5) as grant:
-        renewed = asyncio.Semaphore(0)
-        grant.on_renewed(lambda until: renewed.release())
-        for _ in range(8):
-            await renewed.acquire()
+    async with locks.lease("feeds", ttl=4, renew_every=0.1) as grant:
+        first, outlived = grant.trusted_until, asyncio.Event()
+        grant.on_renewed(lambda until: outlived.set() if until > first + 4 else None)
+        await outlived.wait()
         assert await others.lease("feeds").try_acquire() is None
 
 
@@ -145,7 +144,9 @@ async def test_a_round_renews_everything_with_one_request(
         return await renew(grants, timeout)
 
     monkeypatch.setattr(store, "renew", counted)
-    grants = await asyncio.gather(*(locks.lease(f"name {number}", ttl=2).acquire() for number in range(50)))
+    grants = await asyncio.gather(
+        *(locks.lease(f"name {number}", ttl=30, renew_every=0.5).acquire() for number in range(50))
+    )
     await whole.wait()
     assert not any(grant.lost for grant in grants)
     await asyncio.gather(*(grant.release() for grant in grants))

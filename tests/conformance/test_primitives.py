@@ -47,7 +47,7 @@ async def test_the_slot_of_a_killed_process_goes_to_whoever_waits(
 ) -> None:
     lease = locks.lease("openai", slots=2)
     mine = await lease.acquire()
-    holder = process("openai", ttl=1, slots=2)
+    holder = process("openai", ttl=4, slots=2)
     assert (await asyncio.to_thread(holder.line))[0] == "held"
     assert await lease.try_acquire() is None
     holder.kill()

@@ -94,7 +94,7 @@ async def test_a_waiter_that_stands_still_is_passed_over_and_queues_again(
     assert await line(second) == ["waiting"]
     first.stop()
     await grant.release()
-    assert (await line(second))[0] == "held"
+    assert (await end_of_wait(second))[0] == "held"
     first.go_on()
     assert await line(first) == ["waiting"]
     second.tell("release")

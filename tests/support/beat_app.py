@@ -17,5 +17,5 @@ app.conf.update(
         "control_folder": str(QUEUE / "control"),
     },
     interlock_beat_lease="beat of the shop",
-    interlock_beat_ttl=1.0,
+    interlock_beat_ttl=4.0,
 )

@@ -1,6 +1,6 @@
 """Two transactions and one name, in the orders that matter; each raises where a name could have two owners.
 
-A statement that waits for the other transaction is ended by the connections' own time limit, and raises too.
+A statement that waits for the other transaction is ended by the connections' own `lock_timeout`, and raises too.
 """
 
 import psycopg

@@ -22,8 +22,6 @@ _HELD = """
 _NEXT = "SELECT acquired_at >= %s FROM interlock.lease WHERE name = %s AND token > %s"
 _WRITTEN = "SELECT count(*) FROM ledger WHERE name = %s AND token > %s"
 T = TypeVar("T")
-PATIENCE = 60.0
-"""How long to wait for what takes a second or two on a machine that has nothing else to do."""
 
 
 class Held(NamedTuple):
@@ -108,7 +106,7 @@ class Crew:
 
     def wait_for(self, look: Callable[[], T]) -> T:
         """The first true answer of `look`, unless one of them ends without being asked to."""
-        return eventually(lambda: self._all_well() and look(), within=PATIENCE)
+        return eventually(lambda: self._all_well() and look())
 
     def judge(self, *, calm: bool = False) -> tuple[list[Violation], Counter[Kind]]:
         """What must not be, in what was noted until now; and how much that was."""

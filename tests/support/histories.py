@@ -66,10 +66,10 @@ def violations(events: Iterable[Event], writes: Iterable[Write] = (), *, calm: b
     `calm`: nobody was stopped or cut off in this history, so nobody has a reason to lose a lease.
     """
     by_kind = _grouped((event.kind, event) for event in events)
-    holdings = _grouped((holding.name, holding) for holding in _holdings(by_kind))
+    by_name = _grouped((holding.name, holding) for holding in _holdings(by_kind))
     written = _grouped((write.name, write) for write in sorted(writes, key=lambda write: write.position))
     found: list[Violation] = []
-    for name, held in holdings.items():
+    for name, held in by_name.items():
         found += _shared(name, held)
         found += _overlapping(name, held)
         found += _tokens(name, held)
@@ -77,12 +77,17 @@ def violations(events: Iterable[Event], writes: Iterable[Write] = (), *, calm: b
         found += _writes_in_order(name, ordered)
     found += _late_writes(by_kind["looked"], written)
     found += _vanished_writes(by_kind["acknowledged"], written)
-    found += _taken_away(by_kind["seen"], holdings)
+    found += _taken_away(by_kind["seen"], by_name)
     if calm:
         found += [
             Violation("lost for nothing", loss.name, f"{loss.process}: token {loss.token}") for loss in by_kind["lost"]
         ]
     return found
+
+
+def holdings(events: Iterable[Event]) -> list[Holding]:
+    """Every grant in the history."""
+    return list(_holdings(_grouped((event.kind, event) for event in events)))
 
 
 def counts(events: Iterable[Event]) -> Counter[Kind]:

@@ -2,23 +2,35 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import Any, TypeVar
 from uuid import UUID
 
 import pytest
 
+from interlock import AsyncInterlock, errors
+from interlock.clock import boottime
 from interlock.stores.postgres.leases import PostgresLeases
 from support.postgres import execute
-from support.waiting import eventually
+from support.waiting import PATIENCE, eventually
 
 T = TypeVar("T")
 
 _OURS = "datname = current_database() AND application_name LIKE 'interlock %%'"
 
 
-async def until(look: Callable[[], T], *, within: float = 20.0) -> T:
+async def until(look: Callable[[], T], *, within: float = PATIENCE) -> T:
     """`eventually`, while the event loop goes on."""
     return await asyncio.to_thread(eventually, look, within=within)
+
+
+async def reach(locks: AsyncInterlock) -> None:
+    """Return when the database has answered once. Whoever has little patience is told if the machine is slow just now,
+    and after this asks again."""
+    while True:
+        with suppress(errors.StoreError):
+            async with locks.lease("feeds"):
+                return
 
 
 async def until_answered(task: "asyncio.Task[Any]") -> None:
@@ -33,6 +45,18 @@ def holder(url: str, name: str = "feeds") -> UUID | None:
     held = "SELECT grant_id FROM interlock.lease WHERE name = %s AND expires_at > interlock.now_v1()"
     rows = execute(url, held, name)
     return rows[0][0] if rows else None
+
+
+def ends_at(url: str, name: str = "feeds") -> float:
+    """When the database lets another have it, on this machine's own clock, or a little before that: of several
+    looks the best, because the machine may stand still in the middle of one."""
+
+    def look() -> float:
+        asked_at = boottime()
+        left = "SELECT extract(epoch FROM expires_at - interlock.now_v1())::float8 FROM interlock.lease WHERE name = %s"
+        return asked_at + float(execute(url, left, name)[0][0])
+
+    return max(look() for _ in range(3))
 
 
 def queue(url: str, name: str = "feeds") -> list[UUID]:

@@ -4,7 +4,8 @@ import itertools
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping
+import threading
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from interlock.embedded import Cluster, find_binaries
 from interlock.schema import whole_schema
 
 _numbers = itertools.count(1)
+_kept = threading.local()
 
 # Tests lose nothing when the machine does, and most of a test's time would be the disk's.
 QUICK = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off", "max_connections": "200"}
@@ -63,21 +65,57 @@ def on_database(url: str, database: str) -> str:
 
 
 def execute(url: str, statement: str | sql.Composed, *args: Any) -> list[tuple[Any, ...]]:
-    """One statement on a connection of its own, committed."""
-    with psycopg.connect(url, autocommit=True) as connection:
-        cursor = connection.execute(statement, args or None)
-        return cursor.fetchall() if cursor.description else []
+    """One statement, committed, on a connection of its own or, among `kept_connections`, on the one to that URL."""
+    kept: dict[str, psycopg.Connection] | None = getattr(_kept, "connections", None)
+    if kept is None:
+        with psycopg.connect(url, autocommit=True) as connection:
+            return _rows(connection, statement, args)
+    if url in kept:
+        try:
+            return _rows(kept[url], statement, args)
+        except psycopg.OperationalError:  # perhaps because the server has ended the session since the last time
+            if not kept[url].broken:
+                raise
+    kept[url] = psycopg.connect(url, autocommit=True)
+    return _rows(kept[url], statement, args)
+
+
+def _rows(connection: psycopg.Connection, statement: str | sql.Composed, args: Sequence[Any]) -> list[tuple[Any, ...]]:
+    cursor = connection.execute(statement, args or None)
+    return cursor.fetchall() if cursor.description else []
 
 
 @contextmanager
-def fresh_database(server_url: str, template: str) -> Iterator[str]:
+def kept_connections() -> Iterator[None]:
+    """What this thread executes meanwhile costs no new connection each time: that is most of what it takes."""
+    before = getattr(_kept, "connections", None)
+    mine: dict[str, psycopg.Connection] = {}
+    _kept.connections = mine
+    try:
+        yield
+    finally:
+        _kept.connections = before
+        for connection in mine.values():
+            connection.close()
+
+
+@contextmanager
+def fresh_database(server_url: str, template: str, administrator: psycopg.Connection | None = None) -> Iterator[str]:
+    """`administrator` is a connection that is at hand; without one, two are made."""
+
+    def order(statement: sql.Composed) -> None:
+        if administrator is None:
+            execute(server_url, statement)
+        else:
+            administrator.execute(statement)
+
     name = f"test_{os.getpid()}_{next(_numbers)}"
     clone = sql.SQL("CREATE DATABASE {} TEMPLATE {}").format(sql.Identifier(name), sql.Identifier(template))
-    execute(server_url, clone)
+    order(clone)
     try:
         yield on_database(server_url, name)
     finally:
-        execute(server_url, sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(name)))
+        order(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(name)))
 
 
 def make_template(server_url: str) -> str:

@@ -204,6 +204,7 @@ async def run_every(job: Job, locks: AsyncInterlock) -> None:
 
     @locks.every(job.interval, job.name, missed=job.number, ttl=job.ttl)
     async def sweep(grant: AsyncGrant) -> None:
+        grant.on_lost(lambda _: (Path(job.directory) / f"{grant.token}.lost").touch())
         await note(grant, "begun")
         await asyncio.sleep(0.02)
         await note(grant, "done")

@@ -41,7 +41,7 @@ def a_holder_stands_still(crew: Crew) -> Iterator[None]:
 
 def a_guard_outlasts_the_ttl(crew: Crew) -> Iterator[None]:
     """And nothing else happens: nobody has a reason to lose its lease."""
-    crew.hire(2, ttl=2.0, dwell=2.5)
+    crew.hire(2, ttl=4.0, dwell=4.5)
     while True:
         crew.go_on(1)
         yield

@@ -33,7 +33,7 @@ class Scheduler(Led, BackgroundScheduler):  # type: ignore[misc]
 class Job:
     url: str
     interval: float = 0.1
-    ttl: float = 1.0
+    ttl: float = 4.0
 
 
 class Worker:

@@ -68,5 +68,5 @@ class ToolProject:
 
 
 def ended(process: "subprocess.Popen[str]") -> tuple[int, str]:
-    output, _ = process.communicate(timeout=20)
+    output, _ = process.communicate(timeout=50)
     return process.returncode, output

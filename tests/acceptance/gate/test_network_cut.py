@@ -8,7 +8,7 @@ from support.waiting import eventually
 
 
 def test_a_migrator_that_is_cut_off_stops_its_command_and_another_takes_over(interlock_url: str) -> None:
-    options = ("gate", "run", "--gate-ttl", "2")
+    options = ("gate", "run", "--gate-ttl", "6")
     with (
         cable_to(interlock_url) as (cable, cut_url),
         # The command itself goes by another way: it could work on, and must not.

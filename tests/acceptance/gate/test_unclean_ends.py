@@ -86,7 +86,7 @@ def test_with_a_role_of_its_own_nothing_of_a_migration_is_left_even_if_it_seemed
 def test_a_migrator_that_cannot_hear_of_its_loss_is_waited_for(interlock_url: str) -> None:
     """Its lock is taken away while it is stopped; its command works on until its supervisor ends it."""
     execute(interlock_url, "CREATE TABLE write (who text, at timestamptz DEFAULT clock_timestamp())")
-    options = ("gate", "run", "--gate-ttl", "3")
+    options = ("gate", "run", "--gate-ttl", "6")
     with started(*options, "--", *keeps_writing(interlock_url, "first"), url=interlock_url) as first:
         eventually(lambda: writes(interlock_url, "first"))
         second = [*psql(interlock_url, "INSERT INTO write (who) VALUES ('second')")]
@@ -106,7 +106,7 @@ def test_after_a_crash_of_the_server_a_migrator_that_may_live_is_waited_for() ->
     with running_cluster() as cluster:
         url = cluster.url(tcp=True)
         execute(url, "CREATE TABLE write (who text, at timestamptz DEFAULT clock_timestamp())")
-        options = ("gate", "run", "--gate-ttl", "3")
+        options = ("gate", "run", "--gate-ttl", "6")
         with started(*options, "--", *keeps_writing(url, "first"), url=url) as first:
             eventually(lambda: writes(url, "first"))
             first.send(signal.SIGSTOP)

@@ -11,6 +11,7 @@ from interlock import AsyncInterlock, errors
 from interlock.coordination.grant import AsyncGrant
 from interlock.schema import whole_schema
 from support.histories import counts, violations
+from support.holding import reach
 from support.postgres import execute
 from support.recording import Recorder, recorded
 from support.replication import Pair, primary_and_standby
@@ -47,13 +48,13 @@ async def renewed(url: str, grant: AsyncGrant) -> None:
 @either_kind
 async def test_a_holder_is_told_of_the_new_primary_and_the_client_goes_on_there(pair: Pair) -> None:
     async with AsyncInterlock(pair.url) as locks:
-        lease = locks.lease("feeds", ttl=8)
+        lease = locks.lease("feeds", ttl=30, renew_every=0.5)
         stale = await lease.acquire()
         await renewed(pair.primary_url, stale)
         pair.wait_caught_up()
         await fail_over(pair)
         assert await stale.wait_lost() == "failover"
-        step_clock(pair.standby_url, 8)
+        step_clock(pair.standby_url, 30)
         async with lease.acquire(timeout=20) as current:
             assert current.token > stale.token
             before = row(pair.standby_url, "feeds")
@@ -93,6 +94,7 @@ async def test_an_old_primary_that_lives_on_alone_grants_and_renews_nothing(pair
     """Whoever can only reach the old one holds its lease until its trust is over, and gets no other."""
     recorder = Recorder(tmp_path, "both")
     async with AsyncInterlock(pair.primary_url, request_timeout=0.5) as cut_off:
+        await reach(cut_off)
         await (await cut_off.lease("reports", ttl=3).acquire()).release()
         old = await cut_off.lease("feeds", ttl=3).acquire()
         recorder.granted(old)

@@ -47,7 +47,7 @@ def family_and_successor(url: str, ttl: float) -> Iterator[tuple[Program, list[i
 def test_when_we_are_killed_the_command_dies_and_the_lease_expires(
     interlock_url: str, record_property: Callable[[str, object], None]
 ) -> None:
-    with family_and_successor(interlock_url, ttl=2) as (first, family, second):
+    with family_and_successor(interlock_url, ttl=5) as (first, family, second):
         first.send(signal.SIGKILL)
         expires_at = seen(interlock_url).expires_at
         assert expires_at is not None
@@ -59,7 +59,7 @@ def test_when_we_are_killed_the_command_dies_and_the_lease_expires(
 
 
 def test_when_we_are_stopped_the_command_is_killed_before_another_has_the_lease(interlock_url: str) -> None:
-    with family_and_successor(interlock_url, ttl=2) as (first, family, second):
+    with family_and_successor(interlock_url, ttl=5) as (first, family, second):
         first.send(signal.SIGSTOP)
         assert second.end()[:2] == (0, ""), "it met none of them"
         assert all(map(is_gone, family))
@@ -70,9 +70,9 @@ def test_when_we_are_stopped_the_command_is_killed_before_another_has_the_lease(
 
 
 def test_a_command_may_run_longer_than_the_ttl(interlock_url: str) -> None:
-    with started(*RUN, "--ttl", "2", "--", "bash", "-c", FAMILY, url=interlock_url) as program:
+    with started(*RUN, "--ttl", "5", "--", "bash", "-c", FAMILY, url=interlock_url) as program:
         family = family_of(program)
-        beyond = seen(interlock_url).acquired_at + timedelta(seconds=2)
+        beyond = seen(interlock_url).acquired_at + timedelta(seconds=5)
         eventually(lambda: seen(interlock_url).renewed_at > beyond)
         assert not any(map(is_gone, family))
         program.send(signal.SIGTERM)
@@ -94,7 +94,7 @@ def test_when_we_are_cut_off_the_command_is_killed_before_another_has_the_lease(
     """And we end, although what we were about to give back cannot be given back."""
     with (
         cable_to(interlock_url) as (cable, cut_url),
-        started(*RUN, "--ttl", "2", "--", "bash", "-c", FAMILY, url=cut_url) as first,
+        started(*RUN, "--ttl", "5", "--", "bash", "-c", FAMILY, url=cut_url) as first,
     ):
         family = family_of(first)
         with started(*RUN, "--", *meets(family), url=interlock_url) as second:
@@ -107,7 +107,7 @@ def test_when_we_are_cut_off_the_command_is_killed_before_another_has_the_lease(
 
 
 def test_through_a_pooler_in_transaction_mode_it_is_the_same(interlock_url: str) -> None:
-    with pooled(interlock_url, "transaction") as url, family_and_successor(url, ttl=2) as (first, family, second):
+    with pooled(interlock_url, "transaction") as url, family_and_successor(url, ttl=5) as (first, family, second):
         wait_for_renewal(interlock_url)
         assert not any(map(is_gone, family))
         first.send(signal.SIGKILL)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from support.histories import counts, violations
+from support.histories import counts, holdings, violations
 from support.lease_worker import LEDGER, ledger
 from support.postgres import execute
 from support.primitive_worker import EFFECTS, RUNS, Job, Team, team
@@ -68,12 +68,11 @@ def test_a_leader_is_killed_fifty_times_and_there_are_never_two(
 
 
 def most_at_once(events: list[Event]) -> int:
-    """Of all slots together, by when each holder knew that it had one and when it gave it up or was killed."""
-    last = {event.grant_id: event.at for event in sorted(events, key=lambda event: event.at)}
+    """Of all slots together, by when each holder trusted that it had one."""
     marks = []
-    for event in events:
-        if event.kind == "granted":
-            marks += [(event.at, 1), (last[event.grant_id], -1)]
+    for held in holdings(events):
+        if held.was_trusted:
+            marks += [(held.start, 1), (held.end, -1)]
     level = most = 0
     for _, step in sorted(marks):
         level += step
@@ -160,13 +159,13 @@ def test_two_hundred_ticks_with_kills_are_all_run_and_none_twice_at_once(
     job = Job("every", interlock_url, str(tmp_path), "", name="sweep", number=1000, interval=0.1)
     with team(job, 4) as replicas:
         for target in range(15, 200, 15):
-            eventually(lambda target=target: execute(interlock_url, done)[0][0] >= target, within=40)  # type: ignore[misc]
+            eventually(lambda target=target: execute(interlock_url, done)[0][0] >= target)  # type: ignore[misc]
             runner = eventually(
                 lambda: [pid for name, pid, _ in holders(interlock_url, "sweep") if pid in replicas.workers]
             )[0]
             replicas.kill(runner)
             kills += 1
-        eventually(lambda: execute(interlock_url, done)[0][0] >= 200, within=40)
+        eventually(lambda: execute(interlock_url, done)[0][0] >= 200)
     rows = execute(interlock_url, "SELECT tick, token, phase, at FROM run ORDER BY position")
     ticks = [tick for tick, _, phase, _ in rows if phase == "done"]
     assert [later for earlier, later in pairwise(ticks) if later < earlier] == [], "in order"
@@ -174,7 +173,8 @@ def test_two_hundred_ticks_with_kills_are_all_run_and_none_twice_at_once(
     assert all(abs((later - earlier).total_seconds() - 0.1) < 0.001 for earlier, later in pairwise(every)), (
         "all of them"
     )
-    assert len(ticks) - len(every) <= kills, "again only if somebody was killed"
+    lost = len(list(tmp_path.glob("*.lost")))
+    assert len(ticks) - len(every) <= kills + lost, "again only if somebody was killed, or was too slow and lost it"
     tokens = [token for _, token, _, _ in rows]
     assert tokens == sorted(tokens), "nobody wrote after the next had begun"
     again = len(rows) - 2 * len(every)
@@ -187,5 +187,5 @@ def test_two_hundred_ticks_with_kills_are_all_run_and_none_twice_at_once(
     assert all(earlier[1] <= later[0] for earlier, later in pairwise(runs)), "one at a time"
     record_property(
         "figure",
-        f"every 0.1 s, 4 replicas, {kills} kills: {len(every)} ticks run, {again} rows of runs that were repeated",
+        f"every 0.1 s, 4 replicas, {kills} kills, {lost} losses: {len(every)} ticks run, {again} rows of repeated runs",
     )

@@ -13,6 +13,14 @@ from support.protocol import rewrite
 Scenario = Callable[[Claims, psycopg.Connection, psycopg.Connection], None]
 
 
+@pytest.fixture(autouse=True)
+def _who_waits_for_the_other_is_told_so(one: psycopg.Connection, two: psycopg.Connection) -> None:
+    """Both are in one thread: a statement that waits for the other transaction would wait for ever."""
+    for connection in (one, two):
+        connection.execute("SET lock_timeout = '200ms'")
+        connection.commit()
+
+
 @pytest.mark.parametrize("scenario", scenarios.SCENARIOS, ids=lambda scenario: scenario.__name__)
 def test_a_name_has_one_owner(
     scenario: Scenario, names: Claims, one: psycopg.Connection, two: psycopg.Connection

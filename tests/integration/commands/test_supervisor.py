@@ -54,7 +54,7 @@ class Supervised:
 
     def close(self) -> None:
         self.control.close()
-        _, errors = self.process.communicate(timeout=20)
+        _, errors = self.process.communicate(timeout=50)
         self.errors = errors.decode()
 
 

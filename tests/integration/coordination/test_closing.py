@@ -11,7 +11,7 @@ from interlock import AsyncInterlock, Interlock, errors
 from interlock.coordination.grant import AsyncGrant
 from interlock.stores.postgres import Session
 from interlock.stores.postgres.leases import PostgresLeases
-from support.holding import holder, queue, sessions, stop_after, until, until_answered
+from support.holding import holder, queue, reach, sessions, stop_after, until, until_answered
 from support.proxy import cable_to
 from support.waiting import eventually
 
@@ -165,6 +165,7 @@ async def test_it_can_be_used_anew_and_what_was_granted_before_stays_lost(
 async def test_it_closes_although_the_database_is_away(interlock_url: str) -> None:
     with cable_to(interlock_url) as (cable, url):
         locks = AsyncInterlock(url, request_timeout=0.2)
+        await reach(locks)
         grant = await locks.lease("feeds").acquire()
         cable.cut()
         await locks.close()

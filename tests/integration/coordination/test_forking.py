@@ -50,7 +50,7 @@ def test_a_grant_of_the_parents_is_lost_in_the_child_and_stays_the_parents(
             grant.hand_over()
         return grant.lost, grant.remaining, grant.release(), told
 
-    with sync_locks.lease("feeds", ttl=2) as grant:
+    with sync_locks.lease("feeds", ttl=30, renew_every=0.1) as grant:
         assert in_child(look) == [True, 0.0, False, ["inherited"]]
         grant.check()
         trusted_until = grant._grant.trusted_until
@@ -77,7 +77,7 @@ def test_a_child_that_leaves_the_parents_block_is_told_and_ends_nothing(
 
 def test_a_child_asks_for_itself_while_the_parent_works_on(sync_locks: Interlock, interlock_url: str) -> None:
     """Forked in the middle of everything: the parent holds, waits and renews."""
-    lease = sync_locks.lease("feeds", ttl=2, renew_every=0.05)
+    lease = sync_locks.lease("feeds", ttl=30, renew_every=0.05)
     grant = lease.acquire()
     with ThreadPoolExecutor(1) as threads:
         waiting = threads.submit(lease.acquire)
@@ -116,7 +116,7 @@ async def test_a_child_of_an_event_loops_process_asks_on_a_loop_of_its_own(
             async with locks.lease("other") as other:
                 return lost, holder(interlock_url, "other") == other.grant_id, locks.metrics.snapshot().held
 
-    async with locks.lease("feeds", ttl=4, renew_every=0.05) as grant:
+    async with locks.lease("feeds", ttl=30, renew_every=0.05) as grant:
         assert in_child(lambda: asyncio.run(ask(grant))) == [[True, 0.0, False, "inherited"], True, 1]
         renewals: list[float] = []
         grant.on_renewed(renewals.append)
@@ -131,7 +131,7 @@ def test_a_child_keeps_no_connection_of_a_parent_that_died(interlock_url: str) -
 
     def hold_and_fork() -> int:
         locks = Interlock(interlock_url)
-        locks.lease("feeds", ttl=2, renew_every=0.05).acquire()
+        locks.lease("feeds", ttl=30, renew_every=0.05).acquire()
         eventually(lambda: locks.metrics.snapshot().renewal_rounds["done"])  # so both connections are made
         if (grandchild := os.fork()) == 0:
             os.close(2)

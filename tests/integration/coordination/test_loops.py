@@ -97,7 +97,7 @@ locks = AsyncInterlock(url)
 
 async def forget_to_close():
     renewed = locks.metrics.snapshot().renewed_leases
-    async with locks.lease("feeds", ttl=4, renew_every=0.3):
+    async with locks.lease("feeds", ttl=30, renew_every=0.3):
         await asyncio.to_thread(eventually, lambda: locks.metrics.snapshot().renewed_leases > renewed)
 
 async def close():

@@ -6,7 +6,7 @@ import psycopg
 import pytest
 
 from interlock import AsyncInterlock, errors
-from support.holding import count_calls, fail, holder, queue, stop_after, stop_before, until
+from support.holding import count_calls, fail, holder, queue, reach, stop_after, stop_before, until
 from support.postgres import execute
 from support.proxy import cable_to
 from support.sql_leases import ask
@@ -36,7 +36,7 @@ async def test_a_row_that_is_locked_is_asked_for_again_soon(locks: AsyncInterloc
         other.execute("SELECT FROM interlock.lease FOR NO KEY UPDATE")
         assert await grant.release() is True
         assert holder(interlock_url) is not None
-    await until(lambda: holder(interlock_url) is None, within=5)
+    await until(lambda: holder(interlock_url) is None)
 
 
 async def test_a_release_during_a_renewal_round_leaves_a_free_lease(
@@ -70,6 +70,7 @@ async def test_a_renewal_that_comes_after_the_release_touches_nobody(
 async def test_a_release_that_nobody_answers_is_delivered_when_somebody_does(interlock_url: str) -> None:
     with cable_to(interlock_url) as (cable, url):
         locks = AsyncInterlock(url, request_timeout=0.3)
+        await reach(locks)
         grant = await locks.lease("feeds", ttl=60).acquire()
         cable.cut()
         assert await grant.release() is True
@@ -157,4 +158,5 @@ async def test_a_name_that_another_transaction_is_just_adding_holds_up_no_other(
             assert await slow.try_acquire() is None
             waiter = asyncio.ensure_future(slow.acquire())
             await answers[1].release()
-    assert holder(interlock_url, "slow") == (await waiter).grant_id
+    granted = await waiter
+    assert holder(interlock_url, "slow") == granted.grant_id

@@ -9,7 +9,18 @@ import pytest
 
 from interlock import AsyncInterlock, errors
 from interlock.clock import boottime
-from support.holding import count_calls, end_session, fail, holder, move_clock, sessions, stop_after, take_away, until
+from support.holding import (
+    count_calls,
+    end_session,
+    fail,
+    holder,
+    move_clock,
+    reach,
+    sessions,
+    stop_after,
+    take_away,
+    until,
+)
 from support.postgres import execute
 from support.proxy import cable_to
 from support.sql_leases import step_clock
@@ -22,7 +33,7 @@ async def test_all_that_is_due_is_renewed_in_one_statement(
 ) -> None:
     calls = count_calls(monkeypatch, "renew")
     for number in range(50):  # one after the other, so that they would be due at different times
-        await locks.lease(f"feed {number}", ttl=4, renew_every=0.5).acquire()
+        await locks.lease(f"feed {number}", ttl=30, renew_every=0.5).acquire()
     await until(lambda: any(len(grants) == 50 for grants, _ in calls))
     begun = len(calls)
     await until(lambda: len(calls) > begun + 2)
@@ -30,9 +41,9 @@ async def test_all_that_is_due_is_renewed_in_one_statement(
 
 
 async def test_a_lease_is_held_for_as_long_as_it_is_wanted(locks: AsyncInterlock, interlock_url: str) -> None:
-    grant = await locks.lease("feeds", ttl=0.5).acquire()
+    grant = await locks.lease("feeds", ttl=4, renew_every=0.1).acquire()
     first = grant.trusted_until
-    await until(lambda: grant.trusted_until > first + 1)
+    await until(lambda: grant.trusted_until > first + 4)
     assert not grant.lost
     assert holder(interlock_url) == grant.grant_id
 
@@ -81,7 +92,7 @@ async def test_an_answer_that_was_long_on_its_way_does_not_extend_trust(interloc
 async def test_a_request_whose_answer_was_lost_finds_its_own_grant(interlock_url: str) -> None:
     with cable_to(interlock_url) as (cable, url):
         locks = AsyncInterlock(url, request_timeout=0.5)
-        await (await locks.lease("feeds").acquire()).release()
+        await reach(locks)
         cable.swallow_replies()
         asking = asyncio.ensure_future(locks.lease("feeds", ttl=30).acquire())
         first = await until(lambda: holder(interlock_url))
@@ -99,7 +110,7 @@ async def test_a_missed_round_is_survived(
     locks: AsyncInterlock, interlock_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fail(monkeypatch, "renew", UNREACHABLE)
-    grant = await locks.lease("feeds", ttl=1).acquire()
+    grant = await locks.lease("feeds", ttl=30, renew_every=0.1).acquire()
     await until(lambda: locks.metrics.snapshot().renewal_rounds["done"] > 4)
     assert locks.metrics.snapshot().renewal_rounds["failed"] == 1
     grant.check()
@@ -111,14 +122,14 @@ async def test_whatever_goes_wrong_in_a_round_the_next_one_comes(
     locks: AsyncInterlock, monkeypatch: pytest.MonkeyPatch, error: errors.InterlockError
 ) -> None:
     fail(monkeypatch, "renew", error)
-    grant = await locks.lease("feeds", ttl=1).acquire()
+    grant = await locks.lease("feeds", ttl=30, renew_every=0.1).acquire()
     await until(lambda: locks.metrics.snapshot().renewal_rounds["done"] > 2)
     assert locks.metrics.snapshot().renewal_rounds["failed"] == 1
     grant.check()
 
 
 async def test_a_heartbeat_connection_that_ends_is_replaced(locks: AsyncInterlock, interlock_url: str) -> None:
-    grant = await locks.lease("feeds", ttl=4, renew_every=0.1).acquire()
+    grant = await locks.lease("feeds", ttl=30, renew_every=0.1).acquire()
     await until(lambda: "heartbeat" in sessions(interlock_url).values())
     await asyncio.to_thread(end_session, interlock_url, "heartbeat")
     await until(lambda: "heartbeat" in sessions(interlock_url).values())
@@ -126,8 +137,8 @@ async def test_a_heartbeat_connection_that_ends_is_replaced(locks: AsyncInterloc
 
 
 async def test_a_row_that_somebody_has_locked_holds_up_no_other(locks: AsyncInterlock, interlock_url: str) -> None:
-    blocked = await locks.lease("blocked", ttl=2, renew_every=0.1).acquire()
-    free = await locks.lease("free", ttl=2, renew_every=0.1).acquire()
+    blocked = await locks.lease("blocked", ttl=30, renew_every=0.1).acquire()
+    free = await locks.lease("free", ttl=30, renew_every=0.1).acquire()
     renewals: dict[str, list[float]] = {"blocked": [], "free": []}
     with psycopg.connect(interlock_url) as other:
         other.execute("SELECT FROM interlock.lease WHERE name = 'blocked' FOR UPDATE")
@@ -140,11 +151,14 @@ async def test_a_row_that_somebody_has_locked_holds_up_no_other(locks: AsyncInte
 
 
 async def test_a_row_that_stays_locked_costs_its_own_lease_only(locks: AsyncInterlock, interlock_url: str) -> None:
-    blocked = await locks.lease("blocked", ttl=1).acquire()
-    free = await locks.lease("free", ttl=1).acquire()
+    blocked = await locks.lease("blocked", ttl=4, renew_every=0.1).acquire()
+    free = await locks.lease("free", ttl=30, renew_every=0.1).acquire()
+    renewals: list[float] = []
     with psycopg.connect(interlock_url) as other:
         other.execute("SELECT FROM interlock.lease WHERE name = 'blocked' FOR UPDATE")
+        free.on_renewed(renewals.append)
         assert await blocked.wait_lost() == "expired"
+        assert renewals
     free.check()
 
 
@@ -152,7 +166,7 @@ async def test_a_renewal_that_comes_too_late_revives_nothing(
     locks: AsyncInterlock, interlock_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stop = stop_after(monkeypatch, "renew")
-    grant = await locks.lease("feeds", ttl=0.5).acquire()
+    grant = await locks.lease("feeds", ttl=4, renew_every=0.1).acquire()
     await stop.reached()
     assert await grant.wait_lost() == "expired"
     stop.go()
@@ -166,11 +180,11 @@ async def test_trust_that_has_run_out_before_the_answer_came_does_not_come_back(
     locks: AsyncInterlock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stop = stop_after(monkeypatch, "renew")
-    grant = await locks.lease("feeds", ttl=30, renew_every=0.2).acquire()
+    grant = await locks.lease("feeds", ttl=3600, renew_every=0.2).acquire()
     with monkeypatch.context() as patch:
-        move_clock(patch, 28)
+        move_clock(patch, 3589)
         await stop.reached()
-        move_clock(patch, 1.5)
+        move_clock(patch, 10)
         stop.go()
         assert await grant.wait_lost() == "expired"
 
@@ -178,14 +192,14 @@ async def test_trust_that_has_run_out_before_the_answer_came_does_not_come_back(
 async def test_a_lease_that_has_expired_in_the_database_is_lost_whoever_has_it(
     locks: AsyncInterlock, interlock_url: str
 ) -> None:
-    grant = await locks.lease("feeds", ttl=2, renew_every=0.05).acquire()
+    grant = await locks.lease("feeds", ttl=30, renew_every=0.05).acquire()
     execute(interlock_url, "UPDATE interlock.lease SET expires_at = interlock.now_v1()")
     assert await grant.wait_lost() == "refused"
 
 
 async def test_one_that_is_lost_costs_the_others_nothing(locks: AsyncInterlock, interlock_url: str) -> None:
-    lost = await locks.lease("lost", ttl=2, renew_every=0.05).acquire()
-    kept = await locks.lease("kept", ttl=2, renew_every=0.05).acquire()
+    lost = await locks.lease("lost", ttl=30, renew_every=0.05).acquire()
+    kept = await locks.lease("kept", ttl=30, renew_every=0.05).acquire()
     take_away(interlock_url, "lost")
     await lost.wait_lost()
     renewals: list[float] = []
@@ -199,10 +213,10 @@ async def test_a_long_lease_is_not_held_to_the_time_out_of_a_short_one(
     """Else a database that is a little slow, and costs the short one, would cost every other too."""
     calls = count_calls(monkeypatch, "renew")
     await locks.lease("long", ttl=30, renew_every=0.1).acquire()
-    await locks.lease("short", ttl=0.5).acquire()
+    await locks.lease("short", ttl=3, renew_every=0.1).acquire()
     await until(lambda: len(calls) > 10)
     timeouts = {grant.name: timeout for grants, timeout in calls for grant in grants}
-    assert timeouts == {"long": 7.5, "short": 0.125}
+    assert timeouts == {"long": 7.5, "short": 0.75}
 
 
 async def test_who_has_given_it_back_hears_of_no_renewal(

@@ -165,8 +165,8 @@ async def test_what_was_lost_by_the_clock_is_not_held_again_by_a_late_answer(loc
 
 async def test_a_holder_that_beats_keeps_the_lock(locks: Locks, database_url: str) -> None:
     """Longer than the server would be patient with one that does not."""
-    grant = await locks(ttl=QUICK).acquire()
-    ago = "SELECT 1 FROM pg_stat_activity WHERE pid = %s AND backend_start < now() - interval '3 s'"
+    grant = await locks(ttl=5).acquire()
+    ago = "SELECT 1 FROM pg_stat_activity WHERE pid = %s AND backend_start < now() - interval '6 s'"
     await until(lambda: execute(database_url, ago, grant.backend_pid))
     grant.check()
     await grant.release()

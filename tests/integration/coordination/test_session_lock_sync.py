@@ -11,7 +11,7 @@ import pytest
 from interlock import Interlock, errors
 from interlock.bridge import LoopThread
 from interlock.coordination.session_lock_sync import SessionLock
-from support.session_locks import QUICK, end, holder, in_line, locks_at, sessions
+from support.session_locks import end, holder, in_line, locks_at, sessions
 from support.waiting import eventually
 
 Locks = Callable[..., SessionLock]
@@ -110,8 +110,8 @@ def test_the_blocks_own_error_is_kept_as_the_cause(locks: Locks, database_url: s
 
 
 def test_heartbeats_go_on_while_the_thread_computes(locks: Locks) -> None:
-    with locks(ttl=QUICK) as grant:
-        ends_at = time.monotonic() + 3
+    with locks(ttl=5) as grant:
+        ends_at = time.monotonic() + 6
         while time.monotonic() < ends_at:
             grant.check()
 

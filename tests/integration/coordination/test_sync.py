@@ -22,7 +22,7 @@ from support.waiting import eventually
 
 def brisk(locks: Interlock) -> Lease:
     """Renewed, and so told of a loss, many times a second."""
-    return locks.lease("feeds", ttl=2, renew_every=0.05)
+    return locks.lease("feeds", ttl=30, renew_every=0.05)
 
 
 def in_a_thread(work: Callable[[], object]) -> threading.Thread:

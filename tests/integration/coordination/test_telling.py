@@ -124,7 +124,7 @@ async def test_an_error(locks: AsyncInterlock, told: Told, monkeypatch: pytest.M
 async def test_renewals(locks: AsyncInterlock, told: Told, monkeypatch: pytest.MonkeyPatch) -> None:
     fail(monkeypatch, "renew", UNREACHABLE)
     for number in range(3):
-        await locks.lease(f"feed {number}", ttl=2, renew_every=0.1).acquire()
+        await locks.lease(f"feed {number}", ttl=30, renew_every=0.1).acquire()
     await until(lambda: any(event.leases == 3 for event in told.of(Renewed)))
     (failed,) = told.of(RenewalFailed)
     assert failed.error is UNREACHABLE

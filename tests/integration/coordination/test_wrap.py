@@ -118,7 +118,7 @@ def test_while_another_has_it_a_plain_function_waits_is_skipped_or_refused(
 async def test_a_coroutine_function_is_cancelled_when_the_lease_is_lost(
     locks: AsyncInterlock, interlock_url: str, busy: Busy
 ) -> None:
-    @locks.lease("feeds", ttl=2, renew_every=0.05).wrap(busy=busy)
+    @locks.lease("feeds", ttl=30, renew_every=0.05).wrap(busy=busy)
     async def work() -> None:
         take_away(interlock_url)
         await asyncio.Event().wait()

@@ -3,7 +3,7 @@
 import asyncio
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
@@ -11,12 +11,8 @@ from interlock import AsyncInterlock, Interlock, errors
 from interlock.stores.dynamodb.store import DynamoStore
 from support.dynamodb import fresh_table, table_url
 from support.dynamodb_stores import replicas
+from support.holding import reach, until
 from support.http_faults import Faults, faulty
-from support.waiting import eventually
-
-
-async def _until(seen: Callable[[], object]) -> None:
-    await asyncio.to_thread(eventually, seen)
 
 
 @pytest.fixture
@@ -32,18 +28,17 @@ async def others(dynamodb_url: str) -> AsyncIterator[AsyncInterlock]:
 
 
 async def test_a_lease_is_kept_for_longer_than_its_length(locks: AsyncInterlock, others: AsyncInterlock) -> None:
-    async with locks.lease("feeds", ttl=1.0) as grant:
-        renewals: list[float] = []
-        grant.on_renewed(renewals.append)
-        await _until(lambda: len(renewals) >= 6)
-        assert await others.lease("feeds", ttl=1.0).try_acquire() is None
+    async with locks.lease("feeds", ttl=4, renew_every=0.2) as grant:
+        first = grant.trusted_until
+        await until(lambda: grant.trusted_until > first + 4)
+        assert await others.lease("feeds", ttl=4).try_acquire() is None
         grant.check()
 
 
 async def test_who_waits_gets_it_after_the_release(locks: AsyncInterlock, others: AsyncInterlock) -> None:
     grant = await locks.lease("feeds").acquire()
     waiting = asyncio.ensure_future(others.lease("feeds").acquire(timeout=20))
-    await _until(lambda: others.metrics.waits)
+    await until(lambda: others.metrics.waits)
     assert await grant.release()
     next_one = await waiting
     assert next_one.token > grant.token
@@ -54,14 +49,14 @@ async def test_a_holder_that_was_passed_over_is_cancelled(dynamodb_url: str, loc
     begun = asyncio.Event()
 
     async def work() -> None:
-        async with locks.lease("feeds", ttl=2.0):
+        async with locks.lease("feeds", ttl=30, renew_every=0.2):
             begun.set()
             await asyncio.Event().wait()
 
     working = asyncio.create_task(work())
     await begun.wait()
     async with replicas(dynamodb_url, "thief") as (thief,):
-        while (await thief.ask(ttl=2.0)).status != "granted":  # its clock goes far too fast
+        while (await thief.ask()).status != "granted":  # its clock goes far too fast
             thief.clock.pass_by(3600)
         with pytest.raises(errors.LeaseLost):
             await working
@@ -74,16 +69,16 @@ async def test_waiting_has_an_end(locks: AsyncInterlock, others: AsyncInterlock)
 
 
 async def test_connections_are_closed_when_nothing_is_held(dynamodb_url: str) -> None:
-    async with AsyncInterlock(dynamodb_url, idle_after=0.1) as locks:
+    async with AsyncInterlock(dynamodb_url, idle_after=1.0) as locks:
         await (await locks.lease("feeds").acquire()).release()
         store = locks._stores[asyncio.get_running_loop()]
         assert isinstance(store, DynamoStore)
-        await _until(lambda: not store.client.is_open)
+        await until(lambda: not store.client.is_open)
         await (await locks.lease("feeds").acquire()).release()
 
 
 async def test_many_leases_of_one_process(locks: AsyncInterlock) -> None:
-    grants = await asyncio.gather(*(locks.lease(f"feed-{number}", ttl=10).acquire() for number in range(200)))
+    grants = await asyncio.gather(*(locks.lease(f"feed-{number}", ttl=120).acquire() for number in range(200)))
     assert len({grant.token for grant in grants}) == 200
     assert all(await asyncio.gather(*(grant.release() for grant in grants)))
 
@@ -138,9 +133,9 @@ def faulty_url(dynamodb_endpoint: str, faults: Faults) -> str:
 
 
 async def test_a_lease_outlives_an_outage_that_is_shorter_than_itself(faulty_url: str, faults: Faults) -> None:
-    async with AsyncInterlock(faulty_url) as locks, locks.lease("feeds", ttl=4.0) as grant:
+    async with AsyncInterlock(faulty_url) as locks, locks.lease("feeds", ttl=30, renew_every=0.2) as grant:
         faults.choose = lambda operation, _: "throttle" if operation == "UpdateItem" else None
-        await _until(lambda: len(faults.of("UpdateItem")) >= 3)
+        await until(lambda: len(faults.of("UpdateItem")) >= 3)
         renewed = asyncio.Event()
         grant.on_renewed(lambda _: renewed.set())
         faults.choose = lambda operation, _: None
@@ -158,21 +153,19 @@ async def test_a_lease_is_lost_when_an_outage_outlasts_it(faulty_url: str, fault
 
 async def test_who_waits_through_throttling_gets_it_in_the_end(faulty_url: str, faults: Faults) -> None:
     async with AsyncInterlock(faulty_url, request_timeout=1.0) as locks:
-        await (await locks.lease("warm", ttl=4).acquire()).release()
+        await reach(locks)
         faults.choose = lambda operation, _: "throttle" if operation == "PutItem" else None
         waiting = asyncio.ensure_future(locks.lease("feeds", ttl=4).acquire())
-        await _until(lambda: faults.of("PutItem").count("throttle") >= 12)
+        await until(lambda: faults.of("PutItem").count("throttle") >= 12)
         faults.choose = lambda operation, _: None
         await (await waiting).release()
 
 
 async def test_a_name_that_is_throttled_costs_the_others_of_its_batch_nothing(faulty_url: str, faults: Faults) -> None:
-    async with AsyncInterlock(faulty_url, request_timeout=1.0) as locks:
+    async with AsyncInterlock(faulty_url, request_timeout=3.0) as locks:
         faults.choose = lambda _, body: "throttle" if "LOCK#hot" in str(body.get("Item")) else None
         names = ["a", "hot", "b", "c"]
-        outcomes = await asyncio.gather(
-            *(locks.lease(name, ttl=4).try_acquire() for name in names), return_exceptions=True
-        )
+        outcomes = await asyncio.gather(*(locks.lease(name).try_acquire() for name in names), return_exceptions=True)
         assert [type(outcome).__name__ for outcome in outcomes] == [
             "AsyncGrant",
             "StoreThrottled",

@@ -14,7 +14,7 @@ from support.gates import gate_name, is_held, waiters
 from support.postgres import execute
 from support.waiting import eventually
 
-QUICK = Timing(ttl=2, check_interval=0.1, poll=0.05)
+QUICK = Timing(ttl=6, check_interval=0.1, poll=0.05)
 
 
 def end_holder(url: str) -> None:

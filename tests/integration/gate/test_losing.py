@@ -13,9 +13,9 @@ from interlock import AsyncGate, Gate, Timing, errors
 from support.gates import end_sessions_with, gate_name, is_held, waiters
 from support.postgres import execute
 from support.proxy import Cable, cable_to
-from support.waiting import eventually
+from support.waiting import PATIENCE, eventually
 
-QUICK = Timing(ttl=2, check_interval=0.1, poll=0.05)
+QUICK = Timing(ttl=6, check_interval=0.1, poll=0.05)
 
 
 def end_holder(url: str) -> None:
@@ -24,7 +24,7 @@ def end_holder(url: str) -> None:
 
 async def until(look: Callable[[], bool]) -> None:
     """As `eventually`, without a thread to spare."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE):
         while not look():  # noqa: ASYNC110 - a phase has no event
             await asyncio.sleep(0.01)
 

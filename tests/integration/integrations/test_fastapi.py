@@ -40,7 +40,7 @@ def shop(locks: AsyncInterlock, begun: asyncio.Event, go: asyncio.Event) -> Fast
     app = FastAPI(lifespan=with_interlock(locks))
 
     @app.post("/reports/{report}")
-    async def build(report: str, grant: Annotated[AsyncGrant, Depends(holding("report:{report}", ttl=0.5))]) -> Any:
+    async def build(report: str, grant: Annotated[AsyncGrant, Depends(holding("report:{report}", ttl=4))]) -> Any:
         begun.set()
         await go.wait()
         return {"lease": grant.name, "token": grant.token}

@@ -409,7 +409,7 @@ async def test_a_lease_that_is_lost_cancels_the_application_and_nothing_is_kept(
     shop: Shop, locks: AsyncInterlock, interlock_url: str
 ) -> None:
     shop.go.clear()
-    exchange = Exchange(once(shop, locks, ttl=0.5)).begin()
+    exchange = Exchange(once(shop, locks, ttl=4)).begin()
     await shop.begun.wait()
     take_away(interlock_url, name_of(interlock_url))
     await exchange.answer()

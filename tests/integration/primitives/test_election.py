@@ -32,7 +32,7 @@ async def end(task: "asyncio.Task[None]") -> None:
 
 async def test_a_term_that_was_lost_is_followed_by_another(locks: AsyncInterlock, interlock_url: str) -> None:
     led: asyncio.Queue[AsyncTerm] = asyncio.Queue()
-    task = asyncio.create_task(campaign(locks, led, ttl=2))
+    task = asyncio.create_task(campaign(locks, led, ttl=4))
     first = await led.get()
     take_away(interlock_url, "scheduler")
     assert await first.wait_lost() == "refused"

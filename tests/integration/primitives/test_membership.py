@@ -36,7 +36,7 @@ async def test_a_process_may_be_several_members(locks: AsyncInterlock) -> None:
 async def test_whoever_was_cut_off_joins_again_and_is_not_interrupted(
     locks: AsyncInterlock, interlock_url: str
 ) -> None:
-    async with locks.join("workers", id="a", ttl=1) as member:
+    async with locks.join("workers", id="a", ttl=4) as member:
         take_away(interlock_url, "workers##member/a")
         await until(lambda: not member.is_member)
         execute(interlock_url, "UPDATE interlock.lease SET expires_at = '-infinity', grant_id = NULL")
@@ -46,7 +46,7 @@ async def test_whoever_was_cut_off_joins_again_and_is_not_interrupted(
 
 
 async def test_leaving_while_it_is_cut_off(locks: AsyncInterlock, interlock_url: str) -> None:
-    async with locks.join("workers", id="a", ttl=1) as member:
+    async with locks.join("workers", id="a", ttl=4) as member:
         take_away(interlock_url, "workers##member/a")
         await until(lambda: not member.is_member)
     await until(lambda: execute(interlock_url, "SELECT count(*) FROM interlock.waiter")[0][0] == 0)
@@ -55,7 +55,7 @@ async def test_leaving_while_it_is_cut_off(locks: AsyncInterlock, interlock_url:
 async def test_whoever_cannot_join_again_says_so(
     locks: AsyncInterlock, interlock_url: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async with locks.join("workers", id="a", ttl=1) as member:
+    async with locks.join("workers", id="a", ttl=4) as member:
         execute(interlock_url, "ALTER FUNCTION interlock.acquire_v1 RENAME TO acquire_v0")
         take_away(interlock_url, "workers##member/a")
         await until(lambda: "membership.ended" in caplog.text)

@@ -87,7 +87,7 @@ async def test_what_is_lost_while_the_rest_is_waited_for_is_taken_again(
     grant = await locks.lease("b").acquire()
 
     async def both() -> AsyncGrants:
-        return await others.leases("a", "b", ttl=1).acquire()
+        return await others.leases("a", "b", ttl=4).acquire()
 
     task = asyncio.create_task(both())
     await until(lambda: queue(interlock_url, "b"))

@@ -230,7 +230,7 @@ async def test_closing_under_those_who_wait_leaves_nothing_behind(
 
 
 async def test_a_look_leaves_no_connection_behind(interlock_url: str) -> None:
-    async with AsyncInterlock(interlock_url, idle_after=0.2) as looking:
+    async with AsyncInterlock(interlock_url, idle_after=1.0) as looking:
         assert await looking.lease("openai", slots=2).holders() == []
         assert await looking.members("workers") == []
         await until(lambda: sessions(interlock_url) == {})

@@ -129,7 +129,7 @@ async def test_a_name_that_comes_back_goes_on_above_its_last_token(
 
 async def test_another_file_in_its_place_ends_the_trust(url: str, file: Path, tmp_path: Path) -> None:
     async with AsyncInterlock(url) as locks:
-        grant = await locks.lease("feeds", ttl=2).acquire()
+        grant = await locks.lease("feeds", ttl=8).acquire()
         with sqlite3.connect(file) as copied, sqlite3.connect(tmp_path / "copy.db") as copy:
             copied.backup(copy)
             copy.execute("UPDATE interlock_lease SET grant_id = NULL, expires_at = 0")
