@@ -34,6 +34,7 @@ from interlock.stores.forgetting import Forgetting
 from interlock.stores.leases import AcquireAnswer, ReleaseAnswer
 from interlock.stores.listing import HeldLease
 from interlock.stores.records import Record
+from interlock.stores.turns import Turns
 
 G = TypeVar("G", bound=AsyncGrant)
 T = TypeVar("T")
@@ -186,6 +187,11 @@ class Engine:
     async def list_held(self, prefix: str) -> list[HeldLease]:
         """The leases that are held now, whose names begin so."""
         return await self._look_up(lambda: self._store.held(prefix), _LOOKS)
+
+    async def is_wanted(self, name: str) -> bool:
+        """Whether somebody has that lease, or waits for it and will be told."""
+        store = self._store
+        return isinstance(store, Turns) and await self._look_up(lambda: store.is_wanted(name), _LOOKS)
 
     async def read(self, key: str) -> Record | None:
         return await self._look_up(lambda: self._store.read(key), _LOOKS)

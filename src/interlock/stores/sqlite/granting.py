@@ -117,7 +117,7 @@ def renew(transaction: Transaction, grants: Sequence[Held]) -> list[int]:
 
 def is_free(transaction: Transaction, name: str) -> bool:
     row = transaction.execute(SQL["lease"], name).fetchone()
-    return row is not None and Seen(*row).remaining(transaction.now) <= 0
+    return row is None or Seen(*row).remaining(transaction.now) <= 0
 
 
 def sweep(transaction: Transaction, unused_for: float, listener: str | None) -> int:

@@ -52,6 +52,12 @@ def first(transaction: Transaction, name: str, own: str | None) -> Waiter | None
     return None
 
 
+def is_waited(transaction: Transaction, name: str, own: str | None) -> bool:
+    """Whether somebody waits who can be told. Changes nothing."""
+    waiters = (Waiter(*row) for row in transaction.execute(SQL["queue"], name).fetchall())
+    return any(waiter.listener is not None and _waits(transaction, waiter, own) for waiter in waiters)
+
+
 def offer(transaction: Transaction, name: str, own: str | None) -> Offer | None:
     """Tell the first that it is its turn; the caller knows that the lease is free. One of `own` is told by the caller.
     None: nobody waits, or the first was told before."""
