@@ -125,7 +125,9 @@ def test_a_leader_that_does_not_know_yet_that_it_lost_fires_nothing(
     assert leader.scheduler.get_job("job")
 
 
-def test_what_becomes_due_while_the_moment_is_remembered_is_fired_under_a_later_one(replicas: list[Replica]) -> None:
+def test_what_becomes_due_while_the_moment_is_remembered_is_fired_under_a_later_one(
+    replicas: list[Replica], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Else the next leader, which goes by what is remembered, would fire it again."""
     [leader, _] = replicas
     remembered: list[float] = []
@@ -142,7 +144,7 @@ def test_what_becomes_due_while_the_moment_is_remembered_is_fired_under_a_later_
                 lambda: fired_under.append(remembered[-1]), "date", run_date=due[0], misfire_grace_time=3600
             )
 
-    leader.scheduler._leadership.write = write_meanwhile
+    monkeypatch.setattr(leader.scheduler._leadership, "write", write_meanwhile)
     leader.scheduler.start()
     eventually(lambda: fired_under)
     assert remembered[0] < due[0].timestamp() <= fired_under[0]
