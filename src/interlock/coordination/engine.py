@@ -21,7 +21,7 @@ from typing import Any, TypeVar
 from interlock import errors
 from interlock.clock import boottime
 from interlock.coordination.acquisition import Acquisition, Asked
-from interlock.coordination.choosing import Database, GuardsByItem, OpenStore, who_holds
+from interlock.coordination.choosing import Database, GuardsByItem, OpenStore
 from interlock.coordination.errands import UNKNOWN, Errands
 from interlock.coordination.grant import AsyncGrant
 from interlock.coordination.keeping import Keeper
@@ -163,7 +163,7 @@ class Engine:
             else:
                 answer, sent_at = await self._first_or_in_turn(begun)
         except TimeoutError:
-            why = begun.trouble or who_holds(self.database)
+            why = begun.trouble or "`interlock lease show` says who holds it."
             sentence = f"The lease {begun.name!r} was not to be had within {begun.timeout:g} s: {why}"
             self._failed(begun, late := errors.LeaseTimeout(sentence, name=begun.name))
             raise late from begun.trouble

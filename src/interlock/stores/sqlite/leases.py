@@ -71,7 +71,9 @@ class SqliteLeases:
 
     async def renew(self, grants: Sequence[Held], timeout: float) -> RenewAnswer:
         def renew(transaction: Transaction) -> RenewAnswer:
-            return RenewAnswer(granting.renew(transaction, grants), [], transaction.now, self._file.identity()[1])
+            lost = granting.renew(transaction, grants)
+            broken = [place for place in lost if granting.is_broken(transaction, grants[place])]
+            return RenewAnswer(lost, [], transaction.now, self._file.identity()[1], broken)
 
         return await self._write(renew, patience=timeout)
 
