@@ -28,6 +28,10 @@ def doctor(as_json: bool, **flags: Any) -> None:
 
     settings = loaded(**flags)
     url = database(settings)
+    if url.partition(":")[0].lower() == "dynamodb":
+        from interlock.coordination.on_dynamodb import require_driver
+
+        require_driver()
     findings = run(examine(url, settings.schema))
     status = exit_status(findings)
     if as_json:

@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from interlock.cli.failing import NothingToDo
-from interlock.cli.settings import database_options, on_database
+from interlock.cli.settings import database_options, on_leases
 
 if TYPE_CHECKING:
-    from interlock.config import Settings
     from interlock.coordination.breaking import Broken
+    from interlock.coordination.operating import Operating
     from interlock.coordination.status import LeaseDetails, LeaseStatus
     from interlock.coordination.waits import Wait
-    from interlock.stores.postgres import Session
 
 
 @click.group()
@@ -31,13 +30,11 @@ def lease() -> None:
 def list_(prefix: str, held: bool, waited: bool, as_json: bool, **flags: Any) -> None:
     """Show the leases whose names begin with PREFIX, by name."""
     from interlock.cli.lease_status import as_facts, as_table
-    from interlock.coordination.status import read_leases
 
-    async def work(session: "Session", settings: "Settings") -> "list[LeaseStatus]":
-        await _require_schema(session, settings)
-        return await read_leases(session, settings.schema, prefix=prefix, only_held=held, only_waited=waited)
+    async def work(operating: "Operating") -> "list[LeaseStatus]":
+        return await operating.leases(prefix, only_held=held, only_waited=waited)
 
-    leases = on_database(work, flags)
+    leases = on_leases(work, flags)
     if as_json:
         click.echo(json.dumps([as_facts(found) for found in leases]))
     elif leases:
@@ -57,10 +54,10 @@ def show(name: str, as_json: bool, **flags: Any) -> None:
     """
     from interlock.cli.lease_status import as_text, details_as_facts
 
-    async def work(session: "Session", settings: "Settings") -> "LeaseDetails":
-        return await _found(session, settings, name)
+    async def work(operating: "Operating") -> "LeaseDetails":
+        return await _found(operating, name)
 
-    found = on_database(work, flags)
+    found = on_leases(work, flags)
     click.echo(json.dumps(details_as_facts(found)) if as_json else as_text(found))
 
 
@@ -70,13 +67,11 @@ def show(name: str, as_json: bool, **flags: Any) -> None:
 def waits(as_json: bool, **flags: Any) -> None:
     """Say who waits for whom, and who waits in a circle."""
     from interlock.cli.lease_waits import as_facts, as_text
-    from interlock.coordination.waits import read_waits
 
-    async def work(session: "Session", settings: "Settings") -> "list[Wait]":
-        await _require_schema(session, settings)
-        return await read_waits(session, settings.schema)
+    async def work(operating: "Operating") -> "list[Wait]":
+        return await operating.waits()
 
-    found = on_database(work, flags)
+    found = on_leases(work, flags)
     click.echo(json.dumps(as_facts(found)) if as_json else as_text(found))
 
 
@@ -99,39 +94,29 @@ def break_(
     """
     from interlock.cli.lease_status import as_text, broken_as_facts, broken_as_text
     from interlock.cli.person import person
-    from interlock.coordination.breaking import break_lease
 
-    async def work(session: "Session", settings: "Settings") -> "Broken":
-        found = await _found(session, settings, name)
+    async def work(operating: "Operating") -> "Broken":
+        found = await _found(operating, name)
         broken = None
         if found.lease.holding or (terminate and found.guards):
             if not yes and os.isatty(0):
                 click.echo(as_text(found), err=True)
                 click.confirm("Take it from its holder?", abort=True, err=True)
-            broken = await break_lease(
-                session, settings.schema, name, immediate=immediate, terminate=terminate, reason=reason, by=person()
+            broken = await operating.take_away(
+                name, immediate=immediate, terminate=terminate, reason=reason, by=person()
             )
         if broken is None:
             raise NothingToDo(f"Nobody holds the lease {name!r}: nothing was done.")
         return broken
 
-    broken = on_database(work, flags)
+    broken = on_leases(work, flags)
     click.echo(json.dumps(broken_as_facts(broken)) if as_json else broken_as_text(broken, immediate=immediate))
 
 
-async def _found(session: "Session", settings: "Settings", name: str) -> "LeaseDetails":
+async def _found(operating: "Operating", name: str) -> "LeaseDetails":
     from interlock.coordination.name import checked_name
-    from interlock.coordination.status import read_lease
 
-    checked_name(name)
-    await _require_schema(session, settings)
-    found = await read_lease(session, settings.schema, name)
+    found = await operating.lease(checked_name(name))
     if found is None:
         raise NothingToDo(f"There is no lease {name!r} in this database: nobody has used it, or not for a week.")
     return found
-
-
-async def _require_schema(session: "Session", settings: "Settings") -> None:
-    from interlock.schema import read_status
-
-    (await read_status(session, settings.schema)).require()

@@ -30,7 +30,7 @@ def as_facts(lease: LeaseStatus) -> dict[str, Any]:
 
 def details_as_facts(found: LeaseDetails) -> dict[str, Any]:
     more = {
-        "waiting": [_flat(waiter) for waiter in found.waiting],
+        "waiting": None if found.waiting is None else [_flat(waiter) for waiter in found.waiting],
         "guards": [vars(guard) for guard in found.guards],
         "intervention": found.intervention and vars(found.intervention),
     }
@@ -81,7 +81,7 @@ def _row(lease: LeaseStatus) -> tuple[str, ...]:
         _named(holding.party) if holding else "",
         moment(holding.acquired_at) if holding else "",
         "" if lease.state == "free" else spoken(lease.remaining),
-        str(lease.waiters),
+        "?" if lease.waiters is None else str(lease.waiters),
     )
 
 
@@ -145,13 +145,16 @@ def _guarding(guard: Guard) -> str:
     return f"A transaction of server process {guard.pid} guards it ({facts})."
 
 
-def _queue(waiting: Sequence[Waiter]) -> Iterator[str]:
+def _queue(waiting: Sequence[Waiter] | None) -> Iterator[str]:
+    if waiting is None:
+        yield "Who waits for it cannot be told: this database keeps no queue."
+        return
     if not waiting:
         yield "Nobody waits for it."
         return
     yield "1 waits for it:" if len(waiting) == 1 else f"{len(waiting)} wait for it, in this order:"
     for place, waiter in enumerate(waiting, 1):
-        yield f"{place:>4}. {called(waiter.party)}, for {spoken(waiter.waited)}"
+        yield f"{place:>4}. {called(waiter.party)}{for_so_long(waiter.waited)}"
 
 
 def _consequences(broken: Broken, *, immediate: bool) -> Iterator[str]:
@@ -164,6 +167,11 @@ def _consequences(broken: Broken, *, immediate: bool) -> Iterator[str]:
         yield "Whoever is next gets it at once; of what that holder does until then, only guarded writes are refused."
     elif broken.remaining:
         yield f"Nobody else gets it for another {spoken(broken.remaining)}: so long that holder may still trust it."
+
+
+def for_so_long(waited: float | None) -> str:
+    """At the end of what is said of a waiter, if it is known."""
+    return "" if waited is None else f", for {spoken(waited)}"
 
 
 def called(party: Party) -> str:

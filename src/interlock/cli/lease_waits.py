@@ -3,8 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from interlock.cli.facts import spoken
-from interlock.cli.lease_status import called, quoted
+from interlock.cli.lease_status import called, for_so_long, quoted
 from interlock.coordination.waits import Wait, cycles
 
 
@@ -29,7 +28,7 @@ def _facts(wait: Wait) -> dict[str, Any]:
 
 def _line(wait: Wait) -> str:
     whom = "its turn" if wait.holder is None else called(wait.holder)
-    return f"{quoted(wait.lease)}: {called(wait.waiter)} waits for {whom}, for {spoken(wait.waited)}"
+    return f"{quoted(wait.lease)}: {called(wait.waiter)} waits for {whom}{for_so_long(wait.waited)}"
 
 
 def _circle(cycle: Sequence[Wait]) -> Iterator[str]:

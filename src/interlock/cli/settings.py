@@ -13,7 +13,11 @@ from interlock.config import Settings, about
 from interlock.errors import ConfigurationError
 
 if TYPE_CHECKING:
+    from interlock.coordination.operating import Operating
     from interlock.stores.postgres import Session
+
+_PATIENCE = 5.0
+_FOR_LEASES_ALONE = ("sqlite", "dynamodb")
 
 T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Any])
@@ -61,12 +65,29 @@ def on_database(work: "Callable[[Session, Settings], Awaitable[T]]", flags: dict
     from interlock.stores.postgres import connect
 
     settings = loaded(**flags)
+    url = database(settings)
+    if (kind := url.partition(":")[0].lower()) in _FOR_LEASES_ALONE:
+        raise ConfigurationError(f"A {kind}:// database has leases alone: name the PostgreSQL that this is kept in.")
 
     async def connected() -> T:
-        async with await connect(database(settings), application_name="interlock command") as session:
+        async with await connect(url, application_name="interlock command") as session:
             return await work(session, settings)
 
     return run(connected())
+
+
+def on_leases(work: "Callable[[Operating], Awaitable[T]]", flags: dict[str, Any]) -> T:
+    """Run `work` with what an operator sees of the leases in the database to work on, whatever kind it is."""
+    from interlock.coordination.choosing import StoreOptions, chosen
+
+    settings = loaded(**flags)
+    named = chosen(database(settings), StoreOptions(None, settings.schema, "detect", _PATIENCE))
+
+    async def opened() -> T:
+        async with named.operating() as operating:
+            return await work(operating)
+
+    return run(opened())
 
 
 def _embedded_url(data_dir: Path) -> str | None:

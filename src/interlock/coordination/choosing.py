@@ -6,6 +6,7 @@ it, and where it is not there says so: no store makes a weaker promise under the
 """
 
 from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
@@ -17,6 +18,7 @@ from interlock.stores.records import Records
 
 if TYPE_CHECKING:
     from interlock.coordination.guards import Guarded
+    from interlock.coordination.operating import Operating
     from interlock.stores.postgres.connecting import Password
     from interlock.stores.postgres.leases import Pooler
     from interlock.stores.postgres.session import Session
@@ -75,6 +77,9 @@ class Database(Protocol):
 
     def open(self, holder: Holder, on_reconnected: Callable[[str], object]) -> OpenStore: ...
 
+    def operating(self) -> AbstractAsyncContextManager["Operating"]:
+        """What an operator sees of its leases and may do to them. Nothing is made that is not there."""
+
 
 @runtime_checkable
 class HasSessions(Protocol):
@@ -107,10 +112,3 @@ def with_sessions(database: Database) -> HasSessions:
             "or a postgresql:// URL."
         )
     return database
-
-
-def who_holds(database: Database) -> str:
-    """How somebody who did not get a lease learns more, at the end of a message."""
-    if isinstance(database, HasSessions):
-        return "`interlock lease show` says who holds it."
-    return "somebody else holds it, so try again later."

@@ -21,7 +21,7 @@ from typing import Any, TypeVar
 from interlock import errors
 from interlock.clock import boottime
 from interlock.coordination.acquisition import Acquisition, Asked
-from interlock.coordination.choosing import Database, GuardsByItem, OpenStore, who_holds
+from interlock.coordination.choosing import Database, GuardsByItem, OpenStore
 from interlock.coordination.errands import UNKNOWN, Errands
 from interlock.coordination.grant import AsyncGrant
 from interlock.coordination.keeping import Keeper
@@ -34,6 +34,7 @@ from interlock.stores.forgetting import Forgetting
 from interlock.stores.leases import AcquireAnswer, ReleaseAnswer
 from interlock.stores.listing import HeldLease
 from interlock.stores.records import Record
+from interlock.stores.turns import Turns
 
 G = TypeVar("G", bound=AsyncGrant)
 T = TypeVar("T")
@@ -162,7 +163,7 @@ class Engine:
             else:
                 answer, sent_at = await self._first_or_in_turn(begun)
         except TimeoutError:
-            why = begun.trouble or who_holds(self.database)
+            why = begun.trouble or "`interlock lease show` says who holds it."
             sentence = f"The lease {begun.name!r} was not to be had within {begun.timeout:g} s: {why}"
             self._failed(begun, late := errors.LeaseTimeout(sentence, name=begun.name))
             raise late from begun.trouble
@@ -186,6 +187,11 @@ class Engine:
     async def list_held(self, prefix: str) -> list[HeldLease]:
         """The leases that are held now, whose names begin so."""
         return await self._look_up(lambda: self._store.held(prefix), _LOOKS)
+
+    async def is_wanted(self, name: str) -> bool:
+        """Whether somebody has that lease, or waits for it and will be told."""
+        store = self._store
+        return isinstance(store, Turns) and await self._look_up(lambda: store.is_wanted(name), _LOOKS)
 
     async def read(self, key: str) -> Record | None:
         return await self._look_up(lambda: self._store.read(key), _LOOKS)

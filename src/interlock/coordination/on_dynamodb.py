@@ -1,9 +1,11 @@
 """A root object on a table of DynamoDB."""
 
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from interlock.config import own_schema
 from interlock.coordination.choosing import Guarding, StoreOptions
 from interlock.errors import ConfigurationError, GuardRefused
 from interlock.stores.dynamodb.address import Address, parsed
@@ -11,6 +13,7 @@ from interlock.stores.leases import Holder
 
 if TYPE_CHECKING:
     from interlock.coordination.guards import Guarded
+    from interlock.coordination.operating import Operating
     from interlock.stores.dynamodb.store import DynamoStore
 
 
@@ -35,6 +38,17 @@ class DynamoDatabase:
 
         return DynamoStore(self.address, holder=holder, timeout=self.options.timeout)
 
+    @asynccontextmanager
+    async def operating(self) -> "AsyncIterator[Operating]":
+        from interlock.coordination.operating.dynamodb import OnDynamo
+        from interlock.stores.dynamodb.operating import DynamoOperations
+
+        store = DynamoOperations(self.address, holder=Holder("interlock command", "", 0), timeout=self.options.timeout)
+        try:
+            yield OnDynamo(store)
+        finally:
+            await store.close()
+
 
 class _NoConnections:
     """There is no transaction that stays open, so none that a guard could be put into."""
@@ -53,7 +67,7 @@ class _NoConnections:
 
 def named(url: str, options: StoreOptions) -> DynamoDatabase:
     address = parsed(url)
-    if options.schema is not None or options.password is not None or options.pooler != "detect":
+    if options.schema not in (None, own_schema()) or options.password is not None or options.pooler != "detect":
         raise ConfigurationError(
             "schema, password and pooler are for PostgreSQL: a DynamoDB table has none of them, so leave them out."
         )

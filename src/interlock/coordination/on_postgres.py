@@ -1,7 +1,9 @@
 """A root object on PostgreSQL."""
 
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from interlock.config import own_schema
 from interlock.coordination.choosing import Guarding, StoreOptions
@@ -10,6 +12,9 @@ from interlock.stores.postgres import Session, connect
 from interlock.stores.postgres.direct import require_primary
 from interlock.stores.postgres.leases import PostgresLeases
 from interlock.stores.postgres.url import checked
+
+if TYPE_CHECKING:
+    from interlock.coordination.operating import Operating
 
 
 @dataclass(frozen=True)
@@ -39,6 +44,16 @@ class PostgresDatabase:
             timeout=self.options.timeout,
             on_reconnected=on_reconnected,
         )
+
+    @asynccontextmanager
+    async def operating(self) -> "AsyncIterator[Operating]":
+        from interlock.coordination.operating.postgres import OnPostgres
+        from interlock.schema import read_status
+
+        session = await connect(self.url, application_name="interlock command", password=self.options.password)
+        async with session:
+            (await read_status(session, self.schema)).require()
+            yield OnPostgres(session, self.schema)
 
     async def session(self, application_name: str) -> Session:
         return await connect(

@@ -1,8 +1,10 @@
 """A root object on a SQLite file."""
 
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from interlock.config import own_schema
 from interlock.coordination.choosing import Guarding, StoreOptions
@@ -10,6 +12,9 @@ from interlock.errors import ConfigurationError
 from interlock.stores.leases import Holder
 from interlock.stores.sqlite.leases import SqliteLeases
 from interlock.stores.sqlite.url import file_of
+
+if TYPE_CHECKING:
+    from interlock.coordination.operating import Operating
 
 
 @dataclass(frozen=True)
@@ -31,6 +36,17 @@ class SqliteDatabase:
 
     def open(self, holder: Holder, on_reconnected: Callable[[str], object]) -> SqliteLeases:
         return SqliteLeases(self.file, holder, self.timeout)
+
+    @asynccontextmanager
+    async def operating(self) -> "AsyncIterator[Operating]":
+        from interlock.coordination.operating.sqlite import OnSqlite
+        from interlock.stores.sqlite.operating import SqliteOperations
+
+        store = SqliteOperations(self.file, Holder("interlock command", "", 0), self.timeout)
+        try:
+            yield OnSqlite(store)
+        finally:
+            await store.close()
 
 
 def named(url: str, options: StoreOptions) -> SqliteDatabase:

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 
 from interlock import errors
 from interlock.commands import CommandResult, Forwarding, SupervisedCommand
-from interlock.coordination.choosing import who_holds
 from interlock.coordination.grant import AsyncGrant
 from interlock.coordination.lease import AsyncLease
 from interlock.coordination.root import AsyncInterlock
@@ -151,7 +150,7 @@ async def _acquire(locks: AsyncInterlock, lease: AsyncLease, timeout: float | No
         raise
     if grant is None:
         raise errors.LeaseBusy(
-            f"The lease {lease.name!r} is not to be had now: {who_holds(locks.engine().database)}", name=lease.name
+            f"The lease {lease.name!r} is not to be had now: `interlock lease show` says who holds it.", name=lease.name
         )
     return grant
 

@@ -10,14 +10,12 @@ the door, until its ttl is over.
 """
 
 import asyncio
-import random
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from interlock.coordination.door import DoorSettings
 from interlock.coordination.grant import AsyncGrant
 from interlock.coordination.lease import AsyncLease
-from interlock.coordination.name import parts
 from interlock.coordination.timing import Duration
 from interlock.errors import LeaseNested, LeaseTimeout
 from interlock.stores.listing import HeldLease
@@ -47,25 +45,6 @@ class SharedSettings(DoorSettings):
     ) -> None:
         super().__init__(name, "reader", readers, "readers", ttl, None, request_timeout, metadata)
 
-    async def acquire(self, engine: "Engine", owner: object, timeout: float | None, kind: type[G]) -> G:
-        self._refuse_nesting(engine, owner)
-        try:
-            async with asyncio.timeout(timeout or None):
-                if timeout == 0:
-                    if grant := await self.try_acquire(engine, owner, kind):
-                        return grant
-                    raise TimeoutError
-                return await self._enter(engine, owner, kind)
-        except TimeoutError:
-            raise LeaseTimeout(
-                f"The lease {self.name!r} was not to be had within {timeout:g} s: "
-                f"`interlock lease list {self.name}` says who holds it.",
-                name=self.name,
-            ) from None
-
-    async def _enter(self, engine: "Engine", owner: object, kind: type[G]) -> G:
-        raise NotImplementedError
-
     def _refuse_nesting(self, engine: "Engine", owner: object) -> None:
         if any(engine.holds(owner, name) for name in (self.name, *self.names)):
             raise LeaseNested(
@@ -79,7 +58,7 @@ class ReadingSettings(SharedSettings):
     __slots__ = ()
 
     async def holders(self, engine: "Engine") -> list[HeldLease]:
-        return await engine.list_held(parts(self.name, "reader"))
+        return await self._numbered(engine)
 
     async def try_acquire(self, engine: "Engine", owner: object, kind: type[G]) -> G | None:
         try:
@@ -87,7 +66,7 @@ class ReadingSettings(SharedSettings):
         except LeaseTimeout:
             return None
         try:
-            grant = await self._free(engine, owner, kind)
+            grant = await self._some(engine, owner, kind)
             if grant is not None and door.lost:
                 engine.drop(grant)
                 return None
@@ -99,21 +78,12 @@ class ReadingSettings(SharedSettings):
         while True:
             door = await engine.acquire(self.name, self.passing, None, object(), None, AsyncGrant)
             try:
-                grant = await self._free(engine, owner, kind) or await engine.acquire_any(
-                    self.name, self.names, self.timing, self.metadata, owner, kind
-                )
+                grant = await self._at_the_door(engine, owner, kind)
                 if not door.lost:
                     return grant
                 engine.drop(grant)  # a writer may have come in before it
             finally:
                 engine.drop(door)
-
-    async def _free(self, engine: "Engine", owner: object, kind: type[G]) -> G | None:
-        held = {lease.name for lease in await self.holders(engine)}
-        free = [name for name in self.names if name not in held]
-        if not free:
-            return None
-        return await engine.try_acquire(random.choice(free), self.timing, self.metadata, owner, kind)
 
 
 class WritingSettings(SharedSettings):

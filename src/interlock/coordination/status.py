@@ -41,7 +41,8 @@ class Holding:
 class LeaseStatus:
     """`last` is the grant that holds it, or held it last; None if there never was one. Times are the database's.
 
-    An `expires_at` of None means that it was released, or broken at once. `waiters` counts those who live.
+    An `expires_at` of None means that it was released, or broken at once. `waiters` counts those who live; None: that
+    cannot be told there.
     """
 
     name: str
@@ -50,7 +51,7 @@ class LeaseStatus:
     last: Holding | None
     expires_at: datetime | None
     remaining: float
-    waiters: int
+    waiters: int | None
     seen_at: datetime
 
     @property
@@ -65,9 +66,11 @@ class LeaseStatus:
 
 @dataclass(frozen=True)
 class Waiter:
+    """Since when is None where that is not kept."""
+
     party: Party
-    enqueued_at: datetime
-    waited: float
+    enqueued_at: datetime | None
+    waited: float | None
 
 
 @dataclass(frozen=True)
@@ -99,7 +102,7 @@ class LeaseDetails:
     """One lease with everybody at it. `intervention` is how its last grant was broken, if it was and we may know."""
 
     lease: LeaseStatus
-    waiting: tuple[Waiter, ...]
+    waiting: tuple[Waiter, ...] | None
     guards: tuple[Guard, ...]
     intervention: Intervention | None
 

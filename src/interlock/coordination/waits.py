@@ -14,12 +14,13 @@ from interlock.stores.postgres import Session
 
 @dataclass(frozen=True)
 class Wait:
-    """`holder` is None while nobody has the lease: then it is just being given to the first who waits."""
+    """`holder` is None while nobody has the lease: then it is just being given to the first who waits. `waited` is None
+    where that is not kept."""
 
     lease: str
     waiter: Party
     holder: Party | None
-    waited: float
+    waited: float | None
 
 
 async def read_waits(session: Session, schema: str) -> list[Wait]:

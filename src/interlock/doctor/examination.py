@@ -9,14 +9,25 @@ from interlock.doctor.facts import Facts
 from interlock.doctor.finding import Finding
 from interlock.doctor.observing import observe
 from interlock.doctor.probing import NAME, look_at_servers
+from interlock.stores.dynamodb.address import parsed
 from interlock.stores.postgres import connect
 from interlock.stores.postgres.url import checked, target_session_attrs
+from interlock.stores.sqlite.url import file_of
 
 _PATIENCE = 10.0
 
 
 async def examine(url: str, schema: str) -> list[Finding]:
     """A database that cannot be looked at is a finding too; only a URL that cannot be read is raised."""
+    match url.partition(":")[0].lower():
+        case "sqlite":
+            from interlock.doctor.sqlite import examine_file
+
+            return examine_file(file_of(url))
+        case "dynamodb":
+            from interlock.doctor.dynamodb import examine_table
+
+            return await examine_table(parsed(url))
     servers = await look_at_servers(checked(url))
     named = [*checks.servers(servers, target_session_attrs(url)), *checks.clocks_of_servers(servers)]
     try:

@@ -47,6 +47,7 @@ class Led(BaseScheduler):  # type: ignore[misc] # which has no types
         self._locks = locks
         self._leadership = Leadership(locks, name, ttl, on_elected=self.wakeup)
         self._caught_up: LedTerm | None = None
+        self._remembered = datetime.min.replace(tzinfo=UTC)
         super().__init__(*args, **options)
         self.add_listener(lambda event: self._leadership.start(), EVENT_SCHEDULER_STARTED)
         # It comes when the jobs that were under way have ended, if they were waited for.
@@ -62,6 +63,13 @@ class Led(BaseScheduler):  # type: ignore[misc] # which has no types
         self._locks.open()
         super().start(*args, **options)
 
+    def add_jobstore(self, jobstore: Any, alias: str = "default", **options: Any) -> None:
+        super().add_jobstore(jobstore, alias, **options)
+        store = self._jobstores[alias]
+        due = store.get_due_jobs
+        # What became due while the moment was being written has its turn in the next round, under a later one.
+        store.get_due_jobs = lambda now: due(min(now, self._remembered))
+
     def _process_jobs(self) -> float | None:
         """Fires what is due. The answer is when to come again; None: when we are woken."""
         term = self._leadership.term
@@ -70,7 +78,9 @@ class Led(BaseScheduler):  # type: ignore[misc] # which has no types
                 if self._caught_up is not term:
                     self._catch_up()
                     self._caught_up = term
-                self._leadership.write(term, datetime.now(UTC).timestamp())
+                moment = datetime.now(UTC)
+                self._leadership.write(term, moment.timestamp())
+                self._remembered = moment
             except LeaseLost:
                 return None
             except InterlockError as error:

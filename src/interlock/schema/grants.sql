@@ -24,7 +24,7 @@ GRANT EXECUTE ON FUNCTION
     interlock.abandon_v1(text, uuid), interlock.guard_v1(text, bigint, uuid), interlock.guarded_v1(),
     interlock.protect_v1(regclass, text), interlock.guards_v1(text), interlock.leases_v1(text),
     interlock.waiters_v1(text), interlock.sweep_v1(double precision), interlock.held_v1(text),
-    interlock.read_record_v1(text), interlock.write_record_v1(text, json, text, bigint, uuid),
+    interlock.wanted_v1(text), interlock.read_record_v1(text), interlock.write_record_v1(text, json, text, bigint, uuid),
     interlock.forget_records_v1(text, double precision)
 TO :role;
 GRANT EXECUTE ON PROCEDURE

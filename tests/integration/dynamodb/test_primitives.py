@@ -23,12 +23,16 @@ async def others(dynamodb_url: str) -> AsyncIterator[AsyncInterlock]:
 
 async def test_as_many_hold_a_slot_as_there_are(locks: AsyncInterlock, others: AsyncInterlock) -> None:
     inside = most = 0
+    together = asyncio.Event()
 
     async def work(root: AsyncInterlock) -> None:
         nonlocal inside, most
         async with root.lease("openai", slots=2, ttl=10):
             inside += 1
             most = max(most, inside)
+            if inside == 2:
+                together.set()
+            await together.wait()  # the first for the second
             await asyncio.sleep(0.02)
             inside -= 1
 

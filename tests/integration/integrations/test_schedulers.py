@@ -15,6 +15,7 @@ from interlock import Interlock
 from interlock.errors import SchemaMissing
 from interlock.integrations.apscheduler import Led
 from interlock.integrations.celery import HEADER, LedScheduler
+from interlock.integrations.leadership import LedTerm
 from support.postgres import execute
 from support.waiting import eventually
 
@@ -122,6 +123,31 @@ def test_a_leader_that_does_not_know_yet_that_it_lost_fires_nothing(
     assert leader.scheduler._process_jobs() is None
     assert leader.runs == 0
     assert leader.scheduler.get_job("job")
+
+
+def test_what_becomes_due_while_the_moment_is_remembered_is_fired_under_a_later_one(
+    replicas: list[Replica], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else the next leader, which goes by what is remembered, would fire it again."""
+    [leader, _] = replicas
+    remembered: list[float] = []
+    due: list[datetime] = []
+    fired_under: list[float] = []
+    write = leader.scheduler._leadership.write
+
+    def write_meanwhile(term: LedTerm, value: float) -> None:
+        write(term, value)
+        remembered.append(value)
+        if not due:
+            due.append(datetime.now(UTC))
+            leader.scheduler.add_job(
+                lambda: fired_under.append(remembered[-1]), "date", run_date=due[0], misfire_grace_time=3600
+            )
+
+    monkeypatch.setattr(leader.scheduler._leadership, "write", write_meanwhile)
+    leader.scheduler.start()
+    eventually(lambda: fired_under)
+    assert remembered[0] < due[0].timestamp() <= fired_under[0]
 
 
 async def test_a_scheduler_on_an_event_loop_can_be_led_too(interlock_url: str) -> None:

@@ -3,7 +3,9 @@
 import asyncio
 import threading
 from typing import Any
+from uuid import uuid4
 
+import psycopg
 import pytest
 
 from interlock import AsyncGrant, AsyncInterlock, Interlock, errors
@@ -51,7 +53,7 @@ async def test_as_many_hold_it_as_there_are_slots_and_no_more(
     grants = [await acquire(root, 4) for root in (locks, others, locks, others)]
     assert len({grant.name for grant in grants}) == 4
     assert await others.lease("openai", slots=4).try_acquire() is None
-    with pytest.raises(errors.LeaseTimeout, match="No slot of the lease 'openai' was to be had"):
+    with pytest.raises(errors.LeaseTimeout, match="The lease 'openai' was not to be had"):
         await others.lease("openai", slots=4).acquire(timeout=0.2)
     with pytest.raises(errors.LeaseTimeout):
         await others.lease("openai", slots=4).acquire(timeout=0)
@@ -90,12 +92,43 @@ async def test_a_newcomer_does_not_get_past_the_one_at_the_door(
     task = await queued(locks, interlock_url, 2)
     await until(lambda: at_the_door(interlock_url, 0) and at_the_door(interlock_url, 1))
     releasing = asyncio.create_task(grants[0].release())
-    await stop.reached()  # the slot is free, and the one who waits has not been told yet
-    assert len(held(interlock_url)) == 1
-    assert await others.lease("openai", slots=2).try_acquire() is None
+    await stop.reached()  # the slot was given back, and whoever gave it back does not know yet
+    got_past = await others.lease("openai", slots=2).try_acquire()
     stop.go()
+    assert got_past is None
     await releasing
     assert (await task).name == grants[0].name
+
+
+@pytest.mark.parametrize("moment", ["it comes to the door", "it is at the door"])
+async def test_a_newcomer_does_not_get_past_the_next_before_it_has_looked_for_a_slot(
+    locks: AsyncInterlock, interlock_url: str, moment: str
+) -> None:
+    """A slot is free, and whoever came first has not asked for it yet."""
+    grants = [await acquire(locks, 2) for _ in range(2)]
+    first = await queued(locks, interlock_url, 2)
+    await until(lambda: at_the_door(interlock_url, 1))
+    with psycopg.connect(interlock_url, autocommit=True) as slow:
+        slow.execute("SELECT interlock.listen_v1(7)")
+        ask = "SELECT (interlock.acquire_v1('openai', %s, 60, 'slow', wait => true, listener => 7)).status"
+        slow_id = uuid4()
+        slow.execute(ask, [slow_id])
+        await grants[0].release()
+        await first
+        await until(lambda: holder(interlock_url, "openai") is None and waiters(interlock_url) == 1)
+        await grants[1].release()
+        # It is not given up for not coming at once, however slow this machine is.
+        execute(interlock_url, "UPDATE interlock.waiter SET offered_at = NULL")
+        if moment == "it is at the door":
+            assert slow.execute(ask, [slow_id]).fetchall() == [("granted",)]
+        assert len(held(interlock_url)) == 1
+        assert await locks.lease("openai", slots=2).try_acquire() is None
+        with pytest.raises(errors.LeaseTimeout):
+            await locks.lease("openai", slots=2).acquire(timeout=0)
+        newcomer = asyncio.create_task(acquire(locks, 2))
+        await until(lambda: queue(interlock_url, "openai")[-1:] not in ([], [slow_id]))
+    execute(interlock_url, "SELECT interlock.break_v1('openai', true, false, 'it', 'died')")
+    await newcomer
 
 
 async def test_all_slots_come_at_once_and_one_is_kept(
@@ -244,8 +277,6 @@ async def test_a_task_may_hold_several_slots_but_does_not_wait_for_itself(locks:
 
 
 async def test_the_guard_of_a_slot_is_the_slots(locks: AsyncInterlock, interlock_url: str) -> None:
-    import psycopg
-
     grants = [await acquire(locks, 2) for _ in range(2)]
     async with await psycopg.AsyncConnection.connect(interlock_url) as connection:
         await grants[0].guard(connection)

@@ -3,6 +3,8 @@
 import sqlite3
 from pathlib import Path
 
+import pytest
+
 from support.programs import INTERLOCK, interlock, started
 
 
@@ -18,7 +20,7 @@ def test_the_next_one_is_told_that_it_is_held(url: str) -> None:
         assert first.process.stdout.readline() == "runs\n"
         second = interlock("lock", "run", "nightly", "--no-wait", "--", "true", url=url)
         assert second.returncode == 75
-        assert "'nightly' is not to be had now: somebody else holds it, so try again later." in second.stderr
+        assert "'nightly' is not to be had now: `interlock lease show` says who holds it." in second.stderr
 
 
 def test_a_command_within_itself_is_refused(url: str) -> None:
@@ -29,8 +31,9 @@ def test_a_command_within_itself_is_refused(url: str) -> None:
     assert "never" not in ended.stdout
 
 
-def test_what_only_postgresql_has_says_so(url: str, file: Path) -> None:
-    ended = interlock("lease", "list", url=url)
+@pytest.mark.parametrize("command", ["claim list", "gate status", "schema status", "orchestration list"])
+def test_what_only_postgresql_has_says_so(url: str, file: Path, command: str) -> None:
+    ended = interlock(*command.split(), url=url)
     assert ended.returncode == 78
-    assert "begins with 'sqlite://': it should look like postgresql://" in ended.stderr
+    assert ended.stderr.startswith("interlock: A sqlite:// database has leases alone: name the PostgreSQL")
     assert not file.exists()

@@ -16,16 +16,18 @@ def not_reached(error: StoreError) -> Finding:
 
 
 def reachable(facts: Facts) -> Iterator[Finding]:
-    taken = facts.round_trip
+    yield answers(facts.round_trip)
+
+
+def answers(taken: float) -> Finding:
     says = f"It answers within {shown(taken)}."
     nearer = "Bring the two nearer to each other; until then, a ttl of a minute or more."
     figures = {"round_trip": taken}
     if taken >= TOO_SLOW:
-        yield problem("reachable", says, nearer, figures, exit_status=EX_UNAVAILABLE)
-    elif taken >= SLOW:
-        yield warning("reachable", f"{says} Each acquire and each renewal takes that long at least.", nearer, figures)
-    else:
-        yield ok("reachable", says, figures)
+        return problem("reachable", says, nearer, figures, exit_status=EX_UNAVAILABLE)
+    if taken >= SLOW:
+        return warning("reachable", f"{says} Each acquire and each renewal takes that long at least.", nearer, figures)
+    return ok("reachable", says, figures)
 
 
 def version(facts: Facts) -> Iterator[Finding]:

@@ -22,6 +22,13 @@ _AT_ONCE = 100
 
 async def held(leases: DynamoLeases, prefix: str) -> list[HeldLease]:
     """`remaining` is how long it would still have to be watched from here: of one not seen before, all of it."""
+    found = [row for row in await listed(leases, prefix) if not row.is_broken]
+    told = [_as_held(row, leases.watch.remaining(row)) for row in found]
+    return [lease for lease in told if lease.remaining > 0]
+
+
+async def listed(leases: DynamoLeases, prefix: str) -> list[Row]:
+    """The leases that have an owner, by name."""
     table = await leases.table()
     if not table.has_index:
         raise errors.NotSupported(
@@ -37,9 +44,8 @@ async def held(leases: DynamoLeases, prefix: str) -> list[HeldLease]:
 
     keys = [key for found in await all_of(in_shard, range(SHARDS)) for key in found]
     batches = [keys[start : start + _AT_ONCE] for start in range(0, len(keys), _AT_ONCE)]
-    found = [row for batch in await all_of(looked_up, batches) for row in batch]
-    listed = [_as_held(row, leases.watch.remaining(row)) for row in found if row.owner_id is not None]
-    return sorted(lease for lease in listed if lease.remaining > 0)
+    found = [row for batch in await all_of(looked_up, batches) for row in batch if row.owner_id is not None]
+    return sorted(found, key=lambda row: row.name)
 
 
 def _as_held(row: Row, remaining: float) -> HeldLease:

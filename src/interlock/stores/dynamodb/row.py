@@ -10,7 +10,7 @@ Expressions name attributes by ``#``, with `names`: `ttl` and others are reserve
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from interlock.errors import StatementFailed
@@ -30,11 +30,31 @@ NOT_OLDER = "#version <= :version"
 RENEW = "SET #version = :version, #expires_at = :expires_at, #ttl = :ttl"
 RELEASE = "SET #last_owner_id = #owner_id, #ttl = :ttl REMOVE #owner_id, #expires_at, #listing"
 
-_IN_EXPRESSIONS = ("owner_id", "last_owner_id", "fence", "version", "expires_at", "listing", "ttl")
+SEEN = "#owner_id = :seen_owner AND #fence = :seen_fence"
+TAKEN = "SET #last_owner_id = #owner_id, #owner_id = :nobody, #broken_by = :by, #broken_at = :at, #broken_why = :reason"
+FREED = (
+    "SET #last_owner_id = #owner_id, #ttl = :ttl, #broken_by = :by, #broken_at = :at, #broken_why = :reason "
+    "REMOVE #owner_id, #expires_at, #listing"
+)
+BROKEN = "broken "
+"""How the `owner_id` of a lease begins that was taken from its holder and is not free yet."""
+
+_IN_EXPRESSIONS = (
+    "owner_id", "last_owner_id", "fence", "version", "expires_at", "listing", "ttl", "broken_by", "broken_at",
+    "broken_why",
+)  # fmt: skip
 _DESCRIBING = ("lock_type", "lease_seconds", "created_at", "holder", "host", "pid", "metadata")
 _OF_RECORDS = ("token", "value", "written_at")
 ATTRIBUTES = frozenset((*_IN_EXPRESSIONS, *_DESCRIBING, *_OF_RECORDS))
 """None of these can be a table's key."""
+
+
+class Breaking(NamedTuple):
+    """Who took the lease from its holder, when, and why."""
+
+    done_by: str
+    done_at: float
+    reason: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +73,13 @@ class Row:
     host: str | None
     pid: int | None
     metadata: str | None
+    used_at: float
+    broken: Breaking | None
+
+    @property
+    def is_broken(self) -> bool:
+        """Taken from its holder, and not free yet."""
+        return self.owner_id is not None and self.owner_id.startswith(BROKEN)
 
     def is_held_by(self, grant_id: UUID) -> bool:
         return self.owner_id == str(grant_id)
@@ -70,20 +97,29 @@ def read(item: Mapping[str, Any], key: str, prefix: str) -> Row:
         raise StatementFailed(
             f"The item {name!r} was not written by Interlock: delete it, once whoever wrote it has stopped."
         )
+    ttl, acquired_at = float(item["lease_seconds"]["N"]), moment(item["created_at"])
     return Row(
         name=name.removeprefix(prefix),
         owner_id=_text(item, "owner_id"),
         last_owner_id=_text(item, "last_owner_id"),
         token=int(item["fence"]["N"]),
         version=int(item["version"]["N"]),
-        ttl=float(item["lease_seconds"]["N"]),
+        ttl=ttl,
         expires_at=moment(item["expires_at"]) if "expires_at" in item else 0.0,
-        acquired_at=moment(item["created_at"]),
+        acquired_at=acquired_at,
         holder=_text(item, "holder"),
         host=_text(item, "host"),
         pid=int(item["pid"]["N"]) if "pid" in item else None,
         metadata=_text(item, "metadata"),
+        used_at=max(acquired_at, int(item["ttl"]["N"]) - ttl - KEPT_FOR) if "ttl" in item else acquired_at,
+        broken=_breaking(item),
     )
+
+
+def _breaking(item: Mapping[str, Any]) -> Breaking | None:
+    if "broken_by" not in item:
+        return None
+    return Breaking(item["broken_by"]["S"], moment(item["broken_at"]), item["broken_why"]["S"] or None)
 
 
 def mine(grant: Held) -> Item:

@@ -35,7 +35,7 @@ _DEAD_AFTER = 6.0
 
 
 class PostgresLeases:
-    """A `LeaseStore`, with `Listing` and `Records`. `timeout` is for one statement, on our side."""
+    """A `LeaseStore`, with `Listing`, `Turns` and `Records`. `timeout` is for one statement, on our side."""
 
     def __init__(
         self,
@@ -167,6 +167,10 @@ class PostgresLeases:
 
     async def held(self, prefix: str) -> list[HeldLease]:
         return [HeldLease(*row) for row in await self._fetch(self._acquiring, "held", prefix)]
+
+    async def is_wanted(self, name: str) -> bool:
+        (row,) = await self._fetch(self._acquiring, "wanted", name)
+        return not self._pooled and bool(row[0])
 
     async def read(self, key: str) -> Record | None:
         rows = await self._fetch(self._acquiring, "read_record", key)

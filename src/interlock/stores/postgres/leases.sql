@@ -58,6 +58,10 @@ SELECT interlock.sweep_v1($1);
 -- The leases that are held now, by the beginning of their names.
 SELECT name, token, holder, host, pid, metadata, acquired_at, remaining FROM interlock.held_v1($1);
 
+-- name: wanted
+-- Whether others came before.
+SELECT interlock.wanted_v1($1);
+
 -- name: read_record
 -- What is remembered under a key.
 SELECT key, token, value, written_at FROM interlock.read_record_v1($1);

@@ -27,7 +27,7 @@ class LeaseFile:
         """In the thread that will use it. The tables are there afterwards. Nothing is ever opened but by SQLite: a
         process that closes another descriptor of the file loses SQLite's locks on it."""
         require_version()
-        self._require_place()
+        self.require_place()
         with translated(self.path):
             connection = sqlite3.connect(self.path, timeout=_OPENING, isolation_level=None, check_same_thread=False)
             try:
@@ -48,7 +48,7 @@ class LeaseFile:
             return 0, 0
         return found.st_dev, found.st_ino
 
-    def _require_place(self) -> None:
+    def require_place(self) -> None:
         directory = self.path.parent
         if not directory.is_dir():
             raise errors.DatabaseUnreachable(f"The directory {directory} is not there: make it, or name another file.")
@@ -81,7 +81,7 @@ class LeaseFile:
                         f"{self.path} cannot have a write-ahead log: put it on another disk."
                     )
                 connection.execute("BEGIN IMMEDIATE")
-                if not _has_tables(connection, self.path):
+                if not has_tables(connection, self.path):
                     for statement in _statements(text("interlock.stores.sqlite", "schema.sql")):
                         connection.execute(statement)
                 connection.execute("COMMIT")
@@ -90,10 +90,10 @@ class LeaseFile:
 
 
 def _is_ready(connection: sqlite3.Connection, path: Path) -> bool:
-    return connection.execute("PRAGMA journal_mode").fetchone() == ("wal",) and _has_tables(connection, path)
+    return connection.execute("PRAGMA journal_mode").fetchone() == ("wal",) and has_tables(connection, path)
 
 
-def _has_tables(connection: sqlite3.Connection, path: Path) -> bool:
+def has_tables(connection: sqlite3.Connection, path: Path) -> bool:
     if not connection.execute("SELECT 1 FROM sqlite_schema WHERE name = 'interlock_file'").fetchone():
         return False
     (version,) = connection.execute("SELECT version FROM interlock_file").fetchone()

@@ -115,9 +115,14 @@ def renew(transaction: Transaction, grants: Sequence[Held]) -> list[int]:
     ]  # fmt: skip
 
 
+def is_broken(transaction: Transaction, grant: Held) -> bool:
+    """Whether somebody has taken it from its holder. One that was given back is not renewed."""
+    return transaction.execute(SQL["is_broken"], grant.name, grant.token).fetchone() is not None
+
+
 def is_free(transaction: Transaction, name: str) -> bool:
     row = transaction.execute(SQL["lease"], name).fetchone()
-    return row is not None and Seen(*row).remaining(transaction.now) <= 0
+    return row is None or Seen(*row).remaining(transaction.now) <= 0
 
 
 def sweep(transaction: Transaction, unused_for: float, listener: str | None) -> int:

@@ -18,7 +18,7 @@ from interlock.stores.leases import AcquireAnswer, Ask, Held, Holder, OnTurn, Re
 from interlock.stores.listing import HeldLease
 from interlock.stores.records import Record
 from interlock.stores.sqlite import granting, queueing
-from interlock.stores.sqlite.bells import Ear
+from interlock.stores.sqlite.bells import Bells, Ear
 from interlock.stores.sqlite.boot import boot_id
 from interlock.stores.sqlite.file import LeaseFile
 from interlock.stores.sqlite.reading import Reader
@@ -36,7 +36,7 @@ _FAREWELL = 2.0
 
 
 class SqliteLeases:
-    """A `LeaseStore`, with `Listing` and `Records`. `timeout` is for one request."""
+    """A `LeaseStore`, with `Listing`, `Turns` and `Records`. `timeout` is for one request."""
 
     def __init__(self, path: Path, holder: Holder, timeout: float) -> None:
         self._file = LeaseFile(path)
@@ -71,7 +71,9 @@ class SqliteLeases:
 
     async def renew(self, grants: Sequence[Held], timeout: float) -> RenewAnswer:
         def renew(transaction: Transaction) -> RenewAnswer:
-            return RenewAnswer(granting.renew(transaction, grants), [], transaction.now, self._file.identity()[1])
+            lost = granting.renew(transaction, grants)
+            broken = [place for place in lost if granting.is_broken(transaction, grants[place])]
+            return RenewAnswer(lost, [], transaction.now, self._file.identity()[1], broken)
 
         return await self._write(renew, patience=timeout)
 
@@ -118,6 +120,14 @@ class SqliteLeases:
             return [HeldLease(*row) for row in rows]
 
         return await self._read(held)
+
+    async def is_wanted(self, name: str) -> bool:
+        def is_wanted(connection: sqlite3.Connection) -> bool:
+            looking = Transaction(connection, Bells(self._file.beside))
+            # In this order: who is in the queue no more has the lease already.
+            return queueing.is_waited(looking, name, self._listener) or not granting.is_free(looking, name)
+
+        return await self._read(is_wanted)
 
     async def read(self, key: str) -> Record | None:
         def read(connection: sqlite3.Connection) -> Record | None:

@@ -57,6 +57,28 @@ UPDATE interlock_waiter SET offered_at = -1 WHERE listener = ?;
 -- Everybody who waits, for the sweep.
 SELECT grant_id, boot, listener, seen_at, offered_at FROM interlock_waiter;
 
+-- name: all_leases
+-- Every lease, for eyes.
+SELECT name, token, grant_id, boot, expires_at, ttl, holder, host, pid, metadata, acquired_at, used_at
+  FROM interlock_lease ORDER BY name;
+
+-- name: one_lease
+-- The same of one.
+SELECT name, token, grant_id, boot, expires_at, ttl, holder, host, pid, metadata, acquired_at, used_at
+  FROM interlock_lease WHERE name = ?;
+
+-- name: all_waiters
+-- Who waits for which lease, in order, with what tells whether they still do.
+SELECT name, holder, host, pid, grant_id, boot, listener, seen_at, offered_at FROM interlock_waiter ORDER BY name, place;
+
+-- name: break
+-- Held → nobody's, and free when its time is over, or at once.
+UPDATE interlock_lease SET grant_id = NULL, expires_at = CASE WHEN ? THEN 0 ELSE expires_at END WHERE name = ?;
+
+-- name: is_broken
+-- Whether that grant was the last one and was taken from its holder.
+SELECT 1 FROM interlock_lease WHERE name = ? AND token = ? AND grant_id IS NULL;
+
 -- name: unused
 -- Leases that nobody holds, waits for, or has used since then.
 SELECT name, token FROM interlock_lease l

@@ -28,15 +28,19 @@ _REMOTE_FUSE = (
 
 
 def require_local(file: Path) -> None:
-    kind = _file_system(file)
-    if kind in _REMOTE or (kind.startswith("fuse.") and kind.removeprefix("fuse.").startswith(_REMOTE_FUSE)):
+    kind = file_system(file)
+    if is_remote(kind):
         raise ConfigurationError(
             f"{file} is on a network file system ({kind}), where SQLite's locks do not hold between machines: "
             "put it on a disk of this machine, or use PostgreSQL."
         )
 
 
-def _file_system(file: Path) -> str:
+def is_remote(kind: str) -> bool:
+    return kind in _REMOTE or (kind.startswith("fuse.") and kind.removeprefix("fuse.").startswith(_REMOTE_FUSE))
+
+
+def file_system(file: Path) -> str:
     """Its kind; empty where the system does not tell. Of the mounts above the file, the last one mounted counts."""
     try:
         lines = _MOUNTS.read_text().splitlines()

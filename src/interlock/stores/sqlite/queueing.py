@@ -43,13 +43,19 @@ def first(transaction: Transaction, name: str, own: str | None) -> Waiter | None
     """
     for row in transaction.execute(SQL["queue"], name).fetchall():
         waiter = Waiter(*row)
-        if _waits(transaction, waiter, own):
+        if is_waiting(transaction, waiter, own):
             return waiter
         if waiter.listener is not None and waiter.offered_at is not None and waiter.offered_at >= 0:
             transaction.execute(SQL["give_up"], waiter.listener)
             transaction.rings[waiter.listener] = []
         transaction.execute(SQL["dequeue"], waiter.grant_id).fetchall()
     return None
+
+
+def is_waited(transaction: Transaction, name: str, own: str | None) -> bool:
+    """Whether somebody waits who can be told. Changes nothing."""
+    waiters = (Waiter(*row) for row in transaction.execute(SQL["queue"], name).fetchall())
+    return any(waiter.listener is not None and is_waiting(transaction, waiter, own) for waiter in waiters)
 
 
 def offer(transaction: Transaction, name: str, own: str | None) -> Offer | None:
@@ -78,7 +84,7 @@ def remove_dead(transaction: Transaction, own: str | None) -> None:
             leave(transaction, UUID(waiter.grant_id), own)
 
 
-def _waits(transaction: Transaction, waiter: Waiter, own: str | None) -> bool:
+def is_waiting(transaction: Transaction, waiter: Waiter, own: str | None) -> bool:
     if waiter.offered_at is not None and waiter.offered_at <= transaction.now - _TO_COME:
         return False
     return _lives(transaction, waiter, own)

@@ -1,0 +1,82 @@
+"""Whether a table of DynamoDB is fit to be trusted with leases."""
+
+from collections.abc import Iterator
+
+from interlock.doctor.checks.reach import answers
+from interlock.doctor.finding import Finding, ok, problem, warning
+from interlock.errors import EX_NOPERM, InterlockError
+from interlock.stores.dynamodb.address import Address
+from interlock.stores.dynamodb.examining import Look, look
+from interlock.stores.dynamodb.table import TTL
+
+_TIMEOUT = 5.0
+_CREATE = "Let somebody who may run `interlock store create URL`."
+_POLICY = "Give them the policy of docs/dynamodb.md."
+
+
+async def examine_table(address: Address) -> list[Finding]:
+    try:
+        return list(judge(await look(address, _TIMEOUT)))
+    except InterlockError as error:
+        return [problem("reachable", str(error), exit_status=error.exit_status)]
+
+
+def judge(seen: Look) -> Iterator[Finding]:
+    yield answers(seen.round_trip)
+    yield ok("table", f"Its key is {seen.table.key!r}, a single text attribute.", {"key": seen.table.key})
+    yield _index(seen)
+    yield _ttl(seen)
+    yield from _permissions(seen)
+    yield _transactions(seen)
+
+
+def _index(seen: Look) -> Finding:
+    if seen.table.has_index:
+        return ok("index", "It has the index by which leases are listed.")
+    return warning(
+        "index",
+        "It has no index by which leases are listed: semaphores, members and `interlock lease list` need it.",
+        _CREATE,
+    )
+
+
+def _ttl(seen: Look) -> Finding:
+    deletes_by = seen.table.deletes_by
+    if seen.ttl_hidden:
+        return ok("ttl", "Whether it deletes items by their ttl these credentials may not see.")
+    if deletes_by == TTL:
+        return ok("ttl", "Items of leases that nobody has used for a week are deleted.")
+    if deletes_by is None:
+        return warning("ttl", "It deletes nothing by ttl: items of leases that nobody uses any more stay.", _CREATE)
+    return warning(
+        "ttl",
+        f"It deletes by {deletes_by!r}, which leases do not have: their items stay.",
+        "Delete old ones yourself, or give leases a table of their own.",
+        {"deletes_by": deletes_by},
+    )
+
+
+def _permissions(seen: Look) -> Iterator[Finding]:
+    if seen.denied:
+        says = f"These AWS credentials may not do {_listed(seen.denied)}, which leases need."
+        yield problem("permissions", says, _POLICY, {"denied": seen.denied}, exit_status=EX_NOPERM)
+    if seen.cannot_list:
+        says = f"These AWS credentials may not do {_listed(seen.cannot_list)}, by which leases are listed."
+        yield warning("permissions", says, _POLICY, {"denied": seen.cannot_list})
+    if not seen.denied and not seen.cannot_list:
+        yield ok("permissions", "These AWS credentials may do what leases need.")
+
+
+def _transactions(seen: Look) -> Finding:
+    if seen.has_transactions:
+        return ok("transactions", "It has transactions, for guards and records.")
+    return warning(
+        "transactions",
+        "This engine has no transactions: guards, once and every cannot work.",
+        "Use DynamoDB itself, or another engine.",
+    )
+
+
+def _listed(operations: list[str]) -> str:
+    """As AWS calls them."""
+    return ", ".join(operation.title().replace("_", "") for operation in operations)

@@ -1,0 +1,53 @@
+"""Whether a SQLite file is fit to be trusted with leases."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from interlock.doctor.finding import Finding, ok, problem
+from interlock.errors import InterlockError
+from interlock.stores.sqlite.examining import Look, look
+
+
+def examine_file(path: Path) -> list[Finding]:
+    return list(judge(look(path)))
+
+
+def judge(seen: Look) -> Iterator[Finding]:
+    yield _or_ok("version", seen.library, f"Python has SQLite {seen.version}.")
+    if seen.is_remote:
+        yield _or_ok("disk", seen.place, "")
+        return
+    new = "Its directory may be written: the first use of a lease makes the file."
+    yield _or_ok("reachable", seen.place, "It is there, and may be written." if seen.exists else new)
+    if seen.place is None:
+        yield _disk(seen.file_system)
+        yield _or_ok("turnstile", seen.beside, "The directory beside it, where processes take turns, may be used.")
+        if seen.exists:
+            yield from _contents(seen)
+
+
+def _disk(kind: str) -> Finding:
+    if not kind:
+        return ok("disk", "This system does not tell what kind of disk it is on: see that it is none of a network's.")
+    return ok("disk", f"It is on a disk of this machine ({kind}).", {"file_system": kind})
+
+
+def _contents(seen: Look) -> Iterator[Finding]:
+    if seen.contents is not None:
+        yield _failed("schema", seen.contents)
+        return
+    log = "It has a write-ahead log."
+    none = f"Its journal_mode is {seen.journal}: the first use of a lease gives it a write-ahead log."
+    yield ok("journal", log if seen.journal == "wal" else none, {"journal_mode": seen.journal})
+    used = "Leases are used in it."
+    unused = "It has no leases yet: the first use of one makes their tables."
+    yield ok("schema", used if seen.has_leases else unused, {"has_leases": seen.has_leases})
+
+
+def _or_ok(check: str, error: InterlockError | None, says: str) -> Finding:
+    return ok(check, says) if error is None else _failed(check, error)
+
+
+def _failed(check: str, error: InterlockError) -> Finding:
+    """The error's own sentence already says what to do."""
+    return problem(check, str(error), exit_status=error.exit_status)

@@ -1,0 +1,118 @@
+"""`interlock lease` and other commands with the leases in a table of DynamoDB."""
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+
+from interlock import AsyncInterlock
+from interlock.errors import LeaseLost, LeaseTimeout
+from support.programs import interlock
+
+
+@pytest.fixture
+def url(dynamodb_url: str) -> str:
+    return dynamodb_url
+
+
+async def told(url: str, *arguments: str) -> list[str]:
+    done = await asyncio.to_thread(interlock, *arguments, url=url)
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout.splitlines()
+
+
+async def facts(url: str, *arguments: str) -> Any:
+    return json.loads("\n".join(await told(url, *arguments, "--json")))
+
+
+async def test_list_and_show_say_who_holds_what(url: str) -> None:
+    async with AsyncInterlock(url, replica="web-1") as locks:
+        await (await locks.lease("done").acquire()).release()
+        grant = await locks.lease("feeds", metadata={"job": "nightly"}).acquire()
+        [listed] = await facts(url, "lease", "list")
+        assert (listed["name"], listed["state"], listed["waiters"]) == ("feeds", "held", None)
+        assert await facts(url, "lease", "list", "do") == []
+        holder, since, heartbeat, metadata, waiting = await told(url, "why", "feeds")
+        assert holder.startswith("The lease 'feeds' is held by web-1 (process ")
+        assert since.endswith(f"with the token {grant.token}.")
+        assert heartbeat.endswith("(its ttl is 30 s).")
+        assert metadata == 'It says of itself: {"job": "nightly"}'
+        assert waiting == "Who waits for it cannot be told: this database keeps no queue."
+        shown = await facts(url, "lease", "show", "done")
+        assert (shown["state"], shown["holder"], shown["last_holder"]["name"]) == ("free", None, "web-1")
+        async with locks.join("workers", id="a"):
+            assert [member["id"] for member in await facts(url, "members", "workers")] == ["a"]
+
+
+async def test_a_broken_lease_is_lost_and_nobody_gets_it_while_its_holder_may_trust_it(url: str) -> None:
+    async with (
+        AsyncInterlock(url, replica="web-1") as locks,
+        AsyncInterlock(url, replica="web-2") as others,
+    ):
+        grant = await locks.lease("feeds", ttl=60).acquire()
+        [taken, _, nobody] = await told(url, "lease", "break", "feeds", "--reason", "it hangs")
+        assert taken.startswith("The lease 'feeds' was taken from web-1")
+        assert nobody.startswith("Nobody else gets it for another 60 s")
+        assert await others.lease("feeds").try_acquire() is None
+        assert await others.lease("feeds").holders() == []
+        shown = await facts(url, "lease", "show", "feeds")
+        assert (shown["state"], shown["holder"]) == ("broken", None)
+        assert (shown["intervention"]["token"], shown["intervention"]["reason"]) == (grant.token, "it hangs")
+        again = await asyncio.to_thread(interlock, "lease", "break", "feeds", url=url)
+        assert (again.returncode, again.stdout) == (1, "")
+        assert "Nobody holds the lease 'feeds': nothing was done." in again.stderr
+        locks.engine().hurry(grant)
+        await grant.wait_lost()
+        with pytest.raises(LeaseLost):
+            grant.check()
+        with pytest.raises(LeaseTimeout):
+            await others.lease("feeds").acquire(timeout=0.5)
+
+
+async def test_whoever_has_watched_a_broken_lease_long_enough_takes_it(url: str) -> None:
+    async with (
+        AsyncInterlock(url, replica="web-1") as locks,
+        AsyncInterlock(url, replica="web-2") as others,
+    ):
+        grant = await locks.lease("feeds", ttl=3).acquire()
+        await told(url, "lease", "break", "feeds")
+        assert (await others.lease("feeds").acquire()).token > grant.token
+        assert (await facts(url, "lease", "show", "feeds"))["intervention"] is None
+
+
+async def test_broken_now_it_is_free_at_once(url: str) -> None:
+    async with (
+        AsyncInterlock(url, replica="web-1") as locks,
+        AsyncInterlock(url, replica="web-2") as others,
+    ):
+        grant = await locks.lease("feeds", ttl=3600).acquire()
+        await told(url, "lease", "break", "feeds", "--now")
+        shown = await facts(url, "lease", "show", "feeds")
+        assert (shown["state"], shown["intervention"]["immediate"]) == ("free", True)
+        next_one = await others.lease("feeds").try_acquire()
+        assert next_one is not None
+        assert next_one.token > grant.token
+        assert not await grant.release(), "it has nothing to give back"
+
+
+@pytest.mark.parametrize(
+    ("command", "status", "words"),
+    [
+        ("lease show nothing", 1, "There is no lease 'nothing' in this database"),
+        ("lease break feeds --terminate", 78, "DynamoDB has none: leave it out"),
+        ("lease waits", 78, "DynamoDB keeps no queue"),
+        ("lease list --waited", 78, "leave --waited out"),
+        ("claim list", 78, "A dynamodb:// database has leases alone"),
+    ],
+)
+async def test_what_cannot_be_done_is_said(url: str, command: str, status: int, words: str) -> None:
+    async with AsyncInterlock(url) as locks, locks.lease("feeds"):
+        done = await asyncio.to_thread(interlock, *command.split(), url=url)
+        assert (done.returncode, done.stdout) == (status, "")
+        [line] = done.stderr.splitlines()
+        assert words in line
+
+
+async def test_commands_run_under_a_lease_there(url: str) -> None:
+    assert await told(url, "lock", "run", "nightly", "--", "echo", "runs") == ["runs"]
