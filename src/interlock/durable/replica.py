@@ -9,7 +9,7 @@ import json
 import time
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
-from typing import Any, Generic, Self, TypeVar
+from typing import Any, Generic, Self, TypedDict, TypeVar
 
 from interlock import errors
 from interlock.config import check_schema_name, database_url, own_schema
@@ -25,6 +25,7 @@ from interlock.durable.outbox import Outbox
 from interlock.durable.run import ended_badly, enveloped
 from interlock.durable.status import HistoryEvent, OrchestrationStatus, history_of
 from interlock.durable.waiting import Waiting
+from interlock.durable.wish import Wish, check_known
 from interlock.durable.working import Working
 from interlock.logs import events
 from interlock.stores.postgres import connect
@@ -41,10 +42,18 @@ _LARGEST_SKEW = 2.0
 _MARGIN = 5.0
 _SWEEP_EVERY = 1.0
 _PRUNE_EVERY = 3600.0
-_LONGEST_ID = 200
 
 
-class OrchestrationHandle(Generic[O]):
+class DurableOptions(TypedDict, total=False):
+    """What a replica takes beside the work; see `AsyncDurable`."""
+
+    url: str | None
+    schema: str | None
+    concurrency: int
+    retention: Duration
+
+
+class AsyncOrchestrationHandle(Generic[O]):
     """An orchestration that was asked for."""
 
     def __init__(self, durable: "AsyncDurable", id: str, orchestration: Orchestration[Any, O]) -> None:  # noqa: A002
@@ -89,6 +98,7 @@ class AsyncDurable:
         self._declared = Declared(*parts)
         self._url = url
         self._schema = schema or own_schema()
+        self.statements = Statements(self._schema)
         self._concurrency = concurrency
         self._retention = seconds(retention)
         self._stack = AsyncExitStack()
@@ -109,38 +119,21 @@ class AsyncDurable:
         value: I,
         *,
         connection: Any = None,
-    ) -> OrchestrationHandle[O]:
+    ) -> AsyncOrchestrationHandle[O]:
         """Have it run; `id` is yours to choose. The same again changes nothing; a different input is a conflict.
 
         With `connection` it is recorded in the transaction on that, and started within seconds of its commit.
         """
-        if not (isinstance(id, str) and id and id.isprintable() and len(id.encode()) <= _LONGEST_ID):
-            raise errors.ConfigurationError(f"id={id!r}: give some text without control characters, 200 bytes at most.")
-        plain = orchestration.input.plain(value)
-        cleanup = orchestration.cleanup
-        args = (
-            id,
-            orchestration.name,
-            orchestration.version,
-            json.dumps(plain),
-            cleanup and cleanup.name,
-            cleanup and cleanup.version,
-        )
-        if connection is None:
-            verdict = await self._database.value("record", *args)
-        else:
-            verdict = await ask(connection, Statements(self._schema)["record"], *args)
-        if verdict == "different":
-            raise errors.OrchestrationConflict(
-                f"Something else was asked for under the id {id!r}: choose another id, or ask for the same."
-            )
-        if connection is None and verdict == "recorded":
-            await self._start_now(id, orchestration, enveloped(id, plain))
-        return OrchestrationHandle(self, id, orchestration)
+        wish = Wish(orchestration, id, value)
+        if connection is not None:
+            wish.is_new(await ask(connection, self.statements["record"], *wish.args))
+        elif wish.is_new(await self._database.value("record", *wish.args)):
+            await self._start_now(wish)
+        return self.handle(orchestration, id)
 
-    def handle(self, orchestration: Orchestration[Any, O], id: str) -> OrchestrationHandle[O]:  # noqa: A002
+    def handle(self, orchestration: Orchestration[Any, O], id: str) -> AsyncOrchestrationHandle[O]:  # noqa: A002
         """Of one that was asked for before."""
-        return OrchestrationHandle(self, id, orchestration)
+        return AsyncOrchestrationHandle(self, id, orchestration)
 
     async def status(self, id: str) -> OrchestrationStatus:  # noqa: A002
         return OrchestrationStatus.of(await self._row(id))
@@ -159,11 +152,9 @@ class AsyncDurable:
     async def cancel(self, id: str, reason: str = "", *, connection: Any = None) -> None:  # noqa: A002
         """Have it cancelled, and cleaned up after; one that has ended stays as it is."""
         if connection is None:
-            verdict = await self._database.value("cancel", id, reason)
+            check_known(id, await self._database.value("cancel", id, reason))
         else:
-            verdict = await ask(connection, Statements(self._schema)["cancel"], id, reason)
-        if verdict is None:
-            raise _unknown(id)
+            check_known(id, await ask(connection, self.statements["cancel"], id, reason))
 
     async def send(self, id: str, event: str, value: Any) -> None:  # noqa: A002
         """An event for `Run.event`. It waits there until it is asked for."""
@@ -213,12 +204,12 @@ class AsyncDurable:
         await stack.enter_async_context(sweep)
         await stack.enter_async_context(prune)
 
-    async def _start_now(self, id: str, orchestration: Orchestration[Any, Any], content: str) -> None:  # noqa: A002
+    async def _start_now(self, wish: Wish[Any]) -> None:
         """It is recorded: if the engine cannot be told, the outbox will tell it."""
         try:
-            await self._engine.start(id, orchestration.name, orchestration.version, content)
+            await self._engine.start(wish.id, wish.orchestration.name, wish.orchestration.version, wish.content)
         except errors.StoreError as error:
-            log.warning("orchestration.not_started_yet", extra={"orchestration": id, "why": str(error)})
+            log.warning("orchestration.not_started_yet", extra={"orchestration": wish.id, "why": str(error)})
 
     async def _check_clock(self) -> None:
         """The middle of the request is when the database looked at its clock."""
@@ -232,13 +223,9 @@ class AsyncDurable:
             )
 
     async def _row(self, id: str) -> Any:  # noqa: A002
-        if rows := await self._database.fetch("read", id):
-            return rows[0]
-        raise _unknown(id)
-
-
-def _unknown(id: str) -> errors.OrchestrationUnknown:  # noqa: A002
-    return errors.OrchestrationUnknown(f"There is no orchestration {id!r}: it was never asked for, or is forgotten.")
+        rows = await self._database.fetch("read", id)
+        check_known(id, rows)
+        return rows[0]
 
 
 async def _one_server(url: str) -> str:

@@ -7,7 +7,7 @@ from signal import SIGCONT, SIGKILL, SIGSTOP, SIGTERM
 
 import pytest
 
-from interlock.durable.replica import AsyncDurable, OrchestrationHandle
+from interlock.durable.replica import AsyncDurable, AsyncOrchestrationHandle
 from interlock.embedded import Cluster
 from interlock.schema import whole_schema
 from support.durable_steps import TABLES, three, work
@@ -32,11 +32,11 @@ async def asking(steps_url: str) -> AsyncIterator[AsyncDurable]:
         yield durable
 
 
-async def begin(durable: AsyncDurable, count: int = COUNT) -> list[OrchestrationHandle[list[int]]]:
+async def begin(durable: AsyncDurable, count: int = COUNT) -> list[AsyncOrchestrationHandle[list[int]]]:
     return [await durable.start(three, f"three-{number}", 1.0) for number in range(count)]
 
 
-async def finished(handles: list[OrchestrationHandle[list[int]]], within: float = 45) -> list[list[int]]:
+async def finished(handles: list[AsyncOrchestrationHandle[list[int]]], within: float = 45) -> list[list[int]]:
     return list(await asyncio.gather(*(handle.wait(within) for handle in handles)))
 
 
