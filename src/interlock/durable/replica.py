@@ -9,6 +9,7 @@ import json
 import time
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
+from functools import partial
 from typing import Any, Generic, Self, TypedDict, TypeVar
 
 from interlock import errors
@@ -22,15 +23,16 @@ from interlock.durable.declared import Declared, Orchestration, Orchestrations
 from interlock.durable.engine import Engine
 from interlock.durable.failures import Failure
 from interlock.durable.outbox import Outbox
+from interlock.durable.renewing import Engines
 from interlock.durable.run import ended_badly, enveloped
 from interlock.durable.status import HistoryEvent, OrchestrationStatus, history_of
 from interlock.durable.waiting import Waiting
+from interlock.durable.way import for_the_engine, to_the_primary
 from interlock.durable.wish import Wish, check_known
 from interlock.durable.working import Working
 from interlock.logs import events
-from interlock.stores.postgres import connect
-from interlock.stores.postgres.direct import require_primary
-from interlock.stores.postgres.url import checked, one_by_one
+from interlock.stores.postgres import Password
+from interlock.stores.postgres.url import checked
 
 log = events(__name__)
 
@@ -41,6 +43,8 @@ _LARGEST_SKEW = 2.0
 """Seconds by which this machine's clock may differ from the database's: the engine's locks of 5 s go by the former."""
 _MARGIN = 5.0
 _SWEEP_EVERY = 1.0
+_PASSWORD_LASTS = 600.0
+"""Seconds: tokens of cloud providers are good for a quarter of an hour."""
 _PRUNE_EVERY = 3600.0
 
 
@@ -48,6 +52,7 @@ class DurableOptions(TypedDict, total=False):
     """What a replica takes beside the work; see `AsyncDurable`."""
 
     url: str | None
+    password: Password | None
     schema: str | None
     concurrency: int
     retention: Duration
@@ -79,7 +84,8 @@ class AsyncOrchestrationHandle(Generic[O]):
 class AsyncDurable:
     """``async with AsyncDurable(work) as durable:`` takes part in the work until the block ends.
 
-    `url` defaults to ``INTERLOCK_DATABASE_URL``. `concurrency` is how many activities run here at once; 0 takes part in
+    `url` defaults to ``INTERLOCK_DATABASE_URL``. `password` is called for each connection, and every ten minutes for
+    the engine's. `concurrency` is how many activities run here at once; 0 takes part in
     no work, for a process that only asks for it. What ended longer than `retention` ago is forgotten.
     """
 
@@ -87,6 +93,7 @@ class AsyncDurable:
         self,
         *parts: Orchestrations,
         url: str | None = None,
+        password: Password | None = None,
         schema: str | None = None,
         concurrency: int = 8,
         retention: Duration = 30 * 86400.0,
@@ -95,8 +102,13 @@ class AsyncDurable:
             check_schema_name(schema)
         if not 0 <= concurrency <= 1000:
             raise errors.ConfigurationError(f"concurrency={concurrency}: it has to be between 0 and 1000.")
+        if password is not None and not callable(password):
+            raise errors.ConfigurationError(
+                "password has to be a function that gives it; a fixed one stands in the URL."
+            )
         self._declared = Declared(*parts)
         self._url = url
+        self._password = password
         self._schema = schema or own_schema()
         self.statements = Statements(self._schema)
         self._concurrency = concurrency
@@ -169,29 +181,46 @@ class AsyncDurable:
         return await self._outbox.prune(seconds(older_than))
 
     async def _open(self, stack: AsyncExitStack) -> None:
-        url = await _one_server(checked(self._url or database_url()))
-        self._database = Database(url, self._schema)
-        stack.push_async_callback(self._database.close)
+        self._database = self._opened(stack)
         await self._database.look()
         await self._check_clock()
-        async with self._database.session() as session:
-            self._engine = await Engine.connect(url, self._schema, session)
-        self._outbox = Outbox(self._database, self._engine)
         self._waiting = Waiting(self._database)
         stack.push_async_callback(self._waiting.close)
-        if self._concurrency:
-            await self._take_part(stack, url)
-        else:
-            stack.push_async_callback(self._engine.close, 0.0)
+        working = self._working(stack) if self._concurrency else None
+        self._engines = Engines(
+            partial(self._make_engine, working),
+            self._database,
+            lasts=_PASSWORD_LASTS if self._password else None,
+            patience=self._declared.longest + _MARGIN if working else 0.0,
+        )
+        await self._engines.open()
+        stack.push_async_callback(self._engines.close)
+        self._outbox = Outbox(self._database, lambda: self._engine)
+        if working:
+            await self._keep_in_step(stack)
 
-    async def _take_part(self, stack: AsyncExitStack, url: str) -> None:
-        attempts = Database(url, self._schema)  # their commits need not wait for those of starts
-        stack.push_async_callback(attempts.close)
+    def _opened(self, stack: AsyncExitStack) -> Database:
+        database = Database(self._whole_url(), self._schema, self._password)
+        stack.push_async_callback(database.close)
+        return database
+
+    def _working(self, stack: AsyncExitStack) -> Working:
+        attempts = self._opened(stack)  # their commits need not wait for those of starts
         working = Working(self._declared, attempts, asyncio.get_running_loop())
         stack.callback(working.interrupt)
-        stack.push_async_callback(self._engine.close, self._declared.longest + _MARGIN)
-        self._engine.run(self._declared, working.perform, self._concurrency)
-        locks = await stack.enter_async_context(AsyncInterlock(url, schema=self._schema))
+        return working
+
+    async def _make_engine(self, working: Working | None) -> Engine:
+        url = await for_the_engine(self._whole_url(), self._password)
+        async with self._database.session() as session:
+            engine = await Engine.connect(url, self._schema, session)
+        if working:
+            engine.run(self._declared, working.perform, self._concurrency)
+        return engine
+
+    async def _keep_in_step(self, stack: AsyncExitStack) -> None:
+        url = to_the_primary(self._whole_url())
+        locks = await stack.enter_async_context(AsyncInterlock(url, password=self._password, schema=self._schema))
 
         @locks.every(_SWEEP_EVERY, "interlock:orchestrations", missed="skip", ttl=5)
         async def sweep(grant: AsyncGrant) -> None:
@@ -203,6 +232,13 @@ class AsyncDurable:
 
         await stack.enter_async_context(sweep)
         await stack.enter_async_context(prune)
+
+    @property
+    def _engine(self) -> Engine:
+        return self._engines.current
+
+    def _whole_url(self) -> str:
+        return checked(self._url or database_url())
 
     async def _start_now(self, wish: Wish[Any]) -> None:
         """It is recorded: if the engine cannot be told, the outbox will tell it."""
@@ -226,20 +262,3 @@ class AsyncDurable:
         rows = await self._database.fetch("read", id)
         check_known(id, rows)
         return rows[0]
-
-
-async def _one_server(url: str) -> str:
-    """The engine takes a URL of one server: the primary of those that are named."""
-    alone = list(one_by_one(url).values())
-    if len(alone) == 1:
-        return url
-    failure: errors.StoreError | None = None
-    for candidate in alone:
-        try:
-            async with await connect(candidate, application_name="interlock orchestrations", timeout=5) as session:
-                await require_primary(session)
-                return candidate
-        except errors.StoreError as error:
-            failure = error
-    assert failure is not None
-    raise failure
