@@ -107,15 +107,16 @@ class Engine:
         self._check_process()
         if self._runner is not None:
             shut_down = partial(self._shut_down, self._runtime, round(timeout * 1000))
-            threading.Thread(target=shut_down, name="interlock-engine-end", daemon=True).start()
-            await self._ended(boottime() + timeout)
+            ending = threading.Thread(target=shut_down, name="interlock-engine-end", daemon=True)
+            ending.start()
+            await self._ended([ending, self._runner], boottime() + timeout)
         self._threads.shutdown(wait=False)
         self._runtime = self._client = self._provider = None
 
-    async def _ended(self, gives_up_at: float) -> None:
-        assert self._runner is not None
+    async def _ended(self, threads: list[threading.Thread], gives_up_at: float) -> None:
+        """Of both: a thread that comes back from the engine while the interpreter ends would abort the process."""
         quiet_since = boottime()
-        while self._runner.is_alive() and (now := boottime()) < gives_up_at:
+        while any(thread.is_alive() for thread in threads) and (now := boottime()) < gives_up_at:
             if self._under_way:
                 quiet_since = now
             elif now > quiet_since + _LOCK / 1000:
