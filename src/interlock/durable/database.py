@@ -5,10 +5,9 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from interlock import errors
-from interlock.durable.way import to_the_primary
+from interlock.durable.way import primary_session, to_the_primary
 from interlock.schema import read_status
-from interlock.stores.postgres import Password, Queries, Session, connect, quote_identifier
-from interlock.stores.postgres.direct import require_primary
+from interlock.stores.postgres import Password, Queries, Session, quote_identifier
 from interlock.stores.postgres.line import Line
 from interlock.stores.postgres.session import Row
 
@@ -75,18 +74,13 @@ class Database:
         await self._line.shut()
 
     async def _connect(self, purpose: str) -> Session:
-        session = await connect(
+        session = await primary_session(
             to_the_primary(self._url),
             application_name=f"interlock {purpose}",
             statement_timeout=_TIMEOUT,
             password=self._password,
             prepared=True,
         )
-        try:
-            await require_primary(session)
-        except errors.StoreError:
-            await session.close()
-            raise
         self.connections += 1
         return session
 

@@ -53,12 +53,23 @@ class Engines:
     async def _watch(self) -> None:
         while True:
             await asyncio.sleep(_LOOK_EVERY)
-            try:
-                await self._database.value("clock")  # which opens our own connection anew, if it was lost
-                if self._is_outdated():
-                    await self._renew()
-            except Exception as error:
-                log.warning("orchestration.engine_kept", extra={"why": str(error)})
+            if await self._is_reached() and self._is_outdated():
+                await self._try_to_renew()
+
+    async def _is_reached(self) -> bool:
+        """Which opens our own connection anew, if it was lost."""
+        try:
+            await self._database.value("clock")
+        except Exception as error:
+            log.warning("orchestration.database_away", extra={"why": str(error)})
+            return False
+        return True
+
+    async def _try_to_renew(self) -> None:
+        try:
+            await self._renew()
+        except Exception as error:
+            log.warning("orchestration.engine_kept", extra={"why": str(error)})
 
     def _is_outdated(self) -> bool:
         if self._database.connections > self._known:

@@ -27,7 +27,7 @@ from interlock.durable.renewing import Engines
 from interlock.durable.run import ended_badly, enveloped
 from interlock.durable.status import HistoryEvent, OrchestrationStatus, history_of
 from interlock.durable.waiting import Waiting
-from interlock.durable.way import for_the_engine, to_the_primary
+from interlock.durable.way import let_in, to_the_primary
 from interlock.durable.wish import Wish, check_known
 from interlock.durable.working import Working
 from interlock.logs import events
@@ -211,8 +211,7 @@ class AsyncDurable:
         return working
 
     async def _make_engine(self, working: Working | None) -> Engine:
-        url = await for_the_engine(self._whole_url(), self._password)
-        async with self._database.session() as session:
+        async with let_in(self._whole_url(), self._password) as (url, session):
             engine = await Engine.connect(url, self._schema, session)
         if working:
             engine.run(self._declared, working.perform, self._concurrency)

@@ -2,12 +2,19 @@
 
 import asyncio
 import inspect
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
 from urllib.parse import quote, urlsplit, urlunsplit
 
 from interlock.errors import StoreError
-from interlock.stores.postgres import Password, connect
+from interlock.stores.postgres import Password, Session, connect
 from interlock.stores.postgres.direct import require_primary
 from interlock.stores.postgres.url import addresses, one_by_one, target_session_attrs
+
+_TIMEOUT = 10.0
+_TURN = 30.0
+"""Seconds that a replica waits while others make the engine's tables, or look at them."""
 
 
 def to_the_primary(url: str) -> str:
@@ -17,26 +24,44 @@ def to_the_primary(url: str) -> str:
     return f"{url}{'&' if urlsplit(url).query else '?'}target_session_attrs=read-write"
 
 
-async def for_the_engine(url: str, password: Password | None) -> str:
-    """The engine takes a URL of one server with a fixed password: those of a session that was just let in there."""
+@asynccontextmanager
+async def let_in(url: str, password: Password | None) -> AsyncIterator[tuple[str, Session]]:
+    """A session of the primary, and a URL of that one server with a fixed password, by which it was let in.
+
+    The engine takes nothing else; and it freezes the process where nobody answers, so the session shows that one does.
+    """
     given: list[str] = []
-    alone = list(one_by_one(url).values())
+    server, session = await _primary(url, _noted(password, given) if password else None)
+    async with session:
+        yield _with_password(server, given[-1]) if given else server, session
+
+
+async def _primary(url: str, password: Password | None) -> tuple[str, Session]:
+    servers = list(one_by_one(url).values())
     failure: StoreError | None = None
-    for candidate in alone:
+    for server in servers:
         try:
-            async with await connect(
-                candidate,
+            return server, await primary_session(
+                server,
                 application_name="interlock orchestrations",
-                timeout=10 / len(alone),
-                password=_noted(password, given) if password else None,
-            ) as session:
-                await require_primary(session)
+                timeout=_TIMEOUT / len(servers),
+                statement_timeout=_TURN,
+                password=password,
+            )
         except StoreError as error:
             failure = error
-        else:
-            return _with_password(candidate, given[-1]) if given else candidate
     assert failure is not None
     raise failure
+
+
+async def primary_session(url: str, **options: Any) -> Session:
+    session = await connect(url, **options)
+    try:
+        await require_primary(session)
+    except StoreError:
+        await session.close()
+        raise
+    return session
 
 
 def _noted(password: Password, given: list[str]) -> Password:
