@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from interlock.durable.replica import AsyncDurable
     from interlock.durable.retrying import Retry
     from interlock.durable.run import Run
+    from interlock.durable.sync import Durable
     from interlock.errors import (
         ActivityFailed,
         DoNotRetry,
@@ -61,6 +62,7 @@ _HOMES = {
     "Claims": "interlock.coordination.claims",
     "Attempt": "interlock.durable.attempt",
     "DoNotRetry": "interlock.errors",
+    "Durable": "interlock.durable.sync",
     "Election": "interlock.coordination.election_sync",
     "Gate": "interlock.gate",
     "Grant": "interlock.coordination.sync",
@@ -115,6 +117,7 @@ __all__ = [
     "Claimed",
     "Claims",
     "DoNotRetry",
+    "Durable",
     "Election",
     "Gate",
     "Grant",

@@ -112,6 +112,21 @@ def several_are_all_or_none(names: Claims, one: psycopg.Connection, two: psycopg
     assert [owned.name for owned in names.owned(two)] == ["b"]
 
 
+def of_several_what_is_ones_own_is_told_and_kept(
+    names: Claims, one: psycopg.Connection, two: psycopg.Connection
+) -> None:
+    """Also where another of them is somebody else's."""
+    names.claim(one, "a", "B")
+    names.claim(one, "b", "A")
+    one.commit()
+    told = names.claim_all(two, ["a", "b", "c"], "B")
+    assert [type(result).__name__ for result in told] == ["Claimed", "Taken", "Free"]
+    assert names.release(one, "a", "B", gone=True) == Pending("dns", "a")
+    one.commit()
+    two.commit()
+    assert isinstance(names.release(one, "a", "B", gone=True), Released)
+
+
 def _must_be_tried_again(names: Claims, connection: psycopg.Connection, owner: str) -> None:
     try:
         result = names.claim(connection, "mydb", owner)
@@ -131,4 +146,5 @@ SCENARIOS = [
     a_late_repetition_is_refused,
     two_in_opposite_order_do_not_deadlock,
     several_are_all_or_none,
+    of_several_what_is_ones_own_is_told_and_kept,
 ]

@@ -8,11 +8,13 @@ What a crash leaves behind. After the count was raised: a number that nobody use
 After its commit: the effect, which the next attempt finds by `key`, because that is the same for all attempts.
 """
 
+import asyncio
+from collections.abc import Awaitable, Generator
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from interlock.durable.carrying import ask
+from interlock.durable.carrying import ask, ask_sync
 from interlock.stores.postgres.queries import in_schema
 
 _FENCE = (
@@ -38,10 +40,28 @@ class Attempt:
         """The same for every attempt at this step, and for no other step: what other systems take for idempotency."""
         return f"{self.orchestration}/{self.execution}.{self.step}"
 
-    async def fence(self, connection: Any) -> None:
+    def fence(self, connection: Any) -> Awaitable[None]:
         """Let the transaction on `connection` commit only while no later attempt has begun.
 
-        Raises `AttemptSuperseded` if one has. Call it before the effect or after it, in the same transaction.
+        Raises `AttemptSuperseded` if one has. Call it before the effect or after it, in the same transaction. In a
+        coroutine function it is awaited. In a plain one, with a sync connection, it is done when this returns.
         """
         statement = in_schema(_FENCE, self.schema)
-        await ask(connection, statement, self.root, self.orchestration, self.execution, self.step, self.number)
+        args = (self.root, self.orchestration, self.execution, self.step, self.number)
+        if _is_on_a_loop():
+            return ask(connection, statement, *args)
+        ask_sync(connection, statement, *args)
+        return _Done()
+
+
+class _Done:
+    def __await__(self) -> Generator[Any, None, None]:
+        yield from ()
+
+
+def _is_on_a_loop() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True

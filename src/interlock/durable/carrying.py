@@ -13,6 +13,10 @@ async def ask(connection: Any, sql: str, *args: Any) -> Any:
     return await connections.ask(connection, _value(sql, args), _judge)
 
 
+def ask_sync(connection: Any, sql: str, *args: Any) -> Any:
+    return connections.ask_sync(connection, _value(sql, args), _judge)
+
+
 def _value(sql: str, args: tuple[Any, ...]) -> connections.Steps[Any]:
     rows = yield sql, args
     return rows[0][0] if rows else None

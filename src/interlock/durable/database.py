@@ -5,9 +5,9 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from interlock import errors
+from interlock.durable.way import primary_session, to_the_primary
 from interlock.schema import read_status
-from interlock.stores.postgres import Queries, Session, connect, quote_identifier
-from interlock.stores.postgres.direct import require_primary
+from interlock.stores.postgres import Password, Queries, Session, quote_identifier
 from interlock.stores.postgres.line import Line
 from interlock.stores.postgres.session import Row
 
@@ -33,16 +33,19 @@ class Statements:
 
 
 class Database:
-    def __init__(self, url: str, schema: str) -> None:
-        self.url = url
+    """`connections` counts how often one was opened: more than once, if the first was lost."""
+
+    def __init__(self, url: str, schema: str, password: Password | None = None) -> None:
         self.schema = schema
+        self.connections = 0
+        self._url = url
+        self._password = password
         self._statements = Statements(schema)
         self._line = Line("orchestrations", self._connect, lambda purpose: None)
 
     async def look(self) -> None:
         """Raise what is wrong with it."""
         session = await self._line.session()
-        await require_primary(session)
         (await read_status(session, self.schema)).require()
 
     async def fetch(self, name: str, *args: Any) -> list[Row]:
@@ -71,9 +74,15 @@ class Database:
         await self._line.shut()
 
     async def _connect(self, purpose: str) -> Session:
-        return await connect(
-            self.url, application_name=f"interlock {purpose}", statement_timeout=_TIMEOUT, prepared=True
+        session = await primary_session(
+            to_the_primary(self._url),
+            application_name=f"interlock {purpose}",
+            statement_timeout=_TIMEOUT,
+            password=self._password,
+            prepared=True,
         )
+        self.connections += 1
+        return session
 
 
 class Transaction:

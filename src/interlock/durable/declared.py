@@ -1,9 +1,10 @@
 """Activities and orchestrations, declared: functions with a name, types and a policy. Nothing is opened here."""
 
+import inspect
 import re
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, overload
 
 from interlock.coordination.timing import Duration, seconds
 from interlock.durable.purity import check
@@ -25,15 +26,20 @@ _VERSION = re.compile(r"\d+\.\d+\.\d+")
 class Activity(Generic[I, O]):
     """One effect. May be run more than once, so it has to leave one effect however often that is; see `Attempt`.
 
-    `timeout` is the longest that an attempt may take; a replica that is closed waits that long for it.
+    `timeout` is the longest that an attempt may take; a replica that is closed waits that long for it. Nothing can
+    interrupt a plain function, which runs in a thread: there it is only how long it is waited for.
     """
 
     name: str
-    function: "Callable[[Attempt, I], Awaitable[O]]"
+    function: "Callable[[Attempt, I], Awaitable[O] | O]"
     input: Typed[I]
     output: Typed[O]
     retry: Retry
     timeout: float
+
+    @property
+    def is_plain(self) -> bool:
+        return not inspect.iscoroutinefunction(self.function)
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,6 +56,13 @@ class Orchestration(Generic[I, O]):
     @property
     def order(self) -> tuple[int, ...]:
         return tuple(map(int, self.version.split(".")))
+
+
+class DeclareActivity(Protocol):
+    @overload
+    def __call__(self, function: "Callable[[Attempt, I], Awaitable[O]]", /) -> Activity[I, O]: ...
+    @overload
+    def __call__(self, function: "Callable[[Attempt, I], O]", /) -> Activity[I, O]: ...
 
 
 class Orchestrations:
@@ -69,18 +82,16 @@ class Orchestrations:
         """Every version of each."""
         return list(self._orchestrations.values())
 
-    def activity(
-        self, *, name: str | None = None, retry: Retry = USUAL, timeout: Duration = 60.0
-    ) -> "Callable[[Callable[[Attempt, I], Awaitable[O]]], Activity[I, O]]":
-        """``@work.activity()`` on an ``async def name(attempt: Attempt, order: Order) -> Receipt``."""
+    def activity(self, *, name: str | None = None, retry: Retry = USUAL, timeout: Duration = 60.0) -> DeclareActivity:
+        """``@work.activity()`` on a ``def`` or ``async def name(attempt: Attempt, order: Order) -> Receipt``."""
         longest = seconds(timeout)
         if not 0 < longest <= 86400:
             raise ConfigurationError(f"timeout={timeout!r}: an activity takes more than 0 s, and a day at most.")
 
-        def declare(function: "Callable[[Attempt, I], Awaitable[O]]") -> Activity[I, O]:
+        def declare(function: Callable[..., Any], /) -> Activity[Any, Any]:
             taken, given = types_of(function, "activity")
             whole = self._prefix + (name or _own_name(function))
-            activity: Activity[I, O] = Activity(whole, function, taken, given, retry, longest)
+            activity: Activity[Any, Any] = Activity(whole, function, taken, given, retry, longest)
             if self._activities.setdefault(whole, activity) is not activity:
                 raise ConfigurationError(f"There are two activities {whole!r}: give one of them another name=.")
             return activity
@@ -98,6 +109,8 @@ class Orchestrations:
             raise ConfigurationError(f"version={version!r}: it has to look like '1.0.0'.")
 
         def declare(function: "Callable[[Run, I], Awaitable[O]]") -> Orchestration[I, O]:
+            if not inspect.iscoroutinefunction(function):
+                raise ConfigurationError(f"The orchestration {function.__qualname__} has to be an `async def`.")
             taken, given = types_of(function, "orchestration")
             check(function)
             whole = self._prefix + (name or _own_name(function))

@@ -9,12 +9,14 @@ to say it prints: that is turned off, and what matters is logged here.
 import asyncio
 import os
 import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
 from typing import Any, TypeVar
 
+from interlock.clock import boottime
 from interlock.durable.database import engine_schema
 from interlock.durable.declared import Declared
 from interlock.durable.driving import generator_of
@@ -45,6 +47,7 @@ class Engine:
         self._threads = ThreadPoolExecutor(_CALLS, "interlock-engine")
         self._runtime: Any = None
         self._runner: threading.Thread | None = None
+        self._under_way: set[object] = set()
         self._pid = os.getpid()
 
     @classmethod
@@ -70,7 +73,7 @@ class Engine:
         """Take part in the work, in threads."""
         runtime = self._runtime = self._duroxide.Runtime(self._provider, options(self._duroxide, concurrency))
         for name in declared.activities:
-            runtime.register_activity(name, partial(perform, name))
+            runtime.register_activity(name, partial(self._perform, perform, name))
         for one in declared:
             runtime.register_orchestration_versioned(one.name, one.version, generator_of(one))
         self._runner = threading.Thread(target=runtime.start, name="interlock-engine", daemon=True)
@@ -97,16 +100,53 @@ class Engine:
         await self._call(self._client.prune_executions_bulk, chosen, self._duroxide.PruneOptions(keep_last=2))
 
     async def close(self, timeout: float) -> None:
-        """Take no more work, and wait so many seconds for what is under way."""
-        if self._runtime is not None:
-            await self._call(self._runtime.shutdown, round(timeout * 1000))
-        if self._runner is not None:
-            await asyncio.to_thread(self._runner.join, timeout)
-        self._threads.shutdown(wait=False)
+        """Take no more work, and wait so many seconds for activities that are under way. Its connections end with it.
 
-    async def _call(self, function: Callable[..., T], *args: Any) -> T:
+        It would wait as long for a database that is away: once its own locks are over, that helps nobody.
+        """
+        self._check_process()
+        if self._runner is not None:
+            shut_down = partial(self._shut_down, self._runtime, round(timeout * 1000))
+            ending = threading.Thread(target=shut_down, name="interlock-engine-end", daemon=True)
+            ending.start()
+            await self._ended([ending, self._runner], boottime() + timeout)
+        self._threads.shutdown(wait=False)
+        self._runtime = self._client = self._provider = None
+
+    async def _ended(self, threads: list[threading.Thread], gives_up_at: float) -> None:
+        """Of both: a thread that comes back from the engine while the interpreter ends would abort the process."""
+        quiet_since = boottime()
+        while any(thread.is_alive() for thread in threads) and (now := boottime()) < gives_up_at:
+            if self._under_way:
+                quiet_since = now
+            elif now > quiet_since + _LOCK / 1000:
+                return
+            await asyncio.sleep(_POLL / 1000)
+
+    def _shut_down(self, runtime: Any, timeout_ms: int) -> None:
+        while True:
+            try:
+                runtime.shutdown(timeout_ms)
+                return
+            except RuntimeError as error:
+                if str(error) != "Already borrowed":  # by its own start, which has not ended yet
+                    log.warning("orchestration.engine_not_closed", extra={"why": as_line(error)})
+                    return
+            time.sleep(_POLL / 1000)
+
+    def _perform(self, perform: Perform, name: str, context: Any, content: Any) -> Any:
+        self._under_way.add(mark := object())
+        try:
+            return perform(name, context, content)
+        finally:
+            self._under_way.discard(mark)
+
+    def _check_process(self) -> None:
         if self._pid != os.getpid():
             raise ConfigurationError("The engine does not survive a fork: open AsyncDurable in the child.")
+
+    async def _call(self, function: Callable[..., T], *args: Any) -> T:
+        self._check_process()
         try:
             return await asyncio.get_running_loop().run_in_executor(self._threads, function, *args)
         except RuntimeError as error:

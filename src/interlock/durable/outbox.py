@@ -12,6 +12,7 @@ clean-up is recorded. So a clean-up never meets a late effect, and a crash in be
 """
 
 import json
+from collections.abc import Callable
 
 from interlock import errors
 from interlock.durable.database import Database
@@ -27,7 +28,9 @@ _BUSY = (errors.LockNotAvailable, errors.StatementFailed)
 
 
 class Outbox:
-    def __init__(self, database: Database, engine: Engine) -> None:
+    """`engine` gives the one that is to be told."""
+
+    def __init__(self, database: Database, engine: Callable[[], Engine]) -> None:
         self._database = database
         self._engine = engine
 
@@ -42,11 +45,11 @@ class Outbox:
         would tell that it is there."""
         forgotten = 0
         while ids := [row["id"] for row in await self._database.fetch("old", retention)]:
-            await self._engine.forget(ids)
+            await self._engine().forget(ids)
             await self._database.fetch("forget", ids)
             forgotten += len(ids)
         if long := [row["id"] for row in await self._database.fetch("long")]:
-            await self._engine.shorten(long)
+            await self._engine().shorten(long)
         return forgotten
 
     async def _start(self) -> None:
@@ -55,12 +58,12 @@ class Outbox:
                 await self._settle_these([row["id"]], by="cancel_unstarted")
                 continue
             content = enveloped(row["id"], json.loads(row["input"]))
-            await self._engine.start(row["id"], row["name"], row["version"], content)
+            await self._engine().start(row["id"], row["name"], row["version"], content)
             log.info("orchestration.started_late", extra={"orchestration": row["id"]})
 
     async def _cancel(self) -> None:
         for row in await self._database.fetch("to_cancel"):
-            await self._engine.cancel(row["id"], row["cancel_reason"] or "")
+            await self._engine().cancel(row["id"], row["cancel_reason"] or "")
 
     async def _settle(self) -> None:
         """Completed ones together. Of the others each alone: an effect that is under way may hold one up."""

@@ -9,7 +9,8 @@ import json
 import time
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
-from typing import Any, Generic, Self, TypeVar
+from functools import partial
+from typing import Any, Generic, Self, TypedDict, TypeVar
 
 from interlock import errors
 from interlock.config import check_schema_name, database_url, own_schema
@@ -22,14 +23,16 @@ from interlock.durable.declared import Declared, Orchestration, Orchestrations
 from interlock.durable.engine import Engine
 from interlock.durable.failures import Failure
 from interlock.durable.outbox import Outbox
+from interlock.durable.renewing import Engines
 from interlock.durable.run import ended_badly, enveloped
 from interlock.durable.status import HistoryEvent, OrchestrationStatus, history_of
 from interlock.durable.waiting import Waiting
+from interlock.durable.way import let_in, to_the_primary
+from interlock.durable.wish import Wish, check_known
 from interlock.durable.working import Working
 from interlock.logs import events
-from interlock.stores.postgres import connect
-from interlock.stores.postgres.direct import require_primary
-from interlock.stores.postgres.url import checked, one_by_one
+from interlock.stores.postgres import Password
+from interlock.stores.postgres.url import checked
 
 log = events(__name__)
 
@@ -40,11 +43,22 @@ _LARGEST_SKEW = 2.0
 """Seconds by which this machine's clock may differ from the database's: the engine's locks of 5 s go by the former."""
 _MARGIN = 5.0
 _SWEEP_EVERY = 1.0
+_PASSWORD_LASTS = 600.0
+"""Seconds: tokens of cloud providers are good for a quarter of an hour."""
 _PRUNE_EVERY = 3600.0
-_LONGEST_ID = 200
 
 
-class OrchestrationHandle(Generic[O]):
+class DurableOptions(TypedDict, total=False):
+    """What a replica takes beside the work; see `AsyncDurable`."""
+
+    url: str | None
+    password: Password | None
+    schema: str | None
+    concurrency: int
+    retention: Duration
+
+
+class AsyncOrchestrationHandle(Generic[O]):
     """An orchestration that was asked for."""
 
     def __init__(self, durable: "AsyncDurable", id: str, orchestration: Orchestration[Any, O]) -> None:  # noqa: A002
@@ -70,7 +84,8 @@ class OrchestrationHandle(Generic[O]):
 class AsyncDurable:
     """``async with AsyncDurable(work) as durable:`` takes part in the work until the block ends.
 
-    `url` defaults to ``INTERLOCK_DATABASE_URL``. `concurrency` is how many activities run here at once; 0 takes part in
+    `url` defaults to ``INTERLOCK_DATABASE_URL``. `password` is called for each connection, and every ten minutes for
+    the engine's. `concurrency` is how many activities run here at once; 0 takes part in
     no work, for a process that only asks for it. What ended longer than `retention` ago is forgotten.
     """
 
@@ -78,6 +93,7 @@ class AsyncDurable:
         self,
         *parts: Orchestrations,
         url: str | None = None,
+        password: Password | None = None,
         schema: str | None = None,
         concurrency: int = 8,
         retention: Duration = 30 * 86400.0,
@@ -86,9 +102,15 @@ class AsyncDurable:
             check_schema_name(schema)
         if not 0 <= concurrency <= 1000:
             raise errors.ConfigurationError(f"concurrency={concurrency}: it has to be between 0 and 1000.")
+        if password is not None and not callable(password):
+            raise errors.ConfigurationError(
+                "password has to be a function that gives it; a fixed one stands in the URL."
+            )
         self._declared = Declared(*parts)
         self._url = url
+        self._password = password
         self._schema = schema or own_schema()
+        self.statements = Statements(self._schema)
         self._concurrency = concurrency
         self._retention = seconds(retention)
         self._stack = AsyncExitStack()
@@ -109,38 +131,21 @@ class AsyncDurable:
         value: I,
         *,
         connection: Any = None,
-    ) -> OrchestrationHandle[O]:
+    ) -> AsyncOrchestrationHandle[O]:
         """Have it run; `id` is yours to choose. The same again changes nothing; a different input is a conflict.
 
         With `connection` it is recorded in the transaction on that, and started within seconds of its commit.
         """
-        if not (isinstance(id, str) and id and id.isprintable() and len(id.encode()) <= _LONGEST_ID):
-            raise errors.ConfigurationError(f"id={id!r}: give some text without control characters, 200 bytes at most.")
-        plain = orchestration.input.plain(value)
-        cleanup = orchestration.cleanup
-        args = (
-            id,
-            orchestration.name,
-            orchestration.version,
-            json.dumps(plain),
-            cleanup and cleanup.name,
-            cleanup and cleanup.version,
-        )
-        if connection is None:
-            verdict = await self._database.value("record", *args)
-        else:
-            verdict = await ask(connection, Statements(self._schema)["record"], *args)
-        if verdict == "different":
-            raise errors.OrchestrationConflict(
-                f"Something else was asked for under the id {id!r}: choose another id, or ask for the same."
-            )
-        if connection is None and verdict == "recorded":
-            await self._start_now(id, orchestration, enveloped(id, plain))
-        return OrchestrationHandle(self, id, orchestration)
+        wish = Wish(orchestration, id, value)
+        if connection is not None:
+            wish.is_new(await ask(connection, self.statements["record"], *wish.args))
+        elif wish.is_new(await self._database.value("record", *wish.args)):
+            await self._start_now(wish)
+        return self.handle(orchestration, id)
 
-    def handle(self, orchestration: Orchestration[Any, O], id: str) -> OrchestrationHandle[O]:  # noqa: A002
+    def handle(self, orchestration: Orchestration[Any, O], id: str) -> AsyncOrchestrationHandle[O]:  # noqa: A002
         """Of one that was asked for before."""
-        return OrchestrationHandle(self, id, orchestration)
+        return AsyncOrchestrationHandle(self, id, orchestration)
 
     async def status(self, id: str) -> OrchestrationStatus:  # noqa: A002
         return OrchestrationStatus.of(await self._row(id))
@@ -159,11 +164,9 @@ class AsyncDurable:
     async def cancel(self, id: str, reason: str = "", *, connection: Any = None) -> None:  # noqa: A002
         """Have it cancelled, and cleaned up after; one that has ended stays as it is."""
         if connection is None:
-            verdict = await self._database.value("cancel", id, reason)
+            check_known(id, await self._database.value("cancel", id, reason))
         else:
-            verdict = await ask(connection, Statements(self._schema)["cancel"], id, reason)
-        if verdict is None:
-            raise _unknown(id)
+            check_known(id, await ask(connection, self.statements["cancel"], id, reason))
 
     async def send(self, id: str, event: str, value: Any) -> None:  # noqa: A002
         """An event for `Run.event`. It waits there until it is asked for."""
@@ -178,29 +181,45 @@ class AsyncDurable:
         return await self._outbox.prune(seconds(older_than))
 
     async def _open(self, stack: AsyncExitStack) -> None:
-        url = await _one_server(checked(self._url or database_url()))
-        self._database = Database(url, self._schema)
-        stack.push_async_callback(self._database.close)
+        self._database = self._opened(stack)
         await self._database.look()
         await self._check_clock()
-        async with self._database.session() as session:
-            self._engine = await Engine.connect(url, self._schema, session)
-        self._outbox = Outbox(self._database, self._engine)
         self._waiting = Waiting(self._database)
         stack.push_async_callback(self._waiting.close)
-        if self._concurrency:
-            await self._take_part(stack, url)
-        else:
-            stack.push_async_callback(self._engine.close, 0.0)
+        working = self._working(stack) if self._concurrency else None
+        self._engines = Engines(
+            partial(self._make_engine, working),
+            self._database,
+            lasts=_PASSWORD_LASTS if self._password else None,
+            patience=self._declared.longest + _MARGIN if working else 0.0,
+        )
+        await self._engines.open()
+        stack.push_async_callback(self._engines.close)
+        self._outbox = Outbox(self._database, lambda: self._engine)
+        if working:
+            await self._keep_in_step(stack)
 
-    async def _take_part(self, stack: AsyncExitStack, url: str) -> None:
-        attempts = Database(url, self._schema)  # their commits need not wait for those of starts
-        stack.push_async_callback(attempts.close)
+    def _opened(self, stack: AsyncExitStack) -> Database:
+        database = Database(self._whole_url(), self._schema, self._password)
+        stack.push_async_callback(database.close)
+        return database
+
+    def _working(self, stack: AsyncExitStack) -> Working:
+        attempts = self._opened(stack)  # their commits need not wait for those of starts
         working = Working(self._declared, attempts, asyncio.get_running_loop())
         stack.callback(working.interrupt)
-        stack.push_async_callback(self._engine.close, self._declared.longest + _MARGIN)
-        self._engine.run(self._declared, working.perform, self._concurrency)
-        locks = await stack.enter_async_context(AsyncInterlock(url, schema=self._schema))
+        return working
+
+    async def _make_engine(self, working: Working | None) -> Engine:
+        async with let_in(self._whole_url(), self._password) as (url, session):
+            engine = await Engine.connect(url, self._schema, session)
+        if working:
+            engine.run(self._declared, working.perform, self._concurrency)
+        return engine
+
+    async def _keep_in_step(self, stack: AsyncExitStack) -> None:
+        url = to_the_primary(self._whole_url())
+        locks = await stack.enter_async_context(AsyncInterlock(url, password=self._password, schema=self._schema))
 
         @locks.every(_SWEEP_EVERY, "interlock:orchestrations", missed="skip", ttl=5)
         async def sweep(grant: AsyncGrant) -> None:
@@ -213,12 +232,19 @@ class AsyncDurable:
         await stack.enter_async_context(sweep)
         await stack.enter_async_context(prune)
 
-    async def _start_now(self, id: str, orchestration: Orchestration[Any, Any], content: str) -> None:  # noqa: A002
+    @property
+    def _engine(self) -> Engine:
+        return self._engines.current
+
+    def _whole_url(self) -> str:
+        return checked(self._url or database_url())
+
+    async def _start_now(self, wish: Wish[Any]) -> None:
         """It is recorded: if the engine cannot be told, the outbox will tell it."""
         try:
-            await self._engine.start(id, orchestration.name, orchestration.version, content)
+            await self._engine.start(wish.id, wish.orchestration.name, wish.orchestration.version, wish.content)
         except errors.StoreError as error:
-            log.warning("orchestration.not_started_yet", extra={"orchestration": id, "why": str(error)})
+            log.warning("orchestration.not_started_yet", extra={"orchestration": wish.id, "why": str(error)})
 
     async def _check_clock(self) -> None:
         """The middle of the request is when the database looked at its clock."""
@@ -232,27 +258,6 @@ class AsyncDurable:
             )
 
     async def _row(self, id: str) -> Any:  # noqa: A002
-        if rows := await self._database.fetch("read", id):
-            return rows[0]
-        raise _unknown(id)
-
-
-def _unknown(id: str) -> errors.OrchestrationUnknown:  # noqa: A002
-    return errors.OrchestrationUnknown(f"There is no orchestration {id!r}: it was never asked for, or is forgotten.")
-
-
-async def _one_server(url: str) -> str:
-    """The engine takes a URL of one server: the primary of those that are named."""
-    alone = list(one_by_one(url).values())
-    if len(alone) == 1:
-        return url
-    failure: errors.StoreError | None = None
-    for candidate in alone:
-        try:
-            async with await connect(candidate, application_name="interlock orchestrations", timeout=5) as session:
-                await require_primary(session)
-                return candidate
-        except errors.StoreError as error:
-            failure = error
-    assert failure is not None
-    raise failure
+        rows = await self._database.fetch("read", id)
+        check_known(id, rows)
+        return rows[0]

@@ -47,8 +47,6 @@ class Typed(Generic[T]):
 
 def types_of(function: Callable[..., Any], kind: str) -> tuple[Typed[Any], Typed[Any]]:
     """What goes in and what comes out, by the function's own annotations."""
-    if not inspect.iscoroutinefunction(function):
-        raise ConfigurationError(f"The {kind} {function.__qualname__} has to be an `async def`.")
     parameters = list(inspect.signature(function).parameters)
     hints = get_type_hints(function)
     if len(parameters) != 2 or parameters[1] not in hints or "return" not in hints:

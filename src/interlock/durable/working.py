@@ -1,4 +1,5 @@
-"""Runs activities: the engine calls in a thread of its own, the activity runs on the application's event loop.
+"""Runs activities: the engine calls in a thread of its own. A plain function runs right there; a coroutine function on
+the application's event loop, and the thread waits for it.
 
 A database that is away when an attempt begins is waited for: that says nothing about the activity. By then the engine
 may have given the step to another replica; both count as attempts, and the fence lets one of them write.
@@ -6,8 +7,9 @@ may have given the step to another replica; both count as attempts, and the fenc
 
 import asyncio
 import random
+from collections.abc import Coroutine
 from concurrent.futures import CancelledError, Future, wait
-from typing import Any
+from typing import Any, TypeVar
 
 from interlock.durable.attempt import Attempt
 from interlock.durable.database import Database
@@ -17,6 +19,8 @@ from interlock.errors import DoNotRetry, PermissionMissing, StoreError
 from interlock.logs import events
 
 log = events(__name__)
+
+T = TypeVar("T")
 
 _LOOK_EVERY = 0.5
 _PATIENCE = 1.0
@@ -32,14 +36,12 @@ class Working:
     def perform(self, name: str, context: Any, content: Any) -> Any:
         """In a thread of the engine's: until the activity has ended, or the engine does not want it any more."""
         activity = self._declared.activities[name]
-        work = self._attempt(activity, context.instance_id, context.execution_id, content)
-        future = asyncio.run_coroutine_threadsafe(work, self._loop)
-        self._under_way.add(future)
         try:
-            while not wait([future], timeout=_LOOK_EVERY).done:
-                if context.is_cancelled():
-                    future.cancel()
-            return future.result()
+            if not activity.is_plain:
+                return self._on_the_loop(self._run(activity, context, content), context)
+            attempt = self._on_the_loop(self._begun(context, content), context)
+            value = activity.input.read(content["input"])
+            return activity.output.plain(activity.function(attempt, value))
         except CancelledError:
             raise Encoded(Failure("interrupted", "It was cancelled while it ran.", retry=True)) from None
         except Exception as error:
@@ -47,6 +49,15 @@ class Working:
             facts = {"activity": name, "orchestration": context.instance_id, "code": failure.code}
             log.warning("activity.failed", extra=facts, exc_info=error)
             raise Encoded(failure) from None
+
+    def _on_the_loop(self, work: Coroutine[Any, Any, T], context: Any) -> T:
+        future = asyncio.run_coroutine_threadsafe(work, self._loop)
+        self._under_way.add(future)
+        try:
+            while not wait([future], timeout=_LOOK_EVERY).done:
+                if context.is_cancelled():
+                    future.cancel()
+            return future.result()
         finally:
             self._under_way.discard(future)
 
@@ -55,8 +66,8 @@ class Working:
         for future in list(self._under_way):
             future.cancel()
 
-    async def _attempt(self, activity: Activity[Any, Any], id: str, execution: int, content: Any) -> Any:  # noqa: A002
-        attempt = await self._begun(id, execution, content)
+    async def _run(self, activity: Activity[Any, Any], context: Any, content: Any) -> Any:
+        attempt = await self._begun(context, content)
         value = activity.input.read(content["input"])
         try:
             async with asyncio.timeout(activity.timeout):
@@ -64,7 +75,8 @@ class Working:
         except TimeoutError:
             raise TimeoutError(f"It did not end within {activity.timeout:g} s, or something it waited for.") from None
 
-    async def _begun(self, id: str, execution: int, content: Any) -> Attempt:  # noqa: A002
+    async def _begun(self, context: Any, content: Any) -> Attempt:
+        id, execution = context.instance_id, context.execution_id  # noqa: A001
         root, step = content["root"], content["step"]
         while True:
             try:

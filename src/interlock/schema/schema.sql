@@ -1228,8 +1228,7 @@ BEGIN
                        SELECT FROM interlock.claim h
                         WHERE h.scope = claim_scope AND h.name = c.name AND h.released_at IS NULL)) AS s (owner, holds);
         open := NULL;
-        EXIT WHEN others OR late AND NOT again;
-        IF mine > 0 THEN
+        IF mine > 0 THEN  -- also where others stand in the way: "yours" is told only of what nobody can release meanwhile
             own := ARRAY(SELECT c.name FROM interlock.claim c
                           WHERE c.scope = claim_scope AND c.name = ANY (wanted) AND c.released_at IS NULL
                             AND c.owner = claim_owner FOR SHARE SKIP LOCKED);
@@ -1237,6 +1236,7 @@ BEGIN
              WHERE c.scope = claim_scope AND c.name = ANY (wanted) AND c.released_at IS NULL AND c.owner = claim_owner
                AND c.name <> ALL (own);
         END IF;
+        EXIT WHEN others OR late AND NOT again;
         EXIT WHEN open IS NULL AND (locked OR cardinality(own) = cardinality(wanted));
         IF open IS NULL THEN
             FOREACH one IN ARRAY wanted LOOP

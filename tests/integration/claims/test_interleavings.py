@@ -46,6 +46,7 @@ VARIANTS: list[tuple[dict[str, tuple[str, str]], Scenario]] = [
     (NO_LOCK, scenarios.an_open_claim_is_pending),
     (NO_LOCK, scenarios.two_in_opposite_order_do_not_deadlock),
     (NOT_SHARED, scenarios.nobody_releases_what_an_open_transaction_relies_on),
+    (NOT_SHARED, scenarios.of_several_what_is_ones_own_is_told_and_kept),
     (NOT_SHARED, scenarios.an_old_snapshot_does_not_see_its_own_claim_live_on),
     (SHARED_AFTER_A_WAIT, scenarios.an_open_release_is_taken_until_it_is_committed),
     (WHATEVER_WAS_RELEASED, scenarios.a_late_repetition_is_refused),

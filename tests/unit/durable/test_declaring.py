@@ -19,12 +19,20 @@ def test_an_activity_has_to_say_its_types() -> None:
         Orchestrations().activity()(untyped)
 
 
-def test_an_activity_has_to_be_asynchronous() -> None:
+def test_an_activity_may_be_plain_and_an_orchestration_may_not() -> None:
     def plain(attempt: Attempt, order: int) -> int:
         return 1
 
-    with pytest.raises(ConfigurationError, match="async def"):
-        Orchestrations().activity()(plain)  # type: ignore[arg-type]
+    async def awaited(attempt: Attempt, order: int) -> int:
+        return 1
+
+    def ordered(run: Run, order: int) -> int:
+        return 1
+
+    work = Orchestrations()
+    assert [work.activity()(function).is_plain for function in (plain, awaited)] == [True, False]
+    with pytest.raises(ConfigurationError, match="ordered has to be an `async def`"):
+        work.orchestration()(ordered)  # type: ignore[arg-type]
 
 
 def test_a_type_without_json_is_refused() -> None:

@@ -1,0 +1,80 @@
+"""The way to the database: which of several servers, and with which password."""
+
+import asyncio
+import inspect
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+from urllib.parse import quote, urlsplit, urlunsplit
+
+from interlock.errors import StoreError
+from interlock.stores.postgres import Password, Session, connect
+from interlock.stores.postgres.direct import require_primary
+from interlock.stores.postgres.url import addresses, one_by_one, target_session_attrs
+
+_TIMEOUT = 10.0
+_TURN = 30.0
+"""Seconds that a replica waits while others make the engine's tables, or look at them."""
+
+
+def to_the_primary(url: str) -> str:
+    """Of several servers, where nothing is said, the one that can be written to."""
+    if len(addresses(url)) == 1 or target_session_attrs(url):
+        return url
+    return f"{url}{'&' if urlsplit(url).query else '?'}target_session_attrs=read-write"
+
+
+@asynccontextmanager
+async def let_in(url: str, password: Password | None) -> AsyncIterator[tuple[str, Session]]:
+    """A session of the primary, and a URL of that one server with a fixed password, by which it was let in.
+
+    The engine takes nothing else; and it freezes the process where nobody answers, so the session shows that one does.
+    """
+    given: list[str] = []
+    server, session = await _primary(url, _noted(password, given) if password else None)
+    async with session:
+        yield _with_password(server, given[-1]) if given else server, session
+
+
+async def _primary(url: str, password: Password | None) -> tuple[str, Session]:
+    servers = list(one_by_one(url).values())
+    failure: StoreError | None = None
+    for server in servers:
+        try:
+            return server, await primary_session(
+                server,
+                application_name="interlock orchestrations",
+                timeout=_TIMEOUT / len(servers),
+                statement_timeout=_TURN,
+                password=password,
+            )
+        except StoreError as error:
+            failure = error
+    assert failure is not None
+    raise failure
+
+
+async def primary_session(url: str, **options: Any) -> Session:
+    session = await connect(url, **options)
+    try:
+        await require_primary(session)
+    except StoreError:
+        await session.close()
+        raise
+    return session
+
+
+def _noted(password: Password, given: list[str]) -> Password:
+    async def asked() -> str:
+        answer = await asyncio.to_thread(password)  # it may block; if it is a coroutine, only its making is done there
+        given.append(await answer if inspect.isawaitable(answer) else answer)
+        return given[-1]
+
+    return asked
+
+
+def _with_password(url: str, secret: str) -> str:
+    parts = urlsplit(url)
+    role, _, address = parts.netloc.rpartition("@")
+    user = role.partition(":")[0]
+    return urlunsplit(parts._replace(netloc=f"{user}:{quote(secret, safe='')}@{address}"))
