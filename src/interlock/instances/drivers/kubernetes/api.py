@@ -1,0 +1,186 @@
+"""Requests to the API server, and its errors as ours. The only module that talks to it."""
+
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import httpx2
+from lightkube import AsyncClient, KubeConfig
+from lightkube.core.exceptions import ApiError, ConfigError
+from lightkube.resources.core_v1 import Event
+from lightkube.types import CascadeType, PatchType
+
+from interlock.errors import (
+    BadSpec,
+    BeingRemoved,
+    ConfigurationError,
+    DriverError,
+    DriverUnreachable,
+    ForeignResource,
+    NotSupported,
+    OutOfSpace,
+)
+from interlock.instances.drivers.kubernetes.names import MANAGER
+from interlock.instances.drivers.kubernetes.settings import KubernetesSettings
+
+_TEMPORARY = frozenset({429, 500, 502, 503, 504})
+
+
+class Api:
+    """One namespace of one API server."""
+
+    def __init__(self, settings: KubernetesSettings) -> None:
+        self._settings = settings
+        self._client = self._new_client()
+        self.namespace: str = self._client.namespace
+        self.server: str = self._client.config.cluster.server
+
+    async def close(self) -> None:
+        await self._client.close()
+
+    async def find(self, kind: Any, name: str) -> Any | None:
+        found = None
+        with self._translated(f"{kind.__name__} {name}"), _absent_is_none():
+            found = await self._client.get(kind, name)
+        return found
+
+    async def labelled(self, kind: Any, labels: Mapping[str, str | None]) -> list[Any]:
+        with self._translated(f"the list of {kind.__name__}s"):
+            return [thing async for thing in self._client.list(kind, labels=dict(labels))]
+
+    async def warnings(self, uid: str) -> list[Any]:
+        kind: Any = Event
+        with self._translated("the list of events"):
+            fields: dict[str, Any] = {"involvedObject.uid": uid, "type": "Warning"}
+            return [event async for event in self._client.list(kind, fields=fields)]
+
+    async def create(self, thing: Any) -> Any | None:
+        """None if something of that name is there already: the server decides that."""
+        try:
+            with self._translated(_called(thing)):
+                return await self._client.create(thing)
+        except ForeignResource:
+            return None
+
+    async def ensure(self, thing: Any, existing: Any | None) -> None:
+        """Create it, or make `existing` so: just that one, and no other that may have taken its name since."""
+        if existing is not None:
+            thing.metadata.uid = existing.metadata.uid
+        with self._translated(_called(thing), known=existing is not None):
+            # What is ours is ours to decide. What is thought to be absent is not forced: if another makes it just
+            # now, its selector is not ours, and that is a conflict.
+            await self._client.apply(thing, force=existing is not None)
+
+    async def change(self, existing: Any, change: Mapping[str, Any]) -> None:
+        """Change these fields of this very object."""
+        patch = {**change, "metadata": {**change.get("metadata", {}), "uid": existing.metadata.uid}}
+        kind, name = type(existing), existing.metadata.name
+        with self._translated(_called(existing), known=True):
+            await self._client.patch(kind, name, patch, patch_type=PatchType.MERGE)
+
+    async def delete(self, existing: Any, *, foreground: bool = False) -> None:
+        """What is gone already is gone."""
+        kind, name = type(existing), existing.metadata.name
+        cascade = CascadeType.FOREGROUND if foreground else CascadeType.BACKGROUND
+        with self._translated(_called(existing), known=True), _absent_is_none():
+            await self._client.delete(kind, name, cascade=cascade)
+
+    async def run(self, pod: str, container: str, command: list[str], *, given: str) -> tuple[int, str]:
+        """The command's exit status, and what it said on stderr."""
+        with self._translated(f"Pod {pod}"):
+            answer = await self._client.exec(
+                pod,
+                container=container,
+                command=command,
+                stdin=given,
+                stdout=True,
+                stderr=True,
+                timeout=self._settings.timeout * 3,
+            )
+        return answer.exit_code, str(answer.stderr)
+
+    async def log(self, pod: str, container: str, *, lines: int, follow: bool) -> AsyncIterator[str]:
+        """A client of its own: a stream that is left before its end keeps its connection until the client is closed."""
+        client = self._new_client()
+        try:
+            with self._translated(f"the log of Pod {pod}"):
+                # Without following, because lightkube cannot read an error's text from a stream.
+                first = client.log(pod, container=container, tail_lines=lines, newlines=False)
+                if not follow:
+                    async for line in first:
+                        yield line
+                    return
+                await anext(aiter(first), None)
+                async for line in client.log(pod, container=container, tail_lines=lines, follow=True, newlines=False):
+                    yield line
+        finally:
+            await client.close()
+
+    def _new_client(self) -> AsyncClient:
+        settings = self._settings
+        try:
+            config = KubeConfig.from_file(settings.kubeconfig) if settings.kubeconfig else KubeConfig.from_env()
+            return AsyncClient(
+                config=config.get(settings.context),
+                namespace=settings.namespace,
+                timeout=httpx2.Timeout(settings.timeout),
+                field_manager=MANAGER,
+            )
+        except (ConfigError, OSError, KeyError, ValueError, AssertionError) as error:
+            raise ConfigurationError(
+                f"The kubeconfig cannot be used ({_reason(error)}): name one with a cluster, a user and a context."
+            ) from error
+
+    @contextmanager
+    def _translated(self, what: str, *, known: bool = False) -> Iterator[None]:
+        try:
+            yield
+        except ApiError as error:
+            raise self._error(error, what, known) from error
+        except ConfigError as error:
+            raise ConfigurationError(f"The kubeconfig's way to log in does not work ({_reason(error)}).") from error
+        except httpx2.HTTPError as error:
+            raise DriverUnreachable(
+                f"The Kubernetes API server at {self.server} does not answer ({_reason(error)}): "
+                "check the address, the network and that it runs."
+            ) from error
+
+    def _error(self, error: ApiError, what: str, known: bool) -> DriverError | ConfigurationError:
+        status = error.status
+        code, said = status.code or 0, (status.message or str(error)).rstrip(".")
+        where = f"{what} in namespace {self.namespace}"
+        if code == 404 and status.details and status.details.kind == "namespaces":
+            return ConfigurationError(f"There is no namespace {self.namespace}: create it, or name another.")
+        if code == 403 and "exceeded quota" in said:
+            return OutOfSpace(f"The quota of namespace {self.namespace} is used up ({said}): raise it, or free some.")
+        if code == 403 and "support resize" in said:
+            return NotSupported(f"The storage class of {where} cannot make volumes larger: make a new instance.")
+        if code in (401, 403):
+            return DriverUnreachable(
+                f"Kubernetes does not let us have {where} ({said}): grant the role that is needed."
+            )
+        if code in _TEMPORARY:
+            return DriverUnreachable(f"The Kubernetes API server at {self.server} is not ready ({said}): try again.")
+        if known and code in (404, 409, 410):
+            return BeingRemoved(f"{where} was changed or taken away meanwhile ({said}): try again.")
+        if code == 409:
+            return ForeignResource(f"{where} exists and is not ours ({said}): delete or rename it.")
+        return BadSpec(f"Kubernetes refuses {where} ({said}): change what was asked for.")
+
+
+@contextmanager
+def _absent_is_none() -> Iterator[None]:
+    try:
+        yield
+    except ApiError as error:
+        details = error.status.details
+        if error.status.code != 404 or (details and details.kind == "namespaces"):
+            raise
+
+
+def _called(thing: Any) -> str:
+    return f"{type(thing).__name__} {thing.metadata.name}"
+
+
+def _reason(error: Exception) -> str:
+    return str(error) or type(error).__name__
