@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Self
 
 import httpx2
 from lightkube import AsyncClient, KubeConfig
@@ -27,7 +27,10 @@ _TEMPORARY = frozenset({429, 500, 502, 503, 504})
 
 
 class Api:
-    """One namespace of one API server."""
+    """One namespace of one API server, for the length of a verb.
+
+    So a driver belongs to no event loop and has nothing to close, and credentials that were renewed are read again.
+    """
 
     def __init__(self, settings: KubernetesSettings) -> None:
         self._settings = settings
@@ -35,14 +38,20 @@ class Api:
         self.namespace: str = self._client.namespace
         self.server: str = self._client.config.cluster.server
 
-    async def close(self) -> None:
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
         await self._client.close()
 
     async def find(self, kind: Any, name: str) -> Any | None:
-        found = None
-        with self._translated(f"{kind.__name__} {name}"), _absent_is_none():
-            found = await self._client.get(kind, name)
-        return found
+        with self._translated(f"{kind.__name__} {name}"):
+            try:
+                return await self._client.get(kind, name)
+            except ApiError as error:
+                if not _says_absent(error):
+                    raise
+                return None
 
     async def labelled(self, kind: Any, labels: Mapping[str, str | None]) -> list[Any]:
         with self._translated(f"the list of {kind.__name__}s"):
@@ -82,8 +91,12 @@ class Api:
         """What is gone already is gone."""
         kind, name = type(existing), existing.metadata.name
         cascade = CascadeType.FOREGROUND if foreground else CascadeType.BACKGROUND
-        with self._translated(_called(existing), known=True), _absent_is_none():
-            await self._client.delete(kind, name, cascade=cascade)
+        with self._translated(_called(existing), known=True):
+            try:
+                await self._client.delete(kind, name, cascade=cascade)
+            except ApiError as error:
+                if not _says_absent(error):
+                    raise
 
     async def run(self, pod: str, container: str, command: list[str], *, given: str) -> tuple[int, str]:
         """The command's exit status, and what it said on stderr."""
@@ -100,21 +113,17 @@ class Api:
         return answer.exit_code, str(answer.stderr)
 
     async def log(self, pod: str, container: str, *, lines: int, follow: bool) -> AsyncIterator[str]:
-        """A client of its own: a stream that is left before its end keeps its connection until the client is closed."""
-        client = self._new_client()
-        try:
-            with self._translated(f"the log of Pod {pod}"):
-                # Without following, because lightkube cannot read an error's text from a stream.
-                first = client.log(pod, container=container, tail_lines=lines, newlines=False)
-                if not follow:
-                    async for line in first:
-                        yield line
-                    return
-                await anext(aiter(first), None)
-                async for line in client.log(pod, container=container, tail_lines=lines, follow=True, newlines=False):
+        with self._translated(f"the log of Pod {pod}"):
+            # Always without following first, because lightkube cannot read an error's text from a stream.
+            there = [
+                line async for line in self._client.log(pod, container=container, tail_lines=lines, newlines=False)
+            ]
+            if not follow:
+                for line in there:
                     yield line
-        finally:
-            await client.close()
+                return
+            async for line in self._client.log(pod, container=container, tail_lines=lines, follow=True, newlines=False):
+                yield line
 
     def _new_client(self) -> AsyncClient:
         settings = self._settings
@@ -168,14 +177,9 @@ class Api:
         return BadSpec(f"Kubernetes refuses {where} ({said}): change what was asked for.")
 
 
-@contextmanager
-def _absent_is_none() -> Iterator[None]:
-    try:
-        yield
-    except ApiError as error:
-        details = error.status.details
-        if error.status.code != 404 or (details and details.kind == "namespaces"):
-            raise
+def _says_absent(error: ApiError) -> bool:
+    details = error.status.details
+    return error.status.code == 404 and (details is None or details.kind != "namespaces")
 
 
 def _called(thing: Any) -> str:

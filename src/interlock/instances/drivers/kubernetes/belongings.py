@@ -9,7 +9,7 @@ from lightkube.resources.apps_v1 import StatefulSet
 from lightkube.resources.core_v1 import ConfigMap, PersistentVolumeClaim, Pod, Secret, Service
 from lightkube.resources.policy_v1 import PodDisruptionBudget
 
-from interlock.errors import BeingRemoved, ForeignResource
+from interlock.errors import BeingRemoved, ForeignResource, InstanceAbsent
 from interlock.instances.drivers.kubernetes.api import Api
 from interlock.instances.drivers.kubernetes.names import INSTANCE, MANAGED_BY, MANAGER, NAME, Names, belonging
 
@@ -67,6 +67,17 @@ async def everything(api: Api) -> Mapping[str, str]:
         for things in found
         for thing in things
     }
+
+
+async def required(api: Api, kind: Any, id: str, name: str | None = None) -> Any:
+    """The one object of that kind. Raises InstanceAbsent without it, ForeignResource if it is another's."""
+    thing = await api.find(kind, name or Names(id).base)
+    if thing is None or thing.metadata.deletionTimestamp:
+        raise InstanceAbsent(
+            f"Instance {id} has no {kind.__name__} in namespace {api.namespace}: provision it first.", id=id
+        )
+    _check(thing, id, api.namespace, adopt=False)
+    return thing
 
 
 def described(thing: Any) -> str:

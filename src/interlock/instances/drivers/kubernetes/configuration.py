@@ -23,6 +23,7 @@ _OURS = frozenset(
 
 _RULES = """\
 local all all trust
+hostssl all postgres all reject
 hostssl all all all scram-sha-256
 """
 

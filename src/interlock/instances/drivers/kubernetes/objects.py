@@ -39,7 +39,7 @@ from lightkube.resources.core_v1 import ConfigMap, Secret, Service
 from lightkube.resources.policy_v1 import PodDisruptionBudget
 
 from interlock.instances.drivers.kubernetes import configuration
-from interlock.instances.drivers.kubernetes.credentials import USER
+from interlock.instances.drivers.kubernetes.credentials import FIRST_START, PASSWORD, SUPERUSER
 from interlock.instances.drivers.kubernetes.names import (
     CONFIGURATION,
     CONTAINER,
@@ -180,8 +180,8 @@ def _container(settings: KubernetesSettings, version: str) -> Container:
         args=["-c", f"config_file={configuration.CONFIGURATION_DIR}/{configuration.CONF}"],
         env=[
             EnvVar(name="PGDATA", value=configuration.DATA_DIR),
-            EnvVar(name="POSTGRES_USER", value=USER),
-            EnvVar(name="POSTGRES_PASSWORD_FILE", value=f"{configuration.SECRET_DIR}/password"),
+            EnvVar(name="POSTGRES_USER", value=SUPERUSER),
+            EnvVar(name="POSTGRES_PASSWORD_FILE", value=f"{configuration.SECRET_DIR}/{PASSWORD}"),
         ],
         ports=[ContainerPort(name="postgresql", containerPort=PORT, protocol="TCP")],
         resources=_resources(settings),
@@ -195,6 +195,12 @@ def _container(settings: KubernetesSettings, version: str) -> Container:
             VolumeMount(name=VOLUME, mountPath="/interlock/data"),
             VolumeMount(name="configuration", mountPath=configuration.CONFIGURATION_DIR, readOnly=True),
             VolumeMount(name="secret", mountPath=configuration.SECRET_DIR, readOnly=True),
+            VolumeMount(
+                name="secret",
+                mountPath=f"/docker-entrypoint-initdb.d/{FIRST_START}",
+                subPath=FIRST_START,
+                readOnly=True,
+            ),
             VolumeMount(name="sockets", mountPath=_SOCKETS),
             VolumeMount(name="tmp", mountPath="/tmp"),  # noqa: S108 # inside the container
             VolumeMount(name="shm", mountPath="/dev/shm"),  # noqa: S108 # inside the container
@@ -211,5 +217,5 @@ def _resources(settings: KubernetesSettings) -> ResourceRequirements:
 
 def _probe(**timing: Any) -> Probe:
     """By TCP: while the image makes a new cluster, it runs a server that listens on its socket only."""
-    command = ["pg_isready", "--quiet", "--host=127.0.0.1", f"--port={PORT}", f"--username={USER}"]
+    command = ["pg_isready", "--quiet", "--host=127.0.0.1", f"--port={PORT}", f"--username={SUPERUSER}"]
     return Probe(exec=ExecAction(command=command), timeoutSeconds=5, **timing)

@@ -7,7 +7,8 @@ from lightkube.resources.apps_v1 import StatefulSet
 from lightkube.resources.core_v1 import PersistentVolumeClaim, Secret, Service
 
 from interlock.instances.drivers.kubernetes.belongings import Belongings, described
-from interlock.instances.drivers.kubernetes.credentials import DATABASE, USER, unpacked
+from interlock.instances.drivers.kubernetes.credentials import CERTIFICATE, unpacked
+from interlock.instances.drivers.kubernetes.names import NAME
 from interlock.instances.drivers.kubernetes.objects import PORT, VERSION
 from interlock.instances.drivers.port import Endpoint, Sight
 
@@ -36,7 +37,7 @@ def seen(belongings: Belongings, warnings: Sequence[Any] = (), *, namespace: str
     if stateful_set.spec.replicas == 0:
         if pod is None:
             return Sight("stopped", version=version)
-        return Sight("running", version=version, detail="It is shutting down.")
+        return Sight("starting", version=version, detail="It is shutting down.")
     if pod is None or pod.metadata.deletionTimestamp or not _ready(pod):
         state, detail = _trouble(belongings, pod, warnings)
         return Sight(state, version=version, detail=detail)
@@ -60,8 +61,9 @@ def _reachable(belongings: Belongings, version: str | None, warnings: Sequence[A
         return Sight(
             "starting", version=version, detail=_latest(warnings) or "It waits for the load balancer's address."
         )
-    ca = secret.data.get("tls.crt") if secret.data else None
-    endpoint = Endpoint(host, PORT, USER, DATABASE, ca=unpacked(ca) if ca else None)
+    ca = secret.data.get(CERTIFICATE) if secret.data else None
+    owner = (service.metadata.annotations or {}).get(NAME, "")
+    endpoint = Endpoint(host, PORT, owner, owner, ca=unpacked(ca) if ca else None)
     return Sight("running", endpoint, version)
 
 
