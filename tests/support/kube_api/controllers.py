@@ -58,7 +58,8 @@ def _pod(stateful_set: Stored, name: str, claims: list[dict[str, Any]]) -> dict[
         "annotations": template["metadata"].get("annotations", {}),
         "ownerReferences": [_reference(stateful_set)],
     }
-    return {"metadata": metadata, "spec": {**template["spec"], "volumes": [*template["spec"]["volumes"], *claims]}}
+    volumes = [*template["spec"].get("volumes", []), *claims]
+    return {"metadata": metadata, "spec": {**template["spec"], "volumes": volumes}}
 
 
 def _reference(owner: Stored) -> dict[str, Any]:

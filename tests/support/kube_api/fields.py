@@ -86,7 +86,7 @@ def _merged_items(live: list[Any], given: list[Any], keys: tuple[str, ...], mode
 def without(value: dict[str, Any], paths: set[Path], kept: set[Path], model: Any) -> dict[str, Any]:
     """`value` less the leaves at `paths`, and less what is empty then and not among `kept`."""
     result = copy.deepcopy(value)
-    for path in sorted(paths, key=len, reverse=True):
+    for path in sorted(paths, key=len):  # an item before the fields that it is known by
         if not any(other[: len(path)] == path for other in kept):
             _remove(result, path)
             for length in range(len(path) - 1, 0, -1):

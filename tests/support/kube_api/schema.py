@@ -102,6 +102,16 @@ def unknown_fields(value: Any, model: Any, path: str = "") -> list[str]:
     return found
 
 
+def pruned(value: Any, model: Any) -> Any:
+    """Without the fields that the model does not have."""
+    if isinstance(value, list):
+        return [pruned(item, model) for item in value]
+    if not isinstance(value, dict) or not _is_model(model):
+        return value
+    known = _declared(model)
+    return {name: pruned(inner, field_type(model, name)) for name, inner in value.items() if name in known}
+
+
 def type_error(value: Any, model: type) -> str | None:
     """What has the wrong type or is missing, as msgspec tells it."""
     try:

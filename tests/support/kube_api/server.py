@@ -7,6 +7,7 @@ import re
 import socket
 import threading
 import urllib.parse
+import uuid
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -69,7 +70,7 @@ class FakeCluster:
         controllers.step(self.store)
         self.node.step()
 
-    def kubeconfig(self, path: Path, *, token: str = TOKEN, namespace: str = "databases") -> Path:
+    def kubeconfig(self, path: Path, *, token: str = TOKEN, namespace: str = "default") -> Path:
         context = {"cluster": "test", "user": "test", "namespace": namespace}
         config = {
             "apiVersion": "v1",
@@ -81,6 +82,12 @@ class FakeCluster:
         }
         path.write_text(json.dumps(config))
         return path
+
+    def new_namespace(self, role: dict[str, Any]) -> str:
+        """Roles are not kept here: whoever knows the token may do everything."""
+        namespace = f"interlock-{uuid.uuid4().hex[:12]}"
+        self.store.namespaces.add(namespace)
+        return namespace
 
     async def answer(self, request: Request) -> Response:
         if request.headers.get("authorization") != f"Bearer {TOKEN}":
@@ -215,8 +222,8 @@ class FakeCluster:
 
 
 @contextmanager
-def running_fake(*namespaces: str) -> Iterator[FakeCluster]:
-    cluster = FakeCluster(Store(*namespaces))
+def running_fake() -> Iterator[FakeCluster]:
+    cluster = FakeCluster(Store("default"))
 
     async def answer(request: Request) -> Response:
         return await cluster.answer(request)

@@ -4,7 +4,7 @@ from typing import Any
 
 
 class Refused(Exception):
-    def __init__(self, code: int, reason: str, message: str, **details: Any) -> None:
+    def __init__(self, code: int, reason: str | None, message: str, **details: Any) -> None:
         super().__init__(message)
         self.code = code
         self.body = {
@@ -13,10 +13,10 @@ class Refused(Exception):
             "metadata": {},
             "status": "Failure",
             "message": message,
-            "reason": reason,
-            "details": details,
             "code": code,
         }
+        if reason is not None:
+            self.body |= {"reason": reason, "details": details}
 
 
 def not_found(plural: str, name: str, group: str = "") -> Refused:

@@ -1,5 +1,7 @@
 """The objects of the server: their versions, their owners' fields, and their way out."""
 
+import base64
+import binascii
 import copy
 import itertools
 import json
@@ -10,7 +12,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from support.kube_api import fields, statuses
-from support.kube_api.schema import Kind, type_error, unknown_fields
+from support.kube_api.schema import Kind, pruned, type_error, unknown_fields
 from support.kube_api.validation import admit, complete, validate
 
 Body = dict[str, Any]
@@ -50,7 +52,7 @@ class Store:
         self.quota: set[str] = set()
         """Plurals of which no more may be made."""
         self._things: dict[Key, Stored] = {}
-        self._revisions = itertools.count(1)
+        self._revisions = itertools.count(100)
 
     @property
     def revision(self) -> str:
@@ -80,7 +82,7 @@ class Store:
         if "name" not in body.get("metadata", {}) and (prefix := body["metadata"].get("generateName")):
             body["metadata"]["name"] = prefix + uuid.uuid4().hex[:5]
         name = body["metadata"].get("name")
-        _decoded(kind, body, strict=strict)
+        body = _decoded(kind, body, strict=strict)
         if self.find(kind.plural, namespace, name) is not None:
             raise statuses.exists(kind.plural, name, kind.group)
         given = fields.owned_fields(body, kind.model)
@@ -100,14 +102,14 @@ class Store:
             raise statuses.bad_request(
                 f"the name of the object ({metadata['name']}) does not match the name on the URL ({name})"
             )
-        _declared(kind, namespace, body)
+        _declared(kind, body)
         metadata["name"] = name
         live = self.find(kind.plural, namespace, name)
         if live is None:
             if uid := metadata.get("uid"):
                 why = f"uid mismatch: the provided object specified uid {uid}, and no existing object was found"
                 raise statuses.conflict(kind.plural, name, why, kind.group)
-            _decoded(kind, body)
+            body = _decoded(kind, body)
             owned = set(fields.owned_fields(body, kind.model))
             return self._add(kind, namespace, body, {(manager, "Apply"): owned}), True
         self._apply_onto(live, body, manager, force)
@@ -130,9 +132,11 @@ class Store:
 
     def merge(self, live: Stored, patch: Body, manager: str) -> None:
         """A JSON merge patch."""
-        body = _merge_patched(live.body, patch)
-        _decoded(live.kind, body)
-        self.update(live, body, manager)
+        version = patch.get("metadata", {}).get("resourceVersion")
+        if version not in (None, live.body["metadata"]["resourceVersion"]):
+            why = "the object has been modified; please apply your changes to the latest version and try again"
+            raise statuses.conflict(live.kind.plural, live.body["metadata"]["name"], why, live.kind.group)
+        self.update(live, _decoded(live.kind, _merge_patched(live.body, patch)), manager)
 
     def update(self, live: Stored, body: Body, manager: str) -> None:
         kind = live.kind
@@ -171,8 +175,13 @@ class Store:
         metadata["resourceVersion"] = self.revision
         if not metadata["finalizers"]:
             del metadata["finalizers"]
-            if "deletionTimestamp" in metadata and live.kind.name != "Pod":
-                self._things.pop(self.key(live), None)
+            if "deletionTimestamp" in metadata:
+                self._forget(live)
+
+    def _forget(self, live: Stored) -> None:
+        """Nothing holds it any more, unless it is a pod, which has to end first."""
+        if not (live.kind.name == "Pod" and live.body["spec"].get("nodeName")):
+            self._things.pop(self.key(live), None)
 
     @staticmethod
     def key(thing: Stored) -> Key:
@@ -210,28 +219,37 @@ class Store:
             body["metadata"]["generation"] = live.body["metadata"]["generation"] + 1
         body["metadata"]["resourceVersion"] = self.revision
         live.body, live.managers = body, managers
+        if "deletionTimestamp" in body["metadata"] and not body["metadata"].get("finalizers"):
+            self._forget(live)
 
     def _check_namespace(self, namespace: str) -> None:
         if namespace not in self.namespaces:
             raise statuses.not_found("namespaces", namespace)
 
 
-def _declared(kind: Kind, namespace: str, body: Body) -> None:
+def _declared(kind: Kind, body: Body) -> None:
     """An apply needs to know every field's type, so an unknown one is always an error, and a server error at that."""
     if unknown := unknown_fields(body, kind.model):
-        where = f"{namespace}/{body['metadata'].get('name', '')}; {kind.api_version}, Kind={kind.name}"
+        metadata = body["metadata"]
+        where = f"{metadata.get('namespace', '')}/{metadata.get('name', '')}; {kind.api_version}, Kind={kind.name}"
         wrong = "\n".join(f".{path}: field not declared in schema" for path in unknown)
-        message = f"failed to create typed patch object ({where}): {wrong}"
-        raise statuses.Refused(500, "InternalError", message)
+        raise statuses.Refused(500, None, f"failed to create typed patch object ({where}): {wrong}")
 
 
-def _decoded(kind: Kind, body: Body, *, strict: bool = False) -> None:
-    """An unknown field is refused if the client asks for that, and dropped with a warning otherwise."""
+def _decoded(kind: Kind, body: Body, *, strict: bool = False) -> Body:
+    """An unknown field is refused if the client asks for that, and dropped otherwise."""
     if strict and (unknown := unknown_fields(body, kind.model)):
         listed = ", ".join(f'unknown field "{path}"' for path in unknown)
         raise statuses.bad_request(f"{_unfit(kind)}: strict decoding error: {listed}")
     if wrong := type_error(body, kind.model):
         raise statuses.bad_request(f"{_unfit(kind)}: {wrong}")
+    for value in (body.get("data") or {}).values() if kind.name == "Secret" else ():
+        try:
+            base64.b64decode(value, validate=True)
+        except binascii.Error as error:
+            raise statuses.bad_request(f"{_unfit(kind)}: illegal base64 data") from error
+    decoded: Body = pruned(body, kind.model)
+    return decoded
 
 
 def _unfit(kind: Kind) -> str:

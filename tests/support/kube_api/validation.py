@@ -1,7 +1,5 @@
 """What the API server adds to objects, and what it refuses. For the kinds and fields in use."""
 
-import base64
-import binascii
 import re
 from typing import Any
 
@@ -98,15 +96,6 @@ def _stateful_set(body: Body, old: Body | None) -> list[str]:
     return causes
 
 
-def _secret(body: Body, old: Body | None) -> list[str]:
-    for name, value in (body.get("data") or {}).items():
-        try:
-            base64.b64decode(value, validate=True)
-        except (binascii.Error, ValueError):
-            return [f"data[{name}]: Invalid value: illegal base64 data"]
-    return []
-
-
 def _claim(body: Body, old: Body | None) -> list[str]:
     if old is None:
         return [] if _size(body) > 0 else ["spec.resources[storage]: Invalid value: must be greater than zero"]
@@ -138,7 +127,6 @@ def _size(body: Body) -> Any:
 
 _RULES = {
     "StatefulSet": _stateful_set,
-    "Secret": _secret,
     "PersistentVolumeClaim": _claim,
     "Service": _service,
 }

@@ -168,9 +168,11 @@ class Api:
             return DriverUnreachable(
                 f"Kubernetes does not let us have {where} ({said}): grant the role that is needed."
             )
+        if code == 500 and "not declared in schema" in said:
+            return ConfigurationError(f"This Kubernetes is too old ({said}): version 1.27 or newer is needed.")
         if code in _TEMPORARY:
             return DriverUnreachable(f"The Kubernetes API server at {self.server} is not ready ({said}): try again.")
-        if known and code in (404, 409, 410):
+        if known and (code in (404, 409, 410) or "metadata.uid" in said):
             return BeingRemoved(f"{where} was changed or taken away meanwhile ({said}): try again.")
         if code == 409:
             return ForeignResource(f"{where} exists and is not ours ({said}): delete or rename it.")
