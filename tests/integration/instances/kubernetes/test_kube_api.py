@@ -1,7 +1,7 @@
 """The small API server does what the real one does. Where a real one is at hand, the same tests run on it."""
 
 import json
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -14,7 +14,7 @@ MERGE = "application/merge-patch+json"
 class Api:
     """The objects of one namespace."""
 
-    GROUPS = {"statefulsets": "apis/apps", "poddisruptionbudgets": "apis/policy"}
+    GROUPS: ClassVar = {"statefulsets": "apis/apps", "poddisruptionbudgets": "apis/policy"}
 
     def __init__(self, http: Http, namespace: str) -> None:
         self._http, self.namespace = http, namespace
