@@ -266,9 +266,18 @@ def _disputed(kind: Kind, disputed: dict[tuple[str, str], set[fields.Path]]) -> 
         for (manager, operation), paths in disputed.items()
         for path in sorted(paths)
     ]
-    plural = "conflict" if len(causes) == 1 else "conflicts"
-    said = "; ".join(f"{cause['message']}: {cause['field']}" for cause in causes)
-    return statuses.Refused(409, "Conflict", f"Apply failed with {len(causes)} {plural}: {said}", causes=causes)
+    by_manager: dict[str, list[str]] = {}
+    for cause in causes:
+        by_manager.setdefault(cause["message"], []).append(cause["field"])
+    said = "\n".join(_listed(message, paths) for message, paths in by_manager.items())
+    count = "1 conflict" if len(causes) == 1 else f"{len(causes)} conflicts"
+    return statuses.Refused(409, "Conflict", f"Apply failed with {count}: {said}", causes=causes)
+
+
+def _listed(message: str, paths: list[str]) -> str:
+    if len(paths) == 1:
+        return f"{message}: {paths[0]}"
+    return message.replace("conflict", "conflicts", 1) + ":" + "".join(f"\n- {path}" for path in paths)
 
 
 def _settable(metadata: Body) -> Body:

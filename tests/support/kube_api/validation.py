@@ -110,10 +110,22 @@ def _claim(body: Body, old: Body | None) -> list[str]:
 
 def _service(body: Body, old: Body | None) -> list[str]:
     spec = body["spec"]
+    if len(ports := spec.get("ports", [])) > 1:
+        unnamed = [
+            f"spec.ports[{index}].name: Required value" for index, port in enumerate(ports) if "name" not in port
+        ]
+        if unnamed:
+            return unnamed
     if not spec.get("ports") and spec.get("clusterIP") != "None":
         return ["spec.ports: Required value"]
     if old is not None and spec.get("clusterIP") != old["spec"].get("clusterIP"):
         return ["spec.clusterIPs[0]: Invalid value: may not change once set"]
+    return []
+
+
+def _budget(body: Body, old: Body | None) -> list[str]:
+    if {"minAvailable", "maxUnavailable"} <= body["spec"].keys():
+        return ["spec: Invalid value: minAvailable and maxUnavailable cannot be both set"]
     return []
 
 
@@ -129,4 +141,5 @@ _RULES = {
     "StatefulSet": _stateful_set,
     "PersistentVolumeClaim": _claim,
     "Service": _service,
+    "PodDisruptionBudget": _budget,
 }

@@ -18,11 +18,15 @@ TEMPLATE = {"metadata": {"labels": {"app": "x"}}, "spec": {"containers": [{"name
 KINDS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "Secret": ("/api/v1", "secrets", {"data": {"password": "b2xk"}}),
     "ConfigMap": ("/api/v1", "configmaps", {"data": {"k": "v"}}),
-    "Service": ("/api/v1", "services", {"spec": {"ports": [{"port": 80}], "selector": {"app": "x"}}}),
+    "Service": (
+        "/api/v1",
+        "services",
+        {"spec": {"ports": [{"name": "postgresql", "port": 5432}], "selector": {"app": "x"}}},
+    ),
     "PodDisruptionBudget": (
         "/apis/policy/v1",
         "poddisruptionbudgets",
-        {"spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": "x"}}}},
+        {"spec": {"maxUnavailable": 1, "selector": {"matchLabels": {"app": "x"}}}},
     ),
     "StatefulSet": (
         "/apis/apps/v1",
@@ -116,7 +120,7 @@ async def test_what_another_makes_just_before_us_stays_theirs(
     }[kind]
 
     async with Api(settings) as api:
-        with pytest.raises(ForeignResource, match="conflict with"):
+        with pytest.raises(ForeignResource, match=r"conflicts? with"):
             await api.ensure(ours, None)
 
     assert foreign.now() == foreign.made

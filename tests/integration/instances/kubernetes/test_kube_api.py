@@ -1,11 +1,15 @@
 """The small API server does what the real one does. Where a real one is at hand, the same tests run on it."""
 
 import json
+from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
 
-from support.kube_api.real import Http
+from interlock.instances.drivers.kubernetes import KubernetesSettings, objects
+from interlock.instances.drivers.port import Spec
+from support.kube_api.real import Http, RealCluster, at_hand
+from support.kube_api.server import FakeCluster
 
 APPLY = "application/apply-patch+yaml"
 MERGE = "application/merge-patch+json"
@@ -323,6 +327,57 @@ def test_lists_are_chosen_by_label_and_by_field(api: Api) -> None:
     assert api.list("configmaps", "labelSelector=x%3D2,y") == {"b"}
     assert api.list("configmaps", "labelSelector=x,x!=1") == {"b"}
     assert api.list("configmaps", "fieldSelector=metadata.name%3Dc") == {"c"}
+
+
+def test_several_conflicts_are_listed(api: Api) -> None:
+    api.apply("configmaps", config_map(data={"k": "v", "m": "n"}), "one")
+    message = refusal(api.apply("configmaps", config_map(data={"k": "w", "m": "w"}), "two"))[2]
+    assert message == 'Apply failed with 2 conflicts: conflicts with "one":\n- .data.k\n- .data.m'
+
+
+def test_several_ports_need_names(api: Api) -> None:
+    body = service(1, 2)
+    del body["spec"]["ports"][0]["name"]
+    assert "spec.ports[0].name: Required value" in refusal(api.apply("services", body, "one"))[2]
+
+
+def test_a_budget_has_one_bound(api: Api) -> None:
+    spec = {"minAvailable": 1, "maxUnavailable": 0, "selector": {"matchLabels": {"app": "a"}}}
+    body = {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": "a"}, "spec": spec}
+    status, reason, message = refusal(api.apply("poddisruptionbudgets", body, "one"))
+    assert (status, reason) == (422, "Invalid")
+    assert "minAvailable and maxUnavailable cannot be both set" in message
+
+
+@pytest.mark.skipif(not at_hand(), reason="there is no real API server to compare with")
+def test_what_the_driver_applies_is_owned_as_on_a_real_server(
+    real_cluster: RealCluster, fake_cluster: FakeCluster, role: dict[str, Any], tmp_path: Path
+) -> None:
+    spec, settings = Spec(id="same", name="shop", dns_name="a.example"), KubernetesSettings()
+    applied = [
+        objects.config_map(spec, {"k": "v"}),
+        objects.headless(spec),
+        objects.service(spec, settings),
+        objects.budget(spec),
+        objects.stateful_set(spec, settings, version="17", template_bytes=2**30, configured="x"),
+    ]
+    plurals = ["configmaps", "services", "services", "poddisruptionbudgets", "statefulsets"]
+    owned: list[list[Any]] = []
+    for cluster in (real_cluster, fake_cluster):
+        namespace = cluster.new_namespace(role)
+        http = Http(
+            cluster.admin
+            if isinstance(cluster, RealCluster)
+            else cluster.kubeconfig(tmp_path / "k", namespace=namespace)
+        )
+        made = [
+            Api(http, namespace).apply(plural, thing.to_dict(), "interlock")
+            for plural, thing in zip(plurals, applied, strict=True)
+        ]
+        assert [status for status, _ in made] == [201] * 5, made
+        owned.append([fields_of(thing, "interlock") for _, thing in made])
+        http.close()
+    assert owned[0] == owned[1]
 
 
 def test_labels_and_names_have_rules(api: Api) -> None:
