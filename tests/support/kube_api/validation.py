@@ -13,6 +13,7 @@ Body = dict[str, Any]
 _LABEL_NAME = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?")
 _SERVICE_NAME = re.compile(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?")
 _LABEL_VALUE = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?")
+_ANNOTATION = re.compile(r"([a-z0-9][-a-z0-9.]*/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
 _CHANGEABLE = {
     "replicas", "ordinals", "template", "updateStrategy", "revisionHistoryLimit",
     "persistentVolumeClaimRetentionPolicy", "minReadySeconds",
@@ -62,6 +63,8 @@ def _metadata(kind: Kind, body: Body, old: Body | None) -> list[str]:
         causes.append(f'metadata.name: Invalid value: "{metadata["name"]}": a lowercase RFC 1123 name must be used')
     wrong = [value for value in metadata.get("labels", {}).values() if not _LABEL_VALUE.fullmatch(value)]
     causes += [f'metadata.labels: Invalid value: "{value}": a valid label must be used' for value in wrong]
+    keys = [key for key in metadata.get("annotations", {}) if not _ANNOTATION.fullmatch(key)]
+    causes += [f'metadata.annotations: Invalid value: "{key}": name part must consist of characters' for key in keys]
     if old is not None and metadata.get("uid") != old["metadata"]["uid"]:
         causes.append(f'metadata.uid: Invalid value: "{metadata.get("uid")}": field is immutable')
     return causes
