@@ -1,29 +1,22 @@
 """Each test runs on the small API server, and on a real one where there is one."""
 
-import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
 import pytest
-import yaml
 
 from interlock.instances.drivers.kubernetes import KubernetesDriver, KubernetesSettings
 from interlock.instances.drivers.port import Spec
 from support.kube_api.real import Http, RealCluster, at_hand, running_real
+from support.kube_api.role import documented_role
 from support.kube_api.server import FakeCluster, running_fake
-
-PAGE = Path(__file__).parents[4] / "docs" / "kubernetes.md"
 
 
 @pytest.fixture(scope="session")
 def role() -> dict[str, Any]:
-    """What the page says that the driver needs."""
-    found = re.search(r"```yaml\n(.*?)```", PAGE.read_text(), re.DOTALL)
-    assert found is not None
-    role: dict[str, Any] = yaml.safe_load(found[1])
-    return role
+    return documented_role()
 
 
 @pytest.fixture(scope="session")
