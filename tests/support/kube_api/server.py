@@ -50,6 +50,7 @@ class FakeCluster:
     commands: list[tuple[str, list[str], str]] = field(default_factory=list)
     """Pod, command and standard input of what was executed."""
     exit_code: int = 0
+    refuse_commands: bool = False
 
     def __post_init__(self) -> None:
         self.node = Node(_Inside(self.store))
@@ -181,7 +182,7 @@ class FakeCluster:
     async def execute(self, socket: WebSocket) -> None:
         found = _PATH.fullmatch(socket.url.path)
         pod = found and self.store.find("pods", found["namespace"], found["name"])
-        if not found or not pod or socket.headers.get("authorization") != f"Bearer {TOKEN}":
+        if not found or not pod or self.refuse_commands or socket.headers.get("authorization") != f"Bearer {TOKEN}":
             await socket.close()
             return
         await socket.accept(subprotocol="v5.channel.k8s.io")

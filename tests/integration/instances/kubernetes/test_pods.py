@@ -1,12 +1,18 @@
 """What goes through the pod itself: its log, and a new password. Machines are needed for that, or the small server."""
 
 import asyncio
+import base64
+import hashlib
+import hmac
+import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from interlock.errors import BadSpec, DriverError, InstanceAbsent
+from interlock.errors import BadSpec, DriverError, DriverUnreachable, InstanceAbsent
 from interlock.instances.drivers.kubernetes import KubernetesDriver, KubernetesSettings
+from interlock.instances.drivers.kubernetes.api import Api
 from interlock.instances.drivers.kubernetes.names import Names
 from interlock.instances.drivers.port import Spec
 from support.kube_api.server import FakeCluster
@@ -88,10 +94,67 @@ async def test_the_server_is_told_what_the_secret_holds_and_not_the_password(
 async def test_a_password_that_the_server_did_not_take_can_be_set_again(
     fake_cluster: FakeCluster, driver: KubernetesDriver, running: Spec
 ) -> None:
+    old = await driver.password(running.id)
     fake_cluster.exit_code = 2
-    with pytest.raises(DriverError, match=r"did not take the new password.*it did not work"):
+    with pytest.raises(DriverError, match=r"took no new password.*it did not work"):
         await driver.reset_password(running.id)
+    assert await driver.password(running.id) == old
 
     fake_cluster.exit_code = 0
     await driver.reset_password(running.id)
     assert len(fake_cluster.commands) == 2
+    assert await driver.password(running.id) != old
+
+
+async def test_a_password_that_nobody_could_be_told_stays(
+    fake_cluster: FakeCluster, driver: KubernetesDriver, running: Spec
+) -> None:
+    old = await driver.password(running.id)
+    fake_cluster.refuse_commands = True
+    with pytest.raises(DriverUnreachable, match=r"the role has pods/exec"):
+        await driver.reset_password(running.id)
+    assert await driver.password(running.id) == old
+
+
+async def test_a_process_that_dies_while_it_changes_a_password_is_caught_up_with(
+    fake_cluster: FakeCluster, driver: KubernetesDriver, running: Spec
+) -> None:
+    """Dead after it told the server: what is shown does not work, until somebody repeats it."""
+
+    class Dead(Exception):
+        pass
+
+    class Dying(KubernetesDriver):
+        def _api(self) -> Api:
+            api = super()._api()
+            run = api.run
+
+            async def run_and_die(*arguments: Any, **given: Any) -> Any:
+                await run(*arguments, **given)
+                raise Dead
+
+            api.run = run_and_die  # type: ignore[method-assign]
+            return api
+
+    with pytest.raises(Dead):
+        await Dying(driver._settings).reset_password(running.id)
+    await driver.reset_password(running.id)
+
+    secret = fake_cluster.store.find("secrets", "default", Names(running.id).base)
+    assert secret is not None
+    assert "next-password" not in secret.body["data"]
+    told = [_salted(statement) for _, _, statement in fake_cluster.commands]
+    password = await driver.password(running.id)
+    assert [_verifies(password, *each) for each in told] == [True, True]
+
+
+def _salted(statement: str) -> tuple[bytes, bytes]:
+    """The salt and the stored key of a verifier (RFC 5803)."""
+    found = re.search(r"SCRAM-SHA-256\$4096:([^$]+)\$([^:]+):", statement)
+    assert found is not None
+    return base64.b64decode(found[1]), base64.b64decode(found[2])
+
+
+def _verifies(password: str, salt: bytes, stored: bytes) -> bool:
+    salted = hashlib.pbkdf2_hmac("sha256", password.encode(), salt, 4096)
+    return hashlib.sha256(hmac.digest(salted, b"Client Key", "sha256")).digest() == stored

@@ -5,6 +5,7 @@ from contextlib import contextmanager
 from typing import Any, Self
 
 import httpx2
+from httpx2.websockets import HTTPXWSException
 from lightkube import AsyncClient, KubeConfig
 from lightkube.core.exceptions import ApiError, ConfigError
 from lightkube.resources.core_v1 import Event
@@ -81,9 +82,12 @@ class Api:
             # now, its selector is not ours, and that is a conflict.
             await self._client.apply(thing, force=existing is not None)
 
-    async def change(self, existing: Any, change: Mapping[str, Any]) -> None:
+    async def change(self, existing: Any, change: Mapping[str, Any], *, only_if_unchanged: bool = False) -> None:
         """Change these fields of this very object."""
-        patch = {**change, "metadata": {**change.get("metadata", {}), "uid": existing.metadata.uid}}
+        which = {"uid": existing.metadata.uid}
+        if only_if_unchanged:
+            which["resourceVersion"] = existing.metadata.resourceVersion
+        patch = {**change, "metadata": {**change.get("metadata", {}), **which}}
         kind, name = type(existing), existing.metadata.name
         with self._translated(_called(existing), known=True):
             await self._client.patch(kind, name, patch, patch_type=PatchType.MERGE)
@@ -149,6 +153,11 @@ class Api:
             raise self._error(error, what, known) from error
         except ConfigError as error:
             raise ConfigurationError(f"The kubeconfig's way to log in does not work ({_reason(error)}).") from error
+        except HTTPXWSException as error:
+            raise DriverUnreachable(
+                f"No command can be run in {what} in namespace {self.namespace} ({_reason(error)}): check that its "
+                "node can be reached, and that the role has pods/exec."
+            ) from error
         except httpx2.HTTPError as error:
             raise DriverUnreachable(
                 f"The Kubernetes API server at {self.server} does not answer ({_reason(error)}): "
@@ -190,4 +199,5 @@ def _called(thing: Any) -> str:
 
 
 def _reason(error: Exception) -> str:
-    return str(error) or type(error).__name__
+    response = getattr(error, "response", None)
+    return str(response or error) or type(error).__name__

@@ -39,7 +39,11 @@ def check(parameters: Mapping[str, str]) -> None:
 
 
 def files(
-    parameters: Mapping[str, str], *, directory: str = CONFIGURATION_DIR, secrets: str = SECRET_DIR
+    parameters: Mapping[str, str],
+    *,
+    directory: str = CONFIGURATION_DIR,
+    secrets: str = SECRET_DIR,
+    data: str = DATA_DIR,
 ) -> dict[str, str]:
     """The image's own configuration counts as long as nothing here says otherwise."""
     fixed = {
@@ -49,7 +53,7 @@ def files(
         "ssl_cert_file": f"{secrets}/tls.crt",
         "ssl_key_file": f"{secrets}/tls.key",
     }
-    lines = [f"include_if_exists '{DATA_DIR}/postgresql.conf'", f"hba_file = {quoted(f'{directory}/{HBA}')}"]
+    lines = [f"include_if_exists '{data}/postgresql.conf'", f"hba_file = {quoted(f'{directory}/{HBA}')}"]
     lines += [f"{name} = {quoted(value)}" for name, value in {**dict(sorted(parameters.items())), **fixed}.items()]
     return {CONF: "\n".join(lines) + "\n", HBA: _RULES}
 

@@ -13,6 +13,7 @@ from interlock.errors import BadSpec
 
 SUPERUSER = "postgres"
 PASSWORD = "password"  # noqa: S105 # what it is called in the Secret
+NEXT = "next-password"  # the same, while it is being changed
 CERTIFICATE = "tls.crt"
 FIRST_START = "owner.sql"
 _ITERATIONS = 4096

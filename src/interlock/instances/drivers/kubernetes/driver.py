@@ -76,21 +76,27 @@ class KubernetesDriver:
             return credentials.unpacked(secret.data[credentials.PASSWORD])
 
     async def reset_password(self, id: str) -> None:
-        """First the Secret, then the server is told what is in it: repeated after a crash, it ends in the same state.
+        """Written down, then told to the server, then shown: if the server cannot be told, the old one stays.
 
-        The server is told from within its pod, where no password is asked for.
+        Whoever repeats it after a crash, or tries at the same time, goes on with what was written down. The server is
+        told from within its pod, where no password is asked for.
         """
         async with self._api() as api:
-            secret, password = await required(api, Secret, id), credentials.new_password()
+            secret = await required(api, Secret, id)
             pod = (await Belongings.of(api, Names(id))).pod
             if pod is None:
                 raise DriverError(f"Instance {id} is not running, so its password cannot be changed: start it first.")
-            await api.change(secret, {"data": {credentials.PASSWORD: credentials.packed(password)}})
-            statement = credentials.new_password_statement(secret.metadata.annotations[NAME], password)
+            new = secret.data.get(credentials.NEXT)
+            if new is None:
+                new = credentials.packed(credentials.new_password())
+                await api.change(secret, {"data": {credentials.NEXT: new}}, only_if_unchanged=True)
+            owner = secret.metadata.annotations[NAME]
+            statement = credentials.new_password_statement(owner, credentials.unpacked(new))
             command = ["psql", "--no-psqlrc", "--quiet", "--set=ON_ERROR_STOP=1", f"--username={credentials.SUPERUSER}"]
             status, said = await api.run(pod.metadata.name, CONTAINER, command, given=statement)
-        if status:
-            raise DriverError(f"PostgreSQL of instance {id} did not take the new password ({said.strip()}): try again.")
+            if status:
+                raise DriverError(f"PostgreSQL of instance {id} took no new password ({said.strip()}): try again.")
+            await api.change(secret, {"data": {credentials.PASSWORD: new, credentials.NEXT: None}})
 
     async def set_parameters(self, id: str, parameters: Mapping[str, str]) -> Literal["reloaded", "restart needed"]:
         """First the file, then the mark of what it holds: a pod that is started in between counts as not up to date."""
