@@ -1,5 +1,7 @@
 """What the controller manager does: pods and volumes out of StatefulSets, and the end of what has no owner any more."""
 
+import hashlib
+import json
 from typing import Any
 
 from support.kube_api.schema import BY_NAME
@@ -7,6 +9,7 @@ from support.kube_api.store import Store, Stored
 
 _PROTECTION = "kubernetes.io/pvc-protection"
 _FOREGROUND = "foregroundDeletion"
+_REVISION = "controller-revision-hash"
 
 
 def step(store: Store) -> None:
@@ -26,6 +29,8 @@ def _reconcile(store: Store, stateful_set: Stored) -> None:
     if spec["replicas"] == 0:
         if pod is not None and "deletionTimestamp" not in pod.body["metadata"]:
             store.delete(pod)
+    elif pod is not None and spec["updateStrategy"]["type"] == "RollingUpdate" and _outdated(stateful_set, pod):
+        store.delete(pod)
     elif pod is None:
         claims = [_claim(store, stateful_set, template, name) for template in spec.get("volumeClaimTemplates", [])]
         store.create(BY_NAME["Pod"], namespace, _pod(stateful_set, name, claims), "kube-controller-manager")
@@ -54,12 +59,25 @@ def _pod(stateful_set: Stored, name: str, claims: list[dict[str, Any]]) -> dict[
     template = stateful_set.body["spec"]["template"]
     metadata = {
         "name": name,
-        "labels": {**template["metadata"].get("labels", {}), "statefulset.kubernetes.io/pod-name": name},
+        "labels": {
+            **template["metadata"].get("labels", {}),
+            "statefulset.kubernetes.io/pod-name": name,
+            _REVISION: _revision(stateful_set),
+        },
         "annotations": template["metadata"].get("annotations", {}),
         "ownerReferences": [_reference(stateful_set)],
     }
     volumes = [*template["spec"].get("volumes", []), *claims]
     return {"metadata": metadata, "spec": {**template["spec"], "volumes": volumes}}
+
+
+def _outdated(stateful_set: Stored, pod: Stored) -> bool:
+    return bool(pod.body["metadata"]["labels"][_REVISION] != _revision(stateful_set))
+
+
+def _revision(stateful_set: Stored) -> str:
+    template = json.dumps(stateful_set.body["spec"]["template"], sort_keys=True)
+    return hashlib.sha256(template.encode()).hexdigest()[:10]
 
 
 def _reference(owner: Stored) -> dict[str, Any]:

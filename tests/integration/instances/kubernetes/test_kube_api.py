@@ -354,7 +354,7 @@ def test_what_the_driver_applies_is_owned_as_on_a_real_server(
     real_cluster: RealCluster, fake_cluster: FakeCluster, role: dict[str, Any], tmp_path: Path
 ) -> None:
     spec, settings = Spec(id="same", name="shop", dns_name="a.example"), KubernetesSettings()
-    applied = [
+    applied: list[Any] = [
         objects.config_map(spec, {"k": "v"}),
         objects.headless(spec),
         objects.service(spec, settings),

@@ -34,6 +34,7 @@ class Server:
     sockets: Path
     password: str
     ca: str
+    program: Path
 
     async def connect(self, user: str, database: str, *, tls: bool = True, password: str | None = None) -> str:
         trusting = ssl.create_default_context(cadata=self.ca) if tls else False
@@ -49,6 +50,12 @@ class Server:
             return str(await connection.fetchval("SELECT current_user"))
         finally:
             await connection.close()
+
+    def psql(self, statements: str) -> "subprocess.CompletedProcess[str]":
+        """As the driver runs it inside the pod, where the socket is at its usual place."""
+        where = ["-h", str(self.sockets), "-p", str(self.port)]
+        command = [str(self.program), *credentials.PSQL[1:], *where]
+        return subprocess.run(command, input=statements, capture_output=True, encoding="utf-8", check=False)
 
     async def on_socket(self, statement: str) -> str:
         connection = await asyncpg.connect(host=str(self.sockets), port=self.port, user="postgres", database="postgres")
@@ -97,8 +104,10 @@ def server() -> Iterator[Server]:
             cwd="/",
         )
         try:
-            _first_start(process, places["sockets"], port, given[credentials.FIRST_START].decode(), root / "log")
-            yield Server(port, places["sockets"], password, given[credentials.CERTIFICATE].decode())
+            ca = given[credentials.CERTIFICATE].decode()
+            server = Server(port, places["sockets"], password, ca, binaries.tool("psql"))
+            _first_start(server, process, given[credentials.FIRST_START].decode(), root / "log")
+            yield server
         finally:
             process.kill()
             process.wait()
@@ -112,19 +121,14 @@ def _put(path: Path, value: bytes, group: int) -> None:
     path.chmod(0o440 if os.geteuid() == 0 else 0o400)
 
 
-def _first_start(process: "subprocess.Popen[bytes]", sockets: Path, port: int, statements: str, log: Path) -> None:
-    import psycopg
-
-    def connected() -> "psycopg.Connection[tuple[object, ...]] | None":
+def _first_start(server: Server, process: "subprocess.Popen[bytes]", statements: str, log: Path) -> None:
+    def answers() -> bool:
         assert process.poll() is None, log.read_text()
-        try:
-            return psycopg.connect(host=str(sockets), port=port, user="postgres", dbname="postgres", autocommit=True)
-        except psycopg.OperationalError:
-            return None
+        return server.psql("SELECT 1;").returncode == 0
 
-    with eventually(connected, within=60) as connection:  # type: ignore[union-attr]
-        for statement in filter(str.strip, statements.split(";\n")):
-            connection.execute(statement.encode())
+    eventually(answers, within=60)
+    done = server.psql(statements)
+    assert done.returncode == 0, done.stderr
 
 
 async def test_the_owner_comes_in_over_tls_that_is_checked(server: Server) -> None:
@@ -154,8 +158,14 @@ async def test_parameters_are_in_force(server: Server, name: str, value: str) ->
 
 async def test_a_new_password_takes_the_old_ones_place(server: Server) -> None:
     new = credentials.new_password()
-    await server.on_socket(credentials.new_password_statement(NAME, new))
+    assert server.psql(credentials.new_password_statement(NAME, new)).returncode == 0
     assert await server.connect(NAME, NAME, password=new) == NAME
     with pytest.raises(asyncpg.InvalidPasswordError):
         await server.connect(NAME, NAME)
-    await server.on_socket(credentials.new_password_statement(NAME, server.password))
+    assert server.psql(credentials.new_password_statement(NAME, server.password)).returncode == 0
+
+
+def test_a_statement_that_fails_is_told(server: Server) -> None:
+    done = server.psql(credentials.new_password_statement("nobody", "x"))
+    assert done.returncode == 3
+    assert 'role "nobody" does not exist' in done.stderr

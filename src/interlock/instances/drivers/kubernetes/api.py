@@ -1,6 +1,6 @@
 """Requests to the API server, and its errors as ours. The only module that talks to it."""
 
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Self
 
@@ -103,7 +103,7 @@ class Api:
                 if not _says_absent(error):
                     raise
 
-    async def run(self, pod: str, container: str, command: list[str], *, given: str) -> tuple[int, str]:
+    async def run(self, pod: str, container: str, command: Sequence[str], *, given: str) -> tuple[int, str]:
         """The command's exit status, and what it said on stderr."""
         with self._translated(f"Pod {pod}"):
             answer = await self._client.exec(

@@ -16,6 +16,8 @@ PASSWORD = "password"  # noqa: S105 # what it is called in the Secret
 NEXT = "next-password"  # the same, while it is being changed
 CERTIFICATE = "tls.crt"
 FIRST_START = "owner.sql"
+PSQL = ("psql", "--no-psqlrc", "--quiet", "--set=ON_ERROR_STOP=1", f"--username={SUPERUSER}")
+"""Inside the pod, where no password is asked for; statements come on its standard input."""
 _ITERATIONS = 4096
 _LONGEST_NAME = 63
 _TAKEN_NAMES = frozenset({"none", SUPERUSER, "public", "template0", "template1"})

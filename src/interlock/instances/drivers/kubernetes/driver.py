@@ -92,8 +92,7 @@ class KubernetesDriver:
                 await api.change(secret, {"data": {credentials.NEXT: new}}, only_if_unchanged=True)
             owner = secret.metadata.annotations[NAME]
             statement = credentials.new_password_statement(owner, credentials.unpacked(new))
-            command = ["psql", "--no-psqlrc", "--quiet", "--set=ON_ERROR_STOP=1", f"--username={credentials.SUPERUSER}"]
-            status, said = await api.run(pod.metadata.name, CONTAINER, command, given=statement)
+            status, said = await api.run(pod.metadata.name, CONTAINER, credentials.PSQL, given=statement)
             if status:
                 raise DriverError(f"PostgreSQL of instance {id} took no new password ({said.strip()}): try again.")
             await api.change(secret, {"data": {credentials.PASSWORD: new, credentials.NEXT: None}})
