@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from interlock.errors import BadSpec, BeingRemoved, DriverError, InstanceAbsent, NotSupported
-from interlock.instances.drivers.kubernetes import KubernetesDriver, KubernetesSettings
+from interlock.instances.drivers.kubernetes import KubernetesDriver, KubernetesSettings, provisioning
+from interlock.instances.drivers.kubernetes.api import Api
 from interlock.instances.drivers.kubernetes.names import Names
 from interlock.instances.drivers.port import Spec
 from support.kube_api.real import Http, RealCluster
@@ -135,6 +136,19 @@ async def test_a_part_that_somebody_deleted_is_missed_and_made_again(
     await driver.provision(spec)
 
     await seen(driver, spec.id, "running")
+    assert await driver.password(spec.id) == password
+
+
+async def test_who_comes_second_keeps_the_firsts_password(
+    driver: KubernetesDriver, settings: KubernetesSettings, spec: Spec
+) -> None:
+    """As if the second had looked before the first made anything."""
+    await driver.provision(spec)
+    password = await driver.password(spec.id)
+
+    async with Api(settings) as api:
+        await provisioning.ensure_secret(api, spec, None)
+
     assert await driver.password(spec.id) == password
 
 

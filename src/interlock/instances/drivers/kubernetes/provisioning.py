@@ -47,7 +47,7 @@ async def provision(api: Api, spec: Spec, settings: KubernetesSettings) -> None:
     """The StatefulSet comes last: when it makes its pod, everything that the pod needs is there."""
     names, there = Names(spec.id), await found(api, spec, settings)
     contents = configuration.files(spec.parameters)
-    await _ensure_secret(api, spec, there.get(Secret))
+    await ensure_secret(api, spec, there.get(Secret))
     await _take(api, spec, there.get(PersistentVolumeClaim, names.claim))
     await api.ensure(objects.config_map(spec, contents), there.get(ConfigMap))
     await api.ensure(objects.headless(spec), there.get(Service, names.headless))
@@ -64,7 +64,7 @@ async def provision(api: Api, spec: Spec, settings: KubernetesSettings) -> None:
     await api.ensure(wanted, there.get(StatefulSet))
 
 
-async def _ensure_secret(api: Api, spec: Spec, there: Any | None) -> None:
+async def ensure_secret(api: Api, spec: Spec, there: Any | None) -> None:
     """What is in it stays: only what it lacks is added."""
     base = Names(spec.id).base
     hosts = [base, f"{base}.{api.namespace}", f"{base}.{api.namespace}.svc", *filter(None, [spec.dns_name])]
