@@ -21,6 +21,7 @@ from interlock.embedded.accounts import account_for
 from interlock.embedded.install import within_reach
 from interlock.embedded.processes import environment, run
 from interlock.instances.drivers.kubernetes import configuration, credentials
+from interlock.instances.drivers.owner import new_password
 from support.postgres import open_directory
 from support.waiting import eventually
 
@@ -75,7 +76,7 @@ def server() -> Iterator[Server]:
         for place in places.values():
             place.mkdir()
             os.chown(place, account.uid, account.gid)
-        password = credentials.new_password()
+        password = new_password()
         secret = credentials.contents(NAME, password, ["pg-x.databases.svc"])
         given = {name: base64.b64decode(value) for name, value in secret.items()}
         for name, value in given.items():
@@ -157,7 +158,7 @@ async def test_parameters_are_in_force(server: Server, name: str, value: str) ->
 
 
 async def test_a_new_password_takes_the_old_ones_place(server: Server) -> None:
-    new = credentials.new_password()
+    new = new_password()
     assert server.psql(credentials.new_password_statement(NAME, new)).returncode == 0
     assert await server.connect(NAME, NAME, password=new) == NAME
     with pytest.raises(asyncpg.InvalidPasswordError):

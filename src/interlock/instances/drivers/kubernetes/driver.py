@@ -26,6 +26,7 @@ from interlock.instances.drivers.kubernetes.belongings import KINDS, Belongings,
 from interlock.instances.drivers.kubernetes.names import CONFIGURATION, CONTAINER, NAME, Names
 from interlock.instances.drivers.kubernetes.settings import KubernetesSettings
 from interlock.instances.drivers.kubernetes.sight import seen, troubled
+from interlock.instances.drivers.owner import new_password
 from interlock.instances.drivers.port import Sight, Spec
 
 
@@ -88,7 +89,7 @@ class KubernetesDriver:
                 raise DriverError(f"Instance {id} is not running, so its password cannot be changed: start it first.")
             new = secret.data.get(credentials.NEXT)
             if new is None:
-                new = credentials.packed(credentials.new_password())
+                new = credentials.packed(new_password())
                 await api.change(secret, {"data": {credentials.NEXT: new}}, only_if_unchanged=True)
             owner = secret.metadata.annotations[NAME]
             statement = credentials.new_password_statement(owner, credentials.unpacked(new))

@@ -13,13 +13,14 @@ from interlock.instances.drivers.kubernetes.api import Api
 from interlock.instances.drivers.kubernetes.belongings import Belongings, required
 from interlock.instances.drivers.kubernetes.names import NAME, Names, annotations, belonging
 from interlock.instances.drivers.kubernetes.settings import KubernetesSettings
+from interlock.instances.drivers.owner import check_name, new_password
 from interlock.instances.drivers.port import Spec
 
 
 def check(spec: Spec, settings: KubernetesSettings) -> None:
     """What can be told without asking anybody."""
     Names(spec.id)
-    credentials.check_name(spec.name)
+    check_name(spec.name)
     configuration.check(spec.parameters)
     if spec.version is not None and spec.version not in settings.versions:
         raise BadSpec(f"There is no PostgreSQL {spec.version} here: use one of {', '.join(settings.versions)}.")
@@ -68,7 +69,7 @@ async def ensure_secret(api: Api, spec: Spec, there: Any | None) -> None:
     """What is in it stays: only what it lacks is added."""
     base = Names(spec.id).base
     hosts = [base, f"{base}.{api.namespace}", f"{base}.{api.namespace}.svc", *filter(None, [spec.dns_name])]
-    contents = credentials.contents(spec.name, credentials.new_password(), hosts)
+    contents = credentials.contents(spec.name, new_password(), hosts)
     if there is None:
         if await api.create(objects.secret(spec, contents)) is None:
             await required(api, Secret, spec.id)  # another replica made it for this instance, or we stop here
