@@ -72,6 +72,10 @@ class FakeCluster:
         path.write_text(json.dumps(config))
         return path
 
+    @property
+    def everything_is_allowed(self) -> bool:
+        return True
+
     def new_namespace(self, role: dict[str, Any]) -> str:
         """Roles are not kept here: whoever knows the token may do everything."""
         namespace = f"interlock-{uuid.uuid4().hex[:12]}"
