@@ -125,7 +125,10 @@ async def test_what_kubernetes_refuses_is_told_in_its_words(settings: Kubernetes
         await driver.provision(spec)
 
 
-@pytest.mark.parametrize("text", [None, "{}", '{"clusters": [], "contexts": []}', "- nothing", "{"])
+WRONG_TYPE = '{"current-context": "a", "clusters": [{"name": "a", "cluster": {"server": 5}}], "contexts": []}'
+
+
+@pytest.mark.parametrize("text", [None, "{}", '{"clusters": [], "contexts": []}', "- nothing", "{", WRONG_TYPE])
 async def test_a_kubeconfig_that_cannot_be_used_is_refused(tmp_path: Path, text: str | None) -> None:
     path = tmp_path / "config"
     if text is not None:

@@ -10,7 +10,6 @@ from lightkube import AsyncClient, KubeConfig
 from lightkube.core.exceptions import ApiError, ConfigError
 from lightkube.resources.core_v1 import Event
 from lightkube.types import CascadeType, PatchType
-from yaml import YAMLError
 
 from interlock.errors import (
     BadSpec,
@@ -140,7 +139,7 @@ class Api:
                 timeout=httpx2.Timeout(settings.timeout),
                 field_manager=MANAGER,
             )
-        except (ConfigError, OSError, LookupError, TypeError, ValueError, AssertionError, YAMLError) as error:
+        except Exception as error:  # lightkube reads what it needs, and fails with whatever that comes to
             raise ConfigurationError(
                 f"The kubeconfig cannot be used ({_reason(error)}): name one with a cluster, a user and a context."
             ) from error
