@@ -10,12 +10,14 @@ from typing import Any
 
 import pytest
 
-from interlock.errors import BadSpec, DriverError, DriverUnreachable, InstanceAbsent
+from interlock.errors import DriverError, DriverUnreachable, InstanceAbsent
 from interlock.instances.drivers.kubernetes import KubernetesDriver, KubernetesSettings
 from interlock.instances.drivers.kubernetes.api import Api
 from interlock.instances.drivers.kubernetes.names import Names
 from interlock.instances.drivers.port import Spec
+from support.kube_api import controllers
 from support.kube_api.server import FakeCluster
+from support.kube_api.store import Stored
 from support.kube_api.watching import seen
 
 
@@ -65,8 +67,30 @@ async def test_a_container_that_has_not_started_has_no_log(
     while not fake_cluster.store.all("pods"):
         await driver.look(spec.id)
 
-    with pytest.raises(BadSpec, match="is waiting to start"):
+    with pytest.raises(DriverError, match=r"is waiting to start.*: wait until it runs"):
         [line async for line in driver.logs(spec.id, follow=follow)]
+
+
+async def test_a_volume_that_is_made_while_its_instance_is_removed_is_removed_too(
+    fake_cluster: FakeCluster, driver: KubernetesDriver, spec: Spec, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The StatefulSet makes it just before it is told to go, and before it could say that the volume is its own."""
+    store, delete = fake_cluster.store, fake_cluster.store.delete
+
+    def late(thing: Stored, **how: Any) -> None:
+        if thing.kind.name == "StatefulSet":
+            controllers.step(store)
+            for claim in store.all("persistentvolumeclaims"):
+                del claim.body["metadata"]["ownerReferences"]
+        delete(thing, **how)
+
+    monkeypatch.setattr(fake_cluster, "step", lambda: None)
+    await driver.provision(spec)
+    monkeypatch.setattr(store, "delete", late)
+    await driver.remove(spec.id)
+    monkeypatch.undo()
+
+    await seen(driver, spec.id, "absent")
 
 
 async def test_one_that_is_stopped_has_no_log(driver: KubernetesDriver, running: Spec) -> None:

@@ -179,6 +179,8 @@ class Api:
             )
         if code == 500 and "not declared in schema" in said:
             return ConfigurationError(f"This Kubernetes is too old ({said}): version 1.27 or newer is needed.")
+        if code == 400 and "waiting to start" in said:
+            return DriverError(f"There is nothing yet of {where} ({said}): wait until it runs.")
         if code in _TEMPORARY:
             return DriverUnreachable(f"The Kubernetes API server at {self.server} is not ready ({said}): try again.")
         if known and (code in (404, 409, 410) or "metadata.uid" in said):

@@ -64,12 +64,16 @@ class KubernetesDriver:
         await self._scale(id, 0)
 
     async def remove(self, id: str) -> None:
+        """The rest is listed once the StatefulSet is on its way out: until then it may make more.
+
+        It goes in the foreground: it stays, and is seen, until its pods have ended.
+        """
         async with self._api() as api:
+            for stateful_set in await api.labelled(StatefulSet, Names(id).labels):
+                await self._delete(api, stateful_set)
             things = (await Belongings.of(api, Names(id))).things
             for thing in sorted(things, key=lambda one: KINDS.index(type(one))):
-                if not thing.metadata.deletionTimestamp:
-                    # In the foreground: the StatefulSet stays, and is seen, until its pods have ended.
-                    await api.delete(thing, foreground=type(thing) is StatefulSet)
+                await self._delete(api, thing)
 
     async def password(self, id: str) -> str:
         async with self._api() as api:
@@ -130,6 +134,10 @@ class KubernetesDriver:
     async def ids(self) -> Mapping[str, str]:
         async with self._api() as api:
             return await everything(api)
+
+    async def _delete(self, api: Api, thing: Any) -> None:
+        if not thing.metadata.deletionTimestamp:
+            await api.delete(thing, foreground=type(thing) is StatefulSet)
 
     async def _scale(self, id: str, replicas: int) -> None:
         async with self._api() as api:
