@@ -70,10 +70,11 @@ class KubernetesDriver:
         """
         async with self._api() as api:
             for stateful_set in await api.labelled(StatefulSet, Names(id).labels):
-                await self._delete(api, stateful_set)
+                await api.delete(stateful_set, foreground=True)
             things = (await Belongings.of(api, Names(id))).things
             for thing in sorted(things, key=lambda one: KINDS.index(type(one))):
-                await self._delete(api, thing)
+                if type(thing) is not StatefulSet:
+                    await api.delete(thing)
 
     async def password(self, id: str) -> str:
         async with self._api() as api:
@@ -134,10 +135,6 @@ class KubernetesDriver:
     async def ids(self) -> Mapping[str, str]:
         async with self._api() as api:
             return await everything(api)
-
-    async def _delete(self, api: Api, thing: Any) -> None:
-        if not thing.metadata.deletionTimestamp:
-            await api.delete(thing, foreground=type(thing) is StatefulSet)
 
     async def _scale(self, id: str, replicas: int) -> None:
         async with self._api() as api:
