@@ -130,6 +130,19 @@ async def test_a_password_that_the_server_did_not_take_can_be_set_again(
     assert await driver.password(running.id) != old
 
 
+async def test_a_password_that_somebody_deleted_is_missed_and_reset(
+    fake_cluster: FakeCluster, driver: KubernetesDriver, running: Spec
+) -> None:
+    secret = fake_cluster.store.find("secrets", "default", Names(running.id).base)
+    assert secret is not None
+    del secret.body["data"]
+    with pytest.raises(DriverError, match="has no password in it: reset it"):
+        await driver.password(running.id)
+
+    await driver.reset_password(running.id)
+    assert await driver.password(running.id)
+
+
 async def test_a_password_that_nobody_could_be_told_stays(
     fake_cluster: FakeCluster, driver: KubernetesDriver, running: Spec
 ) -> None:

@@ -4,6 +4,7 @@ The owner is a role that owns the database of its own name. The superuser has no
 """
 
 import base64
+from typing import Any
 
 from interlock.embedded.tls import self_signed
 from interlock.instances.drivers.owner import verifier
@@ -31,12 +32,13 @@ def new_password_statement(name: str, password: str) -> str:
     return f"ALTER ROLE {_identifier(name)} PASSWORD '{verifier(password)}';"
 
 
+def entry(secret: Any, name: str) -> str | None:
+    value = (secret.data or {}).get(name)
+    return None if value is None else base64.b64decode(value).decode()
+
+
 def packed(text: str) -> str:
     return base64.b64encode(text.encode()).decode()
-
-
-def unpacked(value: str) -> str:
-    return base64.b64decode(value).decode()
 
 
 def _identifier(name: str) -> str:

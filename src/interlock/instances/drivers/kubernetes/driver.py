@@ -78,8 +78,10 @@ class KubernetesDriver:
 
     async def password(self, id: str) -> str:
         async with self._api() as api:
-            secret = await required(api, Secret, id)
-            return credentials.unpacked(secret.data[credentials.PASSWORD])
+            password = credentials.entry(await required(api, Secret, id), credentials.PASSWORD)
+        if password is None:
+            raise DriverError(f"The Secret of instance {id} has no password in it: reset it.")
+        return password
 
     async def reset_password(self, id: str) -> None:
         """Written down, then told to the server, then shown: if the server cannot be told, the old one stays.
@@ -92,16 +94,17 @@ class KubernetesDriver:
             pod = (await Belongings.of(api, Names(id))).pod
             if pod is None:
                 raise DriverError(f"Instance {id} is not running, so its password cannot be changed: start it first.")
-            new = secret.data.get(credentials.NEXT)
+            new = credentials.entry(secret, credentials.NEXT)
             if new is None:
-                new = credentials.packed(new_password())
-                await api.change(secret, {"data": {credentials.NEXT: new}}, only_if_unchanged=True)
-            owner = secret.metadata.annotations[NAME]
-            statement = credentials.new_password_statement(owner, credentials.unpacked(new))
+                new = new_password()
+                written = {credentials.NEXT: credentials.packed(new)}
+                await api.change(secret, {"data": written}, only_if_unchanged=True)
+            statement = credentials.new_password_statement(secret.metadata.annotations[NAME], new)
             status, said = await api.run(pod.metadata.name, CONTAINER, credentials.PSQL, given=statement)
             if status:
                 raise DriverError(f"PostgreSQL of instance {id} took no new password ({said.strip()}): try again.")
-            await api.change(secret, {"data": {credentials.PASSWORD: new, credentials.NEXT: None}})
+            shown = {credentials.PASSWORD: credentials.packed(new), credentials.NEXT: None}
+            await api.change(secret, {"data": shown})
 
     async def set_parameters(self, id: str, parameters: Mapping[str, str]) -> Literal["reloaded", "restart needed"]:
         """First the file, then the mark of what it holds: a pod that is started in between counts as not up to date."""

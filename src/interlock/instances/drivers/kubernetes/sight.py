@@ -7,7 +7,7 @@ from lightkube.resources.apps_v1 import StatefulSet
 from lightkube.resources.core_v1 import PersistentVolumeClaim, Secret, Service
 
 from interlock.instances.drivers.kubernetes.belongings import Belongings, described
-from interlock.instances.drivers.kubernetes.credentials import CERTIFICATE, unpacked
+from interlock.instances.drivers.kubernetes.credentials import CERTIFICATE, entry
 from interlock.instances.drivers.kubernetes.names import NAME
 from interlock.instances.drivers.kubernetes.objects import PORT, VERSION
 from interlock.instances.drivers.port import Endpoint, Sight
@@ -61,9 +61,8 @@ def _reachable(belongings: Belongings, version: str | None, warnings: Sequence[A
         return Sight(
             "starting", version=version, detail=_latest(warnings) or "It waits for the load balancer's address."
         )
-    ca = secret.data.get(CERTIFICATE) if secret.data else None
     owner = (service.metadata.annotations or {}).get(NAME, "")
-    endpoint = Endpoint(host, PORT, owner, owner, ca=unpacked(ca) if ca else None)
+    endpoint = Endpoint(host, PORT, owner, owner, ca=entry(secret, CERTIFICATE))
     return Sight("running", endpoint, version)
 
 
