@@ -81,6 +81,7 @@
     └── DriverError
         ├── BadSpec                 what was asked for is malformed, or more than the driver has
         ├── ForeignResource         something of that name is there and is not ours
+        ├── BeingRemoved            what is there is still on its way out, or was changed meanwhile: try again
         ├── InstanceAbsent          the driver has nothing of that id
         ├── OutOfPorts              every port of the range is taken
         ├── OutOfSpace              the disk, or the quota, is full
@@ -526,6 +527,10 @@ class BadSpec(DriverError):
 
 class ForeignResource(DriverError):
     exit_status = EX_CANTCREAT
+
+
+class BeingRemoved(DriverError):
+    exit_status = EX_TEMPFAIL
 
 
 class InstanceAbsent(DriverError):

@@ -8,6 +8,7 @@ import pytest
 from conformance.drivers.kinds import KINDS
 from conformance.drivers.stage import Stage
 from interlock.instances.drivers.port import Driver, Spec
+from support.kube_api.real import RealCluster, running_real
 
 _CRASHES = {"step_of_provision": "provision", "step_of_remove": "remove"}
 
@@ -22,6 +23,13 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
             metafunc.parametrize(("driver_kind", fixture), cases)
             return
     metafunc.parametrize("driver_kind", list(KINDS))
+
+
+@pytest.fixture(scope="session")
+def real_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealCluster]:
+    """A real Kubernetes API server, asked for only where there is one."""
+    with running_real(tmp_path_factory.mktemp("kubernetes")) as cluster:
+        yield cluster
 
 
 @pytest.fixture

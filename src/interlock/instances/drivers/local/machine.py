@@ -15,8 +15,8 @@ from interlock.embedded.tls import need_certificate_maker
 from interlock.errors import BadSpec, InstanceAbsent, OutOfSpace
 from interlock.instances.drivers.local.directory import Directory, directory_of
 from interlock.instances.drivers.local.marker import Marker, read_marker
-from interlock.instances.drivers.local.owner import check_name
 from interlock.instances.drivers.local.parameters import DEFAULTS, check_parameters
+from interlock.instances.drivers.owner import check_name
 from interlock.instances.drivers.port import Spec
 
 

@@ -19,11 +19,12 @@ from interlock.errors import AddressInUse, ForeignResource, InterlockError
 from interlock.instances.drivers.local.directory import Directory
 from interlock.instances.drivers.local.machine import Machine
 from interlock.instances.drivers.local.marker import Marker, read_marker
-from interlock.instances.drivers.local.owner import make_database, make_owner, new_password
+from interlock.instances.drivers.local.owner import make_database, make_owner
 from interlock.instances.drivers.local.ports import choose_port
 from interlock.instances.drivers.local.removal import take_away
 from interlock.instances.drivers.local.serving import bring_up, superuser
 from interlock.instances.drivers.local.steps import did
+from interlock.instances.drivers.owner import new_password
 from interlock.instances.drivers.port import Spec
 from interlock.logs import events
 

@@ -12,10 +12,11 @@ from interlock.errors import BadSpec
 from interlock.instances.drivers.local.directory import Directory
 from interlock.instances.drivers.local.machine import Machine
 from interlock.instances.drivers.local.marker import Marker
-from interlock.instances.drivers.local.owner import make_owner, new_password
+from interlock.instances.drivers.local.owner import make_owner
 from interlock.instances.drivers.local.parameters import check_parameters
 from interlock.instances.drivers.local.reloading import check_files, reload
 from interlock.instances.drivers.local.steps import did
+from interlock.instances.drivers.owner import new_password
 from interlock.stores.postgres import Session, connect
 
 Change = Literal["reloaded", "restart needed"]

@@ -1,0 +1,204 @@
+"""Requests to the API server, and its errors as ours. The only module that talks to it."""
+
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, Self
+
+import httpx2
+from httpx2.websockets import HTTPXWSException
+from lightkube import AsyncClient, KubeConfig
+from lightkube.core.exceptions import ApiError, ConfigError
+from lightkube.resources.core_v1 import Event
+from lightkube.types import CascadeType, PatchType
+
+from interlock.errors import (
+    BadSpec,
+    BeingRemoved,
+    ConfigurationError,
+    DriverError,
+    DriverUnreachable,
+    ForeignResource,
+    NotSupported,
+    OutOfSpace,
+)
+from interlock.instances.drivers.kubernetes.names import MANAGER
+from interlock.instances.drivers.kubernetes.settings import KubernetesSettings
+
+_TEMPORARY = frozenset({429, 500, 502, 503, 504})
+
+
+class Api:
+    """One namespace of one API server, for the length of a verb.
+
+    So a driver belongs to no event loop and has nothing to close, and credentials that were renewed are read again.
+    """
+
+    def __init__(self, settings: KubernetesSettings) -> None:
+        self._settings = settings
+        self._client = self._new_client()
+        self.namespace: str = self._client.namespace
+        self.server: str = self._client.config.cluster.server
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._client.close()
+
+    async def find(self, kind: Any, name: str) -> Any | None:
+        with self._translated(f"{kind.__name__} {name}"):
+            try:
+                return await self._client.get(kind, name)
+            except ApiError as error:
+                if not _says_absent(error):
+                    raise
+                return None
+
+    async def labelled(self, kind: Any, labels: Mapping[str, str | None]) -> list[Any]:
+        with self._translated(f"the list of {kind.__name__}s"):
+            return [thing async for thing in self._client.list(kind, labels=dict(labels))]
+
+    async def warnings(self, uid: str) -> list[Any]:
+        kind: Any = Event
+        with self._translated("the list of events"):
+            fields: dict[str, Any] = {"involvedObject.uid": uid, "type": "Warning"}
+            return [event async for event in self._client.list(kind, fields=fields)]
+
+    async def create(self, thing: Any) -> Any | None:
+        """None if something of that name is there already: the server decides that."""
+        try:
+            with self._translated(_called(thing)):
+                return await self._client.create(thing)
+        except ForeignResource:
+            return None
+
+    async def ensure(self, thing: Any, existing: Any | None) -> None:
+        """Create it, or make `existing` so: just that one, and no other that may have taken its name since."""
+        if existing is not None:
+            thing.metadata.uid = existing.metadata.uid
+        with self._translated(_called(thing), known=existing is not None):
+            # What is ours is ours to decide. What is thought to be absent is not forced: if another makes it just
+            # now, its selector is not ours, and that is a conflict.
+            await self._client.apply(thing, force=existing is not None)
+
+    async def change(self, existing: Any, change: Mapping[str, Any], *, only_if_unchanged: bool = False) -> None:
+        """Change these fields of this very object."""
+        which = {"uid": existing.metadata.uid}
+        if only_if_unchanged:
+            which["resourceVersion"] = existing.metadata.resourceVersion
+        patch = {**change, "metadata": {**change.get("metadata", {}), **which}}
+        kind, name = type(existing), existing.metadata.name
+        with self._translated(_called(existing), known=True):
+            await self._client.patch(kind, name, patch, patch_type=PatchType.MERGE)
+
+    async def delete(self, existing: Any, *, foreground: bool = False) -> None:
+        """What is gone already is gone."""
+        kind, name = type(existing), existing.metadata.name
+        cascade = CascadeType.FOREGROUND if foreground else CascadeType.BACKGROUND
+        with self._translated(_called(existing), known=True):
+            try:
+                await self._client.delete(kind, name, cascade=cascade)
+            except ApiError as error:
+                if not _says_absent(error):
+                    raise
+
+    async def run(self, pod: str, container: str, command: Sequence[str], *, given: str) -> tuple[int, str]:
+        """The command's exit status, and what it said on stderr."""
+        with self._translated(f"Pod {pod}"):
+            answer = await self._client.exec(
+                pod,
+                container=container,
+                command=command,
+                stdin=given,
+                stdout=True,
+                stderr=True,
+                timeout=self._settings.timeout * 3,
+            )
+        return answer.exit_code, str(answer.stderr)
+
+    async def log(self, pod: str, container: str, *, lines: int, follow: bool) -> AsyncIterator[str]:
+        with self._translated(f"the log of Pod {pod}"):
+            # Always without following first, because lightkube cannot read an error's text from a stream.
+            there = [
+                line async for line in self._client.log(pod, container=container, tail_lines=lines, newlines=False)
+            ]
+            if not follow:
+                for line in there:
+                    yield line
+                return
+            async for line in self._client.log(pod, container=container, tail_lines=lines, follow=True, newlines=False):
+                yield line
+
+    def _new_client(self) -> AsyncClient:
+        settings = self._settings
+        try:
+            config = KubeConfig.from_file(settings.kubeconfig) if settings.kubeconfig else KubeConfig.from_env()
+            return AsyncClient(
+                config=config.get(settings.context),
+                namespace=settings.namespace,
+                timeout=httpx2.Timeout(settings.timeout),
+                field_manager=MANAGER,
+            )
+        except Exception as error:  # lightkube reads what it needs, and fails with whatever that comes to
+            raise ConfigurationError(
+                f"The kubeconfig cannot be used ({_reason(error)}): name one with a cluster, a user and a context."
+            ) from error
+
+    @contextmanager
+    def _translated(self, what: str, *, known: bool = False) -> Iterator[None]:
+        try:
+            yield
+        except ApiError as error:
+            raise self._error(error, what, known) from error
+        except ConfigError as error:
+            raise ConfigurationError(f"The kubeconfig's way to log in does not work ({_reason(error)}).") from error
+        except HTTPXWSException as error:
+            raise DriverUnreachable(
+                f"No command can be run in {what} in namespace {self.namespace} ({_reason(error)}): check that its "
+                "node can be reached, and that the role has pods/exec."
+            ) from error
+        except httpx2.HTTPError as error:
+            raise DriverUnreachable(
+                f"The Kubernetes API server at {self.server} does not answer ({_reason(error)}): "
+                "check the address, the network and that it runs."
+            ) from error
+
+    def _error(self, error: ApiError, what: str, known: bool) -> DriverError | ConfigurationError:
+        status = error.status
+        code, said = status.code or 0, (status.message or str(error)).rstrip(".")
+        where = f"{what} in namespace {self.namespace}"
+        if code == 404 and status.details and status.details.kind == "namespaces":
+            return ConfigurationError(f"There is no namespace {self.namespace}: create it, or name another.")
+        if code == 403 and "exceeded quota" in said:
+            return OutOfSpace(f"The quota of namespace {self.namespace} is used up ({said}): raise it, or free some.")
+        if code == 403 and "support resize" in said:
+            return NotSupported(f"The storage class of {where} cannot make volumes larger: make a new instance.")
+        if code in (401, 403):
+            return DriverUnreachable(
+                f"Kubernetes does not let us have {where} ({said}): grant the role that is needed."
+            )
+        if code == 500 and "not declared in schema" in said:
+            return ConfigurationError(f"This Kubernetes is too old ({said}): version 1.27 or newer is needed.")
+        if code == 400 and "waiting to start" in said:
+            return DriverError(f"There is nothing yet of {where} ({said}): wait until it runs.")
+        if code in _TEMPORARY:
+            return DriverUnreachable(f"The Kubernetes API server at {self.server} is not ready ({said}): try again.")
+        if known and (code in (404, 409, 410) or "metadata.uid" in said):
+            return BeingRemoved(f"{where} was changed or taken away meanwhile ({said}): try again.")
+        if code == 409:
+            return ForeignResource(f"{where} exists and is not ours ({said}): delete or rename it.")
+        return BadSpec(f"Kubernetes refuses {where} ({said}): change what was asked for.")
+
+
+def _says_absent(error: ApiError) -> bool:
+    details = error.status.details
+    return error.status.code == 404 and (details is None or details.kind != "namespaces")
+
+
+def _called(thing: Any) -> str:
+    return f"{type(thing).__name__} {thing.metadata.name}"
+
+
+def _reason(error: Exception) -> str:
+    response = getattr(error, "response", None)
+    return str(response or error) or type(error).__name__

@@ -1,0 +1,147 @@
+"""Instances on Kubernetes.
+
+Who may do what when. Every replica may do every verb at any time, several at once. The Secret is made with a request
+that fails if there is one, so one of them decides the password. Everything else is applied: the same objects, by the
+same field manager, from whoever comes first, second or again after a crash. Nothing is made while an object of one of
+the names is another's, or still on its way out.
+
+What a crash leaves behind. Whatever was made carries the instance's label, those included that Kubernetes makes from
+the StatefulSet (pod, volume): `look` sees it, `ids` lists it, `provision` completes it and `remove` takes it away,
+however little of it there is. Removal deletes by label and begins with the StatefulSet, because only that makes more;
+`look` says absent when nothing with the label is left, and a volume goes only after the pod that uses it.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from typing import Any, Literal
+
+from lightkube.resources.apps_v1 import StatefulSet
+from lightkube.resources.core_v1 import ConfigMap, PersistentVolumeClaim, Secret
+from lightkube.utils.quantity import parse_quantity
+
+from interlock.errors import DriverError, InstanceAbsent
+from interlock.instances.drivers.kubernetes import configuration, credentials, provisioning
+from interlock.instances.drivers.kubernetes.api import Api
+from interlock.instances.drivers.kubernetes.belongings import KINDS, Belongings, everything, required
+from interlock.instances.drivers.kubernetes.names import CONFIGURATION, CONTAINER, NAME, Names
+from interlock.instances.drivers.kubernetes.settings import KubernetesSettings
+from interlock.instances.drivers.kubernetes.sight import seen, troubled
+from interlock.instances.drivers.owner import new_password
+from interlock.instances.drivers.port import Sight, Spec
+
+
+class KubernetesDriver:
+    """A `Driver`. Making this object touches nothing."""
+
+    name = "kubernetes"
+
+    def __init__(self, settings: KubernetesSettings | None = None) -> None:
+        self._settings = settings or KubernetesSettings()
+
+    async def check(self, spec: Spec) -> None:
+        provisioning.check(spec, self._settings)
+        async with self._api() as api:
+            await provisioning.found(api, spec, self._settings)
+
+    async def provision(self, spec: Spec) -> None:
+        provisioning.check(spec, self._settings)
+        async with self._api() as api:
+            await provisioning.provision(api, spec, self._settings)
+
+    async def look(self, id: str) -> Sight:
+        async with self._api() as api:
+            belongings = await Belongings.of(api, Names(id))
+            sight = seen(belongings, namespace=api.namespace)
+            if sight.state not in ("starting", "broken"):
+                return sight
+            warnings = await asyncio.gather(*(api.warnings(thing.metadata.uid) for thing in troubled(belongings)))
+            return seen(belongings, [one for some in warnings for one in some], namespace=api.namespace)
+
+    async def start(self, id: str) -> None:
+        await self._scale(id, 1)
+
+    async def stop(self, id: str) -> None:
+        await self._scale(id, 0)
+
+    async def remove(self, id: str) -> None:
+        """The rest is listed once the StatefulSet is on its way out: until then it may make more.
+
+        It goes in the foreground: it stays, and is seen, until its pods have ended.
+        """
+        async with self._api() as api:
+            for stateful_set in await api.labelled(StatefulSet, Names(id).labels):
+                await api.delete(stateful_set, foreground=True)
+            things = (await Belongings.of(api, Names(id))).things
+            for thing in sorted(things, key=lambda one: KINDS.index(type(one))):
+                if type(thing) is not StatefulSet:
+                    await api.delete(thing)
+
+    async def password(self, id: str) -> str:
+        async with self._api() as api:
+            password = credentials.entry(await required(api, Secret, id), credentials.PASSWORD)
+        if password is None:
+            raise DriverError(f"The Secret of instance {id} has no password in it: reset it.")
+        return password
+
+    async def reset_password(self, id: str) -> None:
+        """Written down, then told to the server, then shown: if the server cannot be told, the old one stays.
+
+        Whoever repeats it after a crash, or tries at the same time, goes on with what was written down. The server is
+        told from within its pod, where no password is asked for.
+        """
+        async with self._api() as api:
+            secret = await required(api, Secret, id)
+            pod = (await Belongings.of(api, Names(id))).pod
+            if pod is None:
+                raise DriverError(f"Instance {id} is not running, so its password cannot be changed: start it first.")
+            new = credentials.entry(secret, credentials.NEXT)
+            if new is None:
+                new = new_password()
+                written = {credentials.NEXT: credentials.packed(new)}
+                await api.change(secret, {"data": written}, only_if_unchanged=True)
+            statement = credentials.new_password_statement(secret.metadata.annotations[NAME], new)
+            status, said = await api.run(pod.metadata.name, CONTAINER, credentials.PSQL, given=statement)
+            if status:
+                raise DriverError(f"PostgreSQL of instance {id} took no new password ({said.strip()}): try again.")
+            shown = {credentials.PASSWORD: credentials.packed(new), credentials.NEXT: None}
+            await api.change(secret, {"data": shown})
+
+    async def set_parameters(self, id: str, parameters: Mapping[str, str]) -> Literal["reloaded", "restart needed"]:
+        """First the file, then the mark of what it holds: a pod that is started in between counts as not up to date."""
+        configuration.check(parameters)
+        contents = configuration.files(parameters)
+        mark = {CONFIGURATION: configuration.digest(contents)}
+        async with self._api() as api:
+            config_map, stateful_set = await required(api, ConfigMap, id), await required(api, StatefulSet, id)
+            await api.change(config_map, {"data": contents})
+            await api.change(stateful_set, {"spec": {"template": {"metadata": {"annotations": mark}}}})
+            pod = (await Belongings.of(api, Names(id))).pod
+        current = pod is None or (pod.metadata.annotations or {}).get(CONFIGURATION) == mark[CONFIGURATION]
+        return "reloaded" if current else "restart needed"
+
+    async def resize(self, id: str, storage_bytes: int) -> None:
+        """The server decides: it refuses to shrink, and to let grow what the storage class cannot."""
+        async with self._api() as api:
+            claim = await required(api, PersistentVolumeClaim, id, Names(id).claim)
+            if parse_quantity(claim.spec.resources.requests["storage"]) != storage_bytes:
+                wanted: dict[str, Any] = {"resources": {"requests": {"storage": str(storage_bytes)}}}
+                await api.change(claim, {"spec": wanted})
+
+    async def logs(self, id: str, *, lines: int = 100, follow: bool = False) -> AsyncIterator[str]:
+        async with self._api() as api:
+            pod = (await Belongings.of(api, Names(id))).pod
+            if pod is None:
+                raise InstanceAbsent(f"Instance {id} has no pod, and so no log: start it first.", id=id)
+            async for line in api.log(pod.metadata.name, CONTAINER, lines=lines, follow=follow):
+                yield line
+
+    async def ids(self) -> Mapping[str, str]:
+        async with self._api() as api:
+            return await everything(api)
+
+    async def _scale(self, id: str, replicas: int) -> None:
+        async with self._api() as api:
+            await api.change(await required(api, StatefulSet, id), {"spec": {"replicas": replicas}})
+
+    def _api(self) -> Api:
+        return Api(self._settings)

@@ -1,0 +1,71 @@
+"""What the objects of an instance are called, and how they are known to be its own.
+
+Every name comes from the instance's id, which is never used again, and every object carries the id in a label, those
+included that Kubernetes makes itself (pods, volumes): they inherit it from the StatefulSet.
+"""
+
+import json
+import re
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from interlock.errors import BadSpec
+from interlock.instances.drivers.port import Spec
+
+MANAGER = "interlock"
+MANAGED_BY = "app.kubernetes.io/managed-by"
+INSTANCE = "interlock.dev/instance"
+NAME = "interlock.dev/name"
+TAGS = "interlock.dev/tags"
+CONFIGURATION = "interlock.dev/configuration"
+EXTERNAL_DNS = "external-dns.alpha.kubernetes.io/hostname"
+CONTAINER = "postgres"
+VOLUME = "data"
+
+# A StatefulSet's name goes into a label with a hash behind it: 52 characters are left for it.
+_ID = re.compile(r"[a-z0-9]([-a-z0-9]{0,46}[a-z0-9])?")
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    id: str
+
+    def __post_init__(self) -> None:
+        if not _ID.fullmatch(self.id):
+            raise BadSpec(
+                f"{self.id!r} cannot be the id of an instance on Kubernetes: use lower-case letters, digits and "
+                "hyphens, 48 at most."
+            )
+
+    @property
+    def base(self) -> str:
+        """Of everything that there is one of. Services have to begin with a letter."""
+        return f"pg-{self.id}"
+
+    @property
+    def headless(self) -> str:
+        return f"{self.base}-pods"
+
+    @property
+    def pod(self) -> str:
+        return f"{self.base}-0"
+
+    @property
+    def claim(self) -> str:
+        return f"{VOLUME}-{self.pod}"
+
+    @property
+    def labels(self) -> dict[str, str]:
+        return {MANAGED_BY: MANAGER, INSTANCE: self.id}
+
+
+def annotations(spec: Spec) -> dict[str, str]:
+    """Names and tags may have characters that labels may not."""
+    return {NAME: spec.name, TAGS: json.dumps(dict(spec.tags), sort_keys=True)}
+
+
+def belonging(thing: Any, id: str) -> Literal["ours", "another's", "nobody's"]:
+    labels = thing.metadata.labels or {}
+    if labels.get(INSTANCE) == id and labels.get(MANAGED_BY) == MANAGER:
+        return "ours"
+    return "another's" if INSTANCE in labels else "nobody's"

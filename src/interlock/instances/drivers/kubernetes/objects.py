@@ -1,0 +1,221 @@
+"""The objects that an instance consists of, as they are applied. Pure: what is there already is given."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from lightkube.models.apps_v1 import (
+    StatefulSetPersistentVolumeClaimRetentionPolicy,
+    StatefulSetSpec,
+    StatefulSetUpdateStrategy,
+)
+from lightkube.models.core_v1 import (
+    Capabilities,
+    ConfigMapVolumeSource,
+    Container,
+    ContainerPort,
+    EmptyDirVolumeSource,
+    EnvVar,
+    ExecAction,
+    PersistentVolumeClaimSpec,
+    PodSecurityContext,
+    PodSpec,
+    PodTemplateSpec,
+    Probe,
+    ResourceRequirements,
+    SeccompProfile,
+    SecretVolumeSource,
+    SecurityContext,
+    ServicePort,
+    ServiceSpec,
+    Volume,
+    VolumeMount,
+    VolumeResourceRequirements,
+)
+from lightkube.models.core_v1 import PersistentVolumeClaim as ClaimTemplate
+from lightkube.models.meta_v1 import LabelSelector, ObjectMeta
+from lightkube.models.policy_v1 import PodDisruptionBudgetSpec
+from lightkube.resources.apps_v1 import StatefulSet
+from lightkube.resources.core_v1 import ConfigMap, Secret, Service
+from lightkube.resources.policy_v1 import PodDisruptionBudget
+
+from interlock.instances.drivers.kubernetes import configuration
+from interlock.instances.drivers.kubernetes.credentials import FIRST_START, PASSWORD, SUPERUSER
+from interlock.instances.drivers.kubernetes.names import (
+    CONFIGURATION,
+    CONTAINER,
+    EXTERNAL_DNS,
+    VOLUME,
+    Names,
+    annotations,
+)
+from interlock.instances.drivers.kubernetes.settings import KubernetesSettings
+from interlock.instances.drivers.port import Spec
+
+PORT = 5432
+VERSION = "app.kubernetes.io/version"
+_SOCKETS = "/var/run/postgresql"
+
+
+def secret(spec: Spec, contents: Mapping[str, str]) -> Secret:
+    return Secret(metadata=_meta(spec), type="Opaque", data=dict(contents))
+
+
+def config_map(spec: Spec, contents: Mapping[str, str]) -> ConfigMap:
+    return ConfigMap(metadata=_meta(spec), data=dict(contents))
+
+
+def headless(spec: Spec) -> Service:
+    """The pod's name in the cluster, which a StatefulSet asks for; also while the pod is not ready."""
+    names = Names(spec.id)
+    return Service(
+        metadata=_meta(spec, name=names.headless),
+        spec=ServiceSpec(
+            clusterIP="None", publishNotReadyAddresses=True, selector=names.labels, ports=[_service_port()]
+        ),
+    )
+
+
+def service(spec: Spec, settings: KubernetesSettings) -> Service:
+    """Where clients connect. external-dns makes the record for the name in the annotation, and takes it away."""
+    extra = dict(settings.service_annotations) | ({EXTERNAL_DNS: spec.dns_name} if spec.dns_name else {})
+    return Service(
+        metadata=_meta(spec, extra=extra),
+        spec=ServiceSpec(type=settings.service_type, selector=Names(spec.id).labels, ports=[_service_port()]),
+    )
+
+
+def budget(spec: Spec) -> PodDisruptionBudget:
+    """Nobody drains the node under a running database: it is stopped first, and then there is nothing to protect."""
+    return PodDisruptionBudget(
+        metadata=_meta(spec),
+        spec=PodDisruptionBudgetSpec(maxUnavailable=0, selector=LabelSelector(matchLabels=Names(spec.id).labels)),
+    )
+
+
+def stateful_set(
+    spec: Spec, settings: KubernetesSettings, *, version: str, template_bytes: int, configured: str
+) -> StatefulSet:
+    """`template_bytes` can never be changed again: a volume that has grown is a larger claim of the same template."""
+    names = Names(spec.id)
+    template = PodTemplateSpec(
+        metadata=ObjectMeta(labels=names.labels, annotations=annotations(spec) | {CONFIGURATION: configured}),
+        spec=_pod(names, settings, version),
+    )
+    return StatefulSet(
+        metadata=_meta(spec, labels={VERSION: version}),
+        spec=StatefulSetSpec(
+            replicas=1,
+            serviceName=names.headless,
+            selector=LabelSelector(matchLabels=names.labels),
+            template=template,
+            # A changed template waits for the next start: a database is never restarted without being told.
+            updateStrategy=StatefulSetUpdateStrategy(type="OnDelete"),
+            persistentVolumeClaimRetentionPolicy=StatefulSetPersistentVolumeClaimRetentionPolicy(
+                whenDeleted="Delete", whenScaled="Retain"
+            ),
+            volumeClaimTemplates=[_claim_template(spec, settings, template_bytes)],
+        ),
+    )
+
+
+def _meta(
+    spec: Spec,
+    *,
+    name: str | None = None,
+    labels: Mapping[str, str] | None = None,
+    extra: Mapping[str, str] | None = None,
+) -> ObjectMeta:
+    names = Names(spec.id)
+    return ObjectMeta(
+        name=name or names.base,
+        labels=names.labels | dict(labels or {}),
+        annotations=annotations(spec) | dict(extra or {}),
+    )
+
+
+def _service_port() -> ServicePort:
+    return ServicePort(name="postgresql", port=PORT, protocol="TCP", targetPort=PORT)
+
+
+def _claim_template(spec: Spec, settings: KubernetesSettings, size: int) -> ClaimTemplate:
+    return ClaimTemplate(
+        metadata=ObjectMeta(name=VOLUME, labels=Names(spec.id).labels, annotations=annotations(spec)),
+        spec=PersistentVolumeClaimSpec(
+            accessModes=["ReadWriteOnce"],
+            storageClassName=settings.storage_class,
+            resources=VolumeResourceRequirements(requests={"storage": str(size)}),
+        ),
+    )
+
+
+def _pod(names: Names, settings: KubernetesSettings, version: str) -> PodSpec:
+    return PodSpec(
+        automountServiceAccountToken=False,
+        enableServiceLinks=False,
+        terminationGracePeriodSeconds=120,
+        securityContext=PodSecurityContext(
+            runAsNonRoot=True,
+            runAsUser=settings.user_id,
+            runAsGroup=settings.user_id,
+            fsGroup=settings.user_id,
+            fsGroupChangePolicy="OnRootMismatch",
+            seccompProfile=SeccompProfile(type="RuntimeDefault"),
+        ),
+        containers=[_container(settings, version)],
+        volumes=[
+            Volume(name="configuration", configMap=ConfigMapVolumeSource(name=names.base)),
+            # PostgreSQL takes a key that is root's if nobody but a group can read it.
+            Volume(name="secret", secret=SecretVolumeSource(secretName=names.base, defaultMode=0o440)),
+            Volume(name="sockets", emptyDir=EmptyDirVolumeSource()),
+            Volume(name="tmp", emptyDir=EmptyDirVolumeSource()),
+            Volume(name="shm", emptyDir=EmptyDirVolumeSource(medium="Memory")),
+        ],
+    )
+
+
+def _container(settings: KubernetesSettings, version: str) -> Container:
+    return Container(
+        name=CONTAINER,
+        image=settings.image.format(version=version),
+        args=["-c", f"config_file={configuration.CONFIGURATION_DIR}/{configuration.CONF}"],
+        env=[
+            EnvVar(name="PGDATA", value=configuration.DATA_DIR),
+            EnvVar(name="POSTGRES_USER", value=SUPERUSER),
+            EnvVar(name="POSTGRES_PASSWORD_FILE", value=f"{configuration.SECRET_DIR}/{PASSWORD}"),
+        ],
+        ports=[ContainerPort(name="postgresql", containerPort=PORT, protocol="TCP")],
+        resources=_resources(settings),
+        securityContext=SecurityContext(
+            allowPrivilegeEscalation=False, readOnlyRootFilesystem=True, capabilities=Capabilities(drop=["ALL"])
+        ),
+        startupProbe=_probe(periodSeconds=5, failureThreshold=120),
+        readinessProbe=_probe(periodSeconds=5, failureThreshold=3),
+        livenessProbe=_probe(periodSeconds=10, failureThreshold=6),
+        volumeMounts=[
+            VolumeMount(name=VOLUME, mountPath="/interlock/data"),
+            VolumeMount(name="configuration", mountPath=configuration.CONFIGURATION_DIR, readOnly=True),
+            VolumeMount(name="secret", mountPath=configuration.SECRET_DIR, readOnly=True),
+            VolumeMount(
+                name="secret",
+                mountPath=f"/docker-entrypoint-initdb.d/{FIRST_START}",
+                subPath=FIRST_START,
+                readOnly=True,
+            ),
+            VolumeMount(name="sockets", mountPath=_SOCKETS),
+            VolumeMount(name="tmp", mountPath="/tmp"),  # noqa: S108 # inside the container
+            VolumeMount(name="shm", mountPath="/dev/shm"),  # noqa: S108 # inside the container
+        ],
+    )
+
+
+def _resources(settings: KubernetesSettings) -> ResourceRequirements:
+    requests = {"cpu": settings.cpu, "memory": settings.memory}
+    wanted = {name: value for name, value in requests.items() if value is not None}
+    limits = {"memory": settings.memory} if settings.memory is not None else None
+    return ResourceRequirements(requests=wanted or None, limits=limits)
+
+
+def _probe(**timing: Any) -> Probe:
+    """By TCP: while the image makes a new cluster, it runs a server that listens on its socket only."""
+    command = ["pg_isready", "--quiet", "--host=127.0.0.1", f"--port={PORT}", f"--username={SUPERUSER}"]
+    return Probe(exec=ExecAction(command=command), timeoutSeconds=5, **timing)

@@ -1,0 +1,36 @@
+"""The role that owns an instance: what it may be called, and its password. The same for every driver."""
+
+import base64
+import hashlib
+import hmac
+import secrets
+
+from interlock.errors import BadSpec
+
+_ITERATIONS = 4096
+_LONGEST_NAME = 63
+_TAKEN_NAMES = frozenset({"none", "postgres", "public", "template0", "template1"})
+
+
+def check_name(name: str) -> None:
+    """Raises BadSpec for what cannot be both a role and a database."""
+    if not name or len(name.encode()) > _LONGEST_NAME:
+        raise BadSpec(f"{name!r} cannot be an instance's name: it needs 1 to {_LONGEST_NAME} bytes.")
+    if name in _TAKEN_NAMES or name.startswith("pg_"):
+        raise BadSpec(f"{name!r} is a name that PostgreSQL keeps for itself: choose another.")
+    if any(ord(character) < 32 or ord(character) == 127 for character in name):
+        raise BadSpec(f"{name!r} holds a control character: leave that out.")
+
+
+def new_password() -> str:
+    return secrets.token_urlsafe(24)
+
+
+def verifier(password: str) -> str:
+    """What PostgreSQL keeps of a password (RFC 5803). Ours are plain ASCII, and need no SASLprep."""
+    salt = secrets.token_bytes(16)
+    salted = hashlib.pbkdf2_hmac("sha256", password.encode(), salt, _ITERATIONS)
+    stored = hashlib.sha256(hmac.digest(salted, b"Client Key", "sha256")).digest()
+    server = hmac.digest(salted, b"Server Key", "sha256")
+    salt_text, stored_text, server_text = (base64.b64encode(part).decode() for part in (salt, stored, server))
+    return f"SCRAM-SHA-256${_ITERATIONS}:{salt_text}${stored_text}:{server_text}"

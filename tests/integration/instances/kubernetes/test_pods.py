@@ -1,0 +1,197 @@
+"""What goes through the pod itself: its log, and a new password. Machines are needed for that, or the small server."""
+
+import asyncio
+import base64
+import hashlib
+import hmac
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from interlock.errors import DriverError, DriverUnreachable, InstanceAbsent
+from interlock.instances.drivers.kubernetes import KubernetesDriver, KubernetesSettings
+from interlock.instances.drivers.kubernetes.api import Api
+from interlock.instances.drivers.kubernetes.names import Names
+from interlock.instances.drivers.port import Spec
+from support.kube_api import controllers
+from support.kube_api.server import FakeCluster
+from support.kube_api.store import Stored
+from support.kube_api.watching import seen
+
+
+@pytest.fixture
+def driver(fake_cluster: FakeCluster, tmp_path: Path) -> KubernetesDriver:
+    return KubernetesDriver(KubernetesSettings(kubeconfig=str(fake_cluster.kubeconfig(tmp_path / "kubeconfig"))))
+
+
+@pytest.fixture
+async def running(driver: KubernetesDriver, spec: Spec) -> Spec:
+    await driver.provision(spec)
+    await seen(driver, spec.id, "running")
+    return spec
+
+
+async def test_a_log_is_followed_until_its_pod_ends(
+    fake_cluster: FakeCluster, driver: KubernetesDriver, running: Spec
+) -> None:
+    lines = fake_cluster.logs[Names(running.id).pod] = ["first", "second", "third"]
+    followed = driver.logs(running.id, lines=2, follow=True)
+    assert [await anext(followed), await anext(followed)] == ["second", "third"]
+
+    coming = asyncio.ensure_future(anext(followed))
+    lines.append("fourth")
+    assert await coming == "fourth"
+
+    await driver.stop(running.id)
+    await seen(driver, running.id, "stopped")
+    assert [line async for line in followed] == []
+
+
+async def test_a_log_may_be_left_at_any_time(
+    fake_cluster: FakeCluster, driver: KubernetesDriver, running: Spec
+) -> None:
+    fake_cluster.logs[Names(running.id).pod] = ["first"]
+    followed = driver.logs(running.id, follow=True)
+    assert await anext(followed) == "first"
+    await followed.aclose()  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("follow", [False, True])
+async def test_a_container_that_has_not_started_has_no_log(
+    fake_cluster: FakeCluster, driver: KubernetesDriver, spec: Spec, follow: bool
+) -> None:
+    fake_cluster.node.trouble = "unschedulable"
+    await driver.provision(spec)
+    while not fake_cluster.store.all("pods"):
+        await driver.look(spec.id)
+
+    with pytest.raises(DriverError, match=r"is waiting to start.*: wait until it runs"):
+        [line async for line in driver.logs(spec.id, follow=follow)]
+
+
+async def test_a_volume_that_is_made_while_its_instance_is_removed_is_removed_too(
+    fake_cluster: FakeCluster, driver: KubernetesDriver, spec: Spec, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The StatefulSet makes it just before it is told to go, and before it could say that the volume is its own."""
+    store, delete = fake_cluster.store, fake_cluster.store.delete
+
+    def late(thing: Stored, **how: Any) -> None:
+        if thing.kind.name == "StatefulSet":
+            controllers.step(store)
+            for claim in store.all("persistentvolumeclaims"):
+                del claim.body["metadata"]["ownerReferences"]
+        delete(thing, **how)
+
+    monkeypatch.setattr(fake_cluster, "step", lambda: None)
+    await driver.provision(spec)
+    monkeypatch.setattr(store, "delete", late)
+    await driver.remove(spec.id)
+    monkeypatch.undo()
+
+    await seen(driver, spec.id, "absent")
+
+
+async def test_one_that_is_stopped_has_no_log(driver: KubernetesDriver, running: Spec) -> None:
+    await driver.stop(running.id)
+    await seen(driver, running.id, "stopped")
+    with pytest.raises(InstanceAbsent, match="start it first"):
+        [line async for line in driver.logs(running.id)]
+
+
+async def test_the_server_is_told_what_the_secret_holds_and_not_the_password(
+    fake_cluster: FakeCluster, driver: KubernetesDriver, running: Spec
+) -> None:
+    old = await driver.password(running.id)
+    await driver.reset_password(running.id)
+
+    new = await driver.password(running.id)
+    [(pod, command, statement)] = fake_cluster.commands
+    assert new != old
+    assert pod == Names(running.id).pod
+    assert command[0] == "psql"
+    assert statement.startswith('ALTER ROLE "shop" PASSWORD \'SCRAM-SHA-256$')
+    assert new not in statement
+
+
+async def test_a_password_that_the_server_did_not_take_can_be_set_again(
+    fake_cluster: FakeCluster, driver: KubernetesDriver, running: Spec
+) -> None:
+    old = await driver.password(running.id)
+    fake_cluster.exit_code = 2
+    with pytest.raises(DriverError, match=r"took no new password.*it did not work"):
+        await driver.reset_password(running.id)
+    assert await driver.password(running.id) == old
+
+    fake_cluster.exit_code = 0
+    await driver.reset_password(running.id)
+    assert len(fake_cluster.commands) == 2
+    assert await driver.password(running.id) != old
+
+
+async def test_a_password_that_somebody_deleted_is_missed_and_reset(
+    fake_cluster: FakeCluster, driver: KubernetesDriver, running: Spec
+) -> None:
+    secret = fake_cluster.store.find("secrets", "default", Names(running.id).base)
+    assert secret is not None
+    del secret.body["data"]
+    with pytest.raises(DriverError, match="has no password in it: reset it"):
+        await driver.password(running.id)
+
+    await driver.reset_password(running.id)
+    assert await driver.password(running.id)
+
+
+async def test_a_password_that_nobody_could_be_told_stays(
+    fake_cluster: FakeCluster, driver: KubernetesDriver, running: Spec
+) -> None:
+    old = await driver.password(running.id)
+    fake_cluster.refuse_commands = True
+    with pytest.raises(DriverUnreachable, match=r"the role has pods/exec"):
+        await driver.reset_password(running.id)
+    assert await driver.password(running.id) == old
+
+
+async def test_a_process_that_dies_while_it_changes_a_password_is_caught_up_with(
+    fake_cluster: FakeCluster, driver: KubernetesDriver, running: Spec
+) -> None:
+    """Dead after it told the server: what is shown does not work, until somebody repeats it."""
+
+    class Dead(Exception):
+        pass
+
+    class Dying(KubernetesDriver):
+        def _api(self) -> Api:
+            api = super()._api()
+            run = api.run
+
+            async def run_and_die(*arguments: Any, **given: Any) -> Any:
+                await run(*arguments, **given)
+                raise Dead
+
+            api.run = run_and_die  # type: ignore[method-assign]
+            return api
+
+    with pytest.raises(Dead):
+        await Dying(driver._settings).reset_password(running.id)
+    await driver.reset_password(running.id)
+
+    secret = fake_cluster.store.find("secrets", "default", Names(running.id).base)
+    assert secret is not None
+    assert "next-password" not in secret.body["data"]
+    told = [_salted(statement) for _, _, statement in fake_cluster.commands]
+    password = await driver.password(running.id)
+    assert [_verifies(password, *each) for each in told] == [True, True]
+
+
+def _salted(statement: str) -> tuple[bytes, bytes]:
+    """The salt and the stored key of a verifier (RFC 5803)."""
+    found = re.search(r"SCRAM-SHA-256\$4096:([^$]+)\$([^:]+):", statement)
+    assert found is not None
+    return base64.b64decode(found[1]), base64.b64decode(found[2])
+
+
+def _verifies(password: str, salt: bytes, stored: bytes) -> bool:
+    salted = hashlib.pbkdf2_hmac("sha256", password.encode(), salt, 4096)
+    return hashlib.sha256(hmac.digest(salted, b"Client Key", "sha256")).digest() == stored

@@ -1,0 +1,16 @@
+"""What the driver may do, as the page about it says."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+PAGE = Path(__file__).parents[3] / "docs" / "kubernetes.md"
+
+
+def documented_role() -> dict[str, Any]:
+    found = re.search(r"```yaml\n(.*?)```", PAGE.read_text(), re.DOTALL)
+    assert found is not None
+    role: dict[str, Any] = yaml.safe_load(found[1])
+    return role

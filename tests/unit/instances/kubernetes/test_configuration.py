@@ -1,0 +1,45 @@
+"""Parameters become a file that PostgreSQL reads as they were meant."""
+
+import pytest
+
+from interlock.errors import BadSpec
+from interlock.instances.drivers.kubernetes import configuration
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [("4MB", "'4MB'"), ("it's", "'it''s'"), ("a\\b", "'a\\\\b'"), ("", "''"), ("'; x = 1 #", "'''; x = 1 #'")],
+)
+def test_values_are_quoted(value: str, text: str) -> None:
+    assert configuration.quoted(value) == text
+
+
+@pytest.mark.parametrize("name", ["work_mem", "auto_explain.log_min_duration", "_x"])
+def test_parameters_may_have_any_name_that_postgresql_knows(name: str) -> None:
+    configuration.check({name: "1"})
+
+
+@pytest.mark.parametrize(
+    "name", ["", "Work_Mem", "a b", "x = 1\ny", "a.b.c", "1st", "ssl_key_file", "include", "hba_file"]
+)
+def test_names_that_are_none_or_ours_are_refused(name: str) -> None:
+    with pytest.raises(BadSpec):
+        configuration.check({name: "1"})
+
+
+@pytest.mark.parametrize("value", ["a\nb", "a\x00", "\r"])
+def test_a_value_is_one_line(value: str) -> None:
+    with pytest.raises(BadSpec, match="control character"):
+        configuration.check({"work_mem": value})
+
+
+def test_what_the_driver_sets_comes_last() -> None:
+    lines = configuration.files({"zzz.last": "1", "a": "2"})[configuration.CONF].splitlines()
+    assert lines[0].startswith("include_if_exists")
+    assert lines.index("a = '2'") < lines.index("zzz.last = '1'") < lines.index("ssl = 'on'")
+
+
+def test_a_digest_tells_whether_anything_differs() -> None:
+    one, other = (configuration.files(parameters) for parameters in ({"a": "1"}, {"a": "2"}))
+    assert configuration.digest(one) == configuration.digest(dict(reversed(one.items())))
+    assert configuration.digest(one) != configuration.digest(other)
