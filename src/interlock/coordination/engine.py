@@ -13,7 +13,7 @@ dies: its leases expire, its waiters are seen to be dead.
 import asyncio
 import os
 import random
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Any, TypeVar
@@ -21,32 +21,25 @@ from typing import Any, TypeVar
 from interlock import errors
 from interlock.clock import boottime
 from interlock.coordination.acquisition import Acquisition, Asked
+from interlock.coordination.books import Books
 from interlock.coordination.choosing import Database, GuardsByItem, OpenStore
 from interlock.coordination.errands import UNKNOWN, Errands
 from interlock.coordination.grant import AsyncGrant
 from interlock.coordination.keeping import Keeper
 from interlock.coordination.lane import Lane
 from interlock.coordination.observing import Observer
+from interlock.coordination.patience import PASSING, Patience
 from interlock.coordination.reasons import Loss, Reason
 from interlock.coordination.timing import LeaseTiming
 from interlock.coordination.waiting import WaitingRoom
-from interlock.stores.forgetting import Forgetting
 from interlock.stores.leases import AcquireAnswer, ReleaseAnswer
-from interlock.stores.listing import HeldLease
-from interlock.stores.records import Record
-from interlock.stores.turns import Turns
 
 G = TypeVar("G", bound=AsyncGrant)
 T = TypeVar("T")
 
-_TRANSIENT = (*UNKNOWN, errors.LockNotAvailable, errors.NotPrimary, errors.StoreThrottled)
-_NO_SCHEMA = ("3F000", "42883", "42P01")
-"""No such schema, function or table."""
 _BRIEF_MARGIN = 0.1
 _BRIEFLY_HELD = 0.05
 """A grant that was handed on is renewed after so long. Many are given back before."""
-_LOOKS = 5
-"""How often a look at the store is tried again before whoever wants it is told that it failed."""
 
 
 class Engine:
@@ -68,6 +61,8 @@ class Engine:
         self._idle_after = idle_after
         self._room = WaitingRoom(store)
         self._errands = Errands(store, observer, self._room)
+        self._patience = Patience(store, observer)
+        self.books = Books(store, self._patience, self._errands, self._before_each, self._lose)
         self._asking: Lane[Acquisition[Any], AcquireAnswer] = Lane(
             store.acquire, self._errands.give_back, self._errands.failed
         )
@@ -76,7 +71,6 @@ class Engine:
         )
         self._keeper = Keeper(store, observer, self._lose)
         self._holdings: set[tuple[object, str]] = set()
-        self._reached = False
         self._idle_timer: asyncio.TimerHandle | None = None
         self._closing_idle: asyncio.Task[None] | None = None
 
@@ -140,7 +134,7 @@ class Engine:
         answer, sent_at = asked.result()
         if answer.status != "granted":
             return None
-        self._reached = True
+        self._patience.reached = True
         self._leave(begun)
         return self._granted(begun, answer, sent_at)
 
@@ -183,40 +177,6 @@ class Engine:
             self._observer.released(grant.name, grant.token, boottime() - grant.acquired_at)
             self._forget(grant)
             self._errands.releasing.post(grant)
-
-    async def list_held(self, prefix: str) -> list[HeldLease]:
-        """The leases that are held now, whose names begin so."""
-        return await self._look_up(lambda: self._store.held(prefix), _LOOKS)
-
-    async def is_wanted(self, name: str) -> bool:
-        """Whether somebody has that lease, or waits for it and will be told."""
-        store = self._store
-        return isinstance(store, Turns) and await self._look_up(lambda: store.is_wanted(name), _LOOKS)
-
-    async def read(self, key: str) -> Record | None:
-        return await self._look_up(lambda: self._store.read(key), _LOOKS)
-
-    async def write(self, key: str, value: str, grant: AsyncGrant) -> None:
-        """Raises `LeaseLost` if the grant is not current; as long as it is trusted, it is tried again."""
-
-        async def write() -> bool:
-            grant.check()
-            return await self._store.write(key, value, grant)
-
-        if not await self._look_up(write, None):
-            self._lose(grant, "refused")
-            raise grant.error()
-
-    def require_forgetting(self) -> None:
-        if not isinstance(self._store, Forgetting):
-            raise errors.ConfigurationError(
-                "This database does not delete old records by itself: say that they are kept for ever (keep_for=None), "
-                "and delete them where the database offers it."
-            )
-
-    def forget_soon(self, prefix: str, older_than: float) -> None:
-        """Records whose keys begin so and that are older, unless that was done a short time ago."""
-        self._errands.forget(prefix, older_than)
 
     async def release(self, grant: AsyncGrant) -> bool:
         asked = self.begin_releasing(grant)
@@ -336,47 +296,18 @@ class Engine:
                 if asked.done() and not asked.cancelled() and not asked.exception():  # both came at once
                     self._errands.give_back(begun, *asked.result())
                 raise
-            except _TRANSIENT as error:
-                self._observer.database_error(error)
+            except errors.StoreError as error:
                 begun.trouble = error
                 begun.in_doubt = begun.in_doubt or isinstance(error, UNKNOWN)
-                if not self._reached or failures == resend:
-                    raise
-            except errors.StatementFailed as error:
-                if error.sqlstate in _NO_SCHEMA:
-                    await self._store.look()
-                raise
+                await self._patience.bear(error, failures, resend)
+                failures += 1
             else:
-                self._reached = True
+                self._patience.reached = True
                 begun.trouble = None
                 if self.closed:
                     self._errands.give_back(begun, answer, sent_at)
                     raise _closed()
                 return answer, sent_at
-            failures += 1
-            await asyncio.sleep(random.uniform(0.5, 1.0) * min(0.05 * 2**failures, 1.0))
-
-    async def _look_up(self, look: Callable[[], Awaitable[T]], resend: int | None) -> T:
-        """What may be sent twice, and is if its answer got lost: `resend` times if that is given."""
-        failures = 0
-        while True:
-            self._check_open()
-            self._watch_idleness()
-            try:
-                answer = await look()
-            except _TRANSIENT as error:
-                self._observer.database_error(error)
-                if not self._reached or failures == resend:
-                    raise
-            except errors.StatementFailed as error:
-                if error.sqlstate in _NO_SCHEMA:
-                    await self._store.look()
-                raise
-            else:
-                self._reached = True
-                return answer
-            failures += 1
-            await asyncio.sleep(random.uniform(0.5, 1.0) * min(0.05 * 2**failures, 1.0))
 
     def _queue(self, begun: Acquisition[Any]) -> None:
         begun.wait = True
@@ -453,7 +384,7 @@ class Engine:
             return
         try:
             await self._room.open_ear()
-        except _TRANSIENT as error:  # then it is asked for now and then, until the ear opens again
+        except PASSING as error:  # then it is asked for now and then, until the ear opens again
             self._observer.database_error(error)
 
     def _failed(self, begun: Acquisition[Any], error: BaseException) -> None:
@@ -510,6 +441,10 @@ class Engine:
     def _forget(self, grant: AsyncGrant) -> None:
         self._keeper.remove(grant)
         self._holdings.discard((grant.owner, grant.name))
+
+    def _before_each(self) -> None:
+        self._check_open()
+        self._watch_idleness()
 
     def _watch_idleness(self) -> None:
         if self._idle_timer is None and not self.closed:

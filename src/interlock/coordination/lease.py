@@ -61,7 +61,7 @@ class LeaseSettings:
         return await engine.acquire(self.name, self.timing, self.metadata, owner, timeout, kind)
 
     async def holders(self, engine: "Engine") -> list[HeldLease]:
-        return [lease for lease in await engine.list_held(self.name) if lease.name == self.name]
+        return [lease for lease in await engine.books.held(self.name) if lease.name == self.name]
 
 
 class CompositeSettings(LeaseSettings):

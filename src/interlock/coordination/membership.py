@@ -107,5 +107,5 @@ async def members(engine: "Engine", group: str) -> list[Member]:
             as_date(lease.acquired_at),
             lease.remaining,
         )
-        for lease in await engine.list_held(prefix)
+        for lease in await engine.books.held(prefix)
     ]

@@ -69,7 +69,7 @@ class Groups:
         self._joined: dict[bytes, Joined] = {}
 
     async def names(self) -> list[bytes]:
-        record = await self._engine.read(naming.GROUPS)
+        record = await self._engine.books.read(naming.GROUPS)
         return [] if record is None else [naming.unquoted(word) for word in json.loads(record.value)]
 
     async def create(self, group: bytes) -> None:
@@ -157,7 +157,7 @@ class Groups:
         return await settings.acquire(self._engine, object(), None, AsyncGrant)
 
     async def _write(self, names: list[bytes], grant: AsyncGrant) -> None:
-        await self._engine.write(naming.GROUPS, json.dumps([naming.quoted(name) for name in names]), grant)
+        await self._engine.books.write(naming.GROUPS, json.dumps([naming.quoted(name) for name in names]), grant)
 
     def _settings(self, name: str, capabilities: Capabilities | None) -> LeaseSettings:
         return LeaseSettings(name, self._ttl, None, None, {"capabilities": capabilities}, own=True)
@@ -176,7 +176,7 @@ class Groups:
         """A member's newest word counts. Words of one that was called like it before do not."""
         prefix = naming.members(group)
         held = [
-            (naming.parsed(lease.name.removeprefix(prefix)), lease) for lease in await self._engine.list_held(prefix)
+            (naming.parsed(lease.name.removeprefix(prefix)), lease) for lease in await self._engine.books.held(prefix)
         ]
         members = {of.member_id: lease for of, lease in held if not of.updates}
         newest = dict(members)
