@@ -198,6 +198,11 @@ class _Ask(_Call[T]):
             raise self._error
         return self._result if self._asked is not None and self._task is None else super().result()
 
+    def _end(self) -> None:
+        if self._task is not None and self._task.cancelled():
+            self._question.give_up()
+        super()._end()
+
     def _answer(self, asked: "asyncio.Future[Any]") -> None:
         self._thread.asking.discard(self)
         try:
@@ -214,12 +219,16 @@ class _Ask(_Call[T]):
 
 
 class Question(Protocol[T_co]):
-    """Both on the loop: `ask` begins, and `answer` is called once its future is done. It gives the result, or a
-    coroutine that goes on to it. If the caller is interrupted the future is cancelled, and answered as well."""
+    """All on the loop: `ask` begins, and `answer` is called once its future is done. It gives the result, or a
+    coroutine that goes on to it. If the caller is interrupted the future is cancelled, and answered as well; or the
+    coroutine is, which may not have begun: then nothing of it will run, and `give_up` is what there is instead."""
 
     def ask(self) -> "asyncio.Future[Any]": ...
 
     def answer(self) -> "T_co | Coroutine[Any, Any, T_co]": ...
+
+    def give_up(self) -> None:
+        """There is nothing to see to, unless somebody says so."""
 
 
 class LoopThread:

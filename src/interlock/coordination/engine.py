@@ -166,6 +166,12 @@ class Engine:
             raise
         return self._granted(begun, answer, sent_at)
 
+    def give_up(self, begun: Acquisition[Any]) -> None:
+        """Nobody will wait for the answer; if somebody has, this has been seen to."""
+        if begun.asked is not None:
+            self._leave(begun)
+            self._failed(begun, asyncio.CancelledError())
+
     def hurry(self, grant: AsyncGrant) -> None:
         """Ask the store about it at once, instead of when its renewal is due."""
         if not grant.ended:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Self, TypeVar, Unpack
 from uuid import UUID
 
-from interlock.bridge import LoopThread, in_caller
+from interlock.bridge import LoopThread, Question, in_caller
 from interlock.connections import ask_sync
 from interlock.coordination.acquiring import Entered
 from interlock.coordination.acquisition import Acquisition
@@ -138,7 +138,7 @@ class Grant:
         return None
 
 
-class _Releasing:
+class _Releasing(Question[bool]):
     """On the loop's thread."""
 
     def __init__(self, grant: AsyncGrant) -> None:
@@ -172,6 +172,10 @@ class _Acquiring(Generic[G]):
     def answer(self) -> "G | Coroutine[Any, Any, G | None] | None":
         self.granted = None if self._begun is None else self._engine.take(self._begun)
         return self.granted or self._go_on()
+
+    def give_up(self) -> None:
+        if self._begun is not None:
+            self._engine.give_up(self._begun)
 
     def _begin(self) -> Acquisition[G] | None:
         return self._settings.begin(self._engine, self._owner, self._timeout, self._kind)
