@@ -5,7 +5,7 @@ import inspect
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
-from urllib.parse import quote, urlsplit, urlunsplit
+from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
 
 from interlock.errors import StoreError
 from interlock.stores.postgres import Password, Session, connect
@@ -74,7 +74,9 @@ def _noted(password: Password, given: list[str]) -> Password:
 
 
 def _with_password(url: str, secret: str) -> str:
+    """Whatever password the URL has, in either place."""
     parts = urlsplit(url)
     role, _, address = parts.netloc.rpartition("@")
     user = role.partition(":")[0]
-    return urlunsplit(parts._replace(netloc=f"{user}:{quote(secret, safe='')}@{address}"))
+    query = urlencode([(name, value) for name, value in parse_qsl(parts.query) if name != "password"])
+    return urlunsplit(parts._replace(netloc=f"{user}:{quote(secret, safe='')}@{address}", query=query))
