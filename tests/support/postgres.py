@@ -76,7 +76,7 @@ def execute(url: str, statement: str | sql.Composed, *args: Any) -> list[tuple[A
         except psycopg.OperationalError:  # perhaps because the server has ended the session since the last time
             if not kept[url].broken:
                 raise
-    kept[url] = psycopg.connect(url, autocommit=True)
+    kept[url] = psycopg.connect(url, autocommit=True, prepare_threshold=None)  # the URL may be a pooler's
     return _rows(kept[url], statement, args)
 
 

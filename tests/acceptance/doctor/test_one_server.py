@@ -144,7 +144,7 @@ def test_a_role_without_privileges(owner_url: str) -> None:
 def test_a_role_that_is_only_for_leases_is_fine(owner_url: str) -> None:
     assert interlock("schema", "grant", "web", "--for", "leases", url=owner_url).returncode == 0
     told = interlock("doctor", url=as_web(owner_url))
-    assert told.returncode == 0
+    assert told.returncode == 0, told.stdout
     assert "may use leases; gate, orchestrations, operations and claims it may not." in told.stdout
 
 

@@ -56,10 +56,10 @@ def test_a_leader_is_killed_fifty_times_and_there_are_never_two(
             _, pid, token = at_work(interlock_url, candidates, "scheduler")
             kills.append((candidates.kill(pid), token))
         at_work(interlock_url, candidates, "scheduler")
-    events = recorded(tmp_path)
-    assert violations(events, ledger(interlock_url)) == []
+    events, written = recorded(tmp_path), ledger(interlock_url)
+    assert violations(events, written) == []
     assert counts(events)["granted"] > 50
-    assert counts(events)["acknowledged"] > 50
+    assert len(written) > 50
     took = take_overs(events, kills)
     figure = (
         f"election, ttl 0.5 s, leader killed 50 times: take-over median {median(took):.2f} s, worst {max(took):.2f} s"
