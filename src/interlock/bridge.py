@@ -229,6 +229,7 @@ class Question(Protocol[T_co]):
 
     def give_up(self) -> None:
         """There is nothing to see to, unless somebody says so."""
+        return
 
 
 class LoopThread:

@@ -188,8 +188,13 @@ class Engine:
         asked = self.begin_releasing(grant)
         if asked is None:
             return False
-        with suppress(errors.InterlockError):
-            await asked
+        try:
+            with suppress(errors.InterlockError):
+                await asked
+        except asyncio.CancelledError:
+            if asked.done() and not asked.cancelled():  # both came at once: whoever is next has still to be told
+                self.released(grant, asked)
+            raise
         return self.released(grant, asked)
 
     def begin_releasing(self, grant: AsyncGrant) -> "asyncio.Future[tuple[ReleaseAnswer, float]] | None":
@@ -221,8 +226,13 @@ class Engine:
     async def hand_over(self, grant: AsyncGrant) -> bool:
         while True:
             grant.check()
+            asked = self._handing.submit(grant)
             try:
-                answer, sent_at = await self._handing.submit(grant)
+                answer, sent_at = await asked
+            except asyncio.CancelledError:
+                if asked.done() and not asked.cancelled():  # both came at once: it may be another's by now
+                    self._see_handed_over(grant, asked)
+                raise
             except UNKNOWN as error:
                 self._perhaps_handed_over(grant, error)
                 raise grant.error() from error
@@ -372,6 +382,7 @@ class Engine:
                     waits = True
                 await self._room.pause(begun.turn, answer)
                 if taken := self._room.taken(begun.turn, answer, sent_at):
+                    self._check_open()
                     return taken, sent_at
         except BaseException:
             self._errands.leaving.post(begun)
@@ -427,6 +438,12 @@ class Engine:
                 self._observer.handed_over(grant.name, grant.token, boottime() - grant.acquired_at)
             self._forget(grant)
             self._errands.settle(grant, answer, sent_at)
+
+    def _see_handed_over(self, grant: AsyncGrant, asked: "asyncio.Future[tuple[ReleaseAnswer, float]]") -> None:
+        if isinstance(error := asked.exception(), Exception):
+            self._perhaps_handed_over(grant, error)
+        else:
+            self._handed_over(grant, *asked.result())
 
     def _perhaps_handed_over(self, grant: AsyncGrant, error: Exception) -> None:
         """Another may have it, so it is not ours any more; if nobody has it, it is given back."""

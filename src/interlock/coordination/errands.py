@@ -48,7 +48,7 @@ class Errands:
         self._observer = observer
         self._room = room
         self._running: set[asyncio.Task[None]] = set()
-        self._offered: set[str] = set()
+        self._offered: dict[str, float] = {}
         self._closed = False
         self._forget_at: dict[str, float] = {}
         self._sweep_at = boottime() + _SWEEP_EVERY * random.random()
@@ -115,9 +115,9 @@ class Errands:
         self.release_later(grant)
 
     def _not_left(self, ask: Ask, error: Exception) -> None:
-        """Only a queue that is locked is tried again: in any other trouble our session goes, and the place with it."""
+        """As long as our ear lives, so does the place, and its turn would go to nobody."""
         self._observer.database_error(error)
-        if isinstance(error, errors.LockNotAvailable):
+        if isinstance(error, (errors.LockNotAvailable, *UNKNOWN)):
             self._begin(self._leave_later(ask))
 
     async def _leave_later(self, ask: Ask) -> None:
@@ -149,17 +149,26 @@ class Errands:
                 continue
             if answer.status != "locked":
                 self.settle(grant, answer, sent_at)
+                if answer.status == "lost":  # perhaps handed on by a request that nobody heard of again
+                    self._follow_up(grant.name)
+                    self._room.wake(grant.name)
                 return
 
     def _follow_up(self, name: str) -> None:
         """Whoever was told may have died, or stand still, at that very moment."""
         if not self._offered:
             asyncio.get_running_loop().call_later(_FOLLOW_UP, self._offer_again)
-        self._offered.add(name)
+        self._offered[name] = boottime() + _FOLLOW_UP
 
     def _offer_again(self) -> None:
-        names, self._offered = self._offered, set()
-        self._begin(self._offer(sorted(names)))
+        now = boottime()
+        names = [name for name, due_at in self._offered.items() if due_at <= now]
+        for name in names:
+            del self._offered[name]
+        if self._offered and not self._closed:
+            asyncio.get_running_loop().call_later(min(self._offered.values()) - now, self._offer_again)
+        if names:
+            self._begin(self._offer(sorted(names)))
 
     async def _offer(self, names: Sequence[str]) -> None:
         try:

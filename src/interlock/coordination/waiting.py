@@ -25,21 +25,28 @@ _DRIFT = 0.001
 
 
 class Turn:
-    """One waiter. A call that comes before `wait` is not lost. `handed` is what came with it."""
+    """One waiter. A call that comes before `wait` is not lost. `handed` is what came with the first word."""
 
-    __slots__ = ("_called", "_future", "grant_id", "handed", "name", "step")
+    __slots__ = ("_called", "_future", "_told", "grant_id", "handed", "name", "step")
 
     def __init__(self, name: str, grant_id: UUID) -> None:
         self.name = name
         self.grant_id = grant_id
         self.step = 0.0
         self.handed: Handed | None = None
-        self._called = False
+        self._called = self._told = False
         self._future: asyncio.Future[None] | None = None
 
-    def call(self, handed: Handed | None = None) -> None:
+    def tell(self, handed: Handed | None) -> None:
+        """The store's word. Everybody on the server can listen in, and say something in its place: but not before the
+        first word, which is where the grant_id is told. Whatever comes later is no more than a call."""
+        if not self._told:
+            self._told = True
+            self.handed = handed
+        self.call()
+
+    def call(self) -> None:
         self._called = True
-        self.handed = handed or self.handed
         if self._future is not None and not self._future.done():
             self._future.set_result(None)
 
@@ -95,15 +102,16 @@ class WaitingRoom:
         """What the waiter was handed, as far as it can be trusted without asking; `answer` came to what was sent then.
 
         The word may be old. What is left of the grant is told by the store's clock, which was `answer.clock` after
-        `sent_at`; both go on at the same pace but for a little, and a clock that was set meanwhile does not stretch it.
+        `sent_at`; both go on at the same pace but for a little, unless the store's was set meanwhile.
         """
         handed, turn.handed = turn.handed, None
         if handed is None or not answer.clock:
             return None
         now = boottime()
         waited = now - sent_at
-        remaining = min(handed.until - answer.clock, waited + _LONGEST_HANDED) - waited * _DRIFT
-        if remaining - waited < _SHORTEST_HANDED:
+        apart = waited * _DRIFT
+        remaining = handed.until - answer.clock - apart
+        if not _SHORTEST_HANDED <= remaining - waited <= _LONGEST_HANDED + apart:
             return None
         return AcquireAnswer("granted", handed.token, remaining, 0.0, None, brief=True)
 
@@ -139,7 +147,12 @@ class WaitingRoom:
         if grant_id is None:
             self.call_all()
         elif turn := self._turns.get(grant_id):
-            turn.call(handed)
+            turn.tell(handed)
+
+    def wake(self, name: str) -> None:
+        """Somebody may have to ask: the first of those who wait for that name does."""
+        if queue := self._queues.get(name):
+            next(iter(queue.values())).call()
 
     def call_all(self) -> None:
         for turn in self._turns.values():
@@ -153,8 +166,7 @@ class WaitingRoom:
     def _send_first(self, name: str) -> None:
         """Whoever came first looks; what it sees sets the next look-out."""
         del self._lookouts[name]
-        if queue := self._queues.get(name):
-            next(iter(queue.values())).call()
+        self.wake(name)
 
     def _deafened(self) -> None:
         """What was said meanwhile is lost, and to the others we look dead: everybody has to ask, and queue, again."""

@@ -7,7 +7,7 @@ from interlock.doctor.facts import NamesSomething, Need
 from interlock.stores.postgres import Queries
 
 _GRANT = re.compile(
-    r"GRANT\s+(?P<privileges>[\w\s,]+?)\s+ON\s+(?:(?P<kind>SCHEMA|TABLE|FUNCTION)\s+)?(?P<objects>.+?)\s+TO\s+:role",
+    r"GRANT\s+(?P<privileges>[\w\s,]+?)\s+ON\s+(?:(?P<kind>SCHEMA|TABLE|FUNCTION|PROCEDURE)\s+)?(?P<objects>.+?)\s+TO\s+:role",
     re.DOTALL,
 )
 _NAMES = {"table": re.compile(r"\.(\w+)"), "function": re.compile(r"\.(\w+)\s*\(")}
@@ -29,4 +29,10 @@ def _of(script: str, schema: str) -> Iterator[Need]:
             yield from (Need(privilege.strip(), kind, name) for name in names)
 
 
-_KINDS: dict[str | None, NamesSomething] = {"SCHEMA": "schema", "FUNCTION": "function", "TABLE": "table", None: "table"}
+_KINDS: dict[str | None, NamesSomething] = {
+    "SCHEMA": "schema",
+    "FUNCTION": "function",
+    "PROCEDURE": "function",  # one catalogue has both
+    "TABLE": "table",
+    None: "table",
+}

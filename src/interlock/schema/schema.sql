@@ -290,6 +290,13 @@ BEGIN
         )
         UPDATE interlock.waiter w SET offered_at = '-infinity' FROM deaf WHERE w.grant_id = deaf.grant_id;
         PERFORM pg_notify('interlock_' || s.listener, '') FROM unnest(silent) AS s (listener);
+        WITH unheard AS MATERIALIZED (  -- once is enough
+            SELECT l.name FROM interlock.lease l
+             WHERE l.name = ANY (names) AND l.listener = ANY (silent) AND l.renewed_at = l.acquired_at
+               AND l.expires_at <= moment
+             ORDER BY l.name FOR NO KEY UPDATE SKIP LOCKED
+        )
+        UPDATE interlock.lease l SET listener = NULL FROM unheard WHERE l.name = unheard.name;
     END IF;
     SELECT array_agg(f.grant_id ORDER BY n.place), array_agg(f.enqueued_at ORDER BY n.place) INTO firsts, dates
       FROM unnest(names) WITH ORDINALITY AS n (name, place)
@@ -565,6 +572,7 @@ BEGIN
           FROM unnest(rows) AS f (row)
          WHERE l.ctid = f.row;
         IF EXISTS (SELECT FROM unnest(freed) AS f (request) JOIN interlock.waiter w ON w.name = names[f.request]) THEN
+            DELETE FROM interlock.waiter w WHERE w.grant_id = ANY (grant_ids);  -- as in `release_v1`
             RETURN QUERY
             SELECT f.request, 'released', o.grant_id, o.listener IS DISTINCT FROM own_listener
               FROM unnest(freed) AS f (request)
@@ -956,8 +964,14 @@ DECLARE
     done   text;  -- an assignment costs a tenth of PERFORM
 BEGIN
     done := pg_advisory_xact_lock(1229737036, interlock.queue_lock_v1(release_v1.name));
-    SELECT * INTO first FROM interlock.waiter w
-     WHERE w.name = release_v1.name ORDER BY w.enqueued_at, w.grant_id LIMIT 1 FOR UPDATE SKIP LOCKED;
+    FOR attempt IN 1..2 LOOP
+        SELECT * INTO first FROM interlock.waiter w
+         WHERE w.name = release_v1.name ORDER BY w.enqueued_at, w.grant_id LIMIT 1 FOR UPDATE SKIP LOCKED;
+        EXIT WHEN first.grant_id IS NULL;
+        -- Who was handed it just when it asked again may have come back into the queue, and would be next after itself.
+        DELETE FROM interlock.waiter w WHERE w.grant_id = release_v1.grant_id;
+        EXIT WHEN NOT FOUND;
+    END LOOP;
     IF direct AND first.ttl > 0 AND first.offered_at IS NULL AND first.listener IS NOT NULL
        AND interlock.waits_v1(first.listener, first.seen_at, NULL, moment) THEN
         PERFORM FROM interlock.lease l, interlock.lease_epoch e

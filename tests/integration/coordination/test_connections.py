@@ -99,7 +99,7 @@ async def test_who_waits_goes_on_listening(
     grant = await others.lease("feeds").acquire()
     waiter = asyncio.ensure_future(short_of_patience.lease("feeds").acquire())
     await until(lambda: queue(interlock_url))
-    await until(lambda: purposes(interlock_url) == ["acquire", "listen"])
+    await until(lambda: purposes(interlock_url) == ["acquire", "heartbeat", "listen"])
     await grant.release()
     await waiter
 

@@ -1,11 +1,14 @@
 """A lease that its holder hands on: whoever waited has it without asking, and makes it last."""
 
 import asyncio
+from collections.abc import Sequence
 from uuid import UUID, uuid4
 
+import psycopg
 import pytest
 
-from interlock import AsyncInterlock
+from interlock import AsyncInterlock, errors
+from interlock.clock import boottime
 from interlock.coordination import engine, waiting
 from interlock.coordination.grant import AsyncGrant
 from interlock.stores.leases import Handed
@@ -13,8 +16,9 @@ from interlock.stores.postgres import leases
 from interlock.stores.postgres.leases import PostgresLeases
 from interlock.stores.postgres.line import Line
 from interlock.stores.postgres.session import Row
-from support.holding import count_calls, holder, queue, until
+from support.holding import count_calls, holder, queue, until, until_answered
 from support.postgres import execute
+from support.protocol import rewrite
 
 
 async def queued(locks: AsyncInterlock, url: str) -> "asyncio.Task[AsyncGrant]":
@@ -126,3 +130,108 @@ async def test_an_old_word_is_not_believed(
     assert not task.done()
     await thief.release()
     assert (await task).token > thief.token
+
+
+@pytest.fixture
+def no_looks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody looks by itself: whoever waits is told, or waits for ever."""
+    monkeypatch.setattr(waiting, "_LOOK_AGAIN", 3600.0)
+
+
+@pytest.mark.usefixtures("no_looks")
+async def test_who_is_cancelled_together_with_the_answer_to_its_release_has_handed_it_on(
+    locks: AsyncInterlock, interlock_url: str
+) -> None:
+    held = await locks.lease("feeds").acquire()
+    task = await queued(locks, interlock_url)
+    releasing = asyncio.create_task(held.release())
+    await until_answered(releasing)
+    releasing.cancel()
+    assert (await task).token > held.token
+
+
+async def test_who_is_cancelled_together_with_the_answer_to_its_release_tries_again_if_it_was_locked(
+    locks: AsyncInterlock, interlock_url: str
+) -> None:
+    held = await locks.lease("feeds").acquire()
+    with psycopg.connect(interlock_url) as busy:
+        busy.execute("SELECT FROM interlock.lease WHERE name = 'feeds' FOR UPDATE")
+        releasing = asyncio.create_task(held.release())
+        await until_answered(releasing)
+        releasing.cancel()
+    await until(lambda: holder(interlock_url) is None)
+
+
+async def test_who_is_cancelled_together_with_the_answer_has_handed_over_and_trusts_it_no_more(
+    locks: AsyncInterlock, others: AsyncInterlock, interlock_url: str
+) -> None:
+    held = await locks.lease("feeds").acquire()
+    task = await queued(others, interlock_url)
+    handing = asyncio.create_task(held.hand_over())
+    await until_answered(handing)
+    handing.cancel()
+    assert (await task).token > held.token
+    assert held.remaining == 0
+    with pytest.raises(errors.LeaseLost):
+        held.check()
+
+
+@pytest.mark.usefixtures("no_looks")
+@pytest.mark.parametrize("where", ["in the same process", "elsewhere"])
+async def test_what_was_handed_on_and_never_told_is_looked_for(
+    locks: AsyncInterlock, others: AsyncInterlock, interlock_url: str, where: str
+) -> None:
+    """The server ends the session between the commit and the word."""
+    held = await locks.lease("feeds").acquire()
+    task = await queued(locks if where == "in the same process" else others, interlock_url)
+    rewrite(interlock_url, "hand_on_v1", "COMMIT;", "COMMIT; PERFORM pg_terminate_backend(pg_backend_pid());")
+    await held.release()
+    next_ = await queued(others, interlock_url) if where == "elsewhere" else None
+    if next_ is not None:
+        assert (await next_).token > held.token
+        task.cancel()
+    else:
+        assert (await task).token > held.token
+
+
+@pytest.mark.usefixtures("no_looks")
+async def test_each_that_was_handed_on_is_followed_up_when_its_second_is_over(
+    locks: AsyncInterlock, others: AsyncInterlock, interlock_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first follow-up comes when the second has just been handed on."""
+    looked: list[list[str]] = []
+    offer = PostgresLeases.offer
+
+    async def note(store: PostgresLeases, names: Sequence[str]) -> list[UUID]:
+        looked.append(list(names))
+        return await offer(store, names)
+
+    monkeypatch.setattr(PostgresLeases, "offer", note)
+    await locks.open()
+    errands = locks.engine()._errands
+    errands._follow_up("a")
+    await until(lambda: errands._offered["a"] - boottime() < 0.3)
+    errands._follow_up("b")
+    await until(lambda: looked == [["a"], ["b"]])
+
+
+async def test_what_is_handed_on_while_the_root_closes_is_given_back(
+    locks: AsyncInterlock, others: AsyncInterlock, interlock_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The word comes in the turn of the loop in which the closing begins."""
+    closing: list[asyncio.Task[None]] = []
+    heard = leases._heard
+
+    def close_and_hear(payload: str) -> tuple[UUID | None, Handed | None]:
+        closing.append(asyncio.ensure_future(others.close()))
+        asyncio.get_running_loop().call_soon(others.engine()._room.call, *heard(payload))
+        return uuid4(), None
+
+    held = await locks.lease("feeds").acquire()
+    task = await queued(others, interlock_url)
+    monkeypatch.setattr(leases, "_heard", close_and_hear)
+    await held.release()
+    with pytest.raises(errors.ConfigurationError, match="was closed"):
+        await task
+    await closing[0]
+    assert holder(interlock_url) is None

@@ -196,3 +196,34 @@ def test_a_grant_that_was_handed_on_is_on_the_disk_and_a_release_to_nobody_does_
     execute(interlock_url, "DELETE FROM setting")
     assert second.hand_on(waiter).status == "released"
     assert execute(interlock_url, "SELECT at FROM setting") == [("off",)]
+
+
+def test_nobody_is_next_after_itself(
+    interlock_url: str, first: Client, second: Client, third: Client, ear: Client
+) -> None:
+    """Who asks again just when it is handed the lease may put itself into the queue once more."""
+    waiter = handed(interlock_url, first, second)
+    execute(
+        interlock_url,
+        "INSERT INTO interlock.waiter (grant_id, name, enqueued_at, listener, seen_at, ttl)"
+        " VALUES (%s, 'feeds', clock_timestamp(), %s, clock_timestamp(), 30)",
+        waiter.grant_id,
+        EAR,
+    )
+    next_ = third.wait("feeds", listener=EAR, direct=True)
+    assert second.hand_on(waiter).offered == next_.grant_id
+    assert queue(interlock_url, "feeds") == []
+
+
+@pytest.mark.usefixtures("at_rest")
+def test_who_was_not_heard_of_is_given_up_once(
+    interlock_url: str, first: Client, second: Client, third: Client, ear: Client
+) -> None:
+    """Also where the lease cannot be had by anybody yet."""
+    waiter = handed(interlock_url, first, second)
+    with third.connection.transaction():
+        third.guard(waiter)
+        set_clock(interlock_url, 1.1)
+        for _ in range(3):
+            first.run("SELECT interlock.offer_v1('{feeds}', NULL)")
+    assert ear.heard() == [waiter.grant_id, None]

@@ -128,6 +128,7 @@ class PostgresLeases:
             await self._acquiring.session()
         if self._pooled:
             return False
+        await self._beating.session()  # what is handed on has to be renewed within a second: no time to connect
         session = await self._listening.session()
         try:
             listener = await self._open_ear(session, on_turn)
@@ -187,7 +188,8 @@ class PostgresLeases:
 
     async def close_idle(self, idle_for: float) -> bool:
         for line in (self._acquiring, self._releasing, self._beating):
-            await line.close_idle(idle_for)
+            if line is not self._beating or self._listener is None:
+                await line.close_idle(idle_for)
         return not any(line.is_open for line in self._lines)
 
     async def close(self) -> None:
@@ -214,7 +216,7 @@ class PostgresLeases:
         try:
             row = (await self._fetch(
                 self._acquiring, "acquire_one", ask.name, ask.grant_id, ask.ttl, holder.replica, ask.metadata, ask.wait,
-                holder.host, holder.pid, self._listener, True,
+                holder.host, holder.pid, self._listener, self._beating.is_open,
             ))[0]  # fmt: skip
         except errors.LockNotAvailable:  # another transaction is just adding the name
             return AcquireAnswer("locked", 0, 0.0, _ASK_AGAIN, None)
@@ -234,7 +236,7 @@ class PostgresLeases:
             holder.host,
             holder.pid,
             self._listener,
-            True,
+            self._beating.is_open,
         )
         answers: list[Any] = [None] * len(asks)
         for request, status, token, remaining, retry_after, held_by, clock in rows:

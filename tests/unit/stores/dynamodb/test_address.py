@@ -49,7 +49,7 @@ def test_a_url_that_cannot_work_is_refused_when_the_root_object_is_made(url: str
 
 def test_settings_of_another_database_are_refused() -> None:
     with pytest.raises(ConfigurationError, match="for PostgreSQL"):
-        AsyncInterlock("dynamodb://locks", schema="interlock")
+        AsyncInterlock("dynamodb://locks", schema="other")
     with pytest.raises(ConfigurationError, match="for PostgreSQL"):
         AsyncInterlock("dynamodb://locks", pooler="transaction")
 
