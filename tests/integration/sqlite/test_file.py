@@ -132,7 +132,7 @@ async def test_another_file_in_its_place_ends_the_trust(url: str, file: Path, tm
         grant = await locks.lease("feeds", ttl=8).acquire()
         with sqlite3.connect(file) as copied, sqlite3.connect(tmp_path / "copy.db") as copy:
             copied.backup(copy)
-            copy.execute("UPDATE interlock_lease SET grant_id = NULL, expires_at = 0")
+            copy.execute("UPDATE interlock_lease SET token = token + 1, grant_id = NULL, expires_at = 0")
         copied.close()
         copy.close()
         for journal in ("app.db-wal", "app.db-shm"):  # they belong to the old one
