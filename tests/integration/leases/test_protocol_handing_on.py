@@ -6,7 +6,10 @@ from support.postgres import execute
 from support.protocol import EAR, Answer, Client, queue
 from support.sql_leases import set_clock
 
-HOLDER = "SELECT grant_id, token, holder, ttl, round(extract(epoch FROM expires_at - acquired_at)::numeric, 3)::float8"
+HOLDER = """
+    SELECT grant_id, token, holder, ttl,
+           round(extract(epoch FROM nullif(expires_at, '-infinity') - acquired_at)::numeric, 3)::float8
+"""
 
 
 def holder(url: str, name: str = "feeds") -> tuple[object, ...]:

@@ -138,3 +138,29 @@ def test_who_looks_after_an_offer_gives_way_to_a_release_under_way(
     with stopped(interlock_url, first, lambda: first.release(held), **at):
         assert third.run("SELECT interlock.offer_v1('{feeds}', NULL)") == []
     assert knows_its_turn(interlock_url, ear, waiter)
+
+
+@pytest.mark.parametrize("by", ["leaving", "releasing many", "breaking"])
+def test_the_turn_is_passed_on_also_while_others_wait_for_the_queue(
+    interlock_url: str, first: Client, second: Client, third: Client, ear: Client, by: str
+) -> None:
+    """The lock on a queue is asked for twice by whoever passes the turn on, and others stand between the two."""
+    held = first.acquire("feeds")
+    if by == "leaving":
+        leaver = second.wait("feeds", listener=EAR)
+        first.release(held)
+    stayer = third.wait("feeds", listener=EAR)
+    ways = {
+        "leaving": ("abandon_many_v1", "WITH leaving", lambda: second.abandon(leaver)),
+        "releasing many": ("release_many_v1", "IF freed IS NOT NULL", lambda: second.release_many([held])),
+        "breaking": ("break_v1", "IF immediate THEN", lambda: second.break_open("feeds", immediate=True)),
+    }
+    function, before, act = ways[by]
+    queue_lock = "SELECT pg_advisory_xact_lock(1229737036, interlock.queue_lock_v1('feeds'))"
+    with (
+        Client(interlock_url, "next") as next_,
+        stopped(interlock_url, second, act, function=function, before=before) as acting,
+        meanwhile(interlock_url, next_, lambda: next_.run(queue_lock)),
+    ):
+        acting.go()
+    assert knows_its_turn(interlock_url, ear, stayer)

@@ -187,8 +187,10 @@ DECLARE
     firsts uuid[];
     dates  timestamptz[];
 BEGIN
+    -- Before PostgreSQL 17, who has the queue alone is refused to share it while others wait to have it alone.
     names := ARRAY(SELECT n.name FROM unnest(names) AS n (name)
-                    WHERE pg_try_advisory_xact_lock_shared(1229737036, interlock.queue_lock_v1(n.name)));
+                    WHERE pg_try_advisory_xact_lock_shared(1229737036, interlock.queue_lock_v1(n.name))
+                       OR pg_try_advisory_xact_lock(1229737036, interlock.queue_lock_v1(n.name)));
     -- Whoever did not come when it was called is cut off, or stands still, and so is everybody who listens with it: they
     -- are passed over together, until they ask again. They are told so, by an empty notification, in case they hear it.
     SELECT array_agg(DISTINCT f.listener) INTO silent
