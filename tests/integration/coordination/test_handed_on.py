@@ -186,12 +186,7 @@ async def test_what_was_handed_on_and_never_told_is_looked_for(
     task = await queued(locks if where == "in the same process" else others, interlock_url)
     rewrite(interlock_url, "hand_on_v1", "COMMIT;", "COMMIT; PERFORM pg_terminate_backend(pg_backend_pid());")
     await held.release()
-    next_ = await queued(others, interlock_url) if where == "elsewhere" else None
-    if next_ is not None:
-        assert (await next_).token > held.token
-        task.cancel()
-    else:
-        assert (await task).token > held.token
+    assert (await task).token > held.token
 
 
 @pytest.mark.usefixtures("no_looks")
