@@ -553,3 +553,38 @@ class OutOfSpace(DriverError):
 
 class DriverUnreachable(DriverError):
     exit_status = EX_UNAVAILABLE
+
+
+class InstanceError(InterlockError):
+    """An instance cannot be asked for that, or not now."""
+
+
+class NameTaken(InstanceError):
+    """`owner` is the id of the instance whose name it is; None: somebody is just claiming or releasing it."""
+
+    exit_status = EX_CANTCREAT
+
+    def __init__(self, message: str, *, name: str, owner: str | None) -> None:
+        super().__init__(message)
+        self.name = name
+        self.owner = owner
+
+
+class InstanceUnknown(InstanceError):
+    exit_status = EX_DATAERR
+
+
+class InstanceBusy(InstanceError):
+    """`orchestration` is the id of what works on it."""
+
+    exit_status = EX_TEMPFAIL
+
+    def __init__(self, message: str, *, orchestration: str) -> None:
+        super().__init__(message)
+        self.orchestration = orchestration
+
+
+class InstanceOvertaken(DoNotRetry):
+    """Another orchestration works on the instance now."""
+
+    code = "overtaken"
