@@ -61,6 +61,7 @@
     │   ├── ActivityFailed          an activity failed, and was tried as often as its policy allows
     │   ├── AttemptSuperseded       another replica has gone on with this step: what this one does must not count
     │   ├── DoNotRetry              raised by an activity: trying again would not help
+    │   │   └── InstanceOvertaken   another orchestration works on that instance now
     │   └── ClockSkewed             this machine's clock and the database's differ too much
     ├── EmbeddedError
     │   ├── BinariesMissing         no PostgreSQL binaries on this machine
@@ -78,14 +79,18 @@
     │   ├── DnsZoneUnknown          it does not have the zone that the name would be in
     │   ├── DnsForeign              the name has records that are not this instance's
     │   └── DnsFailed               it could not do it, or gave an answer that cannot be trusted
-    └── DriverError
-        ├── BadSpec                 what was asked for is malformed, or more than the driver has
-        ├── ForeignResource         something of that name is there and is not ours
-        ├── BeingRemoved            what is there is still on its way out, or was changed meanwhile: try again
-        ├── InstanceAbsent          the driver has nothing of that id
-        ├── OutOfPorts              every port of the range is taken
-        ├── OutOfSpace              the disk, or the quota, is full
-        └── DriverUnreachable       the system that the driver talks to does not answer, or refuses us
+    ├── DriverError
+    │   ├── BadSpec                 what was asked for is malformed, or more than the driver has
+    │   ├── ForeignResource         something of that name is there and is not ours
+    │   ├── BeingRemoved            what is there is still on its way out, or was changed meanwhile: try again
+    │   ├── InstanceAbsent          the driver has nothing of that id
+    │   ├── OutOfPorts              every port of the range is taken
+    │   ├── OutOfSpace              the disk, or the quota, is full
+    │   └── DriverUnreachable       the system that the driver talks to does not answer, or refuses us
+    └── InstanceError
+        ├── NameTaken               the name, or the DNS name, is another instance's
+        ├── InstanceUnknown         there is no record of it, or it is deleted
+        └── InstanceBusy            something else works on it just now
 
 A message is one sentence that says what happened and what to do next. What a program may want to know is in
 attributes. `exit_status` is what the command line exits with; the numbers are those of ``sysexits.h``.

@@ -1622,16 +1622,16 @@ CREATE UNIQUE INDEX instance_name_held ON interlock.instance (name) WHERE names_
 CREATE UNIQUE INDEX instance_dns_name_held ON interlock.instance (dns_name) WHERE names_freed_at IS NULL;
 
 -- The states of `interlock/instances/model.py`: the database refuses every other change.
-CREATE FUNCTION interlock.instance_state_machine() RETURNS trigger LANGUAGE plpgsql AS $interlock$
+CREATE FUNCTION interlock.instance_state_machine_v1() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     RAISE EXCEPTION USING ERRCODE = 'check_violation', CONSTRAINT = TG_NAME, TABLE = TG_TABLE_NAME,
         SCHEMA = TG_TABLE_SCHEMA, MESSAGE = CASE TG_OP
             WHEN 'INSERT' THEN format('a row of %I does not begin in the state %L', TG_TABLE_NAME, NEW."state")
             ELSE format('a row of %I does not go from %L to %L', TG_TABLE_NAME, OLD."state", NEW."state") END;
 END
-$interlock$;
+$$;
 CREATE TRIGGER instance_state_machine_begin AFTER INSERT ON interlock.instance FOR EACH ROW
-    WHEN (NEW.state IS DISTINCT FROM 'creating') EXECUTE FUNCTION interlock.instance_state_machine();
+    WHEN (NEW.state IS DISTINCT FROM 'creating') EXECUTE FUNCTION interlock.instance_state_machine_v1();
 CREATE TRIGGER instance_state_machine AFTER UPDATE ON interlock.instance FOR EACH ROW
     WHEN (OLD.state IS DISTINCT FROM NEW.state
           AND ((OLD.state, NEW.state) IN (('creating', 'running'), ('creating', 'failed'), ('creating', 'deleting'), ('running', 'stopping'),
@@ -1639,7 +1639,7 @@ CREATE TRIGGER instance_state_machine AFTER UPDATE ON interlock.instance FOR EAC
                ('stopping', 'running'), ('stopping', 'failed'), ('stopping', 'deleting'), ('stopped', 'starting'),
                ('stopped', 'failed'), ('stopped', 'deleting'), ('starting', 'running'), ('starting', 'stopped'),
                ('starting', 'failed'), ('starting', 'deleting'), ('failed', 'deleting'), ('deleting', 'deleted'),
-               ('deleting', 'failed'))) IS NOT TRUE) EXECUTE FUNCTION interlock.instance_state_machine();
+               ('deleting', 'failed'))) IS NOT TRUE) EXECUTE FUNCTION interlock.instance_state_machine_v1();
 
 -- What happened to an instance: once for its kind and the recorded time, however often it is reported.
 CREATE TABLE interlock.instance_event (
