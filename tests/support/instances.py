@@ -1,5 +1,6 @@
 """A control plane for instances, in databases and directories of the test's own."""
 
+import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -18,11 +19,10 @@ from interlock.instances.orchestrations import Lifecycle
 from interlock.instances.records import Check, Happening, Instance
 from interlock.instances.requests import Instances
 from interlock.instances.surroundings import Pace, Surroundings
-from support.waiting import eventually_async
+from support.postgres import execute
+from support.waiting import eventually
 
-QUICK = Pace(
-    patience=60, check_every=0.2, unhealthy_after=2, retry=Retry(attempts=3, first=0.05, longest=0.1)
-)
+QUICK = Pace(patience=60, check_every=0.2, unhealthy_after=2, retry=Retry(attempts=3, first=0.05, longest=0.1))
 
 
 @dataclass
@@ -69,16 +69,15 @@ class Plane:
         try:
             await self.durable.handle(getattr(self.lifecycle, id.rsplit("-", 2)[1]), id).wait(50)
         except OrchestrationEnded:
-            await eventually_async(lambda: self._is_cleaned(id), within=50)
+            finished = "SELECT 1 FROM interlock.orchestration WHERE id = %s AND finished_at IS NOT NULL"
+            await asyncio.to_thread(eventually, lambda: execute(self.url, finished, f"{id}:cleanup"), within=50)
         return await self.read(asked.id)
-
-    async def _is_cleaned(self, id: str) -> bool:  # noqa: A002
-        found = await self.durable.list(f"{id}:cleanup")
-        return bool(found) and found[0].state in ("completed", "failed")
 
 
 @asynccontextmanager
-async def control_plane(url: str, driver: Driver, *, dns: Dns | None = None, pace: Pace = QUICK) -> AsyncIterator[Plane]:
+async def control_plane(
+    url: str, driver: Driver, *, dns: Dns | None = None, pace: Pace = QUICK
+) -> AsyncIterator[Plane]:
     database = Database(url)
     here = Surroundings(database, "interlock", {driver.name: driver}, dns or NoDns(), pace)
     lifecycle = Lifecycle(here)

@@ -21,7 +21,7 @@ from interlock.instances.surroundings import Surroundings
 from interlock.instances.tasks import Failed, Move, Seen, Task
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 5.0
-_DOUBTS = 10
+_DOUBTS = 7
 """So often in a row is it seen down before it is believed that it does not come up."""
 _LOOK_AGAIN = 30.0
 
