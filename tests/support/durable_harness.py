@@ -67,7 +67,8 @@ def in_the_product() -> set[str]:
 
 def listed() -> set[str]:
     """The modules of what is listed here."""
-    return {one.function.__module__ for _, one in [*activities(), *orchestrations()]}
+    functions = [one.function for _, one in activities()] + [one.function for _, one in orchestrations()]
+    return {function.__module__ for function in functions}
 
 
 def activities() -> list[tuple[Domain, Activity[Any, Any]]]:

@@ -24,8 +24,8 @@ SELECT :columns
  ORDER BY i.id = CAST($1 AS text) DESC, i.names_freed_at IS NULL DESC, i.created_at DESC LIMIT 1;
 
 -- name: list_up
--- $1: also deleted ones, $2: of these states, $3: whose names have this in them, $4: with these tags, $5: by what, $6 and $7:
--- those that come after that one, $8: how many.
+-- A page: also deleted ones or not, of these states, with this in their names, with these tags; sorted by that, after that key
+-- and id, so many.
 SELECT k.key, :columns
   FROM interlock.instance i
  CROSS JOIN LATERAL (SELECT CASE CAST($5 AS text) WHEN 'state' THEN i.state WHEN 'health' THEN i.health
@@ -114,9 +114,9 @@ SELECT EXISTS (SELECT FROM interlock.orchestration o
 SELECT o.outcome, o.output FROM interlock.orchestration o WHERE o.id = CAST($1 AS text);
 
 -- name: prune_events
--- Recorded longer ago than $1 seconds → gone.
-DELETE FROM interlock.instance_event e WHERE e.recorded_at < interlock.now_v1() - make_interval(secs => $1) RETURNING 1;
+-- Recorded longer ago than so many seconds → gone.
+DELETE FROM interlock.instance_event e WHERE e.recorded_at < interlock.now_v1() - make_interval(secs => CAST($1 AS double precision)) RETURNING 1;
 
 -- name: prune_checks
 -- The same.
-DELETE FROM interlock.instance_check c WHERE c.recorded_at < interlock.now_v1() - make_interval(secs => $1) RETURNING 1;
+DELETE FROM interlock.instance_check c WHERE c.recorded_at < interlock.now_v1() - make_interval(secs => CAST($1 AS double precision)) RETURNING 1;

@@ -62,8 +62,9 @@ async def test_a_request_that_cannot_be_is_refused_and_leaves_nothing(
 
 @pytest.mark.timeout(200)
 async def test_of_twenty_at_once_five_want_one_name_and_one_of_them_gets_it(plane: Plane, paper: PaperDriver) -> None:
-    wanted = [{"name": f"db{number}", "dns_name": "same.example.com" if number < 5 else None} for number in range(20)]
-    answers = await asyncio.gather(*(plane.create(**wishes) for wishes in wanted), return_exceptions=True)
+    wanted = {f"db{number}": "same.example.com" if number < 5 else None for number in range(20)}
+    requests = (plane.create(name, dns_name=dns_name) for name, dns_name in wanted.items())
+    answers = await asyncio.gather(*requests, return_exceptions=True)
     asked = [answer for answer in answers if isinstance(answer, Instance)]
     refused = [answer for answer in answers if isinstance(answer, errors.NameTaken)]
     assert (len(asked), len(refused)) == (16, 4)
