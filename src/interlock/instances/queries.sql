@@ -1,5 +1,5 @@
 -- name: insert
--- Nothing → creating. See 0007_instances: names that are held are unique.
+-- Nothing → creating. See 0008_instances: names that are held are unique.
 INSERT INTO interlock.instance (id, name, dns_name, driver, version, storage_bytes, parameters, tags, orchestration,
                                 created_at, updated_at)
 VALUES (CAST($1 AS text), CAST($2 AS text), CAST($3 AS text), CAST($4 AS text), CAST($5 AS text), CAST($6 AS bigint),
