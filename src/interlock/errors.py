@@ -61,6 +61,7 @@
     │   ├── ActivityFailed          an activity failed, and was tried as often as its policy allows
     │   ├── AttemptSuperseded       another replica has gone on with this step: what this one does must not count
     │   ├── DoNotRetry              raised by an activity: trying again would not help
+    │   │   └── InstanceOvertaken   another orchestration works on that instance now
     │   └── ClockSkewed             this machine's clock and the database's differ too much
     ├── EmbeddedError
     │   ├── BinariesMissing         no PostgreSQL binaries on this machine
@@ -78,14 +79,18 @@
     │   ├── DnsZoneUnknown          it does not have the zone that the name would be in
     │   ├── DnsForeign              the name has records that are not this instance's
     │   └── DnsFailed               it could not do it, or gave an answer that cannot be trusted
-    └── DriverError
-        ├── BadSpec                 what was asked for is malformed, or more than the driver has
-        ├── ForeignResource         something of that name is there and is not ours
-        ├── BeingRemoved            what is there is still on its way out, or was changed meanwhile: try again
-        ├── InstanceAbsent          the driver has nothing of that id
-        ├── OutOfPorts              every port of the range is taken
-        ├── OutOfSpace              the disk, or the quota, is full
-        └── DriverUnreachable       the system that the driver talks to does not answer, or refuses us
+    ├── DriverError
+    │   ├── BadSpec                 what was asked for is malformed, or more than the driver has
+    │   ├── ForeignResource         something of that name is there and is not ours
+    │   ├── BeingRemoved            what is there is still on its way out, or was changed meanwhile: try again
+    │   ├── InstanceAbsent          the driver has nothing of that id
+    │   ├── OutOfPorts              every port of the range is taken
+    │   ├── OutOfSpace              the disk, or the quota, is full
+    │   └── DriverUnreachable       the system that the driver talks to does not answer, or refuses us
+    └── InstanceError
+        ├── NameTaken               the name, or the DNS name, is another instance's
+        ├── InstanceUnknown         there is no record of it, or it is deleted
+        └── InstanceBusy            something else works on it just now
 
 A message is one sentence that says what happened and what to do next. What a program may want to know is in
 attributes. `exit_status` is what the command line exits with; the numbers are those of ``sysexits.h``.
@@ -553,3 +558,38 @@ class OutOfSpace(DriverError):
 
 class DriverUnreachable(DriverError):
     exit_status = EX_UNAVAILABLE
+
+
+class InstanceError(InterlockError):
+    """An instance cannot be asked for that, or not now."""
+
+
+class NameTaken(InstanceError):
+    """`owner` is the id of the instance whose name it is; None: somebody is just claiming or releasing it."""
+
+    exit_status = EX_CANTCREAT
+
+    def __init__(self, message: str, *, name: str, owner: str | None) -> None:
+        super().__init__(message)
+        self.name = name
+        self.owner = owner
+
+
+class InstanceUnknown(InstanceError):
+    exit_status = EX_DATAERR
+
+
+class InstanceBusy(InstanceError):
+    """`orchestration` is the id of what works on it."""
+
+    exit_status = EX_TEMPFAIL
+
+    def __init__(self, message: str, *, orchestration: str) -> None:
+        super().__init__(message)
+        self.orchestration = orchestration
+
+
+class InstanceOvertaken(DoNotRetry):
+    """Another orchestration works on the instance now."""
+
+    code = "overtaken"

@@ -4,39 +4,16 @@ A domain is listed in `DOMAINS` with a sample for each activity and for each orc
 and not here, or an activity without a sample, fails `test_nothing_is_left_out`.
 """
 
-import importlib
 import json
 import pkgutil
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from typing import Any
 
 import interlock
-from interlock.durable.declared import Activity, Orchestration, Orchestrations
+from interlock.durable.declared import Activity, Orchestration
 from support import durable_domain as shop
+from support.durable_samples import Domain, Sample
+from support.instances_domain import INSTANCES
 from support.postgres import execute
-
-
-@dataclass(frozen=True)
-class Sample:
-    """`value` makes an input for an id. The queries get the id as %(id)s: `effects` and `events` each count to 1 after
-    an activity, `state` shows what an orchestration leaves, without what differs from run to run."""
-
-    value: Callable[[str], Any]
-    effects: str = ""
-    events: str = ""
-    state: str = ""
-
-
-@dataclass(frozen=True)
-class Domain:
-    """`module` is imported by the processes that are killed; its `TABLES` and `work` are the domain's."""
-
-    module: str
-    work: Orchestrations
-    tables: str
-    activities: dict[str, Sample]
-    orchestrations: dict[str, Sample] = field(default_factory=dict)
 
 
 def order(id: str) -> shop.Order:  # noqa: A002
@@ -79,16 +56,19 @@ SHOP = Domain(
     },
 )
 
-DOMAINS = [SHOP]
+DOMAINS = [SHOP, INSTANCES]
 
 
-def in_the_product() -> Iterator[tuple[str, Orchestrations]]:
-    """Every `Orchestrations` that a module of Interlock's declares."""
-    for module in pkgutil.walk_packages(interlock.__path__, "interlock."):
-        if module.name.rpartition(".")[2] in ("activities", "orchestrations"):
-            for value in vars(importlib.import_module(module.name)).values():
-                if isinstance(value, Orchestrations):
-                    yield module.name, value
+def in_the_product() -> set[str]:
+    """Every module of Interlock's that declares activities or orchestrations, by its name."""
+    found = {module.name for module in pkgutil.walk_packages(interlock.__path__, "interlock.")}
+    return {name for name in found if name.rpartition(".")[2] in ("activities", "orchestrations")}
+
+
+def listed() -> set[str]:
+    """The modules of what is listed here."""
+    functions = [one.function for _, one in activities()] + [one.function for _, one in orchestrations()]
+    return {function.__module__ for function in functions}
 
 
 def activities() -> list[tuple[Domain, Activity[Any, Any]]]:

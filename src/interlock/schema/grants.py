@@ -7,7 +7,7 @@ from interlock import errors
 from interlock.schema.status import read_status
 from interlock.stores.postgres import Queries, Session, quote_identifier
 
-Use = Literal["gate", "leases", "operations", "claims", "orchestrations"]
+Use = Literal["gate", "leases", "operations", "claims", "orchestrations", "instances"]
 
 USES: tuple[Use, ...] = get_args(Use)
 

@@ -56,3 +56,11 @@ GRANT EXECUTE ON FUNCTION
     interlock.claim_v1(text, text[], text, double precision, boolean),
     interlock.release_claim_v1(text, text, text, double precision, text), interlock.claims_v1(text, text, text, boolean)
 TO :role;
+
+-- name: instances
+-- What a role needs for instances, beyond claims and orchestrations.
+GRANT USAGE ON SCHEMA interlock TO :role;
+GRANT SELECT ON interlock.migration TO :role;
+GRANT EXECUTE ON FUNCTION interlock.now_v1() TO :role;
+GRANT SELECT, INSERT, UPDATE ON interlock.instance TO :role;
+GRANT SELECT, INSERT, DELETE ON interlock.instance_event, interlock.instance_check TO :role;

@@ -3,7 +3,7 @@
 import asyncio
 import json
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from signal import SIGKILL
 from typing import Any
 
@@ -11,7 +11,8 @@ import pytest
 
 from interlock.durable.declared import Activity
 from interlock.durable.replica import AsyncDurable
-from support.durable_harness import DOMAINS, Domain, activities, asked, in_the_product, orchestrations, recorded
+from support.durable_harness import DOMAINS, activities, asked, in_the_product, listed, orchestrations, recorded
+from support.durable_samples import Domain, Sample
 from support.durable_victim import VICTIMS, perform
 from support.durable_worker import Worker, workers
 from support.postgres import execute
@@ -26,8 +27,17 @@ def test_nothing_is_left_out() -> None:
     for domain in DOMAINS:
         assert {one.name for one in domain.work.activities} == set(domain.activities)
         assert {one.name for one in domain.work.orchestrations} == set(domain.orchestrations)
-    listed = [domain.work for domain in DOMAINS]
-    assert [module for module, work in in_the_product() if work not in listed] == []
+    assert in_the_product() <= listed()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def surroundings() -> Iterator[None]:
+    """Of all domains; processes that are started inherit them."""
+    with pytest.MonkeyPatch.context() as patch, ExitStack() as stack:
+        for domain in DOMAINS:
+            for name, value in stack.enter_context(domain.surroundings()).items():
+                patch.setenv(name, value)
+        yield
 
 
 @pytest.fixture
@@ -48,6 +58,7 @@ async def test_an_activity_that_runs_twice_leaves_one_effect_and_one_event(
 ) -> None:
     execute(url, domain.tables)
     recorded(url, "it")
+    await prepared(url, domain.activities[activity.name], "it")
     plain = activity.input.plain(domain.activities[activity.name].value("it"))
     first = await perform(url, domain.module, activity.name, "it", plain)
     assert await perform(url, domain.module, activity.name, "it", plain) == first
@@ -60,6 +71,7 @@ async def test_an_activity_that_is_killed_after_its_effect_leaves_one_effect_and
 ) -> None:
     execute(url, domain.tables)
     recorded(url, "it")
+    await prepared(url, domain.activities[activity.name], "it")
     plain = activity.input.plain(domain.activities[activity.name].value("it"))
     victim = Worker(url, domain.module, "support.durable_victim", activity.name, "it", json.dumps(plain))
     try:
@@ -73,7 +85,7 @@ async def test_an_activity_that_is_killed_after_its_effect_leaves_one_effect_and
 
 
 @pytest.mark.parametrize("domain", DOMAINS, ids=[domain.module for domain in DOMAINS])
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(600)
 async def test_an_orchestration_whose_worker_is_killed_after_any_step_ends_as_if_it_had_not_been(
     url: str, domain: Domain
 ) -> None:
@@ -89,17 +101,22 @@ async def test_an_orchestration_whose_worker_is_killed_after_any_step_ends_as_if
                 execute(url, "INSERT INTO victim (key) VALUES (%s)", key.replace(name_of(key), id, 1))
             runs = {f"{key} killed": one for key in keys for _, one in orchestrations() if one.name == name_of(key)}
             for id, one in runs.items():  # noqa: A001
+                await prepared(url, domain.orchestrations[one.name], id)
                 await durable.start(one, id, domain.orchestrations[one.name].value(id))
             results = {}
             async with asyncio.TaskGroup() as group:
                 keeper = group.create_task(watch())
                 for id, one in runs.items():  # noqa: A001
-                    results[id] = await durable.handle(one, id).wait(100)
+                    results[id] = await durable.handle(one, id).wait(500)
                 keeper.cancel()
     assert execute(url, "SELECT key FROM victim WHERE NOT died") == []
     for id, one in runs.items():  # noqa: A001
         state = asked(url, domain.orchestrations[one.name].state, id)
         assert (results[id], state) == dict(wanted)[one.name], id
+
+
+async def prepared(url: str, sample: Sample, id: str) -> None:  # noqa: A002
+    await asyncio.to_thread(sample.prepare, url, id)
 
 
 def name_of(key: str) -> str:
@@ -112,8 +129,9 @@ async def undisturbed(durable: AsyncDurable, url: str, domain: Domain) -> list[t
     with workers(url, 1, domain.module):
         for one in domain.work.orchestrations:
             sample = domain.orchestrations[one.name]
+            await prepared(url, sample, one.name)
             handle = await durable.start(one, one.name, sample.value(one.name))
-            found.append((one.name, (await handle.wait(30), asked(url, sample.state, one.name))))
+            found.append((one.name, (await handle.wait(60), asked(url, sample.state, one.name))))
     return found
 
 

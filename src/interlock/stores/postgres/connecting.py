@@ -6,6 +6,7 @@ everything, as a dead machine does, must not use up the time of the one that too
 
 import asyncio
 import inspect
+import ssl
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -32,6 +33,7 @@ async def connect(
     statement_timeout: float | None = None,
     password: Password | None = None,
     prepared: bool = False,
+    ca: str | None = None,
 ) -> Session:
     """Open a session. Asks for nothing in the start-up packet that a pooler would refuse before we can explain it.
 
@@ -39,6 +41,7 @@ async def connect(
     `password` is called for each session, in a thread unless it is a coroutine function, and beats the URL's.
     `prepared` keeps statements prepared in the server: only for a connection that leads to one server process for as
     long as it lives, which one through a pooler may not.
+    `ca` is a certificate (PEM): the server has to show, over TLS, that it is the host of the URL by that one's word.
     """
     shown = redacted(checked(url))
     ends_at = asyncio.get_running_loop().time() + timeout
@@ -53,6 +56,7 @@ async def connect(
             statement_cache_size=_CACHED_STATEMENTS if prepared else 0,
             max_cached_statement_lifetime=0,
             server_settings={"application_name": application_name[:63]},
+            **({"ssl": ssl.create_default_context(cadata=ca)} if ca else {}),
         )
     session = Session(connection, shown)
     if connection.get_server_version().major < _OLDEST_SERVER:

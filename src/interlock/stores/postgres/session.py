@@ -48,6 +48,11 @@ class Session:
         return number if number >= 0 else None
 
     @property
+    def driver_connection(self) -> Any:
+        """For what takes connections of users': inside `transaction()`, at whose end its errors become ours."""
+        return self._connection
+
+    @property
     def is_closed(self) -> bool:
         return self._connection.is_closed()
 

@@ -1,0 +1,196 @@
+"""What orchestrations do to instances, step by step. Each step may be repeated.
+
+Who may do what. The record names the orchestration that works on the instance, and only that one's steps write there:
+each write is one transaction with the fence of the attempt, the lock of the record, the look at whose it is, and the
+event. Whoever is not named any more is refused (`InstanceOvertaken`), and does not call a driver either.
+
+What a crash leaves behind. Between a driver's effect and its event: the effect, which the next attempt confirms, as
+every verb of a driver creates or confirms. What a step that is overtaken still does in a driver has no fence but the
+driver's own lock of that instance; so `delete` first waits until whatever worked on the instance has ended.
+"""
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from typing import Any, Literal, TypeVar
+
+from interlock import errors
+from interlock.durable.attempt import Attempt
+from interlock.durable.declared import Activity, Orchestrations
+from interlock.durable.failures import Failure
+from interlock.durable.retrying import Retry
+from interlock.instances.drivers.port import Driver
+from interlock.instances.health import FOREVER
+from interlock.instances.model import State
+from interlock.instances.moving import Moving
+from interlock.instances.names import Names
+from interlock.instances.reaching import reach
+from interlock.instances.records import Instance, Records
+from interlock.instances.surroundings import Surroundings
+from interlock.instances.tasks import Failed, Move, Seen, Task
+
+I = TypeVar("I")  # noqa: E741 # input and output
+O = TypeVar("O")  # noqa: E741
+
+_FINAL = (
+    errors.BadSpec,
+    errors.BinariesMissing,
+    errors.ConfigurationError,
+    errors.DnsDenied,
+    errors.DnsForeign,
+    errors.DnsZoneUnknown,
+    errors.ForeignResource,
+    errors.InstanceAbsent,
+    errors.InvalidName,
+    errors.OutOfPorts,
+    errors.OutOfSpace,
+    errors.TlsUnavailable,
+)
+"""Another attempt would end the same."""
+_TIMEOUT = 300.0
+
+
+class Activities:
+    def __init__(self, work: Orchestrations, here: Surroundings, moving: Moving) -> None:
+        self._work = work
+        self._here = here
+        self._records = Records(here.schema)
+        self._names = Names(here)
+        self._moving = moving
+        patient = replace(here.pace.retry, never=_FINAL)
+        self.check = self._declared(self._check, patient)
+        self.provision = self._declared(self._provision, patient)
+        self.look = self._declared(self._look, patient)
+        self.answer = self._declared(self._answer, patient)
+        self.publish = self._declared(self._publish, patient)
+        self.start = self._declared(self._start, patient)
+        self.stop = self._declared(self._stop, patient)
+        self.reset_password = self._declared(self._reset_password, patient)
+        self.set_parameters = self._declared(self._set_parameters, patient)
+        self.withdraw = self._declared(self._withdraw, patient)
+        self.remove = self._declared(self._remove, patient)
+        self.move = self._declared(self._move, FOREVER)
+        self.standing = self._declared(self._standing, FOREVER)
+        self.failure = self._declared(self._failure, FOREVER)
+        self.is_ended = self._declared(self._is_ended, FOREVER)
+
+    def _declared(self, function: Callable[[Attempt, I], Awaitable[O]], retry: Retry) -> Activity[I, O]:
+        name = function.__name__.removeprefix("_")
+        return self._work.activity(name=name, retry=retry, timeout=_TIMEOUT)(function)
+
+    async def _check(self, attempt: Attempt, task: Task) -> None:
+        """What is wrong with the request is said before anything is made."""
+        instance, driver = await self._mine(attempt, task)
+        await driver.check(instance.spec)
+        await self._names.check(instance)
+        await self._note(attempt, task, "checked")
+
+    async def _provision(self, attempt: Attempt, task: Task) -> None:
+        instance, driver = await self._mine(attempt, task)
+        await driver.provision(instance.spec)
+        await self._note(attempt, task, "provisioned")
+
+    async def _look(self, attempt: Attempt, task: Task) -> Seen:
+        _, driver = await self._mine(attempt, task)
+        sight = await driver.look(task.instance)
+        return Seen(sight.state, sight.detail, self._here.pace.patience)
+
+    async def _answer(self, attempt: Attempt, task: Task) -> None:
+        """It is seen to answer, and where it does is written down."""
+        _, driver = await self._mine(attempt, task)
+        endpoint = (await driver.look(task.instance)).endpoint
+        if endpoint is None:
+            raise errors.DriverUnreachable("The instance has no address yet: wait, or look at its system.")
+        await reach(driver, task.instance, endpoint, self._here.pace.check_timeout)
+        async with self._owned(attempt, task) as (connection, _):
+            where = (endpoint.host, endpoint.port, endpoint.user, endpoint.database, endpoint.ca)
+            await self._records.ask(connection, "note_endpoint", task.instance, *where, attempt.at)
+            await self._records.note(connection, task.instance, "answered", attempt.at)
+
+    async def _publish(self, attempt: Attempt, task: Task) -> None:
+        instance, _ = await self._mine(attempt, task)
+        await self._names.publish(instance)
+        await self._note(attempt, task, "published")
+
+    async def _start(self, attempt: Attempt, task: Task) -> None:
+        _, driver = await self._mine(attempt, task)
+        await driver.start(task.instance)
+        await self._note(attempt, task, "told to start")
+
+    async def _stop(self, attempt: Attempt, task: Task) -> None:
+        _, driver = await self._mine(attempt, task)
+        await driver.stop(task.instance)
+        await self._note(attempt, task, "told to stop")
+
+    async def _reset_password(self, attempt: Attempt, task: Task) -> None:
+        _, driver = await self._mine(attempt, task)
+        await driver.reset_password(task.instance)
+        await self._note(attempt, task, "password reset")
+
+    async def _set_parameters(self, attempt: Attempt, task: Task) -> Literal["reloaded", "restart needed"]:
+        """What the driver has taken is written down."""
+        _, driver = await self._mine(attempt, task)
+        wanted = task.parameters or {}
+        change = await driver.set_parameters(task.instance, wanted)
+        async with self._owned(attempt, task) as (connection, _):
+            await self._moving.note_parameters(connection, task.instance, wanted, attempt.at)
+            await self._records.note(connection, task.instance, "parameters set", attempt.at, change)
+        return change
+
+    async def _withdraw(self, attempt: Attempt, task: Task) -> None:
+        instance, _ = await self._mine(attempt, task)
+        await self._names.withdraw(instance)
+        await self._note(attempt, task, "withdrawn")
+
+    async def _remove(self, attempt: Attempt, task: Task) -> None:
+        _, driver = await self._mine(attempt, task)
+        await driver.remove(task.instance)
+        await self._note(attempt, task, "told to go")
+
+    async def _move(self, attempt: Attempt, move: Move) -> None:
+        async with self._owned(attempt, move.task) as (connection, instance):
+            await self._moving.move(connection, instance, move, attempt.at)
+
+    async def _standing(self, attempt: Attempt, task: Task) -> State | None:
+        """Where the instance is; None if this task has ended, or another goes on with it."""
+        async with self._here.database.transaction() as connection:
+            instance = await self._records.read(connection, task.instance)
+        return instance.state if instance.working and instance.orchestration == task.orchestration else None
+
+    async def _failure(self, attempt: Attempt, task: Task) -> Failed:
+        """How the orchestration ended that this one cleans up after."""
+        async with self._here.database.transaction() as connection:
+            rows = await self._records.ask(connection, "outcome", task.orchestration)
+        outcome, output = rows[0] if rows else (None, None)
+        if outcome not in ("failed", "cancelled"):
+            return Failed("unknown", "It did not come to its end.")
+        failure = Failure.read(output or "")
+        if outcome == "cancelled":
+            return Failed("cancelled", f"It was cancelled: {failure.message or 'no reason'}.")
+        return Failed(failure.code, failure.message)
+
+    async def _is_ended(self, attempt: Attempt, task: Task) -> bool:
+        """Whether nothing works on the instance any more that did before this task."""
+        async with self._here.database.transaction() as connection:
+            [[unfinished]] = await self._records.ask(connection, "unfinished", task.after)
+        return not unfinished
+
+    async def _mine(self, attempt: Attempt, task: Task) -> tuple[Instance, Driver]:
+        async with self._owned(attempt, task) as (_, instance):
+            return instance, self._here.driver(instance.driver)
+
+    async def _note(self, attempt: Attempt, task: Task, kind: str) -> None:
+        async with self._owned(attempt, task) as (connection, _):
+            await self._records.note(connection, task.instance, kind, attempt.at)
+
+    @asynccontextmanager
+    async def _owned(self, attempt: Attempt, task: Task) -> AsyncIterator[tuple[Any, Instance]]:
+        """A transaction that only the newest attempt of the orchestration that is named commits."""
+        async with self._here.database.transaction() as connection:
+            await attempt.fence(connection)
+            instance = await self._records.lock(connection, task.instance)
+            if instance.orchestration != task.orchestration:
+                raise errors.InstanceOvertaken(
+                    f"{instance.orchestration} works on the instance {instance.id} now: leave it to that one."
+                )
+            yield connection, instance

@@ -1,0 +1,81 @@
+"""Whether running instances answer: one watcher for each, which goes on until the record names another, or none.
+
+Who may do what. The record names the watcher. Whoever brings an instance up names a new one, in the transaction that
+says so; whoever takes it down, or deletes it, names none. A check counts only if its watcher is still named when it is
+written. So one that is late changes nothing, and two never watch one instance for longer than a pause.
+"""
+
+import time
+from dataclasses import replace
+
+from interlock.durable.attempt import Attempt
+from interlock.durable.declared import Orchestrations
+from interlock.durable.retrying import Retry
+from interlock.durable.run import Run
+from interlock.errors import InterlockError
+from interlock.instances.drivers.port import Endpoint
+from interlock.instances.model import Health
+from interlock.instances.reaching import reach
+from interlock.instances.records import Instance, Records
+from interlock.instances.surroundings import Surroundings
+from interlock.instances.tasks import Watch, Watched
+
+FOREVER = Retry(attempts=1_000_000)
+"""Of steps that need nothing but the database of the records."""
+
+
+class HealthWatch:
+    def __init__(self, work: Orchestrations, here: Surroundings) -> None:
+        self._here = here
+        self._records = Records(here.schema)
+        self.check = work.activity(name="check_health", retry=FOREVER, timeout=120)(self._check)
+        self.watch = work.orchestration(name="watch_health")(self._watch)
+
+    async def _watch(self, run: Run, watch: Watch) -> None:
+        watched = await run.call(self.check, watch)
+        if not watched.over:
+            await run.sleep(watched.pause)
+            await run.continue_as_new(replace(watch, failures=watched.failures))
+
+    async def _check(self, attempt: Attempt, watch: Watch) -> Watched:
+        pace = self._here.pace
+        async with self._here.database.transaction() as connection:
+            instance = await self._records.read(connection, watch.instance)
+        if not _is_watched(instance, watch):
+            return Watched(True, 0, 0)
+        begun = time.monotonic()
+        trouble = await self._trouble(instance)
+        milliseconds = (time.monotonic() - begun) * 1000
+        failures = watch.failures + 1 if trouble else 0
+        async with self._here.database.transaction() as connection:
+            await attempt.fence(connection)
+            if not _is_watched(await self._records.lock(connection, watch.instance), watch):
+                return Watched(True, 0, 0)
+            facts = (instance.id, attempt.at, not trouble, milliseconds, trouble)
+            await self._records.ask(connection, "note_check", *facts)
+            health: Health | None = _judged(failures, pace.unhealthy_after)
+            if health and await self._records.ask(connection, "note_health", instance.id, health, attempt.at):
+                await self._records.note(connection, instance.id, health, attempt.at, trouble)
+        return Watched(False, failures, pace.check_every)
+
+    async def _trouble(self, instance: Instance) -> str:
+        """Empty if it answers."""
+        endpoint: Endpoint | None = instance.endpoint
+        if endpoint is None:
+            return "It is not known where it listens."
+        try:
+            await reach(self._here.driver(instance.driver), instance.id, endpoint, self._here.pace.check_timeout)
+        except (InterlockError, OSError) as error:
+            return str(error)
+        return ""
+
+
+def _judged(failures: int, threshold: int) -> Health | None:
+    """None: too early to tell."""
+    if failures == 0:
+        return "healthy"
+    return "unhealthy" if failures >= threshold else None
+
+
+def _is_watched(instance: Instance, watch: Watch) -> bool:
+    return instance.state == "running" and instance.watcher == watch.watcher

@@ -1,0 +1,85 @@
+"""The names of an instance: claimed with its record, published while it runs, freed when everything is gone."""
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from interlock.coordination.claims import AsyncClaims, Claimed, Pending, Taken, dns_label, host_name
+from interlock.errors import DnsForeign, InstanceUnknown, NameTaken, RetryTransaction
+from interlock.instances.drivers.port import Spec
+from interlock.instances.records import Instance, Records
+from interlock.instances.surroundings import Surroundings
+
+_PATIENCE = 5.0
+"""Seconds that another's open transaction is given."""
+
+
+class Names:
+    def __init__(self, here: Surroundings) -> None:
+        self._here = here
+        self._records = Records(here.schema)
+        schema = here.schema
+        self._instances = AsyncClaims(lambda: schema, "instance", dns_label)
+        self._hosts = AsyncClaims(lambda: schema, "dns", host_name)
+
+    async def claim(self, connection: Any, spec: Spec) -> None:
+        """Raises `NameTaken`; the transaction is to be rolled back then."""
+        for scope, name, what in ((self._instances, spec.name, "name"), (self._hosts, spec.dns_name, "DNS name")):
+            answer = await scope.claim(connection, name, spec.id, timeout=_PATIENCE)
+            if answer is not None and not isinstance(answer, Claimed):
+                raise await self._taken(connection, what, answer)
+
+    async def free(self, connection: Any, instance: Instance) -> None:
+        """Everything of the instance is known to be gone."""
+        for scope, name in ((self._instances, instance.name), (self._hosts, instance.dns_name)):
+            if name and isinstance(
+                await scope.release(connection, name, instance.id, gone=True, timeout=_PATIENCE), Pending
+            ):
+                raise RetryTransaction(f"Somebody is asking for the name {name!r} just now: try again.", sqlstate="")
+
+    async def check(self, instance: Instance) -> None:
+        if name := instance.dns_name:
+            await self._despite_the_dead(name, lambda: self._here.dns.check(name, instance.id))
+
+    async def publish(self, instance: Instance) -> None:
+        if (name := instance.dns_name) and (host := instance.host):
+            await self._despite_the_dead(name, lambda: self._here.dns.publish(name, host, instance.id))
+
+    async def withdraw(self, instance: Instance) -> None:
+        if instance.dns_name:
+            await self._here.dns.withdraw(instance.dns_name, instance.id)
+
+    async def _despite_the_dead(self, name: str, verb: Callable[[], Awaitable[None]]) -> None:
+        """What a late replica published for an instance that is gone is nobody's, and withdrawn for that one."""
+        try:
+            await verb()
+        except DnsForeign as error:
+            if error.owner is None or not await self._is_gone(error.owner):
+                raise
+            await self._here.dns.withdraw(name, error.owner)
+            await verb()
+
+    async def _is_gone(self, id: str) -> bool:
+        async with self._here.database.transaction() as connection:
+            try:
+                return (await self._records.read(connection, id)).names_freed_at is not None
+            except InstanceUnknown:  # perhaps another control plane's
+                return False
+
+    async def _taken(self, connection: Any, what: str, answer: Any) -> NameTaken:
+        name = answer.name
+        if not isinstance(answer, Taken):
+            return NameTaken(
+                f"Somebody is just asking for the {what} {name!r}, or giving it up: try again.", name=name, owner=None
+            )
+        try:
+            owner = await self._records.read(connection, answer.owner)
+        except InstanceUnknown:
+            return NameTaken(
+                f"The {what} {name!r} belongs to {answer.owner}: choose another.", name=name, owner=answer.owner
+            )
+        return NameTaken(
+            f"The {what} {name!r} belongs to the instance {owner.name} ({owner.id}, {owner.state}): choose another, "
+            "or delete that one first.",
+            name=name,
+            owner=owner.id,
+        )

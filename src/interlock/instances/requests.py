@@ -1,0 +1,148 @@
+"""What may be asked of instances. Each request is part of the caller's transaction: it is there if that commits.
+
+Who may do what. A request locks the record. While an orchestration works on the instance, nothing but `delete` is
+taken: that names itself as the one that works on it, so that no step of the other writes any more, and cancels it.
+
+What a crash leaves behind: nothing, or what was committed; the recorded orchestration is started by any replica.
+"""
+
+import uuid
+from collections.abc import Mapping
+from typing import Any
+
+from interlock.durable import recording
+from interlock.durable.declared import Orchestration
+from interlock.errors import IllegalTransition, InstanceBusy, InstanceUnknown
+from interlock.idempotency import Refused
+from interlock.instances import model
+from interlock.instances.drivers.port import Spec
+from interlock.instances.names import Names
+from interlock.instances.orchestrations import Lifecycle
+from interlock.instances.records import Instance, Records
+from interlock.instances.tasks import Task
+
+
+class Instances:
+    """`records` is for reading. What is asked for has ended when the record's orchestration has."""
+
+    def __init__(self, lifecycle: Lifecycle) -> None:
+        self._lifecycle = lifecycle
+        self._here = lifecycle.here
+        self._machine = model.machine(self._here.schema)
+        self._names = Names(self._here)
+        self.records = Records(self._here.schema)
+
+    async def create(
+        self,
+        connection: Any,
+        name: str,
+        *,
+        driver: str,
+        dns_name: str | None = None,
+        version: str | int | None = None,
+        storage: str | int | None = None,
+        parameters: Mapping[str, str | int | float | bool] | None = None,
+        tags: Mapping[str, str] | None = None,
+    ) -> Instance:
+        """Raises `NameTaken`, or what is wrong with the request: roll back then."""
+        self._here.driver(driver)
+        spec = Spec(
+            id=str(uuid.uuid4()),
+            name=model.instance_name(name),
+            version=model.major_version(version),
+            storage_bytes=None if storage is None else model.storage_bytes(storage),
+            parameters=model.parameters(parameters or {}),
+            dns_name=self._here.dns.full_name(dns_name) if dns_name else None,
+            tags=model.tags(tags or {}),
+        )
+        await self._names.claim(connection, spec)
+        orchestration = _new_id(spec.id, "create")
+        await self.records.insert(connection, spec, driver, orchestration)
+        await self._record(connection, self._lifecycle.create, Task(spec.id, orchestration))
+        return await self.records.read(connection, spec.id)
+
+    async def delete(self, connection: Any, id: str) -> Instance:
+        """Whatever is going on. Of one that is being deleted nothing is changed."""
+        instance = await self.records.lock(connection, id)
+        if instance.state == "deleted":
+            raise InstanceUnknown(f"The instance {instance.name} ({id}) is deleted.")
+        if instance.state == "deleting" and instance.working:
+            return instance
+        if instance.working:
+            await recording.cancel(connection, self._here.schema, instance.orchestration, "The instance is deleted.")
+        after = instance.orchestration if instance.working else None
+        return await self._begin(connection, instance, "delete", self._lifecycle.delete, after=after)
+
+    async def stop(self, connection: Any, id: str) -> Instance:
+        return await self._begin(connection, await self._idle(connection, id), "stop", self._lifecycle.stop)
+
+    async def start(self, connection: Any, id: str) -> Instance:
+        return await self._begin(connection, await self._idle(connection, id), "start", self._lifecycle.start)
+
+    async def restart(self, connection: Any, id: str) -> Instance:
+        return await self._begin(connection, await self._idle(connection, id), "restart", self._lifecycle.restart)
+
+    async def reset_password(self, connection: Any, id: str) -> Instance:
+        """The new one is the driver's to tell."""
+        return await self._begin(connection, await self._running(connection, id), None, self._lifecycle.reset_password)
+
+    async def set_parameters(
+        self, connection: Any, id: str, parameters: Mapping[str, str | int | float | bool]
+    ) -> Instance:
+        """`parameters` are all that are wanted. If they need a restart, it is restarted."""
+        checked = model.parameters(parameters)
+        instance = await self._running(connection, id)
+        return await self._begin(connection, instance, None, self._lifecycle.set_parameters, parameters=checked)
+
+    async def _begin(
+        self,
+        connection: Any,
+        instance: Instance,
+        event: model.Event | None,
+        orchestration: Orchestration[Task, Any],
+        **more: Any,
+    ) -> Instance:
+        verb = orchestration.name.rpartition(".")[2]
+        if event is not None:
+            values = {"watcher": None, "health": "unknown"}
+            decision = await self._machine.apply(connection, instance.id, event, values=values)
+            if isinstance(decision, Refused):
+                raise _illegal(instance, verb)
+            if instance.watcher:
+                await recording.cancel(connection, self._here.schema, instance.watcher, f"{verb} was asked for.")
+        task = Task(instance.id, _new_id(instance.id, verb), **more)
+        [[at]] = await self.records.ask(connection, "hand_over", instance.id, task.orchestration)
+        await self.records.note(connection, instance.id, f"{verb} asked for", at)
+        await self._record(connection, orchestration, task)
+        return await self.records.read(connection, instance.id)
+
+    async def _record(self, connection: Any, orchestration: Orchestration[Task, Any], task: Task) -> None:
+        await recording.record(connection, self._here.schema, orchestration, task.orchestration, task)
+
+    async def _idle(self, connection: Any, id: str) -> Instance:
+        instance = await self.records.lock(connection, id)
+        if instance.working:
+            raise InstanceBusy(
+                f"The instance {instance.name} is {instance.state}, and {instance.orchestration} works on it: "
+                "wait until that has ended.",
+                orchestration=instance.orchestration,
+            )
+        return instance
+
+    async def _running(self, connection: Any, id: str) -> Instance:
+        instance = await self._idle(connection, id)
+        if instance.state != "running":
+            raise _illegal(instance, "be changed")
+        return instance
+
+
+def _new_id(instance: str, verb: str) -> str:
+    return f"instance-{instance}-{verb}-{uuid.uuid4().hex[:8]}"
+
+
+def _illegal(instance: Instance, verb: str) -> IllegalTransition:
+    return IllegalTransition(
+        f"The instance {instance.name} is {instance.state} and cannot {verb}: see what may be asked for in that state.",
+        state=instance.state,
+        event=verb,
+    )

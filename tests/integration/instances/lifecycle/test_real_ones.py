@@ -1,0 +1,79 @@
+"""Instances come, change and go: real ones, of the driver `local`."""
+
+import os
+import subprocess
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import asyncpg
+import pytest
+
+from interlock.embedded import find_binaries
+from interlock.instances.drivers.local import LocalDriver
+from support.components import required
+from support.instances import Plane, control_plane
+from support.local_instances import connected, local_driver, place_for_instances
+
+
+@pytest.fixture
+def driver() -> Iterator[LocalDriver]:
+    with place_for_instances() as place:
+        yield local_driver(place)
+
+
+@pytest.fixture
+async def plane(interlock_url: str, driver: LocalDriver) -> AsyncIterator[Plane]:
+    async with control_plane(interlock_url, driver) as plane:
+        yield plane
+
+
+def dumped(url: str) -> str:
+    """Everything that is in the database: records, events, histories."""
+    pg_bin = os.environ.get("INTERLOCK_PG_BIN")
+    own = find_binaries(Path(pg_bin) if pg_bin else None).bin_dir / "pg_dump"
+    program = own if own.exists() else required("pg_dump", package="postgresql-client")
+    return subprocess.run([str(program), url, "--inserts"], capture_output=True, text=True, check=True).stdout
+
+
+@pytest.mark.timeout(300)
+async def test_one_is_created_changed_and_deleted_and_nobody_writes_down_its_passwords(
+    interlock_url: str, plane: Plane, driver: LocalDriver, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("DEBUG")
+    asked = await plane.create("Shop", dns_name="Shop.Example.com", tags={"team": "blue"})
+    assert (asked.state, asked.name, asked.dns_name) == ("creating", "shop", "shop.example.com")
+    made = await plane.done(asked)
+    assert (made.state, made.health, made.working, made.error) == ("running", "healthy", False, None)
+
+    passwords = [await driver.password(made.id)]
+    assert made.endpoint is not None
+    connection = await connected(made.endpoint, passwords[0])
+    assert await connection.fetchval("SELECT current_user") == "shop"
+    await connection.close()
+
+    reset = await plane.told(plane.instances.reset_password, made.id)
+    passwords.append(await driver.password(made.id))
+    assert reset.error is None
+    assert passwords[0] != passwords[1]
+    with pytest.raises(asyncpg.InvalidPasswordError):
+        await connected(made.endpoint, passwords[0])
+
+    changed = await plane.told(plane.instances.set_parameters, made.id, {"work_mem": "8MB", "max_connections": 20})
+    assert (changed.state, changed.parameters) == ("running", {"work_mem": "8MB", "max_connections": "20"})
+    connection = await connected(made.endpoint, passwords[1])
+    assert await connection.fetchval("SELECT current_setting('max_connections')") == "20"
+    await connection.close()
+
+    stopped = await plane.told(plane.instances.stop, made.id)
+    assert (stopped.state, stopped.health, stopped.watcher) == ("stopped", "unknown", None)
+    assert (await driver.look(made.id)).state == "stopped"
+    assert (await plane.told(plane.instances.start, made.id)).state == "running"
+    assert (await plane.told(plane.instances.restart, made.id)).state == "running"
+
+    gone = await plane.told(plane.instances.delete, made.id)
+    assert (gone.state, gone.working) == ("deleted", False)
+    assert await driver.ids() == {}
+
+    everything = dumped(interlock_url) + caplog.text
+    assert made.id in everything
+    assert not [password for password in passwords if password in everything]

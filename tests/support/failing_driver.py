@@ -1,0 +1,71 @@
+"""A driver and a name server on paper that fail where they are told to, until they are mended."""
+
+import asyncio
+from typing import Any
+
+from interlock.errors import BadSpec, DnsForeign, DriverUnreachable
+from interlock.instances.drivers.port import Sight, Spec
+from support.paper_driver import PaperDns, PaperDriver
+
+
+class FailingDriver(PaperDriver):
+    """`fails` names the step. `held` is set by tests that want what is slow to go on."""
+
+    def __init__(self, *args: Any, fails: str = "") -> None:
+        super().__init__(*args)
+        self.fails = fails
+        self.held = asyncio.Event()
+        self.reached = asyncio.Event()
+        self._leaving: set[str] = set()
+
+    async def check(self, spec: Spec) -> None:
+        if self.fails == "check":
+            raise BadSpec("There is no such version: choose another.")
+
+    async def provision(self, spec: Spec) -> None:
+        if self.fails == "before provision":
+            raise DriverUnreachable("Nobody answers: look there.")
+        await super().provision(spec)
+        if self.fails == "after provision":
+            raise DriverUnreachable("Nobody answers any more: look there.")
+        if self.fails == "slow provision":
+            self.reached.set()
+            await self.held.wait()
+
+    async def look(self, id: str) -> Sight:  # noqa: A002
+        if id in self._leaving:
+            if not self.held.is_set():
+                return Sight("starting", detail="It is going.")
+            await super().remove(id)
+        sight = await super().look(id)
+        if self.fails == "look" and sight.state != "absent":
+            return Sight("broken", sight.endpoint, detail="It fell down.")
+        return sight
+
+    async def stop(self, id: str) -> None:  # noqa: A002
+        if self.fails == "stop":
+            raise DriverUnreachable("Nobody answers: look there.")
+        await super().stop(id)
+
+    async def remove(self, id: str) -> None:  # noqa: A002
+        if self.fails == "remove":
+            raise DriverUnreachable("Nobody answers: look there.")
+        if self.fails == "slow remove":
+            self._leaving.add(id)
+            self.reached.set()
+        else:
+            await super().remove(id)
+
+    async def password(self, id: str) -> str:  # noqa: A002
+        return "wrong" if self.fails == "password" else await super().password(id)
+
+
+class FailingDns(PaperDns):
+    def __init__(self, driver: FailingDriver, *args: Any) -> None:
+        super().__init__(*args)
+        self._driver = driver
+
+    async def publish(self, name: str, target: str, id: str) -> None:  # noqa: A002
+        if self._driver.fails == "publish":
+            raise DnsForeign(f"{name} has records of somebody else's: choose another.", name=name, owner=None)
+        await super().publish(name, target, id)

@@ -1,0 +1,88 @@
+"""A control plane for instances, in databases and directories of the test's own."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import psycopg
+
+from interlock.durable.replica import AsyncDurable
+from interlock.durable.retrying import Retry
+from interlock.errors import OrchestrationEnded
+from interlock.instances.database import Database
+from interlock.instances.dns import Dns
+from interlock.instances.dns.none import NoDns
+from interlock.instances.drivers.port import Driver
+from interlock.instances.orchestrations import Lifecycle
+from interlock.instances.records import Check, Happening, Instance
+from interlock.instances.requests import Instances
+from interlock.instances.surroundings import Pace, Surroundings
+from support.postgres import execute
+from support.waiting import eventually
+
+QUICK = Pace(patience=60, check_every=0.2, unhealthy_after=2, retry=Retry(attempts=3, first=0.05, longest=0.1))
+
+
+@dataclass
+class Plane:
+    """What may be asked of instances, and a replica that does it."""
+
+    url: str
+    instances: Instances
+    durable: AsyncDurable
+    lifecycle: Lifecycle
+    driver: str
+
+    async def ask(self, verb: Callable[..., Awaitable[Any]], *args: Any, **wishes: Any) -> Any:
+        """A request in a transaction of its own."""
+        async with await psycopg.AsyncConnection.connect(self.url) as connection:
+            return await verb(connection, *args, **wishes)
+
+    async def create(self, name: str, **wishes: Any) -> Instance:
+        asked: Instance = await self.ask(self.instances.create, name, **{"driver": self.driver} | wishes)
+        return asked
+
+    async def created(self, name: str, **wishes: Any) -> Instance:
+        return await self.done(await self.create(name, **wishes))
+
+    async def read(self, id: str) -> Instance:  # noqa: A002
+        found: Instance = await self.ask(self.instances.records.read, id)
+        return found
+
+    async def events(self, id: str) -> list[Happening]:  # noqa: A002
+        found: list[Happening] = await self.ask(self.instances.records.events, id)
+        return found
+
+    async def checks(self, id: str) -> list[Check]:  # noqa: A002
+        found: list[Check] = await self.ask(self.instances.records.checks, id)
+        return found
+
+    async def told(self, verb: Callable[..., Awaitable[Instance]], *args: Any) -> Instance:
+        """What has become of it when that was done, or could not be."""
+        return await self.done(await self.ask(verb, *args))
+
+    async def done(self, asked: Instance) -> Instance:
+        """When what was asked for has ended, and its clean-up too, if it needed one."""
+        id = asked.orchestration  # noqa: A001
+        try:
+            await self.durable.handle(getattr(self.lifecycle, id.rsplit("-", 2)[1]), id).wait(50)
+        except OrchestrationEnded:
+            finished = "SELECT 1 FROM interlock.orchestration WHERE id = %s AND finished_at IS NOT NULL"
+            await asyncio.to_thread(eventually, lambda: execute(self.url, finished, f"{id}:cleanup"), within=50)
+        return await self.read(asked.id)
+
+
+@asynccontextmanager
+async def control_plane(
+    url: str, driver: Driver, *, dns: Dns | None = None, pace: Pace = QUICK
+) -> AsyncIterator[Plane]:
+    database = Database(url)
+    here = Surroundings(database, "interlock", {driver.name: driver}, dns or NoDns(), pace)
+    lifecycle = Lifecycle(here)
+    try:
+        async with AsyncDurable(lifecycle.work, url=url) as durable:
+            yield Plane(url, Instances(lifecycle), durable, lifecycle, driver.name)
+    finally:
+        await database.close()

@@ -1,0 +1,228 @@
+"""Instances, for the harness: what their steps do is on paper, and so can be counted; two have real ones made.
+
+The database and the directory are those of the environment, and asked for each time: one process serves many tests.
+"""
+
+import asyncio
+import hashlib
+import os
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import psycopg
+
+from interlock.durable.retrying import Retry
+from interlock.instances.database import Database
+from interlock.instances.drivers.local import LocalDriver
+from interlock.instances.drivers.port import Driver, Spec
+from interlock.instances.orchestrations import Lifecycle
+from interlock.instances.surroundings import Pace, Surroundings
+from interlock.instances.tasks import Move, Task, Watch
+from support import paper_driver
+from support.durable_samples import Domain, Sample
+from support.local_instances import FIRST_PORT, local_driver, place_for_instances
+from support.paper_driver import SHARED, PaperDns, PaperDriver
+from support.postgres import execute
+
+# A watcher would go on for ever: whose second check is written is not named any more.
+TABLES = (
+    paper_driver.TABLES
+    + """
+    CREATE FUNCTION retire() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+        UPDATE interlock.instance SET watcher = NULL
+         WHERE id = NEW.instance AND (SELECT count(*) FROM interlock.instance_check WHERE instance = NEW.instance) > 1;
+        RETURN NULL;
+    END $$;
+    CREATE TRIGGER retire AFTER INSERT ON interlock.instance_check FOR EACH ROW EXECUTE FUNCTION retire();
+"""
+)
+
+_STATES = {
+    "creating": (),
+    "running": ("running",),
+    "stopping": ("running", "stopping"),
+    "starting": ("running", "starting"),
+    "deleting": ("deleting",),
+}
+
+
+def url() -> str:
+    return os.environ["STEPS_URL"]
+
+
+@cache
+def _local(place: str, first_port: int) -> LocalDriver:
+    return local_driver(Path(place), first_port)
+
+
+def real() -> LocalDriver:
+    return _local(os.environ["INSTANCES_PLACE"], int(os.environ["INSTANCES_PORT"]))
+
+
+class Fleeting(Database):
+    """A connection for each transaction: event loops come and go in tests."""
+
+    def __init__(self) -> None:
+        """Nothing is kept."""
+
+    @asynccontextmanager
+    async def transaction(self) -> AsyncIterator[Any]:
+        async with await psycopg.AsyncConnection.connect(url()) as connection:
+            yield connection
+
+
+class Drivers(dict[str, Driver]):
+    def get(self, name: str, default: Any = None) -> Any:
+        return real() if name == "local" else PaperDriver(url, real)
+
+
+PACE = Pace(patience=60, check_every=0.05, retry=Retry(attempts=20, first=0.2, longest=2))
+lifecycle = Lifecycle(Surroundings(Fleeting(), "interlock", Drivers(), PaperDns(url), PACE))
+work = lifecycle.work
+
+
+@contextmanager
+def surroundings() -> Iterator[dict[str, str]]:
+    """Variables that name a directory with a real instance in it."""
+    with place_for_instances() as place:
+        asyncio.run(local_driver(place, FIRST_PORT).provision(Spec(SHARED, "shared")))
+        yield {"INSTANCES_PLACE": str(place), "INSTANCES_PORT": str(FIRST_PORT)}
+
+
+def instance_of(id: str) -> str:  # noqa: A002
+    return hashlib.md5(id.encode()).hexdigest()  # noqa: S324 # as the queries below have it
+
+
+def task(id: str) -> Task:  # noqa: A002
+    return Task(instance_of(id), id)
+
+
+def in_state(state: str, *, driver: str = "paper", made: bool = True) -> Any:
+    """A record in that state, which the orchestration `id` works on, its names claimed, and what there is of it."""
+
+    def prepare(database: str, id: str) -> None:  # noqa: A002
+        instance = instance_of(id)
+        name, host = f"i{instance}", f"i{instance}.example.com"
+        insert = (
+            "INSERT INTO interlock.instance (id, name, dns_name, driver, orchestration, created_at, updated_at)"
+            " VALUES (%s, %s, %s, %s, %s, now(), now())"
+        )
+        execute(database, insert, instance, name, host, driver, id)
+        for scope, claimed in (("instance", name), ("dns", host)):
+            execute(database, "SELECT interlock.claim_v1(%s, ARRAY[%s], %s, 0, false)", scope, claimed, instance)
+        for step in _STATES[state]:
+            execute(database, "UPDATE interlock.instance SET state = %s WHERE id = %s", step, instance)
+        execute(database, "UPDATE interlock.instance SET watcher = %s WHERE id = %s", id, instance)
+        if not made:
+            return
+        if driver == "local":
+            asyncio.run(real().provision(Spec(instance, name, dns_name=host)))
+        else:
+            execute(database, "INSERT INTO paper (id, name, state) VALUES (%s, %s, 'running')", instance, name)
+            where = "UPDATE interlock.instance SET host = '127.0.0.1' WHERE id = %s"
+            execute(database, where, instance)
+            execute(database, "INSERT INTO published VALUES (%s, '127.0.0.1', %s)", host, instance)
+
+    return prepare
+
+
+def _count(table: str, condition: str = "true", key: str = "id") -> str:
+    return f"SELECT count(*) FROM {table} WHERE {key} = md5(%(id)s) AND {condition}"
+
+
+def _event(kind: str) -> str:
+    return _count("interlock.instance_event", f"kind = '{kind}'", "instance")
+
+
+NOTHING = "SELECT 1"
+"""It only reads."""
+
+# Where the instance ended, what it left behind, whether it is watched, and what happened, each kind once.
+STATE = """
+    SELECT i.state, i.working, i.error_code, i.names_freed_at IS NULL, i.deleted_at IS NULL, i.port IS NULL,
+           (SELECT array_agg(c.scope ORDER BY c.scope) FROM interlock.claim c
+             WHERE c.owner = i.id AND c.released_at IS NULL),
+           (SELECT array_agg(p.state || coalesce(p.parameters, '')) FROM paper p WHERE p.id = i.id),
+           (SELECT count(*) FROM published d WHERE d.id = i.id),
+           (SELECT count(*) FROM interlock.orchestration o WHERE o.name = 'instances.watch_health'
+               AND o.input ->> 'instance' = i.id AND o.id LIKE '%%:health'),
+           (SELECT array_agg(e.kind ORDER BY e.kind) FROM interlock.instance_event e
+             WHERE e.instance = i.id AND e.kind NOT IN ('healthy', 'unhealthy'))
+      FROM interlock.instance i WHERE i.id = md5(%(id)s)
+"""
+
+CHECKED = """
+    SELECT i.health, i.watcher, (SELECT count(*) FROM interlock.instance_check c WHERE c.instance = i.id),
+           (SELECT array_agg(e.kind) FROM interlock.instance_event e WHERE e.instance = i.id)
+      FROM interlock.instance i WHERE i.id = md5(%(id)s)
+"""
+
+
+def _changed(parameters: dict[str, str]) -> Any:
+    return lambda key: Task(instance_of(key), key, parameters=parameters)
+
+
+def _step(state: str, effects: str, kind: str = "", *, made: bool = True, value: Any = task) -> Sample:
+    return Sample(value, effects, _event(kind) if kind else NOTHING, prepare=in_state(state, made=made))
+
+
+def _way(state: str, *, driver: str = "paper", made: bool = True, value: Any = task, shown: str = STATE) -> Sample:
+    return Sample(value, state=shown, prepare=in_state(state, driver=driver, made=made))
+
+
+INSTANCES = Domain(
+    module=__name__,
+    work=work,
+    tables=TABLES,
+    surroundings=surroundings,
+    activities={
+        "instances.check": _step("creating", NOTHING, "checked", made=False),
+        "instances.provision": _step("creating", _count("paper"), "provisioned", made=False),
+        "instances.look": _step("creating", NOTHING),
+        "instances.answer": _step("creating", _count("interlock.instance", "port IS NOT NULL"), "answered"),
+        "instances.publish": _step("creating", _count("published"), "published"),
+        "instances.start": _step("starting", _count("paper", "state = 'running'"), "told to start"),
+        "instances.stop": _step("stopping", _count("paper", "state = 'stopped'"), "told to stop"),
+        "instances.reset_password": _step("running", _count("paper", "resets > 0"), "password reset"),
+        "instances.set_parameters": _step(
+            "running",
+            _count("interlock.instance", """parameters = '{"work_mem": "8MB"}'"""),
+            "parameters set",
+            value=_changed({"work_mem": "8MB"}),
+        ),
+        "instances.withdraw": _step("deleting", "SELECT 1 - (" + _count("published") + ")", "withdrawn"),
+        "instances.remove": _step("deleting", "SELECT 1 - (" + _count("paper") + ")", "told to go"),
+        "instances.move": _step(
+            "creating",
+            "SELECT count(*) FROM interlock.orchestration o JOIN interlock.instance i ON i.watcher = o.id"
+            " WHERE i.id = md5(%(id)s) AND i.state = 'running' AND NOT i.working",
+            "come_up",
+            value=lambda key: Move(task(key), "come_up"),
+        ),
+        "instances.standing": _step("creating", NOTHING),
+        "instances.failure": _step("creating", NOTHING),
+        "instances.is_ended": _step("deleting", NOTHING, value=lambda key: Task(instance_of(key), key, after="gone")),
+        "instances.check_health": _step(
+            "running",
+            _count("interlock.instance_check", key="instance"),
+            "unhealthy",
+            value=lambda key: Watch(instance_of(key), key, failures=9),
+        ),
+    },
+    orchestrations={
+        "instances.create": _way("creating", driver="local", made=False),
+        "instances.delete": _way("deleting", driver="local"),
+        "instances.undo": _way("creating"),
+        "instances.give_up": _way("deleting"),
+        "instances.settle": _way("stopping"),
+        "instances.stop": _way("stopping"),
+        "instances.start": _way("starting"),
+        "instances.restart": _way("starting"),
+        "instances.reset_password": _way("running"),
+        "instances.set_parameters": _way("running", value=_changed({"max_connections": "20"})),
+        "instances.watch_health": _way("running", value=lambda key: Watch(instance_of(key), key), shown=CHECKED),
+    },
+)
