@@ -74,5 +74,5 @@ def control_plane(directory: Path, **settings: str) -> Iterator[ControlPlane]:
 
 def _is_ready(port: int) -> bool:
     with suppress(httpx.TransportError):
-        return httpx.get(f"http://127.0.0.1:{port}/ready", timeout=_PATIENCE).is_success
+        return httpx.get(f"http://127.0.0.1:{port}/health/ready", timeout=_PATIENCE).is_success
     return False
