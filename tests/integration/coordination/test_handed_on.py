@@ -20,6 +20,12 @@ from support.postgres import execute
 from support.protocol import rewrite
 
 
+STOLEN = """
+    UPDATE interlock.lease
+       SET token = token + 1, grant_id = gen_random_uuid(), ttl = 3600, expires_at = clock_timestamp() + interval '1 hour'
+"""
+
+
 async def queued(locks: AsyncInterlock, url: str) -> "asyncio.Task[AsyncGrant]":
     async def acquire() -> AsyncGrant:
         return await locks.lease("feeds", ttl=30).acquire()
@@ -136,14 +142,18 @@ async def test_an_old_word_is_not_believed(
     monkeypatch.setattr(leases, "_heard", keep)
     await held.release()
     await until(lambda: words)
-    await until(lambda: holder(interlock_url) is None)
+    _, handed = words[0]
+    assert handed is not None
+    execute(interlock_url, STOLEN)
+    over = "SELECT to_timestamp(%s) < clock_timestamp()"
+    await until(lambda: execute(interlock_url, over, handed.until) == [(True,)])
     monkeypatch.setattr(leases, "_heard", heard)
-    thief = await locks.lease("feeds").acquire()
     others.engine()._room.call(*words[0])
     await until(lambda: len(queue(interlock_url)) == 1)
     assert not task.done()
-    await thief.release()
-    assert (await task).token > thief.token
+    execute(interlock_url, "UPDATE interlock.lease SET expires_at = '-infinity'")
+    others.engine()._room.wake("feeds")
+    assert (await task).token > handed.token + 1
 
 
 @pytest.fixture
