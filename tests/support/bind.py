@@ -50,7 +50,9 @@ class Bind:
         return self.directory / "key"
 
     def url(self, *, zone: str = ZONE, key: str = "interlock", more: str = "", port: int | None = None) -> str:
-        return f"rfc2136://127.0.0.1:{port or self.port}/{zone}?key={key}&secret-file={self.secret_file}{more}"
+        """With patience, unless `more` says otherwise."""
+        rest = more if "timeout=" in more else f"{more}&timeout=60"
+        return f"rfc2136://127.0.0.1:{port or self.port}/{zone}?key={key}&secret-file={self.secret_file}{rest}"
 
     def records(self, name: str, kind: RdataType, zone: str = ZONE) -> list[str]:
         """As any client sees them, with their TTL."""
@@ -88,7 +90,7 @@ class Bind:
             return False
 
     def _asked(self, message: dns.message.Message) -> dns.message.Message:
-        return dns.query.tcp(message, "127.0.0.1", port=self.port, timeout=20)
+        return dns.query.tcp(message, "127.0.0.1", port=self.port, timeout=60)
 
 
 @contextmanager

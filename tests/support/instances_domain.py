@@ -23,7 +23,7 @@ from interlock.instances.surroundings import Pace, Surroundings
 from interlock.instances.tasks import Move, Task, Watch
 from support import paper_driver
 from support.durable_samples import Domain, Sample
-from support.local_instances import FIRST_PORT, local_driver, place_for_instances
+from support.local_instances import PORTS_OF_HARNESS, local_driver, place_for_instances
 from support.paper_driver import SHARED, PaperDns, PaperDriver
 from support.postgres import execute
 
@@ -88,8 +88,8 @@ work = lifecycle.work
 def surroundings() -> Iterator[dict[str, str]]:
     """Variables that name a directory with a real instance in it."""
     with place_for_instances() as place:
-        asyncio.run(local_driver(place, FIRST_PORT).provision(Spec(SHARED, "shared")))
-        yield {"INSTANCES_PLACE": str(place), "INSTANCES_PORT": str(FIRST_PORT)}
+        asyncio.run(local_driver(place, PORTS_OF_HARNESS).provision(Spec(SHARED, "shared")))
+        yield {"INSTANCES_PLACE": str(place), "INSTANCES_PORT": str(PORTS_OF_HARNESS)}
 
 
 def instance_of(id: str) -> str:  # noqa: A002

@@ -38,6 +38,11 @@ class Cable:
     def state(self) -> State:
         return self._state
 
+    @property
+    def is_loaded(self) -> bool:
+        """Whether something is on its way to the target, and held up here."""
+        return any(connection.is_loaded for connection in list(self._connections))
+
     def cut(self) -> None:
         self._state = "cut"
 
@@ -76,6 +81,10 @@ class _Connection:
         self._is_spoilt = False
         self._thread = threading.Thread(target=self._relay, daemon=True)
         self._thread.start()
+
+    @property
+    def is_loaded(self) -> bool:
+        return self._near.fileno() >= 0 and bool(select.select([self._near], [], [], 0)[0])
 
     def join(self) -> None:
         self._thread.join()

@@ -81,6 +81,12 @@ def step_clock(url: str, seconds: float) -> None:
     _tell_time(url, f"pg_catalog.clock_timestamp() + interval '{seconds} seconds'")
 
 
+def slow_clock(url: str, times: float) -> None:
+    """The database's clock goes so many times slower, from now on."""
+    [[now]] = execute(url, "SELECT clock_timestamp()::text")
+    _tell_time(url, f"timestamptz '{now}' + (pg_catalog.clock_timestamp() - timestamptz '{now}') / {times}")
+
+
 def _tell_time(url: str, time: str) -> None:
     execute(
         url,

@@ -17,9 +17,9 @@ async def url(interlock_url: str, monkeypatch: pytest.MonkeyPatch) -> str:
     monkeypatch.setenv("STEPS_URL", interlock_url)
     execute(interlock_url, TABLES)
     async with AsyncDurable(work, url=interlock_url) as durable:
-        await (await durable.start(deliver, "good", Order("good", 3))).wait(20)
+        await (await durable.start(deliver, "good", Order("good", 3))).wait(50)
         with pytest.raises(OrchestrationFailed):
-            await (await durable.start(deliver, "bad", Order("bad", 1000))).wait(20)
+            await (await durable.start(deliver, "bad", Order("bad", 1000))).wait(50)
     async with AsyncDurable(work, url=interlock_url, concurrency=0) as asking:
         await asking.start(deliver, "waits", Order("waits", 1))
     return interlock_url

@@ -75,7 +75,7 @@ async def test_an_activity_that_is_killed_after_its_effect_leaves_one_effect_and
     plain = activity.input.plain(domain.activities[activity.name].value("it"))
     victim = Worker(url, domain.module, "support.durable_victim", activity.name, "it", json.dumps(plain))
     try:
-        assert victim.process.wait(30) == -SIGKILL, victim.complaints()
+        assert victim.process.wait(60) == -SIGKILL, victim.complaints()
     finally:
         victim.end()
     assert traces(url, domain, activity) == ([1], [1])

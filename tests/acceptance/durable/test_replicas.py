@@ -141,12 +141,12 @@ async def test_what_was_recorded_is_started_though_its_process_died_right_after_
 ) -> None:
     recorder = Worker(steps_url, "support.durable_steps", "support.durable_recorder")
     try:
-        assert recorder.process.wait(30) == -SIGKILL, recorder.complaints()
+        assert recorder.process.wait(60) == -SIGKILL, recorder.complaints()
     finally:
         recorder.end()
     assert (await asking.status("recorded")).state == "recorded"
     with workers(steps_url, 1):
-        assert await asking.handle(three, "recorded").wait(30) == STEPS
+        assert await asking.handle(three, "recorded").wait(50) == STEPS
     assert times_written(steps_url) == [(1, 3)]
 
 

@@ -5,6 +5,7 @@ import contextlib
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
+import psycopg
 import pytest
 
 from interlock import AsyncInterlock, Interlock, errors
@@ -12,8 +13,12 @@ from interlock.coordination.grant import AsyncGrant
 from interlock.stores.postgres import Session
 from interlock.stores.postgres.leases import PostgresLeases
 from support.holding import holder, queue, reach, sessions, stop_after, until, until_answered
+from support.postgres import execute
+from support.protocol import rewrite
 from support.proxy import cable_to
 from support.waiting import eventually
+
+STUCK = "SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND wait_event = 'advisory'"
 
 
 async def test_what_is_held_is_given_back_and_the_holders_are_told(
@@ -128,6 +133,21 @@ async def test_a_connection_that_is_just_being_opened_is_closed_too(
         await waiter
     await others.close()
     await until(lambda: sessions(interlock_url) == {})
+
+
+async def test_who_is_about_to_wait_is_told_although_a_statement_of_its_is_cancelled(
+    locks: AsyncInterlock, others: AsyncInterlock, interlock_url: str
+) -> None:
+    """The session that would listen for it is just being asked to show that it lives."""
+    await others.lease("feeds").acquire()
+    rewrite(interlock_url, "listen_v1", "SELECT", "SELECT pg_catalog.pg_advisory_lock(1); SELECT")
+    with psycopg.connect(interlock_url, autocommit=True) as keeper:
+        keeper.execute("SELECT pg_advisory_lock(1)")
+        waiter = asyncio.ensure_future(locks.lease("feeds").acquire())
+        await until(lambda: execute(interlock_url, STUCK))
+        await locks.close()
+        with pytest.raises(errors.ConfigurationError, match="was closed"):
+            await waiter
 
 
 async def test_it_is_closed_even_if_who_closes_it_is_cancelled(

@@ -65,7 +65,7 @@ class Elsewhere:
         self.result = work()
 
     def end(self) -> Any:
-        self._thread.join(20)
+        self._thread.join(50)
         assert not self._thread.is_alive()
         return self.result
 

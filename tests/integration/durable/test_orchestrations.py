@@ -31,6 +31,7 @@ from interlock.durable.database import Database
 from interlock.durable.declared import Declared
 from interlock.durable.working import Working
 from support.durable_victim import Context
+from support.ports import nobodys_port
 from support.postgres import execute, fresh_database
 from support.waiting import eventually
 
@@ -187,14 +188,14 @@ def durable(replica: AsyncDurable) -> AsyncDurable:
 
 async def test_a_result_comes_back_with_its_type(durable: AsyncDurable) -> None:
     handle = await durable.start(buy, "one", Order("one", 21))
-    assert await handle.wait(20) == 42
+    assert await handle.wait(50) == 42
     assert calls == [("one/1.1", 1)]
 
 
 async def test_the_same_again_changes_nothing_and_another_input_is_refused(durable: AsyncDurable) -> None:
     for _ in range(2):
         handle = await durable.start(buy, "same", Order("one", 21))
-        assert await handle.wait(20) == 42
+        assert await handle.wait(50) == 42
     with pytest.raises(errors.OrchestrationConflict, match="'same'"):
         await durable.start(buy, "same", Order("one", 22))
     with pytest.raises(errors.OrchestrationConflict, match="'same'"):
@@ -203,14 +204,14 @@ async def test_the_same_again_changes_nothing_and_another_input_is_refused(durab
 
 
 async def test_a_failure_is_tried_again_as_the_policy_says(durable: AsyncDurable) -> None:
-    assert await (await durable.start(buy, "late", Order("late", 15))).wait(20) == 30
+    assert await (await durable.start(buy, "late", Order("late", 15))).wait(50) == 30
     assert calls == [("late/1.1", 1), ("late/1.1", 2), ("late/1.1", 3)]
 
 
 async def test_the_last_failure_keeps_its_code(durable: AsyncDurable) -> None:
     handle = await durable.start(buy, "bad", Order("bad", 13))
     with pytest.raises(OrchestrationFailed, match="unlucky") as failed:
-        await handle.wait(20)
+        await handle.wait(50)
     assert (failed.value.code, failed.value.id) == ("ValueError", "bad")
     assert [number for _, number in calls] == [1, 2, 3]
 
@@ -218,13 +219,13 @@ async def test_the_last_failure_keeps_its_code(durable: AsyncDurable) -> None:
 async def test_what_says_so_is_not_tried_again(durable: AsyncDurable) -> None:
     handle = await durable.start(buy, "much", Order("much", 14))
     with pytest.raises(OrchestrationFailed, match="too much") as failed:
-        await handle.wait(20)
+        await handle.wait(50)
     assert failed.value.code == "quota"
     assert len(calls) == 1
 
 
 async def test_an_attempt_that_was_overtaken_does_not_count(durable: AsyncDurable, url: str) -> None:
-    assert await (await durable.start(be_overtaken, "overtaken", url)).wait(20) == 3
+    assert await (await durable.start(be_overtaken, "overtaken", url)).wait(50) == 3
 
 
 async def test_a_database_that_is_away_when_a_step_begins_is_waited_for() -> None:
@@ -246,32 +247,32 @@ async def test_a_database_that_is_away_when_a_step_begins_is_waited_for() -> Non
 
 async def test_what_failed_is_cleaned_up_by_an_orchestration_of_its_own(durable: AsyncDurable) -> None:
     with pytest.raises(OrchestrationFailed):
-        await (await durable.start(buy, "spent", Order("spent", 14))).wait(20)
+        await (await durable.start(buy, "spent", Order("spent", 14))).wait(50)
     assert await cleaned(durable, "spent") == "refunded 14"
     assert (await durable.status("spent")).state == "failed"
 
 
 async def cleaned(durable: AsyncDurable, id: str) -> str:  # noqa: A002
     """As soon as it is recorded; that is a sweep after the end."""
-    return await durable.handle(refund, f"{id}:cleanup").wait(20)
+    return await durable.handle(refund, f"{id}:cleanup").wait(50)
 
 
 async def test_errors_can_be_caught_where_they_come_from(durable: AsyncDurable) -> None:
     handle = await durable.start(forgive, "forgiven", Order("forgiven", 14))
-    assert await handle.wait(20) == ["quota", "quota"]
+    assert await handle.wait(50) == ["quota", "quota"]
 
 
 async def test_steps_side_by_side_are_each_tried_again(durable: AsyncDurable) -> None:
-    assert await (await durable.start(buy_all, "all", [1, 15, 2])).wait(20) == (2, 30, 4)
+    assert await (await durable.start(buy_all, "all", [1, 15, 2])).wait(50) == (2, 30, 4)
     assert sorted(calls) == [("all/1.1", 1), ("all/1.2", 1), ("all/1.2", 2), ("all/1.2", 3), ("all/1.3", 1)]
 
 
 async def test_the_first_of_several_wins(durable: AsyncDurable) -> None:
-    assert await (await durable.start(race, "race", Order("race", 1))).wait(20) == 1
+    assert await (await durable.start(race, "race", Order("race", 1))).wait(50) == 1
 
 
 async def test_time_and_chance_are_the_same_at_every_turn(durable: AsyncDurable) -> None:
-    first, number, second = await (await durable.start(remember, "remember", Order("r", 1))).wait(20)
+    first, number, second = await (await durable.start(remember, "remember", Order("r", 1))).wait(50)
     assert isinstance(first, datetime)
     assert isinstance(second, datetime)
     assert first <= second
@@ -283,34 +284,34 @@ async def test_events_wait_for_whoever_asks_for_them_in_their_order(durable: Asy
     handle = await durable.start(collect, "collect", 3)
     for amount in (1, 2, 3):
         await durable.send("collect", "paid", {"id": "x", "amount": amount})
-    assert await handle.wait(20) == [1, 2, 3]
+    assert await handle.wait(50) == [1, 2, 3]
 
 
 async def test_an_event_for_one_that_is_only_recorded_is_not_lost(durable: AsyncDurable, url: str) -> None:
     async with await psycopg.AsyncConnection.connect(url) as connection:
         handle = await durable.start(collect, "early", 1, connection=connection)
     await durable.send("early", "paid", {"id": "x", "amount": 7})
-    assert await handle.wait(20) == [7]
+    assert await handle.wait(50) == [7]
 
 
 async def test_events_are_kept_when_it_is_continued_as_new(durable: AsyncDurable) -> None:
     handle = await durable.start(count, "count", [])
     for number in (1, 2, 3, 0):
         await durable.send("count", "number", number)
-    assert await handle.wait(20) == [1, 2, 3]
+    assert await handle.wait(50) == [1, 2, 3]
     assert (await durable.status("count")).execution == 4
 
 
 async def test_an_orchestration_that_awaits_something_else_says_so(durable: AsyncDurable) -> None:
     handle = await durable.start(strays, "strays", Order("s", 1))
     with pytest.raises(OrchestrationFailed, match="no step of its run"):
-        await handle.wait(20)
+        await handle.wait(50)
 
 
 async def test_a_result_of_another_type_is_refused(durable: AsyncDurable) -> None:
     handle = await durable.start(buy_wrongly, "wrongly", Order("w", 1))
     with pytest.raises(OrchestrationFailed, match="The result of wrong_result is not what it should be") as failed:
-        await handle.wait(20)
+        await handle.wait(50)
     assert failed.value.code == "invalid"
 
 
@@ -323,10 +324,10 @@ async def test_an_input_of_another_type_is_refused_at_once(durable: AsyncDurable
 
 async def test_a_cancelled_one_ends_and_is_cleaned_up(durable: AsyncDurable, url: str) -> None:
     handle = await durable.start(hang_around, "hung", Order("hung", 9))
-    await asyncio.wait_for(begun.wait(), 20)
+    await asyncio.wait_for(begun.wait(), 50)
     await handle.cancel("enough")
     with pytest.raises(OrchestrationCancelled, match="enough"):
-        await handle.wait(20)
+        await handle.wait(50)
     assert await cleaned(durable, "hung") == "refunded 9"
     assert (await handle.status()).state == "cancelled"
     assert execute(url, "SELECT root FROM interlock.attempt WHERE root = 'hung'") == []
@@ -337,13 +338,13 @@ async def test_one_that_is_cancelled_before_it_was_started_never_runs(durable: A
         handle = await durable.start(buy, "unwanted", Order("unwanted", 5), connection=connection)
         await durable.cancel("unwanted", "no more", connection=connection)
     with pytest.raises(OrchestrationCancelled, match="no more"):
-        await handle.wait(20)
+        await handle.wait(50)
     assert calls == []
 
 
 async def test_one_that_has_ended_stays_as_it_is_when_it_is_cancelled(durable: AsyncDurable) -> None:
     handle = await durable.start(buy, "done", Order("done", 1))
-    await handle.wait(20)
+    await handle.wait(50)
     await handle.cancel()
     assert (await handle.status()).state == "completed"
     with pytest.raises(errors.OrchestrationUnknown):
@@ -352,14 +353,14 @@ async def test_one_that_has_ended_stays_as_it_is_when_it_is_cancelled(durable: A
 
 async def test_what_runs_is_finished_by_the_version_it_began_with(durable: AsyncDurable) -> None:
     old = await durable.start(upgraded_1, "old", Order("old", 1))
-    assert await (await durable.start(upgraded_2, "new", Order("new", 1))).wait(20) == "2.0.0"
+    assert await (await durable.start(upgraded_2, "new", Order("new", 1))).wait(50) == "2.0.0"
     await durable.send("old", "go", "on")
-    assert await old.wait(20) == "1.0.0 on"
+    assert await old.wait(50) == "1.0.0 on"
 
 
 async def test_what_was_asked_for_is_listed_with_its_history(durable: AsyncDurable) -> None:
-    await (await durable.start(buy, "list-1", Order("1", 1))).wait(20)
-    await (await durable.start(buy, "list-2", Order("2", 2))).wait(20)
+    await (await durable.start(buy, "list-1", Order("1", 1))).wait(50)
+    await (await durable.start(buy, "list-2", Order("2", 2))).wait(50)
     assert [(one.id, one.state, one.result) for one in await durable.list("list-")] == [
         ("list-2", "completed", 4),
         ("list-1", "completed", 2),
@@ -370,13 +371,13 @@ async def test_what_was_asked_for_is_listed_with_its_history(durable: AsyncDurab
 
 
 async def test_what_ended_long_ago_is_forgotten_and_may_be_asked_for_again(durable: AsyncDurable, url: str) -> None:
-    await (await durable.start(buy, "ancient", Order("old", 1))).wait(20)
+    await (await durable.start(buy, "ancient", Order("old", 1))).wait(50)
     finished = "SELECT id FROM interlock.orchestration WHERE id = 'ancient' AND finished_at IS NOT NULL"
     await asyncio.to_thread(eventually, lambda: execute(url, finished))
     assert await durable.prune(3600) == 0
     assert await durable.prune(0) >= 1
     assert execute(url, "SELECT event_id FROM interlock_engine.history WHERE instance_id = 'ancient'") == []
-    assert await (await durable.start(buy, "ancient", Order("old", 2))).wait(20) == 4
+    assert await (await durable.start(buy, "ancient", Order("old", 2))).wait(50) == 4
 
 
 async def test_of_one_that_goes_on_for_ever_only_the_newest_history_is_kept(durable: AsyncDurable, url: str) -> None:
@@ -388,7 +389,7 @@ async def test_of_one_that_goes_on_for_ever_only_the_newest_history_is_kept(dura
     await durable.prune(3600)
     assert execute(url, executions) == [(2,)]
     await durable.send("ever", "number", 0)
-    assert await handle.wait(20) == [1, 2, 3]
+    assert await handle.wait(50) == [1, 2, 3]
 
 
 async def test_the_engine_says_that_it_does_not_survive_a_fork(durable: AsyncDurable) -> None:
@@ -405,7 +406,7 @@ async def test_asyncpg_records_in_a_transaction_of_its_own(durable: AsyncDurable
             await durable.start(buy, "asyncpg", Order("a", 1), connection=connection)
         async with connection.transaction():
             handle = await durable.start(buy, "asyncpg", Order("a", 1), connection=connection)
-        assert await handle.wait(20) == 2
+        assert await handle.wait(50) == 2
     finally:
         await connection.close()
 
@@ -418,25 +419,25 @@ async def test_what_is_rolled_back_was_never_asked_for(durable: AsyncDurable, ur
         await durable.start(buy, "kept", Order("k", 1), connection=connection)
         await connection.commit()
     await engine.dispose()
-    assert await durable.handle(buy, "kept").wait(20) == 2
+    assert await durable.handle(buy, "kept").wait(50) == 2
     with pytest.raises(errors.OrchestrationUnknown):
         await durable.status("undone")
 
 
 async def test_a_clock_that_is_too_far_off_is_refused(interlock_url: str) -> None:
-    ahead = "SELECT clock_timestamp() + interval ''3 seconds''"
+    ahead = "SELECT clock_timestamp() + interval ''60 seconds''"
     execute(
         interlock_url,
         f"CREATE OR REPLACE FUNCTION interlock.now_v1() RETURNS timestamptz LANGUAGE sql VOLATILE AS '{ahead}'",
     )
-    with pytest.raises(errors.ClockSkewed, match=r"differ by 3\.\d s"):
+    with pytest.raises(errors.ClockSkewed, match=r"differ by [56]\d\.\d s, .*; 2 s is the most"):
         async with AsyncDurable(work, url=interlock_url):
             pass
 
 
-async def test_a_database_that_is_not_there_is_told_at_once(unused_tcp_port: int) -> None:
-    with pytest.raises(errors.DatabaseUnreachable):
-        async with AsyncDurable(work, url=f"postgresql://nobody@127.0.0.1:{unused_tcp_port}/none"):
+async def test_a_database_that_is_not_there_is_told_at_once() -> None:
+    with nobodys_port() as port, pytest.raises(errors.DatabaseUnreachable):
+        async with AsyncDurable(work, url=f"postgresql://nobody@127.0.0.1:{port}/none"):
             pass
 
 
@@ -452,10 +453,11 @@ async def test_what_stands_in_the_engines_queue_is_not_started_again(interlock_u
     assert queue == [("queued",), ("recorded",)]
 
 
-async def test_of_several_servers_the_primary_is_taken(url: str, unused_tcp_port: int) -> None:
-    both = url.replace("@127.0.0.1:", f"@127.0.0.1:{unused_tcp_port},127.0.0.1:")
-    async with AsyncDurable(work, url=both, concurrency=0) as asking:
-        assert await asking.list("of several") == []
+async def test_of_several_servers_the_primary_is_taken(url: str) -> None:
+    with nobodys_port() as port:
+        both = url.replace("@127.0.0.1:", f"@127.0.0.1:{port},127.0.0.1:")
+        async with AsyncDurable(work, url=both, concurrency=0) as asking:
+            assert await asking.list("of several") == []
 
 
 async def test_two_replicas_can_make_the_engines_tables_at_the_same_time(interlock_url: str) -> None:

@@ -27,10 +27,10 @@ def granted_url(interlock_url: str, monkeypatch: pytest.MonkeyPatch) -> str:
 async def test_it_can_ask_for_orchestrations_run_them_and_forget_them(granted_url: str) -> None:
     async with AsyncDurable(work, url=granted_url) as durable:
         handle = await durable.start(three, "one", 0.0)
-        assert await handle.wait(20) == [1, 2, 3]
+        assert await handle.wait(50) == [1, 2, 3]
         async with await psycopg.AsyncConnection.connect(granted_url) as connection:
             recorded = await durable.start(three, "two", 0.0, connection=connection)
-        assert await recorded.wait(20) == [1, 2, 3]
+        assert await recorded.wait(50) == [1, 2, 3]
         await durable.cancel("two")
         assert (await recorded.status()).state == "completed"
         await durable.prune(3600)

@@ -4,7 +4,7 @@ import pytest
 
 from support.postgres import execute
 from support.protocol import EAR, Answer, Client, queue
-from support.sql_leases import set_clock
+from support.sql_leases import set_clock, slow_clock
 
 HOLDER = """
     SELECT grant_id, token, holder, ttl,
@@ -26,6 +26,12 @@ def handed(url: str, first: Client, second: Client, *, listener: int | None = No
     assert token is not None
     assert token > held.token
     return waiter._replace(token=token)
+
+
+@pytest.fixture(autouse=True)
+def slow(interlock_url: str) -> None:
+    """The database's second takes half a minute: it is not over because this machine stands still."""
+    slow_clock(interlock_url, 30)
 
 
 def test_the_first_in_the_queue_has_it_and_is_told_so(
@@ -209,7 +215,7 @@ def test_nobody_is_next_after_itself(
     execute(
         interlock_url,
         "INSERT INTO interlock.waiter (grant_id, name, enqueued_at, listener, seen_at, ttl)"
-        " VALUES (%s, 'feeds', clock_timestamp(), %s, clock_timestamp(), 30)",
+        " VALUES (%s, 'feeds', interlock.now_v1(), %s, interlock.now_v1(), 30)",
         waiter.grant_id,
         EAR,
     )

@@ -226,7 +226,7 @@ async def test_a_migration_gives_way_to_those_who_use_the_table_and_succeeds_onc
 
 
 def read_without_waiting_long(url: str) -> None:
-    execute(url, "SET statement_timeout = '5s'; SELECT count(*) FROM interlock.gate_run")
+    execute(url, "SET statement_timeout = '30s'; SELECT count(*) FROM interlock.gate_run")
 
 
 async def test_a_migration_that_is_always_in_the_way_gives_up_and_says_why(

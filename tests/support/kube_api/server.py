@@ -219,7 +219,10 @@ def running_fake() -> Iterator[FakeCluster]:
     ]
     with socket.create_server(("127.0.0.1", 0)) as listener:
         cluster.url = f"http://127.0.0.1:{listener.getsockname()[1]}"
-        config = uvicorn.Config(Starlette(routes=routes), log_config=None, lifespan="off", ws="wsproto")
+        # Connections are kept for as long as a test lasts: one that is closed just when it is used again is an error.
+        config = uvicorn.Config(
+            Starlette(routes=routes), log_config=None, lifespan="off", ws="wsproto", timeout_keep_alive=3600
+        )
         server = uvicorn.Server(config)
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, name="kube-api")
         thread.start()

@@ -8,7 +8,6 @@ from uuid import uuid4
 
 import pytest
 
-from interlock.clock import boottime
 from interlock.coordination import waiting
 from interlock.coordination.waiting import Turn, WaitingRoom
 from interlock.stores.leases import AcquireAnswer, AcquireStatus, Ask, Handed, LeaseStore, OnTurn
@@ -80,29 +79,46 @@ async def test_who_is_not_called_goes_on_after_a_while() -> None:
     await a_turn().wait(0.001)
 
 
-async def test_a_call_and_the_end_of_the_while_that_come_together_are_one() -> None:
+@pytest.fixture
+async def timers(monkeypatch: pytest.MonkeyPatch) -> list[asyncio.TimerHandle]:
+    """Those that were set."""
+    loop = asyncio.get_running_loop()
+    call_later = loop.call_later
+    handles: list[asyncio.TimerHandle] = []
+
+    def noted(*args: Any) -> asyncio.TimerHandle:
+        handles.append(call_later(*args))
+        return handles[-1]
+
+    monkeypatch.setattr(loop, "call_later", noted)
+    return handles
+
+
+async def test_two_calls_are_one_and_the_end_of_the_while_does_not_come_after_them(
+    timers: list[asyncio.TimerHandle],
+) -> None:
     turn = a_turn()
-    waiter = asyncio.create_task(turn.wait(0.001))
+    waiter = asyncio.create_task(turn.wait(3600))
     await step()
     turn.call()
     turn.call()
     await waiter
+    [timer] = timers
+    assert timer.cancelled(), "the first one's timer does not end the second wait"
     again = asyncio.create_task(turn.wait())
-    await asyncio.wait([again], timeout=0.01)
-    assert not again.done(), "the first one's timer does not end the second wait"
+    await step()
+    assert not again.done()
     again.cancel()
 
 
-async def test_who_is_cancelled_leaves_no_timer(monkeypatch: pytest.MonkeyPatch) -> None:
-    turn = a_turn()
-    calls: list[object] = []
-    monkeypatch.setattr(Turn, "call", calls.append)
-    waiter = asyncio.create_task(turn.wait(0.001))
+async def test_who_is_cancelled_leaves_no_timer(timers: list[asyncio.TimerHandle]) -> None:
+    waiter = asyncio.create_task(a_turn().wait(3600))
     await step()
     waiter.cancel()
-    await asyncio.wait([waiter], timeout=0.01)
-    await asyncio.wait([asyncio.create_task(asyncio.sleep(0.01))])
-    assert calls == []
+    with pytest.raises(asyncio.CancelledError):
+        await waiter
+    [timer] = timers
+    assert timer.cancelled()
 
 
 async def test_the_ear_is_opened_once_for_all() -> None:
@@ -231,8 +247,13 @@ def test_who_cannot_be_told_looks_when_the_lease_expires(monkeypatch: pytest.Mon
     assert all(0.01 < pause < 0.02 for pause in pauses)
 
 
+NOW = 10_000.0
+
+
 @pytest.fixture
-def room_and_turn() -> tuple[WaitingRoom, Turn]:
+def room_and_turn(monkeypatch: pytest.MonkeyPatch) -> tuple[WaitingRoom, Turn]:
+    """This machine's clock stands still."""
+    monkeypatch.setattr(waiting, "boottime", lambda: NOW)
     room = room_of(Store())
     return room, enter(room)
 
@@ -243,9 +264,8 @@ def taken(
     """What can be trusted from now on of a grant of which `left` is left in truth, after an answer `waited` ago."""
     room, turn = room_and_turn
     room.call(turn.grant_id, Handed(7, clock + waited + left + step if clock else 0.0))
-    now = boottime()
-    got = room.taken(turn, answer()._replace(clock=clock), now - waited)
-    assert room.taken(turn, answer()._replace(clock=clock), now - waited) is None, "it is taken once"
+    got = room.taken(turn, answer()._replace(clock=clock), NOW - waited)
+    assert room.taken(turn, answer()._replace(clock=clock), NOW - waited) is None, "it is taken once"
     if got is None:
         return None
     assert (got.status, got.token, got.brief) == ("granted", 7, True)
@@ -289,4 +309,4 @@ def test_without_the_stores_clock_it_is_asked_again(room_and_turn: tuple[Waiting
 def test_who_is_called_without_having_been_handed_anything_asks(room_and_turn: tuple[WaitingRoom, Turn]) -> None:
     room, turn = room_and_turn
     room.call(turn.grant_id)
-    assert room.taken(turn, answer()._replace(clock=1000.0), boottime()) is None
+    assert room.taken(turn, answer()._replace(clock=1000.0), NOW) is None

@@ -24,7 +24,7 @@ class Session:
         self._connection = connection
         self._turns = asyncio.Lock()
         self._in_transaction: asyncio.Task[Any] | None = None
-        self._unconfirmed = False
+        self._unconfirmed = self._closing = False
         self.shown_url = shown_url
         connection.add_log_listener(self._heed)
 
@@ -123,7 +123,8 @@ class Session:
         self._connection.add_termination_listener(lambda _: callback())
 
     async def close(self, timeout: float = 2) -> None:
-        """Say goodbye; when that cannot be said in time, hang up."""
+        """Say goodbye; when that cannot be said in time, hang up. A statement that is under way is cancelled."""
+        self._closing = True
         try:
             await self._connection.close(timeout=timeout)
         except (asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError, OSError, TimeoutError):
@@ -167,6 +168,8 @@ class Session:
             case asyncpg.LockNotAvailableError():
                 return errors.LockNotAvailable(f"A lock was not to be had in time: {as_line(error)}.")
             case asyncpg.PostgresError() if isinstance(error, _ENDED) or error.severity_en in _LAST_WORDS:
+                return self._ended(error)
+            case asyncpg.QueryCanceledError() if self._closing:  # it was not the server that did not want it
                 return self._ended(error)
             case asyncpg.PostgresError() if self._is_for_the_primary(error):
                 return errors.NotPrimary(

@@ -6,10 +6,12 @@ from contextlib import nullcontext
 from itertools import permutations
 
 import pytest
+from dns.message import Message
 from dns.rdatatype import RdataType
 
 from interlock.errors import DnsForeign, DnsZoneUnknown, InvalidName
 from interlock.instances.dns import Dns, Seen, chosen
+from interlock.instances.dns.exchange import Exchange
 from support.bind import ZONE, Bind
 
 KINDS = (RdataType.A, RdataType.AAAA, RdataType.CNAME)
@@ -211,8 +213,8 @@ async def test_the_secret_may_be_in_a_variable_or_in_a_file_of_binds(
     bind: Bind, host: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("DNS_SECRET", bind.secret)
-    by_variable = f"rfc2136://127.0.0.1:{bind.port}/{ZONE}?key=interlock&secret-env=DNS_SECRET"
-    by_file = f"rfc2136://127.0.0.1:{bind.port}/{ZONE}?key=interlock&secret-file={bind.directory}/named.conf"
+    by_variable = bind.url().replace(f"secret-file={bind.secret_file}", "secret-env=DNS_SECRET")
+    by_file = bind.url().replace(str(bind.secret_file), f"{bind.directory}/named.conf")
     for url in (by_variable, by_file):
         await chosen(url).publish(host, "127.0.0.1", "i-1")
 
@@ -221,12 +223,21 @@ async def test_the_secret_may_be_in_a_variable_or_in_a_file_of_binds(
 async def test_a_server_is_found_by_its_name_at_whichever_address_answers(
     bind: Bind, host: str, first: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    shares: list[float] = []
+    sent_to = Exchange._sent_to
+
+    async def impatient(exchange: Exchange, where: str, message: Message, timeout: float) -> Message:
+        shares.append(timeout)
+        return await sent_to(exchange, where, message, 0.1 if where == "127.0.0.2" else timeout)
+
     async def found(_: object, host: str, port: int, **options: object) -> list[tuple[object, ...]]:
         assert host == "ns.example.com"
         return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (where, port)) for where in ("127.0.0.2", "127.0.0.1")]
 
     monkeypatch.setattr(asyncio.BaseEventLoop, "getaddrinfo", found)
-    names = chosen(bind.url(more="&timeout=4").replace("127.0.0.1", "ns.example.com"))
+    monkeypatch.setattr(Exchange, "_sent_to", impatient)
+    names = chosen(bind.url(more="&timeout=60").replace("127.0.0.1", "ns.example.com"))
     with socket.create_server(("127.0.0.2", bind.port)) if first == "is silent" else nullcontext():
         await names.publish(host, "127.0.0.1", "i-1")
+    assert shares == [30, 60]
     assert bind.records(host, RdataType.A) == ["60 127.0.0.1"]

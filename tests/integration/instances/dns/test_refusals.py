@@ -3,7 +3,6 @@
 import asyncio
 import base64
 import logging
-import socket
 import struct
 import traceback
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -30,6 +29,7 @@ from interlock.errors import (
 )
 from interlock.instances.dns import Dns, Seen, chosen
 from support.bind import STUCK_ZONE, ZONE, Bind
+from support.ports import nobodys_port
 
 OTHER_SECRET = base64.b64encode(b"another secret of 32 bytes......").decode()
 
@@ -61,7 +61,7 @@ async def test_a_key_of_another_algorithm(bind: Bind, host: str) -> None:
 
 async def test_another_secret(bind: Bind, host: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DNS_SECRET", OTHER_SECRET)
-    url = f"rfc2136://127.0.0.1:{bind.port}/{ZONE}?key=interlock&secret-env=DNS_SECRET"
+    url = bind.url().replace(f"secret-file={bind.secret_file}", "secret-env=DNS_SECRET")
     error = await refusal(chosen(url), host)
     assert isinstance(error, DnsDenied)
     assert "has another secret for the TSIG key 'interlock'" in str(error)
@@ -110,9 +110,8 @@ async def test_a_change_that_the_server_cannot_write_down(bind: Bind, host: str)
 
 
 async def test_a_server_that_is_not_there(bind: Bind, host: str) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port = listener.getsockname()[1]
-    error = await refusal(chosen(bind.url(port=port)), host)
+    with nobodys_port() as port:
+        error = await refusal(chosen(bind.url(port=port)), host)
     assert isinstance(error, DnsUnreachable)
     assert f"127.0.0.1:{port} cannot be reached (Connection refused)" in str(error)
 

@@ -56,9 +56,8 @@ async def test_creation_that_fails_leaves_nothing_but_the_error(
 
 async def test_what_cannot_be_undone_keeps_its_names_until_it_is_deleted(plane: Plane, driver: FailingDriver) -> None:
     driver.fails = "password"
-    asked = await plane.create("shop", dns_name="db.example.com")
     driver.remove = _refuse  # type: ignore[method-assign]
-    failed = await plane.done(asked)
+    failed = await plane.created("shop", dns_name="db.example.com")
     assert (failed.state, failed.error_code) == ("failed", "AccessDenied")
     assert "could not be undone, so delete it" in (failed.error or "")
     with pytest.raises(errors.NameTaken, match="failed"):

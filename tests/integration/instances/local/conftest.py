@@ -6,7 +6,7 @@ import pytest
 
 from interlock.instances.drivers.local import LocalDriver
 from interlock.instances.drivers.port import Spec
-from support.local_instances import FIRST_PORT, Shop, local_driver, new_spec, place_for_instances
+from support.local_instances import PORTS_OF_SHOP, Shop, local_driver, new_spec, place_for_instances
 
 
 @pytest.fixture
@@ -29,7 +29,7 @@ def spec() -> Spec:
 def common_shop() -> Iterator[Shop]:
     """Shared by tests that leave it as it was: to make one takes most of a second."""
     with place_for_instances() as place:
-        driver = local_driver(place / "instances", FIRST_PORT + 40, ports=10)
+        driver = local_driver(place / "instances", PORTS_OF_SHOP, ports=10)
         shop = Shop(driver, new_spec(dns_name="shop.example.org"), place / "instances")
         asyncio.run(shop.driver.provision(shop.spec))
         yield shop

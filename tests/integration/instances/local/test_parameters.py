@@ -4,6 +4,7 @@ import asyncio
 import logging
 import os
 import signal
+import threading
 
 import pytest
 
@@ -63,9 +64,11 @@ class StoppedPostmaster(logging.Handler):
     def __init__(self, pid: int) -> None:
         super().__init__(logging.DEBUG)
         self._pid = pid
+        self.did = threading.Event()
 
     def emit(self, record: logging.LogRecord) -> None:
         os.kill(self._pid, signal.SIGSTOP)
+        self.did.set()
 
 
 async def test_the_answer_comes_when_the_server_has_read_them(shop: Shop) -> None:
@@ -76,6 +79,7 @@ async def test_the_answer_comes_when_the_server_has_read_them(shop: Shop) -> Non
     steps.setLevel(logging.DEBUG)
     try:
         answer = asyncio.ensure_future(shop.driver.set_parameters(shop.spec.id, {"work_mem": "8MB"}))
+        assert await asyncio.to_thread(handler.did.wait, 50)
         done, _ = await asyncio.wait([answer], timeout=1)
         assert not done
     finally:
