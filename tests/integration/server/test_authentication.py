@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import httpx
 import pytest
 from fastapi import FastAPI
-from fastapi.routing import APIRoute
+from fastapi.routing import iter_route_contexts
 
 from interlock.keys.key import new_key
 from interlock.server.application import make_application
@@ -18,10 +18,10 @@ from support.postgres import execute
 
 def guarded(app: FastAPI) -> Iterator[tuple[str, str]]:
     """Every method of every route below /api, with something in place of its parameters."""
-    for route in app.routes:
-        if isinstance(route, APIRoute) and route.path.startswith("/api"):
+    for route in iter_route_contexts(app.routes):
+        if (route.path or "").startswith("/api"):
             for method in route.methods or ():
-                yield method, re.sub(r"\{\w+\}", "something", route.path)
+                yield method, re.sub(r"\{\w+\}", "something", route.path or "")
 
 
 async def refused(client: httpx.AsyncClient, method: str, path: str) -> str:

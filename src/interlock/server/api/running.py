@@ -5,6 +5,7 @@ from typing import Annotated, Any
 from fastapi import Depends, Request
 from starlette.exceptions import HTTPException
 
+from interlock.errors import InstanceUnknown
 from interlock.instances.records import Instance
 from interlock.server.control import Control
 from interlock.server.startup import Startup
@@ -24,4 +25,6 @@ Running = Annotated[Control, Depends(running)]
 
 async def found(control: Control, connection: Any, id_or_name: str) -> Instance:
     """Raises InstanceUnknown. Names are kept in lower case, and so are ids."""
+    if not id_or_name.isprintable():  # which the database would refuse to look for
+        raise InstanceUnknown(f"There is no instance {id_or_name!r}: list those that there are.")
     return await control.instances.records.find(connection, id_or_name.lower())
