@@ -7,6 +7,7 @@ from fastapi.staticfiles import StaticFiles
 
 from interlock import __version__
 from interlock.server.api.authentication import Authentication
+from interlock.server.api.description import describe
 from interlock.server.api.limits import Limits
 from interlock.server.api.repeating import Repeating
 from interlock.server.api.routes import api_router
@@ -31,6 +32,7 @@ def make_application(startup: Startup, readiness: Readiness, database: str) -> F
     app.add_middleware(Authentication, startup=startup)
     app.add_middleware(Headers)  # the outermost
     app.include_router(api_router())
+    describe(app)
     app.include_router(health_router(startup, readiness))
     app.include_router(page_router(startup, readiness, database))
     app.mount("/static", StaticFiles(directory=_STATIC), name="static")

@@ -55,9 +55,8 @@ async def test_what_was_made_is_found_although_the_replica_died_before_it_record
     assert await api.ask("POST", "/instances/bulk-create", json=several, headers=under("2")) == made
     assert count(api.url, "instance") == 3
     execute(api.url, "DELETE FROM interlock.record")
-    assert (await api.refused("POST", "/instances", 409, json={"name": "shop"}, headers=under("3")))["owner"] == shop[
-        "id"
-    ]
+    taken = await api.refused("POST", "/instances", 409, json={"name": "shop"}, headers=under("3"))
+    assert taken["owner"] == shop["id"]
 
 
 async def test_who_was_refused_may_ask_again_under_the_same_key(api: Api) -> None:

@@ -103,12 +103,13 @@ async def test_a_log_that_is_silent_is_answered_all_the_same(monkeypatch: pytest
 
 
 async def test_where_there_is_no_log_that_is_told_before_the_answer_begins() -> None:
-    async def absent() -> AsyncIterator[str]:
+    async def read(*lines: str) -> AsyncIterator[str]:
+        for line in lines:
+            yield line
         raise InstanceAbsent("There is none.", id="a")
-        yield ""
 
     with pytest.raises(InstanceAbsent):
-        await LineStream(absent(), asyncio.Event()).begin()
+        await LineStream(read(), asyncio.Event()).begin()
 
 
 async def test_an_answer_that_breaks_off_is_not_ended_as_if_that_were_all() -> None:
