@@ -23,7 +23,8 @@ from benchmarks.waiting import NotSeen
 
 @dataclass(frozen=True)
 class Size:
-    """How much is measured: rounds of so many seconds, killed holders, cycles on one name, how old a snapshot."""
+    """How much is measured: rounds of so many seconds, killed holders, cycles on one name, how old a snapshot, how many
+    instances, and for how long they are left alone."""
 
     rounds: int
     seconds: float
@@ -32,10 +33,12 @@ class Size:
     snapshot_age: float
     rows: tuple[int, ...] = (10, 1_000, 1_000_000)
     waiters: tuple[int, ...] = (1, 100, 5_000)
+    instances: int = 50
+    idle: float = 30.0
 
 
 FULL = Size(rounds=5, seconds=2, repeats=5, churn=4_000, snapshot_age=600)
-QUICK = Size(rounds=2, seconds=0.6, repeats=2, churn=500, snapshot_age=0)
+QUICK = Size(rounds=2, seconds=0.6, repeats=2, churn=500, snapshot_age=0, instances=8, idle=5.0)
 
 
 @dataclass(frozen=True)

@@ -25,6 +25,7 @@ from interlock.coordination.books import Books
 from interlock.coordination.choosing import Database, GuardsByItem, OpenStore
 from interlock.coordination.errands import UNKNOWN, Errands
 from interlock.coordination.grant import AsyncGrant
+from interlock.coordination.handing import handed_over
 from interlock.coordination.keeping import Keeper
 from interlock.coordination.lane import Lane
 from interlock.coordination.observing import Observer
@@ -67,7 +68,7 @@ class Engine:
             store.acquire, self._errands.give_back, self._errands.failed
         )
         self._handing: Lane[AsyncGrant, ReleaseAnswer] = Lane(
-            store.hand_over, self._handed_over, self._perhaps_handed_over, always=True
+            partial(handed_over, store), self._handed_over, self._perhaps_handed_over, always=True
         )
         self._keeper = Keeper(store, observer, self._lose)
         self._holdings: set[tuple[object, str]] = set()
@@ -225,7 +226,8 @@ class Engine:
 
     async def hand_over(self, grant: AsyncGrant) -> bool:
         while True:
-            grant.check()
+            if not grant.handing:  # by another task: then this one is told the same
+                grant.check()
             asked = self._handing.submit(grant)
             try:
                 answer, sent_at = await asked

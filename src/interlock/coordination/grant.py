@@ -36,6 +36,7 @@ class AsyncGrant:
         "acquired_at",
         "engine",
         "grant_id",
+        "handing",
         "name",
         "owner",
         "renew_at",
@@ -58,6 +59,8 @@ class AsyncGrant:
         self.trusted_until = 0.0
         """The moment on `boottime()` up to which it is certainly held; it moves with each renewal."""
         self.renew_at = 0.0
+        self.handing = False
+        """Whether the database was asked to give it to another, and may have done so: nobody trusts it meanwhile."""
         self.watchers: list[Callable[[float], object]] | None = None
         """Who is told of renewals; most grants have none, and a round renews thousands of them."""
         self.engine = engine
@@ -103,16 +106,17 @@ class AsyncGrant:
     def lost(self) -> bool:
         """Asks the clock as well, so that the answer is right even after the process was stopped for a while.
 
-        In a forked child it is lost: the lease is the parent's.
+        In a forked child it is lost: the lease is the parent's. So it is while it is being handed over, until it is
+        known that nobody wanted it.
         """
         if self._end is not None:
             return self._end != "released"
-        return boottime() >= self.trusted_until or self.is_inherited
+        return self.handing or boottime() >= self.trusted_until or self.is_inherited
 
     @property
     def remaining(self) -> float:
         """For how many seconds it may be trusted even if no renewal succeeds any more; 0 once it has ended."""
-        if self._end is not None or self.is_inherited:
+        if self._end is not None or self.handing or self.is_inherited:
             return 0.0
         return max(0.0, self.trusted_until - boottime())
 
@@ -219,7 +223,7 @@ class AsyncGrant:
                 log.exception("lease.callback_failed", extra={"lease": self.name, "token": self.token})
 
     def error(self) -> errors.LeaseLost:
-        why = self._end or "expired"
+        why = self._end or ("handed over" if self.handing else "expired")
         if self.is_inherited:
             why = "inherited"
         return errors.LeaseLost(
@@ -231,6 +235,7 @@ class AsyncGrant:
 
 _REASONS = {
     "released": "it was released",
+    "handed over": "another may have it, because it is being handed over",
     "expired": "no renewal was confirmed in time, so stop what it protects",
     "refused": "another may hold it, so stop what it protects",
     "broken": "a person ended it, so stop what it protects",

@@ -9,7 +9,6 @@ from support.tooz_page import PAGE, part_of, run_suite
 from support.tooz_suite import Result
 
 NO_SHARED = "Locks can be shared only if the coordinator's URL says by how many: readers=20."
-NO_TAKING = "Leases can be taken from their holders in PostgreSQL only."
 ON_POSTGRESQL = {
     "TestAPI.test_watch_join_group_disappear": (
         "This test only works with coordinators that have the ability to destroy groups."
@@ -19,11 +18,9 @@ ON_SQLITE = ON_POSTGRESQL | {
     "TestAPI.test_connection_error_bad_host": "This driver is not distributed across hosts",
     "TestAPI.test_get_lock_locking_exclusive_and_shared": NO_SHARED,
     "TestAPI.test_get_lock_locking_shared_and_exclusive": NO_SHARED,
-    "TestAPI.test_get_lock_release_broken": NO_TAKING,
     "TestAPI.test_get_shared_lock": NO_SHARED,
     "TestAPI.test_get_shared_lock_locking_same_lock_twice": NO_SHARED,
     "TestAPI.test_get_shared_lock_locking_two_lock": NO_SHARED,
-    "TestAPI.test_watch_join_group_booted_out": NO_TAKING,
 }
 EVERY_TEST = 88
 

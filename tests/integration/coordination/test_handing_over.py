@@ -131,3 +131,47 @@ async def test_who_is_cancelled_in_the_middle_has_handed_it_over_all_the_same(
     await until(lambda: grant.ended)
     assert not grant.lost
     assert execute(interlock_url, "SELECT count(*) FROM interlock.lease") == [(1,)]
+
+
+async def test_nobody_trusts_it_while_another_may_have_it(
+    locks: AsyncInterlock, others: AsyncInterlock, interlock_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    grant = await locks.lease("feeds").acquire()
+    waiter = await queued(others, interlock_url)
+    stop = stop_after(monkeypatch, "hand_over")
+    handing = asyncio.create_task(grant.hand_over())
+    await stop.reached()
+    assert (await waiter).token > grant.token
+    assert grant.lost
+    assert grant.remaining == 0
+    with pytest.raises(errors.LeaseLost, match="being handed over"):
+        grant.check()
+    stop.go()
+    assert await handing is True
+    assert not grant.lost, "that was its own wish"
+
+
+async def test_it_is_trusted_again_when_nobody_wanted_it(
+    locks: AsyncInterlock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    grant = await locks.lease("feeds").acquire()
+    stop = stop_after(monkeypatch, "hand_over")
+    handing = asyncio.create_task(grant.hand_over())
+    await stop.reached()
+    second = asyncio.create_task(grant.hand_over())
+    await asyncio.sleep(0)
+    assert grant.lost
+    stop.go()
+    assert await handing is False
+    assert await second is False
+    grant.check()
+
+
+async def test_a_request_that_was_refused_changes_nothing(
+    locks: AsyncInterlock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    grant = await locks.lease("feeds").acquire()
+    fail(monkeypatch, "hand_over", errors.StatementFailed("It was refused.", sqlstate="XX000"))
+    with pytest.raises(errors.StatementFailed):
+        await grant.hand_over()
+    grant.check()

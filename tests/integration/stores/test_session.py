@@ -5,12 +5,15 @@ import os
 import socket
 from collections.abc import AsyncIterator
 from contextlib import suppress
+from typing import Literal
 
 import psycopg
 import pytest
 
 from interlock import errors
+from interlock.stores.leases import Holder
 from interlock.stores.postgres import Session, connect
+from interlock.stores.postgres.leases import PostgresLeases
 from support.postgres import execute
 from support.waiting import eventually
 
@@ -216,3 +219,30 @@ async def test_statements_stay_prepared_where_that_is_asked_for(database_url: st
     assert await statements_kept(session) == 0
     async with await connect(database_url, application_name="test", prepared=True) as hot:
         assert await statements_kept(hot) == 1
+
+
+@pytest.fixture
+async def strict_url(database_url: str) -> str:
+    """Of a database whose roles begin every transaction with a snapshot that they keep."""
+    execute(
+        database_url,
+        f"ALTER DATABASE {database_url.rpartition('/')[2]} SET default_transaction_isolation = 'serializable'",
+    )
+    return database_url
+
+
+async def test_a_transaction_of_ours_sees_what_is_so_now(strict_url: str) -> None:
+    async with await connect(strict_url, application_name="test") as session:
+        assert await session.fetchval("SHOW transaction_isolation") == "serializable"
+        async with session.transaction():
+            assert await session.fetchval("SHOW transaction_isolation") == "read committed"
+            async with session.transaction():
+                assert await session.fetchval("SHOW transaction_isolation") == "read committed"
+
+
+@pytest.mark.parametrize("pooler", ["detect", "none"])
+async def test_so_does_every_statement_of_a_lease_s(strict_url: str, pooler: Literal["detect", "none"]) -> None:
+    store = PostgresLeases(strict_url, schema="interlock", holder=Holder("replica", "host", 1), pooler=pooler)
+    session = await store.session()
+    assert await session.fetchval("SHOW transaction_isolation") == "read committed"
+    await store.close()

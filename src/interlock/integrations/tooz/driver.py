@@ -27,7 +27,6 @@ from interlock.clock import boottime
 from interlock.coordination.sync import Interlock
 from interlock.coordination.timing import LeaseTiming
 from interlock.integrations.tooz import naming
-from interlock.integrations.tooz.breaking import take_away
 from interlock.integrations.tooz.failing import translated
 from interlock.integrations.tooz.groups import Groups, Info
 from interlock.integrations.tooz.leading import Leading
@@ -194,7 +193,10 @@ class InterlockDriver(CoordinationDriverCachedRunWatchers):
         return await self._groups.member(naming.as_bytes(group_id), naming.as_bytes(member_id))
 
     async def _take_away(self, lease: str) -> bool:
-        return await take_away(self.locks.engine(), lease, by=naming.quoted(self._member_id))
+        """At once, though its holder may be at work: tooz lets anybody do that, Interlock only who may."""
+        by, reason = naming.quoted(self._member_id), "asked for through tooz"
+        async with self.locks.engine().database.operating() as operating:
+            return await operating.take_away(lease, immediate=True, terminate=False, reason=reason, by=by) is not None
 
     def _now(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
         self._require_started()

@@ -298,6 +298,8 @@ class PostgresLeases:
             if self._pooled:  # where statements must not stay prepared
                 await session.close()
                 return await self._connect(purpose)
+        if not self._pooled:  # there each statement has a transaction of its own that says so
+            await session.execute("SET default_transaction_isolation = 'read committed'")
         return session
 
 

@@ -95,8 +95,11 @@ class Session:
 
     @asynccontextmanager
     async def transaction(self, *, longest_pause: float | None = None) -> AsyncIterator[None]:
-        """`longest_pause`: when we say nothing for so many seconds, the server ends it, and the connection."""
-        async with self._turn(), self._connection.transaction():
+        """`longest_pause`: when we say nothing for so many seconds, the server ends it, and the connection.
+
+        READ COMMITTED, whatever the role's own default: what decides here is always what is so now.
+        """
+        async with self._turn(), self._connection.transaction(isolation="read_committed"):
             outer, self._in_transaction = self._in_transaction, asyncio.current_task()
             try:
                 if longest_pause is not None:
