@@ -3,6 +3,7 @@
 import asyncio
 import base64
 import json
+import re
 import signal
 import ssl
 from collections.abc import Iterator
@@ -17,9 +18,11 @@ from interlock.embedded import Cluster
 from interlock.sealing import Opener
 from support.local_instances import FIRST_PORT, end_all
 from support.postgres import execute
+from support.programs import interlock
 from support.up_process import Starter, Up, data_directory, replicas
 from support.waiting import eventually
 
+PAGE = (Path(__file__).parents[2] / "docs" / "up.md").read_text(encoding="utf-8")
 PORTS = f"{FIRST_PORT}-{FIRST_PORT + 49}"
 
 
@@ -175,15 +178,37 @@ def test_two_on_one_directory_have_one_key(start: Starter, data: Path) -> None:
     assert list(data.glob(".api-key*")) == []
 
 
-def test_another_directory_on_the_same_database_is_refused(interlock_url: str, tmp_path: Path) -> None:
+def test_another_directory_on_the_same_database_is_refused_until_the_claim_is_given_up(
+    interlock_url: str, tmp_path: Path
+) -> None:
+    elsewhere = ("--database", interlock_url, "--data-dir", str(tmp_path / "elsewhere"))
     with replicas() as start:
         first = start(url=interlock_url)
         first.wait_ready()
         [(owner,)] = execute(interlock_url, "SELECT owner FROM interlock.claim WHERE scope = 'driver'")
-        second = start("--database", interlock_url, "--data-dir", str(tmp_path / "elsewhere"))
+        second = start(*elsewhere)
         assert second.process.wait(timeout=50) == 78
         last = second.stderr.splitlines()[-1]
         assert last.startswith("interlock: The instances of the driver local are those of ")
         assert owner in last
         assert not (tmp_path / "elsewhere").exists()
         assert first.is_ready()
+        assert first.stop() == 0
+
+        [released] = re.findall(r"```sql\n(.*?);?\n```", PAGE, re.DOTALL)
+        assert execute(interlock_url, released) == [("released",)]
+        start(*elsewhere).wait_ready()
+        assert (tmp_path / "elsewhere" / "api-key").exists()
+
+
+def test_where_nothing_can_be_written_a_named_database_is_served_all_the_same(interlock_url: str) -> None:
+    with replicas() as start:
+        up = start(url=interlock_url, INTERLOCK_DATA_DIR="/proc/interlock")
+        up.wait_ready()
+        assert up.logs("key.none")
+        made = interlock("key", "create", "somebody", url=interlock_url)
+        headers = {"Authorization": f"Bearer {made.stdout.strip()}"}
+        address = f"{up.address()}/api/v1/instances"
+        answer = httpx.get(address, headers=headers, timeout=30, trust_env=False, verify=False)  # noqa: S501
+        assert (answer.status_code, answer.json()) == (200, {"items": [], "next": None})
+        assert up.stop() == 0
