@@ -12,10 +12,12 @@ from typing import Any
 
 import asyncpg
 import httpx
+import psycopg
 import pytest
 
 from interlock.embedded import Cluster
 from interlock.sealing import Opener
+from interlock.stores.postgres import AdvisoryKey
 from support.local_instances import FIRST_PORT, end_all
 from support.postgres import execute
 from support.programs import interlock
@@ -212,3 +214,20 @@ def test_where_nothing_can_be_written_a_named_database_is_served_all_the_same(in
         answer = httpx.get(address, headers=headers, timeout=30, trust_env=False, verify=False)  # noqa: S501
         assert (answer.status_code, answer.json()) == (200, {"items": [], "next": None})
         assert up.stop() == 0
+
+
+def test_it_is_ready_once_it_takes_part_in_the_work_and_can_be_stopped_before_that(interlock_url: str) -> None:
+    lock = AdvisoryKey.of("interlock engine", "interlock")
+    with replicas() as start, psycopg.connect(interlock_url, autocommit=True) as other:
+        other.execute("SELECT pg_advisory_lock(%s::int, %s::int)", lock)  # as a replica that makes the engine's tables
+        waiting, stopped = start(url=interlock_url), start(url=interlock_url)
+        for up in (waiting, stopped):
+            eventually(lambda: up.phase() == "joining")  # noqa: B023 # it is asked at once
+            assert not up.is_ready()
+            answer = up.get("/api/v1/instances")
+            assert (answer.status_code, answer.json()["code"]) == (503, "starting")
+        assert stopped.stop() == 0
+        assert "Traceback" not in stopped.said
+        other.execute("SELECT pg_advisory_unlock(%s::int, %s::int)", lock)
+        waiting.wait_ready()
+        assert waiting.get("/api/v1/instances").status_code == 401
