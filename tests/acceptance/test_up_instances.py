@@ -220,14 +220,15 @@ def test_it_is_ready_once_it_takes_part_in_the_work_and_can_be_stopped_before_th
     lock = AdvisoryKey.of("interlock engine", "interlock")
     with replicas() as start, psycopg.connect(interlock_url, autocommit=True) as other:
         other.execute("SELECT pg_advisory_lock(%s::int, %s::int)", lock)  # as a replica that makes the engine's tables
-        waiting, stopped = start(url=interlock_url), start(url=interlock_url)
-        for up in (waiting, stopped):
-            eventually(lambda: up.phase() == "joining")  # noqa: B023 # it is asked at once
-            assert not up.is_ready()
-            answer = up.get("/api/v1/instances")
-            assert (answer.status_code, answer.json()["code"]) == (503, "starting")
+        stopped = start(url=interlock_url)
+        eventually(lambda: stopped.phase() == "joining")
         assert stopped.stop() == 0
         assert "Traceback" not in stopped.said
+        waiting = start(url=interlock_url)
+        eventually(lambda: waiting.phase() == "joining")
+        assert not waiting.is_ready()
+        answer = waiting.get("/api/v1/instances")
+        assert (answer.status_code, answer.json()["code"]) == (503, "starting")
         other.execute("SELECT pg_advisory_unlock(%s::int, %s::int)", lock)
         waiting.wait_ready()
         assert waiting.get("/api/v1/instances").status_code == 401
