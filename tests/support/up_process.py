@@ -17,14 +17,17 @@ from support.waiting import eventually
 
 
 class Up:
-    """One replica on a free port. What it says goes to files: a pipe that nobody reads would stop it."""
+    """One replica on a free port, with a data directory that its neighbours share.
+
+    What it says goes to files: a pipe that nobody reads would stop it.
+    """
 
     def __init__(self, directory: Path, *args: str, url: str | None = None, **env: str) -> None:
         self._out, self._err = directory / "stdout", directory / "stderr"
         with self._out.open("w") as out, self._err.open("w") as err:
             self.process = subprocess.Popen(
                 [INTERLOCK, "up", "--port", "0", *args],
-                env=environment(url, **env),
+                env=environment(url, **{"INTERLOCK_DATA_DIR": str(directory.parent / "data")} | env),
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=err,

@@ -24,6 +24,23 @@ EVERYWHERE: dict[str, tuple[Any, str, str, tuple[Any, Any, Any]]] = {
     "port": ("1", "2", "3", (1, 2, 3)),
     "pg_bin": ("/a", "/b", '"/c"', (Path("/a"), Path("/b"), Path("/c"))),
     "pg_user": ("a", "b", '"c"', ("a", "b", "c")),
+    "driver": ("local", "local", '"local"', ("local", "local", "local")),
+    "drivers": ("local", "kubernetes", '"local, kubernetes"', ("local", "kubernetes", "local, kubernetes")),
+    "instance_ports": ("1-2", "2-3", '"3-4"', ("1-2", "2-3", "3-4")),
+    "dns": ("none:", "rfc2136://a/b", '"rfc2136://c/d"', ("none:", "rfc2136://a/b", "rfc2136://c/d")),
+    "kubeconfig": ("/a", "/b", '"/c"', (Path("/a"), Path("/b"), Path("/c"))),
+    "kubernetes_context": ("a", "b", '"c"', ("a", "b", "c")),
+    "kubernetes_namespace": ("a", "b", '"c"', ("a", "b", "c")),
+    "kubernetes_image": ("a", "b", '"c"', ("a", "b", "c")),
+    "kubernetes_storage_class": ("a", "b", '"c"', ("a", "b", "c")),
+    "kubernetes_service_type": (
+        "ClusterIP",
+        "LoadBalancer",
+        '"ClusterIP"',
+        ("ClusterIP", "LoadBalancer", "ClusterIP"),
+    ),
+    "health_interval": (1.5, "2", "3", (1.5, 2.0, 3.0)),
+    "health_failures": (1, "2", "3", (1, 2, 3)),
     "gate_ttl": (20.5, "30", "40", (20.5, 30.0, 40.0)),
     "gate_check_interval": (0.1, "0.2", "0.3", (0.1, 0.2, 0.3)),
     "gate_poll": (1, "2", "3.5", (1.0, 2.0, 3.5)),
@@ -93,14 +110,15 @@ def test_a_value_of_the_wrong_kind_is_named_with_its_setting(name: str, value: A
     assert str(refusal.value) == f"{name} is {value!r}: it has to be {wanted}."
 
 
-def test_a_database_url_of_the_wrong_kind_is_not_repeated(tmp_path: Path) -> None:
-    file = written(tmp_path, 'database_url = ["postgresql://shop:geheim@db/shop"]')
-    with pytest.raises(ConfigurationError, match="database_url is list") as refusal:
+@pytest.mark.parametrize("name", ["database_url", "dns"])
+def test_a_secret_url_of_the_wrong_kind_is_not_repeated(name: str, tmp_path: Path) -> None:
+    file = written(tmp_path, f'{name} = ["postgresql://shop:geheim@db/shop"]')
+    with pytest.raises(ConfigurationError, match=f"{name} is list") as refusal:
         Settings.load(file=file, environ={})
     assert "geheim" not in str(refusal.value)
 
 
-@pytest.mark.parametrize("name", ["gate_ttl", "gate_check_interval", "gate_poll"])
+@pytest.mark.parametrize("name", ["gate_ttl", "gate_check_interval", "gate_poll", "health_interval"])
 @pytest.mark.parametrize("value", ["nan", "inf", "0", "-1"])
 def test_a_time_that_is_no_length_of_time_is_refused(name: str, value: str) -> None:
     with pytest.raises(ConfigurationError, match=f"^{name} is .*: it has to be a number of seconds, above 0"):
@@ -114,6 +132,15 @@ def test_a_time_that_is_no_length_of_time_is_refused(name: str, value: str) -> N
         ({"port": -1}, "port is -1"),
         ({"log_format": "xml"}, "log_format is 'xml': use text or json"),
         ({"log_level": "loud"}, "log_level is 'loud': use debug, info, warning or error"),
+        ({"drivers": "cloud"}, "drivers is 'cloud': name some of local, kubernetes"),
+        ({"drivers": " , "}, "drivers is ' , '"),
+        ({"driver": "kubernetes"}, "driver is 'kubernetes', which is not on: use one of local"),
+        ({"instance_ports": "15432"}, "instance_ports is '15432': write the first and the last port"),
+        ({"instance_ports": "0-10"}, "instance_ports is '0-10'"),
+        ({"instance_ports": "20-10"}, "instance_ports is '20-10'"),
+        ({"instance_ports": "1-65536"}, "instance_ports is '1-65536'"),
+        ({"health_failures": 0}, "health_failures is 0: it has to be at least 1"),
+        ({"kubernetes_service_type": "NodePort"}, "kubernetes_service_type is 'NodePort': use LoadBalancer or"),
         ({"gate_ttl": 3, "gate_check_interval": 1}, "at least four times the second"),
         ({"gate_ttl": 3, "gate_poll": 4}, "not less than the third"),
     ],
@@ -148,14 +175,21 @@ def test_a_file_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
         Settings.load(environ={"INTERLOCK_CONFIG": str(tmp_path / "missing.toml")})
 
 
+def test_the_first_driver_is_the_one_that_is_used_where_none_is_asked_for() -> None:
+    both = {"drivers": "kubernetes, local"}
+    assert Settings.load(both, environ={}).default_driver == "kubernetes"
+    assert Settings.load(both | {"driver": "local"}, environ={}).default_driver == "local"
+    assert Settings().port_range == range(15432, 16432)
+
+
 def test_settings_do_not_change() -> None:
     settings = Settings()
     with pytest.raises(FrozenInstanceError):
         settings.port = 1  # type: ignore[misc]
 
 
-def test_what_settings_look_like_does_not_give_the_database_away() -> None:
-    shown = repr(Settings(database_url="postgresql://shop:geheim@db/shop"))
+def test_what_settings_look_like_does_not_give_secrets_away() -> None:
+    shown = repr(Settings(database_url="postgresql://shop:geheim@db/shop", dns="rfc2136://ns/zone?secret=geheim"))
     assert "geheim" not in shown
     assert "postgresql" not in shown
 

@@ -73,7 +73,23 @@ def test_a_flag_is_called_as_its_setting_except_the_database() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["schema", "host", "port", "gate_ttl", "gate_check_interval", "gate_poll", "log_level"]
+    "name",
+    [
+        "schema",
+        "host",
+        "port",
+        "drivers",
+        "instance_ports",
+        "dns",
+        "kubernetes_image",
+        "kubernetes_service_type",
+        "health_interval",
+        "health_failures",
+        "gate_ttl",
+        "gate_check_interval",
+        "gate_poll",
+        "log_level",
+    ],
 )
 def test_the_documented_default_is_the_one_that_holds(name: str) -> None:
     default = getattr(Settings(), name)

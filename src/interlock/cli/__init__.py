@@ -13,6 +13,7 @@ _COMMANDS = {
     "elect": "interlock.cli.elect:elect",
     "every": "interlock.cli.every:every",
     "gate": "interlock.cli.gate:gate",
+    "key": "interlock.cli.key:key",
     "lease": "interlock.cli.lease:lease",
     "lock": "interlock.cli.lock:lock",
     "members": "interlock.cli.members:members",

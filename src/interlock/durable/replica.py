@@ -56,6 +56,7 @@ class DurableOptions(TypedDict, total=False):
     schema: str | None
     concurrency: int
     retention: Duration
+    patience: Duration | None
 
 
 class AsyncOrchestrationHandle(Generic[O]):
@@ -86,7 +87,9 @@ class AsyncDurable:
 
     `url` defaults to ``INTERLOCK_DATABASE_URL``. `password` is called for each connection, and every ten minutes for
     the engine's. `concurrency` is how many activities run here at once; 0 takes part in
-    no work, for a process that only asks for it. What ended longer than `retention` ago is forgotten.
+    no work, for a process that only asks for it. What ended longer than `retention` ago is forgotten. Activities that
+    are under way when it is closed have `patience` seconds to end, and are interrupted then, for others to repeat them;
+    None: as long as they may take.
     """
 
     def __init__(
@@ -97,6 +100,7 @@ class AsyncDurable:
         schema: str | None = None,
         concurrency: int = 8,
         retention: Duration = 30 * 86400.0,
+        patience: Duration | None = None,
     ) -> None:
         if schema is not None:
             check_schema_name(schema)
@@ -113,6 +117,7 @@ class AsyncDurable:
         self.statements = Statements(self._schema)
         self._concurrency = concurrency
         self._retention = seconds(retention)
+        self._patience = checked_timeout(patience)
         self._stack = AsyncExitStack()
 
     async def __aenter__(self) -> Self:
@@ -194,10 +199,17 @@ class AsyncDurable:
             patience=self._declared.longest + _MARGIN if working else 0.0,
         )
         await self._engines.open()
-        stack.push_async_callback(self._engines.close)
+        stack.push_async_callback(self._end, working)
         self._outbox = Outbox(self._database, lambda: self._engine)
         if working:
             await self._keep_in_step(stack)
+
+    async def _end(self, working: Working | None) -> None:
+        ending = asyncio.create_task(self._engines.close())
+        await asyncio.wait([ending], timeout=self._patience)
+        if working:
+            working.interrupt()
+        await ending
 
     def _opened(self, stack: AsyncExitStack) -> Database:
         database = Database(self._whole_url(), self._schema, self._password)

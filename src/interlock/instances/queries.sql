@@ -94,10 +94,16 @@ VALUES (CAST($1 AS text), CAST($2 AS timestamptz), CAST($3 AS boolean), CAST($4 
     ON CONFLICT ON CONSTRAINT instance_check_pkey DO NOTHING
 RETURNING 1;
 
+-- name: clock
+-- What time it is.
+SELECT interlock.now_v1();
+
 -- name: events
--- The newest first.
+-- The newest first; those that come after that one, if one is named.
 SELECT e.kind, e.recorded_at, e.detail FROM interlock.instance_event e
- WHERE e.instance = CAST($1 AS text) ORDER BY e.recorded_at DESC, e.kind LIMIT CAST($2 AS integer);
+ WHERE e.instance = CAST($1 AS text)
+   AND (CAST($3 AS timestamptz) IS NULL OR (e.recorded_at, e.kind) < (CAST($3 AS timestamptz), CAST($4 AS text)))
+ ORDER BY e.recorded_at DESC, e.kind DESC LIMIT CAST($2 AS integer);
 
 -- name: checks
 -- The newest first.

@@ -76,7 +76,7 @@ class Page:
 class Happening:
     kind: str
     recorded_at: datetime
-    detail: str
+    detail: str = ""
 
 
 @dataclass(frozen=True)
@@ -145,8 +145,12 @@ class Records:
         """What happened, once for its kind and the recorded time."""
         await self._events.append(connection, id, kind, at, {"detail": detail})
 
-    async def events(self, connection: Any, id: str, limit: int = 100) -> list[Happening]:
-        return [Happening(*row) for row in await self.ask(connection, "events", id, limit)]
+    async def events(
+        self, connection: Any, id: str, limit: int = 100, *, after: Happening | None = None
+    ) -> list[Happening]:
+        """The newest first; those that come after that one."""
+        place = (after.recorded_at, after.kind) if after else (None, None)
+        return [Happening(*row) for row in await self.ask(connection, "events", id, limit, *place)]
 
     async def checks(self, connection: Any, id: str, limit: int = 100) -> list[Check]:
         return [Check(*row) for row in await self.ask(connection, "checks", id, limit)]

@@ -12,7 +12,7 @@ from typing import Any
 
 from interlock.durable import recording
 from interlock.durable.declared import Orchestration
-from interlock.errors import IllegalTransition, InstanceBusy, InstanceUnknown
+from interlock.errors import IllegalTransition, InstanceBusy, InstanceUnknown, OnceConflict
 from interlock.idempotency import Refused
 from interlock.instances import model
 from interlock.instances.drivers.port import Spec
@@ -38,16 +38,20 @@ class Instances:
         name: str,
         *,
         driver: str,
+        id: str | None = None,
         dns_name: str | None = None,
         version: str | int | None = None,
         storage: str | int | None = None,
         parameters: Mapping[str, str | int | float | bool] | None = None,
         tags: Mapping[str, str] | None = None,
     ) -> Instance:
-        """Raises `NameTaken`, or what is wrong with the request: roll back then."""
+        """Raises `NameTaken`, or what is wrong with the request: roll back then.
+
+        `id` is for whoever may have to repeat the request: what was made under it is given, and nothing made again.
+        """
         self._here.driver(driver)
         spec = Spec(
-            id=str(uuid.uuid4()),
+            id=id or str(uuid.uuid4()),
             name=model.instance_name(name),
             version=model.major_version(version),
             storage_bytes=None if storage is None else model.storage_bytes(storage),
@@ -55,6 +59,8 @@ class Instances:
             dns_name=self._here.dns.full_name(dns_name) if dns_name else None,
             tags=model.tags(tags or {}),
         )
+        if id and (made := await self._made(connection, spec)):
+            return made
         await self._names.claim(connection, spec)
         orchestration = _new_id(spec.id, "create")
         await self.records.insert(connection, spec, driver, orchestration)
@@ -93,6 +99,29 @@ class Instances:
         checked = model.parameters(parameters)
         instance = await self._running(connection, id)
         return await self._begin(connection, instance, None, self._lifecycle.set_parameters, parameters=checked)
+
+    async def cancel(self, connection: Any, id: str) -> Instance:
+        """What works on it is cut short, and its clean-up says how the instance is then: see `orchestrations`."""
+        instance = await self.records.lock(connection, id)
+        if not instance.working:
+            raise IllegalTransition(
+                f"Nothing works on the instance {instance.name}, which is {instance.state}: leave it as it is.",
+                state=instance.state,
+                event="cancel",
+            )
+        await recording.cancel(connection, self._here.schema, instance.orchestration, "That was asked for.")
+        [[at]] = await self.records.ask(connection, "clock")
+        await self.records.note(connection, id, "cancel asked for", at)
+        return instance
+
+    async def _made(self, connection: Any, spec: Spec) -> Instance | None:
+        try:
+            made = await self.records.read(connection, spec.id)
+        except InstanceUnknown:
+            return None
+        if made.name != spec.name:
+            raise OnceConflict(f"The instance {made.name} was made under that key: use a new one.", key=spec.id)
+        return made
 
     async def _begin(
         self,

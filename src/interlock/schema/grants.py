@@ -7,7 +7,7 @@ from interlock import errors
 from interlock.schema.status import read_status
 from interlock.stores.postgres import Queries, Session, quote_identifier
 
-Use = Literal["gate", "leases", "operations", "claims", "orchestrations", "instances"]
+Use = Literal["gate", "leases", "operations", "claims", "orchestrations", "instances", "keys"]
 
 USES: tuple[Use, ...] = get_args(Use)
 

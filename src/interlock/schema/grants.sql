@@ -64,3 +64,10 @@ GRANT SELECT ON interlock.migration TO :role;
 GRANT EXECUTE ON FUNCTION interlock.now_v1() TO :role;
 GRANT SELECT, INSERT, UPDATE ON interlock.instance TO :role;
 GRANT SELECT, INSERT, DELETE ON interlock.instance_event, interlock.instance_check TO :role;
+
+-- name: keys
+-- What a role needs to look keys to the API up, to make and to revoke them.
+GRANT USAGE ON SCHEMA interlock TO :role;
+GRANT SELECT ON interlock.migration TO :role;
+GRANT EXECUTE ON FUNCTION interlock.now_v1() TO :role;
+GRANT SELECT, INSERT, UPDATE ON interlock.api_key TO :role;

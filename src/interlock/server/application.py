@@ -6,7 +6,12 @@ from fastapi import FastAPI
 from fastapi.staticfiles import StaticFiles
 
 from interlock import __version__
-from interlock.server.headers import add_headers
+from interlock.server.api.authentication import Authentication
+from interlock.server.api.description import describe
+from interlock.server.api.limits import Limits
+from interlock.server.api.repeating import Repeating
+from interlock.server.api.routes import api_router
+from interlock.server.headers import Headers
 from interlock.server.health import health_router
 from interlock.server.page import page_router
 from interlock.server.problems import answer_problems
@@ -20,8 +25,14 @@ def make_application(startup: Startup, readiness: Readiness, database: str) -> F
     """`database` is how the database is called on the page: without a password."""
     # FastAPI's own pages for the API load their scripts from elsewhere.
     app = FastAPI(title="Interlock", version=__version__, docs_url=None, redoc_url=None)
+    app.state.startup = startup
     answer_problems(app)
-    add_headers(app)
+    app.add_middleware(Limits)
+    app.add_middleware(Repeating, startup=startup)
+    app.add_middleware(Authentication, startup=startup)
+    app.add_middleware(Headers)  # the outermost
+    app.include_router(api_router())
+    describe(app)
     app.include_router(health_router(startup, readiness))
     app.include_router(page_router(startup, readiness, database))
     app.mount("/static", StaticFiles(directory=_STATIC), name="static")

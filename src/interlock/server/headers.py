@@ -1,8 +1,7 @@
 """The headers that every answer carries."""
 
-from collections.abc import Awaitable, Callable
-
-from fastapi import FastAPI, Request, Response
+from starlette.datastructures import MutableHeaders
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 _HEADERS = {
     "Content-Security-Policy": "default-src 'self'; base-uri 'none'; frame-ancestors 'none'",
@@ -11,11 +10,17 @@ _HEADERS = {
 }
 
 
-def add_headers(app: FastAPI) -> None:
-    @app.middleware("http")
-    async def with_headers(request: Request, call_next: Callable[[Request], Awaitable[Response]]) -> Response:
-        response = await call_next(request)
-        response.headers.update(_HEADERS)
-        if not request.url.path.startswith("/static/"):
-            response.headers["Cache-Control"] = "no-store"  # all else is about this very moment
-        return response
+class Headers:
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async def send_with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                headers.update(_HEADERS)
+                if not scope["path"].startswith("/static/"):
+                    headers["Cache-Control"] = "no-store"  # all else is about this very moment
+            await send(message)
+
+        await self._app(scope, receive, send_with_headers)

@@ -34,6 +34,7 @@ _MOODS: dict[Phase, Mood] = {
         "starting", "Clearing the way", "A replica died while it migrated; its sessions are ending first."
     ),
     "migrating": Mood("starting", "Migrating", "This replica is bringing the tables up to date."),
+    "joining": Mood("starting", "Joining the others", "This replica is about to take part in the work on instances."),
     "ready": Mood("ready", "Ready", "This replica is up, and its database answers."),
 }
 

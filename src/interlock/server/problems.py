@@ -8,9 +8,11 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
-from interlock.errors import InterlockError, StoreError
+from interlock.errors import InterlockError
+from interlock.server.statuses import code_of, facts_of, status_of
 
-_MEDIA_TYPE = "application/problem+json"
+MEDIA_TYPE = "application/problem+json"
+_RETRY_AFTER = {503: {"Retry-After": "1"}}
 
 
 def answer_problems(app: FastAPI) -> None:
@@ -21,12 +23,31 @@ def answer_problems(app: FastAPI) -> None:
     app.add_exception_handler(Exception, _bug)
 
 
-def problem(status: int, detail: str | None = None, **more: Any) -> JSONResponse:
-    """A problem that is fully described by its status and, where there is more to say, one sentence."""
+def problem(status: int, detail: str | None = None, *, code: str | None = None, **more: Any) -> JSONResponse:
+    """Fully described by its status and, where there is more to say, one sentence; or of a kind of its own, `code`."""
+    return _answer(_described(status, detail, code, **more))
+
+
+def problem_of(error: InterlockError) -> dict[str, Any]:
+    """What is said of one of our errors, as a part of an answer."""
+    return _described(status_of(error), str(error), code_of(error), **facts_of(error))
+
+
+def answer_to(error: InterlockError) -> JSONResponse:
+    return _answer(problem_of(error))
+
+
+def _described(status: int, detail: str | None, code: str | None, **more: Any) -> dict[str, Any]:
     title = HTTPStatus(status).phrase
+    kind = f"urn:interlock:problem:{code.replace('_', '-')}" if code else "about:blank"
     said = {"detail": detail} if detail and detail != title else {}
-    content = {"type": "about:blank", "title": title, "status": status, **said, **more}
-    return JSONResponse(content, status, media_type=_MEDIA_TYPE)
+    coded = {"code": code} if code else {}
+    return {"type": kind, "title": title, "status": status, **said, **coded, **more}
+
+
+def _answer(content: dict[str, Any]) -> JSONResponse:
+    status = content["status"]
+    return JSONResponse(content, status, media_type=MEDIA_TYPE, headers=_RETRY_AFTER.get(status))
 
 
 async def _http(request: Request, error: Exception) -> JSONResponse:
@@ -42,11 +63,12 @@ async def _invalid(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, RequestValidationError)
     # Where and what, never the value that was sent: it may be a secret.
     wrong = [{"at": ".".join(map(str, one["loc"])), "message": one["msg"]} for one in error.errors()]
-    return problem(422, "The request is not as it should be.", errors=wrong)
+    return problem(422, "The request is not as it should be.", code="invalid_request", errors=wrong)
 
 
 async def _ours(request: Request, error: Exception) -> JSONResponse:
-    return problem(503 if isinstance(error, StoreError) else 500, str(error))
+    assert isinstance(error, InterlockError)
+    return answer_to(error)
 
 
 async def _bug(request: Request, error: Exception) -> JSONResponse:

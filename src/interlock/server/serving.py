@@ -4,7 +4,7 @@ import asyncio
 import logging
 import socket
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AsyncExitStack, contextmanager, suppress
 
 import uvicorn
 
@@ -13,6 +13,7 @@ from interlock.errors import InterlockError
 from interlock.logs import events
 from interlock.server.announcement import announcement
 from interlock.server.application import make_application
+from interlock.server.control import controlling
 from interlock.server.database import Database, database_for
 from interlock.server.listening import listen, page_url
 from interlock.server.readiness import Readiness
@@ -53,6 +54,7 @@ class _Life:
         self._startup = Startup()
         self._readiness = Readiness(self._startup)
         self._server = _Server(make_application(self._startup, self._readiness, database.shown))
+        self._running = AsyncExitStack()
         self._starting: asyncio.Task[None] | None = None
         self._asked_to_stop = False
 
@@ -67,7 +69,10 @@ class _Life:
                 await self._server.serve_on(self._listener, when_up=self._begin)
             finally:
                 await self._readiness.close()
-                await self._end_start()
+                try:
+                    await self._end_start()
+                finally:
+                    await self._running.aclose()
 
     def _begin(self) -> None:
         log.info("server.listening", extra={"url": page_url(self._listener)})
@@ -75,13 +80,17 @@ class _Life:
             self._starting = asyncio.create_task(self._start())
 
     async def _start(self) -> None:
+        address = page_url(self._listener)
         try:
-            await start(self._startup, self._database, self._settings)
+            url, status = await start(self._startup, self._database, self._settings)
+            self._startup.enter("joining")
+            control = await self._running.enter_async_context(controlling(self._settings, url, address))
+            self._startup.finish(url, status, control)
         except BaseException:
             self._server.should_exit = True
             raise
         with suppress(OSError):  # a closed standard output is no reason to stop
-            self._tell(announcement(self._settings, self._database, page_url(self._listener)))
+            self._tell(announcement(self._settings, self._database, address))
 
     def _stop(self) -> None:
         if self._asked_to_stop:
@@ -91,6 +100,8 @@ class _Life:
         self._asked_to_stop = self._server.should_exit = True
         if self._starting:
             self._starting.cancel()
+        if self._startup.control:
+            self._startup.control.stopping.set()
 
     async def _end_start(self) -> None:
         """Raise what the start failed with, unless we stopped it ourselves."""

@@ -1,8 +1,8 @@
-"""How far the start has come, and the start itself: the database, then Interlock's own schema, then ready."""
+"""How far the start has come, and its first part: the database, then Interlock's own schema."""
 
 import asyncio
 from datetime import UTC, datetime
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from interlock.clock import boottime
 from interlock.config import Settings
@@ -14,9 +14,12 @@ from interlock.logs import events
 from interlock.schema import SchemaStatus
 from interlock.server.database import Database
 
+if TYPE_CHECKING:
+    from interlock.server.control import Control
+
 log = events(__name__)
 
-Phase = Literal["database", "checking", "waiting", "settling", "migrating", "ready"]
+Phase = Literal["database", "checking", "waiting", "settling", "migrating", "joining", "ready"]
 
 _LOOK_AT_GATE_EVERY = 0.05
 
@@ -24,7 +27,7 @@ _LOOK_AT_GATE_EVERY = 0.05
 class Startup:
     """`phase` since `since`; while it is `waiting`, `holder` is who migrates, where that is known.
 
-    `schema_status` and `url` are there once the phase is `ready`, and stay: a start is never taken back.
+    `schema_status`, `url` and `control` are there once the phase is `ready`, and stay: a start is never taken back.
     """
 
     def __init__(self) -> None:
@@ -33,6 +36,7 @@ class Startup:
         self.holder: OpenRun | None = None
         self.schema_status: SchemaStatus | None = None
         self.url: str | None = None
+        self.control: Control | None = None
         self._begun_at = boottime()
 
     @property
@@ -53,13 +57,13 @@ class Startup:
             self.phase, self.since = phase, datetime.now(UTC)
             log.info("startup.phase", extra={"phase": phase, **(holder.facts() if holder else {})})
 
-    def finish(self, url: str, status: SchemaStatus) -> None:
-        self.url, self.schema_status = url, status
+    def finish(self, url: str, status: SchemaStatus, control: "Control | None" = None) -> None:
+        self.url, self.schema_status, self.control = url, status, control
         self.enter("ready")
 
 
-async def start(startup: Startup, database: Database, settings: Settings) -> None:
-    """Return when `startup` is ready. Raises whatever InterlockError is in the way."""
+async def start(startup: Startup, database: Database, settings: Settings) -> tuple[str, SchemaStatus]:
+    """The URL of a database with a schema that is current. Raises whatever InterlockError is in the way."""
     url = await database.bring_up()
     own = OwnGate(url, settings.schema, timing=Timing.of(settings))
     following = asyncio.create_task(_follow(own.gate, startup))
@@ -67,7 +71,7 @@ async def start(startup: Startup, database: Database, settings: Settings) -> Non
         status = await own.bring_up_to_date()
     finally:
         following.cancel()
-    startup.finish(url, status)
+    return url, status
 
 
 async def _follow(gate: AsyncGate, startup: Startup) -> None:

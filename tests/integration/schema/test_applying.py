@@ -1,22 +1,18 @@
 """Interlock's schema on real databases: how it gets there, and what is left alone."""
 
 import asyncio
-import os
 import re
-import subprocess
 from importlib import import_module
-from pathlib import Path
 from urllib.parse import urlsplit, urlunsplit
 
 import psycopg
 import pytest
 
 from interlock import errors, schema
-from interlock.embedded import find_binaries
 from interlock.schema import State
 from interlock.schema.migrations import Migration, Phase, Step, all_migrations
 from interlock.stores.postgres import connect
-from support.components import required
+from support.dumping import dumped
 from support.postgres import execute, fresh_database
 
 FOREIGN = [
@@ -48,12 +44,8 @@ def all_recorded() -> list[tuple[int, str, str]]:
     return [(one.step.version, one.step.phase, one.name) for one in all_migrations()]
 
 
-def dumped(url: str) -> str:
-    pg_bin = os.environ.get("INTERLOCK_PG_BIN")
-    own = find_binaries(Path(pg_bin) if pg_bin else None).bin_dir / "pg_dump"
-    program = own if own.exists() else required("pg_dump", package="postgresql-client")
-    command = [str(program), url, "--schema-only", "--no-owner"]
-    dump = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+def schema_of(url: str) -> str:
+    dump = dumped(url, "--schema-only", "--no-owner")
     return re.sub(r"^(--.*|\\(un)?restrict .*|)\n", "", dump, flags=re.MULTILINE)
 
 
@@ -70,8 +62,8 @@ async def test_the_printed_schema_is_the_sum_of_the_migrations(database_url: str
     assert await applied(database_url) is State.CURRENT
     with fresh_database(server_url, "template0") as printed_url:
         execute(printed_url, schema.whole_schema("interlock"))
-        assert "CREATE TABLE interlock.gate_run" in dumped(printed_url)
-        assert dumped(printed_url) == dumped(database_url)
+        assert "CREATE TABLE interlock.gate_run" in schema_of(printed_url)
+        assert schema_of(printed_url) == schema_of(database_url)
         assert recorded(printed_url) == recorded(database_url) == all_recorded()
 
 
@@ -82,7 +74,7 @@ async def test_changes_since_a_version_lead_to_the_same_schema(database_url: str
     with pytest.raises(errors.SchemaOutdated):
         (await status(database_url)).require()
     execute(database_url, schema.changes_since(1, "interlock"))
-    assert dumped(database_url) == dumped(interlock_url)
+    assert schema_of(database_url) == schema_of(interlock_url)
     assert (await status(database_url)).state is State.CURRENT
 
 
@@ -95,9 +87,9 @@ async def test_it_may_have_another_name_and_live_beside_a_first_one(interlock_ur
 
 
 async def test_applying_it_again_changes_nothing(interlock_url: str) -> None:
-    before = dumped(interlock_url), execute(interlock_url, "SELECT * FROM interlock.migration")
+    before = schema_of(interlock_url), execute(interlock_url, "SELECT * FROM interlock.migration")
     assert await applied(interlock_url, phases=("pre", "post")) is State.CURRENT
-    assert (dumped(interlock_url), execute(interlock_url, "SELECT * FROM interlock.migration")) == before
+    assert (schema_of(interlock_url), execute(interlock_url, "SELECT * FROM interlock.migration")) == before
 
 
 async def test_of_many_that_apply_it_at_once_all_succeed(database_url: str) -> None:
@@ -115,10 +107,10 @@ async def test_an_empty_schema_is_taken_over(database_url: str) -> None:
 async def test_somebody_elses_schema_is_refused_and_left_alone(database_url: str) -> None:
     for content in FOREIGN:
         execute(database_url, f"CREATE SCHEMA interlock; {content}")
-        before = dumped(database_url)
+        before = schema_of(database_url)
         with pytest.raises(errors.SchemaForeign, match="is not Interlock's: name another with INTERLOCK_SCHEMA"):
             await applied(database_url)
-        assert dumped(database_url) == before
+        assert schema_of(database_url) == before
         execute(database_url, "DROP SCHEMA interlock CASCADE")
 
 
@@ -200,11 +192,11 @@ async def test_on_a_new_database_everything_is_applied_at_once(database_url: str
 
 
 async def test_a_migration_that_fails_leaves_no_trace(interlock_url: str, release: Release) -> None:
-    before = dumped(interlock_url)
+    before = schema_of(interlock_url)
     release.brings(Migration(Step(9001, "pre"), "broken", ADDED.sql + "SELECT 1 / 0;"))
     with pytest.raises(errors.StatementFailed, match="division by zero"):
         await applied(interlock_url)
-    assert dumped(interlock_url) == before
+    assert schema_of(interlock_url) == before
     assert recorded(interlock_url) == all_recorded()
 
 

@@ -1,16 +1,12 @@
 """Instances come, change and go: real ones, of the driver `local`."""
 
-import os
-import subprocess
 from collections.abc import AsyncIterator, Iterator
-from pathlib import Path
 
 import asyncpg
 import pytest
 
-from interlock.embedded import find_binaries
 from interlock.instances.drivers.local import LocalDriver
-from support.components import required
+from support.dumping import dumped
 from support.instances import Plane, control_plane
 from support.local_instances import connected, local_driver, place_for_instances
 
@@ -25,14 +21,6 @@ def driver() -> Iterator[LocalDriver]:
 async def plane(interlock_url: str, driver: LocalDriver) -> AsyncIterator[Plane]:
     async with control_plane(interlock_url, driver) as plane:
         yield plane
-
-
-def dumped(url: str) -> str:
-    """Everything that is in the database: records, events, histories."""
-    pg_bin = os.environ.get("INTERLOCK_PG_BIN")
-    own = find_binaries(Path(pg_bin) if pg_bin else None).bin_dir / "pg_dump"
-    program = own if own.exists() else required("pg_dump", package="postgresql-client")
-    return subprocess.run([str(program), url, "--inserts"], capture_output=True, text=True, check=True).stdout
 
 
 @pytest.mark.timeout(300)
@@ -74,6 +62,6 @@ async def test_one_is_created_changed_and_deleted_and_nobody_writes_down_its_pas
     assert (gone.state, gone.working) == ("deleted", False)
     assert await driver.ids() == {}
 
-    everything = dumped(interlock_url) + caplog.text
+    everything = dumped(interlock_url, "--inserts") + caplog.text
     assert made.id in everything
     assert not [password for password in passwords if password in everything]

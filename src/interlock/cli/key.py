@@ -1,0 +1,80 @@
+"""``interlock key``: keys to the API, for people on other machines. Works on the database, and needs no server."""
+
+import json
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from interlock.cli.facts import moment, plain, shown
+from interlock.cli.failing import NothingToDo
+from interlock.cli.settings import database_options, on_database
+
+if TYPE_CHECKING:
+    from interlock.config import Settings
+    from interlock.keys.records import KeyRecord, Keys
+    from interlock.stores.postgres import Session
+
+
+@click.group()
+def key() -> None:
+    """Keys to the API: create, list, revoke."""
+
+
+@key.command()
+@click.argument("name")
+@click.option("--json", "as_json", is_flag=True, help="For programs.")
+@database_options
+def create(name: str, as_json: bool, **flags: Any) -> None:
+    """Make a key for NAME, and print it: it can never be shown again."""
+
+    async def work(session: "Session", settings: "Settings") -> "tuple[str, KeyRecord]":
+        return await (await _keys(session, settings)).create(session, name)
+
+    made, record = on_database(work, flags)
+    click.echo(json.dumps({"key": made, **plain(asdict(record))}) if as_json else made)
+
+
+@key.command("list")
+@click.option("--json", "as_json", is_flag=True, help="For programs.")
+@database_options
+def list_(as_json: bool, **flags: Any) -> None:
+    """Show which keys there are. What they open with is not kept."""
+
+    async def work(session: "Session", settings: "Settings") -> "list[KeyRecord]":
+        return await (await _keys(session, settings)).list(session)
+
+    found = on_database(work, flags)
+    if as_json:
+        click.echo(json.dumps([plain(asdict(one)) for one in found]))
+    else:
+        click.echo("\n".join(map(_line, found)) or "There is no key in this database.")
+
+
+@key.command()
+@click.argument("id")
+@click.option("--json", "as_json", is_flag=True, help="For programs.")
+@database_options
+def revoke(id: str, as_json: bool, **flags: Any) -> None:  # noqa: A002
+    """Let the key ID open nothing any more, from the next request on. Exits with 1 if there is none."""
+
+    async def work(session: "Session", settings: "Settings") -> "KeyRecord | None":
+        return await (await _keys(session, settings)).revoke(session, id)
+
+    if (record := on_database(work, flags)) is None:
+        raise NothingToDo(f"There is no key {id!r} in this database: `interlock key list` shows those that there are.")
+    click.echo(json.dumps(plain(asdict(record))) if as_json else _line(record))
+
+
+async def _keys(session: "Session", settings: "Settings") -> "Keys":
+    from interlock.keys.records import Keys
+    from interlock.schema import read_status
+
+    (await read_status(session, settings.schema)).require()
+    return Keys(settings.schema)
+
+
+def _line(one: "KeyRecord") -> str:
+    used = f"last used {moment(one.last_used_at)}" if one.last_used_at else "never used"
+    revoked = f", revoked {moment(one.revoked_at)}" if one.revoked_at else ""
+    return f"{one.id}: {shown(one.name)}, made {moment(one.created_at)}, {used}{revoked}"

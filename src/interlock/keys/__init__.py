@@ -1,0 +1,1 @@
+"""Keys to the API: made, looked up by their hash, revoked."""

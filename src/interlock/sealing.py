@@ -1,0 +1,67 @@
+"""A secret on its way from the server to one client: sealed so that only the client opens it (HPKE, RFC 9180).
+
+The client draws a key pair for one answer and sends the public half. So a password is in no answer, no proxy's log and
+no record in clear. What this does not do is tell the client who sealed it: that is for TLS.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+from interlock.errors import BadSpec, ConfigurationError
+
+if TYPE_CHECKING:
+    pass
+
+_LENGTH = 32
+
+
+def seal(secret: str, public_key: bytes, instance: str) -> bytes:
+    """For whoever has the other half. Raises BadSpec if that is no public key."""
+    suite = _suite()
+    from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PublicKey
+
+    if len(public_key) != _LENGTH:
+        raise BadSpec(f"A public key of X25519 has {_LENGTH} bytes, and this one {len(public_key)}: send all of it.")
+    sealed: bytes
+    try:
+        sealed = suite.encrypt(secret.encode(), X25519PublicKey.from_public_bytes(public_key), info=_info(instance))
+    except ValueError as error:  # a point on which everybody would agree on the same secret
+        raise BadSpec("This is no public key of X25519: draw a new pair.") from error
+    return sealed
+
+
+class Opener:
+    """A key pair for one answer."""
+
+    def __init__(self) -> None:
+        _suite()
+        from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+
+        self._private: X25519PrivateKey = X25519PrivateKey.generate()
+
+    @property
+    def public_key(self) -> bytes:
+        return self._private.public_key().public_bytes_raw()
+
+    def open(self, sealed: bytes, instance: str) -> str:
+        """Raises BadSpec if it was sealed for another, for another instance, or changed on the way."""
+        from cryptography.exceptions import InvalidTag
+
+        try:
+            secret: bytes = _suite().decrypt(sealed, self._private, info=_info(instance))
+        except (InvalidTag, ValueError) as error:
+            raise BadSpec("What came was not sealed for us, or was changed on the way: ask again.") from error
+        return secret.decode()
+
+
+def _info(instance: str) -> bytes:
+    return b"interlock instance credential v1 " + instance.encode()
+
+
+def _suite() -> Any:
+    try:
+        from cryptography.hazmat.primitives.hpke import AEAD, KDF, KEM, Suite
+    except ImportError as error:
+        raise ConfigurationError(
+            "Passwords are sealed with a package that is missing or too old: pip install 'cryptography>=47'."
+        ) from error
+    return Suite(KEM.X25519, KDF.HKDF_SHA256, AEAD.AES_256_GCM)

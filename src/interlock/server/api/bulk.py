@@ -1,0 +1,60 @@
+"""Several instances in one request: each has a transaction and a result of its own."""
+
+from collections.abc import Awaitable
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Request
+from pydantic import BaseModel, ConfigDict, Field
+
+from interlock.errors import InterlockError
+from interlock.instances import records
+from interlock.server.api.instance_models import Asked, Instance, NewInstance, Text
+from interlock.server.api.instances import created, deleted
+from interlock.server.api.running import Running
+from interlock.server.problems import problem_of
+
+router = APIRouter(prefix="/instances", tags=["instances"])
+
+
+class NewInstances(Asked):
+    model_config = ConfigDict(json_schema_extra={"examples": [{"instances": [{"name": "shop"}, {"name": "orders"}]}]})
+
+    instances: Annotated[list[NewInstance], Field(min_length=1, max_length=50)]
+
+
+class OldInstances(Asked):
+    model_config = ConfigDict(json_schema_extra={"examples": [{"instances": ["shop", "orders"]}]})
+
+    instances: Annotated[list[Text], Field(min_length=1, max_length=50, description="Ids or names.")]
+
+
+class Outcome(BaseModel):
+    """What a request for this one alone would have been answered with."""
+
+    name: str = Field(description="As it was given.")
+    status: int
+    instance: Instance | None = None
+    problem: dict[str, Any] | None = Field(default=None, description="RFC 9457.")
+
+
+class Outcomes(BaseModel):
+    items: list[Outcome]
+
+
+@router.post("/bulk-create", summary="Create several instances", response_model_exclude_unset=True)
+async def bulk_create(wanted: NewInstances, control: Running, request: Request) -> Outcomes:
+    """In the order in which they are given; one that is refused keeps none of the others up."""
+    return Outcomes(items=[await _outcome(one.name, created(control, request, one)) for one in wanted.instances])
+
+
+@router.post("/bulk-delete", summary="Delete several instances", response_model_exclude_unset=True)
+async def bulk_delete(wanted: OldInstances, control: Running) -> Outcomes:
+    return Outcomes(items=[await _outcome(one, deleted(control, one)) for one in wanted.instances])
+
+
+async def _outcome(name: str, work: Awaitable[records.Instance]) -> Outcome:
+    try:
+        return Outcome(name=name, status=202, instance=Instance.of(await work))
+    except InterlockError as error:
+        described = problem_of(error)
+        return Outcome(name=name, status=described["status"], problem=described)

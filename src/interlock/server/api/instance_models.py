@@ -1,0 +1,156 @@
+"""Instances as the API shows them, and as they are asked for."""
+
+from datetime import datetime
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+
+from interlock.instances import records
+from interlock.instances.model import Health, State
+
+Parameters = dict[str, str | bool | int | float]
+
+
+def _printable(text: str) -> str:
+    if not text.isprintable():
+        raise ValueError("it has control characters in it")
+    return text
+
+
+Text = Annotated[str, Field(max_length=300), AfterValidator(_printable)]
+
+
+class Asked(BaseModel):
+    """A field that is not known is refused: a misspelt one would pass in silence."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+class NewInstance(Asked):
+    """An instance that is to be created."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {"name": "shop"},
+                {
+                    "name": "orders",
+                    "dns_name": "orders.example.com",
+                    "driver": "local",
+                    "version": "17",
+                    "storage": "10Gi",
+                    "parameters": {"max_connections": 50, "log_min_duration_statement": "250ms"},
+                    "tags": {"team": "shop"},
+                },
+            ]
+        }
+    )
+
+    name: Text = Field(description="A DNS label. It is also what the owner and the database are called.")
+    dns_name: Text | None = Field(None, description="A host name that leads to it.")
+    driver: Text | None = Field(None, description="What it is made with; the server's setting `driver` otherwise.")
+    version: Text | int | None = Field(None, description="PostgreSQL's major version; the newest otherwise.")
+    storage: Text | int | None = Field(None, description="Its size: 10Gi, 500MB, or bytes.")
+    parameters: Parameters = Field(default_factory=dict, description="PostgreSQL's settings.")
+    tags: dict[str, str] = Field(default_factory=dict, description="Words of your own, to find it by.")
+
+
+class NewParameters(Asked):
+    model_config = ConfigDict(json_schema_extra={"examples": [{"parameters": {"work_mem": "16MB"}}]})
+
+    parameters: Parameters = Field(description="All that are wanted: what is left out goes back to its default.")
+
+
+class Connection(BaseModel):
+    """Where clients connect, and what its TLS is checked with. The password has a request of its own."""
+
+    host: str
+    port: int
+    user: str
+    database: str
+    ca: str | None = Field(description="A certificate (PEM).")
+    sslmode: Literal["verify-full", "require"]
+
+
+class Trouble(BaseModel):
+    code: str
+    message: str
+
+
+class Instance(BaseModel):
+    """`orchestration` works on it while `working`, and was the last that did otherwise."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {
+                    "id": "0b8e5f0c-7f4e-4a52-9d3e-2f8f3a6f1c55",
+                    "name": "orders",
+                    "dns_name": "orders.example.com",
+                    "driver": "local",
+                    "version": "17",
+                    "storage_bytes": 10737418240,
+                    "parameters": {"max_connections": "50"},
+                    "tags": {"team": "shop"},
+                    "state": "running",
+                    "health": "healthy",
+                    "connection": {
+                        "host": "127.0.0.1",
+                        "port": 15432,
+                        "user": "orders",
+                        "database": "orders",
+                        "ca": "-----BEGIN CERTIFICATE-----\n…",
+                        "sslmode": "verify-full",
+                    },
+                    "error": None,
+                    "orchestration": "instance-0b8e5f0c-7f4e-4a52-9d3e-2f8f3a6f1c55-create-1f2e3d4c",
+                    "working": False,
+                    "created_at": "2026-01-31T12:00:00Z",
+                    "updated_at": "2026-01-31T12:00:04Z",
+                    "deleted_at": None,
+                }
+            ]
+        }
+    )
+
+    id: str
+    name: str
+    dns_name: str | None
+    driver: str
+    version: str | None
+    storage_bytes: int | None
+    parameters: dict[str, str]
+    tags: dict[str, str]
+    state: State
+    health: Health
+    connection: Connection | None
+    error: Trouble | None = Field(description="What the last orchestration ended with, unless it succeeded.")
+    orchestration: str
+    working: bool
+    created_at: datetime
+    updated_at: datetime
+    deleted_at: datetime | None
+
+    @classmethod
+    def of(cls, record: records.Instance) -> Self:
+        facts: dict[str, Any] = {name: getattr(record, name) for name in cls.model_fields if hasattr(record, name)}
+        trouble = record.error is not None and Trouble(code=record.error_code or "error", message=record.error)
+        return cls(**facts | {"connection": _connection(record), "error": trouble or None})
+
+
+def _connection(record: records.Instance) -> Connection | None:
+    if (endpoint := record.endpoint) is None:
+        return None
+    return Connection(
+        host=endpoint.host,
+        port=endpoint.port,
+        user=endpoint.user,
+        database=endpoint.database,
+        ca=endpoint.ca,
+        sslmode="verify-full" if endpoint.ca else "require",
+    )
+
+
+class InstancePage(BaseModel):
+    items: list[Instance]
+    next: str | None = Field(description="For `after` of the next request; null: this was the last page.")

@@ -1,0 +1,109 @@
+"""Instances: asked for, listed, shown, deleted."""
+
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Query, Request, Response
+from pydantic import Field
+
+from interlock.errors import BadSpec
+from interlock.instances import records
+from interlock.instances.model import State
+from interlock.instances.records import Cursor, Sort
+from interlock.server.api import cursor
+from interlock.server.api.instance_models import Asked, Instance, InstancePage, NewInstance, Text
+from interlock.server.api.repeating import repeatable_id
+from interlock.server.api.running import Running, found
+from interlock.server.control import Control
+
+router = APIRouter(prefix="/instances", tags=["instances"])
+
+Order = Literal["name", "-name", "created", "-created", "state", "-state", "health", "-health"]
+
+
+class Wanted(Asked):
+    """Which instances, in which order."""
+
+    state: list[State] = Field([], description="One of these.")
+    name: Text | None = Field(None, description="With this in their names.")
+    tag: list[Text] = Field([], description="With this tag: `team=shop`. Several have to be there all.")
+    deleted: bool = Field(False, description="Also those that are deleted.")
+    sort: Order = "name"
+    limit: int = Field(50, ge=1, le=200)
+    after: str | None = Field(None, max_length=2000, description="The `next` of the page before.")
+
+    @property
+    def key(self) -> Sort:
+        return self.sort.removeprefix("-")  # type: ignore[return-value]
+
+    @property
+    def tags(self) -> dict[str, str]:
+        if wrong := [tag for tag in self.tag if "=" not in tag]:
+            raise BadSpec(f"The tag {wrong[0]!r} has no value: write it like team=shop.")
+        return {name: value for name, _, value in (tag.partition("=") for tag in self.tag)}
+
+    @property
+    def place(self) -> Cursor | None:
+        if self.after is None:
+            return None
+        key, last = cursor.unpacked(self.after, self.sort, more=2)
+        return key, last
+
+
+@router.post("", status_code=202, summary="Create an instance")
+async def create(wanted: NewInstance, control: Running, request: Request, response: Response) -> Instance:
+    """It is answered at once: names are claimed, and the work goes on until the instance is `running` or `failed`."""
+    record = await created(control, request, wanted)
+    response.headers["Location"] = f"/api/v1/instances/{record.id}"
+    return Instance.of(record)
+
+
+@router.get("", summary="List instances")
+async def list_(wanted: Annotated[Wanted, Query()], control: Running) -> InstancePage:
+    async def read(connection: Any) -> records.Page:
+        return await control.instances.records.page(
+            connection,
+            deleted=wanted.deleted,
+            states=wanted.state or None,
+            name_part=wanted.name,
+            tags=wanted.tags,
+            sort=wanted.key,
+            descending=wanted.sort.startswith("-"),
+            after=wanted.place,
+            limit=wanted.limit,
+        )
+
+    page = await control.pool.transact(read)
+    following = page.following and cursor.packed(wanted.sort, *page.following)
+    return InstancePage(items=[Instance.of(one) for one in page.instances], next=following)
+
+
+@router.get("/{id}", summary="Show an instance")
+async def show(id: str, control: Running) -> Instance:  # noqa: A002
+    """By its id, or by its name if it is not deleted."""
+    return Instance.of(await control.pool.transact(lambda connection: found(control, connection, id)))
+
+
+@router.delete("/{id}", status_code=202, summary="Delete an instance")
+async def delete(id: str, control: Running) -> Instance:  # noqa: A002
+    """Whatever works on it is cancelled. Its names are free when everything of it was seen to be gone."""
+    return Instance.of(await deleted(control, id))
+
+
+async def created(control: Control, request: Request, wanted: NewInstance) -> records.Instance:
+    driver = wanted.driver or control.settings.default_driver
+    if driver not in control.here.drivers:
+        raise BadSpec(f"There is no driver {driver!r} here: use one of {', '.join(control.here.drivers)}.")
+    wishes = wanted.model_dump(exclude={"name", "driver"})
+    id = repeatable_id(request, wanted.name)  # noqa: A001
+
+    async def work(connection: Any) -> records.Instance:
+        return await control.instances.create(connection, wanted.name, driver=driver, id=id, **wishes)
+
+    return await control.pool.transact(work)
+
+
+async def deleted(control: Control, id: str) -> records.Instance:  # noqa: A002
+    async def work(connection: Any) -> records.Instance:
+        return await control.instances.delete(connection, (await found(control, connection, id)).id)
+
+    return await control.pool.transact(work)

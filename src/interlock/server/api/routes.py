@@ -1,0 +1,16 @@
+"""Every route of the API, under one prefix and one description of how to get in."""
+
+from fastapi import APIRouter, Security
+from fastapi.security import HTTPBearer
+
+from interlock.server.api import bulk, credential, history, instances, logs, verbs
+
+# What keeps others out is `Authentication`, in front of all routes: this is what the description says of it.
+_KEY = HTTPBearer(auto_error=False, scheme_name="key", description="A key: `interlock key create NAME` makes one.")
+
+
+def api_router() -> APIRouter:
+    router = APIRouter(prefix="/api/v1", dependencies=[Security(_KEY)])
+    for part in (instances, bulk, verbs, history, logs, credential):
+        router.include_router(part.router)
+    return router

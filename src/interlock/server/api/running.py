@@ -1,0 +1,30 @@
+"""What a request is answered with: the control plane of this replica, once it is ready."""
+
+from typing import Annotated, Any
+
+from fastapi import Depends, Request
+from starlette.exceptions import HTTPException
+
+from interlock.errors import InstanceUnknown
+from interlock.instances.records import Instance
+from interlock.server.control import Control
+from interlock.server.startup import Startup
+
+
+def running(request: Request) -> Control:
+    """Requests do not come this far before it is ready; but while it stops they do."""
+    startup: Startup = request.app.state.startup
+    control = startup.control
+    if control is None or control.stopping.is_set():
+        raise HTTPException(503, "This replica is starting or stopping: ask again in a moment.", {"Retry-After": "1"})
+    return control
+
+
+Running = Annotated[Control, Depends(running)]
+
+
+async def found(control: Control, connection: Any, id_or_name: str) -> Instance:
+    """Raises InstanceUnknown. Names are kept in lower case, and so are ids."""
+    if not id_or_name.isprintable():  # which the database would refuse to look for
+        raise InstanceUnknown(f"There is no instance {id_or_name!r}: list those that there are.")
+    return await control.instances.records.find(connection, id_or_name.lower())

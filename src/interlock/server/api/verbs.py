@@ -1,0 +1,56 @@
+"""What else may be asked of an instance. Each is answered at once, and done by an orchestration."""
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from fastapi import APIRouter
+
+from interlock.instances import records
+from interlock.server.api.instance_models import Instance, NewParameters
+from interlock.server.api.running import Running, found
+from interlock.server.control import Control
+
+router = APIRouter(prefix="/instances/{id}", tags=["instances"])
+
+Verb = Callable[..., Awaitable[records.Instance]]
+
+
+@router.post("/stop", status_code=202, summary="Stop an instance")
+async def stop(id: str, control: Running) -> Instance:  # noqa: A002
+    return await asked(control, id, control.instances.stop)
+
+
+@router.post("/start", status_code=202, summary="Start an instance")
+async def start(id: str, control: Running) -> Instance:  # noqa: A002
+    return await asked(control, id, control.instances.start)
+
+
+@router.post("/restart", status_code=202, summary="Restart an instance")
+async def restart(id: str, control: Running) -> Instance:  # noqa: A002
+    return await asked(control, id, control.instances.restart)
+
+
+@router.post("/reset-password", status_code=202, summary="Give its owner a new password")
+async def reset_password(id: str, control: Running) -> Instance:  # noqa: A002
+    """The new one is told by `credential`, when this is done."""
+    return await asked(control, id, control.instances.reset_password)
+
+
+@router.put("/parameters", status_code=202, summary="Set PostgreSQL's parameters")
+async def set_parameters(id: str, wanted: NewParameters, control: Running) -> Instance:  # noqa: A002
+    """All that are wanted. It is restarted if they need that."""
+    return await asked(control, id, control.instances.set_parameters, wanted.parameters)
+
+
+@router.post("/cancel", status_code=202, summary="Cancel what works on an instance")
+async def cancel(id: str, control: Running) -> Instance:  # noqa: A002
+    """A creation is undone. A deletion leaves what it has not removed, and the names: delete it again. Anything else
+    ends where the instance is seen to be."""
+    return await asked(control, id, control.instances.cancel)
+
+
+async def asked(control: Control, id_or_name: str, verb: Verb, *args: Any) -> Instance:
+    async def work(connection: Any) -> records.Instance:
+        return await verb(connection, (await found(control, connection, id_or_name)).id, *args)
+
+    return Instance.of(await control.pool.transact(work))

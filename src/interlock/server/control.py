@@ -1,0 +1,95 @@
+"""What a replica has once it is ready: instances, the work on them, and what requests are answered with.
+
+It is opened step by step, each of which may refuse the start, and closed in the opposite order: first nobody takes up
+work any more, then what is under way ends or is left to others, then the connections go.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+
+from interlock.config import Settings
+from interlock.coordination.root import AsyncInterlock
+from interlock.durable.replica import AsyncDurable
+from interlock.errors import DataDirectoryUnusable
+from interlock.identity import replica_id
+from interlock.instances.database import Database
+from interlock.instances.orchestrations import Lifecycle
+from interlock.instances.requests import Instances
+from interlock.instances.surroundings import Surroundings
+from interlock.keys.records import Keys
+from interlock.logs import events
+from interlock.server.machine import claim_local
+from interlock.server.own_key import own_key
+from interlock.server.pool import Pool
+from interlock.server.presence import present
+from interlock.server.surrounding import surroundings
+
+log = events(__name__)
+
+_PATIENCE = 10.0
+"""Seconds that steps of orchestrations are given to end when this replica stops; others repeat what they cut short."""
+
+
+class Control:
+    """`stopping` is set when the replica has been asked to stop: whoever streams ends then."""
+
+    def __init__(self, settings: Settings, url: str, here: Surroundings) -> None:
+        self.settings = settings
+        self.here = here
+        self.lifecycle = Lifecycle(here)
+        self.instances = Instances(self.lifecycle)
+        self.pool = Pool(url)
+        self.keys = Keys(settings.schema)
+        self.locks = AsyncInterlock(url, schema=settings.schema)
+        self.durable = AsyncDurable(self.lifecycle.work, url=url, schema=settings.schema, patience=_PATIENCE)
+        self.stopping = asyncio.Event()
+
+
+@asynccontextmanager
+async def controlling(
+    settings: Settings, url: str, address: str, here: Callable[[Settings, Database], Surroundings] = surroundings
+) -> AsyncIterator[Control]:
+    """`url` is the database's, with a schema that is current; `address` is where this replica answers."""
+    async with AsyncExitStack() as stack:
+        database = Database(url)
+        stack.push_async_callback(database.close)
+        control = Control(settings, url, here(settings, database))
+        stack.push_async_callback(control.pool.close)
+        await _claim_directory(control)
+        await _let_this_machine_in(control)
+        stack.push_async_callback(control.locks.close)
+        await stack.enter_async_context(control.durable)
+        _be_present(control, stack, address)
+        yield control
+
+
+async def _claim_directory(control: Control) -> None:
+    if "local" in control.here.drivers:
+        directory = control.settings.data_dir.absolute()
+        await control.pool.transact(lambda connection: claim_local(connection, control.settings.schema, directory))
+
+
+async def _let_this_machine_in(control: Control) -> None:
+    """The key in the data directory opens. One that was revoked stays so, until its file is removed."""
+    directory = control.settings.data_dir.absolute()
+    try:
+        key = own_key(directory)
+    except DataDirectoryUnusable as error:
+        if control.settings.database_url is None:
+            raise
+        log.warning("key.none", extra={"reason": str(error)})  # a container need not have a place to write to
+        return
+    async with control.pool.session() as session:
+        record = await control.keys.make_known(session, key, f"{directory} of {replica_id()}")
+    if record.revoked_at:
+        log.warning("key.revoked", extra={"file": str(directory / "api-key"), "id": record.id})
+
+
+def _be_present(control: Control, stack: AsyncExitStack, address: str) -> None:
+    directory: Path = control.settings.data_dir.absolute()
+    try:
+        stack.enter_context(present(directory, address))
+    except OSError as error:
+        log.warning("server.not_announced", extra={"directory": str(directory), "reason": error.strerror})

@@ -1,0 +1,94 @@
+"""The connections on which requests are answered: a few, each for one request at a time.
+
+A request may have to wait for somebody else's open transaction; with one connection for all, everybody would.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any, TypeVar
+
+from interlock.errors import RetryTransaction, StatementFailed, StoreError, StoreThrottled
+from interlock.stores.postgres import Session, connect
+
+T = TypeVar("T")
+
+_SIZE = 5
+_PATIENCE = 10.0
+"""Seconds until a connection has to be free."""
+_TIMEOUT = 20.0
+_ATTEMPTS = 5
+_AGAIN = ("40P01", "23505")
+"""A deadlock; or somebody else has just written what was seen to be missing: the next attempt finds it."""
+
+
+class Pool:
+    def __init__(self, url: str) -> None:
+        self._url = url
+        self._free: list[Session] = []
+        self._places = asyncio.Semaphore(_SIZE)
+        self._is_closed = False
+
+    async def transact(self, work: Callable[[Any], Awaitable[T]]) -> T:
+        """What `work` makes of a connection, in a transaction of its own; again if that got in another's way."""
+        for _ in range(_ATTEMPTS - 1):
+            try:
+                return await self._transacted(work)
+            except RetryTransaction:
+                pass
+            except StatementFailed as error:
+                if error.sqlstate not in _AGAIN:
+                    raise
+        return await self._transacted(work)
+
+    @asynccontextmanager
+    async def session(self) -> AsyncIterator[Session]:
+        """Whatever ends badly on it ends it too: nobody else meets what it left behind."""
+        async with self._place():
+            session = await self._taken()
+            try:
+                yield session
+            except StoreError:
+                await session.abort()
+                raise
+            except Exception:
+                self._give_back(session)
+                raise
+            except BaseException:
+                session.hang_up()
+                raise
+            self._give_back(session)
+
+    async def close(self) -> None:
+        self._is_closed = True
+        free, self._free = self._free, []
+        for session in free:
+            await session.close()
+
+    async def _transacted(self, work: Callable[[Any], Awaitable[T]]) -> T:
+        async with self.session() as session, session.transaction(longest_pause=_TIMEOUT):
+            return await work(session.driver_connection)
+
+    @asynccontextmanager
+    async def _place(self) -> AsyncIterator[None]:
+        try:
+            async with asyncio.timeout(_PATIENCE):
+                await self._places.acquire()
+        except TimeoutError:
+            raise StoreThrottled("Too many requests are being answered just now: try again in a while.") from None
+        try:
+            yield
+        finally:
+            self._places.release()
+
+    async def _taken(self) -> Session:
+        while self._free:
+            if not (session := self._free.pop()).is_closed:
+                return session
+        return await connect(self._url, application_name="interlock api", statement_timeout=_TIMEOUT, prepared=True)
+
+    def _give_back(self, session: Session) -> None:
+        if self._is_closed:
+            session.hang_up()
+        elif not session.is_closed:
+            self._free.append(session)

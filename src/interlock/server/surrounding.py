@@ -1,0 +1,46 @@
+"""What instances live in, as the settings say."""
+
+from interlock.config import Settings
+from interlock.errors import ConfigurationError
+from interlock.instances.database import Database
+from interlock.instances.dns import chosen
+from interlock.instances.drivers.local import LocalDriver
+from interlock.instances.drivers.port import Driver
+from interlock.instances.surroundings import Pace, Surroundings
+
+
+def surroundings(settings: Settings, database: Database) -> Surroundings:
+    """Touches nothing yet. Raises what is wrong with the settings."""
+    makers = {"local": _local, "kubernetes": _kubernetes}
+    drivers = {name: makers[name](settings) for name in settings.driver_names}
+    pace = Pace(check_every=settings.health_interval, unhealthy_after=settings.health_failures)
+    return Surroundings(database, settings.schema, drivers, chosen(settings.dns), pace)
+
+
+def _local(settings: Settings) -> Driver:
+    return LocalDriver(
+        settings.data_dir.absolute() / "instances",
+        ports=settings.port_range,
+        pg_bin=settings.pg_bin,
+        run_as=settings.pg_user,
+    )
+
+
+def _kubernetes(settings: Settings) -> Driver:
+    try:
+        from interlock.instances.drivers.kubernetes import KubernetesDriver, KubernetesSettings
+    except ModuleNotFoundError as error:
+        raise ConfigurationError(
+            f"The driver kubernetes needs packages that are not installed ({error.name}): "
+            "pip install 'interlock[kubernetes]', or leave it out of drivers."
+        ) from error
+    return KubernetesDriver(
+        KubernetesSettings(
+            kubeconfig=str(settings.kubeconfig) if settings.kubeconfig else None,
+            context=settings.kubernetes_context,
+            namespace=settings.kubernetes_namespace,
+            image=settings.kubernetes_image,
+            storage_class=settings.kubernetes_storage_class,
+            service_type=settings.kubernetes_service_type,  # type: ignore[arg-type] # checked by the settings
+        )
+    )

@@ -1,0 +1,41 @@
+"""`interlock key`: made, listed, revoked, on the database alone."""
+
+import json
+import re
+
+from support.postgres import execute
+from support.programs import interlock
+
+
+def test_a_key_is_shown_once_listed_without_itself_and_revoked(interlock_url: str) -> None:
+    made = interlock("key", "create", "a colleague's laptop", url=interlock_url)
+    assert (made.returncode, made.stderr) == (0, "")
+    key = made.stdout.strip()
+    assert re.fullmatch(r"ilk_[\w-]{43}", key)
+    assert key not in str(execute(interlock_url, "SELECT api_key::text FROM interlock.api_key"))
+
+    listed = interlock("key", "list", url=interlock_url).stdout
+    assert "a colleague's laptop" in listed
+    assert "never used" in listed
+    assert key not in listed
+    [one] = json.loads(interlock("key", "list", "--json", url=interlock_url).stdout)
+    assert (one["name"], one["last_used_at"], one["revoked_at"]) == ("a colleague's laptop", None, None)
+
+    revoked = interlock("key", "revoke", one["id"], url=interlock_url)
+    assert (revoked.returncode, "revoked" in revoked.stdout) == (0, True)
+    [after] = json.loads(interlock("key", "list", "--json", url=interlock_url).stdout)
+    assert after["revoked_at"]
+    again = json.loads(interlock("key", "revoke", one["id"], "--json", url=interlock_url).stdout)
+    assert again == after
+
+
+def test_a_key_that_is_not_there_cannot_be_revoked(interlock_url: str) -> None:
+    done = interlock("key", "revoke", "nothing", url=interlock_url)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "There is no key 'nothing'" in done.stderr
+
+
+def test_a_name_that_is_none_and_a_database_without_keys_are_told(interlock_url: str, database_url: str) -> None:
+    assert interlock("key", "create", "", url=interlock_url).returncode == 65
+    done = interlock("key", "list", url=database_url)
+    assert (done.returncode, "interlock schema apply" in done.stderr) == (78, True)

@@ -1,0 +1,46 @@
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+
+from interlock.instances.drivers.local import LocalDriver
+from interlock.instances.drivers.port import Spec
+from support.api import Api, resting_api, working_api
+from support.local_instances import local_driver, place_for_instances
+from support.paper_driver import SHARED, TABLES, PaperDns, PaperDriver
+from support.postgres import execute
+
+
+@pytest.fixture(scope="session")
+def real() -> Iterator[LocalDriver]:
+    """With one instance, which those on paper answer with."""
+    with place_for_instances() as place:
+        driver = local_driver(place)
+        asyncio.run(driver.provision(Spec(SHARED, "shared")))
+        yield driver
+
+
+@pytest.fixture
+def url(interlock_url: str) -> str:
+    execute(interlock_url, TABLES)
+    return interlock_url
+
+
+@pytest.fixture
+async def api(url: str) -> AsyncIterator[Api]:
+    """Nothing that is asked for is done."""
+
+    def none() -> LocalDriver:
+        raise AssertionError("nobody provisions here")
+
+    async with resting_api(url, PaperDriver(lambda: url, none)) as api:
+        yield api
+
+
+@pytest.fixture
+async def working(url: str, real: LocalDriver, tmp_path: Path) -> AsyncIterator[Api]:
+    """What is asked for is done, on paper."""
+    paper = PaperDriver(lambda: url, lambda: real)
+    async with working_api(url, tmp_path / "data", paper, dns=PaperDns(lambda: url)) as api:
+        yield api

@@ -1,0 +1,89 @@
+"""Requests under an Idempotency-Key."""
+
+import asyncio
+import base64
+
+from interlock.sealing import Opener
+from support.api import Api, count
+from support.postgres import execute
+
+
+def under(key: str) -> dict[str, str]:
+    return {"Idempotency-Key": key}
+
+
+async def test_the_same_again_is_one_instance_and_the_same_answer(api: Api) -> None:
+    wanted = {"name": "shop", "dns_name": "shop.example.com"}
+    first = await api.client.post("/api/v1/instances", json=wanted, headers=under("1"))
+    again = await api.client.post("/api/v1/instances", json=wanted, headers=under("1"))
+    assert (first.status_code, again.status_code) == (202, 202)
+    assert (again.content, again.headers["location"]) == (first.content, first.headers["location"])
+    assert ("idempotency-replayed" in first.headers, again.headers["idempotency-replayed"]) == (False, "true")
+    assert count(api.url, "instance") == 1
+
+
+async def test_the_same_at_the_same_time_is_one_instance(api: Api) -> None:
+    asked = [api.client.post("/api/v1/instances", json={"name": "shop"}, headers=under("1")) for _ in range(5)]
+    answers = await asyncio.gather(*asked)
+    assert {answer.status_code for answer in answers} == {202}
+    assert len({answer.json()["id"] for answer in answers}) == 1
+    assert count(api.url, "instance") == 1
+
+
+async def test_another_request_under_the_same_key_is_refused(api: Api) -> None:
+    await api.ask("POST", "/instances", json={"name": "shop"}, headers=under("1"))
+    problem = await api.refused("POST", "/instances", 422, json={"name": "orders"}, headers=under("1"))
+    assert problem["type"] == "urn:interlock:problem:idempotency-key-reused"
+    assert count(api.url, "instance") == 1
+
+
+async def test_a_key_counts_for_whoever_sent_it(api: Api) -> None:
+    async with api.control.pool.session() as session:
+        key, _ = await api.control.keys.create(session, "a colleague")
+    shop = await api.ask("POST", "/instances", json={"name": "shop"}, headers=under("1"))
+    async with api.stranger(key) as colleague:
+        answer = await colleague.post("/api/v1/instances", json={"name": "orders"}, headers=under("1"))
+    assert (answer.status_code, answer.json()["id"] != shop["id"]) == (202, True)
+
+
+async def test_what_was_made_is_found_although_the_replica_died_before_it_recorded_its_answer(api: Api) -> None:
+    shop = await api.ask("POST", "/instances", json={"name": "shop"}, headers=under("1"))
+    several = {"instances": [{"name": "one"}, {"name": "two"}]}
+    made = await api.ask("POST", "/instances/bulk-create", json=several, headers=under("2"))
+    execute(api.url, "DELETE FROM interlock.record")
+    assert await api.ask("POST", "/instances", json={"name": "shop"}, headers=under("1")) == shop
+    assert await api.ask("POST", "/instances/bulk-create", json=several, headers=under("2")) == made
+    assert count(api.url, "instance") == 3
+    execute(api.url, "DELETE FROM interlock.record")
+    taken = await api.refused("POST", "/instances", 409, json={"name": "shop"}, headers=under("3"))
+    assert taken["owner"] == shop["id"]
+
+
+async def test_who_was_refused_may_ask_again_under_the_same_key(api: Api) -> None:
+    shop = await api.create("shop")
+    await api.refused("POST", "/instances", 409, json={"name": "shop"}, headers=under("1"))
+    execute(api.url, "UPDATE interlock.instance SET names_freed_at = now(), state = 'failed'")
+    execute(api.url, "UPDATE interlock.claim SET released_at = now() WHERE owner = %s", shop["id"])
+    assert (await api.ask("POST", "/instances", json={"name": "shop"}, headers=under("1")))["id"] != shop["id"]
+
+
+async def test_deletions_and_changes_can_be_repeated(api: Api) -> None:
+    await api.create("shop")
+    first = await api.client.delete("/api/v1/instances/shop", headers=under("1"))
+    again = await api.client.delete("/api/v1/instances/shop", headers=under("1"))
+    assert (first.status_code, again.content) == (202, first.content)
+    assert again.headers["idempotency-replayed"] == "true"
+
+
+async def test_a_credential_is_never_recorded(working: Api) -> None:
+    await working.create("shop")
+    shop = await working.settled("shop")
+    before = count(working.url, "record")
+    answers = []
+    for _ in range(2):
+        opener = Opener()
+        asked = {"public_key": base64.b64encode(opener.public_key).decode()}
+        sealed = (await working.ask("POST", "/instances/shop/credential", json=asked, headers=under("1")))["sealed"]
+        answers.append(opener.open(base64.b64decode(sealed), shop["id"]))
+    assert answers[0] == answers[1]
+    assert count(working.url, "record") == before

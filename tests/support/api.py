@@ -1,0 +1,128 @@
+"""The whole application on a database of the test's own, with instances on paper; asked without a socket."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+from fastapi import FastAPI
+
+from interlock.config import Settings
+from interlock.instances.database import Database
+from interlock.instances.dns import Dns
+from interlock.instances.dns.none import NoDns
+from interlock.instances.drivers.port import Driver
+from interlock.instances.surroundings import Pace, Surroundings
+from interlock.keys.key import new_key
+from interlock.schema import State
+from interlock.schema.status import SchemaStatus
+from interlock.server.application import make_application
+from interlock.server.control import Control, controlling
+from interlock.server.readiness import Readiness
+from interlock.server.startup import Startup
+from support.instances import QUICK
+from support.postgres import execute
+from support.waiting import eventually
+
+STATUS = SchemaStatus("interlock", State.CURRENT, frozenset(), ())
+ADDRESS = "http://interlock.test"
+
+
+@dataclass
+class Api:
+    """`client` has a key."""
+
+    url: str
+    app: FastAPI
+    control: Control
+    client: httpx.AsyncClient
+    key: str
+
+    async def create(self, name: str, **wishes: Any) -> Any:
+        answer = await self.client.post("/api/v1/instances", json={"name": name, **wishes})
+        assert answer.status_code == 202, answer.text
+        return answer.json()
+
+    async def show(self, id_or_name: str) -> Any:
+        answer = await self.client.get(f"/api/v1/instances/{id_or_name}")
+        assert answer.status_code == 200, answer.text
+        return answer.json()
+
+    async def ask(self, method: str, path: str, **more: Any) -> Any:
+        """What it is answered with, if it is done."""
+        answer = await self.client.request(method, f"/api/v1{path}", **more)
+        assert answer.is_success, answer.text
+        return answer.json()
+
+    async def refused(self, method: str, path: str, status: int, **more: Any) -> Any:
+        """The problem that it is answered with."""
+        answer = await self.client.request(method, f"/api/v1{path}", **more)
+        assert (answer.status_code, answer.headers["content-type"]) == (status, "application/problem+json"), answer.text
+        assert answer.json()["status"] == status
+        return answer.json()
+
+    async def settled(self, id_or_name: str) -> Any:
+        """As it is when nothing works on it any more."""
+        id = (await self.show(id_or_name))["id"]  # noqa: A001
+        idle = "SELECT 1 FROM interlock.instance WHERE id = %s AND NOT working"
+        await asyncio.to_thread(eventually, lambda: execute(self.url, idle, id))
+        return await self.show(id)
+
+    def stranger(self, key: str | None = None) -> httpx.AsyncClient:
+        """Somebody with another key, or none."""
+        return _client(self.app, key)
+
+
+@asynccontextmanager
+async def working_api(
+    url: str, data_dir: Path, driver: Driver, *, dns: Dns | None = None, pace: Pace = QUICK
+) -> AsyncIterator[Api]:
+    """With a replica that does what is asked for."""
+
+    def here(settings: Settings, database: Database) -> Surroundings:
+        return Surroundings(database, settings.schema, {"local": driver}, dns or NoDns(), pace)
+
+    settings = Settings(database_url=url, data_dir=data_dir)
+    async with controlling(settings, url, ADDRESS, here) as control, _served(control, url) as api:
+        yield api
+
+
+@asynccontextmanager
+async def resting_api(url: str, driver: Driver) -> AsyncIterator[Api]:
+    """Nothing that is asked for is done: for what is decided before that."""
+    settings = Settings(database_url=url)
+    async with AsyncExitStack() as stack:
+        database = Database(url)
+        stack.push_async_callback(database.close)
+        control = Control(settings, url, Surroundings(database, settings.schema, {"local": driver}, NoDns(), QUICK))
+        stack.push_async_callback(control.pool.close)
+        stack.push_async_callback(control.locks.close)
+        yield await stack.enter_async_context(_served(control, url))
+
+
+@asynccontextmanager
+async def _served(control: Control, url: str) -> AsyncIterator[Api]:
+    startup = Startup()
+    startup.finish(url, STATUS, control)
+    readiness = Readiness(startup)
+    app = make_application(startup, readiness, "a database")
+    key = new_key()
+    async with control.pool.session() as session:
+        await control.keys.make_known(session, key, "test")
+    async with _client(app, key) as client:
+        yield Api(url, app, control, client, key)
+    await readiness.close()
+
+
+def _client(app: FastAPI, key: str | None) -> httpx.AsyncClient:
+    headers = {"Authorization": f"Bearer {key}"} if key else {}
+    transport = httpx.ASGITransport(app, raise_app_exceptions=False)
+    return httpx.AsyncClient(transport=transport, base_url=ADDRESS, headers=headers, timeout=50)
+
+
+def count(url: str, table: str) -> int:
+    [(found,)] = execute(url, f"SELECT count(*) FROM interlock.{table}")
+    return int(found)

@@ -1,0 +1,29 @@
+"""A secret that is sealed is opened by the one it was sealed for, and by nobody else."""
+
+import pytest
+
+from interlock.errors import BadSpec
+from interlock.sealing import Opener, seal
+
+
+def test_who_drew_the_key_opens_it() -> None:
+    opener = Opener()
+    sealed = seal("geheim", opener.public_key, "an instance")
+    assert b"geheim" not in sealed
+    assert opener.open(sealed, "an instance") == "geheim"
+    assert seal("geheim", opener.public_key, "an instance") != sealed
+
+
+@pytest.mark.parametrize("how", ["another", "another instance", "changed", "cut", "nothing"])
+def test_nobody_else_does(how: str) -> None:
+    opener = Opener()
+    sealed = seal("geheim", opener.public_key, "an instance")
+    changed = {"changed": sealed[:-1] + bytes([sealed[-1] ^ 1]), "cut": sealed[:20], "nothing": b""}.get(how, sealed)
+    with pytest.raises(BadSpec, match="not sealed for us"):
+        (Opener() if how == "another" else opener).open(changed, how if how == "another instance" else "an instance")
+
+
+@pytest.mark.parametrize("key", [b"", b"x" * 31, b"x" * 33, bytes(32)])
+def test_what_is_no_public_key_is_refused(key: bytes) -> None:
+    with pytest.raises(BadSpec, match="public key"):
+        seal("geheim", key, "an instance")
