@@ -11,6 +11,7 @@ _COMMANDS = {
     "elect": "interlock.cli.elect:elect",
     "every": "interlock.cli.every:every",
     "gate": "interlock.cli.gate:gate",
+    "instance": "interlock.cli.instance:instance",
     "key": "interlock.cli.key:key",
     "lease": "interlock.cli.lease:lease",
     "lock": "interlock.cli.lock:lock",
