@@ -20,7 +20,7 @@ _SCHEMA_NAME = re.compile(r"[a-z_][a-z0-9_]{0,62}")
 _DRIVERS = ("local", "kubernetes")
 _SERVICE_TYPES = ("LoadBalancer", "ClusterIP")
 _PORTS = re.compile(r"[0-9]{1,5}-[0-9]{1,5}")
-_SECRET = ("database_url", "dns")
+_SECRET = ("database_url", "api_key", "dns")
 
 
 def _default_data_dir() -> Path:
@@ -57,6 +57,15 @@ class Settings:
     )
     host: str = _setting("The address that the control plane listens on.", default="127.0.0.1")
     port: int = _setting("The port that the control plane listens on; 0 takes a free one.", default=8080)
+    server: str | None = _setting(
+        "The control plane that commands talk to: https://host. Without it, the one that runs on the data directory.",
+        default=None,
+    )
+    api_key: str | None = _setting(
+        "The key that commands show it. Without it, the one in the data directory, for servers that run there.",
+        default=None,
+        repr=False,
+    )
     pg_bin: Path | None = _setting(
         "The directory with PostgreSQL's programs, for the database that `interlock up` runs.", default=None
     )

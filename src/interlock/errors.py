@@ -88,17 +88,21 @@
     │   ├── OutOfSpace              the disk, or the quota, is full
     │   ├── DriverUnreachable       the system that the driver talks to does not answer, or refuses us
     │   └── DriverElsewhere         the driver serves another machine, or another directory
-    └── InstanceError
-        ├── NameTaken               the name, or the DNS name, is another instance's
-        ├── InstanceUnknown         there is no record of it, or it is deleted
-        └── InstanceBusy            something else works on it just now
+    ├── InstanceError
+    │   ├── NameTaken               the name, or the DNS name, is another instance's
+    │   ├── InstanceUnknown         there is no record of it, or it is deleted
+    │   └── InstanceBusy            something else works on it just now
+    └── ServerError
+        ├── ServerUnreachable       no control plane answers there, or not in time
+        ├── KeyRefused              it answers, and does not take this key
+        ├── ServerRefused           it answers that it cannot, or will not, do that
+        └── StillWorking            waited as long as was asked, and it goes on
 
 A message is one sentence that says what happened and what to do next. What a program may want to know is in
 attributes. `exit_status` is what the command line exits with; the numbers are those of ``sysexits.h``.
 """
 
 from collections.abc import Sequence
-from typing import ClassVar
 
 EX_DATAERR = 65
 EX_UNAVAILABLE = 69
@@ -113,7 +117,7 @@ EX_CONFIG = 78
 class InterlockError(Exception):
     """Base of everything that Interlock raises on purpose."""
 
-    exit_status: ClassVar[int] = EX_SOFTWARE
+    exit_status: int = EX_SOFTWARE
 
 
 class ConfigurationError(InterlockError):
@@ -604,3 +608,29 @@ class InstanceOvertaken(DoNotRetry):
     """Another orchestration works on the instance now."""
 
     code = "overtaken"
+
+
+class ServerError(InterlockError):
+    """A command could not have from the control plane what it asked for."""
+
+    exit_status = EX_UNAVAILABLE
+
+
+class ServerUnreachable(ServerError):
+    pass
+
+
+class KeyRefused(ServerError):
+    exit_status = EX_NOPERM
+
+
+class ServerRefused(ServerError):
+    """`code` tells programs why. Its exit status is that of the error which the server met, where that is known."""
+
+    def __init__(self, message: str, *, code: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+class StillWorking(ServerError):
+    exit_status = EX_TEMPFAIL

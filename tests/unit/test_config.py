@@ -22,6 +22,8 @@ EVERYWHERE: dict[str, tuple[Any, str, str, tuple[Any, Any, Any]]] = {
     "data_dir": ("/a", "/b", '"/c"', (Path("/a"), Path("/b"), Path("/c"))),
     "host": ("::1", "0.0.0.0", '"localhost"', ("::1", "0.0.0.0", "localhost")),  # noqa: S104
     "port": ("1", "2", "3", (1, 2, 3)),
+    "server": ("http://a", "http://b", '"http://c"', ("http://a", "http://b", "http://c")),
+    "api_key": ("a", "b", '"c"', ("a", "b", "c")),
     "pg_bin": ("/a", "/b", '"/c"', (Path("/a"), Path("/b"), Path("/c"))),
     "pg_user": ("a", "b", '"c"', ("a", "b", "c")),
     "driver": ("local", "local", '"local"', ("local", "local", "local")),
@@ -115,6 +117,13 @@ def test_a_secret_url_of_the_wrong_kind_is_not_repeated(name: str, tmp_path: Pat
     file = written(tmp_path, f'{name} = ["postgresql://shop:geheim@db/shop"]')
     with pytest.raises(ConfigurationError, match=f"{name} is list") as refusal:
         Settings.load(file=file, environ={})
+    assert "geheim" not in str(refusal.value)
+
+
+def test_a_key_is_shown_nowhere(tmp_path: Path) -> None:
+    assert "geheim" not in repr(Settings(api_key="geheim"))
+    with pytest.raises(ConfigurationError, match="api_key is list") as refusal:
+        Settings.load(file=written(tmp_path, 'api_key = ["geheim"]'), environ={})
     assert "geheim" not in str(refusal.value)
 
 

@@ -39,14 +39,21 @@ def test_every_command_is_documented(path: tuple[str, ...]) -> None:
 
 @pytest.mark.parametrize("doc", DOCS, ids=lambda doc: doc.name)
 def test_every_command_that_is_documented_exists(doc: Path) -> None:
-    for words in re.findall(r"\binterlock ((?:[a-z]+ ?)+)", "\n".join(re.findall(r"`+([^`]+)`+", doc.read_text()))):
+    quoted = "\n".join(re.findall(r"`+([^`]+)`+", doc.read_text()))
+    for words in re.findall(r"\binterlock ((?:[a-z]+(?:-[a-z]+)* ?)+)", quoted):
         path = tuple(words.split())[:2]
         if path[0] in main.list_commands(click.Context(main)):
             assert found(path) is not None, words
 
 
 @pytest.mark.parametrize(
-    ("path", "page"), [(("gate", "run"), "gate.md"), (("lock", "run"), "lock-run.md"), (("up",), "up.md")]
+    ("path", "page"),
+    [
+        (("gate", "run"), "gate.md"),
+        (("instance", "create"), "cli-instances.md"),
+        (("lock", "run"), "lock-run.md"),
+        (("up",), "up.md"),
+    ],
 )
 def test_every_option_of_the_main_commands_is_documented(path: tuple[str, ...], page: str) -> None:
     text = (ROOT / "docs" / page).read_text() + (ROOT / "docs" / "settings.md").read_text()

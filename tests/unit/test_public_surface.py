@@ -50,7 +50,17 @@ def test_the_version_is_the_packages() -> None:
     assert interlock.__version__ == metadata.version("interlock")
 
 
-@pytest.mark.parametrize("module", ["interlock", "interlock.cli", "interlock.config", "interlock.errors"])
+@pytest.mark.parametrize(
+    "module",
+    [
+        "interlock",
+        "interlock.cli",
+        "interlock.cli.instance.creating",
+        "interlock.cli.server.asking",
+        "interlock.config",
+        "interlock.errors",
+    ],
+)
 def test_a_start_is_not_slowed_down_by_what_it_may_not_need(module: str) -> None:
     code = f"import sys, {module}; print(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()

@@ -1,11 +1,9 @@
-"""The command line. Commands are imported when they are called: `interlock` sits in scripts, so its start counts."""
-
-from importlib import import_module
+"""The command line."""
 
 import click
 
 from interlock import __version__
-from interlock.cli.failing import InterlockGroup
+from interlock.cli.lazy import LazyGroup
 
 _COMMANDS = {
     "claim": "interlock.cli.claim:claim",
@@ -13,6 +11,7 @@ _COMMANDS = {
     "elect": "interlock.cli.elect:elect",
     "every": "interlock.cli.every:every",
     "gate": "interlock.cli.gate:gate",
+    "instance": "interlock.cli.instance:instance",
     "key": "interlock.cli.key:key",
     "lease": "interlock.cli.lease:lease",
     "lock": "interlock.cli.lock:lock",
@@ -27,19 +26,11 @@ _COMMANDS = {
 }
 
 
-class _LazyGroup(InterlockGroup):
-    def list_commands(self, context: click.Context) -> list[str]:
-        return sorted(_COMMANDS)
-
-    def get_command(self, context: click.Context, name: str) -> click.Command | None:
-        if name not in _COMMANDS:
-            return None
-        module, _, attribute = _COMMANDS[name].partition(":")
-        command: click.Command = getattr(import_module(module), attribute)
-        return command
-
-
-@click.group(cls=_LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.group(
+    cls=LazyGroup,
+    homes=_COMMANDS,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
 @click.version_option(__version__, prog_name="interlock")
 def main() -> None:
     """Keeps the replicas of a service out of each other's way, on the database they already have."""

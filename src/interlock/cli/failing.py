@@ -20,6 +20,10 @@ class NothingToDo(click.ClickException):
         click.echo(f"interlock: {self.format_message()}", err=True)
 
 
+class WorkFailed(NothingToDo):
+    """What was waited for has ended, and not as it was meant to. Exits with 1."""
+
+
 class InterlockGroup(click.Group):
     """Turns Interlock's errors into a line and a status; everything else is a bug and shows itself in full."""
 

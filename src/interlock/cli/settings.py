@@ -1,6 +1,5 @@
 """The options that commands share, and the settings that they amount to."""
 
-import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import replace
 from pathlib import Path
@@ -97,4 +96,6 @@ def _embedded_url(data_dir: Path) -> str | None:
 
 
 def run(coroutine: Coroutine[Any, Any, T]) -> T:
+    import asyncio  # here, because not every command needs it, and their start counts
+
     return asyncio.run(coroutine)

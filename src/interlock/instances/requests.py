@@ -109,7 +109,7 @@ class Instances:
                 state=instance.state,
                 event="cancel",
             )
-        await recording.cancel(connection, self._here.schema, instance.orchestration, "That was asked for.")
+        await recording.cancel(connection, self._here.schema, instance.orchestration, "that was asked for")
         [[at]] = await self.records.ask(connection, "clock")
         await self.records.note(connection, id, "cancel asked for", at)
         return instance

@@ -1,0 +1,77 @@
+"""What a command does once the server has taken its request: says so, or waits for the end of the work."""
+
+import json
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from interlock.cli.failing import WorkFailed
+from interlock.cli.instance.telling import Facts, name_of, outcome, standing, trouble
+
+if TYPE_CHECKING:
+    from interlock.cli.server.asking import Server
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def wait_options(command: F) -> F:
+    """The command gets `wait` and `timeout`."""
+    command = click.option(
+        "--timeout",
+        type=click.FloatRange(min=0),
+        metavar="S",
+        help="With --wait: at most this long. Exits with 75 then, and the work goes on.",
+    )(command)
+    return click.option("--wait", is_flag=True, help="Until it is done, telling how far it is.")(command)
+
+
+def conclude(
+    server: "Server",
+    asked: Facts,
+    *,
+    wait: bool,
+    timeout: float | None,
+    as_json: bool,
+    why_not: Callable[[Facts, Facts], str] | None = None,
+) -> None:
+    """Of one request. Raises WorkFailed if it was waited for and came to nothing: `why_not`, instead of `failed`."""
+    [instance] = ended(server, [asked], timeout) if wait else [asked]
+    failure = (why_not or failed)(asked, instance) if wait else ""
+    if as_json:
+        click.echo(json.dumps(instance))
+    elif not failure:
+        click.echo(outcome(instance))
+    if failure:
+        raise WorkFailed(failure)
+
+
+def ended(server: "Server", asked: Sequence[Facts], timeout: float | None) -> list[Facts]:
+    """Each as it is when nothing that was asked for works on it any more."""
+    from interlock.cli.instance.following import Deadline, follow
+    from interlock.cli.instance.progress import Progress
+
+    deadline = Deadline(timeout)
+    with Progress() as progress:
+        return [
+            follow(server, one, lambda now, one=one: is_ended(one, now), deadline, progress)  # type: ignore[misc]
+            for one in asked
+        ]
+
+
+def is_ended(asked: Facts, now: Facts) -> bool:
+    return not now["working"] or now["orchestration"] != asked["orchestration"]
+
+
+def not_cancelled(asked: Facts, now: Facts) -> str:
+    """Why something was not cancelled; empty if it was."""
+    if now["error"] and now["error"]["code"] == "cancelled":
+        return ""
+    return f"{name_of(now)} is {standing(now)}: it came to its end before it could be cancelled."
+
+
+def failed(asked: Facts, now: Facts) -> str:
+    """Why what was asked for did not come to its end; empty if it did."""
+    if now["orchestration"] != asked["orchestration"]:
+        return f"{name_of(now)}: something else was asked for meanwhile, and it is {now['state']} now."
+    return f"{name_of(now)} is {now['state']}: {trouble(now)}" if now["error"] else ""

@@ -1,0 +1,113 @@
+"""``interlock instance connect`` and ``password``: in as the owner.
+
+The password comes sealed for this process alone. It goes into the environment of psql, which nobody but its own user
+sees, and never into arguments, which everybody does. The certificate goes into a file without a name, which psql
+inherits: it is gone when psql is.
+"""
+
+import base64
+import json
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from interlock.cli.instance.paths import path_of
+from interlock.cli.instance.telling import Facts, name_of, standing
+from interlock.cli.server.options import json_option, server_for, server_options, settings_for
+from interlock.errors import IllegalTransition
+
+if TYPE_CHECKING:
+    from interlock.cli.server.asking import Server
+
+_ELSEWHERE = (
+    *("PGHOSTADDR", "PGSERVICE", "PGSERVICEFILE", "PGPASSFILE", "PGREQUIREPEER", "PGTARGETSESSIONATTRS"),
+    *("PGSSLCERT", "PGSSLKEY", "PGSSLCRL", "PGSSLCRLDIR", "PGSSLNEGOTIATION", "PGREQUIRESSL", "PGGSSENCMODE"),
+)
+"""What may lead a user's own psql somewhere else, or there in another way."""
+
+
+@click.command()
+@click.argument("name")
+@json_option
+@server_options
+def password(name: str, as_json: bool, **flags: Any) -> None:
+    """Print the password of the owner of the instance NAME."""
+    server = server_for(flags)
+    secret = _password(server, server.get(path_of(name)))
+    click.echo(json.dumps({"password": secret}) if as_json else secret)
+
+
+@click.command(context_settings={"ignore_unknown_options": True})
+@click.argument("name")
+@click.argument("arguments", metavar="[-- PSQL ARGUMENTS]", nargs=-1, type=click.UNPROCESSED)
+@server_options
+def connect(name: str, arguments: tuple[str, ...], **flags: Any) -> None:
+    """Open psql on the instance NAME, as its owner, over TLS that is checked.
+
+    For example: interlock instance connect shop -- -c 'SELECT now()'
+
+    Becomes psql: its exit status is psql's.
+    """
+    server = server_for(flags)
+    instance = server.get(path_of(name))
+    if not instance["connection"]:
+        raise IllegalTransition(
+            f"{name_of(instance)} is {standing(instance)} and listens nowhere yet: wait until it runs, with "
+            f"`interlock instance wait {name_of(instance)} --for running`.",
+            state=instance["state"],
+            event="connect",
+        )
+    program = psql(flags)
+    environment = client_environment(instance["connection"], os.environ) | {"PGPASSWORD": _password(server, instance)}
+    if ca := instance["connection"].get("ca"):
+        environment["PGSSLROOTCERT"] = f"/dev/fd/{_inherited(ca)}"
+    sys.stdout.flush()
+    os.execve(program, [program, *arguments], environment)  # noqa: S606 - no shell, and the terminal is psql's
+
+
+def psql(flags: dict[str, Any]) -> str:
+    """The user's own, else one of the PostgreSQL that Interlock finds. Raises BinariesMissing."""
+    if found := shutil.which("psql"):
+        return found
+    from interlock.embedded import find_binaries
+
+    return str(find_binaries(settings_for(flags).pg_bin).tool("psql"))
+
+
+def client_environment(where: Facts, environ: Mapping[str, str]) -> dict[str, str]:
+    """What leads psql, and any other client of PostgreSQL's library, to an instance; all but its password."""
+    kept = {name: value for name, value in environ.items() if name not in _ELSEWHERE}
+    return kept | {
+        "PGHOST": where["host"],
+        "PGPORT": str(where["port"]),
+        "PGUSER": where["user"],
+        "PGDATABASE": where["database"],
+        "PGSSLMODE": where["sslmode"],
+        "PGAPPNAME": environ.get("PGAPPNAME", "interlock connect"),
+    }
+
+
+def _password(server: "Server", instance: Facts) -> str:
+    from interlock.sealing import Opener
+
+    opener = Opener()
+    public_key = base64.b64encode(opener.public_key).decode()
+    answer = server.change("POST", path_of(instance["id"], "credential"), {"public_key": public_key})
+    secret: str = opener.open(base64.b64decode(answer["sealed"]), instance["id"])
+    return secret
+
+
+def _inherited(text: str) -> int:
+    """A file that only we and what we become can open, for reading from its beginning."""
+    with tempfile.TemporaryFile() as file:
+        file.write(text.encode())
+        file.flush()
+        handle = os.dup(file.fileno())
+    os.lseek(handle, 0, os.SEEK_SET)
+    os.set_inheritable(handle, True)
+    return handle

@@ -1,0 +1,77 @@
+"""``interlock instance create``."""
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from interlock.cli.instance.concluding import conclude, wait_options
+from interlock.cli.instance.pairs import as_mapping, pair
+from interlock.cli.server.options import json_option, server_for, server_options
+
+
+@click.command()
+@click.argument("name", required=False)
+@click.option("--dns-name", metavar="NAME", help="A host name of its own: nobody else gets it while this one has it.")
+@click.option("--driver", "kind", metavar="DRIVER", help="Where it runs: local, kubernetes. [default: the server's]")
+@click.option("--version", metavar="N", help="PostgreSQL's major version. [default: the driver's newest]")
+@click.option("--storage", metavar="SIZE", help="Such as 10Gi or 500MB.")
+@click.option(
+    "--parameter",
+    "parameters",
+    type=pair,
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="A setting of PostgreSQL's; repeatable.",
+)
+@click.option(
+    "--tag", "tags", type=pair, multiple=True, metavar="NAME=VALUE", help="A word of yours to find it by; repeatable."
+)
+@click.option(
+    "--file",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Many instead of one: a JSON list of objects with these names, or [[instances]] in TOML.",
+)
+@wait_options
+@json_option
+@server_options
+def create(
+    name: str | None,
+    dns_name: str | None,
+    kind: str | None,
+    version: str | None,
+    storage: str | None,
+    parameters: tuple[tuple[str, str], ...],
+    tags: tuple[tuple[str, str], ...],
+    file: Path | None,
+    wait: bool,
+    timeout: float | None,
+    as_json: bool,
+    **flags: Any,
+) -> None:
+    """Create the PostgreSQL instance NAME, with a database and an owner of that name.
+
+    A name that is taken is refused at once, with who has it: the exit status is 73. With --wait, 1 means that it could
+    not be made, and that what was made of it is gone again.
+    """
+    given = {
+        "dns_name": dns_name,
+        "driver": kind,
+        "version": version,
+        "storage": storage,
+        "parameters": as_mapping(parameters, "parameter"),
+        "tags": as_mapping(tags, "tag"),
+    }
+    wanted = {key: value for key, value in given.items() if value}
+    if (name is None) == (file is None) or (file and wanted):
+        raise click.UsageError("Name one instance and say what it is to be like, or give a --file that says all.")
+    server = server_for(flags)
+    if file:
+        from interlock.cli.instance.bulk import in_bulk
+        from interlock.cli.instance.wanted import wanted_in
+
+        in_bulk(server, "create", wanted_in(file), wait=wait, timeout=timeout, as_json=as_json)
+        return
+    asked = server.change("POST", "/instances", {"name": name, **wanted})
+    conclude(server, asked, wait=wait, timeout=timeout, as_json=as_json)

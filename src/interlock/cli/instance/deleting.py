@@ -1,0 +1,42 @@
+"""``interlock instance delete``."""
+
+import sys
+from typing import Any
+
+import click
+
+from interlock.cli.facts import shown
+from interlock.cli.instance.concluding import conclude, wait_options
+from interlock.cli.instance.paths import path_of
+from interlock.cli.server.options import json_option, server_for, server_options
+
+
+@click.command()
+@click.argument("names", metavar="NAME...", nargs=-1, required=True)
+@click.option("--yes", is_flag=True, help="Do not ask. Scripts have to say this.")
+@wait_options
+@json_option
+@server_options
+def delete(names: tuple[str, ...], yes: bool, wait: bool, timeout: float | None, as_json: bool, **flags: Any) -> None:
+    """Delete instances with their data, whatever works on them. Their names are free when everything is gone."""
+    server = server_for(flags)
+    if not yes:
+        _ask(names)
+    if len(names) == 1:
+        asked = server.change("DELETE", path_of(names[0]))
+        conclude(server, asked, wait=wait, timeout=timeout, as_json=as_json)
+        return
+    from interlock.cli.instance.bulk import in_bulk
+
+    in_bulk(server, "delete", names, wait=wait, timeout=timeout, as_json=as_json)
+
+
+def _ask(names: tuple[str, ...]) -> None:
+    if not _is_somebody_there():
+        raise click.UsageError("Nobody is there to ask: say --yes to delete without being asked.")
+    listed = ", ".join(map(shown, names))
+    click.confirm(f"Delete {listed}, with all data? This cannot be undone.", abort=True, err=True)
+
+
+def _is_somebody_there() -> bool:
+    return sys.stdin.isatty()

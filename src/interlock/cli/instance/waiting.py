@@ -1,0 +1,74 @@
+"""``interlock instance wait``."""
+
+import json
+from typing import Any
+
+import click
+
+from interlock.cli.failing import WorkFailed
+from interlock.cli.instance.paths import path_of
+from interlock.cli.instance.telling import Facts, name_of, outcome, standing, trouble
+from interlock.cli.server.options import json_option, server_for, server_options
+from interlock.errors import ServerRefused
+
+_WANTED = ["running", "stopped", "deleted", "failed", "healthy", "unhealthy"]
+
+
+@click.command()
+@click.argument("name")
+@click.option(
+    "--for",
+    "wanted",
+    type=click.Choice(_WANTED),
+    help="Until it is that. [default: until nothing works on it any more]",
+)
+@click.option("--timeout", type=click.FloatRange(min=0), metavar="S", help="At most this long. [default: no limit]")
+@json_option
+@server_options
+def wait(name: str, wanted: str | None, timeout: float | None, as_json: bool, **flags: Any) -> None:
+    """Wait until the instance NAME has come to rest, or to what is asked for.
+
+    Exits with 0 if it has; with 1, and the error, if what worked on it failed or it cannot come to that any more; with
+    75 if that takes longer than --timeout.
+    """
+    from interlock.cli.instance.following import Deadline, follow
+    from interlock.cli.instance.progress import Progress
+
+    server = server_for(flags)
+    try:
+        found = server.get(path_of(name))
+    except ServerRefused as error:
+        if wanted == "deleted" and error.code == "instance_unknown":
+            click.echo(json.dumps(None) if as_json else f"There is no instance {name!r} any more.")
+            return
+        raise
+    with Progress() as progress:
+        found = follow(server, found, lambda now: is_over(now, wanted), Deadline(timeout), progress)
+    failure = missed(found, wanted)
+    if as_json:
+        click.echo(json.dumps(found))
+    elif not failure:
+        click.echo(outcome(found))
+    if failure:
+        raise WorkFailed(failure)
+
+
+def is_over(instance: Facts, wanted: str | None) -> bool:
+    """It has come to what is wanted, or cannot come to it any more."""
+    if wanted is None:
+        return not instance["working"]
+    return _is(instance, wanted) or (not instance["working"] and instance["state"] in ("failed", "deleted"))
+
+
+def missed(instance: Facts, wanted: str | None) -> str:
+    """Why it is not what was waited for; empty if it is."""
+    if not instance["error"] if wanted is None else _is(instance, wanted):
+        return ""
+    why = trouble(instance)
+    return f"{name_of(instance)} is {standing(instance)}{': ' + why if why else '.'}"
+
+
+def _is(instance: Facts, wanted: str) -> bool:
+    if wanted in ("healthy", "unhealthy"):
+        return bool(instance["state"] == "running" and instance["health"] == wanted)
+    return bool(instance["state"] == wanted)

@@ -1,0 +1,87 @@
+"""``interlock instance watch``: what changes, as it does, until interrupted."""
+
+import json
+import time
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from interlock.cli.facts import moment
+from interlock.cli.instance.paths import path_of
+from interlock.cli.instance.telling import Facts, event, name_of, standing, time_of, trouble
+from interlock.cli.server.options import json_option, server_for, server_options
+
+if TYPE_CHECKING:
+    from interlock.cli.server.asking import Server
+
+_INTERVAL = 1.0
+
+
+@click.command()
+@click.argument("name", required=False)
+@json_option
+@server_options
+def watch(name: str | None, as_json: bool, **flags: Any) -> None:
+    """Show what happens to the instance NAME until it is deleted, or every change of any of them.
+
+    Until interrupted. With --json, an object for each change.
+    """
+    server = server_for(flags)
+    seen = _events(server, name) if name else _changes(server)
+    for at, instance, said in seen:
+        facts = {"at": at.isoformat(), "id": instance["id"], "name": instance["name"]}
+        if as_json:
+            click.echo(json.dumps(facts | dict(said)))
+        else:
+            click.echo(f"{moment(at)}  {name_of(instance)}: {_words(said)}")
+
+
+Seen = tuple[datetime, Facts, Facts]
+
+
+def _events(server: "Server", name: str) -> Iterator[Seen]:
+    from interlock.cli.instance.following import Happenings, patiently
+
+    instance = server.get(path_of(name))
+    happenings = Happenings(server, instance)
+    yield datetime.now(UTC), instance, _standing(instance)
+    while True:
+        for one in happenings.new():
+            yield time_of(one["recorded_at"]), instance, {"event": one["kind"], "detail": one.get("detail")}
+        if instance["deleted_at"]:
+            return
+        time.sleep(_INTERVAL)
+        instance = patiently(server, path_of(instance["id"]))
+
+
+def _changes(server: "Server") -> Iterator[Seen]:
+    from interlock.cli.instance.following import patiently
+    from interlock.cli.instance.looking import pages
+
+    before: Mapping[str, Facts] = {}
+    while True:
+        listed = {one["id"]: one for one in pages(partial(patiently, server), "/instances", {"limit": 200})}
+        gone = {key: patiently(server, path_of(key)) for key in before.keys() - listed.keys()}
+        for instance in changed(before, listed | gone):
+            yield datetime.now(UTC), instance, _standing(instance)
+        before = listed
+        time.sleep(_INTERVAL)
+
+
+def changed(before: Mapping[str, Facts], now: Mapping[str, Facts]) -> list[Facts]:
+    """Those that were not there, or were otherwise."""
+    return [one for key, one in now.items() if key not in before or _standing(before[key]) != _standing(one)]
+
+
+def _standing(instance: Facts) -> Facts:
+    return {name: instance[name] for name in ("state", "health", "working", "error")}
+
+
+def _words(said: Facts) -> str:
+    if "event" in said:
+        return event({"kind": said["event"], "detail": said["detail"]})
+    why = trouble(said)
+    return standing(said) + (f": {why}" if why else "")

@@ -1,0 +1,1 @@
+"""Commands that talk to the control plane: where it is, which key it is shown, and what its answers mean."""

@@ -1,0 +1,44 @@
+"""The options of every command that talks to the control plane, and the server that they amount to."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from interlock.cli.settings import option
+from interlock.config import Settings
+
+if TYPE_CHECKING:
+    from interlock.cli.server.asking import Server
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def server_options(command: F) -> F:
+    """The command gets them as keywords, and passes them on to `server_for`."""
+    command = click.option("--config", type=click.Path(path_type=Path), metavar="FILE", help="Settings in TOML.")(
+        command
+    )
+    command = option("data_dir", metavar="DIRECTORY")(command)
+    return option("server", metavar="URL")(command)
+
+
+def json_option(command: F) -> F:
+    return click.option("--json", "as_json", is_flag=True, help="For programs.")(command)
+
+
+def server_for(flags: dict[str, Any]) -> "Server":
+    from interlock.cli.server.asking import Server
+    from interlock.cli.server.finding import whereabouts
+
+    where = whereabouts(_named(flags), config=flags.get("config"))
+    return Server(where, tell=lambda said: click.echo(f"interlock: {said}", err=True))
+
+
+def settings_for(flags: dict[str, Any]) -> Settings:
+    return Settings.load(_named(flags), file=flags.get("config"))
+
+
+def _named(flags: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in flags.items() if name != "config"}

@@ -1,0 +1,26 @@
+"""Tables on a terminal: as many columns as fit, the first ones first."""
+
+import shutil
+import sys
+from collections.abc import Sequence
+
+_GAP = "  "
+
+
+def fitting(head: Sequence[str], rows: Sequence[Sequence[str]], width: int | None) -> str:
+    """The last columns are left out where `width` is too small for them; None: there is room for all."""
+    lines = [head, *rows]
+    widths = [max(len(line[place]) for line in lines) for place in range(len(head))]
+    count = len(head)
+    while width is not None and count > 1 and sum(widths[:count]) + len(_GAP) * (count - 1) > width:
+        count -= 1
+    return "\n".join(_line(line[:count], widths) for line in lines)
+
+
+def room() -> int | None:
+    """The width of the terminal; None where what is written goes elsewhere."""
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+
+
+def _line(cells: Sequence[str], widths: Sequence[int]) -> str:
+    return _GAP.join(cell.ljust(width) for cell, width in zip(cells, widths, strict=False)).rstrip()

@@ -1,0 +1,152 @@
+"""Requests to the control plane: repeated where that is safe, refused in one sentence, and never with a key astray."""
+
+import socket
+from pathlib import Path
+
+import pytest
+
+from interlock.cli.server.asking import Server
+from interlock.cli.server.finding import Whereabouts
+from interlock.embedded.tls import self_signed
+from interlock.errors import ConfigurationError, KeyRefused, ServerRefused, ServerUnreachable
+from support.scripted_server import KEY, LOST, Answer, ScriptedServer, problem, scripted_server
+
+LATER = problem(503, "starting", "This replica is still starting: ask again in a moment.")
+
+
+def asking(*urls: str) -> tuple[Server, list[str], list[float]]:
+    told: list[str] = []
+    pauses: list[float] = []
+    return Server(Whereabouts(lambda: urls, KEY), tell=told.append, pause=pauses.append), told, pauses
+
+
+def nobody_listens() -> str:
+    with socket.socket() as once:
+        once.bind(("127.0.0.1", 0))
+        return f"http://127.0.0.1:{once.getsockname()[1]}"
+
+
+def test_a_change_whose_answer_was_lost_is_sent_again_under_the_same_key(script: ScriptedServer) -> None:
+    script.answers("POST /instances", LOST, {"name": "mydb"})
+    server, _, _ = asking(script.url)
+    assert server.change("POST", "/instances", {"name": "mydb"}) == {"name": "mydb"}
+    first, second = (one.headers["Idempotency-Key"] for one in script.asked)
+    assert first == second
+    server.change("POST", "/instances", {"name": "mydb"})
+    assert script.asked[2].headers["Idempotency-Key"] != first
+
+
+def test_it_is_not_sent_a_third_time(script: ScriptedServer) -> None:
+    script.answers("POST /instances", LOST)
+    server, _, _ = asking(script.url)
+    with pytest.raises(ServerUnreachable, match=f"No control plane answers at {script.url}"):
+        server.change("POST", "/instances", {})
+    assert len(script.asked) == 2
+
+
+def test_a_server_that_starts_is_waited_for_and_that_is_said_once(script: ScriptedServer) -> None:
+    script.answers("DELETE /instances/mydb", LATER, LATER, {"state": "deleting"})
+    server, told, pauses = asking(script.url)
+    assert server.change("DELETE", "/instances/mydb") == {"state": "deleting"}
+    assert told == ["This replica is still starting: ask again in a moment. Waiting for it."]
+    assert pauses == [1.0, 1.0]
+    assert len({one.headers["Idempotency-Key"] for one in script.asked}) == 1
+
+
+def test_the_same_request_that_is_still_carried_out_is_waited_for(script: ScriptedServer) -> None:
+    under_way = Answer({"title": "Conflict"}, 409, {"Retry-After": "2"})
+    script.answers("POST /instances", under_way, {"name": "mydb"})
+    server, _, pauses = asking(script.url)
+    assert server.change("POST", "/instances", {}) == {"name": "mydb"}
+    assert pauses == [2.0]
+
+
+def test_a_refusal_is_not_repeated(script: ScriptedServer) -> None:
+    script.answers("POST /instances", problem(409, "name_taken", "The name 'mydb' belongs to another."))
+    server, _, _ = asking(script.url)
+    with pytest.raises(ServerRefused, match="belongs to another") as refused:
+        server.change("POST", "/instances", {})
+    assert (refused.value.code, refused.value.exit_status, len(script.asked)) == ("name_taken", 73, 1)
+
+
+def test_another_replica_is_asked_where_one_does_not_answer(script: ScriptedServer) -> None:
+    script.answers("GET /instances", {"items": []})
+    server, _, _ = asking(nobody_listens(), script.url)
+    assert server.get("/instances") == {"items": []}
+
+
+def test_a_key_that_is_not_taken_is_said(script: ScriptedServer) -> None:
+    script.answers("GET /instances", problem(401, "key_wrong", "This key is not known here."))
+    server, _, _ = asking(script.url)
+    with pytest.raises(KeyRefused, match="does not take this key"):
+        server.get("/instances")
+    assert script.asked[0].headers["Authorization"] == f"Bearer {KEY}"
+
+
+def test_nobody_answers() -> None:
+    url = nobody_listens()
+    server, _, _ = asking(url)
+    with pytest.raises(ServerUnreachable, match=rf"No control plane answers at {url} \(Connection refused\)"):
+        server.get("/instances")
+
+
+def test_no_server_runs() -> None:
+    server, _, _ = asking()
+    with pytest.raises(ServerUnreachable, match="start `interlock up`"):
+        server.get("/instances")
+
+
+def test_something_else_listens_there(script: ScriptedServer) -> None:
+    script.answers("GET /instances", Answer(b"<html>Welcome to nginx!</html>", 404))
+    server, _, _ = asking(script.url)
+    with pytest.raises(ServerUnreachable, match="not Interlock's control plane"):
+        server.get("/instances")
+    script.answers("GET /instances", Answer(b"<html>Welcome to nginx!</html>", 200))
+    with pytest.raises(ServerUnreachable, match="not Interlock's control plane"):
+        server.get("/instances")
+
+
+def test_a_redirection_is_not_followed(script: ScriptedServer) -> None:
+    script.answers("GET /instances", Answer({}, 307, {"Location": f"{script.url}/api/v1/elsewhere"}))
+    server, _, _ = asking(script.url)
+    with pytest.raises(ServerUnreachable, match="status 307"):
+        server.get("/instances")
+    assert script.lines() == ["GET /instances"]
+
+
+@pytest.mark.parametrize(
+    "url", ["127.0.0.1:8080", "ftp://host", "http://", "http://me:secret@host", "http://host:port", "http://[::1"]
+)
+def test_what_is_no_address(url: str) -> None:
+    server, _, _ = asking(url)
+    with pytest.raises(ConfigurationError, match="name it like https://") as refused:
+        server.get("/instances")
+    assert "secret" not in str(refused.value)
+
+
+def test_a_server_whose_certificate_nobody_vouches_for_gets_no_key(tmp_path: Path) -> None:
+    certificate, key = self_signed(["localhost"])
+    (tmp_path / "pem").write_bytes(key + b"\n" + certificate)
+    with scripted_server(tmp_path / "pem") as script:
+        server, _, _ = asking(script.url)
+        with pytest.raises(ServerUnreachable, match=r"self.signed certificate"):
+            server.get("/instances")
+    assert script.asked == []
+
+
+def test_a_server_with_a_certificate_that_is_trusted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    certificate, key = self_signed(["localhost"])
+    (tmp_path / "pem").write_bytes(key + b"\n" + certificate)
+    (tmp_path / "ca").write_bytes(certificate)
+    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "ca"))
+    with scripted_server(tmp_path / "pem") as script:
+        script.answers("GET /instances", {"items": []})
+        server, _, _ = asking(script.url)
+        assert server.get("/instances") == {"items": []}
+
+
+def test_lines_come_one_by_one(script: ScriptedServer) -> None:
+    script.answers("GET /instances/mydb/logs", Answer(b"one\ntwo \xff\r\nthree"))
+    server, _, _ = asking(script.url)
+    assert list(server.lines("/instances/mydb/logs", lines=3, follow=None)) == ["one", "two \ufffd", "three"]
+    assert script.asked[0].query == {"lines": ["3"]}

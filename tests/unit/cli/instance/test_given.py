@@ -1,0 +1,66 @@
+"""What is typed, and what is in files: taken as it is meant, or refused."""
+
+from pathlib import Path
+
+import click
+import pytest
+
+from interlock.cli.instance.pairs import as_mapping, pair
+from interlock.cli.instance.paths import path_of
+from interlock.cli.instance.wanted import wanted_in
+from interlock.errors import ConfigurationError
+
+
+def test_a_name_is_a_part_of_a_path_and_not_more() -> None:
+    assert path_of("a/../b?c#d", "logs") == "/instances/a%2F..%2Fb%3Fc%23d/logs"
+
+
+def test_a_value_may_have_anything_in_it() -> None:
+    assert pair("search_path=a=b, c ") == ("search_path", "a=b, c ")
+    assert pair("work_mem=") == ("work_mem", "")
+
+
+@pytest.mark.parametrize("given", ["work_mem", "=8MB", " =8MB", ""])
+def test_what_is_no_pair_is_refused(given: str) -> None:
+    with pytest.raises(click.BadParameter, match="NAME=VALUE"):
+        pair(given)
+
+
+def test_what_is_given_twice_is_refused() -> None:
+    assert as_mapping([("a", "1"), ("b", "2")], "tag") == {"a": "1", "b": "2"}
+    with pytest.raises(click.UsageError, match="twice"):
+        as_mapping([("a", "1"), ("a", "2")], "tag")
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("wanted.json", '[{"name": "a", "tags": {"x": "y"}}, {"name": "b"}]'),
+        ("wanted.json", '{"instances": [{"name": "a", "tags": {"x": "y"}}, {"name": "b"}]}'),
+        ("wanted.toml", '[[instances]]\nname = "a"\ntags = {x = "y"}\n[[instances]]\nname = "b"\n'),
+    ],
+)
+def test_files_of_instances(tmp_path: Path, name: str, text: str) -> None:
+    (tmp_path / name).write_text(text)
+    assert wanted_in(tmp_path / name) == [{"name": "a", "tags": {"x": "y"}}, {"name": "b"}]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "said"),
+    [
+        ("wanted.json", "[", "is not JSON"),
+        ("wanted.toml", "[", "is not TOML"),
+        ("wanted.json", "[]", "names no instances"),
+        ("wanted.json", '["a"]', "names no instances"),
+        ("wanted.toml", 'name = "a"', "names no instances"),
+    ],
+)
+def test_files_that_are_something_else(tmp_path: Path, name: str, text: str, said: str) -> None:
+    (tmp_path / name).write_text(text)
+    with pytest.raises(ConfigurationError, match=said):
+        wanted_in(tmp_path / name)
+
+
+def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match="cannot be read: No such file"):
+        wanted_in(tmp_path / "wanted.json")

@@ -1,0 +1,58 @@
+"""What the control plane refuses is said in its own words, with the exit status of what it met."""
+
+import json
+from typing import Any
+
+import pytest
+
+from interlock.cli.server.refusals import refusal
+from interlock.errors import KeyRefused, ServerRefused, ServerUnreachable
+
+URL = "http://127.0.0.1:8080"
+
+
+def refused(status: int, **problem: Any) -> ServerRefused:
+    error = refusal(status, json.dumps({"title": "Refused", **problem}).encode(), URL)
+    assert isinstance(error, ServerRefused)
+    return error
+
+
+@pytest.mark.parametrize(
+    ("status", "code", "exit_status"),
+    [
+        (409, "name_taken", 73),
+        (409, "instance_busy", 75),
+        (404, "instance_unknown", 65),
+        (422, "bad_spec", 65),
+        (422, "invalid_request", 65),
+        (502, "driver_unreachable", 69),
+        (503, "database_unreachable", 69),
+        (500, "something_new", 69),
+    ],
+)
+def test_the_exit_status_is_that_of_the_error(status: int, code: str, exit_status: int) -> None:
+    error = refused(status, code=code, detail="It is so.")
+    assert (str(error), error.code, error.exit_status) == ("It is so.", code, exit_status)
+
+
+def test_what_is_wrong_with_each_field_is_told() -> None:
+    wrong = [{"at": "body.name", "message": "too long"}, {"at": "body.tags", "message": "no"}]
+    said = str(refused(422, detail="The request is not as it should be.", errors=wrong))
+    assert said == "The request is not as it should be. body.name: too long; body.tags: no."
+
+
+def test_a_key_that_is_not_taken() -> None:
+    error = refusal(401, b'{"title": "Unauthorized"}', URL)
+    assert isinstance(error, KeyRefused)
+    assert "INTERLOCK_API_KEY" in str(error)
+
+
+@pytest.mark.parametrize("body", [b"<html>", b"", b"[]", b'{"error": "x"}'])
+def test_an_answer_that_is_not_of_interlock(body: bytes) -> None:
+    error = refusal(404, body, URL)
+    assert isinstance(error, ServerUnreachable)
+    assert "not Interlock's control plane" in str(error)
+
+
+def test_what_others_wrote_does_not_act_on_the_terminal() -> None:
+    assert "\x1b" not in str(refused(422, detail="\x1b[2J"))
