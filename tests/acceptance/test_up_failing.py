@@ -134,3 +134,8 @@ def test_a_dns_url_that_cannot_be_used_is_not_repeated(interlock_url: str, tmp_p
     line = refused(url=interlock_url, status=78, INTERLOCK_DNS=dns, INTERLOCK_DATA_DIR=str(tmp_path / "data"))
     assert "DNS" in line
     assert "hunter2" not in line
+
+
+def test_the_driver_local_needs_a_place_also_beside_a_database_that_was_named(interlock_url: str) -> None:
+    line = refused(url=interlock_url, INTERLOCK_DATA_DIR="/proc/interlock", status=73)
+    assert "INTERLOCK_DRIVERS" in line

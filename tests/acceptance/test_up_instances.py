@@ -7,6 +7,7 @@ import re
 import signal
 import ssl
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -76,6 +77,13 @@ class Client:
         assert answer.status_code == status, answer.text
         return answer.json()
 
+    @contextmanager
+    def following(self, path: str) -> Iterator[Iterator[str]]:
+        headers = {"Authorization": f"Bearer {self._key}"}
+        url = f"{self.server['url']}/api/v1{path}&follow=true"
+        with httpx.stream("GET", url, headers=headers, timeout=30, trust_env=False, verify=False) as answer:  # noqa: S501
+            yield answer.iter_lines()
+
     def settled(self, name: str) -> Any:
         def look() -> Any:
             found = self.ask("GET", f"/instances/{name}", 200)
@@ -126,7 +134,11 @@ def test_an_instance_is_created_used_survives_a_restart_of_ours_and_is_deleted(s
     taken = client.ask("POST", "/instances", 409, name="other", dns_name="Shop.Example.com")
     assert (taken["code"], taken["owner"]) == ("name_taken", shop["id"])
 
-    assert first.stop() == 0
+    with client.following(f"/instances/{shop['id']}/logs?lines=1") as lines:
+        assert next(lines)
+        first.process.send_signal(signal.SIGTERM)
+        list(lines)  # which end, as those of an answer that is whole
+    assert first.process.wait(timeout=30) == 0
     assert list((data / "servers").glob("*.json")) == []
     assert asked(shop, password, "SELECT pg_postmaster_start_time()") == started
 
@@ -193,7 +205,7 @@ def test_another_directory_on_the_same_database_is_refused_until_the_claim_is_gi
         last = second.stderr.splitlines()[-1]
         assert last.startswith("interlock: The instances of the driver local are those of ")
         assert owner in last
-        assert not (tmp_path / "elsewhere").exists()
+        assert not (tmp_path / "elsewhere" / "api-key").exists()
         assert first.is_ready()
         assert first.stop() == 0
 
@@ -205,7 +217,7 @@ def test_another_directory_on_the_same_database_is_refused_until_the_claim_is_gi
 
 def test_where_nothing_can_be_written_a_named_database_is_served_all_the_same(interlock_url: str) -> None:
     with replicas() as start:
-        up = start(url=interlock_url, INTERLOCK_DATA_DIR="/proc/interlock")
+        up = start(url=interlock_url, INTERLOCK_DATA_DIR="/proc/interlock", INTERLOCK_DRIVERS="kubernetes")
         up.wait_ready()
         assert up.logs("key.none")
         made = interlock("key", "create", "somebody", url=interlock_url)

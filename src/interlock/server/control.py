@@ -20,7 +20,7 @@ from interlock.instances.requests import Instances
 from interlock.instances.surroundings import Surroundings
 from interlock.keys.records import Keys
 from interlock.logs import events
-from interlock.server.machine import claim_local
+from interlock.server.machine import claim_local, place
 from interlock.server.own_key import own_key
 from interlock.server.pool import Pool
 from interlock.server.presence import present
@@ -67,8 +67,9 @@ async def controlling(
 
 async def _claim_directory(control: Control) -> None:
     if "local" in control.here.drivers:
-        directory = control.settings.data_dir.absolute()
-        await control.pool.transact(lambda connection: claim_local(connection, control.settings.schema, directory))
+        schema, embedded = control.settings.schema, control.settings.database_url is None
+        owner = place(control.settings.data_dir.absolute())
+        await control.pool.transact(lambda connection: claim_local(connection, schema, owner, embedded=embedded))
 
 
 async def _let_this_machine_in(control: Control) -> None:
