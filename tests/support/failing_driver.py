@@ -1,6 +1,7 @@
 """A driver and a name server on paper that fail where they are told to, until they are mended."""
 
 import asyncio
+from collections.abc import Mapping
 from typing import Any
 
 from interlock.errors import BadSpec, DnsForeign, DriverUnreachable
@@ -32,7 +33,17 @@ class FailingDriver(PaperDriver):
             self.reached.set()
             await self.held.wait()
 
+    async def ids(self) -> Mapping[str, str]:
+        if self.fails == "ids":
+            raise DriverUnreachable("Nobody answers: look there.")
+        return await super().ids()
+
     async def look(self, id: str) -> Sight:  # noqa: A002
+        if self.fails == "every look":
+            raise DriverUnreachable("Nobody answers: look there.")
+        if self.fails == "one look":
+            self.fails = ""
+            return Sight("stopped")
         if id in self._leaving:
             if not self.held.is_set():
                 return Sight("starting", detail="It is going.")

@@ -1,0 +1,115 @@
+"""Instances come, change and go while they are compared: what is on its way has not drifted."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from interlock.errors import LeaseLost
+from interlock.instances.drivers.local import LocalDriver
+from support.failing_driver import FailingDriver
+from support.instances import Plane, control_plane
+from support.keeping import BusyDriver, watching
+from support.paper_driver import PaperDns
+from support.postgres import execute
+from support.waiting import eventually
+
+pytestmark = pytest.mark.timeout(300)
+
+HAMMERED, ROUNDS = 6, 5
+LOOKS = 12
+LOOKED_AT = "SELECT looked_at FROM interlock.instance_look"
+
+
+@pytest.fixture
+def driver(url: str, real: LocalDriver) -> BusyDriver:
+    return BusyDriver(lambda: url, lambda: real)
+
+
+@pytest.fixture
+async def plane(url: str, driver: BusyDriver) -> AsyncIterator[Plane]:
+    async with control_plane(url, driver, dns=PaperDns(lambda: url)) as plane:
+        yield plane
+
+
+@pytest.mark.parametrize("moment", ["after_ids", "before_look", "after_look"])
+@pytest.mark.parametrize("verb", ["create", "delete", "stop", "start", "restart"])
+async def test_what_is_done_in_the_middle_of_a_look_is_no_drift(
+    plane: Plane, driver: BusyDriver, moment: str, verb: str
+) -> None:
+    made = await plane.created("shop", dns_name="db.example.com")
+    if verb == "start":
+        await plane.told(plane.instances.stop, made.id)
+
+    async def does() -> None:
+        if verb == "create":
+            await plane.created("other", dns_name="other.example.com")
+        else:
+            await plane.told(getattr(plane.instances, verb), made.id)
+
+    async with watching(plane) as watch:
+        setattr(driver, moment, does)
+        assert await watch.look() == []
+        assert await watch.look() == []
+        assert watch.ever() == []
+
+
+async def test_what_is_worked_on_has_not_drifted(url: str, real: LocalDriver) -> None:
+    slow = FailingDriver(lambda: url, lambda: real, fails="slow provision")
+    async with control_plane(url, slow, dns=PaperDns(lambda: url)) as plane, watching(plane) as watch:
+        asked = await plane.create("shop", dns_name="db.example.com")
+        await slow.reached.wait()
+        assert await watch.look() == []
+        slow.held.set()
+        assert (await plane.done(asked)).state == "running"
+        slow.held.clear()
+        slow.reached.clear()
+        slow.fails = "slow remove"
+        asked = await plane.ask(plane.instances.delete, asked.id)
+        await slow.reached.wait()
+        assert await watch.look() == []
+        slow.held.set()
+        assert (await plane.done(asked)).state == "deleted"
+        assert await watch.look() == []
+        assert watch.ever() == []
+
+
+async def test_what_was_seen_by_one_that_lost_its_lease_is_not_written(plane: Plane, driver: BusyDriver) -> None:
+    made = await plane.created("shop")
+    execute(plane.url, "UPDATE paper SET state = 'stopped'")
+
+    async def take_it_away() -> None:
+        broken = "SELECT interlock.break_v1(name, true, true, 'test', 'test') FROM interlock.held_v1('')"
+        await asyncio.to_thread(execute, plane.url, broken + " WHERE name LIKE '%%drift'")
+
+    async with watching(plane) as watch:
+        driver.after_look = take_it_away
+        with pytest.raises(LeaseLost):
+            await watch.look()
+        assert watch.ever() == []
+        assert await watch.look() == [("wrong_state", made.id)]
+
+
+async def test_nothing_is_found_falsely_while_instances_come_and_go_all_the_time(plane: Plane) -> None:
+    """Two replicas look, as often as they can, at instances that are hammered."""
+    looked: set[Any] = set()
+
+    async def hammer(number: int) -> None:
+        round_ = 0
+        while round_ < ROUNDS or len(looked) < LOOKS:
+            made = await plane.created(f"db{number}", dns_name=f"db{number}.example.com")
+            assert made.state == "running"
+            looked.update(execute(plane.url, LOOKED_AT))
+            for verb in [plane.instances.stop, plane.instances.start][: 2 * (round_ % 2)]:
+                assert (await plane.told(verb, made.id)).error is None
+            assert (await plane.told(plane.instances.delete, made.id)).state == "deleted"
+            looked.update(execute(plane.url, LOOKED_AT))
+            round_ += 1
+
+    async with watching(plane) as one, watching(plane) as other, one.keepers, other.keepers:
+        await asyncio.gather(*map(hammer, range(HAMMERED)))
+        assert one.ever() == []
+        execute(plane.url, "INSERT INTO paper (id, name, state) VALUES ('unheard-of', 'stray', 'running')")
+        found: Callable[[], Any] = one.ever
+        await asyncio.to_thread(eventually, lambda: [kind for kind, *_ in found()] == ["orphan"])
