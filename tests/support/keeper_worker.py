@@ -1,6 +1,6 @@
 """A replica of the keepers as a process of its own: python -m support.keeper_worker URL
 
-Its driver says whose process looks, in the table `looking`, and goes on when it may.
+Its driver says whose process looks, in the table `looking`, and goes on once nobody holds `HOLD` any more.
 """
 
 import asyncio
@@ -19,17 +19,17 @@ from interlock.instances.orchestrations import Lifecycle
 from interlock.instances.surroundings import Surroundings
 from support.paper_driver import PaperDriver
 
-TABLES = "CREATE TABLE looking (pid integer, may boolean DEFAULT false)"
-_ENTER = "INSERT INTO looking (pid) SELECT %s WHERE NOT EXISTS (SELECT FROM looking WHERE pid = %s)"
-_MAY = "SELECT may FROM looking WHERE pid = %s"
+TABLES = "CREATE TABLE looking (pid integer PRIMARY KEY)"
+HOLD = "SELECT pg_advisory_lock(4711, 1)"
+_ENTER = "INSERT INTO looking (pid) VALUES (%s) ON CONFLICT DO NOTHING"
+_WAIT = "SELECT pg_advisory_lock_shared(4711, 1)"
 
 
 class SlowDriver(PaperDriver):
     async def ids(self) -> Mapping[str, str]:
         async with await psycopg.AsyncConnection.connect(self._url(), autocommit=True) as connection:
-            await connection.execute(_ENTER, [os.getpid(), os.getpid()])
-            while not (row := await (await connection.execute(_MAY, [os.getpid()])).fetchone()) or not row[0]:
-                await asyncio.sleep(0.05)
+            await connection.execute(_ENTER, [os.getpid()])
+            await connection.execute(_WAIT)
         return await super().ids()
 
 

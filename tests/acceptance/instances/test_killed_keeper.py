@@ -1,5 +1,6 @@
 """Two replicas keep the instances: one looks for drift, and if it is killed in the middle the other goes on."""
 
+import psycopg
 import pytest
 
 from support import keeper_worker, paper_driver
@@ -15,6 +16,8 @@ FOUND = "SELECT kind, instance FROM interlock.instance_drift"
 def test_one_looks_and_when_it_is_killed_the_other_does(interlock_url: str) -> None:
     execute(interlock_url, paper_driver.TABLES + keeper_worker.TABLES)
     execute(interlock_url, "INSERT INTO paper (id, name, state) VALUES ('unheard-of', 'stray', 'running')")
+    held = psycopg.connect(interlock_url, autocommit=True)
+    held.execute(keeper_worker.HOLD)
     team = {worker.process.pid: worker for worker in (new(interlock_url), new(interlock_url))}
     try:
         eventually(lambda: execute(interlock_url, WAITING))
@@ -23,9 +26,10 @@ def test_one_looks_and_when_it_is_killed_the_other_does(interlock_url: str) -> N
         [second] = eventually(lambda: looking(interlock_url) - {first})
         assert second in team
         assert execute(interlock_url, FOUND) == []
-        execute(interlock_url, "UPDATE looking SET may = true WHERE pid = %s", second)
+        held.close()
         eventually(lambda: execute(interlock_url, FOUND) == [("orphan", "unheard-of")])
     finally:
+        held.close()
         for worker in team.values():
             worker.end()
 

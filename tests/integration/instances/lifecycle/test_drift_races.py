@@ -1,7 +1,7 @@
 """Instances come, change and go while they are compared: what is on its way has not drifted."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import pytest

@@ -1,7 +1,6 @@
 """A running instance that nobody watches is watched again, by one."""
 
 import asyncio
-from collections.abc import AsyncIterator
 
 import pytest
 
@@ -36,8 +35,8 @@ async def without_watcher(plane: Plane, name: str) -> str:
 
 
 @pytest.fixture
-async def watchers(plane: Plane) -> AsyncIterator[Watchers]:
-    yield Watchers(plane.lifecycle.here, plane.lifecycle.health)
+def watchers(plane: Plane) -> Watchers:
+    return Watchers(plane.lifecycle.here, plane.lifecycle.health)
 
 
 async def test_one_whose_watcher_has_ended_is_watched_again(plane: Plane, watchers: Watchers) -> None:
