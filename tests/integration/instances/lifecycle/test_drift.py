@@ -1,5 +1,6 @@
 """What the drivers have is compared with the records: every kind of drift is found, told once, and put right."""
 
+import asyncio
 from collections.abc import AsyncIterator
 
 import psycopg
@@ -16,7 +17,7 @@ from support.postgres import execute
 pytestmark = pytest.mark.timeout(200)
 
 DRIFT = "SELECT kind, instance, name, closed_at IS NULL FROM interlock.instance_drift ORDER BY id"
-TOLD = "SELECT kind FROM interlock.instance_event WHERE kind LIKE 'drift%%' ORDER BY recorded_at, kind"
+TOLD = "SELECT kind, count(*) FROM interlock.instance_event WHERE kind LIKE 'drift%%' GROUP BY kind ORDER BY kind"
 STRAY = "INSERT INTO paper (id, name, state) VALUES (%s, %s, 'running')"
 
 
@@ -34,64 +35,69 @@ async def ended(plane: Plane, orchestration: str) -> None:
 
 
 async def test_where_nothing_has_drifted_nothing_is_found(plane: Plane, watch: Watch) -> None:
-    made = await plane.created("shop", dns_name="db.example.com")
-    stopped = await plane.created("other")
-    await plane.told(plane.instances.stop, stopped.id)
-    gone = await plane.created("third")
-    await plane.told(plane.instances.delete, gone.id)
+    made, stopped, gone = await asyncio.gather(
+        plane.created("shop", dns_name="db.example.com"), plane.created("other"), plane.created("third")
+    )
+    await asyncio.gather(plane.told(plane.instances.stop, stopped.id), plane.told(plane.instances.delete, gone.id))
     assert await watch.look() == []
     assert watch.ever() == []
     assert execute(plane.url, "SELECT driver, trouble FROM interlock.instance_look") == [("paper", "")]
     assert (await plane.read(made.id)).working is False
 
 
-@pytest.mark.parametrize(
-    ("drift", "kind"),
-    [
-        ("DELETE FROM paper", "vanished"),
-        ("UPDATE paper SET state = 'stopped'", "wrong_state"),
-        ("UPDATE paper SET state = 'broken'", "wrong_state"),
-        ("DELETE FROM published", "dns"),
-        ("UPDATE published SET target = '192.0.2.99'", "dns"),
-    ],
-)
-async def test_drift_of_one_that_runs_is_found_told_once_and_repaired(
-    plane: Plane, watch: Watch, drift: str, kind: str
-) -> None:
-    made = await plane.created("shop", dns_name="db.example.com")
-    execute(plane.url, drift)
+DRIFTS = {
+    "lost": ("vanished", "DELETE FROM paper WHERE id = %s"),
+    "down": ("wrong_state", "UPDATE paper SET state = 'stopped' WHERE id = %s"),
+    "torn": ("wrong_state", "UPDATE paper SET state = 'broken' WHERE id = %s"),
+    "up": ("wrong_state", "UPDATE paper SET state = 'running' WHERE id = %s"),
+    "nameless": ("dns", "DELETE FROM published WHERE id = %s"),
+    "misled": ("dns", "UPDATE published SET target = '192.0.2.99' WHERE id = %s"),
+}
+
+
+async def test_each_drift_is_found_told_once_and_repaired(plane: Plane, watch: Watch) -> None:
+    instances = await asyncio.gather(*(plane.created(name, dns_name=f"{name}.example.com") for name in DRIFTS))
+    made = {one.name: one for one in instances}
+    made["up"] = await plane.told(plane.instances.stop, made["up"].id)
+    for name, (_, drift) in DRIFTS.items():
+        execute(plane.url, drift, made[name].id)
+    wanted = sorted((kind, made[name].id) for name, (kind, _) in DRIFTS.items())
     for _ in range(2):
-        assert await watch.look() == [(kind, made.id)]
-    assert execute(plane.url, DRIFT) == [(kind, made.id, "shop", True)]
-    assert execute(plane.url, TOLD) == [(f"drift found: {kind}",)]
-    assert (await plane.read(made.id)).orchestration == made.orchestration, "nobody has told us to repair it"
+        assert sorted(await watch.look()) == wanted
+    assert sorted(execute(plane.url, DRIFT)) == sorted(
+        (kind, made[name].id, name, True) for name, (kind, _) in DRIFTS.items()
+    )
+    assert execute(plane.url, TOLD) == [
+        ("drift found: dns", 2),
+        ("drift found: vanished", 1),
+        ("drift found: wrong_state", 3),
+    ]
+    for one in made.values():
+        assert (await plane.read(one.id)).orchestration == one.orchestration, "nobody has told us to repair it"
 
-    await ended(plane, await watch.repair())
+    repairs = await asyncio.gather(*(plane.ask(watch.keepers.repairs.repair, one.id) for one in await watch.open()))
+    await asyncio.gather(*(ended(plane, str(one.repair)) for one in repairs))
     assert await watch.look() == []
-    assert execute(plane.url, DRIFT) == [(kind, made.id, "shop", False)]
-    assert execute(plane.url, TOLD) == [(f"drift found: {kind}",), (f"drift over: {kind}",)]
-    mended = await plane.read(made.id)
-    if kind == "vanished":
-        assert (mended.state, mended.error_code, mended.names_freed_at) == ("failed", "vanished", None)
-        with pytest.raises(errors.NameTaken):
-            await plane.create("shop")
-        assert (await plane.told(plane.instances.delete, made.id)).state == "deleted"
-    else:
-        assert (mended.state, mended.error, mended.working) == ("running", None, False)
-        assert execute(plane.url, "SELECT state FROM paper") == [("running",)]
-        assert execute(plane.url, "SELECT target, id FROM published") == [(made.host, made.id)]
-
-
-async def test_one_that_is_meant_to_be_stopped_and_runs_is_stopped(plane: Plane, watch: Watch) -> None:
-    made = await plane.created("shop", dns_name="db.example.com")
-    await plane.told(plane.instances.stop, made.id)
-    execute(plane.url, "UPDATE paper SET state = 'running'")
-    assert await watch.look() == [("wrong_state", made.id)]
-    await ended(plane, await watch.repair())
-    assert await watch.look() == []
-    mended = await plane.read(made.id)
-    assert (mended.state, mended.error, mended.watcher) == ("stopped", None, None)
-    assert execute(plane.url, "SELECT state FROM paper") == [("stopped",)]
+    assert [is_open for *_, is_open in execute(plane.url, DRIFT)] == [False] * len(DRIFTS)
+    assert execute(plane.url, TOLD)[3:] == [
+        ("drift over: dns", 2),
+        ("drift over: vanished", 1),
+        ("drift over: wrong_state", 3),
+    ]
+    for name, before in made.items():
+        mended = await plane.read(before.id)
+        there = execute(plane.url, "SELECT state FROM paper WHERE id = %s", before.id)
+        if name == "lost":
+            assert (mended.state, mended.error_code, mended.names_freed_at) == ("failed", "vanished", None)
+        else:
+            assert (mended.state, mended.error, mended.working) == (before.state, None, False)
+            assert there == [(before.state,)]
+            assert (mended.watcher is None) == (before.state == "stopped")
+        published = execute(plane.url, "SELECT target FROM published WHERE id = %s", before.id)
+        assert published == [(before.host,)]
+    with pytest.raises(errors.NameTaken):
+        await plane.create("lost")
+    assert (await plane.told(plane.instances.delete, made["lost"].id)).state == "deleted"
 
 
 async def test_what_is_left_of_a_deleted_one_is_removed_and_so_is_what_no_record_knows(
@@ -99,13 +105,14 @@ async def test_what_is_left_of_a_deleted_one_is_removed_and_so_is_what_no_record
 ) -> None:
     made = await plane.created("shop")
     await plane.told(plane.instances.delete, made.id)
-    for id, name in ((made.id, "shop"), ("unheard-of", "stray")):  # noqa: A001
-        execute(plane.url, STRAY, id, name)
-        assert await watch.look() == [("orphan", id)]
-        await ended(plane, await watch.repair())
-        assert await watch.look() == []
-        assert await paper.ids() == {}
-    assert execute(plane.url, DRIFT) == [
+    execute(plane.url, STRAY, made.id, "shop")
+    execute(plane.url, STRAY, "unheard-of", "stray")
+    assert sorted(await watch.look()) == sorted([("orphan", made.id), ("orphan", "unheard-of")])
+    repairs = [await plane.ask(watch.keepers.repairs.repair, one.id) for one in await watch.open()]
+    await asyncio.gather(*(ended(plane, str(one.repair)) for one in repairs))
+    assert await watch.look() == []
+    assert await paper.ids() == {}
+    assert sorted(execute(plane.url, DRIFT)) == [
         ("orphan", made.id, "shop", False),
         ("orphan", "unheard-of", "stray", False),
     ]
@@ -145,8 +152,7 @@ async def test_one_repair_at_a_time_and_none_of_what_is_over(plane: Plane, watch
 
 
 async def test_where_it_is_told_to_everything_is_repaired_but_what_no_record_knows(plane: Plane, watch: Watch) -> None:
-    made = await plane.created("shop")
-    gone = await plane.created("old")
+    made, gone = await asyncio.gather(plane.created("shop"), plane.created("old"))
     await plane.told(plane.instances.delete, gone.id)
     execute(plane.url, "UPDATE paper SET state = 'stopped'")
     execute(plane.url, STRAY, gone.id, "old")
@@ -169,8 +175,7 @@ def failing(url: str, real: LocalDriver) -> FailingDriver:
 
 async def test_a_driver_that_does_not_answer_tells_nothing(url: str, failing: FailingDriver) -> None:
     async with control_plane(url, failing, dns=PaperDns(lambda: url)) as plane, watching(plane) as watch:
-        made = await plane.created("shop")
-        other = await plane.created("other")
+        made, other = await asyncio.gather(plane.created("shop"), plane.created("other"))
         execute(url, "DELETE FROM paper WHERE id = %s", made.id)
         assert await watch.look() == [("vanished", made.id)]
         failing.fails = "ids"

@@ -1,5 +1,6 @@
 """What an instance needs and does not get, with real drivers: told in words, and nothing is left of it."""
 
+import asyncio
 import socket
 from pathlib import Path
 
@@ -39,15 +40,19 @@ async def test_a_version_a_parameter_or_room_that_there_is_not(interlock_url: st
     with place_for_instances() as place:
         driver = local_driver(place)
         async with control_plane(interlock_url, driver) as plane:
-            for wishes, code, words in [
-                ({"version": 99}, "BadSpec", "PostgreSQL 99 is not on this machine"),
-                ({"parameters": {"no_such": "1"}}, "BadSpec", "no_such"),
-                ({"storage": "64Ti"}, "OutOfSpace", "make room"),
-            ]:
-                failed = await plane.created("shop", dns_name="db.example.com", **wishes)
-                assert (failed.state, failed.error_code) == ("failed", code)
-                assert words in (failed.error or "")
-                assert execute(interlock_url, HELD) == []
+            told = await asyncio.gather(
+                plane.created("version", version=99),
+                plane.created("parameter", parameters={"no_such": "1"}),
+                plane.created("room", storage="64Ti"),
+            )
+            assert [(one.state, one.error_code) for one in told] == [
+                ("failed", "BadSpec"),
+                ("failed", "BadSpec"),
+                ("failed", "OutOfSpace"),
+            ]
+            for one, words in zip(told, ["PostgreSQL 99 is not on this machine", "no_such", "make room"], strict=True):
+                assert words in (one.error or "")
+            assert execute(interlock_url, HELD) == []
             assert await driver.ids() == {}
             assert not list(place.iterdir())
 

@@ -55,7 +55,7 @@ DRIFTED = {
 }
 
 
-@pytest.mark.parametrize(("state", "seen"), product(get_args(State), get_args(Observed)))
+@pytest.mark.parametrize(("state", "seen"), [*product(get_args(State), get_args(Observed))])
 def test_what_has_drifted_is_what_is_written_and_nothing_else(state: State, seen: Observed) -> None:
     instance = replace(SHOP, state=state, names_freed_at=NOW if state == "deleted" else None)
     found = {kind for kind, detail in of_driver(instance, Sight(seen)).items() if detail}
