@@ -19,6 +19,12 @@ class FailingDriver(PaperDriver):
         self.reached = asyncio.Event()
         self._leaving: set[str] = set()
 
+    def hold(self, fails: str) -> None:
+        """From now on that is slow."""
+        self.fails = fails
+        self.held.clear()
+        self.reached.clear()
+
     async def check(self, spec: Spec) -> None:
         if self.fails == "check":
             raise BadSpec("There is no such version: choose another.")
@@ -56,6 +62,9 @@ class FailingDriver(PaperDriver):
     async def stop(self, id: str) -> None:  # noqa: A002
         if self.fails == "stop":
             raise DriverUnreachable("Nobody answers: look there.")
+        if self.fails == "slow stop":
+            self.reached.set()
+            await self.held.wait()
         await super().stop(id)
 
     async def remove(self, id: str) -> None:  # noqa: A002

@@ -14,6 +14,7 @@ from interlock.coordination.root import AsyncInterlock
 from interlock.instances.database import Database
 from interlock.instances.dns.none import NoDns
 from interlock.instances.drivers.local import LocalDriver
+from interlock.instances.drivers.port import Sight
 from interlock.instances.keeping.keepers import Habits, Keepers
 from interlock.instances.orchestrations import Lifecycle
 from interlock.instances.surroundings import Surroundings
@@ -31,6 +32,9 @@ class SlowDriver(PaperDriver):
             await connection.execute(_ENTER, [os.getpid()])
             await connection.execute(_WAIT)
         return await super().ids()
+
+    async def look(self, id: str) -> Sight:  # noqa: A002
+        return Sight("running" if id in await super().ids() else "absent")
 
 
 def _nobody() -> LocalDriver:

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack
 from typing import Any
 
 import pytest
@@ -54,15 +55,27 @@ async def test_what_is_done_in_the_middle_of_a_look_is_no_drift(plane: Plane, dr
 
 async def test_what_is_worked_on_has_not_drifted(url: str, real: LocalDriver) -> None:
     slow = FailingDriver(lambda: url, lambda: real, fails="slow provision")
-    async with control_plane(url, slow, dns=PaperDns(lambda: url)) as plane, watching(plane) as watch:
+    async with AsyncExitStack() as stack:
+        plane = await stack.enter_async_context(control_plane(url, slow, dns=PaperDns(lambda: url)))
+        watch = await stack.enter_async_context(watching(plane))
+        stack.callback(slow.held.set)  # whoever closes waits for what is slow
         asked = await plane.create("shop", dns_name="db.example.com")
         await slow.reached.wait()
         assert await watch.look() == []
         slow.held.set()
         assert (await plane.done(asked)).state == "running"
-        slow.held.clear()
-        slow.reached.clear()
-        slow.fails = "slow remove"
+
+        slow.fails = ""
+        assert (await plane.told(plane.instances.stop, asked.id)).state == "stopped"
+        execute(url, "UPDATE paper SET state = 'running'")
+        slow.hold("slow stop")
+        mending = await plane.ask(plane.instances.mend, asked.id)
+        await slow.reached.wait()
+        assert await watch.look() == []
+        slow.held.set()
+        assert (await plane.done(mending)).state == "stopped"
+
+        slow.hold("slow remove")
         asked = await plane.ask(plane.instances.delete, asked.id)
         await slow.reached.wait()
         assert await watch.look() == []
