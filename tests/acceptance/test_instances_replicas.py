@@ -15,6 +15,7 @@ from interlock.embedded import Cluster, find_binaries
 from support.components import required
 from support.local_instances import FIRST_PORT, PG_BIN, end_all
 from support.postgres import execute
+from support.programs import interlock
 from support.up_process import Starter, Up, data_directory, replicas
 from support.waiting import PATIENCE, eventually
 
@@ -160,6 +161,9 @@ async def test_twenty_at_once_one_replica_killed_and_nothing_is_lost_or_left_ove
     assert execute(url, HELD) == [("driver", 1)]
     assert execute(url, "SELECT DISTINCT state, names_freed_at IS NULL FROM interlock.instance") == [("deleted", False)]
     assert (await plane.ask("POST", "/drift/look")).json()["items"] == []
+
+    told = await asyncio.to_thread(interlock, "instance", "drift", "--data-dir", str(data))
+    assert told.stdout.startswith("Nothing is known to have drifted.\nThe driver local was looked at "), told.stderr
 
     everything = "".join([dumped(url), *plane.answers, *(up.said for up in everybody)])
     assert owner in everything
