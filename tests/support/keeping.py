@@ -1,19 +1,25 @@
 """Drift in a control plane of the test's own: looked for when the test wants it, and brought about by it."""
 
+import asyncio
+import random
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Any
 
 from interlock.coordination.root import AsyncInterlock
-from interlock.instances.drivers.port import Sight
+from interlock.instances.drivers.port import Driver, Sight
 from interlock.instances.keeping.findings import Finding
 from interlock.instances.keeping.keepers import Habits, Keepers
+from interlock.instances.orchestrations import Lifecycle
 from support.instances import Plane
 from support.paper_driver import PaperDriver
 from support.postgres import execute
 
 SOON = Habits(drift_every=0.1, moment=0.05, watchers_every=0.1, history_every=0.1)
 PATIENCE = 50.0
+_LONGEST = 3.0
+"""Seconds: longer than it takes from a request to what is done about it."""
 
 
 class Watch:
@@ -45,14 +51,30 @@ class Watch:
 
 
 @asynccontextmanager
-async def watching(plane: Plane, habits: Habits = SOON) -> AsyncIterator[Watch]:
-    """Nothing is done by itself."""
+async def watching(plane: Plane, driver: Driver | None = None) -> AsyncIterator[Watch]:
+    """Nothing is done by itself. With a driver, it is looked at with that one."""
+    lifecycle = plane.lifecycle
+    if driver:
+        lifecycle = Lifecycle(replace(lifecycle.here, drivers={driver.name: driver}))
     async with AsyncInterlock(plane.url) as locks:
-        yield Watch(plane, Keepers(plane.lifecycle, locks, habits))
+        yield Watch(plane, Keepers(lifecycle, locks, SOON))
 
 
 async def _nothing() -> None:
     """Nobody does anything in between."""
+
+
+class DawdlingDriver(PaperDriver):
+    """On paper, and so slow in looking that instances change meanwhile."""
+
+    async def ids(self) -> dict[str, str]:
+        there = dict(await super().ids())
+        await asyncio.sleep(random.uniform(0, _LONGEST))
+        return there
+
+    async def look(self, id: str) -> Sight:  # noqa: A002
+        await asyncio.sleep(random.uniform(0, _LONGEST))
+        return await super().look(id)
 
 
 class BusyDriver(PaperDriver):
