@@ -108,6 +108,12 @@ class Settings:
     health_failures: int = _setting(
         "So many health checks in a row have to fail before an instance counts as unhealthy.", default=3
     )
+    drift_interval: float = _setting(
+        "Seconds between two comparisons of the records with what the drivers have.", default=300.0
+    )
+    drift_repair: str = _setting("Whether what has drifted is put right by itself: on or off.", default="off")
+    events_kept: float = _setting("Days for which what happened to instances is kept.", default=90.0)
+    checks_kept: float = _setting("Days for which what their health checks found is kept.", default=7.0)
     gate_ttl: float = _setting("Seconds after which a migrator that fell silent loses the gate.", default=10.0)
     gate_check_interval: float = _setting(
         "Seconds between SIGTERM and SIGKILL for a migration that lost the gate; a successor waits twice as long.",
@@ -124,7 +130,7 @@ class Settings:
             raise ConfigurationError(f"log_format is {self.log_format!r}: use text or json.")
         if self.log_level not in ("debug", "info", "warning", "error"):
             raise ConfigurationError(f"log_level is {self.log_level!r}: use debug, info, warning or error.")
-        for name in ("gate_ttl", "gate_check_interval", "gate_poll", "health_interval"):
+        for name in ("gate_ttl", "gate_check_interval", "gate_poll", "health_interval", "drift_interval"):
             if not 0 < getattr(self, name) < math.inf:
                 raise ConfigurationError(f"{name} is {getattr(self, name):g}: it has to be {_KINDS[float]}, above 0.")
         check_schema_name(self.schema)
@@ -160,6 +166,11 @@ class Settings:
             raise ConfigurationError(
                 f"instance_ports is {self.instance_ports!r}: write the first and the last port, as in 15432-16431."
             )
+        if self.drift_repair not in ("on", "off"):
+            raise ConfigurationError(f"drift_repair is {self.drift_repair!r}: use on or off.")
+        for name in ("events_kept", "checks_kept"):
+            if not 0 < getattr(self, name) < math.inf:
+                raise ConfigurationError(f"{name} is {getattr(self, name):g}: it has to be a number of days, above 0.")
         if self.health_failures < 1:
             raise ConfigurationError(f"health_failures is {self.health_failures}: it has to be at least 1.")
         if self.kubernetes_service_type not in _SERVICE_TYPES:
@@ -236,7 +247,7 @@ def _from_file(path: Path) -> dict[str, Any]:
 
 def _converted(name: str, value: Any) -> Any:
     kind = _KIND_OF.get(name) or (float if name.startswith("gate_") else str)
-    if name.startswith("log_") and isinstance(value, str):
+    if (name.startswith("log_") or name == "drift_repair") and isinstance(value, str):
         value = value.lower()
     fits = isinstance(value, _GIVEN_AS[kind]) and not isinstance(value, bool)
     try:
@@ -255,6 +266,9 @@ _KIND_OF: dict[str, type] = {
     "port": int,
     "health_failures": int,
     "health_interval": float,
+    "drift_interval": float,
+    "events_kept": float,
+    "checks_kept": float,
 }
 # Text is converted, because that is all that an environment has; the file's other types are taken at their word.
 _GIVEN_AS: dict[type, tuple[type, ...]] = {int: (int, str), float: (int, float, str), Path: (Path, str), str: (str,)}

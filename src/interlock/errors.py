@@ -91,7 +91,8 @@
     ├── InstanceError
     │   ├── NameTaken               the name, or the DNS name, is another instance's
     │   ├── InstanceUnknown         there is no record of it, or it is deleted
-    │   └── InstanceBusy            something else works on it just now
+    │   ├── InstanceBusy            something else works on it just now
+    │   └── DriftUnknown            nothing of that number has drifted, or not any more
     └── ServerError
         ├── ServerUnreachable       no control plane answers there, or not in time
         ├── KeyRefused              it answers, and does not take this key
@@ -602,6 +603,12 @@ class InstanceBusy(InstanceError):
     def __init__(self, message: str, *, orchestration: str) -> None:
         super().__init__(message)
         self.orchestration = orchestration
+
+
+class DriftUnknown(InstanceError):
+    """Nothing of that number has drifted, or not any more."""
+
+    exit_status = EX_DATAERR
 
 
 class InstanceOvertaken(DoNotRetry):

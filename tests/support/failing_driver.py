@@ -1,6 +1,7 @@
 """A driver and a name server on paper that fail where they are told to, until they are mended."""
 
 import asyncio
+from collections.abc import Mapping
 from typing import Any
 
 from interlock.errors import BadSpec, DnsForeign, DriverUnreachable
@@ -18,6 +19,12 @@ class FailingDriver(PaperDriver):
         self.reached = asyncio.Event()
         self._leaving: set[str] = set()
 
+    def hold(self, fails: str) -> None:
+        """From now on that is slow."""
+        self.fails = fails
+        self.held.clear()
+        self.reached.clear()
+
     async def check(self, spec: Spec) -> None:
         if self.fails == "check":
             raise BadSpec("There is no such version: choose another.")
@@ -32,7 +39,17 @@ class FailingDriver(PaperDriver):
             self.reached.set()
             await self.held.wait()
 
+    async def ids(self) -> Mapping[str, str]:
+        if self.fails == "ids":
+            raise DriverUnreachable("Nobody answers: look there.")
+        return await super().ids()
+
     async def look(self, id: str) -> Sight:  # noqa: A002
+        if self.fails == "every look":
+            raise DriverUnreachable("Nobody answers: look there.")
+        if self.fails == "one look":
+            self.fails = ""
+            return Sight("stopped")
         if id in self._leaving:
             if not self.held.is_set():
                 return Sight("starting", detail="It is going.")
@@ -45,6 +62,9 @@ class FailingDriver(PaperDriver):
     async def stop(self, id: str) -> None:  # noqa: A002
         if self.fails == "stop":
             raise DriverUnreachable("Nobody answers: look there.")
+        if self.fails == "slow stop":
+            self.reached.set()
+            await self.held.wait()
         await super().stop(id)
 
     async def remove(self, id: str) -> None:  # noqa: A002

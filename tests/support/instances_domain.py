@@ -20,7 +20,7 @@ from interlock.instances.drivers.local import LocalDriver
 from interlock.instances.drivers.port import Driver, Spec
 from interlock.instances.orchestrations import Lifecycle
 from interlock.instances.surroundings import Pace, Surroundings
-from interlock.instances.tasks import Move, Task, Watch
+from interlock.instances.tasks import Move, Orphan, Task, Watch
 from support import paper_driver
 from support.durable_samples import Domain, Sample
 from support.local_instances import PORTS_OF_HARNESS, local_driver, place_for_instances
@@ -46,6 +46,7 @@ _STATES = {
     "stopping": ("running", "stopping"),
     "starting": ("running", "starting"),
     "deleting": ("deleting",),
+    "failed": ("failed",),
 }
 
 
@@ -129,6 +130,23 @@ def in_state(state: str, *, driver: str = "paper", made: bool = True) -> Any:
     return prepare
 
 
+def drifted(database: str, id: str) -> None:  # noqa: A002
+    """It runs by its record, and somebody stopped it."""
+    in_state("running")(database, id)
+    execute(database, "UPDATE paper SET state = 'stopped' WHERE id = %s", instance_of(id))
+
+
+def orphaned(database: str, id: str) -> None:  # noqa: A002
+    """By its record everything of it is gone."""
+    in_state("failed")(database, id)
+    gone = "UPDATE interlock.instance SET working = false, names_freed_at = now() WHERE id = %s"
+    execute(database, gone, instance_of(id))
+
+
+def orphan(id: str) -> Orphan:  # noqa: A002
+    return Orphan("paper", instance_of(id))
+
+
 def _count(table: str, condition: str = "true", key: str = "id") -> str:
     return f"SELECT count(*) FROM {table} WHERE {key} = md5(%(id)s) AND {condition}"
 
@@ -205,6 +223,10 @@ INSTANCES = Domain(
         "instances.standing": _step("creating", NOTHING),
         "instances.failure": _step("creating", NOTHING),
         "instances.is_ended": _step("deleting", NOTHING, value=lambda key: Task(instance_of(key), key, after="gone")),
+        "instances.take_orphan": Sample(
+            orphan, "SELECT 1 - (" + _count("paper") + ")", _event("orphan told to go"), prepare=orphaned
+        ),
+        "instances.look_at_orphan": Sample(orphan, NOTHING, NOTHING, prepare=orphaned),
         "instances.check_health": _step(
             "running",
             _count("interlock.instance_check", key="instance"),
@@ -223,6 +245,8 @@ INSTANCES = Domain(
         "instances.restart": _way("starting"),
         "instances.reset_password": _way("running"),
         "instances.set_parameters": _way("running", value=_changed({"max_connections": "20"})),
+        "instances.mend": Sample(task, state=STATE, prepare=drifted),
+        "instances.remove_orphan": Sample(orphan, state=STATE, prepare=orphaned),
         "instances.watch_health": _way("running", value=lambda key: Watch(instance_of(key), key), shown=CHECKED),
     },
 )

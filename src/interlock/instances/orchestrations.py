@@ -15,6 +15,7 @@ from interlock.errors import ActivityFailed, DoNotRetry, DurableError
 from interlock.instances.activities import Activities
 from interlock.instances.drivers.port import Observed
 from interlock.instances.health import HealthWatch
+from interlock.instances.keeping.orphans import Orphans
 from interlock.instances.model import Event
 from interlock.instances.moving import Moving
 from interlock.instances.surroundings import Surroundings
@@ -24,6 +25,7 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 5.0
 _DOUBTS = 7
 """So often in a row is it seen down before it is believed that it does not come up."""
 _LOOK_AGAIN = 30.0
+_VANISHED = Failed("vanished", "Nothing of it is there any more, and nobody deleted it: delete it to free its names.")
 
 
 class Lifecycle:
@@ -33,6 +35,7 @@ class Lifecycle:
         self.work = work = Orchestrations("instances")
         self.here = here
         self.health = HealthWatch(work, here)
+        self.orphans = Orphans(work, here)
         self._do = Activities(work, here, Moving(here, self.health))
         self.undo = work.orchestration(name="undo")(self._undo)
         self.give_up = work.orchestration(name="give_up")(self._give_up)
@@ -44,6 +47,7 @@ class Lifecycle:
         self.restart = work.orchestration(name="restart", cleanup=self.settle)(self._restart)
         self.reset_password = work.orchestration(name="reset_password", cleanup=self.settle)(self._reset_password)
         self.set_parameters = work.orchestration(name="set_parameters", cleanup=self.settle)(self._set_parameters)
+        self.mend = work.orchestration(name="mend", cleanup=self.settle)(self._mend)
 
     async def _create(self, run: Run, task: Task) -> None:
         await run.call(self._do.check, task)
@@ -101,6 +105,21 @@ class Lifecycle:
         else:
             await run.call(self._do.move, Move(task, "restart", ends=False))
             await self._restart(run, task)
+
+    async def _mend(self, run: Run, task: Task) -> None:
+        """It is brought to be as its record says, whatever is wrong with it. What is gone stays gone, and is told."""
+        state = await run.call(self._do.standing, task)
+        seen = await run.call(self._do.look, task)
+        if seen.state == "absent":
+            await run.call(self._do.move, Move(task, "fail", failed=_VANISHED))
+        elif state == "running" and seen.state in ("stopped", "broken"):
+            await run.call(self._do.move, Move(task, "restart", ends=False))
+            await self._restart(run, task)
+        else:
+            if state == "stopped":
+                await self._go_down(run, task)
+            await run.call(self._do.publish, task)
+            await run.call(self._do.move, Move(task, None))
 
     async def _settle(self, run: Run, task: Task) -> None:
         """What was begun did not come to its end: the record says where the instance is, and why."""

@@ -120,9 +120,17 @@ SELECT EXISTS (SELECT FROM interlock.orchestration o
 SELECT o.outcome, o.output FROM interlock.orchestration o WHERE o.id = CAST($1 AS text);
 
 -- name: prune_events
--- Recorded longer ago than so many seconds → gone.
-DELETE FROM interlock.instance_event e WHERE e.recorded_at < interlock.now_v1() - make_interval(secs => CAST($1 AS double precision)) RETURNING 1;
+-- Recorded longer ago than so many seconds → gone, so many at most.
+DELETE FROM interlock.instance_event e WHERE (e.instance, e.recorded_at, e.kind) IN (
+    SELECT old.instance, old.recorded_at, old.kind FROM interlock.instance_event old
+     WHERE old.recorded_at < interlock.now_v1() - make_interval(secs => CAST($1 AS double precision))
+     ORDER BY old.recorded_at LIMIT CAST($2 AS integer))
+RETURNING 1;
 
 -- name: prune_checks
 -- The same.
-DELETE FROM interlock.instance_check c WHERE c.recorded_at < interlock.now_v1() - make_interval(secs => CAST($1 AS double precision)) RETURNING 1;
+DELETE FROM interlock.instance_check c WHERE (c.instance, c.recorded_at) IN (
+    SELECT old.instance, old.recorded_at FROM interlock.instance_check old
+     WHERE old.recorded_at < interlock.now_v1() - make_interval(secs => CAST($1 AS double precision))
+     ORDER BY old.recorded_at LIMIT CAST($2 AS integer))
+RETURNING 1;

@@ -138,7 +138,7 @@ class Records:
         rows = await self.ask(
             connection, statement, deleted, wanted, name_part, json.dumps(tags or {}), sort, key, last, limit + 1
         )
-        shown = [_made(row[1:]) for row in rows[:limit]]
+        shown = [instance_of(row[1:]) for row in rows[:limit]]
         return Page(shown, (rows[limit - 1][0], shown[-1].id) if len(rows) > limit else None)
 
     async def note(self, connection: Any, id: str, kind: str, at: datetime, detail: str = "") -> None:
@@ -155,14 +155,17 @@ class Records:
     async def checks(self, connection: Any, id: str, limit: int = 100) -> list[Check]:
         return [Check(*row) for row in await self.ask(connection, "checks", id, limit)]
 
-    async def prune(self, connection: Any, *, events: float, checks: float) -> int:
-        """Forget what was recorded longer ago than so many seconds; the answer is how much that was."""
-        gone = await self.ask(connection, "prune_events", events)
-        return len(gone) + len(await self.ask(connection, "prune_checks", checks))
+    async def prune(self, connection: Any, *, events: float, checks: float, limit: int = 10_000) -> int:
+        """Forget what was recorded longer ago than so many seconds, of each `limit` at most; how much that was."""
+        gone = await self.ask(connection, "prune_events", events, limit)
+        return len(gone) + len(await self.ask(connection, "prune_checks", checks, limit))
 
     async def ask(self, connection: Any, name: str, *args: Any) -> connections.Rows:
-        statement = _queries(self.schema)[name].replace(":columns", _COLUMNS)
-        return await connections.ask(connection, _rows(statement, args))
+        return await asked(connection, _queries(self.schema)[name].replace(":columns", COLUMNS), *args)
+
+
+async def asked(connection: Any, statement: str, *args: Any) -> connections.Rows:
+    return await connections.ask(connection, _rows(statement, args))
 
 
 @cache
@@ -177,15 +180,16 @@ def _rows(sql: str, args: Sequence[Any]) -> connections.Steps[connections.Rows]:
 def _instance(rows: connections.Rows, sought: str) -> Instance:
     if not rows:
         raise InstanceUnknown(f"There is no instance {sought!r}: list those that there are.")
-    return _made(rows[0])
+    return instance_of(rows[0])
 
 
 _NAMES = [field.name for field in fields(Instance)]
 _JSON = ("parameters", "tags")
-_COLUMNS = ", ".join(f"i.{name}::text" if name in _JSON else f"i.{name}" for name in _NAMES)
+COLUMNS = ", ".join(f"i.{name}::text" if name in _JSON else f"i.{name}" for name in _NAMES)
 """As text what drivers would read as JSON or not, each in its own way."""
 
 
-def _made(row: Sequence[Any]) -> Instance:
+def instance_of(row: Sequence[Any]) -> Instance:
+    """Of a row with `COLUMNS`."""
     facts = dict(zip(_NAMES, row, strict=True))
     return Instance(**facts | {name: json.loads(facts[name]) for name in _JSON})

@@ -100,6 +100,13 @@ class Instances:
         instance = await self._running(connection, id)
         return await self._begin(connection, instance, None, self._lifecycle.set_parameters, parameters=checked)
 
+    async def mend(self, connection: Any, id: str) -> Instance:
+        """It is brought to be as the record says, up or down. If nothing of it is left, it ends as `failed`."""
+        instance = await self._idle(connection, id)
+        if instance.state not in ("running", "stopped"):
+            raise _illegal(instance, "be mended")
+        return await self._begin(connection, instance, None, self._lifecycle.mend)
+
     async def cancel(self, connection: Any, id: str) -> Instance:
         """What works on it is cut short, and its clean-up says how the instance is then: see `orchestrations`."""
         instance = await self.records.lock(connection, id)

@@ -60,3 +60,11 @@ class Watched:
     over: bool
     failures: int
     pause: float
+
+
+@dataclass(frozen=True)
+class Orphan:
+    """What a driver has, by its id, and no record wants."""
+
+    driver: str
+    instance: str

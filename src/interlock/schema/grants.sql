@@ -64,6 +64,8 @@ GRANT SELECT ON interlock.migration TO :role;
 GRANT EXECUTE ON FUNCTION interlock.now_v1() TO :role;
 GRANT SELECT, INSERT, UPDATE ON interlock.instance TO :role;
 GRANT SELECT, INSERT, DELETE ON interlock.instance_event, interlock.instance_check TO :role;
+GRANT SELECT, INSERT, UPDATE, DELETE ON interlock.instance_drift TO :role;
+GRANT SELECT, INSERT, UPDATE ON interlock.instance_look TO :role;
 
 -- name: keys
 -- What a role needs to look keys to the API up, to make and to revoke them.

@@ -15,6 +15,7 @@ from interlock.durable.replica import AsyncDurable
 from interlock.errors import DataDirectoryUnusable
 from interlock.identity import replica_id
 from interlock.instances.database import Database
+from interlock.instances.keeping.keepers import Keepers
 from interlock.instances.orchestrations import Lifecycle
 from interlock.instances.requests import Instances
 from interlock.instances.surroundings import Surroundings
@@ -24,7 +25,7 @@ from interlock.server.machine import claim_local, place
 from interlock.server.own_key import own_key
 from interlock.server.pool import Pool
 from interlock.server.presence import present
-from interlock.server.surrounding import surroundings
+from interlock.server.surrounding import habits, surroundings
 
 log = events(__name__)
 
@@ -44,6 +45,7 @@ class Control:
         self.keys = Keys(settings.schema)
         self.locks = AsyncInterlock(url, schema=settings.schema)
         self.durable = AsyncDurable(self.lifecycle.work, url=url, schema=settings.schema, patience=_PATIENCE)
+        self.keepers = Keepers(self.lifecycle, self.locks, habits(settings))
         self.stopping = asyncio.Event()
 
 
@@ -61,6 +63,7 @@ async def controlling(
         await _let_this_machine_in(control)
         stack.push_async_callback(control.locks.close)
         await stack.enter_async_context(control.durable)
+        await stack.enter_async_context(control.keepers)
         _be_present(control, stack, address)
         yield control
 

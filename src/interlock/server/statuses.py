@@ -14,6 +14,7 @@ STATUSES: dict[type[InterlockError], tuple[int, tuple[str, ...]]] = {
     errors.NotSupported: (422, ()),
     errors.OnceConflict: (422, ()),
     errors.InstanceUnknown: (404, ()),
+    errors.DriftUnknown: (404, ()),
     # Not now, or not beside something else.
     errors.InstanceError: (409, ()),
     errors.NameTaken: (409, ("name", "owner")),
@@ -35,6 +36,8 @@ STATUSES: dict[type[InterlockError], tuple[int, tuple[str, ...]]] = {
     errors.DnsClockSkewed: (502, ("name",)),
     errors.DnsZoneUnknown: (502, ("name",)),
     errors.DnsFailed: (502, ("name",)),
+    # Somebody else is at it.
+    errors.LeaseTimeout: (503, ()),
     # The database, which may be back in a moment.
     errors.StoreError: (503, ()),
     errors.RetryTransaction: (503, ()),

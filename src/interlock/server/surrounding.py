@@ -6,7 +6,10 @@ from interlock.instances.database import Database
 from interlock.instances.dns import chosen
 from interlock.instances.drivers.local import LocalDriver
 from interlock.instances.drivers.port import Driver
+from interlock.instances.keeping.keepers import Habits
 from interlock.instances.surroundings import Pace, Surroundings
+
+_DAY = 86400.0
 
 
 def surroundings(settings: Settings, database: Database) -> Surroundings:
@@ -15,6 +18,15 @@ def surroundings(settings: Settings, database: Database) -> Surroundings:
     drivers = {name: makers[name](settings) for name in settings.driver_names}
     pace = Pace(check_every=settings.health_interval, unhealthy_after=settings.health_failures)
     return Surroundings(database, settings.schema, drivers, chosen(settings.dns), pace)
+
+
+def habits(settings: Settings) -> Habits:
+    return Habits(
+        drift_every=settings.drift_interval,
+        drift_repair=settings.drift_repair == "on",
+        events_kept=settings.events_kept * _DAY,
+        checks_kept=settings.checks_kept * _DAY,
+    )
 
 
 def _local(settings: Settings) -> Driver:

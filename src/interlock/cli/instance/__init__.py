@@ -9,6 +9,7 @@ _COMMANDS = {
     "connect": "interlock.cli.instance.connecting:connect",
     "create": "interlock.cli.instance.creating:create",
     "delete": "interlock.cli.instance.deleting:delete",
+    "drift": "interlock.cli.instance.drifting:drift",
     "events": "interlock.cli.instance.looking:events",
     "facts": "interlock.cli.instance.looking:facts",
     "list": "interlock.cli.instance.looking:list_",

@@ -1,7 +1,6 @@
 """No DNS: names are kept for people to read, or something else publishes them (as external-dns does)."""
 
 from interlock.coordination.claims import host_name
-from interlock.instances.dns.port import Seen
 
 
 class NoDns:
@@ -17,5 +16,5 @@ class NoDns:
     async def withdraw(self, name: str, id: str) -> None:
         """There is nothing to do."""
 
-    async def look(self, name: str) -> Seen:
-        return Seen()
+    async def look(self, name: str) -> None:
+        """There is nobody to ask."""

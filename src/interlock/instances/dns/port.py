@@ -38,4 +38,6 @@ class Dns(Protocol):
     async def withdraw(self, name: str, id: str) -> None:
         """Return when nothing under that name is this instance's any more. What is another's stays as it is."""
 
-    async def look(self, name: str) -> Seen: ...
+    async def look(self, name: str) -> Seen | None:
+        """None: names are published elsewhere, and what there is is not known here."""
+        ...

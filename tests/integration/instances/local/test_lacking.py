@@ -1,9 +1,5 @@
 """What the machine may lack: programs, room."""
 
-import os
-import subprocess
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -12,29 +8,8 @@ from interlock.embedded import all_binaries
 from interlock.errors import BadSpec, BinariesMissing, OutOfSpace
 from interlock.instances.drivers.local import LocalDriver
 from interlock.instances.drivers.port import Spec
-from support.components import lacking
-from support.local_instances import PG_BIN, Shop, end_all, local_driver, new_spec, place_for_instances
-
-
-@contextmanager
-def small_disk(megabytes: int) -> Iterator[Path]:
-    if os.geteuid() != 0:
-        lacking("only root can mount a small disk")
-    with place_for_instances() as place:
-        (place / "disk").mkdir()
-        mounted = subprocess.run(
-            ["mount", "-t", "tmpfs", "-o", f"size={megabytes}m,mode=755", "tmpfs", place / "disk"],
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        if mounted.returncode:
-            lacking(f"no small disk can be mounted here: {mounted.stderr.strip()}")
-        try:
-            yield place / "disk"
-        finally:
-            end_all(place)
-            subprocess.run(["umount", "--lazy", place / "disk"], check=True)
+from support.local_instances import PG_BIN, Shop, local_driver, new_spec
+from support.small_disk import small_disk
 
 
 async def test_without_programs_nothing_is_made(root: Path, tmp_path: Path, spec: Spec) -> None:

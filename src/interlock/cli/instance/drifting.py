@@ -1,0 +1,60 @@
+"""``interlock instance drift``: where what there is differs from what the records say."""
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+from interlock.cli.facts import moment, shown
+from interlock.cli.instance.telling import Facts, time_of
+from interlock.cli.server.options import json_option, server_for, server_options
+
+
+@click.command()
+@click.option("--look", is_flag=True, help="Look now, and not only when it is time to.")
+@click.option("--closed", is_flag=True, help="Also what is over.")
+@click.option(
+    "--repair", "numbers", type=click.IntRange(1), multiple=True, metavar="NUMBER", help="Put that right; repeatable."
+)
+@json_option
+@server_options
+def drift(look: bool, closed: bool, numbers: tuple[int, ...], as_json: bool, **flags: Any) -> None:
+    """Show where what there is differs from what the records say, and have it put right."""
+    server = server_for(flags)
+    if look:
+        server.change("POST", "/drift/look")
+    begun = []
+    for number in numbers:
+        begun.append(server.change("POST", f"/drift/{number}/repair"))
+        if not as_json:
+            click.echo(_begun(begun[-1]))
+    if begun:
+        if as_json:
+            click.echo(json.dumps({"items": begun}))
+        return
+    found = server.get("/drift", closed="true" if closed else None, limit=200)
+    click.echo(json.dumps(found) if as_json else _text(found["items"], found["looks"]))
+
+
+def _text(items: Sequence[Facts], looks: Sequence[Facts]) -> str:
+    lines = [_line(one) for one in items] or ["Nothing is known to have drifted."]
+    if not looks:
+        lines.append("Nobody has looked yet: --look does.")
+    return "\n".join([*lines, *map(_looked, looks)])
+
+
+def _line(one: Facts) -> str:
+    over = f", over since {moment(time_of(one['closed_at']))}" if one["closed_at"] else ""
+    name = one["name"] or one["instance"]
+    since = moment(time_of(one["found_at"]))
+    return f"{one['id']}: {shown(str(name))}, {shown(one['kind'])}, since {since}{over}: {shown(one['detail'])}"
+
+
+def _looked(look: Facts) -> str:
+    trouble = f", in vain: {shown(look['trouble'])}" if look["trouble"] else "."
+    return f"The driver {shown(look['driver'])} was looked at {moment(time_of(look['looked_at']))}{trouble}"
+
+
+def _begun(one: Facts) -> str:
+    return f"{one['id']}: {shown(str(one['repair']))} puts it right; the next look tells."

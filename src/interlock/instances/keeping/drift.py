@@ -1,0 +1,144 @@
+"""Comparing the records with what the drivers, and the name server, really have.
+
+Who may do what. Whoever holds the lease looks, and what it found counts only if it still holds it when that is written:
+the transaction carries the guard of the grant. Nothing but the look opens or closes findings.
+
+What else goes on meanwhile. Instances are created, changed and deleted all the time, and whoever works on one is named
+in its record before anything is done (`working`), until everything is done. So, in this order:
+
+1. The driver is asked what there is, and then the records are read. What was made in between has a record already, as
+   that is committed before anything is made; and what was removed in between is looked at again.
+2. Each is looked at, unless somebody works on it. What a record says was gone before it was read is absent, unless
+   somebody put it back.
+3. What seems to have drifted is looked at once more after a moment: a server that is restarted by others is up again.
+4. The records are read again, in the transaction that writes. Of one whose record names another since, or is worked on,
+   nothing is told. An orchestration's id is never used again, so a record that names the same one was not touched.
+
+What cannot be told is left as it is: a driver that does not answer neither opens a finding nor closes one.
+What a crash leaves behind: nothing. The next look sees what there is.
+"""
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+
+from interlock.coordination.grant import AsyncGrant
+from interlock.errors import InterlockError
+from interlock.instances.drivers.port import Driver
+from interlock.instances.keeping.comparing import Verdicts, confirmed, is_settled, of_driver, of_name, same
+from interlock.instances.keeping.findings import Finding, Findings
+from interlock.instances.records import Instance, Records
+from interlock.instances.surroundings import Surroundings
+from interlock.logs import events
+
+log = events(__name__)
+
+_AT_ONCE = 8
+_UNTOLD = (InterlockError, OSError)
+
+Known = Mapping[str, Instance]
+
+
+class Drift:
+    def __init__(self, here: Surroundings, *, moment: float = 5.0) -> None:
+        self._here = here
+        self._moment = moment
+        self._records = Records(here.schema)
+        self._findings = Findings(here.schema)
+
+    async def look(self, grant: AsyncGrant) -> None:
+        """Every driver, one after the other."""
+        for name, driver in self._here.drivers.items():
+            try:
+                there = await driver.ids()
+            except _UNTOLD as error:
+                log.warning("drift.untold", extra={"driver": name, "why": str(error)})
+                await self._note_trouble(grant, name, str(error))
+            else:
+                await self._compare(grant, name, driver, there)
+
+    async def _compare(self, grant: AsyncGrant, name: str, driver: Driver, there: Mapping[str, str]) -> None:
+        async with self._here.database.transaction() as connection:
+            known = {finding.instance for finding in await self._findings.open(connection, name)}
+            before = await self._findings.records(connection, name, [*there, *known])
+        others = {one.id for one in before.values() if one.driver != name}
+        verdicts = await self._judged(driver, {*there, *before, *known} - others, before)
+        if suspects := {each for each, found in verdicts.items() if any(found.values())}:
+            await asyncio.sleep(self._moment)
+            again = await self._judged(driver, suspects, before)
+            verdicts |= {each: confirmed(verdicts[each], found) for each, found in again.items()}
+        await self._write(grant, name, there, before, verdicts)
+
+    async def _judged(self, driver: Driver, ids: set[str], records: Known) -> dict[str, Verdicts]:
+        turn = asyncio.Semaphore(_AT_ONCE)
+
+        async def judge(id: str) -> Verdicts:
+            async with turn:
+                return await self._verdicts(driver, id, records.get(id))
+
+        told = await asyncio.gather(*map(judge, sorted(ids)))
+        return dict(zip(sorted(ids), told, strict=True))
+
+    async def _verdicts(self, driver: Driver, id: str, instance: Instance | None) -> Verdicts:
+        if not is_settled(instance):
+            return {}
+        verdicts: Verdicts = {}
+        try:
+            verdicts |= of_driver(instance, await driver.look(id))
+            verdicts |= await self._of_name(instance)
+        except _UNTOLD as error:
+            log.warning("drift.untold", extra={"driver": driver.name, "instance": id, "why": str(error)})
+        return verdicts
+
+    async def _of_name(self, instance: Instance | None) -> Verdicts:
+        if (
+            instance is None
+            or instance.state not in ("running", "stopped")
+            or not (instance.dns_name and instance.host)
+        ):
+            return {"dns": ""}
+        seen = await self._here.dns.look(instance.dns_name)
+        return {"dns": ""} if seen is None else of_name(instance, seen)
+
+    async def _write(
+        self, grant: AsyncGrant, driver: str, there: Mapping[str, str], before: Known, verdicts: Mapping[str, Verdicts]
+    ) -> None:
+        async with self._here.database.transaction() as connection:
+            await grant.guard(connection)
+            [[at]] = await self._findings.ask(connection, "now")
+            now = await self._findings.records(connection, driver, list(verdicts))
+            known = {(one.instance, one.kind): one for one in await self._findings.open(connection, driver)}
+            for each, found in verdicts.items():
+                instance = now.get(each)
+                if not same(before.get(each), instance):
+                    continue
+                name = instance.name if instance else there.get(each, "")
+                for kind, detail in found.items():
+                    seen = Finding(0, driver, each, kind, name, detail, at, None, None)
+                    await self._settle(connection, instance, known.get((each, kind)), seen)
+            await self._findings.ask(connection, "note_look", driver, at, "")
+
+    async def _settle(self, connection: Any, instance: Instance | None, known: Finding | None, seen: Finding) -> None:
+        at = seen.found_at
+        facts = {"driver": seen.driver, "instance": seen.instance, "kind": seen.kind}
+        if seen.detail and known is None:
+            new = (seen.driver, seen.instance, seen.kind, seen.name, seen.detail, at)
+            await self._findings.ask(connection, "open_one", *new)
+            log.warning("drift.found", extra=facts | {"detail": seen.detail})
+            happened = f"drift found: {seen.kind}"
+        elif known is not None and not seen.detail:
+            await self._findings.ask(connection, "close", known.id, at)
+            log.info("drift.over", extra=facts)
+            happened = f"drift over: {seen.kind}"
+        else:
+            if known is not None and known.detail != seen.detail:
+                await self._findings.ask(connection, "describe", known.id, seen.detail)
+            return
+        if instance is not None:
+            await self._records.note(connection, instance.id, happened, at, seen.detail)
+
+    async def _note_trouble(self, grant: AsyncGrant, driver: str, trouble: str) -> None:
+        async with self._here.database.transaction() as connection:
+            await grant.guard(connection)
+            [[at]] = await self._findings.ask(connection, "now")
+            await self._findings.ask(connection, "note_look", driver, at, trouble)

@@ -1,0 +1,78 @@
+"""What was found to have drifted: rows, which the look writes and nobody else."""
+
+from dataclasses import dataclass, fields
+from datetime import datetime
+from functools import cache
+from typing import Any
+
+from interlock import connections
+from interlock.errors import DriftUnknown
+from interlock.instances.keeping.comparing import Kind
+from interlock.instances.records import COLUMNS, Instance, asked, instance_of
+from interlock.stores.postgres.queries import Queries
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Open until `closed_at`. `repair` is the orchestration that was last asked to put it right."""
+
+    id: int
+    driver: str
+    instance: str
+    kind: Kind
+    name: str
+    detail: str
+    found_at: datetime
+    closed_at: datetime | None
+    repair: str | None
+
+
+@dataclass(frozen=True)
+class Looked:
+    """When a driver was last looked at; with `trouble`, that told nothing, and why."""
+
+    driver: str
+    looked_at: datetime
+    trouble: str
+
+
+class Findings:
+    """Those in one schema. Every function works in the transaction that is open on `connection`."""
+
+    def __init__(self, schema: str) -> None:
+        self._schema = schema
+
+    async def page(self, connection: Any, *, closed: bool = False, limit: int = 200) -> list[Finding]:
+        """The newest first."""
+        return [Finding(*row) for row in await self.ask(connection, "page", closed, limit)]
+
+    async def looks(self, connection: Any) -> list[Looked]:
+        return [Looked(*row) for row in await self.ask(connection, "looks")]
+
+    async def open(self, connection: Any, driver: str) -> list[Finding]:
+        return [Finding(*row) for row in await self.ask(connection, "open", driver)]
+
+    async def lock(self, connection: Any, id: int) -> Finding:
+        """An open one. Raises `DriftUnknown`."""
+        rows = await self.ask(connection, "lock", id)
+        if not rows or rows[0][_CLOSED] is not None:
+            raise DriftUnknown(f"There is no drift {id} that is still so: list what there is.")
+        return Finding(*rows[0])
+
+    async def records(self, connection: Any, driver: str, ids: list[str]) -> dict[str, Instance]:
+        """Of that driver's instances those that hold their names, and these."""
+        rows = await self.ask(connection, "records", driver, ids)
+        return {instance.id: instance for instance in map(instance_of, rows)}
+
+    async def ask(self, connection: Any, name: str, *args: Any) -> connections.Rows:
+        statement = _queries(self._schema)[name].replace(":columns", COLUMNS).replace(":findings", _FINDINGS)
+        return await asked(connection, statement, *args)
+
+
+_FINDINGS = ", ".join(f"d.{field.name}" for field in fields(Finding))
+_CLOSED = [field.name for field in fields(Finding)].index("closed_at")
+
+
+@cache
+def _queries(schema: str) -> Queries:
+    return Queries("interlock.instances.keeping", "queries.sql", schema)

@@ -1,0 +1,59 @@
+"""What a driver has and no record wants is removed, and seen to be gone.
+
+Ids are never used again: what a record says is gone, or what no record knows, is never wanted later. So nothing has to
+be held while it goes, and whoever removes it too, as another `delete` of the record does, does the same.
+"""
+
+from dataclasses import replace
+
+from interlock.durable.attempt import Attempt
+from interlock.durable.declared import Orchestrations
+from interlock.durable.run import Run
+from interlock.errors import BadSpec, ConfigurationError, DoNotRetry, ForeignResource, InstanceUnknown
+from interlock.instances.keeping.comparing import is_to_be_gone
+from interlock.instances.records import Records
+from interlock.instances.surroundings import Surroundings
+from interlock.instances.tasks import Orphan, Seen
+
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 5.0
+_FINAL = (BadSpec, ConfigurationError, ForeignResource)
+_TIMEOUT = 300.0
+
+
+class Orphans:
+    def __init__(self, work: Orchestrations, here: Surroundings) -> None:
+        self._here = here
+        self._records = Records(here.schema)
+        patient = replace(here.pace.retry, never=_FINAL)
+        self.take = work.activity(name="take_orphan", retry=patient, timeout=_TIMEOUT)(self._take)
+        self.look = work.activity(name="look_at_orphan", retry=patient, timeout=_TIMEOUT)(self._look)
+        self.remove = work.orchestration(name="remove_orphan")(self._remove)
+
+    async def _remove(self, run: Run, orphan: Orphan) -> None:
+        await run.call(self.take, orphan)
+        pause, waited = _FIRST_PAUSE, 0.0
+        while (seen := await run.call(self.look, orphan)).state != "absent":
+            if waited >= seen.patience:
+                raise DoNotRetry(
+                    f"{orphan.instance} is still {seen.state} after {waited:.0f} s. {seen.detail}".strip(),
+                    code="not_absent",
+                )
+            await run.sleep(pause)
+            waited, pause = waited + pause, min(2 * pause, _LONGEST_PAUSE)
+
+    async def _take(self, attempt: Attempt, orphan: Orphan) -> None:
+        async with self._here.database.transaction() as connection:
+            await attempt.fence(connection)
+            try:
+                instance = await self._records.lock(connection, orphan.instance)
+            except InstanceUnknown:
+                instance = None
+            if not is_to_be_gone(instance):
+                raise DoNotRetry(f"{orphan.instance} is an instance that has a record: delete that.", code="no_orphan")
+            if instance is not None:
+                await self._records.note(connection, instance.id, "orphan told to go", attempt.at)
+        await self._here.driver(orphan.driver).remove(orphan.instance)
+
+    async def _look(self, attempt: Attempt, orphan: Orphan) -> Seen:
+        sight = await self._here.driver(orphan.driver).look(orphan.instance)
+        return Seen(sight.state, sight.detail, self._here.pace.patience)

@@ -1,0 +1,76 @@
+-- name: unwatched
+-- Running instances that nobody watches: whoever the record names has ended, or was never heard of.
+SELECT i.id, i.watcher FROM interlock.instance i
+ WHERE i.state = 'running'
+   AND NOT EXISTS (SELECT FROM interlock.orchestration o WHERE o.id = i.watcher AND o.finished_at IS NULL)
+ ORDER BY i.id LIMIT CAST($1 AS integer);
+
+-- name: rewatch
+-- Watched by one that has ended → watched by this one. Whoever names a watcher records it in the same transaction, and none that
+-- has ended goes on: so it is enough that the record still names the one that was found missing.
+UPDATE interlock.instance i SET watcher = CAST($3 AS text), updated_at = interlock.now_v1()
+ WHERE i.id = CAST($1 AS text) AND i.state = 'running' AND i.watcher IS NOT DISTINCT FROM CAST($2 AS text)
+RETURNING i.updated_at;
+
+-- name: records
+-- Of that driver's instances those that hold their names, and these.
+SELECT :columns
+  FROM interlock.instance i
+ WHERE (i.driver = CAST($1 AS text) AND i.names_freed_at IS NULL) OR i.id = ANY (CAST($2 AS text[]));
+
+-- name: now
+-- The time of the records.
+SELECT interlock.now_v1();
+
+-- name: open
+-- What is known to have drifted, of a driver.
+SELECT :findings FROM interlock.instance_drift d WHERE d.driver = CAST($1 AS text) AND d.closed_at IS NULL ORDER BY d.id;
+
+-- name: page
+-- The newest first: also closed ones or not, so many.
+SELECT :findings FROM interlock.instance_drift d
+ WHERE CAST($1 AS boolean) OR d.closed_at IS NULL
+ ORDER BY d.id DESC LIMIT CAST($2 AS integer);
+
+-- name: lock
+-- One, and nobody else has it repaired until the transaction ends.
+SELECT :findings FROM interlock.instance_drift d WHERE d.id = CAST($1 AS bigint) FOR UPDATE;
+
+-- name: open_one
+-- Nothing → open.
+INSERT INTO interlock.instance_drift (driver, instance, kind, name, detail, found_at)
+VALUES (CAST($1 AS text), CAST($2 AS text), CAST($3 AS text), CAST($4 AS text), CAST($5 AS text), CAST($6 AS timestamptz))
+RETURNING 1;
+
+-- name: describe
+-- Open, and seen to be otherwise than it was described.
+UPDATE interlock.instance_drift d SET detail = CAST($2 AS text) WHERE d.id = CAST($1 AS bigint) RETURNING 1;
+
+-- name: close
+-- Open → closed.
+UPDATE interlock.instance_drift d SET closed_at = CAST($2 AS timestamptz)
+ WHERE d.id = CAST($1 AS bigint) AND d.closed_at IS NULL RETURNING 1;
+
+-- name: note_repair
+-- Asked to be put right by that orchestration.
+UPDATE interlock.instance_drift d SET repair = CAST($2 AS text) WHERE d.id = CAST($1 AS bigint) RETURNING 1;
+
+-- name: note_look
+-- A driver was looked at.
+INSERT INTO interlock.instance_look (driver, looked_at, trouble)
+VALUES (CAST($1 AS text), CAST($2 AS timestamptz), CAST($3 AS text))
+    ON CONFLICT ON CONSTRAINT instance_look_pkey
+    DO UPDATE SET looked_at = excluded.looked_at, trouble = excluded.trouble
+RETURNING 1;
+
+-- name: looks
+-- When each driver was.
+SELECT l.driver, l.looked_at, l.trouble FROM interlock.instance_look l ORDER BY l.driver;
+
+-- name: prune
+-- Closed longer ago than so many seconds → gone, so many at most.
+DELETE FROM interlock.instance_drift d WHERE d.id IN (
+    SELECT old.id FROM interlock.instance_drift old
+     WHERE old.closed_at < interlock.now_v1() - make_interval(secs => CAST($1 AS double precision))
+     ORDER BY old.closed_at LIMIT CAST($2 AS integer))
+RETURNING 1;

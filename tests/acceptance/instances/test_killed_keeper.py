@@ -1,0 +1,42 @@
+"""Two replicas keep the instances: one looks for drift, and if it is killed in the middle the other goes on."""
+
+import psycopg
+import pytest
+
+from support import keeper_worker, paper_driver
+from support.durable_worker import Worker
+from support.postgres import execute
+from support.waiting import eventually
+
+WAITING = "SELECT 1 FROM interlock.waiters_v1('interlock:instances:drift')"
+FOUND = "SELECT kind, instance FROM interlock.instance_drift"
+
+
+@pytest.mark.timeout(180)
+def test_one_looks_and_when_it_is_killed_the_other_does(interlock_url: str) -> None:
+    execute(interlock_url, paper_driver.TABLES + keeper_worker.TABLES)
+    execute(interlock_url, "INSERT INTO paper (id, name, state) VALUES ('unheard-of', 'stray', 'running')")
+    held = psycopg.connect(interlock_url, autocommit=True)
+    held.execute(keeper_worker.HOLD)
+    team = {worker.process.pid: worker for worker in (new(interlock_url), new(interlock_url))}
+    try:
+        eventually(lambda: execute(interlock_url, WAITING))
+        [first] = looking(interlock_url)
+        team[first].kill()
+        [second] = eventually(lambda: looking(interlock_url) - {first})
+        assert second in team
+        assert execute(interlock_url, FOUND) == []
+        held.close()
+        eventually(lambda: execute(interlock_url, FOUND) == [("orphan", "unheard-of")])
+    finally:
+        held.close()
+        for worker in team.values():
+            worker.end()
+
+
+def new(url: str) -> Worker:
+    return Worker(url, "", "support.keeper_worker")
+
+
+def looking(url: str) -> set[int]:
+    return {pid for (pid,) in execute(url, "SELECT pid FROM looking")}

@@ -1,0 +1,57 @@
+"""`interlock instance drift`, against a control plane that answers as it was told to."""
+
+import json
+from typing import Any
+
+from support.scripted_server import Command, ScriptedServer, problem
+
+DOWN: dict[str, Any] = {
+    "id": 7,
+    "kind": "wrong_state",
+    "driver": "local",
+    "instance": "5b0c",
+    "name": "shop",
+    "detail": "Its record says running, and it is stopped.",
+    "found_at": "2031-01-01T12:00:00Z",
+    "closed_at": None,
+    "repair": None,
+}
+STRAY = DOWN | {"id": 6, "kind": "orphan", "name": "", "instance": "9f\x1b[31m", "detail": "Unknown."}
+LOOKS = [
+    {"driver": "local", "looked_at": "2031-01-01T12:05:00Z", "trouble": ""},
+    {"driver": "kubernetes", "looked_at": "2031-01-01T12:05:01Z", "trouble": "Nobody answers."},
+]
+
+
+def test_what_has_drifted_is_shown_with_when_each_driver_was_looked_at(script: ScriptedServer, run: Command) -> None:
+    found = {"items": [DOWN, STRAY | {"closed_at": "2031-01-01T12:06:00Z"}], "looks": LOOKS}
+    script.answers("GET /drift", found)
+    told = run("drift", "--closed")
+    assert told.stdout.splitlines() == [
+        "7: shop, wrong_state, since 2031-01-01 12:00:00 UTC: Its record says running, and it is stopped.",
+        "6: 9f\\u001b[31m, orphan, since 2031-01-01 12:00:00 UTC, over since 2031-01-01 12:06:00 UTC: Unknown.",
+        "The driver local was looked at 2031-01-01 12:05:00 UTC.",
+        "The driver kubernetes was looked at 2031-01-01 12:05:01 UTC, in vain: Nobody answers.",
+    ]
+    assert script.asked[-1].query["closed"] == ["true"]
+    assert json.loads(run("drift", "--json").stdout) == found
+
+
+def test_where_nobody_has_looked_yet_one_can(script: ScriptedServer, run: Command) -> None:
+    script.answers("GET /drift", {"items": [], "looks": []})
+    script.answers("POST /drift/look", {"items": [], "looks": LOOKS})
+    assert run("drift").stdout == "Nothing is known to have drifted.\nNobody has looked yet: --look does.\n"
+    assert script.lines() == ["GET /drift"]
+    run("drift", "--look")
+    assert script.lines() == ["GET /drift", "POST /drift/look", "GET /drift"]
+
+
+def test_what_is_named_is_repaired(script: ScriptedServer, run: Command) -> None:
+    script.answers("POST /drift/7/repair", DOWN | {"repair": "instance-5b0c-mend-1"})
+    script.answers("POST /drift/6/repair", problem(404, "drift_unknown", "There is no drift 6 that is still so."))
+    told = run("drift", "--repair", "7")
+    assert told.stdout == "7: instance-5b0c-mend-1 puts it right; the next look tells.\n"
+    refused = run("drift", "--repair", "7", "--repair", "6")
+    assert (refused.exit_code, "no drift 6" in refused.stderr) == (65, True)
+    assert refused.stdout == told.stdout
+    assert script.lines()[-1] == "POST /drift/6/repair"

@@ -1,0 +1,209 @@
+"""What the drivers have is compared with the records: every kind of drift is found, told once, and put right."""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import psycopg
+import pytest
+
+from interlock import errors
+from interlock.instances.drivers.local import LocalDriver
+from support.failing_driver import FailingDriver
+from support.instances import Plane, control_plane
+from support.keeping import Watch, watching
+from support.paper_driver import PaperDns, PaperDriver
+from support.postgres import execute
+
+pytestmark = pytest.mark.timeout(200)
+
+DRIFT = "SELECT kind, instance, name, closed_at IS NULL FROM interlock.instance_drift ORDER BY id"
+TOLD = "SELECT kind, count(*) FROM interlock.instance_event WHERE kind LIKE 'drift%%' GROUP BY kind ORDER BY kind"
+STRAY = "INSERT INTO paper (id, name, state) VALUES (%s, %s, 'running')"
+
+
+@pytest.fixture
+async def watch(plane: Plane) -> AsyncIterator[Watch]:
+    async with watching(plane) as watch:
+        yield watch
+
+
+async def ended(plane: Plane, orchestration: str) -> None:
+    """A repair that succeeds."""
+    lifecycle = plane.lifecycle
+    kind = lifecycle.orphans.remove if orchestration.startswith("orphan-") else lifecycle.mend
+    await plane.durable.handle(kind, orchestration).wait(50)
+
+
+async def test_where_nothing_has_drifted_nothing_is_found(plane: Plane, watch: Watch) -> None:
+    made, stopped, gone = await asyncio.gather(
+        plane.created("shop", dns_name="db.example.com"), plane.created("other"), plane.created("third")
+    )
+    await asyncio.gather(plane.told(plane.instances.stop, stopped.id), plane.told(plane.instances.delete, gone.id))
+    assert await watch.look() == []
+    assert watch.ever() == []
+    assert execute(plane.url, "SELECT driver, trouble FROM interlock.instance_look") == [("paper", "")]
+    assert (await plane.read(made.id)).working is False
+
+
+DRIFTS = {
+    "lost": ("vanished", "DELETE FROM paper WHERE id = %s"),
+    "down": ("wrong_state", "UPDATE paper SET state = 'stopped' WHERE id = %s"),
+    "torn": ("wrong_state", "UPDATE paper SET state = 'broken' WHERE id = %s"),
+    "up": ("wrong_state", "UPDATE paper SET state = 'running' WHERE id = %s"),
+    "nameless": ("dns", "DELETE FROM published WHERE id = %s"),
+    "misled": ("dns", "UPDATE published SET target = '192.0.2.99' WHERE id = %s"),
+}
+
+
+async def test_each_drift_is_found_told_once_and_repaired(plane: Plane, watch: Watch) -> None:
+    instances = await asyncio.gather(*(plane.created(name, dns_name=f"{name}.example.com") for name in DRIFTS))
+    made = {one.name: one for one in instances}
+    made["up"] = await plane.told(plane.instances.stop, made["up"].id)
+    for name, (_, drift) in DRIFTS.items():
+        execute(plane.url, drift, made[name].id)
+    wanted = sorted((kind, made[name].id) for name, (kind, _) in DRIFTS.items())
+    for _ in range(2):
+        assert sorted(await watch.look()) == wanted
+    assert sorted(execute(plane.url, DRIFT)) == sorted(
+        (kind, made[name].id, name, True) for name, (kind, _) in DRIFTS.items()
+    )
+    assert execute(plane.url, TOLD) == [
+        ("drift found: dns", 2),
+        ("drift found: vanished", 1),
+        ("drift found: wrong_state", 3),
+    ]
+    for one in made.values():
+        assert (await plane.read(one.id)).orchestration == one.orchestration, "nobody has told us to repair it"
+
+    repairs = await asyncio.gather(*(plane.ask(watch.keepers.repairs.repair, one.id) for one in await watch.open()))
+    await asyncio.gather(*(ended(plane, str(one.repair)) for one in repairs))
+    assert await watch.look() == []
+    assert [is_open for *_, is_open in execute(plane.url, DRIFT)] == [False] * len(DRIFTS)
+    assert execute(plane.url, TOLD)[3:] == [
+        ("drift over: dns", 2),
+        ("drift over: vanished", 1),
+        ("drift over: wrong_state", 3),
+    ]
+    for name, before in made.items():
+        mended = await plane.read(before.id)
+        there = execute(plane.url, "SELECT state FROM paper WHERE id = %s", before.id)
+        if name == "lost":
+            assert (mended.state, mended.error_code, mended.names_freed_at) == ("failed", "vanished", None)
+        else:
+            assert (mended.state, mended.error, mended.working) == (before.state, None, False)
+            assert there == [(before.state,)]
+            assert (mended.watcher is None) == (before.state == "stopped")
+        published = execute(plane.url, "SELECT target FROM published WHERE id = %s", before.id)
+        assert published == [(before.host,)]
+    with pytest.raises(errors.NameTaken):
+        await plane.create("lost")
+    assert (await plane.told(plane.instances.delete, made["lost"].id)).state == "deleted"
+
+
+async def test_what_is_left_of_a_deleted_one_is_removed_and_so_is_what_no_record_knows(
+    plane: Plane, paper: PaperDriver, watch: Watch
+) -> None:
+    made = await plane.created("shop")
+    await plane.told(plane.instances.delete, made.id)
+    execute(plane.url, STRAY, made.id, "shop")
+    execute(plane.url, STRAY, "unheard-of", "stray")
+    assert sorted(await watch.look()) == sorted([("orphan", made.id), ("orphan", "unheard-of")])
+    repairs = [await plane.ask(watch.keepers.repairs.repair, one.id) for one in await watch.open()]
+    await asyncio.gather(*(ended(plane, str(one.repair)) for one in repairs))
+    assert await watch.look() == []
+    assert await paper.ids() == {}
+    assert sorted(execute(plane.url, DRIFT)) == [
+        ("orphan", made.id, "shop", False),
+        ("orphan", "unheard-of", "stray", False),
+    ]
+    assert (await plane.read(made.id)).state == "deleted"
+
+
+async def test_what_was_found_is_closed_when_it_is_no_longer_so(plane: Plane, watch: Watch) -> None:
+    made = await plane.created("shop")
+    execute(plane.url, "UPDATE paper SET state = 'stopped'")
+    execute(plane.url, STRAY, "unheard-of", "stray")
+    assert sorted(await watch.look()) == [("orphan", "unheard-of"), ("wrong_state", made.id)]
+    execute(plane.url, "UPDATE paper SET state = 'broken' WHERE id = %s", made.id)
+    execute(plane.url, "DELETE FROM paper WHERE id = 'unheard-of'")
+    assert await watch.look() == [("wrong_state", made.id)]
+    assert "it is broken" in (await watch.open())[0].detail
+    execute(plane.url, "UPDATE paper SET state = 'running'")
+    assert await watch.look() == []
+    execute(plane.url, "UPDATE paper SET state = 'stopped'")
+    assert await watch.look() == [("wrong_state", made.id)]
+    assert len(watch.ever()) == 3
+
+
+async def test_one_repair_at_a_time_and_none_of_what_is_over(plane: Plane, watch: Watch) -> None:
+    await plane.created("shop")
+    execute(plane.url, "UPDATE paper SET state = 'stopped'")
+    await watch.look()
+    [finding] = await watch.open()
+    repair = watch.keepers.repairs.repair
+    async with await psycopg.AsyncConnection.connect(plane.url) as connection:
+        first = await repair(connection, finding.id)
+        assert await repair(connection, finding.id) == first
+    await ended(plane, str(first.repair))
+    assert await watch.look() == []
+    for number in (finding.id, finding.id + 1):
+        with pytest.raises(errors.DriftUnknown, match=f"no drift {number} that is still so"):
+            await plane.ask(repair, number)
+
+
+async def test_where_it_is_told_to_everything_is_repaired_but_what_no_record_knows(plane: Plane, watch: Watch) -> None:
+    made, gone = await asyncio.gather(plane.created("shop"), plane.created("old"))
+    await plane.told(plane.instances.delete, gone.id)
+    execute(plane.url, "UPDATE paper SET state = 'stopped'")
+    execute(plane.url, STRAY, gone.id, "old")
+    execute(plane.url, STRAY, "unheard-of", "stray")
+    assert len(await watch.look()) == 3
+    async with watch.keepers.drift_lease.acquire(timeout=50) as grant:
+        await watch.keepers.repairs.repair_all(grant)
+    repairs = [one.repair for one in await watch.open() if one.repair]
+    assert len(repairs) == 2
+    for repair in repairs:
+        await ended(plane, repair)
+    assert await watch.look() == [("orphan", "unheard-of")]
+    assert (await plane.read(made.id)).state == "running"
+
+
+@pytest.fixture
+def failing(url: str, real: LocalDriver) -> FailingDriver:
+    return FailingDriver(lambda: url, lambda: real)
+
+
+async def test_a_driver_that_does_not_answer_tells_nothing(url: str, failing: FailingDriver) -> None:
+    async with control_plane(url, failing, dns=PaperDns(lambda: url)) as plane, watching(plane) as watch:
+        made, other = await asyncio.gather(plane.created("shop"), plane.created("other"))
+        execute(url, "DELETE FROM paper WHERE id = %s", made.id)
+        assert await watch.look() == [("vanished", made.id)]
+        failing.fails = "ids"
+        execute(url, "DELETE FROM paper WHERE id = %s", other.id)
+        execute(url, STRAY, made.id, "shop")
+        assert await watch.look() == [("vanished", made.id)]
+        [(trouble,)] = execute(url, "SELECT trouble FROM interlock.instance_look")
+        assert trouble == "Nobody answers: look there."
+        failing.fails = "every look"
+        assert await watch.look() == [("vanished", made.id)]
+        failing.fails = ""
+        assert await watch.look() == [("vanished", other.id)]
+
+
+async def test_what_is_over_in_a_moment_is_no_drift(url: str, failing: FailingDriver) -> None:
+    async with control_plane(url, failing, dns=PaperDns(lambda: url)) as plane, watching(plane) as watch:
+        await plane.created("shop")
+        failing.fails = "one look"
+        assert await watch.look() == []
+        assert watch.ever() == []
+        assert failing.fails == ""
+
+
+async def test_what_is_told_to_be_left_is_not_told_again(url: str, failing: FailingDriver) -> None:
+    """A record that says that something could not be removed."""
+    async with control_plane(url, failing, dns=PaperDns(lambda: url)) as plane, watching(plane) as watch:
+        made = await plane.created("shop")
+        failing.fails = "remove"
+        assert (await plane.told(plane.instances.delete, made.id)).state == "failed"
+        assert await watch.look() == []
+        assert watch.ever() == []

@@ -1,0 +1,103 @@
+"""Drift of real instances, seen and repaired by a role that was granted what instances need, and nothing else."""
+
+import asyncio
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from signal import SIGKILL
+from urllib.parse import urlsplit, urlunsplit
+
+import psycopg
+import pytest
+
+from interlock import schema
+from interlock.embedded.postmaster import read_postmaster
+from interlock.instances.drivers.local import LocalDriver
+from interlock.instances.drivers.port import Spec
+from interlock.instances.keeping.history import History
+from interlock.instances.keeping.watchers import Watchers
+from support.instances import control_plane
+from support.keeping import watching
+from support.local_instances import local_driver, place_for_instances
+from support.postgres import execute
+
+FORBIDDEN = [
+    "DELETE FROM interlock.instance",
+    "UPDATE interlock.instance_event SET kind = 'other'",
+    "UPDATE interlock.instance_check SET healthy = true",
+    "UPDATE interlock.claim SET owner = 'me'",
+    "TRUNCATE interlock.instance_drift",
+    "CREATE TABLE interlock.own ()",
+]
+
+
+@pytest.fixture
+def place() -> Iterator[Path]:
+    with place_for_instances() as place:
+        yield place
+
+
+@pytest.fixture
+def granted_url(interlock_url: str) -> str:
+    parts = urlsplit(interlock_url)
+    role = f"plane_of_{parts.path.lstrip('/')}"
+    execute(interlock_url, f"CREATE ROLE {role} LOGIN PASSWORD 'geheim'")
+    uses: list[schema.Use] = ["leases", "claims", "orchestrations", "instances"]
+    execute(interlock_url, schema.grant_sql(role, "interlock", uses))
+    execute(interlock_url, f"CREATE SCHEMA interlock_engine AUTHORIZATION {role}")
+    return urlunsplit(parts._replace(netloc=f"{role}:geheim@{parts.hostname}:{parts.port}"))
+
+
+def killed(directory: Path) -> None:
+    """Its server, as if the machine had fallen."""
+    data = directory / "postgresql" / "data"
+    postmaster = read_postmaster(data)
+    assert postmaster is not None
+    os.kill(postmaster.pid, SIGKILL)
+
+
+async def looks(driver: LocalDriver, id: str, state: str) -> None:  # noqa: A002
+    while (await driver.look(id)).state != state:  # noqa: ASYNC110 # there is no signal
+        await asyncio.sleep(0.05)
+
+
+@pytest.mark.timeout(300)
+async def test_what_falls_is_brought_up_what_is_lost_is_told_and_what_strays_is_removed(
+    granted_url: str, place: Path
+) -> None:
+    driver = local_driver(place)
+    async with control_plane(granted_url, driver) as plane, watching(plane) as watch:
+        made = await plane.created("shop", dns_name="db.example.com", parameters={"shared_buffers": "16MB"})
+        assert (made.state, await watch.look()) == ("running", [])
+
+        killed(place / made.id)
+        await looks(driver, made.id, "stopped")
+        assert await watch.look() == [("wrong_state", made.id)]
+        assert "ended without being told to" in (await watch.open())[0].detail
+        await plane.durable.handle(plane.lifecycle.mend, await watch.repair()).wait(100)
+        assert (await plane.read(made.id)).state == "running"
+        assert await watch.look() == []
+
+        await driver.provision(Spec("unheard-of", "stray", parameters={"shared_buffers": "16MB"}))
+        assert await watch.look() == [("orphan", "unheard-of")]
+        await plane.durable.handle(plane.lifecycle.orphans.remove, await watch.repair()).wait(100)
+        assert await watch.look() == []
+        assert await driver.ids() == {made.id: "shop"}
+        assert not (place / "unheard-of").exists()
+
+        await driver.stop(made.id)
+        shutil.rmtree(place / made.id)
+        assert await watch.look() == [("vanished", made.id)]
+        await plane.durable.handle(plane.lifecycle.mend, await watch.repair()).wait(100)
+        lost = await plane.read(made.id)
+        assert (lost.state, lost.error_code) == ("failed", "vanished")
+        assert (await plane.told(plane.instances.delete, made.id)).state == "deleted"
+        assert await watch.look() == []
+
+        here = plane.lifecycle.here
+        assert await Watchers(here, plane.lifecycle.health).restore() == 0
+        assert await History(here, events_kept=0.001, checks_kept=0.001).prune() > 0
+    for statement in FORBIDDEN:
+        with pytest.raises(psycopg.errors.InsufficientPrivilege):
+            execute(granted_url, statement)

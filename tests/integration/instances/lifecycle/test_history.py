@@ -1,0 +1,47 @@
+"""What is old is forgotten, in batches."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from interlock.instances.database import Database
+from interlock.instances.keeping.history import History
+from interlock.instances.surroundings import Surroundings
+from support.paper_driver import PaperDns, PaperDriver
+from support.postgres import execute
+
+DAY = 86400
+COUNTS = """
+    SELECT (SELECT count(*) FROM interlock.instance_event), (SELECT count(*) FROM interlock.instance_check),
+           (SELECT count(*) FROM interlock.instance_drift)
+"""
+
+
+@pytest.fixture
+async def here(url: str, paper: PaperDriver) -> AsyncIterator[Surroundings]:
+    database = Database(url)
+    yield Surroundings(database, "interlock", {"paper": paper}, PaperDns(lambda: url))
+    await database.close()
+
+
+async def test_what_is_older_than_it_is_kept_goes_and_the_record_stays(url: str, here: Surroundings) -> None:
+    execute(
+        url,
+        "INSERT INTO interlock.instance (id, name, driver, orchestration, created_at, updated_at)"
+        " VALUES ('a', 'a', 'paper', 'o', now() - interval '1 year', now() - interval '1 year')",
+    )
+    days = "now() - make_interval(days => n) + interval '1 minute'"
+    execute(
+        url,
+        f"INSERT INTO interlock.instance_event SELECT 'a', 'come_up', {days} FROM generate_series(1, 20) n;"
+        f"INSERT INTO interlock.instance_check SELECT 'a', {days}, true, 1 FROM generate_series(1, 20) n;"
+        "INSERT INTO interlock.instance_drift (driver, instance, kind, name, detail, found_at, closed_at)"
+        f" SELECT 'paper', 'a', 'dns', 'a', '', {days}, {days} FROM generate_series(1, 20) n;"
+        "INSERT INTO interlock.instance_drift (driver, instance, kind, name, detail, found_at)"
+        " VALUES ('paper', 'a', 'dns', 'a', '', now() - interval '1 year')",
+    )
+    history = History(here, events_kept=10 * DAY, checks_kept=3 * DAY)
+    assert await history.prune(batch=4) == 10 + 17 + 10
+    assert execute(url, COUNTS) == [(10, 3, 11)]
+    assert await history.prune(batch=4) == 0
+    assert execute(url, "SELECT id FROM interlock.instance") == [("a",)]

@@ -1,0 +1,92 @@
+"""What an instance needs and does not get, with real drivers: told in words, and nothing is left of it."""
+
+import asyncio
+import socket
+from pathlib import Path
+
+import pytest
+
+from interlock import errors
+from interlock.instances.drivers.kubernetes import KubernetesDriver, KubernetesSettings
+from interlock.instances.drivers.local import LocalDriver
+from support.instances import Plane, control_plane
+from support.kube_api.server import running_fake
+from support.local_instances import PG_BIN, local_driver, place_for_instances
+from support.postgres import execute
+from support.small_disk import small_disk
+
+pytestmark = pytest.mark.timeout(200)
+
+HELD = "SELECT scope, name FROM interlock.claim WHERE released_at IS NULL ORDER BY scope"
+
+
+async def refused(plane: Plane, driver: LocalDriver, error: type[errors.InterlockError], words: str) -> None:
+    """Created in vain: the error stays, and nothing else."""
+    failed = await plane.created("shop", dns_name="db.example.com")
+    assert (failed.state, failed.working, failed.error_code) == ("failed", False, error.__name__)
+    assert words in (failed.error or "")
+    assert execute(plane.url, HELD) == []
+    assert await driver.ids() == {}
+
+
+async def test_programs_that_are_not_here(interlock_url: str, tmp_path: Path) -> None:
+    with place_for_instances() as place:
+        driver = LocalDriver(place, pg_bin=tmp_path)
+        async with control_plane(interlock_url, driver) as plane:
+            await refused(plane, driver, errors.BinariesMissing, "INTERLOCK_PG_BIN")
+
+
+async def test_a_version_a_parameter_or_room_that_there_is_not(interlock_url: str) -> None:
+    with place_for_instances() as place:
+        driver = local_driver(place)
+        async with control_plane(interlock_url, driver) as plane:
+            told = await asyncio.gather(
+                plane.created("version", version=99),
+                plane.created("parameter", parameters={"no_such": "1"}),
+                plane.created("room", storage="64Ti"),
+            )
+            assert [(one.state, one.error_code) for one in told] == [
+                ("failed", "BadSpec"),
+                ("failed", "BadSpec"),
+                ("failed", "OutOfSpace"),
+            ]
+            for one, words in zip(told, ["PostgreSQL 99 is not on this machine", "no_such", "make room"], strict=True):
+                assert words in (one.error or "")
+            assert execute(interlock_url, HELD) == []
+            assert await driver.ids() == {}
+            assert not list(place.iterdir())
+
+
+async def test_ports_that_are_all_taken(interlock_url: str) -> None:
+    with place_for_instances() as place, socket.create_server(("127.0.0.1", 0)) as taken:
+        driver = LocalDriver(place, ports=[taken.getsockname()[1]], pg_bin=PG_BIN)
+        async with control_plane(interlock_url, driver) as plane:
+            await refused(plane, driver, errors.OutOfPorts, "port")
+
+
+async def test_a_disk_that_is_full(interlock_url: str) -> None:
+    with small_disk(30) as disk:
+        driver = local_driver(disk / "instances")
+        async with control_plane(interlock_url, driver) as plane:
+            await refused(plane, driver, errors.OutOfSpace, "make room")
+        assert sorted(path.name for path in (disk / "instances").iterdir()) == ["ports.lock"]
+
+
+async def test_an_api_server_that_does_not_answer(interlock_url: str, tmp_path: Path) -> None:
+    """Whether something was made is not known then, so the names are held until somebody could look."""
+    kubeconfig = tmp_path / "kubeconfig"
+    with running_fake() as cluster:
+        answers = cluster.url
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            cluster.url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        driver = KubernetesDriver(KubernetesSettings(kubeconfig=str(cluster.kubeconfig(kubeconfig))))
+        async with control_plane(interlock_url, driver) as plane:
+            failed = await plane.created("shop", dns_name="db.example.com")
+            assert (failed.state, failed.error_code) == ("failed", "DriverUnreachable")
+            assert f"{cluster.url} does not answer" in (failed.error or "")
+            assert "could not be undone, so delete it" in (failed.error or "")
+            assert execute(interlock_url, HELD) == [("dns", "db.example.com"), ("instance", "shop")]
+            cluster.url = answers
+            cluster.kubeconfig(kubeconfig)
+            assert (await plane.told(plane.instances.delete, failed.id)).state == "deleted"
+            assert execute(interlock_url, HELD) == []

@@ -1,0 +1,52 @@
+"""A replica of the keepers as a process of its own: python -m support.keeper_worker URL
+
+Its driver says whose process looks, in the table `looking`, and goes on once nobody holds `HOLD` any more.
+"""
+
+import asyncio
+import os
+import sys
+from collections.abc import Mapping
+
+import psycopg
+
+from interlock.coordination.root import AsyncInterlock
+from interlock.instances.database import Database
+from interlock.instances.dns.none import NoDns
+from interlock.instances.drivers.local import LocalDriver
+from interlock.instances.drivers.port import Sight
+from interlock.instances.keeping.keepers import Habits, Keepers
+from interlock.instances.orchestrations import Lifecycle
+from interlock.instances.surroundings import Surroundings
+from support.paper_driver import PaperDriver
+
+TABLES = "CREATE TABLE looking (pid integer PRIMARY KEY)"
+HOLD = "SELECT pg_advisory_lock(4711, 1)"
+_ENTER = "INSERT INTO looking (pid) VALUES (%s) ON CONFLICT DO NOTHING"
+_WAIT = "SELECT pg_advisory_lock_shared(4711, 1)"
+
+
+class SlowDriver(PaperDriver):
+    async def ids(self) -> Mapping[str, str]:
+        async with await psycopg.AsyncConnection.connect(self._url(), autocommit=True) as connection:
+            await connection.execute(_ENTER, [os.getpid()])
+            await connection.execute(_WAIT)
+        return await super().ids()
+
+    async def look(self, id: str) -> Sight:  # noqa: A002
+        return Sight("running" if id in await super().ids() else "absent")
+
+
+def _nobody() -> LocalDriver:
+    raise AssertionError("nothing is connected to")
+
+
+async def main(url: str) -> None:
+    here = Surroundings(Database(url), "interlock", {"paper": SlowDriver(lambda: url, _nobody)}, NoDns())
+    habits = Habits(drift_every=0.2, moment=0.05, watchers_every=60, history_every=60, ttl=3)
+    async with AsyncInterlock(url) as locks, Keepers(Lifecycle(here), locks, habits):
+        await asyncio.Event().wait()
+
+
+if __name__ == "__main__":
+    asyncio.run(main(sys.argv[1]))

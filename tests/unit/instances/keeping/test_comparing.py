@@ -1,0 +1,122 @@
+"""What a record wants beside what there is: every state beside everything that can be seen."""
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from itertools import product
+from typing import get_args
+
+import pytest
+
+from interlock.instances.dns.port import Seen
+from interlock.instances.drivers.port import Observed, Sight
+from interlock.instances.keeping.comparing import confirmed, is_settled, of_driver, of_name, same
+from interlock.instances.model import State
+from interlock.instances.records import Instance
+
+NOW = datetime.now(UTC)
+SHOP = Instance(
+    id="5b0c",
+    name="shop",
+    dns_name="shop.example.com",
+    driver="paper",
+    version=None,
+    storage_bytes=None,
+    parameters={},
+    tags={},
+    state="running",
+    health="healthy",
+    host="192.0.2.7",
+    port=5432,
+    owner="shop",
+    database="shop",
+    ca=None,
+    error=None,
+    error_code=None,
+    orchestration="create-1",
+    working=False,
+    watcher="w",
+    created_at=NOW,
+    updated_at=NOW,
+    names_freed_at=None,
+    deleted_at=None,
+)
+
+# Line by line what is written in docs/drift.md.
+DRIFTED = {
+    ("running", "absent"): "vanished",
+    ("running", "stopped"): "wrong_state",
+    ("running", "broken"): "wrong_state",
+    ("stopped", "absent"): "vanished",
+    ("stopped", "running"): "wrong_state",
+    ("deleted", "starting"): "orphan",
+    ("deleted", "running"): "orphan",
+    ("deleted", "stopped"): "orphan",
+    ("deleted", "broken"): "orphan",
+}
+
+
+@pytest.mark.parametrize(("state", "seen"), [*product(get_args(State), get_args(Observed))])
+def test_what_has_drifted_is_what_is_written_and_nothing_else(state: State, seen: Observed) -> None:
+    instance = replace(SHOP, state=state, names_freed_at=NOW if state == "deleted" else None)
+    found = {kind for kind, detail in of_driver(instance, Sight(seen)).items() if detail}
+    wanted = DRIFTED.get((state, seen))
+    assert found == ({wanted} if wanted else set())
+
+
+@pytest.mark.parametrize("seen", get_args(Observed))
+def test_what_no_record_knows_or_what_could_not_be_created_is_an_orphan_if_it_is_there(seen: Observed) -> None:
+    for instance in (None, replace(SHOP, state="failed", names_freed_at=NOW)):
+        found = {kind for kind, detail in of_driver(instance, Sight(seen)).items() if detail}
+        assert found == (set() if seen == "absent" else {"orphan"})
+
+
+def test_the_words_say_both_and_why() -> None:
+    told = of_driver(SHOP, Sight("stopped", detail="Its server ended without being told to: start it again."))
+    assert told["wrong_state"] == (
+        "Its record says running, and it is stopped. Its server ended without being told to: start it again."
+    )
+    assert of_driver(None, Sight("running"))["orphan"] == "It is there, and no record knows it: it is running."
+
+
+@pytest.mark.parametrize(
+    ("seen", "words"),
+    [
+        (Seen("5b0c", ("192.0.2.7",)), ""),
+        (Seen(), "is not published"),
+        (Seen("5b0c", ()), "leads to nothing"),
+        (Seen("5b0c", ("192.0.2.8",)), "leads to 192.0.2.8, and should lead to 192.0.2.7"),
+        (Seen("5b0c", ("192.0.2.7", "192.0.2.8")), "leads to 192.0.2.7, 192.0.2.8"),
+        (Seen("other", ("192.0.2.7",)), "belongs to the instance other"),
+        (Seen(None, ("192.0.2.7",)), "not Interlock's"),
+    ],
+)
+def test_a_name_leads_to_its_instance_and_to_nothing_else(seen: Seen, words: str) -> None:
+    told = of_name(SHOP, seen)["dns"]
+    assert words in told
+    assert bool(told) == bool(words)
+
+
+@pytest.mark.parametrize(
+    ("host", "target"), [("2001:db8::1", "2001:0db8:0:0::1"), ("DB.example.net", "db.example.net."), ("a.b", "A.b")]
+)
+def test_another_spelling_is_the_same_target(host: str, target: str) -> None:
+    assert of_name(replace(SHOP, host=host), Seen("5b0c", (target,))) == {"dns": ""}
+
+
+def test_a_record_is_the_same_only_if_nobody_worked_on_it_since() -> None:
+    assert same(SHOP, replace(SHOP, health="unhealthy", updated_at=NOW + timedelta(hours=1)))
+    assert same(None, None)
+    assert not same(None, SHOP)
+    assert not same(SHOP, replace(SHOP, working=True))
+    assert not same(SHOP, replace(SHOP, orchestration="stop-1"))
+    assert not same(SHOP, replace(SHOP, state="stopped"))
+    assert is_settled(SHOP)
+    assert not is_settled(replace(SHOP, working=True))
+
+
+def test_what_is_seen_twice_counts_and_what_is_seen_once_is_left_open() -> None:
+    assert confirmed({"vanished": "gone", "dns": ""}, {"vanished": "still gone", "dns": "wrong"}) == {
+        "vanished": "still gone"
+    }
+    assert confirmed({"vanished": "gone"}, {"vanished": ""}) == {"vanished": ""}
+    assert confirmed({"vanished": "gone"}, {}) == {}
