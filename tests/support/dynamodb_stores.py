@@ -13,6 +13,9 @@ from interlock.stores.dynamodb.store import DynamoStore
 from interlock.stores.leases import AcquireAnswer, Ask, Holder
 
 
+_PATIENCE = 30.0
+
+
 class Grant(NamedTuple):
     name: str
     token: int
@@ -59,7 +62,7 @@ class Replica(DynamoStore):
 
     async def keeps(self, *grants: Grant) -> bool:
         """Whether all of them were renewed."""
-        answer = await self.renew(grants, 5.0)
+        answer = await self.renew(grants, _PATIENCE)
         assert not answer.locked
         return not answer.lost
 
@@ -71,7 +74,7 @@ class Replica(DynamoStore):
         """As whoever looks into the table sees it."""
         await self.table()
         answer = await self.client.call(
-            "get_item", boottime() + 5, TableName=self.address.table, Key=self.key_of(name), ConsistentRead=True
+            "get_item", boottime() + _PATIENCE, TableName=self.address.table, Key=self.key_of(name), ConsistentRead=True
         )
         found: dict[str, Any] = answer.get("Item", {})
         return found
@@ -81,6 +84,8 @@ class Replica(DynamoStore):
 async def replicas(
     url: str, *names: str, clocks: dict[str, Clock] | None = None, **options: Any
 ) -> AsyncIterator[tuple[Replica, ...]]:
+    """`options` are the store's. Requests have more time than usual, unless they say how much."""
+    options = {"timeout": _PATIENCE} | options
     made = tuple(Replica(url, name, (clocks or {}).get(name) or Clock(), **options) for name in names)
     try:
         yield made
