@@ -98,12 +98,13 @@ class Activities:
     async def _answer(self, attempt: Attempt, task: Task) -> None:
         """It is seen to answer, and where it does is written down."""
         _, driver = await self._mine(attempt, task)
-        endpoint = (await driver.look(task.instance)).endpoint
+        sight = await driver.look(task.instance)
+        endpoint = sight.endpoint
         if endpoint is None:
             raise errors.DriverUnreachable("The instance has no address yet: wait, or look at its system.")
         await reach(driver, task.instance, endpoint, self._here.pace.check_timeout)
         async with self._owned(attempt, task) as (connection, _):
-            where = (endpoint.host, endpoint.port, endpoint.user, endpoint.database, endpoint.ca)
+            where = (endpoint.host, endpoint.port, endpoint.user, endpoint.database, endpoint.ca, sight.version)
             await self._records.ask(connection, "note_endpoint", task.instance, *where, attempt.at)
             await self._records.note(connection, task.instance, "answered", attempt.at)
 

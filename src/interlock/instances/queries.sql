@@ -67,13 +67,14 @@ UPDATE interlock.instance i
 RETURNING 1;
 
 -- name: note_endpoint
--- Where clients connect, if that has changed.
+-- Where clients connect, and which version it is, if that has changed.
 UPDATE interlock.instance i
    SET host = CAST($2 AS text), port = CAST($3 AS integer), owner = CAST($4 AS text), database = CAST($5 AS text),
-       ca = CAST($6 AS text), updated_at = CAST($7 AS timestamptz)
+       ca = CAST($6 AS text), version = coalesce(CAST($7 AS text), i.version), updated_at = CAST($8 AS timestamptz)
  WHERE i.id = CAST($1 AS text)
-   AND (i.host, i.port, i.owner, i.database, i.ca)
-       IS DISTINCT FROM (CAST($2 AS text), CAST($3 AS integer), CAST($4 AS text), CAST($5 AS text), CAST($6 AS text))
+   AND (i.host, i.port, i.owner, i.database, i.ca, i.version)
+       IS DISTINCT FROM (CAST($2 AS text), CAST($3 AS integer), CAST($4 AS text), CAST($5 AS text), CAST($6 AS text),
+                         coalesce(CAST($7 AS text), i.version))
 RETURNING 1;
 
 -- name: note_parameters

@@ -1,6 +1,7 @@
 -- A PostgreSQL instance. `orchestration` is the one that works on it or was the last to, `working` whether it still does; only
 -- that one writes here. Names are held until everything is confirmed to be gone, whatever the state: `names_freed_at`.
--- `version`, `storage_bytes` and `parameters` are what was asked for. There is no password here: drivers keep those.
+-- `version`, `storage_bytes` and `parameters` are what was asked for; a version that was not is noted when it answers.
+-- There is no password here: drivers keep those.
 CREATE TABLE interlock.instance (
     id             text COLLATE "C" NOT NULL,
     name           text COLLATE "C" NOT NULL,

@@ -37,6 +37,8 @@ async def test_one_is_created_changed_and_deleted_and_nobody_writes_down_its_pas
     assert made.endpoint is not None
     connection = await connected(made.endpoint, passwords[0])
     assert await connection.fetchval("SELECT current_user") == "shop"
+    assert asked.version is None
+    assert made.version == str(connection.get_server_version().major)
     await connection.close()
 
     reset = await plane.told(plane.instances.reset_password, made.id)
