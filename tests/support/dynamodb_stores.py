@@ -12,7 +12,6 @@ from interlock.stores.dynamodb.address import parsed
 from interlock.stores.dynamodb.store import DynamoStore
 from interlock.stores.leases import AcquireAnswer, Ask, Holder
 
-
 _PATIENCE = 30.0
 
 

@@ -19,10 +19,10 @@ from support.holding import count_calls, holder, queue, until, until_answered
 from support.postgres import execute
 from support.protocol import rewrite
 
-
 STOLEN = """
     UPDATE interlock.lease
-       SET token = token + 1, grant_id = gen_random_uuid(), ttl = 3600, expires_at = clock_timestamp() + interval '1 hour'
+       SET token = token + 1, grant_id = gen_random_uuid(), ttl = 3600,
+           expires_at = clock_timestamp() + interval '1 hour'
 """
 
 
