@@ -7,7 +7,7 @@ import pytest
 from interlock.instances.drivers.local import LocalDriver
 from interlock.instances.drivers.port import Spec
 from support.api import Api, resting_api, working_api
-from support.local_instances import local_driver, place_for_instances
+from support.local_instances import PORTS_OF_PAPER, local_driver, place_for_instances
 from support.paper_driver import SHARED, TABLES, PaperDns, PaperDriver
 from support.postgres import execute
 
@@ -16,7 +16,7 @@ from support.postgres import execute
 def real() -> Iterator[LocalDriver]:
     """With one instance, which those on paper answer with."""
     with place_for_instances() as place:
-        driver = local_driver(place)
+        driver = local_driver(place, PORTS_OF_PAPER, ports=10)
         asyncio.run(driver.provision(Spec(SHARED, "shared")))
         yield driver
 
