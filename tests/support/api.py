@@ -90,6 +90,11 @@ async def working_api(
         yield api
 
 
+class Resting(Control):
+    async def begin(self, orchestration: str) -> None:
+        """Nobody is there to do it."""
+
+
 @asynccontextmanager
 async def resting_api(url: str, driver: Driver) -> AsyncIterator[Api]:
     """Nothing that is asked for is done: for what is decided before that."""
@@ -97,7 +102,7 @@ async def resting_api(url: str, driver: Driver) -> AsyncIterator[Api]:
     async with AsyncExitStack() as stack:
         database = Database(url)
         stack.push_async_callback(database.close)
-        control = Control(settings, url, Surroundings(database, settings.schema, {"local": driver}, NoDns(), QUICK))
+        control = Resting(settings, url, Surroundings(database, settings.schema, {"local": driver}, NoDns(), QUICK))
         stack.push_async_callback(control.pool.close)
         stack.push_async_callback(control.locks.close)
         yield await stack.enter_async_context(_served(control, url))

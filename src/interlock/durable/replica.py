@@ -7,8 +7,8 @@ Of what this process was running, locks that expire after five seconds, and then
 import asyncio
 import json
 import time
-from collections.abc import Sequence
-from contextlib import AsyncExitStack
+from collections.abc import Iterator, Sequence
+from contextlib import AsyncExitStack, contextmanager
 from functools import partial
 from typing import Any, Generic, Self, TypedDict, TypeVar
 
@@ -173,12 +173,16 @@ class AsyncDurable:
         else:
             check_known(id, await ask(connection, self.statements["cancel"], id, reason))
 
+    async def begin(self, id: str) -> None:  # noqa: A002
+        """Start what was recorded in a transaction that is committed: now, and not within seconds."""
+        row = await self._row(id)
+        if row["cancel_requested_at"] is None:
+            with self._not_started_yet(id):
+                await self._begin(row)
+
     async def send(self, id: str, event: str, value: Any) -> None:  # noqa: A002
         """An event for `Run.event`. It waits there until it is asked for."""
-        row = await self._row(id)
-        if row["started_at"] is None and row["outcome"] is None:
-            content = enveloped(id, json.loads(row["input"]))
-            await self._engine.start(id, row["name"], row["version"], content)
+        await self._begin(await self._row(id))
         await self._engine.send(id, event, value)
 
     async def prune(self, older_than: Duration) -> int:
@@ -252,11 +256,22 @@ class AsyncDurable:
         return checked(self._url or database_url())
 
     async def _start_now(self, wish: Wish[Any]) -> None:
+        with self._not_started_yet(wish.id):
+            await self._engine.start(wish.id, wish.orchestration.name, wish.orchestration.version, wish.content)
+
+    async def _begin(self, row: Any) -> None:
+        """Unless it was begun before."""
+        if row["started_at"] is None and row["outcome"] is None:
+            content = enveloped(row["id"], json.loads(row["input"]))
+            await self._engine.start(row["id"], row["name"], row["version"], content)
+
+    @contextmanager
+    def _not_started_yet(self, id: str) -> Iterator[None]:  # noqa: A002
         """It is recorded: if the engine cannot be told, the outbox will tell it."""
         try:
-            await self._engine.start(wish.id, wish.orchestration.name, wish.orchestration.version, wish.content)
+            yield
         except errors.StoreError as error:
-            log.warning("orchestration.not_started_yet", extra={"orchestration": wish.id, "why": str(error)})
+            log.warning("orchestration.not_started_yet", extra={"orchestration": id, "why": str(error)})
 
     async def _check_clock(self) -> None:
         """The middle of the request is when the database looked at its clock."""

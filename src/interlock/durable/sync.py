@@ -101,6 +101,10 @@ class Durable:
         else:
             check_known(id, ask_sync(connection, self._durable.statements["cancel"], id, reason))
 
+    def begin(self, id: str) -> None:  # noqa: A002
+        """Start what was recorded in a transaction that is committed: now, and not within seconds."""
+        self.run(self._durable.begin(id))
+
     def send(self, id: str, event: str, value: Any) -> None:  # noqa: A002
         """An event for `Run.event`. It waits there until it is asked for."""
         self.run(self._durable.send(id, event, value))

@@ -5,18 +5,20 @@ work any more, then what is under way ends or is left to others, then the connec
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 from interlock.config import Settings
 from interlock.coordination.root import AsyncInterlock
 from interlock.durable.replica import AsyncDurable
-from interlock.errors import DataDirectoryUnusable
+from interlock.errors import DataDirectoryUnusable, InterlockError
 from interlock.identity import replica_id
 from interlock.instances.database import Database
 from interlock.instances.keeping.keepers import Keepers
 from interlock.instances.orchestrations import Lifecycle
+from interlock.instances.records import Instance
 from interlock.instances.requests import Instances
 from interlock.instances.surroundings import Surroundings
 from interlock.keys.records import Keys
@@ -47,6 +49,20 @@ class Control:
         self.durable = AsyncDurable(self.lifecycle.work, url=url, schema=settings.schema, patience=_PATIENCE)
         self.keepers = Keepers(self.lifecycle, self.locks, habits(settings))
         self.stopping = asyncio.Event()
+
+    async def carry_out(self, work: Callable[[Any], Awaitable[Instance]]) -> Instance:
+        """What was asked for, in a transaction of its own. What that recorded is begun at once."""
+        instance = await self.pool.transact(work)
+        if instance.working:
+            await self.begin(instance.orchestration)
+        return instance
+
+    async def begin(self, orchestration: str) -> None:
+        """If this cannot be done now, any replica does it within seconds."""
+        try:
+            await self.durable.begin(orchestration)
+        except InterlockError as error:
+            log.warning("orchestration.begun_later", extra={"orchestration": orchestration, "reason": str(error)})
 
 
 @asynccontextmanager

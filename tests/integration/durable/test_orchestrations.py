@@ -453,6 +453,19 @@ async def test_what_stands_in_the_engines_queue_is_not_started_again(interlock_u
     assert queue == [("queued",), ("recorded",)]
 
 
+async def test_what_was_recorded_can_be_begun_at_once_unless_it_was_cancelled(interlock_url: str) -> None:
+    async with AsyncDurable(work, url=interlock_url, concurrency=0) as asking:
+        async with await psycopg.AsyncConnection.connect(interlock_url) as connection:
+            await asking.start(buy, "recorded", Order("r", 1), connection=connection)
+            await asking.start(buy, "unwanted", Order("u", 1), connection=connection)
+            await asking.cancel("unwanted", connection=connection)
+        for id in ("recorded", "unwanted"):  # noqa: A001
+            await asking.begin(id)
+        with pytest.raises(errors.OrchestrationUnknown):
+            await asking.begin("nothing")
+    assert execute(interlock_url, "SELECT instance_id FROM interlock_engine.orchestrator_queue") == [("recorded",)]
+
+
 async def test_of_several_servers_the_primary_is_taken(url: str) -> None:
     with nobodys_port() as port:
         both = url.replace("@127.0.0.1:", f"@127.0.0.1:{port},127.0.0.1:")

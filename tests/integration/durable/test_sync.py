@@ -131,6 +131,7 @@ def test_it_is_recorded_in_the_callers_transaction_or_not_at_all(durable: Durabl
         handle = durable.start(buy, "kept", 1, connection=connection)
         with pytest.raises(errors.OrchestrationUnknown):
             handle.status()
+    durable.begin("kept")
     assert handle.wait(50) == [2, 3]
     with pytest.raises(errors.OrchestrationUnknown):
         durable.status("undone")

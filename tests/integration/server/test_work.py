@@ -1,5 +1,6 @@
 """What is asked for is done: by the application with a replica that works."""
 
+import asyncio
 import base64
 from typing import Any
 
@@ -12,6 +13,7 @@ from support.api import Api
 from support.dumping import dumped
 from support.paper_driver import SHARED
 from support.postgres import execute
+from support.waiting import eventually
 
 
 async def password_of(api: Api, name: str, opener: Opener) -> Any:
@@ -83,6 +85,8 @@ async def test_a_creation_that_is_cancelled_is_undone_and_its_names_are_free(wor
         connection.execute("LOCK TABLE paper")
         orders = await working.create("orders", dns_name="orders.example.com")
         assert (await working.ask("POST", "/instances/orders/cancel"))["working"]
+        cancelled = "SELECT 1 FROM interlock.orchestration WHERE id = %s AND outcome = 'cancelled'"
+        await asyncio.to_thread(eventually, lambda: execute(working.url, cancelled, orders["orchestration"]))
     settled = await working.settled(orders["id"])
     assert (settled["state"], settled["error"]["code"]) == ("failed", "cancelled")
     assert execute(working.url, "SELECT name FROM paper") == [("shop",)]
@@ -98,3 +102,14 @@ async def test_the_log_is_told_line_by_line(working: Api) -> None:
         assert (answer.status_code, answer.text) == (200, "There is nothing to tell.\n")
         assert answer.headers["content-type"] == "text/plain; charset=utf-8"
     await working.refused("GET", "/instances/shop/logs", 422, params={"lines": -1})
+
+
+async def test_what_is_asked_for_is_begun_before_anybody_sweeps(working: Api) -> None:
+    """The answer comes when the engine has been told, or knows it already."""
+    shop = await working.create("shop")
+    told = (
+        "SELECT 1 FROM interlock_engine.orchestrator_queue WHERE instance_id = %(id)s"
+        " UNION SELECT 1 FROM interlock_engine.instances WHERE instance_id = %(id)s"
+    )
+    with psycopg.connect(working.url) as connection:
+        assert connection.execute(told, {"id": shop["orchestration"]}).fetchall()

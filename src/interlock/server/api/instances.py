@@ -99,11 +99,11 @@ async def created(control: Control, request: Request, wanted: NewInstance) -> re
     async def work(connection: Any) -> records.Instance:
         return await control.instances.create(connection, wanted.name, driver=driver, id=id, **wishes)
 
-    return await control.pool.transact(work)
+    return await control.carry_out(work)
 
 
 async def deleted(control: Control, id: str) -> records.Instance:  # noqa: A002
     async def work(connection: Any) -> records.Instance:
         return await control.instances.delete(connection, (await found(control, connection, id)).id)
 
-    return await control.pool.transact(work)
+    return await control.carry_out(work)

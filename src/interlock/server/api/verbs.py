@@ -53,4 +53,4 @@ async def asked(control: Control, id_or_name: str, verb: Verb, *args: Any) -> In
     async def work(connection: Any) -> records.Instance:
         return await verb(connection, (await found(control, connection, id_or_name)).id, *args)
 
-    return Instance.of(await control.pool.transact(work))
+    return Instance.of(await control.carry_out(work))
