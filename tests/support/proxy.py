@@ -43,6 +43,10 @@ class Cable:
         """Whether something is on its way to the target, and held up here."""
         return any(connection.is_loaded for connection in list(self._connections))
 
+    def lead_to(self, port: int) -> None:
+        """From now on: whoever connects comes out there, or is turned away if nobody listens."""
+        self._target = (self._target[0], port)
+
     def cut(self) -> None:
         self._state = "cut"
 

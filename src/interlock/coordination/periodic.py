@@ -67,8 +67,11 @@ class AsyncPeriodic:
     def name(self) -> str:
         return self._settings.name
 
-    async def run(self, until: Callable[[], bool] = lambda: False) -> None:
-        """For ever, or until that is so after a run. A database that is away is waited for, once it was reached."""
+    async def run(self, until: Callable[[], bool] = lambda: False, *, patient: bool = False) -> None:
+        """For ever, or until that is so after a run. A database that is away is waited for, once it was reached.
+
+        `patient`: also before, as where it is entered: nobody would hear of the error before the block ends.
+        """
         self._until = until
         while not until():
             try:
@@ -76,7 +79,7 @@ class AsyncPeriodic:
             except errors.LeaseLost:
                 pause = 0.0  # another may have it now, or nobody: look
             except _AWAY as error:
-                if self._ahead is None:
+                if self._ahead is None and not patient:
                     raise
                 log.warning("periodic.database_away", extra={"lease": self.name, "why": str(error)})
                 pause = _PATIENCE * random.uniform(0.5, 1.0)
@@ -84,7 +87,7 @@ class AsyncPeriodic:
                 await asyncio.sleep(min(pause, _LONGEST_SLEEP))
 
     async def __aenter__(self) -> Self:
-        self._task = asyncio.create_task(self.run())
+        self._task = asyncio.create_task(self.run(patient=True))
         self._task.add_done_callback(self._ended)
         return self
 

@@ -45,7 +45,7 @@ class Periodic:
 
     def run(self) -> None:
         """For ever, in this thread."""
-        self._locks.run(self._run())
+        self._locks.run(self._run(patient=False))
 
     def __enter__(self) -> Self:
         """In a thread of its own, until the block ends."""
@@ -66,17 +66,17 @@ class Periodic:
     def _run_until_stopped(self) -> None:
         try:
             with suppress(asyncio.CancelledError):
-                self.run()
+                self._locks.run(self._run(patient=True))
         except InterlockError as error:
             self._failure = error
             log.error("periodic.ended", extra={"lease": self.name, "why": str(error)})
 
-    async def _run(self) -> None:
+    async def _run(self, *, patient: bool) -> None:
         if self._stopped:
             return
         self._running = asyncio.current_task()
         try:
-            await self._periodic.run()
+            await self._periodic.run(patient=patient)
         finally:
             self._running = None
 

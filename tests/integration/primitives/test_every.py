@@ -5,6 +5,7 @@ import threading
 from collections.abc import Callable
 from datetime import datetime
 from typing import Any
+from urllib.parse import urlsplit
 
 import psycopg
 import pytest
@@ -12,7 +13,9 @@ import pytest
 from interlock import AsyncGrant, AsyncInterlock, Grant, Interlock, errors
 from interlock.coordination.periodic import AsyncPeriodic
 from support.holding import queue, take_away, until
+from support.ports import nobodys_port
 from support.postgres import execute
+from support.proxy import cable_to
 from support.sql_leases import step_clock
 from support.waiting import eventually
 
@@ -200,6 +203,34 @@ async def test_a_database_that_was_never_there_is_an_error(monkeypatch: pytest.M
     with pytest.raises(errors.DatabaseUnreachable):
         await sweep.run()
     await locks.close()
+
+
+async def test_where_it_is_entered_a_database_that_is_away_at_first_is_waited_for(
+    interlock_url: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As when a replica starts while its database restarts: nobody would begin anew with its work."""
+    ran, ran_in_thread = asyncio.Event(), threading.Event()
+    with nobodys_port() as nobody, cable_to(interlock_url) as (cable, url):
+        cable.lead_to(nobody)
+        locks, sync_locks = AsyncInterlock(url), Interlock(url)
+
+        @locks.every("1s", "sweep")
+        async def sweep(grant: AsyncGrant) -> None:
+            ran.set()
+
+        @sync_locks.every("1s", "other sweep")
+        def other_sweep(grant: Grant) -> None:
+            ran_in_thread.set()
+
+        async with sweep:
+            with other_sweep:
+                await until(lambda: all(f"lease={name}" in caplog.text for name in ("sweep", '"other sweep"')))
+                assert "periodic.ended" not in caplog.text
+                cable.lead_to(urlsplit(interlock_url).port or 0)
+                await ran.wait()
+                assert await asyncio.to_thread(ran_in_thread.wait, 50)
+        await locks.close()
+        sync_locks.close()
 
 
 async def test_what_ends_it_is_logged_at_once_and_raised_in_the_end(
