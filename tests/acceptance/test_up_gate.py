@@ -8,7 +8,7 @@ import psycopg
 import pytest
 
 from interlock.gate.name import GateName
-from support.postgres import execute
+from support.postgres import execute, on_database
 from support.up_process import Starter, replicas
 from support.waiting import eventually
 
@@ -72,3 +72,26 @@ def test_a_named_database_is_left_running_and_its_password_is_not_shown(start: S
     password = urlsplit(interlock_url).password
     assert password
     assert password not in shown + up.said
+
+
+def test_it_stops_when_it_is_asked_to_though_its_database_is_gone(start: Starter, interlock_url: str) -> None:
+    up = start(url=interlock_url)
+    up.wait_ready()
+    name = urlsplit(interlock_url).path.lstrip("/")
+    others = on_database(interlock_url, "postgres")
+    execute(others, f'ALTER DATABASE "{name}" ALLOW_CONNECTIONS false')
+    execute(others, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s", name)
+    eventually(lambda: not up.is_ready())
+    assert up.stop() == 0
+    assert "Traceback" not in up.said
+
+
+def test_what_went_wrong_while_it_ran_does_not_make_a_stop_that_was_asked_for_a_failure(
+    start: Starter, interlock_url: str
+) -> None:
+    up = start(url=interlock_url)
+    up.wait_ready()
+    execute(interlock_url, "ALTER FUNCTION interlock.held_v1(text) RENAME TO gone_v1")
+    eventually(lambda: up.logs("periodic.ended"))
+    assert up.stop() == 0
+    assert up.stderr.count("server.put_away") == 1

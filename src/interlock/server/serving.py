@@ -72,7 +72,7 @@ class _Life:
                 try:
                     await self._end_start()
                 finally:
-                    await self._running.aclose()
+                    await self._put_away()
 
     def _begin(self) -> None:
         log.info("server.listening", extra={"url": page_url(self._listener)})
@@ -102,6 +102,15 @@ class _Life:
             self._starting.cancel()
         if self._startup.control:
             self._startup.control.stopping.set()
+
+    async def _put_away(self) -> None:
+        """Whoever asked for the stop has it, also where the database is gone and cannot be told goodbye."""
+        try:
+            await self._running.aclose()
+        except InterlockError as error:
+            if not self._asked_to_stop:
+                raise
+            log.warning("server.put_away", extra={"reason": str(error)})
 
     async def _end_start(self) -> None:
         """Raise what the start failed with, unless we stopped it ourselves."""
