@@ -57,6 +57,8 @@ class Engine:
         self.pid = os.getpid()
         self.database = database
         self.closed = False
+        self.was_reached = False
+        """Whether somebody has looked at the database, and found it."""
         self._store = store
         self._observer = observer
         self._idle_after = idle_after

@@ -68,7 +68,8 @@ class AsyncPeriodic:
         return self._settings.name
 
     async def run(self, until: Callable[[], bool] = lambda: False) -> None:
-        """For ever, or until that is so after a run. A database that is away is waited for, once it was reached."""
+        """For ever, or until that is so after a run. A database that is away is waited for, once it was reached,
+        by this or when `open` looked at it."""
         self._until = until
         while not until():
             try:
@@ -76,7 +77,7 @@ class AsyncPeriodic:
             except errors.LeaseLost:
                 pause = 0.0  # another may have it now, or nobody: look
             except _AWAY as error:
-                if self._ahead is None:
+                if self._ahead is None and not self._engine().was_reached:
                     raise
                 log.warning("periodic.database_away", extra={"lease": self.name, "why": str(error)})
                 pause = _PATIENCE * random.uniform(0.5, 1.0)

@@ -299,8 +299,9 @@ class AsyncInterlock:
 
     async def open(self) -> Self:
         """Look whether the database can serve; raises what is wrong with it."""
-        self.engine()
+        engine = self.engine()
         await self._stores[asyncio.get_running_loop()].look()
+        engine.was_reached = True
         return self
 
     async def close(self) -> None:

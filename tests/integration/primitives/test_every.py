@@ -13,6 +13,7 @@ from interlock import AsyncGrant, AsyncInterlock, Grant, Interlock, errors
 from interlock.coordination.periodic import AsyncPeriodic
 from support.holding import queue, take_away, until
 from support.postgres import execute
+from support.proxy import cable_to
 from support.sql_leases import step_clock
 from support.waiting import eventually
 
@@ -200,6 +201,19 @@ async def test_a_database_that_was_never_there_is_an_error(monkeypatch: pytest.M
     with pytest.raises(errors.DatabaseUnreachable):
         await sweep.run()
     await locks.close()
+
+
+async def test_a_database_that_goes_between_the_opening_and_the_first_turn_is_waited_for(
+    interlock_url: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    with cable_to(interlock_url) as (cable, url):
+        async with AsyncInterlock(url, request_timeout=1) as locks:
+            sweep = Sweep(locks, 0.1)
+            cable.cut()
+            async with sweep.periodic:
+                await until(lambda: "periodic.database_away" in caplog.text)
+                cable.restore()
+                await sweep.begun.wait()
 
 
 async def test_what_ends_it_is_logged_at_once_and_raised_in_the_end(
