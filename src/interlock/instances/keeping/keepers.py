@@ -102,8 +102,13 @@ class Keepers:
             await self.repairs.repair_all(grant)
 
     async def _tidy(self, grant: AsyncGrant) -> None:
+        """Each for itself: one that fails holds up none of the others."""
         for chore in self._chores:
-            await chore()
+            try:
+                await chore()
+            except (InterlockError, OSError) as error:
+                grant.check()
+                log.warning("keeper.chore_failed", extra={"why": str(error)})
 
 
 async def _for_ever(periodic: AsyncPeriodic) -> None:
