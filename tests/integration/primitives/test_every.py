@@ -233,6 +233,19 @@ async def test_where_it_is_entered_a_database_that_is_away_at_first_is_waited_fo
         sync_locks.close()
 
 
+async def test_a_database_that_goes_between_the_opening_and_the_first_turn_is_waited_for(
+    interlock_url: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    with cable_to(interlock_url) as (cable, url):
+        async with AsyncInterlock(url, request_timeout=1) as locks:
+            sweep = Sweep(locks, 0.1)
+            cable.cut()
+            async with sweep.periodic:
+                await until(lambda: "periodic.database_away" in caplog.text)
+                cable.restore()
+                await sweep.begun.wait()
+
+
 async def test_what_ends_it_is_logged_at_once_and_raised_in_the_end(
     locks: AsyncInterlock, sync_locks: Interlock, interlock_url: str, caplog: pytest.LogCaptureFixture
 ) -> None:

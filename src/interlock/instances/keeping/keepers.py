@@ -1,22 +1,27 @@
 """The periodic singletons of instances: every replica enters them, and one at a time does the work."""
 
+import asyncio
 import math
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from typing import Self
 
 from interlock.coordination.grant import AsyncGrant
+from interlock.coordination.periodic import AsyncPeriodic
 from interlock.coordination.root import AsyncInterlock
-from interlock.errors import ConfigurationError
+from interlock.errors import ConfigurationError, InterlockError
 from interlock.instances.keeping.drift import Drift
 from interlock.instances.keeping.history import History
 from interlock.instances.keeping.repairing import Repairs
 from interlock.instances.keeping.watchers import Watchers
 from interlock.instances.orchestrations import Lifecycle
+from interlock.logs import events
+
+log = events(__name__)
 
 _DRIFT = "interlock:instances:drift"
 _DAY = 86400.0
+_PATIENCE = 5.0
 
 
 @dataclass(frozen=True)
@@ -65,7 +70,7 @@ class Keepers:
         self._history = History(here, events_kept=habits.events_kept, checks_kept=habits.checks_kept)
         self._chores = (self._history.prune, *chores)
         self.repairs = Repairs(lifecycle)
-        self._stack = AsyncExitStack()
+        self._tasks: list[asyncio.Task[None]] = []
 
     async def __aenter__(self) -> Self:
         every, habits, ttl = self._locks.every, self._habits, self._habits.ttl
@@ -74,14 +79,14 @@ class Keepers:
             every(habits.drift_every, _DRIFT, missed="skip", ttl=ttl)(self._compare),
             every(habits.history_every, "interlock:instances:history", missed="skip", ttl=ttl)(self._tidy),
         )
-        async with AsyncExitStack() as stack:
-            for one in kept:
-                await stack.enter_async_context(one)
-            self._stack = stack.pop_all()
+        self._tasks = [asyncio.create_task(_for_ever(one)) for one in kept]
         return self
 
     async def __aexit__(self, *exc_info: object) -> None:
-        await self._stack.aclose()
+        """What is under way is cut short, and done again by another replica."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def look_now(self, timeout: float) -> None:
         """For drift, without waiting for its time, and alone as ever. Raises `LeaseTimeout` if another look is long."""
@@ -97,5 +102,20 @@ class Keepers:
             await self.repairs.repair_all(grant)
 
     async def _tidy(self, grant: AsyncGrant) -> None:
+        """Each for itself: one that fails holds up none of the others."""
         for chore in self._chores:
-            await chore()
+            try:
+                await chore()
+            except (InterlockError, OSError) as error:
+                grant.check()
+                log.warning("keeper.chore_failed", extra={"why": str(error)})
+
+
+async def _for_ever(periodic: AsyncPeriodic) -> None:
+    """A database that goes away in the very moment in which a replica begins is waited for as at any other."""
+    while True:
+        try:
+            await periodic.run()
+        except InterlockError as error:
+            log.warning("keeper.begins_again", extra={"lease": periodic.name, "why": str(error)})
+            await asyncio.sleep(_PATIENCE)

@@ -93,7 +93,10 @@ async def repair(finding: Annotated[int, Path(ge=1, le=2**63 - 1)], control: Run
     async def work(connection: Any) -> findings.Finding:
         return await control.keepers.repairs.repair(connection, finding)
 
-    return Finding.of(await control.pool.transact(work))
+    begun = await control.pool.transact(work)
+    if begun.repair:
+        await control.begin(begun.repair)
+    return Finding.of(begun)
 
 
 async def _found(control: Control, wanted: Wanted) -> Drift:

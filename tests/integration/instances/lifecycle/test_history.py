@@ -1,12 +1,17 @@
 """What is old is forgotten, in batches."""
 
+import asyncio
 from collections.abc import AsyncIterator
 
 import pytest
 
+from interlock import AsyncInterlock, errors
 from interlock.instances.database import Database
 from interlock.instances.keeping.history import History
+from interlock.instances.keeping.keepers import Keepers
+from interlock.instances.orchestrations import Lifecycle
 from interlock.instances.surroundings import Surroundings
+from support.keeping import SOON
 from support.paper_driver import PaperDns, PaperDriver
 from support.postgres import execute
 
@@ -45,3 +50,17 @@ async def test_what_is_older_than_it_is_kept_goes_and_the_record_stays(url: str,
     assert execute(url, COUNTS) == [(10, 3, 11)]
     assert await history.prune(batch=4) == 0
     assert execute(url, "SELECT id FROM interlock.instance") == [("a",)]
+
+
+async def test_a_chore_that_fails_holds_up_no_other(url: str, here: Surroundings) -> None:
+    done = asyncio.Event()
+
+    async def fails() -> None:
+        raise errors.OutOfSpace("The disk is full: make room.")
+
+    async def comes_after() -> None:
+        done.set()
+
+    async with AsyncInterlock(url) as locks, Keepers(Lifecycle(here), locks, SOON, [fails, comes_after]):
+        async with asyncio.timeout(50):
+            await done.wait()
