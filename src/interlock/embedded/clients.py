@@ -1,4 +1,4 @@
-"""PostgreSQL's programs for dumping and restoring: which of them there are here, with a server beside them or without."""
+"""PostgreSQL's programs for dumping and restoring: which of them there are here, also where there is no server."""
 
 import os
 import shutil

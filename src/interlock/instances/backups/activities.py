@@ -193,7 +193,7 @@ def running(instance: Instance) -> Endpoint:
     """Where it listens."""
     if instance.state != "running" or instance.endpoint is None:
         raise errors.IllegalTransition(
-            f"The instance {instance.name} is {instance.state}, and only one that runs can be backed up: start it first.",
+            f"The instance {instance.name} is {instance.state}, and only a running one is backed up: start it first.",
             state=instance.state,
             event="back up",
         )
