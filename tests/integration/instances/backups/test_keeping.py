@@ -15,7 +15,8 @@ from interlock.instances.drivers.local import LocalDriver
 from interlock.instances.records import Instance
 from support.components import lacking
 from support.instances import Plane, control_plane
-from support.paper_driver import PaperDriver
+from support.local_instances import connected
+from support.paper_driver import SHARED, PaperDriver
 from support.postgres import execute
 
 pytestmark = pytest.mark.timeout(200)
@@ -114,12 +115,17 @@ async def cramped(url: str, real: LocalDriver, keeping: Keeping, tmp_path: Path)
 
 
 @pytest.mark.parametrize("kind", ["file", "directory"])
-async def test_a_full_disk_is_told_and_left_as_it_was(cramped: Plane, kind: str) -> None:
+async def test_a_full_disk_is_told_and_left_as_it_was(cramped: Plane, real: LocalDriver, kind: str) -> None:
     directory = cramped.lifecycle.here.kept.directory
-    directory.mkdir(mode=0o700)
-    (directory / "filler").write_bytes(os.urandom(52 * 1024))
     shop = await cramped.created("shop")
-    failed = await cramped.backed_up(shop.id, kind)
+    assert shop.endpoint is not None
+    owner = await connected(shop.endpoint, await real.password(SHARED))
+    await owner.execute("CREATE TABLE bulk AS SELECT gen_random_uuid() AS id FROM generate_series(1, 20000)")
+    try:
+        failed = await cramped.backed_up(shop.id, kind)
+    finally:
+        await owner.execute("DROP TABLE bulk")
+        await owner.close()
     assert (failed.state, failed.error_code) == ("failed", "OutOfSpace")
     assert "make room" in (failed.error or "")
-    assert [path.name for path in directory.rglob("*") if path.name not in ("filler", "shop")] == []
+    assert [path.name for path in directory.rglob("*") if path.name != "shop"] == []
