@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -10,11 +10,14 @@ import asyncpg
 import pytest
 
 from interlock import errors
+from interlock.durable.attempt import Attempt
+from interlock.instances.backups.activities import BackupActivities
 from interlock.instances.backups.digesting import digested
 from interlock.instances.backups.keeping import Keeping
 from interlock.instances.backups.records import Backup
 from interlock.instances.drivers.local import LocalDriver
 from interlock.instances.records import Instance
+from interlock.instances.tasks import Task
 from support.instances import Plane
 from support.local_instances import connected
 from support.paper_driver import SHARED
@@ -190,6 +193,50 @@ async def test_a_dump_that_is_cut_off_is_begun_again(
         await dumping(owner, asked, but=first)
     made = await plane.backup_done(asked)
     assert (made.state, len(shelf(keeping))) == ("made", 1)
+
+
+async def test_a_step_that_is_repeated_after_it_was_lost_leaves_one_archive(
+    plane: Plane, shop: Instance, keeping: Keeping, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The archive has its name, and nobody wrote that down."""
+    seen: list[list[Path]] = []
+    real_apply = BackupActivities._apply
+
+    async def lost(self: BackupActivities, *args: Any) -> None:
+        seen.append(shelf(keeping))
+        if len(seen) == 1:
+            raise errors.ConnectionLost("The database went away: it comes back.")
+        await real_apply(self, *args)
+
+    monkeypatch.setattr(BackupActivities, "_apply", lost)
+    made = await plane.backed_up(shop.id, "directory")
+    assert [len(archives) for archives in seen] == [1, 2]
+    assert (made.state, shelf(keeping)) == ("made", [(keeping.directory / str(made.path)).parent])
+    assert (await plane.backup_told(plane.backups.verify, made.id)).verified_at is not None
+
+
+async def test_an_attempt_that_was_overtaken_changes_nothing(
+    plane: Plane, shop: Instance, real: LocalDriver, owner: "asyncpg.Connection[Any]", keeping: Keeping
+) -> None:
+    """Another replica begins the step while the first one still waits; that one ends the other's dump."""
+    async with item_locked(real):
+        asked = await plane.ask(plane.backups.make, shop.id)
+        first = await dumping(owner, asked)
+        [[step]] = execute(plane.url, "SELECT step FROM interlock.attempt ORDER BY step DESC LIMIT 1")
+        task = Task(shop.id, asked.orchestration, backup=asked.id)
+        number = "SELECT interlock.begin_attempt_v1(%s, %s, 1, %s)"
+        execute(plane.url, number, asked.orchestration, asked.orchestration, step)
+        [[count, at]] = execute(plane.url, "SELECT attempt, begun_at FROM interlock.attempt WHERE step = %s", step)
+        ours = Attempt(asked.orchestration, asked.orchestration, 1, step, count, at, "interlock")
+        ending = asyncio.create_task(plane.lifecycle.backups._do._dump(ours, task))
+        second = await dumping(owner, asked, but=first)
+        assert not await owner.fetchval("SELECT count(*) FROM pg_stat_activity WHERE pid = $1", first)
+    assert second != first
+    with suppress(errors.AttemptSuperseded):  # the first one's replica tries again, and then overtakes us
+        await ending
+    made = await plane.backup_done(asked)
+    assert (made.state, shelf(keeping)) == ("made", [(keeping.directory / str(made.path)).parent])
+    assert (await plane.backup_told(plane.backups.verify, made.id)).verified_at is not None
 
 
 async def test_one_of_an_instance_that_goes_meanwhile_fails(
