@@ -44,7 +44,7 @@ class Kept(Keeping):
         """Nothing is kept here."""
 
     @property
-    def directory(self) -> Path:  # type: ignore[override]
+    def directory(self) -> Path:
         return _shelf()
 
 
