@@ -14,6 +14,7 @@ from interlock.coordination.root import AsyncInterlock
 from interlock.durable.replica import AsyncDurable
 from interlock.errors import DataDirectoryUnusable
 from interlock.identity import replica_id
+from interlock.instances.backups.requests import Backups
 from interlock.instances.database import Database
 from interlock.instances.keeping.keepers import Keepers
 from interlock.instances.orchestrations import Lifecycle
@@ -41,6 +42,7 @@ class Control:
         self.here = here
         self.lifecycle = Lifecycle(here)
         self.instances = Instances(self.lifecycle)
+        self.backups = Backups(self.instances)
         self.pool = Pool(url)
         self.keys = Keys(settings.schema)
         self.locks = AsyncInterlock(url, schema=settings.schema)

@@ -34,12 +34,14 @@ class Backups:
         self._work = self._lifecycle.backups
         self.records = BackupRecords(self._here.schema)
 
-    async def make(self, connection: Any, instance: str, format: str = "file") -> Backup:
-        """Of an instance, by its id, that runs."""
+    async def make(self, connection: Any, instance: str, format: str = "file", *, id: str | None = None) -> Backup:
+        """Of an instance, by its id, that runs. What was made under `id` is given, and nothing made again."""
         wanted, _ = backup_format(format), self._here.kept
         found = await self._instances.records.read(connection, instance)
         running(found)
-        made = str(uuid.uuid4())
+        made = id or str(uuid.uuid4())
+        if id and (before := await self._made(connection, id)):
+            return before
         task = Task(instance, new_id(made, "back_up"), backup=made)
         [[at]] = await self.records.ask(connection, "insert", made, instance, found.name, wanted, task.orchestration)
         await self._instances.records.note(connection, instance, "backup asked for", at, made)
@@ -70,8 +72,12 @@ class Backups:
         storage: str | int | None = None,
         parameters: Mapping[str, str | int | float | bool] | None = None,
         tags: Mapping[str, str] | None = None,
+        new_id: str | None = None,
     ) -> Instance:
-        """Into a new instance: of the driver and the major version that the backed up one has, unless told."""
+        """Into a new instance: of the driver and the major version that the backed up one has, unless told.
+
+        What was made under `new_id` is given, and nothing made again.
+        """
         backup = await self.records.lock(connection, id)
         usable(backup)
         oldest = major_of(backup.server_version)
@@ -90,6 +96,7 @@ class Backups:
             parameters=parameters,
             tags=tags,
             backup=id,
+            id=new_id,
         )
 
     async def restore_into(self, connection: Any, id: str, instance: str) -> Instance:
@@ -117,6 +124,12 @@ class Backups:
                 await asyncio.to_thread(remove_all, place)
                 swept += 1
         return swept
+
+    async def _made(self, connection: Any, id: str) -> Backup | None:
+        try:
+            return await self.records.read(connection, id)
+        except BackupUnknown:
+            return None
 
     async def _idle(self, connection: Any, id: str) -> Backup:
         backup = await self.records.lock(connection, id)

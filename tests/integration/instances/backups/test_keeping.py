@@ -62,15 +62,14 @@ async def test_what_is_being_restored_from_stays(plane: Plane, shop: Instance) -
     made = [await plane.backed_up(shop.id) for _ in range(2)]
     unfinished = "SELECT interlock.record_orchestration_v1('slow', %s, '0.0.1', %s, NULL, NULL)"
     execute(plane.url, unfinished, "instances.restore", f'{{"backup": "{made[0].id}"}}')
+    working = "UPDATE interlock.instance SET orchestration = 'slow', working = %s WHERE id = %s"
+    execute(plane.url, working, True, shop.id)
     with pytest.raises(errors.BackupBusy, match="slow restores from") as busy:
         await plane.ask(plane.backups.delete, made[0].id)
     assert busy.value.orchestration == "slow"
     made.append(await plane.backed_up(shop.id))
     assert [(await plane.read_backup(one.id)).state for one in made] == ["made"] * 3
-    ended = (
-        "UPDATE interlock.orchestration SET outcome = 'completed', output = 'null', finished_at = now() WHERE id = %s"
-    )
-    execute(plane.url, ended, "slow")
+    execute(plane.url, working, False, shop.id)
     assert await plane.ask(plane.backups.prune) == [made[0].id]
     assert (await plane.backup_done(await plane.read_backup(made[0].id))).state == "deleted"
 
