@@ -138,7 +138,7 @@ class Instances:
         instance = await self._idle(connection, id)
         if instance.state not in ("running", "stopped"):
             raise _illegal(instance, "be mended")
-        return await self._begin(connection, instance, None, self._lifecycle.mend)
+        return await self._begin(connection, instance, None, self.lifecycle.mend)
 
     async def cancel(self, connection: Any, id: str) -> Instance:
         """What works on it is cut short, and its clean-up says how the instance is then: see `orchestrations`."""

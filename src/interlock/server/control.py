@@ -47,7 +47,7 @@ class Control:
         self.keys = Keys(settings.schema)
         self.locks = AsyncInterlock(url, schema=settings.schema)
         self.durable = AsyncDurable(self.lifecycle.work, url=url, schema=settings.schema, patience=_PATIENCE)
-        self.keepers = Keepers(self.lifecycle, self.locks, habits(settings))
+        self.keepers = Keepers(self.lifecycle, self.locks, habits(settings), [self.backups.tidy])
         self.stopping = asyncio.Event()
 
 

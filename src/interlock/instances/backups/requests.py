@@ -109,6 +109,13 @@ class Backups:
         """Begin to remove those that are not to be kept any more, of all instances: their ids."""
         return await self._work.pruning.prune(connection)
 
+    async def tidy(self) -> None:
+        """Both, now and then."""
+        if self._here.backups is not None:
+            async with self._here.database.transaction() as connection:
+                await self.prune(connection)
+            await self.sweep()
+
     async def sweep(self) -> int:
         """Remove what crashes left of backups that are made, failed or gone: how much that was."""
         shelf, swept = Shelf(self._here.kept.directory), 0
