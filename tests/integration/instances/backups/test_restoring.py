@@ -1,17 +1,19 @@
 """What a backup holds comes back: into a new instance, and into one that is there. Real ones."""
 
+import asyncio
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import pytest
 
 from interlock import errors
+from interlock.embedded import all_binaries
 from interlock.instances.backups.keeping import Keeping
 from interlock.instances.drivers.local import LocalDriver
 from interlock.instances.facts import facts
 from interlock.instances.records import Instance
 from support.instances import Plane, control_plane
-from support.local_instances import connected, local_driver, place_for_instances
+from support.local_instances import PG_BIN, connected, local_driver, place_for_instances
 from support.postgres import execute
 
 pytestmark = pytest.mark.timeout(300)
@@ -130,3 +132,22 @@ async def test_one_that_cannot_be_filled_is_undone(plane: Plane, driver: LocalDr
         await plane.ask(plane.backups.restore, made.id, "older", version=14)
     with pytest.raises(errors.NotSupported, match="more storage"):
         await plane.ask(plane.instances.resize, shop.id, "64Gi")
+
+
+async def test_a_backup_goes_into_a_later_version_and_not_into_an_earlier_one(
+    plane: Plane, driver: LocalDriver
+) -> None:
+    """Of the versions that are installed here, which may be one."""
+    majors = sorted({binaries.version[0] for binaries in all_binaries(PG_BIN)})
+    wanted = {"old": majors[0], "new": majors[-1]}
+    old, new = await asyncio.gather(*(plane.created(name, version=major) for name, major in wanted.items()))
+    await inside(driver, old, "CREATE TABLE item AS SELECT 42 AS id")
+    made = await plane.backed_up(old.id)
+    assert (made.server_version or "").startswith(f"{majors[0]}.")
+    restored = await plane.told(plane.backups.restore_into, made.id, new.id)
+    assert restored.error is None
+    assert await inside(driver, new, "SELECT id FROM item") == [(42,)]
+    if len(majors) > 1:
+        refused = await plane.told(plane.backups.restore_into, (await plane.backed_up(new.id)).id, old.id)
+        assert (refused.state, refused.error_code) == ("running", "BackupUnusable")
+        assert "restore it into one that is not older" in (refused.error or "")
