@@ -108,6 +108,14 @@ class Settings:
     health_failures: int = _setting(
         "So many health checks in a row have to fail before an instance counts as unhealthy.", default=3
     )
+    backup_dir: Path | None = _setting(
+        "Where backups of instances are kept, one directory for all replicas: backups in the data directory.",
+        default=None,
+    )
+    backup_keep: int = _setting("How many backups of each instance are kept, the newest; 0 is all.", default=0)
+    backup_days: float = _setting(
+        "Days after which a backup is removed, unless it is its instance's newest; 0 is never.", default=0.0
+    )
     drift_interval: float = _setting(
         "Seconds between two comparisons of the records with what the drivers have.", default=300.0
     )
@@ -152,6 +160,10 @@ class Settings:
         return self.driver or self.driver_names[0]
 
     @property
+    def place_of_backups(self) -> Path:
+        return (self.backup_dir or self.data_dir / "backups").absolute()
+
+    @property
     def port_range(self) -> range:
         """Where instances of the driver local listen."""
         first, last = map(int, self.instance_ports.split("-"))
@@ -166,6 +178,10 @@ class Settings:
             raise ConfigurationError(
                 f"instance_ports is {self.instance_ports!r}: write the first and the last port, as in 15432-16431."
             )
+        if self.backup_keep < 0:
+            raise ConfigurationError(f"backup_keep is {self.backup_keep}: it has to be 0 or more.")
+        if not 0 <= self.backup_days < math.inf:
+            raise ConfigurationError(f"backup_days is {self.backup_days:g}: it has to be a number of days, or 0.")
         if self.drift_repair not in ("on", "off"):
             raise ConfigurationError(f"drift_repair is {self.drift_repair!r}: use on or off.")
         for name in ("events_kept", "checks_kept"):
@@ -265,6 +281,9 @@ _KIND_OF: dict[str, type] = {
     "kubeconfig": Path,
     "port": int,
     "health_failures": int,
+    "backup_dir": Path,
+    "backup_keep": int,
+    "backup_days": float,
     "health_interval": float,
     "drift_interval": float,
     "events_kept": float,

@@ -93,6 +93,13 @@
     │   ├── InstanceUnknown         there is no record of it, or it is deleted
     │   ├── InstanceBusy            something else works on it just now
     │   └── DriftUnknown            nothing of that number has drifted, or not any more
+    ├── BackupError
+    │   ├── BackupUnknown           there is no record of it, or it is deleted
+    │   ├── BackupBusy              something works on it, or is being restored from it
+    │   ├── BackupUnusable          it was not made, or cannot be restored there
+    │   ├── BackupMissing           its files are not where they should be, as seen from this machine
+    │   ├── BackupDamaged           its files are not what was written
+    │   └── BackupFailed            PostgreSQL's own program could not do it
     └── ServerError
         ├── ServerUnreachable       no control plane answers there, or not in time
         ├── KeyRefused              it answers, and does not take this key
@@ -609,6 +616,40 @@ class DriftUnknown(InstanceError):
     """Nothing of that number has drifted, or not any more."""
 
     exit_status = EX_DATAERR
+
+
+class BackupError(InterlockError):
+    """A backup cannot be made, used or removed, or not now."""
+
+
+class BackupUnknown(BackupError):
+    exit_status = EX_DATAERR
+
+
+class BackupBusy(BackupError):
+    """`orchestration` is the id of what works on it, or restores from it."""
+
+    exit_status = EX_TEMPFAIL
+
+    def __init__(self, message: str, *, orchestration: str) -> None:
+        super().__init__(message)
+        self.orchestration = orchestration
+
+
+class BackupUnusable(BackupError):
+    exit_status = EX_DATAERR
+
+
+class BackupMissing(BackupError):
+    exit_status = EX_UNAVAILABLE
+
+
+class BackupDamaged(BackupError):
+    exit_status = EX_DATAERR
+
+
+class BackupFailed(BackupError):
+    exit_status = EX_UNAVAILABLE
 
 
 class InstanceOvertaken(DoNotRetry):

@@ -11,6 +11,7 @@ import httpx
 from fastapi import FastAPI
 
 from interlock.config import Settings
+from interlock.instances.backups.keeping import Keeping
 from interlock.instances.database import Database
 from interlock.instances.dns import Dns
 from interlock.instances.dns.none import NoDns
@@ -24,6 +25,7 @@ from interlock.server.control import Control, controlling
 from interlock.server.readiness import Readiness
 from interlock.server.startup import Startup
 from support.instances import QUICK
+from support.local_instances import PG_BIN
 from support.postgres import execute
 from support.waiting import eventually
 
@@ -83,7 +85,8 @@ async def working_api(
     """With a replica that does what is asked for."""
 
     def here(settings: Settings, database: Database) -> Surroundings:
-        return Surroundings(database, settings.schema, {"local": driver}, dns or NoDns(), pace)
+        kept = Keeping(settings.place_of_backups, pg_bin=PG_BIN)
+        return Surroundings(database, settings.schema, {"local": driver}, dns or NoDns(), pace, kept)
 
     settings = Settings(database_url=url, data_dir=data_dir)
     async with controlling(settings, url, ADDRESS, here) as control, _served(control, url) as api:

@@ -11,6 +11,9 @@ import psycopg
 from interlock.durable.replica import AsyncDurable
 from interlock.durable.retrying import Retry
 from interlock.errors import OrchestrationEnded
+from interlock.instances.backups.keeping import Keeping
+from interlock.instances.backups.records import Backup
+from interlock.instances.backups.requests import Backups
 from interlock.instances.database import Database
 from interlock.instances.dns import Dns
 from interlock.instances.dns.none import NoDns
@@ -34,6 +37,7 @@ class Plane:
     durable: AsyncDurable
     lifecycle: Lifecycle
     driver: str
+    backups: Backups
 
     async def ask(self, verb: Callable[..., Awaitable[Any]], *args: Any, **wishes: Any) -> Any:
         """A request in a transaction of its own."""
@@ -65,24 +69,41 @@ class Plane:
 
     async def done(self, asked: Instance) -> Instance:
         """When what was asked for has ended, and its clean-up too, if it needed one."""
-        id = asked.orchestration  # noqa: A001
+        await self._ended(self.lifecycle, asked.orchestration)
+        return await self.read(asked.id)
+
+    async def backed_up(self, id: str, format: str = "file") -> Backup:  # noqa: A002
+        return await self.backup_done(await self.ask(self.backups.make, id, format))
+
+    async def backup_told(self, verb: Callable[..., Awaitable[Backup]], *args: Any) -> Backup:
+        return await self.backup_done(await self.ask(verb, *args))
+
+    async def backup_done(self, asked: Backup) -> Backup:
+        await self._ended(self.lifecycle.backups, asked.orchestration)
+        return await self.read_backup(asked.id)
+
+    async def read_backup(self, id: str) -> Backup:  # noqa: A002
+        found: Backup = await self.ask(self.backups.records.read, id)
+        return found
+
+    async def _ended(self, declared: Any, id: str) -> None:  # noqa: A002
         try:
-            await self.durable.handle(getattr(self.lifecycle, id.rsplit("-", 2)[1]), id).wait(50)
+            await self.durable.handle(getattr(declared, id.rsplit("-", 2)[1]), id).wait(50)
         except OrchestrationEnded:
             finished = "SELECT 1 FROM interlock.orchestration WHERE id = %s AND finished_at IS NOT NULL"
             await asyncio.to_thread(eventually, lambda: execute(self.url, finished, f"{id}:cleanup"), within=50)
-        return await self.read(asked.id)
 
 
 @asynccontextmanager
 async def control_plane(
-    url: str, driver: Driver, *, dns: Dns | None = None, pace: Pace = QUICK
+    url: str, driver: Driver, *, dns: Dns | None = None, pace: Pace = QUICK, backups: Keeping | None = None
 ) -> AsyncIterator[Plane]:
     database = Database(url)
-    here = Surroundings(database, "interlock", {driver.name: driver}, dns or NoDns(), pace)
+    here = Surroundings(database, "interlock", {driver.name: driver}, dns or NoDns(), pace, backups)
     lifecycle = Lifecycle(here)
     try:
         async with AsyncDurable(lifecycle.work, url=url) as durable:
-            yield Plane(url, Instances(lifecycle), durable, lifecycle, driver.name)
+            instances = Instances(lifecycle)
+            yield Plane(url, instances, durable, lifecycle, driver.name, Backups(instances))
     finally:
         await database.close()

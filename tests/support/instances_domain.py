@@ -21,7 +21,8 @@ from interlock.instances.drivers.port import Driver, Spec
 from interlock.instances.orchestrations import Lifecycle
 from interlock.instances.surroundings import Pace, Surroundings
 from interlock.instances.tasks import Move, Orphan, Task, Watch
-from support import paper_driver
+from support import backups_domain, paper_driver
+from support.backups_domain import Kept, backup_of, in_backup_state, place_for_backups
 from support.durable_samples import Domain, Sample
 from support.local_instances import PORTS_OF_HARNESS, local_driver, place_for_instances
 from support.paper_driver import SHARED, PaperDns, PaperDriver
@@ -81,16 +82,18 @@ class Drivers(dict[str, Driver]):
 
 
 PACE = Pace(patience=60, check_every=0.05, retry=Retry(attempts=20, first=0.2, longest=2))
-lifecycle = Lifecycle(Surroundings(Fleeting(), "interlock", Drivers(), PaperDns(url), PACE))
+lifecycle = Lifecycle(Surroundings(Fleeting(), "interlock", Drivers(), PaperDns(url), PACE, Kept()))
 work = lifecycle.work
 
 
 @contextmanager
 def surroundings() -> Iterator[dict[str, str]]:
-    """Variables that name a directory with a real instance in it."""
+    """Variables that name a directory with a real instance in it, and one for backups."""
     with place_for_instances() as place:
-        asyncio.run(local_driver(place, PORTS_OF_HARNESS).provision(Spec(SHARED, "shared")))
-        yield {"INSTANCES_PLACE": str(place), "INSTANCES_PORT": str(PORTS_OF_HARNESS)}
+        driver = local_driver(place, PORTS_OF_HARNESS)
+        asyncio.run(driver.provision(Spec(SHARED, "shared")))
+        with place_for_backups(driver) as variables:
+            yield {"INSTANCES_PLACE": str(place), "INSTANCES_PORT": str(PORTS_OF_HARNESS)} | variables
 
 
 def instance_of(id: str) -> str:  # noqa: A002
@@ -191,6 +194,31 @@ def _way(state: str, *, driver: str = "paper", made: bool = True, value: Any = t
     return Sample(value, state=shown, prepare=in_state(state, driver=driver, made=made))
 
 
+def backup_task(id: str) -> Task:  # noqa: A002
+    return Task(instance_of(id), id, backup=backup_of(instance_of(id)))
+
+
+def with_endpoint(state: str) -> Any:
+    """It is known where it listens."""
+    prepare = in_state(state)
+
+    def with_more(database: str, id: str) -> None:  # noqa: A002
+        prepare(database, id)
+        endpoint = asyncio.run(real().look(SHARED)).endpoint
+        assert endpoint is not None
+        update = "UPDATE interlock.instance SET host = %s, port = %s, owner = %s, database = %s, ca = %s WHERE id = %s"
+        where = (endpoint.host, endpoint.port, endpoint.user, endpoint.database, endpoint.ca)
+        execute(database, update, *where, instance_of(id))
+
+    return with_more
+
+
+def _restored(state: str, *, made: bool = True) -> dict[str, Any]:
+    return {"value": backup_task, "prepare": in_backup_state("made", in_state(state, made=made), mine=False)}
+
+
+BACKUP_ACTIVITIES, BACKUP_ORCHESTRATIONS = backups_domain.samples(backup_task, with_endpoint)
+
 INSTANCES = Domain(
     module=__name__,
     work=work,
@@ -211,6 +239,14 @@ INSTANCES = Domain(
             "parameters set",
             value=_changed({"work_mem": "8MB"}),
         ),
+        "instances.resize": _step(
+            "running",
+            "SELECT count(*) FROM interlock.instance i JOIN paper p ON p.id = i.id AND p.storage = i.storage_bytes"
+            f" WHERE i.id = md5(%(id)s) AND p.storage = {3 * 2**30}",
+            "resized",
+            value=lambda key: Task(instance_of(key), key, storage_bytes=3 * 2**30),
+        ),
+        "instances.restore": Sample(effects=NOTHING, events=_event("restored"), **_restored("running")),
         "instances.withdraw": _step("deleting", "SELECT 1 - (" + _count("published") + ")", "withdrawn"),
         "instances.remove": _step("deleting", "SELECT 1 - (" + _count("paper") + ")", "told to go"),
         "instances.move": _step(
@@ -233,7 +269,8 @@ INSTANCES = Domain(
             "unhealthy",
             value=lambda key: Watch(instance_of(key), key, failures=9),
         ),
-    },
+    }
+    | BACKUP_ACTIVITIES,
     orchestrations={
         "instances.create": _way("creating", driver="local", made=False),
         "instances.delete": _way("deleting", driver="local"),
@@ -248,5 +285,9 @@ INSTANCES = Domain(
         "instances.mend": Sample(task, state=STATE, prepare=drifted),
         "instances.remove_orphan": Sample(orphan, state=STATE, prepare=orphaned),
         "instances.watch_health": _way("running", value=lambda key: Watch(instance_of(key), key), shown=CHECKED),
-    },
+        "instances.resize": _way("running", value=lambda key: Task(instance_of(key), key, storage_bytes=3 * 2**30)),
+        "instances.create_from": Sample(state=STATE, **_restored("creating", made=False)),
+        "instances.restore": Sample(state=STATE, **_restored("running")),
+    }
+    | BACKUP_ORCHESTRATIONS,
 )

@@ -14,7 +14,8 @@ from interlock.instances.drivers.local import LocalDriver
 from interlock.instances.drivers.port import Observed, Sight, Spec
 
 TABLES = """
-    CREATE TABLE paper (id text PRIMARY KEY, name text, state text, parameters text, resets integer DEFAULT 0);
+    CREATE TABLE paper (id text PRIMARY KEY, name text, state text, parameters text, resets integer DEFAULT 0,
+                        storage bigint);
     CREATE TABLE published (name text PRIMARY KEY, target text, id text);
 """
 SHARED = "shared"
@@ -23,6 +24,7 @@ SHARED = "shared"
 
 class PaperDriver:
     name = "paper"
+    can_resize = True
 
     def __init__(self, url: Callable[[], str], real: Callable[[], LocalDriver]) -> None:
         self._url = url
@@ -69,7 +71,7 @@ class PaperDriver:
         return "restart needed" if "max_connections" in parameters else "reloaded"
 
     async def resize(self, id: str, storage_bytes: int) -> None:  # noqa: A002
-        """Paper is patient."""
+        await self._write("UPDATE paper SET storage = %s WHERE id = %s", storage_bytes, id)
 
     async def logs(self, id: str, *, lines: int = 100, follow: bool = False) -> AsyncIterator[str]:  # noqa: A002
         yield "There is nothing to tell."

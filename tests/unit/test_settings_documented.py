@@ -85,6 +85,8 @@ def test_a_flag_is_called_as_its_setting_except_the_database() -> None:
         "kubernetes_service_type",
         "health_interval",
         "health_failures",
+        "backup_keep",
+        "backup_days",
         "drift_interval",
         "drift_repair",
         "events_kept",

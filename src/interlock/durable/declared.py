@@ -26,8 +26,9 @@ _VERSION = re.compile(r"\d+\.\d+\.\d+")
 class Activity(Generic[I, O]):
     """One effect. May be run more than once, so it has to leave one effect however often that is; see `Attempt`.
 
-    `timeout` is the longest that an attempt may take; a replica that is closed waits that long for it. Nothing can
-    interrupt a plain function, which runs in a thread: there it is only how long it is waited for.
+    `timeout` is the longest that an attempt may take; a replica that is closed waits that long for it, unless it is
+    `interruptible`: then it is cancelled, and another replica does it again. Nothing can interrupt a plain function,
+    which runs in a thread: there `timeout` is only how long it is waited for.
     """
 
     name: str
@@ -36,6 +37,7 @@ class Activity(Generic[I, O]):
     output: Typed[O]
     retry: Retry
     timeout: float
+    interruptible: bool = False
 
     @property
     def is_plain(self) -> bool:
@@ -82,7 +84,14 @@ class Orchestrations:
         """Every version of each."""
         return list(self._orchestrations.values())
 
-    def activity(self, *, name: str | None = None, retry: Retry = USUAL, timeout: Duration = 60.0) -> DeclareActivity:
+    def activity(
+        self,
+        *,
+        name: str | None = None,
+        retry: Retry = USUAL,
+        timeout: Duration = 60.0,
+        interruptible: bool = False,
+    ) -> DeclareActivity:
         """``@work.activity()`` on a ``def`` or ``async def name(attempt: Attempt, order: Order) -> Receipt``."""
         longest = seconds(timeout)
         if not 0 < longest <= 86400:
@@ -91,7 +100,9 @@ class Orchestrations:
         def declare(function: Callable[..., Any], /) -> Activity[Any, Any]:
             taken, given = types_of(function, "activity")
             whole = self._prefix + (name or _own_name(function))
-            activity: Activity[Any, Any] = Activity(whole, function, taken, given, retry, longest)
+            activity: Activity[Any, Any] = Activity(whole, function, taken, given, retry, longest, interruptible)
+            if interruptible and activity.is_plain:
+                raise ConfigurationError(f"Nothing can interrupt a plain function: make {whole!r} an `async def`.")
             if self._activities.setdefault(whole, activity) is not activity:
                 raise ConfigurationError(f"There are two activities {whole!r}: give one of them another name=.")
             return activity

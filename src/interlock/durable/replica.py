@@ -209,6 +209,8 @@ class AsyncDurable:
             await self._keep_in_step(stack)
 
     async def _end(self, working: Working | None) -> None:
+        if working:
+            working.hurry()
         ending = asyncio.create_task(self._engines.close())
         await asyncio.wait([ending], timeout=self._patience)
         if working:

@@ -31,15 +31,16 @@ class Working:
         self._declared = declared
         self._database = database
         self._loop = loop
-        self._under_way: set[Future[Any]] = set()
+        self._under_way: dict[Future[Any], Activity[Any, Any]] = {}
+        self._closing = False
 
     def perform(self, name: str, context: Any, content: Any) -> Any:
         """In a thread of the engine's: until the activity has ended, or the engine does not want it any more."""
         activity = self._declared.activities[name]
         try:
             if not activity.is_plain:
-                return self._on_the_loop(self._run(activity, context, content), context)
-            attempt = self._on_the_loop(self._begun(context, content), context)
+                return self._on_the_loop(self._run(activity, context, content), activity, context)
+            attempt = self._on_the_loop(self._begun(context, content), activity, context)
             value = activity.input.read(content["input"])
             return activity.output.plain(activity.function(attempt, value))
         except CancelledError:
@@ -50,20 +51,28 @@ class Working:
             log.warning("activity.failed", extra=facts, exc_info=error)
             raise Encoded(failure) from None
 
-    def _on_the_loop(self, work: Coroutine[Any, Any, T], context: Any) -> T:
+    def _on_the_loop(self, work: Coroutine[Any, Any, T], activity: Activity[Any, Any], context: Any) -> T:
         future = asyncio.run_coroutine_threadsafe(work, self._loop)
-        self._under_way.add(future)
+        self._under_way[future] = activity
         try:
             while not wait([future], timeout=_LOOK_EVERY).done:
-                if context.is_cancelled():
+                if context.is_cancelled() or (self._closing and activity.interruptible):
                     future.cancel()
             return future.result()
         finally:
-            self._under_way.discard(future)
+            del self._under_way[future]
+
+    def hurry(self) -> None:
+        """The replica is about to close: what may be interrupted is not waited for, and not begun here any more."""
+        self._closing = True
+        self._interrupt([future for future, activity in list(self._under_way.items()) if activity.interruptible])
 
     def interrupt(self) -> None:
         """What is still under way; others will do it again."""
-        for future in list(self._under_way):
+        self._interrupt(list(self._under_way))
+
+    def _interrupt(self, futures: list[Future[Any]]) -> None:
+        for future in futures:
             future.cancel()
 
     async def _run(self, activity: Activity[Any, Any], context: Any, content: Any) -> Any:

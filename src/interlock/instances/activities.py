@@ -19,7 +19,8 @@ from interlock.durable.attempt import Attempt
 from interlock.durable.declared import Activity, Orchestrations
 from interlock.durable.failures import Failure
 from interlock.durable.retrying import Retry
-from interlock.instances.drivers.port import Driver
+from interlock.instances.backups.restoring import LONGEST, Restoring
+from interlock.instances.drivers.port import Driver, Endpoint, Sight
 from interlock.instances.health import FOREVER
 from interlock.instances.model import State
 from interlock.instances.moving import Moving
@@ -33,6 +34,9 @@ I = TypeVar("I")  # noqa: E741 # input and output
 O = TypeVar("O")  # noqa: E741
 
 _FINAL = (
+    errors.BackupDamaged,
+    errors.BackupFailed,
+    errors.BackupUnusable,
     errors.BadSpec,
     errors.BinariesMissing,
     errors.ConfigurationError,
@@ -57,6 +61,7 @@ class Activities:
         self._records = Records(here.schema)
         self._names = Names(here)
         self._moving = moving
+        self._restoring = Restoring(here)
         patient = replace(here.pace.retry, never=_FINAL)
         self.check = self._declared(self._check, patient)
         self.provision = self._declared(self._provision, patient)
@@ -67,6 +72,8 @@ class Activities:
         self.stop = self._declared(self._stop, patient)
         self.reset_password = self._declared(self._reset_password, patient)
         self.set_parameters = self._declared(self._set_parameters, patient)
+        self.resize = self._declared(self._resize, patient)
+        self.restore = self._declared(self._restore, patient, long=True)
         self.withdraw = self._declared(self._withdraw, patient)
         self.remove = self._declared(self._remove, patient)
         self.move = self._declared(self._move, FOREVER)
@@ -74,9 +81,12 @@ class Activities:
         self.failure = self._declared(self._failure, FOREVER)
         self.is_ended = self._declared(self._is_ended, FOREVER)
 
-    def _declared(self, function: Callable[[Attempt, I], Awaitable[O]], retry: Retry) -> Activity[I, O]:
+    def _declared(
+        self, function: Callable[[Attempt, I], Awaitable[O]], retry: Retry, *, long: bool = False
+    ) -> Activity[I, O]:
         name = function.__name__.removeprefix("_")
-        return self._work.activity(name=name, retry=retry, timeout=_TIMEOUT)(function)
+        timeout = LONGEST if long else _TIMEOUT
+        return self._work.activity(name=name, retry=retry, timeout=timeout, interruptible=long)(function)
 
     async def _check(self, attempt: Attempt, task: Task) -> None:
         """What is wrong with the request is said before anything is made."""
@@ -99,9 +109,7 @@ class Activities:
         """It is seen to answer, and where it does is written down."""
         _, driver = await self._mine(attempt, task)
         sight = await driver.look(task.instance)
-        endpoint = sight.endpoint
-        if endpoint is None:
-            raise errors.DriverUnreachable("The instance has no address yet: wait, or look at its system.")
+        endpoint = _endpoint(sight)
         await reach(driver, task.instance, endpoint, self._here.pace.check_timeout)
         async with self._owned(attempt, task) as (connection, _):
             where = (endpoint.host, endpoint.port, endpoint.user, endpoint.database, endpoint.ca, sight.version)
@@ -137,6 +145,23 @@ class Activities:
             await self._moving.note_parameters(connection, task.instance, wanted, attempt.at)
             await self._records.note(connection, task.instance, "parameters set", attempt.at, change)
         return change
+
+    async def _resize(self, attempt: Attempt, task: Task) -> None:
+        """What the driver has given is written down."""
+        _, driver = await self._mine(attempt, task)
+        assert task.storage_bytes is not None
+        await driver.resize(task.instance, task.storage_bytes)
+        async with self._owned(attempt, task) as (connection, _):
+            await self._records.ask(connection, "note_storage", task.instance, task.storage_bytes, attempt.at)
+            await self._records.note(connection, task.instance, "resized", attempt.at, f"{task.storage_bytes} bytes")
+
+    async def _restore(self, attempt: Attempt, task: Task) -> None:
+        """The backup of the task is what the instance holds then."""
+        instance, driver = await self._mine(attempt, task)
+        assert task.backup is not None
+        await self._restoring.restore(task.backup, instance, driver, _endpoint(await driver.look(task.instance)))
+        async with self._owned(attempt, task) as (connection, _):
+            await self._records.note(connection, task.instance, "restored", attempt.at, task.backup)
 
     async def _withdraw(self, attempt: Attempt, task: Task) -> None:
         instance, _ = await self._mine(attempt, task)
@@ -195,3 +220,9 @@ class Activities:
                     f"{instance.orchestration} works on the instance {instance.id} now: leave it to that one."
                 )
             yield connection, instance
+
+
+def _endpoint(sight: Sight) -> Endpoint:
+    if sight.endpoint is None:
+        raise errors.DriverUnreachable("The instance has no address yet: wait, or look at its system.")
+    return sight.endpoint

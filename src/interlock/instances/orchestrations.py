@@ -13,6 +13,7 @@ from interlock.durable.declared import Orchestrations
 from interlock.durable.run import Run
 from interlock.errors import ActivityFailed, DoNotRetry, DurableError
 from interlock.instances.activities import Activities
+from interlock.instances.backups.orchestrations import BackupWork
 from interlock.instances.drivers.port import Observed
 from interlock.instances.health import HealthWatch
 from interlock.instances.keeping.orphans import Orphans
@@ -48,10 +49,22 @@ class Lifecycle:
         self.reset_password = work.orchestration(name="reset_password", cleanup=self.settle)(self._reset_password)
         self.set_parameters = work.orchestration(name="set_parameters", cleanup=self.settle)(self._set_parameters)
         self.mend = work.orchestration(name="mend", cleanup=self.settle)(self._mend)
+        self.create_from = work.orchestration(name="create_from", cleanup=self.undo)(self._create_from)
+        self.restore = work.orchestration(name="restore", cleanup=self.settle)(self._restore)
+        self.backups = BackupWork(work, here, self._do.failure, self._do.is_ended)
+        self.resize = work.orchestration(name="resize", cleanup=self.settle)(self._resize)
 
     async def _create(self, run: Run, task: Task) -> None:
         await run.call(self._do.check, task)
         await run.call(self._do.provision, task)
+        await self._come_up(run, task)
+
+    async def _create_from(self, run: Run, task: Task) -> None:
+        """What is in it when it comes up is what a backup brought."""
+        await run.call(self._do.check, task)
+        await run.call(self._do.provision, task)
+        await self._see(run, task, "running")
+        await run.call(self._do.restore, task)
         await self._come_up(run, task)
 
     async def _undo(self, run: Run, task: Task) -> None:
@@ -120,6 +133,14 @@ class Lifecycle:
                 await self._go_down(run, task)
             await run.call(self._do.publish, task)
             await run.call(self._do.move, Move(task, None))
+
+    async def _restore(self, run: Run, task: Task) -> None:
+        await run.call(self._do.restore, task)
+        await run.call(self._do.move, Move(task, None))
+
+    async def _resize(self, run: Run, task: Task) -> None:
+        await run.call(self._do.resize, task)
+        await run.call(self._do.move, Move(task, None))
 
     async def _settle(self, run: Run, task: Task) -> None:
         """What was begun did not come to its end: the record says where the instance is, and why."""

@@ -83,6 +83,12 @@ UPDATE interlock.instance i SET parameters = CAST($2 AS jsonb), updated_at = CAS
  WHERE i.id = CAST($1 AS text)
 RETURNING 1;
 
+-- name: note_storage
+-- The storage that its driver has given it.
+UPDATE interlock.instance i SET storage_bytes = CAST($2 AS bigint), updated_at = CAST($3 AS timestamptz)
+ WHERE i.id = CAST($1 AS text)
+RETURNING 1;
+
 -- name: note_health
 -- Its health, if that has changed: then a row.
 UPDATE interlock.instance i SET health = CAST($2 AS text), updated_at = CAST($3 AS timestamptz)

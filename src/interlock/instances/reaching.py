@@ -4,20 +4,25 @@ from functools import partial
 from urllib.parse import quote
 
 from interlock.instances.drivers.port import Driver, Endpoint
-from interlock.stores.postgres import connect
+from interlock.stores.postgres import Session, connect
 from interlock.stores.postgres.url import Address
 
 
-async def reach(driver: Driver, id: str, endpoint: Endpoint, timeout: float) -> None:
-    """Return when it has answered. The password goes from the driver to the server, and nowhere else."""
+async def connected(driver: Driver, id: str, endpoint: Endpoint, timeout: float, purpose: str) -> Session:
+    """The password goes from the driver to the server, and nowhere else."""
     address = Address(endpoint.host, endpoint.port).quoted
     url = f"postgresql://{quote(endpoint.user, safe='')}@{address}/{quote(endpoint.database, safe='')}"
-    async with await connect(
+    return await connect(
         url if endpoint.ca else f"{url}?sslmode=require",
-        application_name="interlock health",
+        application_name=f"interlock {purpose}",
         timeout=timeout,
         statement_timeout=timeout,
         password=partial(driver.password, id),
         ca=endpoint.ca,
-    ) as session:
+    )
+
+
+async def reach(driver: Driver, id: str, endpoint: Endpoint, timeout: float) -> None:
+    """Return when it has answered."""
+    async with await connected(driver, id, endpoint, timeout, "health") as session:
         await session.fetchval("SELECT 1")

@@ -12,7 +12,14 @@ from typing import Any
 
 from interlock.durable import recording
 from interlock.durable.declared import Orchestration
-from interlock.errors import IllegalTransition, InstanceBusy, InstanceUnknown, OnceConflict
+from interlock.errors import (
+    BadSpec,
+    IllegalTransition,
+    InstanceBusy,
+    InstanceUnknown,
+    NotSupported,
+    OnceConflict,
+)
 from interlock.idempotency import Refused
 from interlock.instances import model
 from interlock.instances.drivers.port import Spec
@@ -26,7 +33,7 @@ class Instances:
     """`records` is for reading. What is asked for has ended when the record's orchestration has."""
 
     def __init__(self, lifecycle: Lifecycle) -> None:
-        self._lifecycle = lifecycle
+        self.lifecycle = lifecycle
         self._here = lifecycle.here
         self._machine = model.machine(self._here.schema)
         self._names = Names(self._here)
@@ -44,10 +51,12 @@ class Instances:
         storage: str | int | None = None,
         parameters: Mapping[str, str | int | float | bool] | None = None,
         tags: Mapping[str, str] | None = None,
+        backup: str | None = None,
     ) -> Instance:
         """Raises `NameTaken`, or what is wrong with the request: roll back then.
 
         `id` is for whoever may have to repeat the request: what was made under it is given, and nothing made again.
+        `backup`: see `Backups.restore`.
         """
         self._here.driver(driver)
         spec = Spec(
@@ -62,9 +71,10 @@ class Instances:
         if id and (made := await self._made(connection, spec)):
             return made
         await self._names.claim(connection, spec)
-        orchestration = _new_id(spec.id, "create")
-        await self.records.insert(connection, spec, driver, orchestration)
-        await self._record(connection, self._lifecycle.create, Task(spec.id, orchestration))
+        how = self.lifecycle.create if backup is None else self.lifecycle.create_from
+        task = Task(spec.id, _new_id(spec.id, _verb(how)), backup=backup)
+        await self.records.insert(connection, spec, driver, task.orchestration)
+        await self._record(connection, how, task)
         return await self.records.read(connection, spec.id)
 
     async def delete(self, connection: Any, id: str) -> Instance:
@@ -77,20 +87,20 @@ class Instances:
         if instance.working:
             await recording.cancel(connection, self._here.schema, instance.orchestration, "The instance is deleted.")
         after = instance.orchestration if instance.working else None
-        return await self._begin(connection, instance, "delete", self._lifecycle.delete, after=after)
+        return await self._begin(connection, instance, "delete", self.lifecycle.delete, after=after)
 
     async def stop(self, connection: Any, id: str) -> Instance:
-        return await self._begin(connection, await self._idle(connection, id), "stop", self._lifecycle.stop)
+        return await self._begin(connection, await self._idle(connection, id), "stop", self.lifecycle.stop)
 
     async def start(self, connection: Any, id: str) -> Instance:
-        return await self._begin(connection, await self._idle(connection, id), "start", self._lifecycle.start)
+        return await self._begin(connection, await self._idle(connection, id), "start", self.lifecycle.start)
 
     async def restart(self, connection: Any, id: str) -> Instance:
-        return await self._begin(connection, await self._idle(connection, id), "restart", self._lifecycle.restart)
+        return await self._begin(connection, await self._idle(connection, id), "restart", self.lifecycle.restart)
 
     async def reset_password(self, connection: Any, id: str) -> Instance:
         """The new one is the driver's to tell."""
-        return await self._begin(connection, await self._running(connection, id), None, self._lifecycle.reset_password)
+        return await self._begin(connection, await self._running(connection, id), None, self.lifecycle.reset_password)
 
     async def set_parameters(
         self, connection: Any, id: str, parameters: Mapping[str, str | int | float | bool]
@@ -98,14 +108,37 @@ class Instances:
         """`parameters` are all that are wanted. If they need a restart, it is restarted."""
         checked = model.parameters(parameters)
         instance = await self._running(connection, id)
-        return await self._begin(connection, instance, None, self._lifecycle.set_parameters, parameters=checked)
+        return await self._begin(connection, instance, None, self.lifecycle.set_parameters, parameters=checked)
+
+    async def resize(self, connection: Any, id: str, storage: str | int) -> Instance:
+        """More storage, never less. Raises `NotSupported` where the driver cannot."""
+        wanted = model.storage_bytes(storage)
+        instance = await self._idle(connection, id)
+        if not self._here.driver(instance.driver).can_resize:
+            raise NotSupported(
+                f"The driver {instance.driver} cannot give the instance {instance.name} more storage: restore a backup "
+                "of it where there is more."
+            )
+        if instance.storage_bytes is not None and wanted < instance.storage_bytes:
+            raise BadSpec(
+                f"The instance {instance.name} has {instance.storage_bytes} bytes of storage, and {wanted} are less: "
+                "storage can only grow."
+            )
+        if instance.state not in ("running", "stopped"):
+            raise _illegal(instance, "be resized")
+        return await self._begin(connection, instance, None, self.lifecycle.resize, storage_bytes=wanted)
+
+    async def restore(self, connection: Any, id: str, backup: str) -> Instance:
+        """See `Backups.restore_into`."""
+        instance = await self._running(connection, id)
+        return await self._begin(connection, instance, None, self.lifecycle.restore, backup=backup)
 
     async def mend(self, connection: Any, id: str) -> Instance:
         """It is brought to be as the record says, up or down. If nothing of it is left, it ends as `failed`."""
         instance = await self._idle(connection, id)
         if instance.state not in ("running", "stopped"):
             raise _illegal(instance, "be mended")
-        return await self._begin(connection, instance, None, self._lifecycle.mend)
+        return await self._begin(connection, instance, None, self.lifecycle.mend)
 
     async def cancel(self, connection: Any, id: str) -> Instance:
         """What works on it is cut short, and its clean-up says how the instance is then: see `orchestrations`."""
@@ -138,7 +171,7 @@ class Instances:
         orchestration: Orchestration[Task, Any],
         **more: Any,
     ) -> Instance:
-        verb = orchestration.name.rpartition(".")[2]
+        verb = _verb(orchestration)
         if event is not None:
             values = {"watcher": None, "health": "unknown"}
             decision = await self._machine.apply(connection, instance.id, event, values=values)
@@ -170,6 +203,10 @@ class Instances:
         if instance.state != "running":
             raise _illegal(instance, "be changed")
         return instance
+
+
+def _verb(orchestration: Orchestration[Task, Any]) -> str:
+    return orchestration.name.rpartition(".")[2]
 
 
 def _new_id(instance: str, verb: str) -> str:

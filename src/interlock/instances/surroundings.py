@@ -1,10 +1,11 @@
-"""What instances live in: the drivers, the names, the database of the records, and how patient we are."""
+"""What instances live in: drivers, names, the database of the records, the place of backups; and how patient we are."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from interlock.durable.retrying import Retry
 from interlock.errors import ConfigurationError
+from interlock.instances.backups.keeping import Keeping
 from interlock.instances.database import Database
 from interlock.instances.dns import Dns
 from interlock.instances.drivers.port import Driver
@@ -33,6 +34,13 @@ class Surroundings:
     drivers: Mapping[str, Driver]
     dns: Dns
     pace: Pace = field(default_factory=Pace)
+    backups: Keeping | None = None
+
+    @property
+    def kept(self) -> Keeping:
+        if self.backups is None:
+            raise ConfigurationError("There is no directory for backups here: set backup_dir.")
+        return self.backups
 
     def driver(self, name: str) -> Driver:
         if found := self.drivers.get(name):

@@ -15,6 +15,9 @@ class Task:
     after: str | None = None
     parameters: dict[str, str] | None = None
     """All that are wanted, of a task that sets them."""
+    storage_bytes: int | None = None
+    backup: str | None = None
+    """What is made, checked, removed, or restored from."""
 
 
 @dataclass(frozen=True)

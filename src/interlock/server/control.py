@@ -15,6 +15,7 @@ from interlock.coordination.root import AsyncInterlock
 from interlock.durable.replica import AsyncDurable
 from interlock.errors import DataDirectoryUnusable, InterlockError
 from interlock.identity import replica_id
+from interlock.instances.backups.requests import Backups
 from interlock.instances.database import Database
 from interlock.instances.keeping.keepers import Keepers
 from interlock.instances.orchestrations import Lifecycle
@@ -43,11 +44,12 @@ class Control:
         self.here = here
         self.lifecycle = Lifecycle(here)
         self.instances = Instances(self.lifecycle)
+        self.backups = Backups(self.instances)
         self.pool = Pool(url)
         self.keys = Keys(settings.schema)
         self.locks = AsyncInterlock(url, schema=settings.schema)
         self.durable = AsyncDurable(self.lifecycle.work, url=url, schema=settings.schema, patience=_PATIENCE)
-        self.keepers = Keepers(self.lifecycle, self.locks, habits(settings))
+        self.keepers = Keepers(self.lifecycle, self.locks, habits(settings), [self.backups.tidy])
         self.stopping = asyncio.Event()
 
     async def carry_out(self, work: Callable[[Any], Awaitable[Instance]]) -> Instance:

@@ -14,11 +14,16 @@ STATUSES: dict[type[InterlockError], tuple[int, tuple[str, ...]]] = {
     errors.NotSupported: (422, ()),
     errors.OnceConflict: (422, ()),
     errors.InstanceUnknown: (404, ()),
+    errors.BackupUnknown: (404, ()),
     errors.DriftUnknown: (404, ()),
     # Not now, or not beside something else.
     errors.InstanceError: (409, ()),
     errors.NameTaken: (409, ("name", "owner")),
     errors.InstanceBusy: (409, ("orchestration",)),
+    errors.BackupError: (409, ()),
+    errors.BackupBusy: (409, ("orchestration",)),
+    errors.BackupUnusable: (409, ()),
+    errors.BackupDamaged: (409, ()),
     errors.IllegalTransition: (409, ("state", "event")),
     errors.InstanceAbsent: (409, ("id",)),
     errors.BeingRemoved: (409, ()),
@@ -36,6 +41,8 @@ STATUSES: dict[type[InterlockError], tuple[int, tuple[str, ...]]] = {
     errors.DnsClockSkewed: (502, ("name",)),
     errors.DnsZoneUnknown: (502, ("name",)),
     errors.DnsFailed: (502, ("name",)),
+    errors.BackupMissing: (502, ()),
+    errors.BackupFailed: (502, ()),
     # Somebody else is at it.
     errors.LeaseTimeout: (503, ()),
     # The database, which may be back in a moment.

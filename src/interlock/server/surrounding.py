@@ -2,6 +2,7 @@
 
 from interlock.config import Settings
 from interlock.errors import ConfigurationError
+from interlock.instances.backups.keeping import Keeping
 from interlock.instances.database import Database
 from interlock.instances.dns import chosen
 from interlock.instances.drivers.local import LocalDriver
@@ -17,7 +18,8 @@ def surroundings(settings: Settings, database: Database) -> Surroundings:
     makers = {"local": _local, "kubernetes": _kubernetes}
     drivers = {name: makers[name](settings) for name in settings.driver_names}
     pace = Pace(check_every=settings.health_interval, unhealthy_after=settings.health_failures)
-    return Surroundings(database, settings.schema, drivers, chosen(settings.dns), pace)
+    backups = Keeping(settings.place_of_backups, settings.backup_keep, settings.backup_days, settings.pg_bin)
+    return Surroundings(database, settings.schema, drivers, chosen(settings.dns), pace, backups)
 
 
 def habits(settings: Settings) -> Habits:

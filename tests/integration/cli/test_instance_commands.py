@@ -130,7 +130,7 @@ def test_delete_does_nothing_in_a_script_that_does_not_say_yes(script: ScriptedS
 def test_delete_asks_on_a_terminal(
     script: ScriptedServer, run: Command, monkeypatch: pytest.MonkeyPatch, typed: str, deleted: bool
 ) -> None:
-    monkeypatch.setattr("interlock.cli.instance.deleting._is_somebody_there", lambda: True)
+    monkeypatch.setattr("interlock.cli.instance.confirming._is_somebody_there", lambda: True)
     script.answers("DELETE /instances/mydb", Answer(DELETED, 202))
     done = run("delete", "mydb", typed=typed)
     assert "Delete mydb, with all data?" in done.stderr

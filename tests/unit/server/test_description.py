@@ -9,11 +9,22 @@ from fastapi import FastAPI
 from openapi_spec_validator import validate
 from pydantic import BaseModel
 
-from interlock.server.api import bulk, credential, drift, history, instance_models, instances
+from interlock.server.api import (
+    backup_models,
+    backups,
+    bulk,
+    credential,
+    drift,
+    facts,
+    history,
+    instance_models,
+    instances,
+)
 
+MODULES = (backup_models, backups, bulk, credential, drift, facts, history, instance_models, instances)
 MODELS = [
     model
-    for module in (bulk, credential, drift, history, instance_models, instances)
+    for module in MODULES
     for model in vars(module).values()
     if isinstance(model, type) and issubclass(model, BaseModel) and model.__module__ == module.__name__
 ]

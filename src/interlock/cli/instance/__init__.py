@@ -5,10 +5,13 @@ import click
 from interlock.cli.lazy import LazyGroup
 
 _COMMANDS = {
+    "backup": "interlock.cli.instance.backing_up:backup",
+    "backups": "interlock.cli.instance.backing_up:backups",
     "cancel": "interlock.cli.instance.verbs:cancel",
     "connect": "interlock.cli.instance.connecting:connect",
     "create": "interlock.cli.instance.creating:create",
     "delete": "interlock.cli.instance.deleting:delete",
+    "delete-backup": "interlock.cli.instance.backing_up:delete_backup",
     "drift": "interlock.cli.instance.drifting:drift",
     "events": "interlock.cli.instance.looking:events",
     "facts": "interlock.cli.instance.looking:facts",
@@ -18,10 +21,12 @@ _COMMANDS = {
     "reset-password": "interlock.cli.instance.verbs:reset_password",
     "resize": "interlock.cli.instance.changing:resize",
     "restart": "interlock.cli.instance.verbs:restart",
+    "restore": "interlock.cli.instance.restoring:restore",
     "set": "interlock.cli.instance.changing:set_",
     "show": "interlock.cli.instance.looking:show",
     "start": "interlock.cli.instance.verbs:start",
     "stop": "interlock.cli.instance.verbs:stop",
+    "verify": "interlock.cli.instance.backing_up:verify",
     "wait": "interlock.cli.instance.waiting:wait",
     "watch": "interlock.cli.instance.watching:watch",
 }

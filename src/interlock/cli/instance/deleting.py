@@ -1,12 +1,12 @@
 """``interlock instance delete``."""
 
-import sys
 from typing import Any
 
 import click
 
 from interlock.cli.facts import shown
 from interlock.cli.instance.concluding import conclude, wait_options
+from interlock.cli.instance.confirming import confirm
 from interlock.cli.instance.paths import path_of
 from interlock.cli.server.options import json_option, server_for, server_options
 
@@ -21,7 +21,8 @@ def delete(names: tuple[str, ...], yes: bool, wait: bool, timeout: float | None,
     """Delete instances with their data, whatever works on them. Their names are free when everything is gone."""
     server = server_for(flags)
     if not yes:
-        _ask(names)
+        listed = ", ".join(map(shown, names))
+        confirm(f"Delete {listed}, with all data? This cannot be undone.", "delete")
     if len(names) == 1:
         asked = server.change("DELETE", path_of(names[0]))
         conclude(server, asked, wait=wait, timeout=timeout, as_json=as_json)
@@ -29,14 +30,3 @@ def delete(names: tuple[str, ...], yes: bool, wait: bool, timeout: float | None,
     from interlock.cli.instance.bulk import in_bulk
 
     in_bulk(server, "delete", names, wait=wait, timeout=timeout, as_json=as_json)
-
-
-def _ask(names: tuple[str, ...]) -> None:
-    if not _is_somebody_there():
-        raise click.UsageError("Nobody is there to ask: say --yes to delete without being asked.")
-    listed = ", ".join(map(shown, names))
-    click.confirm(f"Delete {listed}, with all data? This cannot be undone.", abort=True, err=True)
-
-
-def _is_somebody_there() -> bool:
-    return sys.stdin.isatty()

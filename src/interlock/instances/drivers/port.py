@@ -52,6 +52,8 @@ class Driver(Protocol):
     """
 
     name: str
+    can_resize: bool
+    """Whether `resize` is of any use."""
 
     async def check(self, spec: Spec) -> None:
         """Raises what is wrong with the request before anything is made: version, size, parameters, binaries."""

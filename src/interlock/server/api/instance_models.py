@@ -61,6 +61,12 @@ class NewParameters(Asked):
     parameters: Parameters = Field(description="All that are wanted: what is left out goes back to its default.")
 
 
+class NewStorage(Asked):
+    model_config = ConfigDict(json_schema_extra={"examples": [{"storage": "20Gi"}]})
+
+    storage: Text | int = Field(description="Its size: 20Gi, 500GB, or bytes.")
+
+
 class Connection(BaseModel):
     """Where clients connect, and what its TLS is checked with. The password has a request of its own."""
 

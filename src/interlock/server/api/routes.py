@@ -3,7 +3,18 @@
 from fastapi import APIRouter, Security
 from fastapi.security import HTTPBearer
 
-from interlock.server.api import bulk, credential, drift, history, instances, logs, verbs
+from interlock.server.api import (
+    backups,
+    bulk,
+    credential,
+    drift,
+    facts,
+    history,
+    instances,
+    logs,
+    restoring,
+    verbs,
+)
 
 # What keeps others out is `Authentication`, in front of all routes: this is what the description says of it.
 _KEY = HTTPBearer(auto_error=False, scheme_name="key", description="A key: `interlock key create NAME` makes one.")
@@ -11,6 +22,6 @@ _KEY = HTTPBearer(auto_error=False, scheme_name="key", description="A key: `inte
 
 def api_router() -> APIRouter:
     router = APIRouter(prefix="/api/v1", dependencies=[Security(_KEY)])
-    for part in (instances, bulk, verbs, history, logs, credential, drift):
+    for part in (instances, bulk, verbs, history, logs, facts, credential, backups, restoring, drift):
         router.include_router(part.router)
     return router

@@ -6,7 +6,7 @@ from typing import Any
 from fastapi import APIRouter
 
 from interlock.instances import records
-from interlock.server.api.instance_models import Instance, NewParameters
+from interlock.server.api.instance_models import Instance, NewParameters, NewStorage
 from interlock.server.api.running import Running, found
 from interlock.server.control import Control
 
@@ -40,6 +40,12 @@ async def reset_password(id: str, control: Running) -> Instance:  # noqa: A002
 async def set_parameters(id: str, wanted: NewParameters, control: Running) -> Instance:  # noqa: A002
     """All that are wanted. It is restarted if they need that."""
     return await asked(control, id, control.instances.set_parameters, wanted.parameters)
+
+
+@router.put("/storage", status_code=202, summary="Give an instance more storage")
+async def resize(id: str, wanted: NewStorage, control: Running) -> Instance:  # noqa: A002
+    """Never less. Where its driver cannot, it is refused at once."""
+    return await asked(control, id, control.instances.resize, wanted.storage)
 
 
 @router.post("/cancel", status_code=202, summary="Cancel what works on an instance")

@@ -34,6 +34,7 @@ class KubernetesDriver:
     """A `Driver`. Making this object touches nothing."""
 
     name = "kubernetes"
+    can_resize = True
 
     def __init__(self, settings: KubernetesSettings | None = None) -> None:
         self._settings = settings or KubernetesSettings()

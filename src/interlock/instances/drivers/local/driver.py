@@ -31,6 +31,7 @@ class LocalDriver:
     """
 
     name = "local"
+    can_resize = False
 
     def __init__(
         self,

@@ -1,0 +1,16 @@
+"""Asking before something is lost."""
+
+import sys
+
+import click
+
+
+def confirm(question: str, to: str) -> None:
+    """`to`: what it is that nobody else is there to be asked about."""
+    if not _is_somebody_there():
+        raise click.UsageError(f"Nobody is there to ask: say --yes to {to} without being asked.")
+    click.confirm(question, abort=True, err=True)
+
+
+def _is_somebody_there() -> bool:
+    return sys.stdin.isatty()

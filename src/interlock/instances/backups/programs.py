@@ -1,0 +1,140 @@
+"""Running pg_dump and pg_restore.
+
+The password goes by their environment, which only we and they can read. What they say is quoted as far as the first
+error goes: after that come statements, and with them users' data.
+"""
+
+import asyncio
+import os
+import tempfile
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from interlock.embedded.clients import Clients
+from interlock.embedded.processes import environment
+from interlock.errors import BackupFailed, BinariesMissing, DatabaseUnreachable, OutOfSpace
+from interlock.instances.backups.model import Format
+from interlock.instances.drivers.port import Endpoint
+
+_FORMATS: dict[Format, str] = {"file": "custom", "directory": "directory"}
+_CONNECT_WITHIN = "30"
+_GRACE = 5.0
+_NO_SPACE = "No space left on device"
+_CUT_OFF = (
+    "connection to server",
+    "server closed the connection",
+    "terminating connection",
+    "no connection to the server",
+    "SSL connection has been closed",
+    "SSL SYSCALL error",
+    "could not receive data",
+)
+
+
+async def dump(
+    clients: Clients, endpoint: Endpoint, password: str, purpose: str, format: Format, archive: Path
+) -> None:
+    """Everything of the endpoint's database, into `archive`, and onto the disk."""
+    words: list[str | Path] = [
+        clients.pg_dump,
+        "--no-password",
+        "--no-tablespaces",
+        f"--format={_FORMATS[format]}",
+        f"--file={archive}",
+    ]
+    await _connected(words, endpoint, password, purpose)
+
+
+async def restore(
+    clients: Clients, endpoint: Endpoint, password: str, purpose: str, archive: Path, *, grants: bool
+) -> None:
+    """In one transaction: all of it or nothing. Whatever it brings replaces what is there; its owner is whoever
+    restores. `grants`: with the privileges that roles had."""
+    words: list[str | Path] = [
+        clients.pg_restore,
+        "--no-password",
+        f"--dbname={endpoint.database}",
+        "--clean",
+        "--if-exists",
+        "--single-transaction",
+        "--no-owner",
+        "--no-tablespaces",
+        *([] if grants else ["--no-privileges"]),
+        archive,
+    ]
+    await _connected(words, endpoint, password, purpose)
+
+
+async def read_through(clients: Clients, archive: Path) -> None:
+    """From its first byte to its last, as a restore would."""
+    await _run([clients.pg_restore, "--file=/dev/null", archive], {})
+
+
+async def _connected(words: Sequence[str | Path], endpoint: Endpoint, password: str, purpose: str) -> None:
+    with tempfile.TemporaryDirectory(prefix="interlock-") as place:
+        variables = {
+            "PGHOST": endpoint.host,
+            "PGPORT": str(endpoint.port),
+            "PGUSER": endpoint.user,
+            "PGDATABASE": endpoint.database,
+            "PGPASSWORD": password,
+            "PGAPPNAME": f"interlock {purpose}"[:63],
+            "PGCONNECT_TIMEOUT": _CONNECT_WITHIN,
+            "PGSSLMODE": "require",
+        }
+        if endpoint.ca:
+            certificate = Path(place) / "ca.pem"
+            certificate.write_text(endpoint.ca)
+            variables |= {"PGSSLMODE": "verify-full", "PGSSLROOTCERT": str(certificate)}
+        await _run(words, variables)
+
+
+async def _run(words: Sequence[str | Path], variables: Mapping[str, str]) -> None:
+    """Until it has ended; if we are cancelled it is ended too."""
+    program = Path(words[0])
+    try:
+        process = await asyncio.create_subprocess_exec(
+            *(os.fspath(word) for word in words),
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.DEVNULL,
+            stderr=asyncio.subprocess.PIPE,
+            cwd="/",
+            env=environment(program.parent) | dict(variables),
+            umask=0o077,
+        )
+    except OSError as error:
+        raise BinariesMissing(f"{program} cannot be run ({error.strerror}): install it again.") from error
+    try:
+        _, said = await process.communicate()
+    except BaseException:
+        with suppress(TimeoutError):
+            await _end(process)
+        raise
+    if process.returncode:
+        raise _failure(program.name, process.returncode, said.decode(errors="replace"))
+
+
+async def _end(process: asyncio.subprocess.Process) -> None:
+    """Told first: then it tells the server to stop, too."""
+    with suppress(ProcessLookupError):
+        process.terminate()
+    try:
+        async with asyncio.timeout(_GRACE):
+            await process.wait()
+    finally:
+        if process.returncode is None:
+            process.kill()
+
+
+def _failure(program: str, status: int, said: str) -> BackupFailed | DatabaseUnreachable | OutOfSpace:
+    lines = [line.strip() for line in said.splitlines() if line.strip()]
+    first = next((line.partition("error:")[2].strip() for line in lines if "error:" in line), "")
+    reason = " ".join((first or (lines or [f"exit status {status}"])[-1]).split()).rstrip(".")
+    if _NO_SPACE in said:
+        return OutOfSpace(f"{program} found the disk full ({reason}): make room, and try again.")
+    if any(sign in said for sign in _CUT_OFF):
+        return DatabaseUnreachable(
+            f"{program} was cut off from the instance ({reason}): see that it runs, and try again."
+        )
+    return BackupFailed(f"{program} ended with the status {status} ({reason}): correct that, and try again.")

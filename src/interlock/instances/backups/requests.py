@@ -1,0 +1,151 @@
+"""What may be asked of backups. Each request is part of the caller's transaction: it is there if that commits.
+
+Who may do what. A request locks the backup's record. While an orchestration works on it, nothing but `delete` is taken.
+What is being restored from cannot be deleted: both requests lock the record, so whoever comes second sees the first.
+"""
+
+import asyncio
+import uuid
+from collections.abc import Mapping
+from typing import Any
+
+from interlock.durable import recording
+from interlock.durable.declared import Orchestration
+from interlock.errors import BackupBusy, BackupUnknown, BadSpec
+from interlock.instances.backups.activities import running
+from interlock.instances.backups.model import backup_format
+from interlock.instances.backups.pruning import new_id
+from interlock.instances.backups.records import Backup, BackupRecords
+from interlock.instances.backups.restoring import major_of, usable
+from interlock.instances.backups.shelf import Shelf, remove_all
+from interlock.instances.model import major_version
+from interlock.instances.records import Instance
+from interlock.instances.requests import Instances
+from interlock.instances.tasks import Task
+
+
+class Backups:
+    """`records` is for reading. What is asked for has ended when the record's orchestration has."""
+
+    def __init__(self, instances: Instances) -> None:
+        self._instances = instances
+        self._lifecycle = instances.lifecycle
+        self._here = self._lifecycle.here
+        self._work = self._lifecycle.backups
+        self.records = BackupRecords(self._here.schema)
+
+    async def make(self, connection: Any, instance: str, format: str = "file", *, id: str | None = None) -> Backup:
+        """Of an instance, by its id, that runs. What was made under `id` is given, and nothing made again."""
+        wanted, _ = backup_format(format), self._here.kept
+        found = await self._instances.records.read(connection, instance)
+        running(found)
+        made = id or str(uuid.uuid4())
+        if id and (before := await self._made(connection, id)):
+            return before
+        task = Task(instance, new_id(made, "back_up"), backup=made)
+        [[at]] = await self.records.ask(connection, "insert", made, instance, found.name, wanted, task.orchestration)
+        await self._instances.records.note(connection, instance, "backup asked for", at, made)
+        await self._record(connection, self._work.back_up, task)
+        return await self.records.read(connection, made)
+
+    async def verify(self, connection: Any, id: str) -> Backup:
+        backup = await self._idle(connection, id)
+        usable(backup)
+        task = Task(backup.instance, new_id(id, "verify_backup"), backup=id)
+        await self.records.ask(connection, "hand_over", id, task.orchestration)
+        await self._record(connection, self._work.verify_backup, task)
+        return await self.records.read(connection, id)
+
+    async def delete(self, connection: Any, id: str) -> Backup:
+        """Whatever is going on, unless it is just restored from. Of one that is being deleted nothing is changed."""
+        return await self._work.pruning.delete(connection, id)
+
+    async def restore(
+        self,
+        connection: Any,
+        id: str,
+        name: str,
+        *,
+        driver: str | None = None,
+        dns_name: str | None = None,
+        version: str | int | None = None,
+        storage: str | int | None = None,
+        parameters: Mapping[str, str | int | float | bool] | None = None,
+        tags: Mapping[str, str] | None = None,
+        new_id: str | None = None,
+    ) -> Instance:
+        """Into a new instance: of the driver and the major version that the backed up one has, unless told.
+
+        What was made under `new_id` is given, and nothing made again.
+        """
+        backup = await self.records.lock(connection, id)
+        usable(backup)
+        oldest = major_of(backup.server_version)
+        wanted = major_version(version) or str(oldest)
+        if int(wanted) < oldest:
+            raise BadSpec(f"The backup {id} is of PostgreSQL {oldest}: it cannot be restored into {wanted}.")
+        if driver is None:
+            driver = (await self._instances.records.read(connection, backup.instance)).driver
+        return await self._instances.create(
+            connection,
+            name,
+            driver=driver,
+            dns_name=dns_name,
+            version=wanted,
+            storage=storage,
+            parameters=parameters,
+            tags=tags,
+            backup=id,
+            id=new_id,
+        )
+
+    async def restore_into(self, connection: Any, id: str, instance: str) -> Instance:
+        """Into one that runs, by its id: what the backup brings replaces what is there."""
+        backup = await self.records.lock(connection, id)
+        usable(backup)
+        return await self._instances.restore(connection, instance, id)
+
+    async def prune(self, connection: Any) -> list[str]:
+        """Begin to remove those that are not to be kept any more, of all instances: their ids."""
+        return await self._work.pruning.prune(connection)
+
+    async def tidy(self) -> None:
+        """Both, now and then."""
+        if self._here.backups is not None:
+            async with self._here.database.transaction() as connection:
+                await self.prune(connection)
+            await self.sweep()
+
+    async def sweep(self) -> int:
+        """Remove what crashes left of backups that are made, failed or gone: how much that was."""
+        shelf, swept = Shelf(self._here.kept.directory), 0
+        for owner, place in await asyncio.to_thread(lambda: list(shelf.found())):
+            async with self._here.database.transaction() as connection:
+                try:
+                    backup = await self.records.read(connection, owner)
+                except BackupUnknown:  # perhaps another control plane's
+                    continue
+            whole = shelf.root / backup.path if backup.path else None
+            counts = whole is not None and whole.parent == place and backup.state != "deleted"
+            if backup.state in ("made", "failed", "deleted") and not counts:
+                await asyncio.to_thread(remove_all, place)
+                swept += 1
+        return swept
+
+    async def _made(self, connection: Any, id: str) -> Backup | None:
+        try:
+            return await self.records.read(connection, id)
+        except BackupUnknown:
+            return None
+
+    async def _idle(self, connection: Any, id: str) -> Backup:
+        backup = await self.records.lock(connection, id)
+        if backup.working:
+            raise BackupBusy(
+                f"{backup.orchestration} works on the backup {id}, which is {backup.state}: wait until that has ended.",
+                orchestration=backup.orchestration,
+            )
+        return backup
+
+    async def _record(self, connection: Any, orchestration: Orchestration[Task, None], task: Task) -> None:
+        await recording.record(connection, self._here.schema, orchestration, task.orchestration, task)

@@ -1,0 +1,116 @@
+"""The directory of backups.
+
+Who may do what. Each attempt writes into a directory of its own, of which the name begins with a dot until what is in
+there is whole and on the disk; then it is renamed. No attempt touches another's, so one that is late changes nothing:
+its directory is rubbish. What counts is the one that the record names.
+
+What a crash leaves behind: a directory with a dot; or one without, which no record names. Both are removed by the next
+attempt that succeeds, by the clean-up, or by `sweep`.
+"""
+
+import errno
+import re
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from interlock.embedded.files import sync_directory
+from interlock.errors import BackupMissing, DataDirectoryUnusable, OutOfSpace
+from interlock.instances.backups.model import Format
+
+_ARCHIVES: dict[Format, str] = {"file": "archive.dump", "directory": "archive"}
+_OWN = re.compile(r"\.?\d{8}T\d{6}Z-([0-9a-f-]{36})\.\d+(\.part)?")
+
+
+class Shelf:
+    def __init__(self, root: Path) -> None:
+        self.root = root.absolute()
+
+    def begin(self, stem: str, attempt: int) -> Path:
+        """A new directory that only we can enter, for what is not whole yet."""
+        part = self._part(stem, attempt)
+        with self._in_words():
+            for place in reversed([part.parent, *part.parent.parents]):
+                if not place.exists():
+                    place.mkdir(mode=0o700, exist_ok=True)
+            part.mkdir(mode=0o700)
+        return part
+
+    def keep(self, part: Path, stem: str, attempt: int, format: Format) -> str:
+        """What is in `part` is whole: the path of the archive, relative to all backups."""
+        with self._in_words():
+            sync_directory(part)
+            whole = self._whole(stem, attempt)
+            part.rename(whole)
+            sync_directory(whole.parent)
+        return str((whole / _ARCHIVES[format]).relative_to(self.root))
+
+    def archive(self, part: Path, format: Format) -> Path:
+        return part / _ARCHIVES[format]
+
+    def locate(self, path: str) -> Path:
+        """Raises BackupMissing."""
+        found = self.root / path
+        if not found.exists():
+            raise BackupMissing(
+                f"{found} is not there, as seen from this machine: let backup_dir be a directory that all replicas "
+                "share."
+            )
+        return found
+
+    def remove(self, stem: str, but: str | None = None) -> None:
+        """Everything of that backup, except the archive at `but`. What is gone already is no matter."""
+        folder = (self.root / stem).parent
+        kept = (self.root / but).parent if but else None
+        with self._in_words():
+            for found in self._named(folder, Path(stem).name):
+                if found != kept:
+                    remove_all(found)
+            if not but and folder.exists():
+                sync_directory(folder)
+
+    def found(self) -> Iterator[tuple[str, Path]]:
+        """Every directory of a backup, whole or not, with the backup's id."""
+        with self._in_words():
+            folders = [folder for folder in self.root.iterdir() if folder.is_dir()] if self.root.exists() else []
+            for folder in folders:
+                for entry in folder.iterdir():
+                    if match := _OWN.fullmatch(entry.name):
+                        yield match[1], entry
+
+    def _named(self, folder: Path, name: str) -> list[Path]:
+        if not folder.exists():
+            return []
+        return [entry for entry in folder.iterdir() if entry.name.startswith((f"{name}.", f".{name}."))]
+
+    def _part(self, stem: str, attempt: int) -> Path:
+        whole = self._whole(stem, attempt)
+        return whole.with_name(f".{whole.name}.part")
+
+    def _whole(self, stem: str, attempt: int) -> Path:
+        return self.root / f"{stem}.{attempt}"
+
+    @contextmanager
+    def _in_words(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            if error.errno in (errno.ENOSPC, errno.EDQUOT):
+                raise out_of_space(self.root) from error
+            raise DataDirectoryUnusable(
+                f"The directory of backups {self.root} cannot be used ({error}): correct that, or choose another."
+            ) from error
+
+
+def out_of_space(root: Path) -> OutOfSpace:
+    return OutOfSpace(f"The disk of {root} is full: make room, or let backup_dir be on another one.")
+
+
+def remove_all(place: Path) -> None:
+    """Others may be removing it too, or still be writing there."""
+    for _ in range(3):
+        shutil.rmtree(place, ignore_errors=True)
+        if not place.exists():
+            return
+    shutil.rmtree(place)

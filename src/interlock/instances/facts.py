@@ -1,0 +1,37 @@
+"""What a running instance says of itself: asked of its own server, over a connection that is checked."""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from interlock.errors import IllegalTransition
+from interlock.instances.drivers.port import Driver
+from interlock.instances.reaching import connected
+from interlock.instances.records import Instance
+from interlock.stores.statements import statements
+
+_SQL = statements("interlock.instances", "facts.sql")
+
+
+@dataclass(frozen=True)
+class Facts:
+    """`size_bytes` is its database's. `connections` are those of clients, without the one that asked."""
+
+    version: str
+    size_bytes: int
+    connections: int
+    max_connections: int
+    started_at: datetime
+
+
+async def facts(driver: Driver, instance: Instance, timeout: float = 10.0) -> Facts:
+    endpoint = instance.endpoint
+    if instance.state != "running" or endpoint is None:
+        raise IllegalTransition(
+            f"The instance {instance.name} is {instance.state}, and only a running one can be asked for its facts: "
+            "start it, or wait until it runs.",
+            state=instance.state,
+            event="facts",
+        )
+    async with await connected(driver, instance.id, endpoint, timeout, "facts") as session:
+        [row] = await session.fetch(_SQL["facts"])
+        return Facts(*row)

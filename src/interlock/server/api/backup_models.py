@@ -1,0 +1,92 @@
+"""Backups as the API shows them, and as they are asked for."""
+
+from datetime import datetime
+from typing import Any, Self
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from interlock.instances.backups import records
+from interlock.instances.backups.model import Format, State
+from interlock.server.api.instance_models import Asked, Parameters, Text, Trouble
+
+
+class NewBackup(Asked):
+    model_config = ConfigDict(json_schema_extra={"examples": [{"format": "directory"}]})
+
+    format: Format = Field("file", description="pg_dump's custom format in a file, or its directory format.")
+
+
+class Restore(Asked):
+    """Where a backup is to be restored: into a new instance (`name`), or into one that runs (`into`)."""
+
+    model_config = ConfigDict(
+        json_schema_extra={"examples": [{"name": "orders-copy"}, {"into": "orders"}, {"name": "new", "version": "17"}]}
+    )
+
+    name: Text | None = Field(None, description="Of the new instance.")
+    into: Text | None = Field(None, description="An instance, by its id or name. What the backup brings replaces.")
+    dns_name: Text | None = Field(None, description="A host name that leads to the new one.")
+    driver: Text | None = Field(None, description="What the new one is made with; as the old one was otherwise.")
+    version: Text | int | None = Field(None, description="Its major version; that of the old one otherwise.")
+    storage: Text | int | None = Field(None, description="Its size: 10Gi, 500MB, or bytes.")
+    parameters: Parameters = Field(default_factory=dict, description="Its settings.")
+    tags: dict[str, str] = Field(default_factory=dict, description="Words of your own, to find it by.")
+
+
+class Backup(BaseModel):
+    """`orchestration` works on it while `working`, and was the last that did otherwise."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {
+                    "id": "4f1d7c52-0c8b-4a0e-9b39-6f5f7c2b8a10",
+                    "instance": "0b8e5f0c-7f4e-4a52-9d3e-2f8f3a6f1c55",
+                    "instance_name": "orders",
+                    "format": "file",
+                    "state": "made",
+                    "path": "orders/20260131T120000Z-4f1d7c52-0c8b-4a0e-9b39-6f5f7c2b8a10.1/archive.dump",
+                    "size_bytes": 48213,
+                    "sha256": "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
+                    "server_version": "17.5",
+                    "error": None,
+                    "orchestration": "backup-4f1d7c52-0c8b-4a0e-9b39-6f5f7c2b8a10-back_up-1f2e3d4c",
+                    "working": False,
+                    "created_at": "2026-01-31T12:00:00Z",
+                    "updated_at": "2026-01-31T12:00:04Z",
+                    "made_at": "2026-01-31T12:00:01Z",
+                    "verified_at": None,
+                    "deleted_at": None,
+                }
+            ]
+        }
+    )
+
+    id: str
+    instance: str = Field(description="The id of the instance that it is of.")
+    instance_name: str
+    format: Format
+    state: State
+    path: str | None = Field(description="In the directory of backups; null until it is made.")
+    size_bytes: int | None
+    sha256: str | None
+    server_version: str | None
+    error: Trouble | None = Field(description="What the last orchestration ended with, unless it succeeded.")
+    orchestration: str
+    working: bool
+    created_at: datetime
+    updated_at: datetime
+    made_at: datetime | None
+    verified_at: datetime | None
+    deleted_at: datetime | None
+
+    @classmethod
+    def of(cls, record: records.Backup) -> Self:
+        facts: dict[str, Any] = {name: getattr(record, name) for name in cls.model_fields}
+        trouble = record.error is not None and Trouble(code=record.error_code or "error", message=record.error)
+        return cls(**facts | {"error": trouble or None})
+
+
+class BackupPage(BaseModel):
+    items: list[Backup]
+    next: str | None = Field(description="For `after` of the next request; null: this was the last page.")

@@ -1,0 +1,37 @@
+"""Restoring a backup: into a new instance, or into one that is there."""
+
+from typing import Any
+
+from fastapi import APIRouter, Request, Response
+
+from interlock.errors import BadSpec
+from interlock.instances import records
+from interlock.server.api.backup_models import Restore
+from interlock.server.api.backups import found_backup
+from interlock.server.api.instance_models import Instance
+from interlock.server.api.repeating import repeatable_id
+from interlock.server.api.running import Running, found
+
+router = APIRouter(prefix="/backups/{id}", tags=["backups"])
+
+
+@router.post("/restore", status_code=202, summary="Restore a backup")
+async def restore(id: str, wanted: Restore, control: Running, request: Request, response: Response) -> Instance:  # noqa: A002
+    """Into a new instance, which is undone if that fails; or into one that runs, all of it or nothing."""
+    wishes = wanted.model_dump(exclude={"name", "into"})
+    if (wanted.name is None) == (wanted.into is None) or (wanted.into and any(wishes.values())):
+        raise BadSpec("Say where to restore it: the name of a new instance and what that is like, or into which one.")
+    if wanted.driver is not None and wanted.driver not in control.here.drivers:
+        raise BadSpec(f"There is no driver {wanted.driver!r} here: use one of {', '.join(control.here.drivers)}.")
+    repeated = repeatable_id(request, wanted.name) if wanted.name else None
+
+    async def work(connection: Any) -> records.Instance:
+        backup = (await found_backup(control, connection, id)).id
+        if wanted.into is not None:
+            instance = (await found(control, connection, wanted.into)).id
+            return await control.backups.restore_into(connection, backup, instance)
+        return await control.backups.restore(connection, backup, wanted.name or "", new_id=repeated, **wishes)
+
+    record = await control.pool.transact(work)
+    response.headers["Location"] = f"/api/v1/instances/{record.id}"
+    return Instance.of(record)

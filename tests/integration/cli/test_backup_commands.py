@@ -1,0 +1,115 @@
+"""`interlock instance backup …` on a control plane that answers as it was told to."""
+
+import json
+from typing import Any
+
+import pytest
+
+from support.scripted_server import Answer, Command, ScriptedServer, problem
+from support.told_instances import CREATING, RUNNING
+
+MADE: dict[str, Any] = {
+    "id": "4f1d7c52-0000-4000-8000-000000000001",
+    "instance": RUNNING["id"],
+    "instance_name": "mydb",
+    "format": "file",
+    "state": "made",
+    "path": "mydb/20310101T120000Z-4f1d7c52-0000-4000-8000-000000000001.1/archive.dump",
+    "size_bytes": 5 * 2**20,
+    "sha256": "9f86",
+    "server_version": "17.5",
+    "error": None,
+    "orchestration": "backup-4f1d-back_up-1",
+    "working": False,
+    "created_at": "2031-01-01T12:00:00Z",
+    "updated_at": "2031-01-01T12:00:04Z",
+    "made_at": "2031-01-01T12:00:01Z",
+    "verified_at": None,
+    "deleted_at": None,
+}
+ID = MADE["id"]
+MAKING = MADE | {"state": "making", "working": True, "path": None, "size_bytes": None}
+FAILED = MADE | {"state": "failed", "error": {"code": "OutOfSpace", "message": "The disk is full: make room."}}
+
+
+def test_backup_says_what_was_taken_and_with_wait_what_came_of_it(script: ScriptedServer, run: Command) -> None:
+    script.answers("POST /instances/mydb/backups", Answer(MAKING, 202))
+    done = run("backup", "mydb", "--format", "directory")
+    assert done.stdout == (
+        "The backup 4f1d7c52 of mydb is making: `interlock instance backups` tells when that is done.\n"
+    )
+    assert script.asked[0].body == {"format": "directory"}
+    script.answers(f"GET /backups/{ID}", MAKING, MAKING, MADE)
+    done = run("backup", "mydb", "--wait")
+    assert (done.exit_code, done.stderr) == (0, "")
+    assert done.stdout == f"The backup 4f1d7c52 of mydb is made, 5 MiB at {MADE['path']}.\n"
+
+
+def test_one_that_fails_exits_with_1_and_the_error(script: ScriptedServer, run: Command) -> None:
+    script.answers("POST /instances/mydb/backups", Answer(MAKING, 202))
+    script.answers(f"GET /backups/{ID}", FAILED)
+    done = run("backup", "mydb", "--wait")
+    assert (done.exit_code, done.stdout) == (1, "")
+    assert done.stderr == (
+        "interlock: The backup 4f1d7c52 of mydb is failed: The disk is full: make room. (OutOfSpace)\n"
+    )
+    done = run("backup", "mydb", "--wait", "--json")
+    assert (done.exit_code, json.loads(done.stdout)) == (1, FAILED)
+
+
+def test_a_wait_that_takes_too_long_exits_with_75(script: ScriptedServer, run: Command) -> None:
+    script.answers("POST /backups/4f1d7c52/verify", Answer(MADE | {"working": True}, 202))
+    script.answers(f"GET /backups/{ID}", MADE | {"working": True})
+    done = run("verify", "4f1d7c52", "--wait", "--timeout", "0")
+    assert done.exit_code == 75
+    assert done.stderr.startswith("interlock: The backup 4f1d7c52 is made after 0 s: what was asked for goes on")
+
+
+def test_verify_says_that_it_is_whole(script: ScriptedServer, run: Command) -> None:
+    script.answers("POST /backups/4f1d7c52/verify", Answer(MADE | {"working": True}, 202))
+    script.answers(f"GET /backups/{ID}", MADE | {"verified_at": "2031-01-01T13:00:00Z"})
+    assert "is made and verified, 5 MiB at" in run("verify", "4f1d7c52", "--wait").stdout
+
+
+def test_backups_are_listed_page_after_page(script: ScriptedServer, run: Command) -> None:
+    old = MADE | {"id": "00000000-1", "instance_name": "bad\x1b[31m", "server_version": None}
+    script.answers("GET /backups", {"items": [FAILED], "next": "on"}, {"items": [old], "next": None})
+    done = run("backups", "mydb", "--state", "made")
+    head, *rows = done.stdout.splitlines()
+    assert head.split() == ["BACKUP", "INSTANCE", "STATE", "SIZE", "FORMAT", "AGE", "VERIFIED", "VERSION"]
+    assert [row.split()[0] for row in rows] == ["4f1d7c52", "00000000"]
+    assert "\x1b" not in done.stdout
+    script.answers("GET /backups", {"items": [], "next": None})
+    assert run("backups").stdout == "There is no such backup.\n"
+    script.answers("GET /backups", {"items": [MADE], "next": None})
+    assert json.loads(run("backups", "--json").stdout) == [MADE]
+
+
+def test_restore_makes_a_new_instance_or_asks_before_it_replaces(
+    script: ScriptedServer, run: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script.answers("POST /backups/4f1d7c52/restore", Answer(CREATING, 202))
+    assert run("restore", "4f1d7c52", "mydb", "--tag", "of=old").exit_code == 0
+    assert script.asked[-1].body == {"name": "mydb", "tags": {"of": "old"}}
+    asked = len(script.asked)
+    refused = run("restore", "4f1d7c52", "--into", "mydb")
+    assert (refused.exit_code, "say --yes to restore" in refused.stderr) == (2, True)
+    monkeypatch.setattr("interlock.cli.instance.confirming._is_somebody_there", lambda: True)
+    assert run("restore", "4f1d7c52", "--into", "mydb", typed="n\n").exit_code == 1
+    assert len(script.asked) == asked
+    assert run("restore", "4f1d7c52", "--into", "mydb", typed="y\n").exit_code == 0
+    assert script.asked[-1].body == {"into": "mydb"}
+
+
+@pytest.mark.parametrize("words", [[], ["mydb", "--into", "other"], ["--into", "mydb", "--version", "17"]])
+def test_restore_has_to_be_told_one_place(script: ScriptedServer, run: Command, words: list[str]) -> None:
+    done = run("restore", "4f1d7c52", *words)
+    assert (done.exit_code, "say --into which one" in done.stderr) == (2, True)
+
+
+def test_delete_backup_asks_and_tells_why_not(script: ScriptedServer, run: Command) -> None:
+    assert run("delete-backup", "4f1d7c52").exit_code == 2
+    said = "instance-1-restore-2 restores from the backup 4f1d: wait until that has ended."
+    script.answers("DELETE /backups/4f1d7c52", problem(409, "backup_busy", said, orchestration="instance-1-restore-2"))
+    done = run("delete-backup", "4f1d7c52", "--yes")
+    assert (done.exit_code, done.stderr) == (75, f"interlock: {said}\n")

@@ -1,0 +1,40 @@
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+
+from interlock.instances.backups.keeping import Keeping
+from interlock.instances.drivers.local import LocalDriver
+from interlock.instances.drivers.port import Spec
+from support.instances import Plane, control_plane
+from support.local_instances import PG_BIN, local_driver, place_for_instances
+from support.paper_driver import SHARED, TABLES, PaperDns, PaperDriver
+from support.postgres import execute
+
+
+@pytest.fixture(scope="session")
+def real() -> Iterator[LocalDriver]:
+    """With one instance, which those on paper answer with."""
+    with place_for_instances() as place:
+        driver = local_driver(place)
+        asyncio.run(driver.provision(Spec(SHARED, "shared")))
+        yield driver
+
+
+@pytest.fixture
+def url(interlock_url: str) -> str:
+    execute(interlock_url, TABLES)
+    return interlock_url
+
+
+@pytest.fixture
+def keeping(tmp_path: Path) -> Keeping:
+    return Keeping(tmp_path / "backups", pg_bin=PG_BIN)
+
+
+@pytest.fixture
+async def plane(url: str, real: LocalDriver, keeping: Keeping) -> AsyncIterator[Plane]:
+    driver = PaperDriver(lambda: url, lambda: real)
+    async with control_plane(url, driver, dns=PaperDns(lambda: url), backups=keeping) as plane:
+        yield plane

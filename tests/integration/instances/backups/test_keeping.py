@@ -1,0 +1,131 @@
+"""How long backups are kept, what is swept, and what keeps them from being removed."""
+
+import os
+import subprocess
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from interlock import errors
+from interlock.instances.backups.keeping import Keeping
+from interlock.instances.drivers.local import LocalDriver
+from interlock.instances.records import Instance
+from support.components import lacking
+from support.instances import Plane, control_plane
+from support.local_instances import connected
+from support.paper_driver import SHARED, PaperDriver
+from support.postgres import execute
+
+pytestmark = pytest.mark.timeout(200)
+
+
+@pytest.fixture
+def keeping(keeping: Keeping) -> Keeping:
+    return replace(keeping, keep=2)
+
+
+@pytest.fixture
+async def shop(plane: Plane) -> Instance:
+    return await plane.created("shop")
+
+
+def archives(keeping: Keeping) -> set[Path]:
+    return {path.parent for path in keeping.directory.rglob("archive.dump")}
+
+
+async def test_the_newest_stay_and_the_oldest_goes_with_its_files(
+    plane: Plane, shop: Instance, keeping: Keeping
+) -> None:
+    other = await plane.backed_up((await plane.created("other")).id)
+    made = [await plane.backed_up(shop.id) for _ in range(3)]
+    gone = await plane.backup_done(await plane.read_backup(made[0].id))
+    assert gone.state == "deleted"
+    kept = [await plane.read_backup(one.id) for one in (other, *made[1:])]
+    assert [one.state for one in kept] == ["made"] * 3
+    assert archives(keeping) == {(keeping.directory / str(one.path)).parent for one in kept}
+
+
+async def test_by_age_all_go_but_the_newest(plane: Plane, shop: Instance) -> None:
+    made = [await plane.backed_up(shop.id) for _ in range(2)]
+    execute(plane.url, "UPDATE interlock.instance_backup SET created_at = created_at - interval '3 days'")
+    assert await plane.ask(plane.backups.prune) == []
+    object.__setattr__(plane.lifecycle.here.kept, "days", 2.0)
+    await plane.backups.tidy()
+    assert [(await plane.read_backup(one.id)).state for one in made] in (["deleting", "made"], ["deleted", "made"])
+    assert await plane.ask(plane.backups.prune) == []
+    assert (await plane.backup_done(await plane.read_backup(made[0].id))).state == "deleted"
+
+
+async def test_what_is_being_restored_from_stays(plane: Plane, shop: Instance) -> None:
+    made = [await plane.backed_up(shop.id) for _ in range(2)]
+    unfinished = "SELECT interlock.record_orchestration_v1('slow', %s, '0.0.1', %s, NULL, NULL)"
+    execute(plane.url, unfinished, "instances.restore", f'{{"backup": "{made[0].id}"}}')
+    working = "UPDATE interlock.instance SET orchestration = 'slow', working = %s WHERE id = %s"
+    execute(plane.url, working, True, shop.id)
+    with pytest.raises(errors.BackupBusy, match="slow restores from") as busy:
+        await plane.ask(plane.backups.delete, made[0].id)
+    assert busy.value.orchestration == "slow"
+    made.append(await plane.backed_up(shop.id))
+    assert [(await plane.read_backup(one.id)).state for one in made] == ["made"] * 3
+    execute(plane.url, working, False, shop.id)
+    assert await plane.ask(plane.backups.prune) == [made[0].id]
+    assert (await plane.backup_done(await plane.read_backup(made[0].id))).state == "deleted"
+
+
+async def test_what_crashes_left_is_swept_and_nothing_else(plane: Plane, shop: Instance, keeping: Keeping) -> None:
+    made = await plane.backed_up(shop.id)
+    whole = (keeping.directory / str(made.path)).parent
+    stem = whole.name.removesuffix(".1")
+    assert whole.name == f"{stem}.1"
+    rubbish = [whole.with_name(f".{stem}.7.part"), whole.with_name(f"{stem}.6")]
+    foreign = [whole.with_name("notes"), whole.with_name(f"{stem.replace(made.id, '0' * 8 + made.id[8:])}.1")]
+    for place in (*rubbish, *foreign):
+        place.mkdir()
+        (place / "archive.dump").write_text("half")
+    assert await plane.backups.sweep() == 2
+    assert sorted(whole.parent.iterdir()) == sorted([whole, *foreign])
+    assert await plane.backups.sweep() == 0
+    assert (await plane.backup_told(plane.backups.verify, made.id)).verified_at is not None
+
+
+@contextmanager
+def small_disk(place: Path) -> Iterator[Path]:
+    if os.geteuid() != 0:
+        lacking("only root can mount a small disk")
+    place.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=64k,mode=755", "tmpfs", str(place)]
+    mounted = subprocess.run(mount, capture_output=True, text=True, check=False)
+    if mounted.returncode:
+        lacking(f"no small disk can be mounted here: {mounted.stderr.strip()}")
+    try:
+        yield place
+    finally:
+        subprocess.run(["umount", "--lazy", str(place)], check=True)
+
+
+@pytest.fixture
+async def cramped(url: str, real: LocalDriver, keeping: Keeping, tmp_path: Path) -> AsyncIterator[Plane]:
+    with small_disk(tmp_path / "small") as disk:
+        driver = PaperDriver(lambda: url, lambda: real)
+        async with control_plane(url, driver, backups=replace(keeping, directory=disk / "backups")) as plane:
+            yield plane
+
+
+@pytest.mark.parametrize("kind", ["file", "directory"])
+async def test_a_full_disk_is_told_and_left_as_it_was(cramped: Plane, real: LocalDriver, kind: str) -> None:
+    directory = cramped.lifecycle.here.kept.directory
+    shop = await cramped.created("shop")
+    assert shop.endpoint is not None
+    owner = await connected(shop.endpoint, await real.password(SHARED))
+    await owner.execute("CREATE TABLE bulk AS SELECT gen_random_uuid() AS id FROM generate_series(1, 20000)")
+    try:
+        failed = await cramped.backed_up(shop.id, kind)
+    finally:
+        await owner.execute("DROP TABLE bulk")
+        await owner.close()
+    assert (failed.state, failed.error_code) == ("failed", "OutOfSpace")
+    assert "make room" in (failed.error or "")
+    assert [path.name for path in directory.rglob("*") if path.name != "shop"] == []

@@ -1,0 +1,280 @@
+"""Backups are made, looked through, and removed; nothing is left of those that were not to be."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import asyncpg
+import pytest
+
+from interlock import errors
+from interlock.durable.attempt import Attempt
+from interlock.instances.backups.activities import BackupActivities
+from interlock.instances.backups.digesting import digested
+from interlock.instances.backups.keeping import Keeping
+from interlock.instances.backups.records import Backup
+from interlock.instances.drivers.local import LocalDriver
+from interlock.instances.records import Instance
+from interlock.instances.tasks import Task
+from support.instances import Plane
+from support.local_instances import connected
+from support.paper_driver import SHARED
+from support.postgres import execute
+from support.waiting import PATIENCE, eventually
+
+pytestmark = pytest.mark.timeout(200)
+
+FORMATS = pytest.mark.parametrize("kind", ["file", "directory"])
+
+
+async def as_owner(real: LocalDriver) -> "asyncpg.Connection[Any]":
+    endpoint = (await real.look(SHARED)).endpoint
+    assert endpoint is not None
+    return await connected(endpoint, await real.password(SHARED))
+
+
+@pytest.fixture
+async def owner(real: LocalDriver) -> AsyncIterator["asyncpg.Connection[Any]"]:
+    """Of the real instance, with a table of this test's."""
+    connection = await as_owner(real)
+    await connection.execute(
+        "CREATE TABLE item AS SELECT n AS id, repeat('x', 100) AS what FROM generate_series(1, 500) n"
+    )
+    yield connection
+    await connection.execute("DROP TABLE IF EXISTS item")
+    await connection.close()
+
+
+@pytest.fixture
+async def shop(plane: Plane, owner: "asyncpg.Connection[Any]") -> Instance:
+    return await plane.created("shop")
+
+
+def shelf(keeping: Keeping) -> list[Path]:
+    """What is on the disk, of every attempt."""
+    return sorted(keeping.directory.glob("*/*"))
+
+
+@asynccontextmanager
+async def item_locked(real: LocalDriver) -> AsyncIterator[None]:
+    """A dump has to wait. Not on the connection that looks: what is looked at stays the same in a transaction."""
+    connection = await as_owner(real)
+    try:
+        async with connection.transaction():
+            await connection.execute("LOCK TABLE item")
+            yield
+    finally:
+        await connection.close()
+
+
+async def dumping(owner: "asyncpg.Connection[Any]", backup: Backup, *, but: int = 0) -> int:
+    """The server process of a pg_dump that waits for our lock."""
+    query = (
+        "SELECT pid FROM pg_stat_activity"
+        " WHERE application_name = $1 AND wait_event_type = 'Lock' AND pid <> $2 AND query LIKE 'LOCK TABLE%'"
+    )
+    async with asyncio.timeout(PATIENCE):
+        while (pid := await owner.fetchval(query, f"interlock backup {backup.id}", but)) is None:  # noqa: ASYNC110
+            await asyncio.sleep(0.02)
+    assert isinstance(pid, int)
+    return pid
+
+
+@FORMATS
+async def test_one_is_made_of_a_running_instance_and_found_to_be_whole(
+    plane: Plane, shop: Instance, keeping: Keeping, kind: str
+) -> None:
+    made = await plane.backed_up(shop.id, kind)
+    assert (made.state, made.working, made.error, made.instance_name) == ("made", False, None, "shop")
+    assert made.path is not None
+    archive = keeping.directory / made.path
+    assert archive.is_file() if kind == "file" else (archive / "toc.dat").is_file()
+    assert shelf(keeping) == [archive.parent]
+    assert (made.size_bytes, made.sha256) == await digested(archive)
+    assert {path.stat().st_mode & 0o077 for path in keeping.directory.rglob("*")} == {0}
+    assert made.verified_at is None
+
+    checked = await plane.backup_told(plane.backups.verify, made.id)
+    assert (checked.state, checked.error, checked.working) == ("made", None, False)
+    assert checked.verified_at is not None
+    assert {event.kind: event.detail for event in await plane.events(shop.id)}["backup verified"] == made.id
+
+    gone = await plane.backup_told(plane.backups.delete, made.id)
+    assert (gone.state, gone.working, shelf(keeping)) == ("deleted", False, [])
+    assert gone.deleted_at is not None
+    with pytest.raises(errors.BackupUnknown, match="is deleted"):
+        await plane.ask(plane.backups.delete, made.id)
+    with pytest.raises(errors.BackupUnusable, match="is deleted: choose one that is made"):
+        await plane.ask(plane.backups.restore, made.id, "again")
+
+
+def damage(archive: Path, *, visibly: bool) -> None:
+    """One bit of the longest file; or one byte more, which pg_restore does not mind."""
+    file = archive if archive.is_file() else max(archive.iterdir(), key=lambda path: path.stat().st_size)
+    content = bytearray(file.read_bytes())
+    if visibly:
+        content[len(content) // 2] ^= 1
+    else:
+        content.append(0)
+    file.write_bytes(content)
+
+
+@pytest.mark.parametrize(
+    ("kind", "known"), [("file", False), ("directory", True)], ids=["by its digest", "by reading it"]
+)
+async def test_damage_is_found(plane: Plane, shop: Instance, keeping: Keeping, kind: str, known: bool) -> None:
+    made = await plane.backed_up(shop.id, kind)
+    assert made.path is not None
+    damage(keeping.directory / made.path, visibly=known)
+    with_digest = (await digested(keeping.directory / made.path))[1]
+    if known:
+        execute(plane.url, "UPDATE interlock.instance_backup SET sha256 = %s", with_digest)
+    checked = await plane.backup_told(plane.backups.verify, made.id)
+    assert (checked.state, checked.error_code, checked.verified_at) == ("failed", "BackupDamaged", None)
+    for verb in (plane.backups.verify, plane.backups.restore_into):
+        with pytest.raises(errors.BackupUnusable, match="choose one that is made"):
+            await plane.ask(verb, made.id, *([] if verb == plane.backups.verify else [shop.id]))
+    await plane.backups.sweep()
+    assert (keeping.directory / made.path).exists()  # somebody may want to see what is left of it
+    assert (await plane.backup_told(plane.backups.delete, made.id)).state == "deleted"
+
+
+async def test_one_whose_files_are_not_seen_here_is_not_given_up(
+    plane: Plane, shop: Instance, keeping: Keeping
+) -> None:
+    made = await plane.backed_up(shop.id)
+    hidden = keeping.directory.rename(keeping.directory.with_name("elsewhere"))
+    checked = await plane.backup_told(plane.backups.verify, made.id)
+    assert (checked.state, checked.error_code, checked.working) == ("made", "BackupMissing", False)
+    restored = await plane.told(plane.backups.restore_into, made.id, shop.id)
+    assert (restored.state, restored.error_code) == ("running", "BackupMissing")
+    hidden.rename(keeping.directory)
+    checked = await plane.backup_told(plane.backups.verify, made.id)
+    assert (checked.error, checked.verified_at is None) == (None, False)
+
+
+async def test_one_that_is_cancelled_in_the_middle_leaves_nothing(
+    plane: Plane, shop: Instance, real: LocalDriver, owner: "asyncpg.Connection[Any]", keeping: Keeping
+) -> None:
+    async with item_locked(real):
+        asked = await plane.ask(plane.backups.make, shop.id)
+        pid = await dumping(owner, asked)
+        [part] = shelf(keeping)
+        part.with_name(part.name.replace(".1.part", ".0.part")).mkdir()  # of an attempt whose worker was killed
+        await plane.durable.cancel(asked.orchestration, "not now")
+        failed = await plane.backup_done(asked)
+        assert (failed.state, failed.error) == ("failed", "It was cancelled: not now.")
+        await asyncio.to_thread(eventually, lambda: shelf(keeping) == [])
+        async with asyncio.timeout(PATIENCE):
+            while await owner.fetchval("SELECT count(*) FROM pg_stat_activity WHERE pid = $1", pid):  # noqa: ASYNC110
+                await asyncio.sleep(0.02)
+    assert (await plane.read(shop.id)).state == "running"
+
+
+async def test_one_that_is_being_made_can_be_deleted(
+    plane: Plane, shop: Instance, real: LocalDriver, owner: "asyncpg.Connection[Any]", keeping: Keeping
+) -> None:
+    async with item_locked(real):
+        asked = await plane.ask(plane.backups.make, shop.id, "directory")
+        await dumping(owner, asked)
+        with pytest.raises(errors.BackupBusy) as busy:
+            await plane.ask(plane.backups.verify, asked.id)
+        assert busy.value.orchestration == asked.orchestration
+        gone = await plane.backup_told(plane.backups.delete, asked.id)
+        assert (gone.state, gone.error) == ("deleted", None)
+    await asyncio.to_thread(eventually, lambda: shelf(keeping) == [])
+
+
+async def test_a_dump_that_is_cut_off_is_begun_again(
+    plane: Plane, shop: Instance, real: LocalDriver, owner: "asyncpg.Connection[Any]", keeping: Keeping
+) -> None:
+    async with item_locked(real):
+        asked = await plane.ask(plane.backups.make, shop.id)
+        first = await dumping(owner, asked)
+        await owner.execute("SELECT pg_terminate_backend($1)", first)
+        await dumping(owner, asked, but=first)
+    made = await plane.backup_done(asked)
+    assert (made.state, len(shelf(keeping))) == ("made", 1)
+
+
+async def test_a_step_that_is_repeated_after_it_was_lost_leaves_one_archive(
+    plane: Plane, shop: Instance, keeping: Keeping, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The archive has its name, and nobody wrote that down."""
+    seen: list[list[Path]] = []
+    real_apply = BackupActivities._apply
+
+    async def lost(self: BackupActivities, *args: Any) -> None:
+        seen.append(shelf(keeping))
+        if len(seen) == 1:
+            raise errors.ConnectionLost("The database went away: it comes back.")
+        await real_apply(self, *args)
+
+    monkeypatch.setattr(BackupActivities, "_apply", lost)
+    made = await plane.backed_up(shop.id, "directory")
+    assert [len(archives) for archives in seen] == [1, 2]
+    assert (made.state, shelf(keeping)) == ("made", [(keeping.directory / str(made.path)).parent])
+    assert (await plane.backup_told(plane.backups.verify, made.id)).verified_at is not None
+
+
+async def test_an_attempt_that_was_overtaken_changes_nothing(
+    plane: Plane, shop: Instance, real: LocalDriver, owner: "asyncpg.Connection[Any]", keeping: Keeping
+) -> None:
+    """Another replica begins the step while the first one still waits; that one ends the other's dump."""
+    async with item_locked(real):
+        asked = await plane.ask(plane.backups.make, shop.id)
+        first = await dumping(owner, asked)
+        [[step]] = execute(plane.url, "SELECT step FROM interlock.attempt ORDER BY step DESC LIMIT 1")
+        task = Task(shop.id, asked.orchestration, backup=asked.id)
+        number = "SELECT interlock.begin_attempt_v1(%s, %s, 1, %s)"
+        execute(plane.url, number, asked.orchestration, asked.orchestration, step)
+        [[count, at]] = execute(plane.url, "SELECT attempt, begun_at FROM interlock.attempt WHERE step = %s", step)
+        ours = Attempt(asked.orchestration, asked.orchestration, 1, step, count, at, "interlock")
+        ending = asyncio.create_task(plane.lifecycle.backups._do._dump(ours, task))
+        second = await dumping(owner, asked, but=first)
+        assert not await owner.fetchval("SELECT count(*) FROM pg_stat_activity WHERE pid = $1", first)
+    assert second != first
+    with suppress(errors.AttemptSuperseded, errors.StoreError):  # the first one's replica tries again, and overtakes us
+        await ending
+    made = await plane.backup_done(asked)
+    assert (made.state, shelf(keeping)) == ("made", [(keeping.directory / str(made.path)).parent])
+    assert (await plane.backup_told(plane.backups.verify, made.id)).verified_at is not None
+
+
+async def test_one_of_an_instance_that_goes_meanwhile_fails(
+    plane: Plane, shop: Instance, real: LocalDriver, owner: "asyncpg.Connection[Any]", keeping: Keeping
+) -> None:
+    async with item_locked(real):
+        asked = await plane.ask(plane.backups.make, shop.id)
+        pid = await dumping(owner, asked)
+        assert (await plane.told(plane.instances.stop, shop.id)).state == "stopped"
+        await owner.execute("SELECT pg_terminate_backend($1)", pid)  # as its server does when it stops
+        failed = await plane.backup_done(asked)
+    assert (failed.state, failed.error_code, shelf(keeping)) == ("failed", "IllegalTransition", [])
+    assert "shop is stopped" in (failed.error or "")
+    with pytest.raises(errors.IllegalTransition, match="shop is stopped"):
+        await plane.ask(plane.backups.make, shop.id)
+
+
+async def test_what_cannot_be_asked_for_is_refused(plane: Plane, shop: Instance) -> None:
+    with pytest.raises(errors.BadSpec, match="use file or directory"):
+        await plane.ask(plane.backups.make, shop.id, "tar")
+    with pytest.raises(errors.InstanceUnknown):
+        await plane.ask(plane.backups.make, "nobody")
+    with pytest.raises(errors.BackupUnknown):
+        await plane.ask(plane.backups.records.find, "nothing")
+
+
+async def test_they_are_listed_the_newest_first_and_found_by_the_beginning_of_their_id(
+    plane: Plane, shop: Instance
+) -> None:
+    made = [await plane.backed_up(shop.id) for _ in range(3)]
+    newest_first = [one.id for one in reversed(made)]
+    page = await plane.ask(plane.backups.records.page, instance="shop", limit=2)
+    rest = await plane.ask(plane.backups.records.page, instance=shop.id, limit=2, after=page.following)
+    assert [one.id for one in (*page.backups, *rest.backups)] == newest_first
+    assert rest.following is None
+    assert (await plane.ask(plane.backups.records.page, instance="other")).backups == []
+    assert (await plane.ask(plane.backups.records.find, made[0].id[:8])).id == made[0].id
