@@ -8,13 +8,14 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from interlock.config import Settings
 from interlock.coordination.root import AsyncInterlock
 from interlock.durable.replica import AsyncDurable
 from interlock.errors import DataDirectoryUnusable, InterlockError
 from interlock.identity import replica_id
+from interlock.instances.backups.records import Backup
 from interlock.instances.backups.requests import Backups
 from interlock.instances.database import Database
 from interlock.instances.keeping.keepers import Keepers
@@ -31,6 +32,8 @@ from interlock.server.presence import present
 from interlock.server.surrounding import habits, surroundings
 
 log = events(__name__)
+
+R = TypeVar("R", Instance, Backup)
 
 _PATIENCE = 10.0
 """Seconds that steps of orchestrations are given to end when this replica stops; others repeat what they cut short."""
@@ -52,12 +55,12 @@ class Control:
         self.keepers = Keepers(self.lifecycle, self.locks, habits(settings), [self.backups.tidy])
         self.stopping = asyncio.Event()
 
-    async def carry_out(self, work: Callable[[Any], Awaitable[Instance]]) -> Instance:
+    async def carry_out(self, work: Callable[[Any], Awaitable[R]]) -> R:
         """What was asked for, in a transaction of its own. What that recorded is begun at once."""
-        instance = await self.pool.transact(work)
-        if instance.working:
-            await self.begin(instance.orchestration)
-        return instance
+        record = await self.pool.transact(work)
+        if record.working:
+            await self.begin(record.orchestration)
+        return record
 
     async def begin(self, orchestration: str) -> None:
         """If this cannot be done now, any replica does it within seconds."""

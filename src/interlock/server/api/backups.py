@@ -51,7 +51,7 @@ async def make(
         instance = (await found(control, connection, id)).id
         return await control.backups.make(connection, instance, wanted.format, id=repeated)
 
-    record = await control.pool.transact(work)
+    record = await control.carry_out(work)
     response.headers["Location"] = f"/api/v1/backups/{record.id}"
     return Backup.of(record)
 
@@ -81,7 +81,7 @@ async def verify(id: str, control: Running) -> Backup:  # noqa: A002
     async def work(connection: Any) -> records.Backup:
         return await control.backups.verify(connection, (await found_backup(control, connection, id)).id)
 
-    return Backup.of(await control.pool.transact(work))
+    return Backup.of(await control.carry_out(work))
 
 
 @router.delete("/backups/{id}", status_code=202, summary="Delete a backup")
@@ -91,7 +91,7 @@ async def delete(id: str, control: Running) -> Backup:  # noqa: A002
     async def work(connection: Any) -> records.Backup:
         return await control.backups.delete(connection, (await found_backup(control, connection, id)).id)
 
-    return Backup.of(await control.pool.transact(work))
+    return Backup.of(await control.carry_out(work))
 
 
 async def found_backup(control: Control, connection: Any, id: str) -> records.Backup:  # noqa: A002

@@ -32,6 +32,6 @@ async def restore(id: str, wanted: Restore, control: Running, request: Request, 
             return await control.backups.restore_into(connection, backup, instance)
         return await control.backups.restore(connection, backup, wanted.name or "", new_id=repeated, **wishes)
 
-    record = await control.pool.transact(work)
+    record = await control.carry_out(work)
     response.headers["Location"] = f"/api/v1/instances/{record.id}"
     return Instance.of(record)
