@@ -153,6 +153,11 @@ async def test_twenty_at_once_one_replica_killed_and_nothing_is_lost_or_left_ove
     passwords = [before, *((data / "instances" / each / "password").read_text() for each in ids)]
     assert len(set(passwords)) == len(passwords)
 
+    backed_up = await plane.ask("POST", f"/instances/{owner}/backups", {}, key="backup")
+    assert backed_up.status_code == 202, backed_up.text
+    made = "SELECT state FROM interlock.instance_backup WHERE NOT working"
+    assert await asyncio.to_thread(eventually, lambda: execute(url, made)) == [("made",)]
+
     deleted = await plane.ask("POST", "/instances/bulk-delete", {"instances": sorted(ids)}, key="delete")
     assert [item["status"] for item in deleted.json()["items"]] == [202] * len(ids)
     assert await settled(plane, 0) == []
