@@ -30,9 +30,9 @@ def test_nothing_is_left_out() -> None:
     assert in_the_product() <= listed()
 
 
-@pytest.fixture(scope="module", autouse=True)
+@pytest.fixture(scope="session", autouse=True)
 def surroundings() -> Iterator[None]:
-    """Of all domains; processes that are started inherit them."""
+    """Of all domains; processes that are started inherit them. Of the session, so that several share these tests."""
     with pytest.MonkeyPatch.context() as patch, ExitStack() as stack:
         for domain in DOMAINS:
             for name, value in stack.enter_context(domain.surroundings()).items():
