@@ -145,7 +145,7 @@ def test_a_role_that_is_only_for_leases_is_fine(owner_url: str) -> None:
     assert interlock("schema", "grant", "web", "--for", "leases", url=owner_url).returncode == 0
     told = interlock("doctor", url=as_web(owner_url))
     assert told.returncode == 0, told.stdout
-    assert "may use leases; gate, orchestrations, operations and claims it may not." in told.stdout
+    assert "may use leases; gate, orchestrations, operations, claims, instances and keys it may not." in told.stdout
 
 
 def test_a_grant_that_lacks_what_came_later(owner_url: str, web_url: str) -> None:

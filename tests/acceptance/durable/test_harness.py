@@ -109,10 +109,13 @@ async def test_an_orchestration_whose_worker_is_killed_after_any_step_ends_as_if
                 for id, one in runs.items():  # noqa: A001
                     results[id] = await durable.handle(one, id).wait(500)
                 keeper.cancel()
-    assert execute(url, "SELECT key FROM victim WHERE NOT died") == []
+    survived = {key for (key,) in execute(url, "SELECT key FROM victim WHERE NOT died")}
     for id, one in runs.items():  # noqa: A001
+        # Who is killed twice, the second time for another, may find its work done and not come to the last step.
+        assert survived.isdisjoint(step_keys(url, id)), id
         state = asked(url, domain.orchestrations[one.name].state, id)
         assert (results[id], state) == dict(wanted)[one.name], id
+    assert len(survived) < len(runs) / 10
 
 
 async def prepared(url: str, sample: Sample, id: str) -> None:  # noqa: A002
