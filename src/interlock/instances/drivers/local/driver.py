@@ -12,7 +12,7 @@ from interlock.instances.drivers.local.failures import in_words
 from interlock.instances.drivers.local.log_lines import read_lines
 from interlock.instances.drivers.local.machine import Machine, absent
 from interlock.instances.drivers.local.marker import read_marker
-from interlock.instances.drivers.port import Sight, Spec
+from interlock.instances.drivers.port import Certificate, Sight, Spec
 
 T = TypeVar("T")
 
@@ -32,6 +32,7 @@ class LocalDriver:
 
     name = "local"
     can_resize = False
+    can_use_certificate = True
 
     def __init__(
         self,
@@ -79,6 +80,9 @@ class LocalDriver:
         raise NotSupported(
             "An instance of the driver local has as much room as the disk it is on: move it to a larger one."
         )
+
+    async def use_certificate(self, id: str, certificate: Certificate | None) -> None:
+        await self._with(id, serving.use_certificate, certificate)
 
     async def logs(self, id: str, *, lines: int = 100, follow: bool = False) -> AsyncGenerator[str, None]:
         log = await self._ask(self._log_of, id)
