@@ -64,7 +64,7 @@ def settle_password(directory: Directory, marker: Marker, cluster: Cluster) -> s
 def change_parameters(machine: Machine, directory: Directory, marker: Marker, parameters: Mapping[str, str]) -> Change:
     """`parameters` are all that are wanted. Of one that is stopped they count from its start on."""
     binaries = machine.binaries(marker.major)
-    wanted = replace(marker, parameters=check_parameters(parameters, binaries))
+    wanted = replace(marker, parameters=check_parameters(parameters, binaries, machine.defaults))
     if not machine.cluster(marker).is_running():
         wanted.write(directory)
         return "reloaded"
