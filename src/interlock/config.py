@@ -82,6 +82,13 @@ class Settings:
     instance_ports: str = _setting(
         "The ports that instances of the driver local listen on, first and last.", default="15432-16431"
     )
+    instance_limit: int | None = _setting(
+        "How many instances of the driver local there may be; without it, as many as there are ports.", default=None
+    )
+    instance_defaults: str = _setting(
+        "PostgreSQL's parameters of those that do not ask for others: shared_buffers=64MB,max_connections=100.",
+        default="max_connections=50,shared_buffers=32MB,max_wal_size=256MB",
+    )
     dns: str = _setting(
         "How DNS names of instances are published: none:, or rfc2136://server/zone?key=NAME&secret-file=PATH.",
         default="none:",
@@ -169,6 +176,12 @@ class Settings:
         first, last = map(int, self.instance_ports.split("-"))
         return range(first, last + 1)
 
+    @property
+    def default_parameters(self) -> dict[str, str]:
+        """PostgreSQL's, of instances of the driver local."""
+        pairs = (each.partition("=") for each in self.instance_defaults.split(",") if each.strip())
+        return {name.strip(): value.strip() for name, _, value in pairs}
+
     def _check_instances(self) -> None:
         if not self.driver_names or not set(self.driver_names) <= set(_DRIVERS):
             raise ConfigurationError(f"drivers is {self.drivers!r}: name some of {', '.join(_DRIVERS)}.")
@@ -177,6 +190,12 @@ class Settings:
         if not _PORTS.fullmatch(self.instance_ports) or not 0 < self.port_range.start < self.port_range.stop <= 65536:
             raise ConfigurationError(
                 f"instance_ports is {self.instance_ports!r}: write the first and the last port, as in 15432-16431."
+            )
+        if self.instance_limit is not None and self.instance_limit < 0:
+            raise ConfigurationError(f"instance_limit is {self.instance_limit}: it has to be 0 or more.")
+        if not all("=" in each for each in self.instance_defaults.split(",") if each.strip()):
+            raise ConfigurationError(
+                f"instance_defaults is {self.instance_defaults!r}: write name=value, with commas between them."
             )
         if self.backup_keep < 0:
             raise ConfigurationError(f"backup_keep is {self.backup_keep}: it has to be 0 or more.")
@@ -280,6 +299,7 @@ _KIND_OF: dict[str, type] = {
     "pg_bin": Path,
     "kubeconfig": Path,
     "port": int,
+    "instance_limit": int,
     "health_failures": int,
     "backup_dir": Path,
     "backup_keep": int,

@@ -85,6 +85,7 @@
     │   ├── BeingRemoved            what is there is still on its way out, or was changed meanwhile: try again
     │   ├── InstanceAbsent          the driver has nothing of that id
     │   ├── OutOfPorts              every port of the range is taken
+    │   ├── TooManyInstances        there are as many as the driver may have
     │   ├── OutOfSpace              the disk, or the quota, is full
     │   ├── DriverUnreachable       the system that the driver talks to does not answer, or refuses us
     │   └── DriverElsewhere         the driver serves another machine, or another directory
@@ -562,6 +563,10 @@ class InstanceAbsent(DriverError):
 
 
 class OutOfPorts(DriverError):
+    exit_status = EX_UNAVAILABLE
+
+
+class TooManyInstances(DriverError):
     exit_status = EX_UNAVAILABLE
 
 

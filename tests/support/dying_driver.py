@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 from interlock.instances.drivers.port import Spec
+from support.issuing import Authority
 from support.local_instances import local_driver
 
 
@@ -25,11 +26,19 @@ class Death(logging.Handler):
 
 
 def main(root: str, first_port: str, verb: str, id: str, name: str, after: str) -> None:  # noqa: A002
-    steps = logging.getLogger("interlock.instances.drivers.local.steps")
-    steps.setLevel(logging.DEBUG)
-    steps.addHandler(Death(int(after)))
+    death = Death(int(after))
+    for teller in ("interlock.instances.drivers.local.steps", "interlock.embedded.certificates"):
+        steps = logging.getLogger(teller)
+        steps.setLevel(logging.DEBUG)
+        steps.addHandler(death)
     driver = local_driver(Path(root), int(first_port))
-    asyncio.run(driver.provision(Spec(id, name)) if verb == "provision" else getattr(driver, verb)(id))
+    match verb:
+        case "provision":
+            asyncio.run(driver.provision(Spec(id, name)))
+        case "use_certificate":
+            asyncio.run(driver.use_certificate(id, Authority().issue()))
+        case _:
+            asyncio.run(getattr(driver, verb)(id))
 
 
 if __name__ == "__main__":

@@ -11,11 +11,11 @@ import psycopg
 from interlock.coordination.claims import host_name
 from interlock.instances.dns.port import Seen
 from interlock.instances.drivers.local import LocalDriver
-from interlock.instances.drivers.port import Observed, Sight, Spec
+from interlock.instances.drivers.port import Certificate, Observed, Sight, Spec
 
 TABLES = """
     CREATE TABLE paper (id text PRIMARY KEY, name text, state text, parameters text, resets integer DEFAULT 0,
-                        storage bigint);
+                        storage bigint, certificate text);
     CREATE TABLE published (name text PRIMARY KEY, target text, id text);
 """
 SHARED = "shared"
@@ -25,6 +25,7 @@ SHARED = "shared"
 class PaperDriver:
     name = "paper"
     can_resize = True
+    can_use_certificate = True
 
     def __init__(self, url: Callable[[], str], real: Callable[[], LocalDriver]) -> None:
         self._url = url
@@ -72,6 +73,9 @@ class PaperDriver:
 
     async def resize(self, id: str, storage_bytes: int) -> None:  # noqa: A002
         await self._write("UPDATE paper SET storage = %s WHERE id = %s", storage_bytes, id)
+
+    async def use_certificate(self, id: str, certificate: Certificate | None) -> None:  # noqa: A002
+        await self._write("UPDATE paper SET certificate = %s WHERE id = %s", certificate and certificate.chain, id)
 
     async def logs(self, id: str, *, lines: int = 100, follow: bool = False) -> AsyncIterator[str]:  # noqa: A002
         yield "There is nothing to tell."

@@ -9,6 +9,7 @@ import pytest
 from interlock import config
 from interlock.config import Settings
 from interlock.errors import ConfigurationError
+from interlock.instances.drivers.local.parameters import DEFAULTS
 
 # For every setting: as a flag, in the environment and in the file, each time another value, and what they come to.
 EVERYWHERE: dict[str, tuple[Any, str, str, tuple[Any, Any, Any]]] = {
@@ -29,6 +30,8 @@ EVERYWHERE: dict[str, tuple[Any, str, str, tuple[Any, Any, Any]]] = {
     "driver": ("local", "local", '"local"', ("local", "local", "local")),
     "drivers": ("local", "kubernetes", '"local, kubernetes"', ("local", "kubernetes", "local, kubernetes")),
     "instance_ports": ("1-2", "2-3", '"3-4"', ("1-2", "2-3", "3-4")),
+    "instance_limit": (1, "2", "3", (1, 2, 3)),
+    "instance_defaults": ("a=1", "b=2", '"c=3"', ("a=1", "b=2", "c=3")),
     "dns": ("none:", "rfc2136://a/b", '"rfc2136://c/d"', ("none:", "rfc2136://a/b", "rfc2136://c/d")),
     "kubeconfig": ("/a", "/b", '"/c"', (Path("/a"), Path("/b"), Path("/c"))),
     "kubernetes_context": ("a", "b", '"c"', ("a", "b", "c")),
@@ -155,6 +158,8 @@ def test_a_time_that_is_no_length_of_time_is_refused(name: str, value: str) -> N
         ({"instance_ports": "0-10"}, "instance_ports is '0-10'"),
         ({"instance_ports": "20-10"}, "instance_ports is '20-10'"),
         ({"instance_ports": "1-65536"}, "instance_ports is '1-65536'"),
+        ({"instance_limit": -1}, "instance_limit is -1: it has to be 0 or more"),
+        ({"instance_defaults": "work_mem=4MB,jit"}, "instance_defaults is 'work_mem=4MB,jit': write name=value"),
         ({"backup_keep": -1}, "backup_keep is -1: it has to be 0 or more"),
         ({"backup_days": -1.0}, "backup_days is -1: it has to be a number of days, or 0"),
         ({"health_failures": 0}, "health_failures is 0: it has to be at least 1"),
@@ -201,6 +206,12 @@ def test_the_first_driver_is_the_one_that_is_used_where_none_is_asked_for() -> N
     assert Settings.load(both, environ={}).default_driver == "kubernetes"
     assert Settings.load(both | {"driver": "local"}, environ={}).default_driver == "local"
     assert Settings().port_range == range(15432, 16432)
+
+
+def test_parameters_are_taken_apart() -> None:
+    told = Settings.load({"instance_defaults": " work_mem = 4MB , search_path=,"}, environ={})
+    assert told.default_parameters == {"work_mem": "4MB", "search_path": ""}
+    assert Settings().default_parameters == DEFAULTS
 
 
 def test_settings_do_not_change() -> None:

@@ -80,6 +80,7 @@ def test_a_flag_is_called_as_its_setting_except_the_database() -> None:
         "port",
         "drivers",
         "instance_ports",
+        "instance_defaults",
         "dns",
         "kubernetes_image",
         "kubernetes_service_type",

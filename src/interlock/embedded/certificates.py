@@ -1,4 +1,9 @@
-"""Giving a cluster its certificate. Whoever calls this holds the cluster's control lock."""
+"""Giving a cluster its certificate. Whoever calls this holds the cluster's control lock.
+
+What the server reads is one file, which changes as a whole: whatever crashes, there is a key that fits, and the server
+can start. While it changes, clients are told to trust the old certificate and the new one, because it is not known
+which of them they will see.
+"""
 
 import os
 import signal
@@ -11,9 +16,13 @@ from interlock.embedded.layout import Layout
 from interlock.embedded.postmaster import live_postmaster
 from interlock.embedded.processes import wait_until
 from interlock.embedded.running import tail_of
-from interlock.embedded.tls import has_certificate_maker, self_signed, served_certificate
+from interlock.embedded.tls import check_pair, has_certificate_maker, self_signed, served_certificate
 from interlock.errors import ClusterFailed, TlsUnavailable
+from interlock.logs import events
 
+log = events(__name__)
+
+_BEGIN = b"-----BEGIN CERTIFICATE-----"
 _RELOAD_TIMEOUT = 10.0
 
 
@@ -38,16 +47,47 @@ def will_have_tls(wanted: bool | None, layout: Layout, binaries: Binaries) -> bo
 def ensure_certificate(layout: Layout, account: Account, host_names: Sequence[str] = ()) -> None:
     """Make a self-signed certificate unless there is one, of whatever kind."""
     if not layout.secret_pem.exists():
-        install_certificate(layout, account, *self_signed(host_names))
+        certificate, key = self_signed(host_names)
+        _tell_clients(layout, account, certificate)  # first: once the other file is there, nothing is made any more
+        write_whole(layout.secret_pem, _joined(certificate, key), account)
 
 
-def install_certificate(layout: Layout, account: Account, certificate: bytes, key: bytes) -> None:
-    """Put the two where the server reads them, and the certificate where clients do."""
-    write_whole(layout.secret_pem, key.rstrip() + b"\n" + certificate, account)
-    write_whole(layout.certificate, certificate, account, mode=0o644)
+def change_certificate(layout: Layout, account: Account, certificate: bytes, key: bytes, authority: bytes) -> None:
+    """Return when new clients see it. `authority` is what they check it with; empty is what they trust anyway.
+
+    Raises, with nothing changed, ConfigurationError if the first two do not belong together, and TlsUnavailable if the
+    server was started without TLS.
+    """
+    expected = check_pair(certificate, key)
+    _check_tls_now(layout)
+    if not layout.own_pem.exists() and layout.secret_pem.exists():
+        write_whole(layout.own_pem, layout.secret_pem.read_bytes(), account)
+        _did(layout, "own certificate kept")
+    _tell_clients(layout, account, _either(_told_clients(layout), authority))
+    _did(layout, "clients told of both")
+    write_whole(layout.secret_pem, _joined(certificate, key), account)
+    _did(layout, "certificate written")
+    _reload(layout, expected)
+    _did(layout, "certificate served")
+    _tell_clients(layout, account, authority)
+    _did(layout, "clients told of the new one alone")
 
 
-def reload_certificate(layout: Layout, expected: bytes) -> None:
+def own_certificate(layout: Layout) -> tuple[bytes, bytes]:
+    """The certificate that the cluster made for itself, and its key."""
+    found = layout.own_pem if layout.own_pem.exists() else layout.secret_pem
+    key, begin, rest = found.read_bytes().partition(_BEGIN)
+    return begin + rest, key
+
+
+def _check_tls_now(layout: Layout) -> None:
+    """Raises TlsUnavailable if the server runs, and without TLS."""
+    found = live_postmaster(layout.data)
+    if found is not None and found.listens_on and not _has_tls_now(found.port):
+        raise TlsUnavailable(f"The cluster in {layout.root} was started without TLS: stop it and start it with TLS.")
+
+
+def _reload(layout: Layout, expected: bytes) -> None:
     """Have a running server take up its certificate; over TCP, return when it is the one that new clients see."""
     found = live_postmaster(layout.data)
     if found is None:
@@ -55,13 +95,34 @@ def reload_certificate(layout: Layout, expected: bytes) -> None:
     os.kill(found.pid, signal.SIGHUP)
     if not found.listens_on:
         return
-    if not _has_tls_now(found.port):
-        raise TlsUnavailable(f"The cluster in {layout.root} was started without TLS: stop it and start it with TLS.")
     if not wait_until(lambda: _serves(found.port, expected), timeout=_RELOAD_TIMEOUT):
         raise ClusterFailed(
             f"PostgreSQL in {layout.root} refused the new certificate and still serves the old one: see its log.",
             log_tail=tail_of(layout),
         )
+
+
+def _joined(certificate: bytes, key: bytes) -> bytes:
+    return key.rstrip() + b"\n" + certificate
+
+
+def _told_clients(layout: Layout) -> bytes:
+    return layout.certificate.read_bytes() if layout.certificate.exists() else b""
+
+
+def _tell_clients(layout: Layout, account: Account, authority: bytes) -> None:
+    write_whole(layout.certificate, authority, account, mode=0o644)
+
+
+def _either(old: bytes, new: bytes) -> bytes:
+    """What both can be checked with. Where one of them needs nothing from us, that is nothing for the moment."""
+    if not old or not new:
+        return b""
+    return old if new in old else old.rstrip() + b"\n" + new
+
+
+def _did(layout: Layout, step: str) -> None:
+    log.debug("cluster.certificate_step", extra={"root": str(layout.root), "step": step})
 
 
 def _has_tls_now(port: int) -> bool:

@@ -11,10 +11,10 @@ from interlock.embedded.accounts import Account, account_for
 from interlock.embedded.address import url_of
 from interlock.embedded.binaries import Binaries, find_binaries
 from interlock.embedded.certificates import (
+    change_certificate,
     ensure_certificate,
-    install_certificate,
     need_tls,
-    reload_certificate,
+    own_certificate,
     will_have_tls,
 )
 from interlock.embedded.creation import make_data
@@ -26,7 +26,6 @@ from interlock.embedded.remains import end_remains
 from interlock.embedded.removal import remove_everything
 from interlock.embedded.running import Launch, Port, StopMode, halt, tail_of
 from interlock.embedded.settings import check_settings
-from interlock.embedded.tls import check_pair
 from interlock.errors import ClusterFailed, ConfigurationError, DataDirectoryUnusable
 from interlock.logs import events
 
@@ -75,7 +74,10 @@ class Cluster:
 
     @property
     def certificate_file(self) -> Path:
-        """The server's certificate, for clients to trust (``sslrootcert``). There if the cluster has TLS."""
+        """What clients check the server's certificate with (``sslrootcert``). There if the cluster has TLS.
+
+        Empty if they need nothing of ours to check it with.
+        """
         return self._layout.certificate
 
     @property
@@ -201,16 +203,25 @@ class Cluster:
                 raise ClusterFailed(f"No cluster runs in {self.root}: start it first.")
             return url_of(self._layout, found, database, tcp=tcp)
 
-    def use_certificate(self, certificate: bytes, key: bytes) -> None:
+    def use_certificate(self, certificate: bytes, key: bytes, authority: bytes | None = None) -> None:
         """Serve another certificate (PEM, with its chain) from now on, also to the clients of a running cluster.
 
-        Raises ConfigurationError if the two do not belong together, TlsUnavailable if the cluster has no TLS.
+        `authority` is what clients check it with: the certificate itself unless told, empty for what they trust anyway.
+        Raises ConfigurationError if the first two do not belong together, TlsUnavailable if the cluster has no TLS.
         """
-        expected = check_pair(certificate, key)
         with self._control():
             need_tls(self._tools())
-            install_certificate(self._layout, self._account(), certificate, key)
-            reload_certificate(self._layout, expected)
+            told = certificate if authority is None else authority
+            change_certificate(self._layout, self._account(), certificate, key, told)
+        log.info("cluster.certificate_changed", extra={"root": str(self.root)})
+
+    def use_own_certificate(self) -> None:
+        """Back to the certificate that the cluster made for itself."""
+        with self._control():
+            need_tls(self._tools())
+            ensure_certificate(self._layout, self._account(), self._host_names)
+            certificate, key = own_certificate(self._layout)
+            change_certificate(self._layout, self._account(), certificate, key, certificate)
         log.info("cluster.certificate_changed", extra={"root": str(self.root)})
 
     def log_tail(self, lines: int = 20) -> str:

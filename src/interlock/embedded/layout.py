@@ -70,8 +70,13 @@ class Layout:
         return self.root / "server.pem"
 
     @property
+    def own_pem(self) -> Path:
+        """The same of the certificate that the cluster made for itself; there once another took its place."""
+        return self.root / "server-own.pem"
+
+    @property
     def certificate(self) -> Path:
-        """The certificate alone, for clients to trust."""
+        """What clients check the certificate with: itself, or whoever issued it. Empty: what they trust anyway."""
         return self.root / "server.crt"
 
     @property
@@ -97,7 +102,8 @@ class Layout:
 
     def own(self) -> list[Path]:
         """Everything in the root that a cluster puts there, whether or not it exists."""
-        files = (self.log, self.old_log, self.password, self.settings, self.port, self.secret_pem, self.certificate)
+        pems = (self.secret_pem, self.own_pem, self.certificate)
+        files = (self.log, self.old_log, self.password, self.settings, self.port, *pems)
         halves = [file.with_name(f"{file.name}.new") for file in files]
         copies = list(self.root.glob("postgresql-*.*"))
         directories = [self.fresh_data, self.deleted_data, self.data, self.run]

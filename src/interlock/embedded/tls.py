@@ -47,16 +47,17 @@ def check_pair(certificate: bytes, key: bytes) -> bytes:
     """The first certificate as DER. Raises ConfigurationError if either is not PEM, or they do not belong together."""
     need_certificate_maker()
     from cryptography import x509
+    from cryptography.exceptions import UnsupportedAlgorithm
     from cryptography.hazmat.primitives.serialization import Encoding, load_pem_private_key
 
     try:
         leaf = x509.load_pem_x509_certificates(certificate)[0]
-        public = load_pem_private_key(key, password=None).public_key()
-    except (ValueError, TypeError) as error:
+        certified, public = leaf.public_key(), load_pem_private_key(key, password=None).public_key()
+    except (ValueError, TypeError, UnsupportedAlgorithm) as error:
         raise ConfigurationError(
             "The certificate and its key have to be PEM, the key without a pass phrase: convert them first."
         ) from error
-    if leaf.public_key() != public:
+    if certified != public:
         raise ConfigurationError("The certificate was not made for this private key: give the two that belong.")
     return leaf.public_bytes(Encoding.DER)
 
@@ -94,6 +95,8 @@ def _builder(key: "ec.EllipticCurvePublicKey", host_names: Sequence[str]) -> "x5
     builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
     builder = builder.add_extension(_key_usage(), critical=True)
     builder = builder.add_extension(x509.SubjectKeyIdentifier.from_public_key(key), critical=False)
+    # All of them have one name: clients that trust several tell by this which is meant.
+    builder = builder.add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(key), critical=False)
     builder = builder.add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
     return builder.add_extension(x509.SubjectAlternativeName(names), critical=False)
 

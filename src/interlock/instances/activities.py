@@ -49,6 +49,7 @@ _FINAL = (
     errors.OutOfPorts,
     errors.OutOfSpace,
     errors.TlsUnavailable,
+    errors.TooManyInstances,
 )
 """Another attempt would end the same."""
 _TIMEOUT = 300.0

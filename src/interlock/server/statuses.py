@@ -35,6 +35,7 @@ STATUSES: dict[type[InterlockError], tuple[int, tuple[str, ...]]] = {
     errors.DriverElsewhere: (502, ("owner",)),
     errors.OutOfPorts: (507, ()),
     errors.OutOfSpace: (507, ()),
+    errors.TooManyInstances: (507, ()),
     errors.DnsError: (502, ("name",)),
     errors.DnsUnreachable: (502, ("name",)),
     errors.DnsDenied: (502, ("name",)),

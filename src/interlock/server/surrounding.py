@@ -1,7 +1,7 @@
 """What instances live in, as the settings say."""
 
 from interlock.config import Settings
-from interlock.errors import ConfigurationError
+from interlock.errors import BadSpec, ConfigurationError
 from interlock.instances.backups.keeping import Keeping
 from interlock.instances.database import Database
 from interlock.instances.dns import chosen
@@ -14,7 +14,7 @@ _DAY = 86400.0
 
 
 def surroundings(settings: Settings, database: Database) -> Surroundings:
-    """Touches nothing yet. Raises what is wrong with the settings."""
+    """Changes nothing yet. Raises what is wrong with the settings."""
     makers = {"local": _local, "kubernetes": _kubernetes}
     drivers = {name: makers[name](settings) for name in settings.driver_names}
     pace = Pace(check_every=settings.health_interval, unhealthy_after=settings.health_failures)
@@ -32,12 +32,19 @@ def habits(settings: Settings) -> Habits:
 
 
 def _local(settings: Settings) -> Driver:
-    return LocalDriver(
-        settings.data_dir.absolute() / "instances",
-        ports=settings.port_range,
-        pg_bin=settings.pg_bin,
-        run_as=settings.pg_user,
-    )
+    try:
+        driver = LocalDriver(
+            settings.data_dir.absolute() / "instances",
+            ports=settings.port_range,
+            pg_bin=settings.pg_bin,
+            run_as=settings.pg_user,
+            defaults=settings.default_parameters,
+            limit=settings.instance_limit,
+        )
+        driver.check_defaults()
+    except BadSpec as error:
+        raise ConfigurationError(f"instance_defaults is {settings.instance_defaults!r}: {error}") from error
+    return driver
 
 
 def _kubernetes(settings: Settings) -> Driver:

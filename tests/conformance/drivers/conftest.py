@@ -1,16 +1,17 @@
 """Every test here runs on every driver."""
 
 from collections.abc import Iterator
+from typing import get_args
 from uuid import uuid4
 
 import pytest
 
 from conformance.drivers.kinds import KINDS
-from conformance.drivers.stage import Stage
+from conformance.drivers.stage import Stage, Verb
 from interlock.instances.drivers.port import Driver, Spec
 from support.kube_api.real import RealCluster, running_real
 
-_CRASHES = {"step_of_provision": "provision", "step_of_remove": "remove"}
+_CRASHES = {f"step_of_{verb}": verb for verb in get_args(Verb)}
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -19,7 +20,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         return
     for fixture, verb in _CRASHES.items():
         if fixture in metafunc.fixturenames:
-            cases = [(kind, step) for kind in KINDS for step in range(1, KINDS[kind].steps[verb] + 1)]  # type: ignore[index]
+            cases = [(kind, step) for kind in KINDS for step in range(1, KINDS[kind].steps[verb] + 1)]
             metafunc.parametrize(("driver_kind", fixture), cases)
             return
     metafunc.parametrize("driver_kind", list(KINDS))

@@ -128,6 +128,6 @@ def _stage(
         stage.http.close()
 
 
-_STEPS: Mapping[Verb, int] = {"provision": 6, "remove": 8}
+_STEPS: Mapping[Verb, int] = {"provision": 6, "remove": 8, "use_certificate": 0}
 KUBERNETES = Kind(small_stage, steps=_STEPS)
 REAL_KUBERNETES = Kind(real_stage, steps=_STEPS)

@@ -10,7 +10,7 @@ import pytest
 
 from interlock.instances.drivers.port import Driver, Endpoint, Observed, Sight, Spec
 
-Verb = Literal["provision", "remove"]
+Verb = Literal["provision", "remove", "use_certificate"]
 
 
 class Stage(Protocol):
@@ -37,7 +37,7 @@ class Stage(Protocol):
 
 @dataclass(frozen=True)
 class Kind:
-    """`steps`: after how many steps of each verb a crash can come."""
+    """`steps`: after how many steps of each verb a crash can come; none of one that the driver has not."""
 
     stage: Callable[[pytest.FixtureRequest], AbstractContextManager[Stage]]
     steps: Mapping[Verb, int]

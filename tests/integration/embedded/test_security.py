@@ -136,8 +136,27 @@ def test_a_cluster_that_was_started_without_tls_says_so(make_cluster: MakeCluste
     cluster = make_cluster(port="free", tls=False)
     cluster.start()
 
+    before = (cluster.root / "server.pem").read_bytes()
+
     with pytest.raises(TlsUnavailable, match="started without TLS"):
         cluster.use_certificate(*self_signed())
+
+    assert (cluster.root / "server.pem").read_bytes() == before
+
+
+@needs_tls
+def test_a_cluster_goes_back_to_the_certificate_that_it_made_itself(make_cluster: MakeCluster) -> None:
+    cluster = make_cluster(port="free")
+    cluster.start()
+    cluster.use_certificate(*self_signed())
+    own = cluster.root / "server-own.pem"
+    assert mode_of(own) == 0o600
+    assert not own.read_bytes().endswith(cluster.certificate_file.read_bytes())
+
+    cluster.use_own_certificate()
+
+    assert own.read_bytes().endswith(cluster.certificate_file.read_bytes())
+    assert speaks_tls(cluster.url(tcp=True), cluster.certificate_file)
 
 
 def test_insisting_on_tls_fails_on_binaries_without_it(place: Path, binaries: Binaries) -> None:

@@ -36,6 +36,18 @@ class Endpoint:
 
 
 @dataclass(frozen=True, slots=True)
+class Certificate:
+    """One that was issued, in PEM: with those that lead to its authority, its key, and what clients check it with.
+
+    Without a `ca` they check it with what they trust anyway.
+    """
+
+    chain: str
+    key: str = field(repr=False)
+    ca: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Sight:
     """What there really is. `detail` is one sentence for people: why it is broken, or what it still waits for."""
 
@@ -54,6 +66,8 @@ class Driver(Protocol):
     name: str
     can_resize: bool
     """Whether `resize` is of any use."""
+    can_use_certificate: bool
+    """Whether `use_certificate` is."""
 
     async def check(self, spec: Spec) -> None:
         """Raises what is wrong with the request before anything is made: version, size, parameters, binaries."""
@@ -87,6 +101,13 @@ class Driver(Protocol):
 
     async def resize(self, id: str, storage_bytes: int) -> None:
         """Raises `NotSupported` where the driver cannot."""
+
+    async def use_certificate(self, id: str, certificate: Certificate | None) -> None:
+        """Serve this one from now on; None is the one that the instance has of itself. Nobody's connection ends.
+
+        Return when new clients see it. Raises `BadSpec`, before anything is changed, for one that they could not check,
+        and `NotSupported` where the driver cannot.
+        """
 
     def logs(self, id: str, *, lines: int = 100, follow: bool = False) -> AsyncIterator[str]: ...
 

@@ -19,7 +19,7 @@ from lightkube.resources.apps_v1 import StatefulSet
 from lightkube.resources.core_v1 import ConfigMap, PersistentVolumeClaim, Secret
 from lightkube.utils.quantity import parse_quantity
 
-from interlock.errors import DriverError, InstanceAbsent
+from interlock.errors import DriverError, InstanceAbsent, NotSupported
 from interlock.instances.drivers.kubernetes import configuration, credentials, provisioning
 from interlock.instances.drivers.kubernetes.api import Api
 from interlock.instances.drivers.kubernetes.belongings import KINDS, Belongings, everything, required
@@ -27,7 +27,7 @@ from interlock.instances.drivers.kubernetes.names import CONFIGURATION, CONTAINE
 from interlock.instances.drivers.kubernetes.settings import KubernetesSettings
 from interlock.instances.drivers.kubernetes.sight import seen, troubled
 from interlock.instances.drivers.owner import new_password
-from interlock.instances.drivers.port import Sight, Spec
+from interlock.instances.drivers.port import Certificate, Sight, Spec
 
 
 class KubernetesDriver:
@@ -35,6 +35,7 @@ class KubernetesDriver:
 
     name = "kubernetes"
     can_resize = True
+    can_use_certificate = False
 
     def __init__(self, settings: KubernetesSettings | None = None) -> None:
         self._settings = settings or KubernetesSettings()
@@ -127,6 +128,11 @@ class KubernetesDriver:
             if parse_quantity(claim.spec.resources.requests["storage"]) != storage_bytes:
                 wanted: dict[str, Any] = {"resources": {"requests": {"storage": str(storage_bytes)}}}
                 await api.change(claim, {"spec": wanted})
+
+    async def use_certificate(self, id: str, certificate: Certificate | None) -> None:
+        raise NotSupported(
+            "An instance of the driver kubernetes serves the certificate that it was made with: leave it at that."
+        )
 
     async def logs(self, id: str, *, lines: int = 100, follow: bool = False) -> AsyncIterator[str]:
         async with self._api() as api:

@@ -12,7 +12,8 @@ from interlock.instances.drivers.local.failures import in_words
 from interlock.instances.drivers.local.log_lines import read_lines
 from interlock.instances.drivers.local.machine import Machine, absent
 from interlock.instances.drivers.local.marker import read_marker
-from interlock.instances.drivers.port import Sight, Spec
+from interlock.instances.drivers.local.parameters import DEFAULTS, check_names
+from interlock.instances.drivers.port import Certificate, Sight, Spec
 
 T = TypeVar("T")
 
@@ -24,7 +25,9 @@ class LocalDriver:
     """Instances in the directory `root`. Making this object touches nothing.
 
     `ports`: where instances listen, on the loopback address. `pg_bin`: PostgreSQL's programs, instead of every
-    installation that there is. `run_as`: the user to run them as if we are root.
+    installation that there is. `run_as`: the user to run them as if we are root. `defaults`: PostgreSQL's parameters of
+    every instance that does not ask for others, over those that make it small; they count from its next start on.
+    `limit`: how many instances there may be in the directory.
 
     Beside the port's errors any verb may raise DataDirectoryUnusable, and any that starts something BinariesMissing,
     TlsUnavailable, ClusterFailed or AddressInUse.
@@ -32,6 +35,7 @@ class LocalDriver:
 
     name = "local"
     can_resize = False
+    can_use_certificate = True
 
     def __init__(
         self,
@@ -42,11 +46,19 @@ class LocalDriver:
         run_as: str | None = None,
         start_timeout: float = 60.0,
         stop_timeout: float = 60.0,
+        defaults: Mapping[str, str] | None = None,
+        limit: int | None = None,
     ) -> None:
         if not ports or not all(0 < port < 65536 for port in ports):
             raise ConfigurationError("Instances need ports from 1 to 65535: give the driver at least one.")
-        self._machine = Machine(root.absolute(), ports, pg_bin, run_as, start_timeout, stop_timeout)
+        usual = {**DEFAULTS, **check_names(defaults or {})}
+        timeouts = (start_timeout, stop_timeout)
+        self._machine = Machine(root.absolute(), ports, pg_bin, run_as, *timeouts, usual, limit)
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="instances")
+
+    def check_defaults(self) -> None:
+        """Raises BadSpec if PostgreSQL, which is asked, has something against them."""
+        self._machine.check_defaults()
 
     async def check(self, spec: Spec) -> None:
         await self._ask(self._machine.check, spec)
@@ -79,6 +91,9 @@ class LocalDriver:
         raise NotSupported(
             "An instance of the driver local has as much room as the disk it is on: move it to a larger one."
         )
+
+    async def use_certificate(self, id: str, certificate: Certificate | None) -> None:
+        await self._with(id, serving.use_certificate, certificate)
 
     async def logs(self, id: str, *, lines: int = 100, follow: bool = False) -> AsyncGenerator[str, None]:
         log = await self._ask(self._log_of, id)

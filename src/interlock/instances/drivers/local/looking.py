@@ -57,4 +57,4 @@ def _endpoint(cluster: Cluster, marker: Marker) -> Endpoint | None:
         authority = cluster.certificate_file.read_text()
     except FileNotFoundError:
         return None
-    return Endpoint(ADDRESSES[0], marker.port, marker.name, marker.name, authority)
+    return Endpoint(ADDRESSES[0], marker.port, marker.name, marker.name, authority or None)

@@ -1,8 +1,8 @@
 """What all instances of one directory share: PostgreSQL's programs, the user that runs them, the range of ports."""
 
 import shutil
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -12,9 +12,9 @@ from interlock.embedded.certificates import need_tls
 from interlock.embedded.locks import exclusive
 from interlock.embedded.reach import make_passage
 from interlock.embedded.tls import need_certificate_maker
-from interlock.errors import BadSpec, InstanceAbsent, OutOfSpace
+from interlock.errors import BadSpec, BinariesMissing, InstanceAbsent, OutOfSpace, TlsUnavailable, TooManyInstances
 from interlock.instances.drivers.local.directory import Directory, directory_of
-from interlock.instances.drivers.local.marker import Marker, read_marker
+from interlock.instances.drivers.local.marker import Marker, markers, read_marker
 from interlock.instances.drivers.local.parameters import DEFAULTS, check_parameters
 from interlock.instances.drivers.owner import check_name
 from interlock.instances.drivers.port import Spec
@@ -28,6 +28,8 @@ class Machine:
     run_as: str | None
     start_timeout: float
     stop_timeout: float
+    defaults: Mapping[str, str]
+    limit: int | None
     known: list[Binaries] = field(default_factory=list)
     """What was found the last time: to find them takes a program each."""
 
@@ -44,7 +46,7 @@ class Machine:
             binaries=binaries,
             port=marker.port,
             tls=True,
-            settings={"cluster_name": marker.id, **DEFAULTS, **marker.parameters},
+            settings={"cluster_name": marker.id, **self.defaults, **marker.parameters},
             run_as=self.run_as,
             host_names=[marker.dns_name] if marker.dns_name else [],
             start_timeout=self.start_timeout,
@@ -74,9 +76,26 @@ class Machine:
         check_name(spec.name)
         check_host(spec.dns_name)
         binaries = self.binaries(spec.version)
-        check_parameters(spec.parameters, binaries)
+        check_parameters(spec.parameters, binaries, self.defaults)
         self._check_size(spec.storage_bytes)
+        self.check_limit(spec.id)
         return binaries
+
+    def check_defaults(self) -> None:
+        """Raises BadSpec for what PostgreSQL refuses. Where there is none, the first who wants an instance is told."""
+        if self.defaults != DEFAULTS:
+            with suppress(BinariesMissing, TlsUnavailable):
+                check_parameters({}, self.binaries(None), self.defaults)
+
+    def check_limit(self, id: str) -> None:
+        """Raises TooManyInstances if this would be one too many. It decides where the lock of the ports is held."""
+        if self.limit is None:
+            return
+        others = sum(marker is not None for each, marker in markers(self.root).items() if each != id)
+        if others >= self.limit:
+            raise TooManyInstances(
+                f"The driver local may have {self.limit}, and has {others}: remove one, or raise instance_limit."
+            )
 
     def make_root(self) -> None:
         make_passage(self.root, self.account())

@@ -27,8 +27,8 @@ _LIBRARIES = frozenset({"local_preload_libraries", "session_preload_libraries", 
 _OURS = frozenset({"password_encryption"})
 
 
-def check_parameters(parameters: Mapping[str, str], binaries: Binaries) -> dict[str, str]:
-    """With their names in lower case. Raises BadSpec, in the server's own words where it is the one who refuses."""
+def check_names(parameters: Mapping[str, str]) -> dict[str, str]:
+    """With their names in lower case. Raises BadSpec for those that are not for users to set."""
     try:
         checked = check_settings(parameters)
     except ConfigurationError as error:
@@ -38,7 +38,15 @@ def check_parameters(parameters: Mapping[str, str], binaries: Binaries) -> dict[
             raise BadSpec(f"The parameter {name} would reach beyond this instance: leave it out.")
         if name in _OURS:
             raise BadSpec(f"The parameter {name} is set by Interlock itself: leave it out.")
-    if refusal := binaries.refusal({**DEFAULTS, **checked}):
+    return checked
+
+
+def check_parameters(
+    parameters: Mapping[str, str], binaries: Binaries, defaults: Mapping[str, str] = DEFAULTS
+) -> dict[str, str]:
+    """The same, and in the server's own words where it is the one who refuses."""
+    checked = check_names(parameters)
+    if refusal := binaries.refusal({**defaults, **checked}):
         raise BadSpec(
             f"PostgreSQL {binaries.version[0]} refuses the parameters ({refusal}): correct or remove that one."
         )

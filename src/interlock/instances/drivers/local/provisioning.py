@@ -103,6 +103,10 @@ def _make(machine: Machine, directory: Directory, spec: Spec, binaries: Binaries
 def _marked(machine: Machine, directory: Directory, spec: Spec, binaries: Binaries, taken: list[int]) -> Marker:
     """The marker for this request, with a port of its own; the same port again unless that one is taken."""
 
+    def write_down_another(port: int) -> Marker:
+        machine.check_limit(spec.id)
+        return write_down(port)
+
     def write_down(port: int) -> Marker:
         parameters = dict(spec.parameters)
         return Marker(spec.id, spec.name, port, binaries.version[0], parameters, spec.dns_name).write(directory)
@@ -111,7 +115,7 @@ def _marked(machine: Machine, directory: Directory, spec: Spec, binaries: Binari
     if found is not None and found.port not in taken and found.port in machine.ports:
         marker = write_down(found.port)
     else:
-        marker = choose_port(machine.root, machine.ports, taken, write_down)
+        marker = choose_port(machine.root, machine.ports, taken, write_down_another)
     did(spec.id, "marker written")
     return marker
 

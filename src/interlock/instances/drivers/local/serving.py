@@ -8,7 +8,9 @@ from typing import Literal
 from interlock.embedded import Cluster
 from interlock.embedded.accounts import ourselves
 from interlock.embedded.files import write_whole
+from interlock.embedded.tls import ADDRESSES
 from interlock.errors import BadSpec
+from interlock.instances.drivers.certificates import checked
 from interlock.instances.drivers.local.directory import Directory
 from interlock.instances.drivers.local.machine import Machine
 from interlock.instances.drivers.local.marker import Marker
@@ -17,6 +19,7 @@ from interlock.instances.drivers.local.parameters import check_parameters
 from interlock.instances.drivers.local.reloading import check_files, reload
 from interlock.instances.drivers.local.steps import did
 from interlock.instances.drivers.owner import new_password
+from interlock.instances.drivers.port import Certificate
 from interlock.stores.postgres import Session, connect
 
 Change = Literal["reloaded", "restart needed"]
@@ -61,7 +64,7 @@ def settle_password(directory: Directory, marker: Marker, cluster: Cluster) -> s
 def change_parameters(machine: Machine, directory: Directory, marker: Marker, parameters: Mapping[str, str]) -> Change:
     """`parameters` are all that are wanted. Of one that is stopped they count from its start on."""
     binaries = machine.binaries(marker.major)
-    wanted = replace(marker, parameters=check_parameters(parameters, binaries))
+    wanted = replace(marker, parameters=check_parameters(parameters, binaries, machine.defaults))
     if not machine.cluster(marker).is_running():
         wanted.write(directory)
         return "reloaded"
@@ -72,6 +75,16 @@ def change_parameters(machine: Machine, directory: Directory, marker: Marker, pa
     except BadSpec:
         old.write_settings()
         raise
+
+
+def use_certificate(machine: Machine, directory: Directory, marker: Marker, certificate: Certificate | None) -> None:
+    """Of one that is stopped it counts from its start on."""
+    issued = None if certificate is None else checked(certificate, ADDRESSES[0])
+    cluster = machine.cluster(marker, machine.reachable(machine.binaries(marker.major)))
+    if issued is None:
+        cluster.use_own_certificate()
+    else:
+        cluster.use_certificate(issued.chain.encode(), issued.key.encode(), (issued.ca or "").encode())
 
 
 async def superuser(cluster: Cluster) -> Session:

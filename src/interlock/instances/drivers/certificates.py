@@ -1,0 +1,123 @@
+"""Whether an issued certificate can be served, and be checked by clients: asked before anything is made of it."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from ipaddress import ip_address
+from typing import TYPE_CHECKING
+
+from interlock.embedded.tls import check_pair
+from interlock.errors import BadSpec, ConfigurationError
+from interlock.instances.drivers.port import Certificate
+
+if TYPE_CHECKING:
+    from cryptography import x509
+
+# OpenSSL refuses what is weaker, and a server that has it would not start.
+_SMALLEST_RSA, _SMALLEST_CURVE = 2048, 256
+_DIGESTS = ("sha256", "sha384", "sha512")
+
+
+def checked(certificate: Certificate, host: str) -> Certificate:
+    """The same, with nothing in it but what it should hold: it is shown to clients. `host` is where they connect.
+
+    Raises BadSpec, or TlsUnavailable without the package that reads certificates.
+    """
+    try:
+        check_pair(certificate.chain.encode(), certificate.key.encode())
+    except ConfigurationError as error:
+        raise BadSpec(str(error)) from error
+    chain = _certificates(certificate.chain)
+    authorities = [] if certificate.ca is None else _certificates(certificate.ca)
+    for each in (*chain, *authorities):
+        _check_dates(each)
+    _check_strength(chain)
+    if authorities:
+        _check_host(chain[0], host)
+        _check_path(chain, authorities)
+    return Certificate(_pem(chain), _pem_of_key(certificate.key), _pem(authorities) or None)
+
+
+def _certificates(pem: str) -> "list[x509.Certificate]":
+    from cryptography import x509
+
+    try:
+        return x509.load_pem_x509_certificates(pem.encode())
+    except ValueError as error:
+        raise BadSpec(f"A certificate or its authority is not PEM ({error}): convert it first.") from error
+
+
+def _check_dates(certificate: "x509.Certificate") -> None:
+    begin, end = certificate.not_valid_before_utc, certificate.not_valid_after_utc
+    if not begin <= datetime.now(UTC) <= end:
+        raise BadSpec(
+            f"The certificate of {_name(certificate)} counts from {begin:%Y-%m-%d %H:%M} to {end:%Y-%m-%d %H:%M} UTC, "
+            "and so not now: have another issued."
+        )
+
+
+def _check_strength(chain: "Sequence[x509.Certificate]") -> None:
+    from cryptography.hazmat.primitives.asymmetric import ec, rsa
+
+    for each in chain:
+        key, digest = each.public_key(), each.signature_hash_algorithm
+        strong = (isinstance(key, rsa.RSAPublicKey) and key.key_size >= _SMALLEST_RSA) or (
+            isinstance(key, ec.EllipticCurvePublicKey) and key.key_size >= _SMALLEST_CURVE
+        )
+        if not strong or digest is None or digest.name not in _DIGESTS:
+            raise BadSpec(
+                f"PostgreSQL's TLS does not take the certificate of {_name(each)}: have one issued for RSA of "
+                f"{_SMALLEST_RSA} bits or a curve of {_SMALLEST_CURVE}, or more, signed with SHA-256 or better."
+            )
+
+
+def _check_host(certificate: "x509.Certificate", host: str) -> None:
+    from cryptography import x509
+
+    try:
+        names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    except (x509.ExtensionNotFound, ValueError):
+        names = x509.SubjectAlternativeName([])
+    if ip_address(host) not in names.get_values_for_type(x509.IPAddress):
+        raise BadSpec(
+            f"The certificate is not for {host}, where clients connect: have one issued that names this address too."
+        )
+
+
+def _check_path(chain: "Sequence[x509.Certificate]", authorities: "Sequence[x509.Certificate]") -> None:
+    current: x509.Certificate | None = chain[0]
+    for _ in chain:
+        if current is None or any(current == one or _issued(current, one) for one in authorities):
+            break
+        current = next((one for one in chain if one != current and _issued(current, one)), None)
+    else:
+        current = None
+    if current is None:
+        raise BadSpec("The certificate does not lead to the authority that was given: give the whole chain.")
+
+
+def _issued(certificate: "x509.Certificate", issuer: "x509.Certificate") -> bool:
+    from cryptography.exceptions import InvalidSignature
+
+    try:
+        certificate.verify_directly_issued_by(issuer)
+    except (ValueError, TypeError, InvalidSignature):
+        return False
+    return True
+
+
+def _pem(certificates: "Sequence[x509.Certificate]") -> str:
+    from cryptography.hazmat.primitives.serialization import Encoding
+
+    return "".join(each.public_bytes(Encoding.PEM).decode() for each in certificates)
+
+
+def _pem_of_key(pem: str) -> str:
+    from cryptography.hazmat.primitives import serialization
+
+    key = serialization.load_pem_private_key(pem.encode(), password=None)
+    form = (serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    return key.private_bytes(*form).decode()
+
+
+def _name(certificate: "x509.Certificate") -> str:
+    return certificate.subject.rfc4514_string() or "an empty subject"
