@@ -98,7 +98,7 @@ def an_owner_of_old(url: str) -> None:
     first = (
         "(SELECT f.owner FROM interlock.claim f WHERE f.scope = claim_scope AND f.name = w.name ORDER BY f.id LIMIT 1)"
     )
-    rewrite(url, "claim_names_v1", "coalesce(c.id, p.id), coalesce(c.owner, p.owner)", f"coalesce(c.id, p.id), {first}")
+    rewrite(url, "claim_names_v1", "coalesce(c.owner, p.owner)", first)
 
 
 def a_repetition_that_keeps_nothing(url: str) -> None:

@@ -18,6 +18,7 @@ from interlock.coordination.claims import (
 )
 from support.name_locks import transaction
 from support.postgres import execute
+from support.protocol import rewrite
 from support.waiting import eventually
 
 SLEEPERS = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event = 'PgSleep'"
@@ -251,3 +252,27 @@ def test_what_cannot_be_claimed_is_refused_before_the_database_is_asked(
 def test_the_functions_refuse_what_no_client_should_send(interlock_url: str, call: str) -> None:
     with pytest.raises(psycopg.errors.InvalidParameterValue):
         execute(interlock_url, f"SELECT interlock.{call}")
+
+
+def test_a_name_that_is_given_up_between_the_look_and_the_answer_is_claimed(names: Claims, interlock_url: str) -> None:
+    with psycopg.connect(interlock_url) as first:
+        claimed(names, first, "mydb", "A")
+    telling = "RETURN QUERY\n        WITH told AS"
+    rewrite(interlock_url, "claim_names_v1", telling, f"PERFORM pg_advisory_xact_lock_shared(17); {telling}")
+    answers = []
+
+    def claim() -> None:
+        with psycopg.connect(interlock_url) as second:
+            answers.append(names.claim(second, "mydb", "B"))
+
+    thread = threading.Thread(target=claim)
+    with psycopg.connect(interlock_url) as keeper:
+        keeper.execute("SELECT pg_advisory_xact_lock(17)")
+        thread.start()
+        eventually(lambda: execute(interlock_url, "SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"))
+        with psycopg.connect(interlock_url) as first:
+            assert isinstance(names.release(first, "mydb", "A", gone=True), Released)
+    thread.join()
+    [answer] = answers
+    assert isinstance(answer, Claimed)
+    assert answer.owner == "B"

@@ -56,78 +56,88 @@ BEGIN
         END IF;
     END LOOP;
     LOOP
-        own := '{}';
-        SELECT bool_or(s.holds AND s.owner <> claim_owner), bool_or(NOT s.holds),
-               count(*) FILTER (WHERE s.holds AND s.owner = claim_owner)
-          INTO others, late, mine
-          FROM (SELECT c.owner, true FROM interlock.claim c
-                 WHERE c.scope = claim_scope AND c.name = ANY (wanted) AND c.released_at IS NULL
-                 UNION ALL
-                SELECT c.owner, false FROM interlock.claim c
-                 WHERE c.scope = claim_scope AND c.name = ANY (wanted) AND c.released_at IS NOT NULL
-                   AND c.owner = claim_owner AND NOT EXISTS (
-                       SELECT FROM interlock.claim h
-                        WHERE h.scope = claim_scope AND h.name = c.name AND h.released_at IS NULL)) AS s (owner, holds);
-        open := NULL;
-        IF mine > 0 THEN  -- also where others stand in the way: "yours" is told only of what nobody can release meanwhile
-            own := ARRAY(SELECT c.name FROM interlock.claim c
-                          WHERE c.scope = claim_scope AND c.name = ANY (wanted) AND c.released_at IS NULL
-                            AND c.owner = claim_owner FOR SHARE SKIP LOCKED);
-            SELECT min(c.name) INTO open FROM interlock.claim c
-             WHERE c.scope = claim_scope AND c.name = ANY (wanted) AND c.released_at IS NULL AND c.owner = claim_owner
-               AND c.name <> ALL (own);
-        END IF;
-        EXIT WHEN others OR late AND NOT again;
-        EXIT WHEN open IS NULL AND (locked OR cardinality(own) = cardinality(wanted));
-        IF open IS NULL THEN
-            FOREACH one IN ARRAY wanted LOOP
-                IF one <> ALL (own) AND NOT interlock.claim_lock_v1(claim_scope, one) THEN
-                    open := one;
-                    EXIT;
-                END IF;
-            END LOOP;
-            locked := open IS NULL;
-            CONTINUE WHEN locked;  -- it may have been somebody's until just now: look again
-        END IF;
-        EXIT WHEN clock_timestamp() >= give_up;
-        PERFORM pg_sleep(least(nap, extract(epoch FROM give_up - clock_timestamp())));
-        nap := least(nap * 1.5, 0.05);
-    END LOOP;
-    IF open IS NULL AND (others OR late AND NOT again) IS NOT TRUE THEN
-        IF cardinality(own) < cardinality(wanted) THEN
-            RETURN QUERY
-            INSERT INTO interlock.claim AS c (scope, name, owner, claimed_at)
-            SELECT claim_scope, w.name, claim_owner, interlock.now_v1()
-              FROM unnest(wanted) AS w (name) WHERE w.name <> ALL (own)
-                ON CONFLICT (scope, name) WHERE released_at IS NULL DO NOTHING
-            RETURNING c.name, 'claimed', c.id, c.owner, c.claimed_at, c.released_at;
-            GET DIAGNOSTICS added = ROW_COUNT;
-            IF added < cardinality(wanted) - cardinality(own) THEN
-                RAISE EXCEPTION USING ERRCODE = '40001', MESSAGE = 'a claim was written beside the protocol: try again';
+        LOOP
+            own := '{}';
+            SELECT bool_or(s.holds AND s.owner <> claim_owner), bool_or(NOT s.holds),
+                   count(*) FILTER (WHERE s.holds AND s.owner = claim_owner)
+              INTO others, late, mine
+              FROM (SELECT c.owner, true FROM interlock.claim c
+                     WHERE c.scope = claim_scope AND c.name = ANY (wanted) AND c.released_at IS NULL
+                     UNION ALL
+                    SELECT c.owner, false FROM interlock.claim c
+                     WHERE c.scope = claim_scope AND c.name = ANY (wanted) AND c.released_at IS NOT NULL
+                       AND c.owner = claim_owner AND NOT EXISTS (
+                           SELECT FROM interlock.claim h
+                            WHERE h.scope = claim_scope AND h.name = c.name AND h.released_at IS NULL)) AS s (owner, holds);
+            open := NULL;
+            IF mine > 0 THEN  -- also where others stand in the way: "yours" is told only of what nobody can release meanwhile
+                own := ARRAY(SELECT c.name FROM interlock.claim c
+                              WHERE c.scope = claim_scope AND c.name = ANY (wanted) AND c.released_at IS NULL
+                                AND c.owner = claim_owner FOR SHARE SKIP LOCKED);
+                SELECT min(c.name) INTO open FROM interlock.claim c
+                 WHERE c.scope = claim_scope AND c.name = ANY (wanted) AND c.released_at IS NULL AND c.owner = claim_owner
+                   AND c.name <> ALL (own);
             END IF;
+            EXIT WHEN others OR late AND NOT again;
+            EXIT WHEN open IS NULL AND (locked OR cardinality(own) = cardinality(wanted));
+            IF open IS NULL THEN
+                FOREACH one IN ARRAY wanted LOOP
+                    IF one <> ALL (own) AND NOT interlock.claim_lock_v1(claim_scope, one) THEN
+                        open := one;
+                        EXIT;
+                    END IF;
+                END LOOP;
+                locked := open IS NULL;
+                CONTINUE WHEN locked;  -- it may have been somebody's until just now: look again
+            END IF;
+            EXIT WHEN clock_timestamp() >= give_up;
+            PERFORM pg_sleep(least(nap, extract(epoch FROM give_up - clock_timestamp())));
+            nap := least(nap * 1.5, 0.05);
+        END LOOP;
+        IF open IS NULL AND (others OR late AND NOT again) IS NOT TRUE THEN
+            IF cardinality(own) < cardinality(wanted) THEN
+                RETURN QUERY
+                INSERT INTO interlock.claim AS c (scope, name, owner, claimed_at)
+                SELECT claim_scope, w.name, claim_owner, interlock.now_v1()
+                  FROM unnest(wanted) AS w (name) WHERE w.name <> ALL (own)
+                    ON CONFLICT (scope, name) WHERE released_at IS NULL DO NOTHING
+                RETURNING c.name, 'claimed', c.id, c.owner, c.claimed_at, c.released_at;
+                GET DIAGNOSTICS added = ROW_COUNT;
+                IF added < cardinality(wanted) - cardinality(own) THEN
+                    RAISE EXCEPTION USING ERRCODE = '40001', MESSAGE = 'a claim was written beside the protocol: try again';
+                END IF;
+            END IF;
+            IF cardinality(own) > 0 THEN
+                RETURN QUERY
+                SELECT c.name, 'yours', c.id, c.owner, c.claimed_at, c.released_at FROM interlock.claim c
+                 WHERE c.scope = claim_scope AND c.name = ANY (own) AND c.released_at IS NULL;
+            END IF;
+            RETURN;
         END IF;
-        IF cardinality(own) > 0 THEN
-            RETURN QUERY
-            SELECT c.name, 'yours', c.id, c.owner, c.claimed_at, c.released_at FROM interlock.claim c
-             WHERE c.scope = claim_scope AND c.name = ANY (own) AND c.released_at IS NULL;
+        RETURN QUERY
+        WITH told AS (
+            SELECT w.name AS name,
+                   CASE WHEN c.owner <> claim_owner THEN 'taken'
+                        WHEN w.name = ANY (own) THEN 'yours'
+                        WHEN w.name = open OR c.id IS NOT NULL THEN 'pending'
+                        WHEN p.id IS NOT NULL AND NOT again THEN 'released'
+                        ELSE 'free' END AS status,
+                   coalesce(c.id, p.id) AS id, coalesce(c.owner, p.owner) AS owner,
+                   coalesce(c.claimed_at, p.claimed_at) AS since, p.released_at AS released_at
+              FROM unnest(wanted) AS w (name)
+              LEFT JOIN interlock.claim c ON c.scope = claim_scope AND c.name = w.name AND c.released_at IS NULL
+              LEFT JOIN LATERAL (
+                   SELECT * FROM interlock.claim h
+                    WHERE c.id IS NULL AND h.scope = claim_scope AND h.name = w.name AND h.released_at IS NOT NULL
+                      AND h.owner = claim_owner
+                    ORDER BY h.id DESC LIMIT 1) AS p ON true
+        )
+        SELECT * FROM told WHERE EXISTS (SELECT FROM told t WHERE t.status IN ('taken', 'pending', 'released'));
+        IF FOUND THEN
+            RETURN;
         END IF;
-        RETURN;
-    END IF;
-    RETURN QUERY
-    SELECT w.name,
-           CASE WHEN c.owner <> claim_owner THEN 'taken'
-                WHEN w.name = ANY (own) THEN 'yours'
-                WHEN w.name = open OR c.id IS NOT NULL THEN 'pending'
-                WHEN p.id IS NOT NULL AND NOT again THEN 'released'
-                ELSE 'free' END,
-           coalesce(c.id, p.id), coalesce(c.owner, p.owner), coalesce(c.claimed_at, p.claimed_at), p.released_at
-      FROM unnest(wanted) AS w (name)
-      LEFT JOIN interlock.claim c ON c.scope = claim_scope AND c.name = w.name AND c.released_at IS NULL
-      LEFT JOIN LATERAL (
-           SELECT * FROM interlock.claim h
-            WHERE c.id IS NULL AND h.scope = claim_scope AND h.name = w.name AND h.released_at IS NOT NULL
-              AND h.owner = claim_owner
-            ORDER BY h.id DESC LIMIT 1) AS p ON true;
+        locked := false;  -- what stood in the way has gone since it was seen
+    END LOOP;
 END
 $$;
 
