@@ -18,9 +18,12 @@ from interlock.instances.drivers.local import LocalDriver
 from interlock.instances.drivers.port import Endpoint, Spec
 from support.postgres import open_directory
 
-# Apart from those of other test processes, which would take what an instance of ours leaves when it is stopped.
-# Each test begins at the first; what lasts longer than a test has ports further on.
-FIRST_PORT = 20000 + os.getpid() % 100 * 100
+# Apart from those of other test processes, which would take what an instance of ours leaves when it is stopped: of the
+# same run, by their number in it, and of other runs. Each test begins at the first; what lasts longer than a test has
+# ports further on.
+_WORKERS = 8
+_WORKER = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")) % _WORKERS
+FIRST_PORT = 20000 + (os.getppid() % 15 * _WORKERS + _WORKER) * 100
 PORTS_OF_SHOP, PORTS_OF_PAPER, PORTS_OF_HARNESS = FIRST_PORT + 40, FIRST_PORT + 50, FIRST_PORT + 60
 PG_BIN = Path(os.environ["INTERLOCK_PG_BIN"]) if os.environ.get("INTERLOCK_PG_BIN") else None
 

@@ -10,7 +10,8 @@ from support.postgres import execute
 
 PAGE = (Path(__file__).parents[3] / "docs" / "protocol.md").read_text(encoding="utf-8")
 
-FUNCTIONS = "FROM pg_proc WHERE pronamespace = 'interlock'::regnamespace"
+# Not those that hold tables of the control plane's to their states: nobody calls them.
+FUNCTIONS = "FROM pg_proc WHERE pronamespace = 'interlock'::regnamespace AND proname NOT LIKE '%%state_machine_v1'"
 # Arguments in order, and what comes back: both have names. Modes are NULL where there are only arguments.
 ARGUMENTS = f"""
     SELECT proname, coalesce((SELECT string_agg(a.name, ', ' ORDER BY a.place)

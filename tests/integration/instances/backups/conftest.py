@@ -8,7 +8,7 @@ from interlock.instances.backups.keeping import Keeping
 from interlock.instances.drivers.local import LocalDriver
 from interlock.instances.drivers.port import Spec
 from support.instances import Plane, control_plane
-from support.local_instances import PG_BIN, local_driver, place_for_instances
+from support.local_instances import PG_BIN, PORTS_OF_PAPER, local_driver, place_for_instances
 from support.paper_driver import SHARED, TABLES, PaperDns, PaperDriver
 from support.postgres import execute
 
@@ -17,7 +17,7 @@ from support.postgres import execute
 def real() -> Iterator[LocalDriver]:
     """With one instance, which those on paper answer with."""
     with place_for_instances() as place:
-        driver = local_driver(place)
+        driver = local_driver(place, PORTS_OF_PAPER, ports=10)
         asyncio.run(driver.provision(Spec(SHARED, "shared")))
         yield driver
 
