@@ -20,7 +20,7 @@ ROOT = Path(__file__).resolve().parent
 VENV = ROOT / ".venv"
 BIN = VENV / "bin"
 
-PROCESSES = min(2 * (os.cpu_count() or 1), 8)
+PROCESSES = min((os.cpu_count() or 1) + 1, 8)
 """Tests wait more than they compute, so there are more processes for them than processors."""
 
 CHECKS = (

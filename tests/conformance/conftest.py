@@ -37,7 +37,7 @@ async def opened(url: str) -> AsyncIterator[Callable[[str], OpenStore]]:
     stores: list[OpenStore] = []
 
     def open_(replica: str) -> OpenStore:
-        database = chosen(url, StoreOptions(password=None, schema=None, pooler="detect", timeout=5.0))
+        database = chosen(url, StoreOptions(password=None, schema=None, pooler="detect", timeout=30.0))
         stores.append(database.open(Holder(replica, "here", os.getpid()), lambda purpose: None))
         return stores[-1]
 

@@ -56,7 +56,7 @@ async def writer(kind: str, url: str, store: OpenStore, request: pytest.FixtureR
         request.node.user_properties.clear()  # what its guard does is shown by test_guard_item.py
         pytest.skip("no connection can carry this store's guard")
     await store.acquire([wish("something")])
-    database = chosen(url, StoreOptions(password=None, schema=None, pooler="detect", timeout=5.0))
+    database = chosen(url, StoreOptions(password=None, schema=None, pooler="detect", timeout=30.0))
     connection = connect(url)
     connection.execute("CREATE TABLE written (token BIGINT)")
     connection.commit()
@@ -153,7 +153,7 @@ async def test_another_name_is_granted_while_one_is_guarded(store: OpenStore, ot
 async def test_a_lease_is_renewed_while_it_is_guarded(store: OpenStore, writer: Writer) -> None:
     got = await grant(store)
     writer.guard(got)
-    renewed = await store.renew([got], 5.0)
+    renewed = await store.renew([got], 30.0)
     assert not renewed.lost
     assert not renewed.locked
     writer.connection.commit()

@@ -107,4 +107,4 @@ async def test_a_lease_is_handed_over_only_to_somebody_who_waits(store: OpenStor
     handed = (await store.hand_over([got]))[0]
     assert (handed.status, handed.offered) == ("released", ask.grant_id)
     assert (await answer(other, ask)).status == "granted"
-    assert (await store.renew([got], 5.0)).lost == [0]
+    assert (await store.renew([got], 30.0)).lost == [0]

@@ -44,7 +44,7 @@ async def test_acquire_renew_and_release(locks: AsyncInterlock, others: AsyncInt
         grant.on_renewed(renewals.append)
         await until(lambda: len(renewals) > 5)
         assert await others.lease("feeds").try_acquire() is None
-    assert holder(interlock_url) is None
+    await until(lambda: holder(interlock_url) is None)  # a release that is not answered in time is repeated
 
 
 async def test_many_at_once(locks: AsyncInterlock, interlock_url: str) -> None:

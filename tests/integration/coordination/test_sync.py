@@ -335,8 +335,8 @@ def test_an_event_hook_and_metrics(interlock_url: str) -> None:
     with Interlock(interlock_url, on_event=seen.append) as locks:
         grant = brisk(locks).acquire()
         take_away(interlock_url)
-        eventually(lambda: grant.lost)
-        lost = [event for event in seen if isinstance(event, Lost)]
+        lost = eventually(lambda: [event for event in seen if isinstance(event, Lost)])
+        assert grant.lost
         assert [(event.name, event.token, event.why) for event in lost] == [("feeds", grant.token, "refused")]
         figures = locks.metrics.snapshot()
         assert (figures.acquires["acquired"], figures.losses["refused"], figures.held) == (1, 1, 0)
