@@ -16,9 +16,12 @@ def listen(host: str, port: int) -> socket.socket:
     """
     family, address = _resolved(host, port)
     try:
-        return socket.create_server(address, family=family, backlog=_BACKLOG)
+        listener = socket.create_server(address, family=family, backlog=_BACKLOG)
     except OSError as error:
         raise _explained(error, host, port) from error
+    # For the connections too: asyncio does so only where it made the socket, and answers would wait 40 ms for an ACK.
+    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return listener
 
 
 def page_url(listener: socket.socket) -> str:

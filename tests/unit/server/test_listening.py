@@ -51,3 +51,10 @@ def test_a_name_that_is_none_is_explained(host: str) -> None:
 def test_the_page_of_a_server_on_every_address_is_found_on_this_machine() -> None:
     with listen("0.0.0.0", 0) as listener:  # noqa: S104
         assert page_url(listener).startswith("http://127.0.0.1:")
+
+
+def test_answers_do_not_wait_for_the_one_before_to_be_acknowledged() -> None:
+    with listen("127.0.0.1", 0) as listener, socket.create_connection(listener.getsockname()):
+        accepted, _ = listener.accept()
+        with accepted:
+            assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
