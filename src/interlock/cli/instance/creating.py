@@ -6,7 +6,8 @@ from typing import Any
 import click
 
 from interlock.cli.instance.concluding import conclude, wait_options
-from interlock.cli.instance.pairs import as_mapping, pair
+from interlock.cli.instance.pairs import as_mapping
+from interlock.cli.instance.wishes import wish_options
 from interlock.cli.server.options import json_option, server_for, server_options
 
 
@@ -15,18 +16,7 @@ from interlock.cli.server.options import json_option, server_for, server_options
 @click.option("--dns-name", metavar="NAME", help="A host name of its own: nobody else gets it while this one has it.")
 @click.option("--driver", "kind", metavar="DRIVER", help="Where it runs: local, kubernetes. [default: the server's]")
 @click.option("--version", metavar="N", help="PostgreSQL's major version. [default: the driver's newest]")
-@click.option("--storage", metavar="SIZE", help="Such as 10Gi or 500MB.")
-@click.option(
-    "--parameter",
-    "parameters",
-    type=pair,
-    multiple=True,
-    metavar="NAME=VALUE",
-    help="A setting of PostgreSQL's; repeatable.",
-)
-@click.option(
-    "--tag", "tags", type=pair, multiple=True, metavar="NAME=VALUE", help="A word of yours to find it by; repeatable."
-)
+@wish_options
 @click.option(
     "--file",
     type=click.Path(path_type=Path),

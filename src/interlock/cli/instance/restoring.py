@@ -7,8 +7,9 @@ import click
 from interlock.cli.facts import shown
 from interlock.cli.instance.concluding import conclude, wait_options
 from interlock.cli.instance.confirming import confirm
-from interlock.cli.instance.pairs import as_mapping, pair
+from interlock.cli.instance.pairs import as_mapping
 from interlock.cli.instance.paths import backup_path
+from interlock.cli.instance.wishes import wish_options
 from interlock.cli.server.options import json_option, server_for, server_options
 
 
@@ -20,18 +21,7 @@ from interlock.cli.server.options import json_option, server_for, server_options
 @click.option("--dns-name", metavar="NAME", help="A host name of its own for the new one.")
 @click.option("--driver", "kind", metavar="DRIVER", help="Where the new one runs. [default: as the old one]")
 @click.option("--version", metavar="N", help="PostgreSQL's major version. [default: the old one's]")
-@click.option("--storage", metavar="SIZE", help="Such as 10Gi or 500MB.")
-@click.option(
-    "--parameter",
-    "parameters",
-    type=pair,
-    multiple=True,
-    metavar="NAME=VALUE",
-    help="A setting of PostgreSQL's; repeatable.",
-)
-@click.option(
-    "--tag", "tags", type=pair, multiple=True, metavar="NAME=VALUE", help="A word of yours to find it by; repeatable."
-)
+@wish_options
 @wait_options
 @json_option
 @server_options
