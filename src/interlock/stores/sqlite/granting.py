@@ -28,23 +28,29 @@ class Seen(NamedTuple):
         return self.expires_at - now if self.boot == boot_id() else 0.0
 
 
-Look = AcquireAnswer | bool
-"""An answer; or whether it may be granted: True, and otherwise it is to be put into the queue."""
-
-
-def look(connection: sqlite3.Connection, ask: Ask) -> Look:
-    """What becomes of an ask, as far as that can be told without changing anything."""
+def look(connection: sqlite3.Connection, ask: Ask) -> AcquireAnswer | None:
+    """What becomes of an ask that will not wait, as far as that can be told without changing anything. None: it may be
+    granted."""
     row = connection.execute(SQL["lease"], (ask.name,)).fetchone()
     seen, now = Seen(*row) if row else None, boottime()
     if seen is None or (left := seen.remaining(now)) <= 0:
-        return True
+        return None
     if seen.grant_id == str(ask.grant_id):
         return AcquireAnswer("granted", seen.token, left, 0.0, None)
-    return False if ask.wait else AcquireAnswer("busy", 0, 0.0, left, seen.holder)
+    return AcquireAnswer("busy", 0, 0.0, left, seen.holder)
 
 
-def answer(transaction: Transaction, ask: Ask, holder: Holder, listener: str | None, *, may_grant: bool) -> Look:
-    """Grant it, if it is free and nobody came before; else queue, if asked to. True: it can be had, and must not be
+def may_grant(connection: sqlite3.Connection, ask: Ask) -> bool:
+    """Whether `answer` is likely to grant it now, for which it needs a transaction that waits for the disk."""
+    row = connection.execute(SQL["lease"], (ask.name,)).fetchone()
+    if row is not None and Seen(*row).remaining(boottime()) > 0:
+        return False
+    queue = connection.execute(SQL["head"], (ask.name,)).fetchone()
+    return queue is None or queue == (str(ask.grant_id),)
+
+
+def answer(transaction: Transaction, ask: Ask, holder: Holder, listener: str | None) -> AcquireAnswer | None:
+    """Grant it, if it is free and nobody came before; else queue, if asked to. None: it can be had, and must not be
     granted here, because this transaction does not wait for the disk."""
     row = transaction.execute(SQL["lease"], ask.name).fetchone()
     if row is None:
@@ -57,7 +63,7 @@ def answer(transaction: Transaction, ask: Ask, holder: Holder, listener: str | N
     if left <= 0:
         before = first(transaction, ask.name, listener)
         if before is None or before.grant_id == str(ask.grant_id):
-            return _grant(transaction, ask, holder) if may_grant else True
+            return _grant(transaction, ask, holder) if transaction.durable else None
     if ask.wait:
         enqueue(transaction, ask, holder, listener)
         if left <= 0:

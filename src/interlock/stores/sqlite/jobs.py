@@ -6,6 +6,7 @@ by whoever comes first: the thread that begins it, or the one that gives it up.
 
 import asyncio
 import collections
+import sqlite3
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -17,10 +18,22 @@ T = TypeVar("T")
 C = TypeVar("C")
 
 
-class Job(Generic[C, T]):
-    """`work` is called in the thread. `durable`: its commit waits for the disk."""
+Durable = Callable[[sqlite3.Connection], bool]
+"""Whether a commit has to wait for the disk: asked in the thread that writes, when nobody else can write any more."""
 
-    def __init__(self, work: Callable[[C], T], *, durable: bool = False) -> None:
+
+def always(connection: sqlite3.Connection) -> bool:
+    return True
+
+
+def never(connection: sqlite3.Connection) -> bool:
+    return False
+
+
+class Job(Generic[C, T]):
+    """`work` is called in the thread. `durable` matters only to one that writes."""
+
+    def __init__(self, work: Callable[[C], T], *, durable: Durable = never) -> None:
         self.work = work
         self.durable = durable
         self.is_taken = False

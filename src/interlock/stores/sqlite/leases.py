@@ -1,7 +1,7 @@
 """Leases in a SQLite file, for the processes of one machine.
 
-An ask is first looked at by the thread that reads: one that fails waits for nobody and writes nothing. What may be
-granted then goes to the thread that writes, and is decided there.
+An ask that will not wait is first looked at by the thread that reads: one that fails waits for nobody and writes
+nothing. What may be granted, and whoever will wait, goes to the thread that writes, and is decided there.
 """
 
 import asyncio
@@ -21,6 +21,7 @@ from interlock.stores.sqlite import granting, queueing
 from interlock.stores.sqlite.bells import Bells, Ear
 from interlock.stores.sqlite.boot import boot_id
 from interlock.stores.sqlite.file import LeaseFile
+from interlock.stores.sqlite.jobs import Durable, always, never
 from interlock.stores.sqlite.reading import Reader
 from interlock.stores.sqlite.statements import SQL
 from interlock.stores.sqlite.writing import Transaction, Writer
@@ -54,14 +55,16 @@ class SqliteLeases:
         await self._write(lambda transaction: None, patience=self._timeout)
 
     async def acquire(self, asks: Sequence[Ask]) -> list[AcquireAnswer]:
-        answers: list[granting.Look] = await self._read(lambda file: [granting.look(file, ask) for ask in asks])
-        for may_grant in (False, True):
-            places = [place for place, seen in enumerate(answers) if seen is may_grant]
-            if places:
-                found = await self._answer([asks[place] for place in places], may_grant=may_grant)
-                for place, answer in zip(places, found, strict=True):
-                    answers[place] = answer
-        return [answer for answer in answers if not isinstance(answer, bool)]
+        answers: list[AcquireAnswer | None] = [None] * len(asks)
+        if not all(ask.wait for ask in asks):
+            answers = await self._read(lambda file: [None if ask.wait else granting.look(file, ask) for ask in asks])
+        durable: Durable | None = None
+        while places := [place for place, known in enumerate(answers) if known is None]:
+            found = await self._answer([asks[place] for place in places], durable)
+            for place, answer in zip(places, found, strict=True):
+                answers[place] = answer
+            durable = always
+        return [answer for answer in answers if answer is not None]
 
     async def release(self, grants: Sequence[Held]) -> list[ReleaseAnswer]:
         return await self._release(grants, if_waited=False)
@@ -111,7 +114,7 @@ class SqliteLeases:
             transaction.bells.clear()
             return granting.sweep(transaction, unused_for, self._listener)
 
-        return await self._write(sweep, durable=True, patience=self._timeout)
+        return await self._write(sweep, durable=always, patience=self._timeout)
 
     async def held(self, prefix: str) -> list[HeldLease]:
         def held(connection: sqlite3.Connection) -> list[HeldLease]:
@@ -144,7 +147,7 @@ class SqliteLeases:
             transaction.execute(SQL["write_record"], key, grant.token, value, transaction.wall)
             return True
 
-        return await self._write(write, durable=True, patience=self._timeout)
+        return await self._write(write, durable=always, patience=self._timeout)
 
     async def forget(self, prefix: str, older_than: float) -> int:
         def forget(transaction: Transaction) -> int:
@@ -171,18 +174,23 @@ class SqliteLeases:
     def _listener(self) -> str | None:
         return self._ear.name if self._ear else None
 
-    async def _answer(self, asks: Sequence[Ask], *, may_grant: bool) -> list[granting.Look]:
+    async def _answer(self, asks: Sequence[Ask], durable: Durable | None) -> list[AcquireAnswer | None]:
+        """None in place of an answer: that has to be asked for again, durably."""
         listener = self._listener
         deaf = False
 
-        def answer(transaction: Transaction) -> list[granting.Look]:
+        def may_grant(connection: sqlite3.Connection) -> bool:
+            return any(granting.may_grant(connection, ask) for ask in asks)
+
+        def answer(transaction: Transaction) -> list[AcquireAnswer | None]:
             nonlocal deaf
             deaf = listener is not None and not transaction.is_alive(listener)
             ear = None if deaf else listener
-            return [granting.answer(transaction, ask, self._holder, ear, may_grant=may_grant) for ask in asks]
+            return [granting.answer(transaction, ask, self._holder, ear) for ask in asks]
 
         try:
-            answers = await self._write(answer, durable=may_grant, patience=min(_A_WHILE, self._timeout))
+            patience = min(_A_WHILE, self._timeout)
+            answers = await self._write(answer, durable=durable or may_grant, patience=patience)
         except errors.LockNotAvailable:
             return [AcquireAnswer("locked", 0, 0.0, _ASK_AGAIN, None)] * len(asks)
         if deaf and self._listener == listener:  # somebody has removed our socket
@@ -206,7 +214,7 @@ class SqliteLeases:
         self._used_at = boottime()
         return await self._reader.run(work)
 
-    async def _write(self, work: Callable[[Transaction], T], *, durable: bool = False, patience: float) -> T:
+    async def _write(self, work: Callable[[Transaction], T], *, durable: Durable = never, patience: float) -> T:
         self._used_at = boottime()
         return await self._writer.run(work, durable=durable, patience=patience)
 

@@ -22,7 +22,7 @@ from interlock.stores.sqlite.bells import Bells
 from interlock.stores.sqlite.faults import is_busy, known, translated
 from interlock.stores.sqlite.file import LeaseFile
 from interlock.stores.sqlite.forking import Inside, left_alone_in_children
-from interlock.stores.sqlite.jobs import Job, Settled, Worker, deliver
+from interlock.stores.sqlite.jobs import Durable, Job, Settled, Worker, deliver, never
 from interlock.stores.sqlite.turnstile import Turnstile
 
 T = TypeVar("T")
@@ -30,10 +30,12 @@ T = TypeVar("T")
 
 @dataclass
 class Transaction:
-    """An open one that may write. `now` and `wall` were read after it had begun."""
+    """An open one that may write. `now` and `wall` were read after it had begun. `durable`: its commit waits for the
+    disk."""
 
     connection: sqlite3.Connection
     bells: Bells
+    durable: bool = False
     now: float = field(default_factory=boottime)
     wall: float = field(default_factory=time.time)
     rings: dict[str, list[UUID]] = field(default_factory=dict)
@@ -70,7 +72,13 @@ class Writer:
     def is_running(self) -> bool:
         return self._worker.is_running
 
-    async def run(self, work: Callable[[Transaction], T], *, durable: bool = False, patience: float) -> T:
+    async def run(
+        self,
+        work: Callable[[Transaction], T],
+        *,
+        durable: Durable = never,
+        patience: float,
+    ) -> T:
         """The result of `work`, when its transaction is committed."""
         job: Job[Transaction, T] = Job(work, durable=durable)
         self._worker.submit(job)
@@ -103,7 +111,7 @@ class Writer:
         connection = self._open()
         while taken := self._begin(connection, jobs):
             with self._inside:
-                transaction = Transaction(connection, self._bells)
+                transaction = Transaction(connection, self._bells, durable=bool(self._durable))
                 results = _done(taken, transaction)
                 *_, (last, _, error) = results
                 if error is None:
@@ -119,7 +127,7 @@ class Writer:
         """Those who still want it, in a transaction that is open; nobody, and there is none."""
         while wanted := [job for job in jobs if job.is_wanted]:
             with self._inside:
-                if not self._has_begun(connection, durable=any(job.durable for job in wanted)):
+                if not self._has_begun(connection, wanted):
                     jobs += self._worker.waiting()
                     continue
                 if taken := [job for job in wanted if job.take()]:
@@ -127,10 +135,10 @@ class Writer:
                 connection.execute("ROLLBACK")
         return []
 
-    def _has_begun(self, connection: sqlite3.Connection, *, durable: bool) -> bool:
+    def _has_begun(self, connection: sqlite3.Connection, wanted: list[Work]) -> bool:
         """False: a transaction of the user's own, which knows no turnstile, has the file."""
-        self._wait_for_the_disk(connection, durable)
         try:
+            self._wait_for_the_disk(connection, any(job.durable(connection) for job in wanted))
             connection.execute("BEGIN IMMEDIATE")
         except sqlite3.OperationalError as error:
             if is_busy(error):
