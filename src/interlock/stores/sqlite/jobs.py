@@ -54,19 +54,21 @@ class Job(Generic[C, T]):
     async def answer(self, patience: float, longest: float) -> T:
         """`LockNotAvailable`: it was not begun within `patience`, and never will be. `ConnectionLost`: it was begun,
         and nobody knows how it ended."""
+        self._timer = self._loop.call_later(patience, self._give_up, longest)
         try:
-            with suppress(TimeoutError):
-                async with asyncio.timeout(patience):
-                    return await asyncio.shield(self._future)
-            if self._decided.acquire(blocking=False):
-                raise errors.LockNotAvailable("The file with the leases stayed locked by another: try again.")
-            async with asyncio.timeout(longest):
-                return await asyncio.shield(self._future)
-        except TimeoutError:
-            raise errors.ConnectionLost("The disk with the leases did not answer in time: look at it.") from None
+            return await self._future
         except asyncio.CancelledError:
             self._decided.acquire(blocking=False)
             raise
+        finally:
+            self._timer.cancel()
+
+    def _give_up(self, longest: float) -> None:
+        if self._decided.acquire(blocking=False):
+            self.settle(None, errors.LockNotAvailable("The file with the leases stayed locked by another: try again."))
+        else:
+            late = errors.ConnectionLost("The disk with the leases did not answer in time: look at it.")
+            self._timer = self._loop.call_later(longest, self.settle, None, late)
 
     def settle(self, result: T | None, error: Exception | None) -> None:
         """On the event loop."""
