@@ -32,7 +32,10 @@ def queries(schema: str) -> Queries:
 def claiming(
     schema: str, scope: str, names: Sequence[str], owner: str, wait: float, again: bool
 ) -> Steps[list[Claiming | Free]]:
-    rows = yield queries(schema)["claim"], (scope, list(names), owner, wait, again)
+    if len(names) == 1:
+        rows = yield queries(schema)["claim_one"], (scope, names[0], owner, wait, again)
+    else:
+        rows = yield queries(schema)["claim"], (scope, list(names), owner, wait, again)
     return [_claiming(scope, *row) for row in sorted(rows)]
 
 
