@@ -655,14 +655,15 @@ CREATE FUNCTION interlock.guard_v1(lease_name text, lease_token bigint, lease_gr
     LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off
     AS $$
 DECLARE
-    lease  interlock.lease;
+    until  timestamptz;
+    length double precision;
     locker xid;
     parts  xid[];
     done   text;  -- an assignment costs a tenth of PERFORM
 BEGIN
-    SELECT * INTO lease FROM interlock.lease l
+    SELECT l.expires_at, l.ttl INTO until, length FROM interlock.lease l
      WHERE l.name = lease_name AND l.token = lease_token AND l.grant_id = lease_grant FOR KEY SHARE;
-    IF NOT FOUND OR (current_setting('transaction_isolation') LIKE 'read %' AND lease.expires_at <= interlock.now_v1()) THEN
+    IF NOT FOUND OR (left(current_setting('transaction_isolation'), 4) = 'read' AND until <= interlock.now_v1()) THEN
         RAISE EXCEPTION USING ERRCODE = 'IL001',
             MESSAGE = format('the lease %s is not held by the grant with token %s any more', quote_literal(lease_name), lease_token),
             HINT = 'Roll back: another may hold it now.';
@@ -685,7 +686,7 @@ BEGIN
         done := set_config('client_connection_check_interval', '1s', true);
     END IF;
     IF current_setting('idle_in_transaction_session_timeout') = '0' THEN
-        done := set_config('idle_in_transaction_session_timeout', (greatest(2 * lease.ttl, 10) * 1000)::bigint::text, true);
+        done := set_config('idle_in_transaction_session_timeout', (greatest(2 * length, 10) * 1000)::bigint::text, true);
     END IF;
     done := set_config('interlock_guard.carried', (
         coalesce(nullif(current_setting('interlock_guard.carried', true), ''), '{}')::jsonb

@@ -67,20 +67,20 @@ MUTANTS = {
     ),
     "without expiry": Mutant(
         "guard_v1",
-        "lease.expires_at <= interlock.now_v1()",
+        "until <= interlock.now_v1()",
         "false",
         (expired_leases_are_not_guarded,),
     ),
     "expiry by the time at which the transaction began": Mutant(
         "guard_v1",
-        "lease.expires_at <= interlock.now_v1()",
-        "lease.expires_at <= now()",
+        "until <= interlock.now_v1()",
+        "until <= now()",
         (expired_leases_are_not_guarded,),
     ),
     "expiry at one level only": Mutant(
         "guard_v1",
-        "LIKE 'read %'",
-        "= 'read committed'",
+        "left(current_setting('transaction_isolation'), 4) = 'read'",
+        "current_setting('transaction_isolation') = 'read committed'",
         (expired_leases_are_not_guarded,),
     ),
     "without a look for savepoints": Mutant(
