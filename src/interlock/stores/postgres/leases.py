@@ -19,6 +19,7 @@ from interlock.stores.postgres.connecting import Password, connect
 from interlock.stores.postgres.direct import configure, noticing_a_dead_network
 from interlock.stores.postgres.line import Line
 from interlock.stores.postgres.queries import Queries
+from interlock.stores.postgres.renewal_text import RenewalText
 from interlock.stores.postgres.session import Row, Session
 from interlock.stores.records import Record
 
@@ -58,6 +59,7 @@ class PostgresLeases:
         self._listener: int | None = None
         self._wanted: set[str] = set()
         """What we had to wait for, and others may be waiting for by now."""
+        self._renewal_text = RenewalText()
         self._acquiring = Line("acquire", self._connect, on_reconnected)
         self._releasing = Line("release", self._connect, on_reconnected)
         self._beating = Line("heartbeat", self._connect, on_reconnected)
@@ -92,17 +94,13 @@ class PostgresLeases:
         return await self._release_many(grants, if_waited=True)
 
     async def renew(self, grants: Sequence[Held], timeout: float) -> RenewAnswer:
-        """A process may hold very many, and for each of them the driver would look what kind of thing it is: as text
-        they take it a quarter of the time. A name has no control characters."""
         ttls = {grant.ttl for grant in grants}
         try:
             async with asyncio.timeout(timeout):
                 (row,) = await self._fetch(
                     self._beating,
                     "renew",
-                    "\x1f".join([grant.name for grant in grants]),
-                    f"{{{','.join([str(grant.token) for grant in grants])}}}",
-                    f"{{{','.join([f'{grant.grant_id.int:032x}' for grant in grants])}}}",
+                    *self._renewal_text.of(grants),
                     list(ttls) if len(ttls) == 1 else [grant.ttl for grant in grants],
                 )
         except TimeoutError as error:
