@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 
 import click
@@ -68,3 +69,27 @@ def test_every_option_of_the_main_commands_is_documented(path: tuple[str, ...], 
 def test_every_link_leads_somewhere(doc: Path) -> None:
     for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", doc.read_text()):
         assert target.startswith("https://") or (doc.parent / target).exists(), target
+
+
+def invocations(doc: Path) -> Iterator[tuple[click.Command, list[str]]]:
+    """Each command of ours that a page shows, with the words after its name, up to a command of somebody else's."""
+    for line in re.findall(r"\binterlock ([a-z][^`\n]*)", doc.read_text().replace("\\\n", " ")):
+        words = re.split(r"\s+(?:--|\||&&|#|;|&)(?:\s|$)", line)[0].replace("[", " ").replace("]", " ").split()
+        command: click.Command | None = main
+        while isinstance(command, click.Group) and words:
+            command = command.get_command(click.Context(command), words.pop(0))
+        if command is not None and not isinstance(command, click.Group):
+            yield command, words
+
+
+@pytest.mark.parametrize("doc", DOCS, ids=lambda doc: doc.name)
+def test_every_option_that_is_documented_exists_and_takes_what_it_is_given(doc: Path) -> None:
+    for command, words in invocations(doc):
+        options = {flag: one for one in command.params if isinstance(one, click.Option) for flag in one.opts}
+        for flag, value in pairwise([*words, ""]):
+            if not re.fullmatch(r"--[a-z][a-z-]*", flag) or flag == "--help":
+                continue
+            assert flag in options, (command.name, words)
+            if isinstance(options[flag].type, click.Choice):
+                for one in value.split("|"):
+                    options[flag].type.convert(one, None, None)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from interlock.cli.settings import database, database_options, loaded, on_database, option, run
+from interlock.schema import USES
 
 if TYPE_CHECKING:
     from interlock.config import Settings
@@ -54,14 +55,13 @@ def apply(post: bool, **flags: Any) -> None:
 @click.option(
     "--for",
     "uses",
-    type=click.Choice(["gate", "leases", "operations", "claims", "orchestrations"]),
+    type=click.Choice(USES),
     multiple=True,
     help="Only for this.",
 )
 @database_options
 def grant(role: str, uses: "tuple[Use, ...]", **flags: Any) -> None:
     """Give ROLE the least that it needs to use Interlock."""
-    from interlock.schema import USES
     from interlock.schema import grant as grant_to
 
     async def work(session: "Session", settings: "Settings") -> str:
