@@ -9,6 +9,7 @@ from support.scripted_server import LOST, Answer, Command, ScriptedServer, probl
 from support.told_instances import CREATING, DELETED, FAILED, RUNNING, happening
 
 ID = RUNNING["id"]
+TAKEN_ON = {"name": "mydb", "status": 202, "instance": CREATING}
 STEPS = [happening("checked", 0.5), happening("provisioned", 1.5), happening("come_up", 2.5)]
 
 
@@ -73,13 +74,40 @@ def test_a_server_that_is_started_anew_meanwhile_is_waited_for(script: ScriptedS
     assert (done.exit_code, done.stdout) == (0, "mydb is stopped.\n")
 
 
+def test_a_server_that_stays_away_is_told_of_and_waited_for_no_longer_than_was_asked(
+    script: ScriptedServer, run: Command
+) -> None:
+    script.answers("GET /instances/mydb", CREATING)
+    script.answers(f"GET /instances/{ID}", LOST)
+    done = run("wait", "mydb", "--timeout", "0")
+    assert (done.exit_code, done.stdout) == (75, "")
+    away, over = done.stderr.splitlines()
+    assert away.startswith(f"interlock: No control plane answers at {script.url}")
+    assert away.endswith("Waiting for it.")
+    assert over.startswith("interlock: 0 s have passed, and no control plane answers: what was asked for goes on")
+
+
+@pytest.mark.parametrize("name", ["", ".", ".."])
+def test_what_is_no_name_is_not_asked_for(script: ScriptedServer, run: Command, name: str) -> None:
+    done = run("delete", name, "--yes")
+    assert (done.exit_code, script.asked) == (65, [])
+    assert done.stderr == f"interlock: {name!r} is no name and no id: say which one is meant.\n"
+
+
+def test_a_name_that_is_no_text_is_unknown(script: ScriptedServer, run: Command) -> None:
+    """As the system hands on bytes that are no UTF-8."""
+    assert run("show", "caf\udce9").exit_code == 65
+    assert run("list", "caf\udce9").exit_code == 65
+    assert [one.line for one in script.asked] == ["GET /instances/caf%E9", "GET /instances"]
+
+
 def test_an_interrupted_wait_says_that_the_work_goes_on(
     script: ScriptedServer, run: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def interrupted(seconds: float) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("interlock.cli.instance.following.time.sleep", interrupted)
+    monkeypatch.setattr("interlock.cli.instance.patience.time.sleep", interrupted)
     script.answers("POST /instances", Answer(CREATING, 202))
     script.answers(f"GET /instances/{ID}", CREATING)
     script.answers(f"GET /instances/{ID}/events", {"items": []})
@@ -93,7 +121,7 @@ def test_many_are_created_from_a_file_each_with_its_own_result(
 ) -> None:
     (tmp_path / "wanted.json").write_text(json.dumps([{"name": "mydb"}, {"name": "taken"}]))
     refused = {"name": "taken", "status": 409, "problem": {"detail": "The name 'taken' belongs to another."}}
-    items = [{"name": "mydb", "status": 202, "instance": CREATING}, refused]
+    items = [TAKEN_ON, refused]
     script.answers("POST /instances/bulk-create", {"items": items})
     done = run("create", "--file", str(tmp_path / "wanted.json"))
     assert script.asked[0].body == {"instances": [{"name": "mydb"}, {"name": "taken"}]}
@@ -106,10 +134,43 @@ def test_many_are_created_from_a_file_each_with_its_own_result(
 
 
 def test_more_than_fifty_are_several_requests(script: ScriptedServer, run: Command, tmp_path: Path) -> None:
-    (tmp_path / "wanted.json").write_text(json.dumps([{"name": f"db{number}"} for number in range(51)]))
-    script.answers("POST /instances/bulk-create", {"items": []})
-    assert run("create", "--file", str(tmp_path / "wanted.json")).exit_code == 0
+    wanted = _fifty_one(tmp_path)
+    script.answers("POST /instances/bulk-create", {"items": [TAKEN_ON] * 50}, {"items": [TAKEN_ON]})
+    assert run("create", "--file", wanted).exit_code == 0
     assert [len(one.body["instances"]) for one in script.asked] == [50, 1]
+
+
+def test_what_was_taken_is_told_though_a_later_request_fails(
+    script: ScriptedServer, run: Command, tmp_path: Path
+) -> None:
+    wanted = _fifty_one(tmp_path)
+    refused = problem(422, "invalid_request", "The request is not as it should be.")
+    script.answers("POST /instances/bulk-create", {"items": [TAKEN_ON] * 50}, refused)
+    done = run("create", "--file", wanted)
+    assert (done.exit_code, done.stdout.count("mydb is creating")) == (1, 50)
+    assert done.stderr.splitlines() == [
+        "interlock: The request for the last 1 failed: The request is not as it should be.",
+        "interlock: 1 of 51 did not succeed.",
+    ]
+
+
+def test_who_was_refused_is_told_also_if_the_wait_for_the_others_takes_too_long(
+    script: ScriptedServer, run: Command, tmp_path: Path
+) -> None:
+    (tmp_path / "wanted.json").write_text(json.dumps([{"name": "mydb"}, {"name": "taken"}]))
+    refused = {"name": "taken", "status": 409, "problem": {"detail": "The name 'taken' belongs to another."}}
+    script.answers("POST /instances/bulk-create", {"items": [TAKEN_ON, refused]})
+    script.answers(f"GET /instances/{ID}", CREATING)
+    script.answers(f"GET /instances/{ID}/events", {"items": []})
+    done = run("create", "--file", str(tmp_path / "wanted.json"), "--wait", "--timeout", "0")
+    assert done.exit_code == 75
+    assert done.stderr.startswith("interlock: taken: The name 'taken' belongs to another.\ninterlock: mydb is creating")
+
+
+def _fifty_one(directory: Path) -> str:
+    path = directory / "wanted.json"
+    path.write_text(json.dumps([{"name": f"db{number}"} for number in range(51)]))
+    return str(path)
 
 
 @pytest.mark.parametrize("args", [(), ("a", "--file", "x"), ("--file", "x", "--version", "17"), ("a", "--tag", "b")])

@@ -29,12 +29,14 @@ def conclude_backup(server: "Server", asked: Facts, *, wait: bool, timeout: floa
 
 
 def _ended(server: "Server", asked: Facts, timeout: float | None) -> Facts:
-    from interlock.cli.instance.following import Deadline, patiently, pauses
+    from interlock.cli.instance.following import pauses
+    from interlock.cli.instance.patience import Deadline, Patience
 
     deadline = Deadline(timeout)
+    patience = Patience(server, deadline)
     try:
         for pause in pauses():
-            backup: Facts = patiently(server, backup_path(asked["id"]))
+            backup: Facts = patience.get(backup_path(asked["id"]))
             if is_ended(asked, backup):
                 return backup
             if not deadline.pause(pause):

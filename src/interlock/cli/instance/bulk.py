@@ -10,7 +10,9 @@ from interlock.cli.facts import shown
 from interlock.cli.failing import WorkFailed
 from interlock.cli.instance.concluding import ended, failed
 from interlock.cli.instance.telling import Facts, outcome
+from interlock.cli.live import aside
 from interlock.cli.server.refusals import sentence
+from interlock.errors import InterlockError
 
 if TYPE_CHECKING:
     from interlock.cli.server.asking import Server
@@ -23,21 +25,35 @@ def in_bulk(
     server: "Server", verb: str, wanted: Sequence[Any], *, wait: bool, timeout: float | None, as_json: bool
 ) -> None:
     """Raises WorkFailed if not all went well; what came of each is told before."""
-    items: list[dict[str, Any]] = []
-    for first in range(0, len(wanted), _MOST):
-        body = {"instances": list(wanted[first : first + _MOST])}
-        items += server.change("POST", f"/instances/bulk-{verb}", body)["items"]
-    failures = [f"{shown(str(item['name']))}: {sentence(item['problem'])}" for item in items if "instance" not in item]
+    items, cut_short = _asked(server, verb, wanted)
+    for item in items:
+        if "instance" not in item:  # said before anything is waited for: a wait may be cut short
+            aside(f"{shown(str(item['name']))}: {sentence(item['problem'])}")
+    if cut_short:
+        aside(f"The request for the last {len(wanted) - len(items)} failed: {cut_short}")
     taken = [item for item in items if "instance" in item]
-    if wait:
-        failures += _follow(server, taken, timeout)
+    failures = _follow(server, taken, timeout) if wait else []
     if as_json:
         click.echo(json.dumps({"items": items}))
     else:
         for item in taken:
             click.echo(outcome(item["instance"]))
-    if failures:
-        raise WorkFailed("\ninterlock: ".join([*failures, f"{len(failures)} of {len(items)} did not succeed."]))
+    if undone := len(wanted) - len(taken) + len(failures):
+        raise WorkFailed("\ninterlock: ".join([*failures, f"{undone} of {len(wanted)} did not succeed."]))
+
+
+def _asked(server: "Server", verb: str, wanted: Sequence[Any]) -> tuple[list[dict[str, Any]], InterlockError | None]:
+    """What came of each, and what kept us from asking for all. Raises that if nothing was taken before it."""
+    items: list[dict[str, Any]] = []
+    for first in range(0, len(wanted), _MOST):
+        body = {"instances": list(wanted[first : first + _MOST])}
+        try:
+            items += server.change("POST", f"/instances/bulk-{verb}", body)["items"]
+        except InterlockError as error:
+            if first == 0:
+                raise
+            return items, error
+    return items, None
 
 
 def _follow(server: "Server", taken: list[dict[str, Any]], timeout: float | None) -> list[str]:

@@ -48,7 +48,8 @@ def conclude(
 
 def ended(server: "Server", asked: Sequence[Facts], timeout: float | None) -> list[Facts]:
     """Each as it is when nothing that was asked for works on it any more."""
-    from interlock.cli.instance.following import Deadline, follow
+    from interlock.cli.instance.following import follow
+    from interlock.cli.instance.patience import Deadline
     from interlock.cli.instance.progress import Progress
 
     deadline = Deadline(timeout)

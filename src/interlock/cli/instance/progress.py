@@ -1,12 +1,10 @@
 """How far it is, while a command waits: on standard error, so that what comes of it is alone on standard output."""
 
-import os
-import shutil
 import sys
 from types import TracebackType
 from typing import Self, TextIO
 
-_ERASE = "\r\x1b[K"
+from interlock.cli.live import ERASE, is_live, width_of
 
 
 class Progress:
@@ -14,12 +12,12 @@ class Progress:
 
     def __init__(self, stream: TextIO | None = None) -> None:
         self._stream = stream or sys.stderr
-        self._is_live = self._stream.isatty() and os.environ.get("TERM") != "dumb"
+        self._is_live = is_live(self._stream)
 
     def say(self, name: str, step: str) -> None:
         line = f"{name}: {step}"
         if self._is_live:
-            self._stream.write(_ERASE + line[: shutil.get_terminal_size().columns - 1])
+            self._stream.write(ERASE + line[: width_of(self._stream) - 1])
         else:
             self._stream.write(line + "\n")
         self._stream.flush()
@@ -31,5 +29,5 @@ class Progress:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self._is_live:
-            self._stream.write(_ERASE)
+            self._stream.write(ERASE)
             self._stream.flush()

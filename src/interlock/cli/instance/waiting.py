@@ -31,7 +31,8 @@ def wait(name: str, wanted: str | None, timeout: float | None, as_json: bool, **
     Exits with 0 if it has; with 1, and the error, if what worked on it failed or it cannot come to that any more; with
     75 if that takes longer than --timeout.
     """
-    from interlock.cli.instance.following import Deadline, follow
+    from interlock.cli.instance.following import follow
+    from interlock.cli.instance.patience import Deadline
     from interlock.cli.instance.progress import Progress
 
     server = server_for(flags)

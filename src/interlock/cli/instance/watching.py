@@ -4,13 +4,13 @@ import json
 import time
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from interlock.cli.facts import moment
 from interlock.cli.instance.paths import path_of
+from interlock.cli.instance.patience import Deadline, Patience
 from interlock.cli.instance.telling import Facts, event, name_of, standing, time_of, trouble
 from interlock.cli.server.options import json_option, server_for, server_options
 
@@ -43,10 +43,11 @@ Seen = tuple[datetime, Facts, Facts]
 
 
 def _events(server: "Server", name: str) -> Iterator[Seen]:
-    from interlock.cli.instance.following import Happenings, patiently
+    from interlock.cli.instance.following import Happenings
 
+    patience = Patience(server, Deadline(None))
     instance = server.get(path_of(name))
-    happenings = Happenings(server, instance)
+    happenings = Happenings(patience, instance)
     yield datetime.now(UTC), instance, _standing(instance)
     while True:
         for one in happenings.new():
@@ -54,17 +55,17 @@ def _events(server: "Server", name: str) -> Iterator[Seen]:
         if instance["deleted_at"]:
             return
         time.sleep(_INTERVAL)
-        instance = patiently(server, path_of(instance["id"]))
+        instance = patience.get(path_of(instance["id"]))
 
 
 def _changes(server: "Server") -> Iterator[Seen]:
-    from interlock.cli.instance.following import patiently
     from interlock.cli.instance.looking import pages
 
+    patience = Patience(server, Deadline(None))
     before: Mapping[str, Facts] = {}
     while True:
-        listed = {one["id"]: one for one in pages(partial(patiently, server), "/instances", {"limit": 200})}
-        gone = {key: patiently(server, path_of(key)) for key in before.keys() - listed.keys()}
+        listed = {one["id"]: one for one in pages(patience.get, "/instances", {"limit": 200})}
+        gone = {key: patience.get(path_of(key)) for key in before.keys() - listed.keys()}
         for instance in changed(before, listed | gone):
             yield datetime.now(UTC), instance, _standing(instance)
         before = listed

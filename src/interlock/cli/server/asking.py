@@ -43,7 +43,7 @@ class Server:
         pause: Callable[[float], None] = time.sleep,
     ) -> None:
         self._where = where
-        self._tell = tell
+        self.tell = tell
         self._pause = pause
 
     def get(self, path: str, **query: Any) -> Any:
@@ -67,7 +67,9 @@ class Server:
         self, method: str, path: str, query: Mapping[str, Any], body: Any = None, more: Mapping[str, str] | None = None
     ) -> Request:
         given = {name: value for name, value in query.items() if value is not None}
-        target = f"{_PREFIX}{path}?{urlencode(given, doseq=True)}" if given else f"{_PREFIX}{path}"
+        target = (
+            f"{_PREFIX}{path}?{urlencode(given, doseq=True, errors='surrogateescape')}" if given else f"{_PREFIX}{path}"
+        )
         headers = {
             "Authorization": f"Bearer {self._where.key}",
             "Connection": "close",
@@ -92,7 +94,7 @@ class Server:
             if response.status not in _LATER or later is None or time.monotonic() > give_up_at:
                 raise error
             if attempt == 0:
-                self._tell(f"{error} Waiting for it.")
+                self.tell(f"{error} Waiting for it.")
             self._pause(min(float(later), 5.0) if later.isdecimal() else 1.0)
         raise AssertionError("counting has no end")
 

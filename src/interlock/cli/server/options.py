@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from interlock.cli.live import aside
 from interlock.cli.settings import option
 from interlock.config import Settings
 
@@ -33,7 +34,7 @@ def server_for(flags: dict[str, Any]) -> "Server":
     from interlock.cli.server.finding import whereabouts
 
     where = whereabouts(_named(flags), config=flags.get("config"))
-    return Server(where, tell=lambda said: click.echo(f"interlock: {said}", err=True))
+    return Server(where, tell=aside)
 
 
 def settings_for(flags: dict[str, Any]) -> Settings:
