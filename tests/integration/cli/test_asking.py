@@ -115,7 +115,11 @@ def test_a_redirection_is_not_followed(script: ScriptedServer) -> None:
 
 
 @pytest.mark.parametrize(
-    "url", ["127.0.0.1:8080", "ftp://host", "http://", "http://me:secret@host", "http://host:port", "http://[::1"]
+    "url",
+    [
+        *("127.0.0.1:8080", "ftp://host", "http://", "http://me:secret@host", "http://host:port", "http://[::1"),
+        *("http://a..b", f"http://{'a' * 64}.example.com"),
+    ],
 )
 def test_what_is_no_address(url: str) -> None:
     server, _, _ = asking(url)
@@ -143,6 +147,12 @@ def test_a_server_with_a_certificate_that_is_trusted(tmp_path: Path, monkeypatch
         script.answers("GET /instances", {"items": []})
         server, _, _ = asking(script.url)
         assert server.get("/instances") == {"items": []}
+
+
+def test_https_where_http_is_spoken(script: ScriptedServer) -> None:
+    server, _, _ = asking(script.url.replace("http:", "https:"))
+    with pytest.raises(ServerUnreachable, match=r"it speaks http and not https"):
+        server.get("/instances")
 
 
 def test_lines_come_one_by_one(script: ScriptedServer) -> None:

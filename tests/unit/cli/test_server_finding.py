@@ -1,6 +1,7 @@
 """Which control plane is asked, and which key goes there: to nobody that it was not meant for."""
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -118,3 +119,18 @@ def test_a_key_with_a_line_in_it_is_refused_and_not_shown(monkeypatch: pytest.Mo
     with pytest.raises(ConfigurationError, match="no key has") as refused:
         found(server=ELSEWHERE)
     assert "ilk_secret" not in str(refused.value)
+
+
+def test_a_directory_that_is_closed_to_us_is_told_and_a_server_is_named_without_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def closed(path: Path) -> Iterator[Path]:
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr(Path, "iterdir", closed)
+    with pytest.raises(ConfigurationError, match="no key for https://interlock"):
+        found(server=ELSEWHERE)
+    monkeypatch.setenv("INTERLOCK_API_KEY", "ilk_elsewhere")
+    assert found(server=ELSEWHERE) == ([ELSEWHERE], "ilk_elsewhere")
+    with pytest.raises(KeyRefused, match=rf"{tmp_path}/servers cannot be read \(Permission denied\)"):
+        found()

@@ -1,6 +1,7 @@
 """Asking before something is lost."""
 
 import sys
+from typing import TextIO
 
 import click
 
@@ -13,4 +14,5 @@ def confirm(question: str, to: str) -> None:
 
 
 def _is_somebody_there() -> bool:
-    return sys.stdin.isatty()
+    stdin: TextIO | None = sys.stdin  # None where it is closed
+    return stdin is not None and stdin.isatty()

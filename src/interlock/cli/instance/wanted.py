@@ -23,6 +23,10 @@ def wanted_in(path: Path) -> list[dict[str, Any]]:
             f"The file {path} names no instances: write a list of objects with a name in JSON, "
             "or [[instances]] tables in TOML."
         )
+    try:
+        json.dumps(listed)
+    except TypeError as error:  # TOML knows dates and times, and no instance has one
+        raise ConfigurationError(f"The file {path} holds a date or a time: put it into quotes.") from error
     return listed
 
 

@@ -15,6 +15,9 @@ from interlock.errors import ConfigurationError
 TIMEOUT = 30.0
 """Seconds. An answer may have to wait for the same request, which is being carried out already."""
 
+_NO_TLS = ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "HTTP_REQUEST")
+"""What OpenSSL calls an answer in plain text, from one version to the next."""
+
 
 class Request(NamedTuple):
     method: str
@@ -26,17 +29,22 @@ class Request(NamedTuple):
 def answered(url: str, request: Request, silence: float | None) -> HTTPResponse:
     """`silence`: so long may pass without a byte of the body. Raises OSError or HTTPException."""
     connection, prefix = _connection(url)
-    connection.connect()
-    line = connection.sock
-    line.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)  # whoever reads in silence hears of its end
-    connection.request(request.method, prefix + request.target, request.body, dict(request.headers))
+    try:
+        connection.connect()
+        line = connection.sock
+        line.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)  # whoever reads in silence hears of its end
+        connection.request(request.method, prefix + request.target, request.body, dict(request.headers))
+    except UnicodeError:  # a host that no name server could be asked for, or a path that is none
+        raise _no_address() from None
     response = connection.getresponse()
     line.settimeout(silence)
     return response
 
 
 def reason(error: Exception) -> str:
-    """In the words of the system."""
+    """In the words of the system, where it has any."""
+    if getattr(error, "reason", None) in _NO_TLS:
+        return "it speaks http and not https"
     return getattr(error, "verify_message", None) or getattr(error, "strerror", None) or str(error) or "no answer"
 
 

@@ -43,20 +43,33 @@ def whereabouts(flags: dict[str, Any], *, config: Path | None = None) -> Whereab
 
 
 def running(data_dir: Path) -> list[str]:
-    """Where the servers of that directory listen, those that started last first."""
-    found = sorted((data_dir / "servers").glob("*.json"), key=_started_at, reverse=True)
-    return [url for url in map(_url_in, found) if url]
+    """Where the servers of that directory listen, those that started last first. Raises KeyRefused if it is closed."""
+    directory = data_dir / "servers"
+    try:
+        found = [file for file in directory.iterdir() if file.suffix == ".json"]
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    except OSError as error:
+        raise _closed(directory, error) from error
+    return [url for url in map(_url_in, sorted(found, key=_started_at, reverse=True)) if url]
 
 
 def _named(server: str, key: str | None, data_dir: Path) -> Whereabouts:
     if key is None:
-        if server not in running(data_dir):
+        if not _runs_here(server, data_dir):
             raise ConfigurationError(
                 f"There is no key for {server}: set INTERLOCK_API_KEY; `interlock key create` makes one, "
                 "on the machine of the server."
             )
         key = _key_in(data_dir)
     return Whereabouts(lambda: [server], key)
+
+
+def _runs_here(server: str, data_dir: Path) -> bool:
+    try:
+        return server in running(data_dir)
+    except KeyRefused:  # then its key is closed to us too
+        return False
 
 
 def _key_in(data_dir: Path) -> str:
@@ -69,13 +82,17 @@ def _key_in(data_dir: Path) -> str:
             "with INTERLOCK_SERVER and INTERLOCK_API_KEY."
         ) from None
     except OSError as error:
-        raise KeyRefused(
-            f"The key in {path} cannot be read ({error.strerror}): use the account that runs `interlock up`, "
-            "or set INTERLOCK_SERVER and INTERLOCK_API_KEY."
-        ) from error
+        raise _closed(path, error) from error
     if not _could_be_key(key):
         raise KeyRefused(f"There is no key in {path}: remove it, and the next `interlock up` makes another.")
     return key
+
+
+def _closed(path: Path, error: OSError) -> KeyRefused:
+    return KeyRefused(
+        f"{path} cannot be read ({error.strerror}): use the account that runs `interlock up`, "
+        "or set INTERLOCK_SERVER and INTERLOCK_API_KEY."
+    )
 
 
 def _could_be_key(text: str) -> bool:

@@ -53,6 +53,7 @@ def test_files_of_instances(tmp_path: Path, name: str, text: str) -> None:
         ("wanted.json", "[]", "names no instances"),
         ("wanted.json", '["a"]', "names no instances"),
         ("wanted.toml", 'name = "a"', "names no instances"),
+        ("wanted.toml", '[[instances]]\nname = "a"\ntags = {since = 2031-01-01}', "put it into quotes"),
     ],
 )
 def test_files_that_are_something_else(tmp_path: Path, name: str, text: str, said: str) -> None:
