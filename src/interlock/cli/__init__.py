@@ -1,5 +1,8 @@
 """The command line."""
 
+import io
+import sys
+
 import click
 
 from interlock import __version__
@@ -34,3 +37,5 @@ _COMMANDS = {
 @click.version_option(__version__, prog_name="interlock")
 def main() -> None:
     """Keeps the replicas of a service out of each other's way, on the database they already have."""
+    if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.encoding.lower() != "utf-8":
+        sys.stdout.reconfigure(errors="backslashreplace")  # what a terminal has no sign for is no reason to fail

@@ -1,6 +1,7 @@
 """``interlock doctor``: a look at a database before anyone trusts it."""
 
 import json
+import os
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -38,7 +39,8 @@ def doctor(as_json: bool, **flags: Any) -> None:
         facts = {"database": redacted(url), "verdict": worst(findings).value, "exit_status": status}
         click.echo(json.dumps(facts | {"findings": [_as_facts(finding) for finding in findings]}))
     else:
-        click.echo("\n".join([redacted(url), *map(_as_text, findings), _summary(findings)]))
+        colour = False if os.environ.get("NO_COLOR") else None  # None: on a terminal
+        click.echo("\n".join([redacted(url), *map(_as_text, findings), _summary(findings)]), color=colour)
     sys.exit(status)
 
 

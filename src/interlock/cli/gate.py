@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
+from interlock.cli.facts import shown
 from interlock.cli.person import person
 from interlock.cli.settings import database, database_options, loaded, on_database, option, run
 from interlock.errors import ConfigurationError
@@ -170,7 +171,7 @@ def steps(name: str | None, as_json: bool, **flags: Any) -> None:
         return
     for row in rows:
         state = "done" if row["finished_at"] else f"HALF DONE{': ' + row['error'] if row['error'] else ''}"
-        click.echo(f"{row['started_at']:%Y-%m-%d %H:%M:%S}  {row['step']}  {state}  ({row['replica']})")
+        click.echo(shown(f"{row['started_at']:%Y-%m-%d %H:%M:%S}  {row['step']}  {state}  ({row['replica']})"))
 
 
 @gate.command()

@@ -3,7 +3,7 @@
 from datetime import UTC, datetime
 from typing import Any
 
-from interlock.cli.facts import plain
+from interlock.cli.facts import plain, shown
 from interlock.gate.status import GateStatus, Sitting
 
 
@@ -35,7 +35,7 @@ def as_text(found: GateStatus) -> str:
         "ended": run["ended_at"] and f"{_time(run['ended_at'])}, {run['outcome']}",
         "error": run["error"],
     }
-    return "\n".join(f"{name + ':':<11}{value}" for name, value in facts.items() if value not in (None, ""))
+    return "\n".join(f"{name + ':':<11}{shown(str(value))}" for name, value in facts.items() if value not in (None, ""))
 
 
 def _called(sitting: Sitting) -> str:

@@ -1,0 +1,55 @@
+"""What goes to terminals: lines that change and words beside them, colours, signs that a terminal has not."""
+
+import io
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from interlock.cli import main
+from interlock.cli.gate_status import as_text
+from interlock.cli.live import aside
+from interlock.gate.status import GateStatus
+from interlock.stores.postgres import AdvisoryKey
+
+MOMENT = datetime(2031, 1, 1, tzinfo=UTC)
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_words_beside_a_line_that_changes_do_not_run_into_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setattr(sys, "stderr", terminal := Terminal())
+    aside("Waiting.")
+    assert terminal.getvalue() == "\r\x1b[Kinterlock: Waiting.\n"
+    monkeypatch.setattr(sys, "stderr", pipe := io.StringIO())
+    aside("Waiting.")
+    assert pipe.getvalue() == "interlock: Waiting.\n"
+
+
+def test_colours_are_left_out_where_nobody_wants_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    command = ["doctor", "--database", f"sqlite:///{tmp_path}/leases.db"]
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    assert "\x1b[" in CliRunner().invoke(main, command, color=True).stdout
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert "\x1b[" not in CliRunner().invoke(main, command, color=True).stdout
+
+
+def test_a_terminal_that_has_no_sign_for_something_gets_its_number(tmp_path: Path) -> None:
+    command = ["doctor", "--database", f"sqlite:///{tmp_path}/nowhere→/leases.db"]
+    done = CliRunner(charset="latin-1").invoke(main, command)
+    assert "nowhere\\u2192 is not there" in done.stdout
+
+
+def test_what_a_migration_reports_does_not_act_on_the_terminal() -> None:
+    run = {"fence": 1, "replica": "web-1", "host": "web", "version": None, "started_at": MOMENT, "ended_at": MOMENT}
+    told = {"heartbeat_at": MOMENT, "step": "\x1b[2Jall is well", "outcome": "failed", "error": "no\nroom"}
+    said = as_text(GateStatus("shop", AdvisoryKey(1, 2), run | told, None, ()))
+    assert "\x1b" not in said
+    assert "step:      \\u001b[2Jall is well\n" in said
+    assert "error:     no\\nroom" in said
