@@ -1,12 +1,16 @@
 """How the command line fails: one line on standard error and an exit status, never a traceback at a user."""
 
+import errno
+import os
 import signal
 import sys
 from typing import IO, Any
 
 import click
 
-from interlock.errors import InterlockError
+from interlock.errors import EX_IOERR, InterlockError
+
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 def say(error: InterlockError) -> None:
@@ -39,3 +43,9 @@ class InterlockGroup(click.Group):
         except InterlockError as error:
             say(error)
             sys.exit(error.exit_status)
+        except OSError as error:
+            if error.errno not in _NO_ROOM:
+                raise
+            click.echo(f"interlock: What is to be told cannot be written: {error.strerror}.", err=True)
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # what is left in the buffer would fail once more at the end
+            sys.exit(EX_IOERR)

@@ -24,6 +24,10 @@ class GateName:
         for part in (self.database, self.schema, self.app):
             if part is not None and (not part or "/" in part):
                 raise ConfigurationError(f"{part!r} cannot be part of a gate's name: it is empty, or has a / in it.")
+        try:
+            str(self).encode()
+        except UnicodeEncodeError as error:
+            raise ConfigurationError(f"{str(self)!r} cannot be a gate's name: it is no text.") from error
 
     def __str__(self) -> str:
         return "/".join(part for part in (self.database, self.schema, self.app) if part)

@@ -13,6 +13,10 @@ TAKEN_ON = {"name": "mydb", "status": 202, "instance": CREATING}
 STEPS = [happening("checked", 0.5), happening("provisioned", 1.5), happening("come_up", 2.5)]
 
 
+def interrupted(seconds: float) -> None:
+    raise KeyboardInterrupt
+
+
 def test_create_says_what_to_do_next(script: ScriptedServer, run: Command) -> None:
     script.answers("POST /instances", Answer(CREATING, 202))
     done = run("create", "mydb", "--version", "17", "--parameter", "work_mem=8MB", "--tag", "team=shop")
@@ -74,6 +78,33 @@ def test_a_server_that_is_started_anew_meanwhile_is_waited_for(script: ScriptedS
     assert (done.exit_code, done.stdout) == (0, "mydb is stopped.\n")
 
 
+def test_what_happened_to_one_at_rest_is_not_told_by_those_who_come_later(script: ScriptedServer, run: Command) -> None:
+    script.answers("GET /instances/mydb", RUNNING)
+    script.answers(f"GET /instances/{ID}", RUNNING)
+    script.answers(f"GET /instances/{ID}/events", {"items": STEPS})
+    assert run("wait", "mydb").stderr == ""
+    script.answers(f"GET /instances/{ID}", RUNNING, DELETED)
+    script.answers(f"GET /instances/{ID}/events", {"items": STEPS}, {"items": [happening("vanish", 4), *STEPS]})
+    said = [line.split("  ")[1] for line in run("watch", "mydb").stdout.splitlines()]
+    assert said == ["mydb: running, healthy", "mydb: deleted"]
+
+
+def test_a_wait_for_one_at_rest_does_not_say_that_something_works_on_it(
+    script: ScriptedServer, run: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script.answers("GET /instances/mydb", RUNNING)
+    script.answers(f"GET /instances/{ID}", RUNNING)
+    script.answers(f"GET /instances/{ID}/events", {"items": []})
+    done = run("wait", "mydb", "--for", "stopped", "--timeout", "0")
+    assert (done.exit_code, done.stderr) == (
+        75,
+        "interlock: mydb is running, healthy after 0 s: nothing works on it.\n",
+    )
+    monkeypatch.setattr("interlock.cli.instance.patience.time.sleep", interrupted)
+    done = run("wait", "mydb", "--for", "stopped")
+    assert (done.exit_code, done.stderr.strip()) == (130, "")
+
+
 def test_a_server_that_stays_away_is_told_of_and_waited_for_no_longer_than_was_asked(
     script: ScriptedServer, run: Command
 ) -> None:
@@ -87,7 +118,7 @@ def test_a_server_that_stays_away_is_told_of_and_waited_for_no_longer_than_was_a
     assert over.startswith("interlock: 0 s have passed, and no control plane answers: what was asked for goes on")
 
 
-@pytest.mark.parametrize("name", ["", ".", ".."])
+@pytest.mark.parametrize("name", ["", ".", "..", "mydb/facts"])
 def test_what_is_no_name_is_not_asked_for(script: ScriptedServer, run: Command, name: str) -> None:
     done = run("delete", name, "--yes")
     assert (done.exit_code, script.asked) == (65, [])
@@ -104,9 +135,6 @@ def test_a_name_that_is_no_text_is_unknown(script: ScriptedServer, run: Command)
 def test_an_interrupted_wait_says_that_the_work_goes_on(
     script: ScriptedServer, run: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def interrupted(seconds: float) -> None:
-        raise KeyboardInterrupt
-
     monkeypatch.setattr("interlock.cli.instance.patience.time.sleep", interrupted)
     script.answers("POST /instances", Answer(CREATING, 202))
     script.answers(f"GET /instances/{ID}", CREATING)
@@ -354,3 +382,6 @@ def test_what_listens_nowhere_cannot_be_connected_to(script: ScriptedServer, run
     script.answers("GET /instances/mydb", CREATING)
     done = run("connect", "mydb")
     assert (done.exit_code, "wait until it runs" in done.stderr) == (65, True)
+    script.answers("GET /instances/mydb", RUNNING | {"state": "stopped"})
+    done = run("connect", "mydb")
+    assert (done.exit_code, "`interlock instance start mydb --wait` starts it" in done.stderr) == (65, True)

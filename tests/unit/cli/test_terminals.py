@@ -1,6 +1,7 @@
 """What goes to terminals: lines that change and words beside them, colours, signs that a terminal has not."""
 
 import io
+import subprocess
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
@@ -14,6 +15,7 @@ from interlock.cli.live import aside
 from interlock.gate.status import GateStatus
 from interlock.stores.postgres import AdvisoryKey
 
+FULL = Path("/dev/full")
 MOMENT = datetime(2031, 1, 1, tzinfo=UTC)
 
 
@@ -44,6 +46,15 @@ def test_a_terminal_that_has_no_sign_for_something_gets_its_number(tmp_path: Pat
     command = ["doctor", "--database", f"sqlite:///{tmp_path}/nowhere→/leases.db"]
     done = CliRunner(charset="latin-1").invoke(main, command)
     assert "nowhere\\u2192 is not there" in done.stdout
+
+
+@pytest.mark.skipif(not FULL.exists(), reason="this system has no /dev/full")
+def test_a_disk_that_is_full_is_told_in_a_line() -> None:
+    command = [sys.executable, "-c", "from interlock.cli import main; main()", "schema", "print"]
+    with FULL.open("w") as full:
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    said = "interlock: What is to be told cannot be written: No space left on device.\n"
+    assert (done.returncode, done.stderr) == (74, said)
 
 
 def test_what_a_migration_reports_does_not_act_on_the_terminal() -> None:

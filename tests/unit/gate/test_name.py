@@ -33,6 +33,11 @@ def test_a_part_that_would_make_two_gates_look_alike_is_refused(part: str) -> No
         GateName("shop", "public", part)
 
 
+def test_what_is_no_text_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match="it is no text"):
+        GateName("shop", "public", "caf\udce9")
+
+
 def test_keys_never_change_because_releases_meet_at_one_gate() -> None:
     assert GateName("shop", "public", "web").lock == AdvisoryKey.of("interlock gate", "shop", "public", "web")
     assert tuple(GateName("shop", "public", "web").lock) == (1130404150, -1579398956)

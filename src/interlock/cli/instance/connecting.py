@@ -62,6 +62,12 @@ def connect(name: str, arguments: tuple[str, ...], **flags: Any) -> None:
             state=instance["state"],
             event="connect",
         )
+    if instance["state"] == "stopped":
+        raise IllegalTransition(
+            f"{name_of(instance)} is stopped: `interlock instance start {name_of(instance)} --wait` starts it.",
+            state="stopped",
+            event="connect",
+        )
     program = psql(flags)
     environment = client_environment(instance["connection"], os.environ) | {"PGPASSWORD": _password(server, instance)}
     if ca := instance["connection"].get("ca"):

@@ -35,24 +35,21 @@ def follow(
             if not deadline.pause(pause):
                 raise _passed(deadline, instance)
     except KeyboardInterrupt:
-        name = name_of(instance)
-        click.echo(
-            f"\ninterlock: What works on {name} goes on: `interlock instance wait {name}` waits for it, "
-            f"`interlock instance cancel {name}` cancels it.",
-            err=True,
-        )
+        click.echo(f"\n{_goes_on(name_of(instance))}" if instance["working"] else "", err=True)
         raise
     raise AssertionError("pauses have no end")
 
 
 class Happenings:
-    """The events of an instance since it was read."""
+    """The events of an instance since it was read; of one that is being worked on, since that was asked for."""
 
     def __init__(self, patience: Patience, instance: Facts) -> None:
         self._patience = patience
         self._path = path_of(instance["id"], "events")
         self._since = time_of(instance["updated_at"])
         self._told: set[tuple[str, str]] = set()
+        if not instance["working"]:
+            self.new()  # what there is belongs to work that is over
 
     def new(self) -> list[Facts]:
         """Those that were not given yet, the oldest first."""
@@ -66,11 +63,19 @@ def pauses() -> Iterator[float]:
     return chain(_PAUSES, repeat(LONGEST_PAUSE))
 
 
-def _passed(deadline: Deadline, instance: Facts) -> StillWorking:
-    return StillWorking(
-        f"{name_of(instance)} is {standing(instance)} after {deadline.timeout:g} s: what was asked for goes on, and "
-        f"`interlock instance wait {name_of(instance)}` waits for it."
+def _goes_on(name: str) -> str:
+    return (
+        f"interlock: What works on {name} goes on: `interlock instance wait {name}` waits for it, "
+        f"`interlock instance cancel {name}` cancels it."
     )
+
+
+def _passed(deadline: Deadline, instance: Facts) -> StillWorking:
+    name = name_of(instance)
+    rest = "nothing works on it."
+    if instance["working"]:
+        rest = f"what was asked for goes on, and `interlock instance wait {name}` waits for it."
+    return StillWorking(f"{name} is {standing(instance)} after {deadline.timeout:g} s: {rest}")
 
 
 def _key(one: Facts) -> tuple[str, str]:

@@ -10,7 +10,7 @@ from interlock.errors import ConfigurationError
 def wanted_in(path: Path) -> list[dict[str, Any]]:
     """As the API takes them; what is wrong with each is for the server to say."""
     try:
-        text = path.read_text(encoding="utf-8")
+        text = path.read_text(encoding="utf-8-sig")
         found = _toml(text) if path.suffix == ".toml" else json.loads(text)
     except OSError as error:
         raise ConfigurationError(f"The file {path} cannot be read: {error.strerror}.") from error

@@ -48,6 +48,8 @@ def _events(server: "Server", name: str) -> Iterator[Seen]:
     patience = Patience(server, Deadline(None))
     instance = server.get(path_of(name))
     happenings = Happenings(patience, instance)
+    if not instance["working"]:
+        instance = patience.get(path_of(instance["id"]))  # as it is after what is not told any more
     yield datetime.now(UTC), instance, _standing(instance)
     while True:
         for one in happenings.new():

@@ -24,7 +24,9 @@ def plain_name(name: str) -> str:
         size = len(name.encode())
     except UnicodeEncodeError as error:
         raise InvalidName("A name has to be text that can be written in UTF-8.", name=ascii(name)) from error
-    if not 0 < size <= _LONGEST:
+    if size == 0:
+        raise InvalidName("The name is empty: give some text.", name=name)
+    if size > _LONGEST:
         raise InvalidName(f"{name[:20]!r}… has {size} bytes: use {_LONGEST} at most.", name=name)
     return name
 
