@@ -160,3 +160,15 @@ def test_lines_come_one_by_one(script: ScriptedServer) -> None:
     server, _, _ = asking(script.url)
     assert list(server.lines("/instances/mydb/logs", lines=3, follow=None)) == ["one", "two \ufffd", "three"]
     assert script.asked[0].query == {"lines": ["3"]}
+
+
+def test_lines_that_are_cut_short_are_not_taken_for_all(script: ScriptedServer) -> None:
+    in_chunks = {"Transfer-Encoding": "chunked"}
+    script.answers("GET /instances/mydb/logs", Answer(b"8\r\none\ntwo\n\r\n0\r\n\r\n", headers=in_chunks))
+    server, _, _ = asking(script.url)
+    assert list(server.lines("/instances/mydb/logs")) == ["one", "two"]
+    script.answers("GET /instances/mydb/logs", Answer(b"8\r\none\ntwo\n\r\n", headers=in_chunks))
+    lines = server.lines("/instances/mydb/logs")
+    assert (next(lines), next(lines)) == ("one", "two")
+    with pytest.raises(ServerUnreachable, match=r"was lost \(it ended in the middle\): ask again"):
+        next(lines)

@@ -311,7 +311,17 @@ def test_logs_do_not_act_on_the_terminal(script: ScriptedServer, run: Command) -
     assert run("logs", "mydb", "-n", "2").stdout == "LOG:  ready\n        DETAIL \\u001b[2J\n"
     lines = [json.loads(line) for line in run("logs", "mydb", "-f", "--json").stdout.splitlines()]
     assert lines == [{"line": "LOG:  ready"}, {"line": "\tDETAIL \x1b[2J"}]
-    assert [one.query for one in script.asked] == [{"lines": ["2"]}, {"lines": ["100"], "follow": ["true"]}]
+    assert [one.query for one in script.asked] == [{"lines": ["2"]}, {"lines": ["100"], "follow": ["true"]}, {}]
+
+
+def test_a_log_that_is_followed_ends_well_only_if_its_instance_is_gone(script: ScriptedServer, run: Command) -> None:
+    script.answers("GET /instances/mydb/logs", Answer(b"LOG:  ready\n"))
+    assert run("logs", "mydb", "-f").exit_code == 0
+    script.answers("GET /instances/mydb", RUNNING)
+    done = run("logs", "mydb", "-f")
+    assert (done.exit_code, done.stdout) == (69, "LOG:  ready\n")
+    assert "the control plane was stopped" in done.stderr
+    assert run("logs", "mydb").exit_code == 0
 
 
 def test_facts(script: ScriptedServer, run: Command) -> None:

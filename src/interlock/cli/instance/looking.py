@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from itertools import islice
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -14,6 +14,10 @@ from interlock.cli.instance.paths import path_of
 from interlock.cli.instance.telling import Facts, as_table, as_text, event, size, time_of
 from interlock.cli.server.options import json_option, server_for, server_options
 from interlock.cli.table import room
+from interlock.errors import ServerRefused, ServerUnreachable
+
+if TYPE_CHECKING:
+    from interlock.cli.server.asking import Server
 
 _PAGE = 200
 _SORTS = ["name", "-name", "created", "-created", "state", "-state", "health", "-health"]
@@ -89,9 +93,14 @@ def events(name: str, limit: int, as_json: bool, **flags: Any) -> None:
 @server_options
 def logs(name: str, lines: int, follow: bool, as_json: bool, **flags: Any) -> None:
     """Show what the PostgreSQL of the instance NAME has logged. With --json, an object for each line."""
-    path = path_of(name, "logs")
-    for line in server_for(flags).lines(path, lines=lines, follow="true" if follow else None):
+    server = server_for(flags)
+    for line in server.lines(path_of(name, "logs"), lines=lines, follow="true" if follow else None):
         click.echo(json.dumps({"line": line}) if as_json else shown(line.expandtabs()))
+    if follow and _is_there(server, name):
+        raise ServerUnreachable(
+            "The log came to an end, and its instance is still there: the control plane was stopped, or the server "
+            "that wrote it; follow it again."
+        )
 
 
 @click.command()
@@ -102,6 +111,15 @@ def facts(name: str, as_json: bool, **flags: Any) -> None:
     """Ask the PostgreSQL of the instance NAME itself: version, size, connections."""
     found = server_for(flags).get(path_of(name, "facts"))
     click.echo(json.dumps(found) if as_json else _facts(name, found))
+
+
+def _is_there(server: "Server", name: str) -> bool:
+    try:
+        return bool(server.get(path_of(name))["deleted_at"] is None)
+    except ServerRefused as error:
+        if error.code != "instance_unknown":
+            raise
+        return False
 
 
 def pages(get: Callable[..., Any], path: str, query: dict[str, Any]) -> Iterator[Facts]:

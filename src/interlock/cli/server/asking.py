@@ -9,7 +9,7 @@ import json
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping
-from http.client import HTTPException, HTTPResponse
+from http.client import HTTPException, HTTPResponse, IncompleteRead
 from itertools import count
 from typing import Any, NamedTuple, TypeVar
 from urllib.parse import urlencode
@@ -24,6 +24,7 @@ _PREFIX = "/api/v1"
 _PATIENCE = 60.0
 """Seconds that a server which starts, or has too much to do, is given."""
 _LATER = (409, 429, 503)
+_PART = 65536
 
 T = TypeVar("T")
 
@@ -55,10 +56,10 @@ class Server:
         return _content(*self._asked(request, HTTPResponse.read))
 
     def lines(self, path: str, **query: Any) -> Iterator[str]:
-        """As they come, for as long as the server sends them."""
+        """As they come, until the server has sent the last. Raises ServerUnreachable if it is gone before that."""
         url, response = self._asked(self._request("GET", path, query), lambda response: response, silence=None)
         try:
-            for line in response:
+            for line in _lines(response):
                 yield line.decode(errors="replace").rstrip("\r\n")
         except (OSError, HTTPException) as error:
             raise ServerUnreachable(f"The connection to {url} was lost ({reason(error)}): ask again.") from error
@@ -122,6 +123,18 @@ class Server:
         """Looked up anew for the second: a server that came back may listen elsewhere."""
         yield from self._where.addresses()
         yield from self._where.addresses()
+
+
+def _lines(response: HTTPResponse) -> Iterator[bytes]:
+    """Iterating over a response would take a connection that was lost for the end of what was sent."""
+    rest = b""
+    while part := response.read1(_PART):
+        *lines, rest = (rest + part).split(b"\n")
+        yield from lines
+    if response.length:
+        raise IncompleteRead(rest, response.length)
+    if rest:
+        yield rest
 
 
 def _content(url: str, body: bytes) -> Any:

@@ -6,7 +6,7 @@ proxy of the environment is used: a key goes to the server that is named, or now
 
 import socket
 from collections.abc import Mapping
-from http.client import HTTPConnection, HTTPResponse, HTTPSConnection
+from http.client import HTTPConnection, HTTPResponse, HTTPSConnection, IncompleteRead
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
@@ -45,6 +45,8 @@ def reason(error: Exception) -> str:
     """In the words of the system, where it has any."""
     if getattr(error, "reason", None) in _NO_TLS:
         return "it speaks http and not https"
+    if isinstance(error, IncompleteRead):
+        return "it ended in the middle"
     return getattr(error, "verify_message", None) or getattr(error, "strerror", None) or str(error) or "no answer"
 
 
