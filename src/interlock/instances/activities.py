@@ -9,6 +9,7 @@ every verb of a driver creates or confirms. What a step that is overtaken still 
 driver's own lock of that instance; so `delete` first waits until whatever worked on the instance has ended.
 """
 
+import re
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -33,6 +34,8 @@ from interlock.instances.tasks import Failed, Move, Seen, Task
 I = TypeVar("I")  # noqa: E741 # input and output
 O = TypeVar("O")  # noqa: E741
 
+_STEP = re.compile(r"^The activity '[^']*' failed: ")
+"""How an `ActivityFailed` begins. Whoever reads a record asked for an instance, and knows nothing of activities."""
 _FINAL = (
     errors.BackupDamaged,
     errors.BackupFailed,
@@ -194,7 +197,7 @@ class Activities:
         failure = Failure.read(output or "")
         if outcome == "cancelled":
             return Failed("cancelled", f"It was cancelled: {failure.message or 'no reason'}.")
-        return Failed(failure.code, failure.message)
+        return Failed(failure.code, _STEP.sub("", failure.message))
 
     async def _is_ended(self, attempt: Attempt, task: Task) -> bool:
         """Whether nothing works on the instance any more that did before this task."""

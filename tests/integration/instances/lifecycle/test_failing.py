@@ -45,6 +45,7 @@ async def test_creation_that_fails_leaves_nothing_but_the_error(
     failed = await plane.created("shop", dns_name="db.example.com")
     assert (failed.state, failed.working, failed.error_code) == ("failed", False, code)
     assert words in (failed.error or "")
+    assert "activity" not in (failed.error or "")
     assert (await driver.ids(), execute(plane.url, PUBLISHED), execute(plane.url, HELD)) == ({}, [], [])
 
     driver.fails = ""
