@@ -46,7 +46,8 @@ def set_up(wanted: str) -> None:
     digest = hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()
     if stamp.is_file() and stamp.read_text() == digest:
         return
-    if not (BIN / "python").exists():
+    print(f"Installing what Interlock needs into {VENV}: this takes a minute, once.", file=sys.stderr, flush=True)
+    if not (BIN / "pip").exists():  # the last thing that venv makes: without it, what is there was cut short
         run(sys.executable, "-m", "venv", str(VENV))
     pip = (str(BIN / "python"), "-m", "pip", "--disable-pip-version-check", "install", "--quiet")
     run(*pip, "--constraint", str(files[1]), "--editable", f"{ROOT}[{wanted}]")
