@@ -104,7 +104,10 @@ def _private_text(path: Path, *, of_the_living: bool = False) -> str:
     """Raises KeyRefused if others can use it too; `of_the_living`: and ValueError if no process holds it."""
     with path.open(encoding="utf-8", errors="replace") as file:
         if os.fstat(file.fileno()).st_mode & 0o077:
-            raise KeyRefused(f"Others than its owner may use {path}: chmod 600 {path}, and make a new key.")
+            raise KeyRefused(
+                f"Others than its owner may use {path}: chmod 600 {path}. If somebody has read it, remove it, revoke the "
+                "key in it (`interlock key list`), and start `interlock up` anew."
+            )
         if of_the_living and _is_free(file.fileno()):
             raise ValueError(path)
         return file.read()
