@@ -103,11 +103,20 @@ class Instances:
         return await self._begin(connection, await self._running(connection, id), None, self.lifecycle.reset_password)
 
     async def set_parameters(
-        self, connection: Any, id: str, parameters: Mapping[str, str | int | float | bool]
+        self, connection: Any, id: str, parameters: Mapping[str, str | int | float | bool], after: str | None = None
     ) -> Instance:
-        """`parameters` are all that are wanted. If they need a restart, it is restarted."""
+        """`parameters` are all that are wanted. If they need a restart, it is restarted.
+
+        `after` is the orchestration that the record named when they were made up from what it said. Raises InstanceBusy
+        if there was another since.
+        """
         checked = model.parameters(parameters)
         instance = await self._running(connection, id)
+        if after is not None and instance.orchestration != after:
+            raise InstanceBusy(
+                f"{instance.orchestration} has worked on the instance {instance.name} since: read it, and ask again.",
+                orchestration=instance.orchestration,
+            )
         return await self._begin(connection, instance, None, self.lifecycle.set_parameters, parameters=checked)
 
     async def resize(self, connection: Any, id: str, storage: str | int) -> Instance:

@@ -272,7 +272,8 @@ def test_set_changes_what_is_named_and_leaves_the_rest(script: ScriptedServer, r
     script.answers("GET /instances/mydb", RUNNING | {"parameters": {"work_mem": "8MB", "jit": "off", "port": "1"}})
     script.answers(f"PUT /instances/{ID}/parameters", Answer(RUNNING | {"working": True}, 202))
     assert run("set", "mydb", "Work_Mem=64MB", "--unset", "JIT").exit_code == 0
-    assert script.asked[-1].body == {"parameters": {"work_mem": "64MB", "port": "1"}}
+    wanted = {"parameters": {"work_mem": "64MB", "port": "1"}, "orchestration": RUNNING["orchestration"]}
+    assert script.asked[-1].body == wanted
     assert run("set", "mydb").exit_code == 2
 
 

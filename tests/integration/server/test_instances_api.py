@@ -95,6 +95,18 @@ async def test_while_something_works_on_it_it_is_busy_and_says_with_what(api: Ap
         assert (problem["code"], problem["orchestration"]) == ("instance_busy", shop["orchestration"])
 
 
+async def test_parameters_that_were_made_up_from_a_record_are_refused_if_something_has_worked_on_it_since(
+    api: Api,
+) -> None:
+    shop = await api.create("shop")
+    execute(api.url, "UPDATE interlock.instance SET state = 'running', working = false, orchestration = 'another'")
+    wanted = {"parameters": {"work_mem": "8MB"}, "orchestration": shop["orchestration"]}
+    problem = await api.refused("PUT", "/instances/shop/parameters", 409, json=wanted)
+    assert (problem["code"], problem["orchestration"]) == ("instance_busy", "another")
+    changed = await api.ask("PUT", "/instances/shop/parameters", json=wanted | {"orchestration": "another"})
+    assert changed["working"]
+
+
 async def test_what_a_state_does_not_allow_is_told_with_the_state(api: Api) -> None:
     shop = await api.create("shop")
     for state in ("running", "stopping", "stopped"):

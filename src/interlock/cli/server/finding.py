@@ -105,8 +105,8 @@ def _private_text(path: Path, *, of_the_living: bool = False) -> str:
     with path.open(encoding="utf-8", errors="replace") as file:
         if os.fstat(file.fileno()).st_mode & 0o077:
             raise KeyRefused(
-                f"Others than its owner may use {path}: chmod 600 {path}. If somebody has read it, remove it, revoke the "
-                "key in it (`interlock key list`), and start `interlock up` anew."
+                f"Others than its owner may use {path}: chmod 600 {path}. If somebody has read it, remove it, revoke "
+                "the key in it (`interlock key list`), and start `interlock up` anew."
             )
         if of_the_living and _is_free(file.fileno()):
             raise ValueError(path)

@@ -59,6 +59,9 @@ class NewParameters(Asked):
     model_config = ConfigDict(json_schema_extra={"examples": [{"parameters": {"work_mem": "16MB"}}]})
 
     parameters: Parameters = Field(description="All that are wanted: what is left out goes back to its default.")
+    orchestration: Text | None = Field(
+        None, description="As the record had it when they were made up from that: refused if it has another by now."
+    )
 
 
 class NewStorage(Asked):

@@ -39,7 +39,7 @@ async def reset_password(id: str, control: Running) -> Instance:  # noqa: A002
 @router.put("/parameters", status_code=202, summary="Set PostgreSQL's parameters")
 async def set_parameters(id: str, wanted: NewParameters, control: Running) -> Instance:  # noqa: A002
     """All that are wanted. It is restarted if they need that."""
-    return await asked(control, id, control.instances.set_parameters, wanted.parameters)
+    return await asked(control, id, control.instances.set_parameters, wanted.parameters, wanted.orchestration)
 
 
 @router.put("/storage", status_code=202, summary="Give an instance more storage")
