@@ -1,11 +1,13 @@
 """Requests to the control plane: repeated where that is safe, refused in one sentence, and never with a key astray."""
 
 import socket
+import time
 from pathlib import Path
 
 import pytest
 
 from interlock.cli.server.asking import Server
+from interlock.cli.server.exchange import Request
 from interlock.cli.server.finding import Whereabouts
 from interlock.embedded.tls import self_signed
 from interlock.errors import ConfigurationError, KeyRefused, ServerRefused, ServerUnreachable
@@ -81,6 +83,30 @@ def test_a_key_that_is_not_taken_is_said(script: ScriptedServer) -> None:
     with pytest.raises(KeyRefused, match="does not take this key"):
         server.get("/instances")
     assert script.asked[0].headers["Authorization"] == f"Bearer {KEY}"
+
+
+def test_whoever_waits_until_a_certain_moment_is_not_kept_longer(
+    script: ScriptedServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script.answers("GET /instances", LATER)
+    server, _, pauses = asking(script.url)
+    with pytest.raises(ServerUnreachable, match="still starting"):
+        server.within(time.monotonic() - 1).get("/instances")
+    assert pauses == []
+
+    given: list[tuple[float, float | None]] = []
+
+    def silent(url: str, request: Request, timeout: float, silence: float | None) -> None:
+        given.append((timeout, silence))
+        raise TimeoutError("timed out")
+
+    monkeypatch.setattr("interlock.cli.server.asking.answered", silent)
+    with pytest.raises(ServerUnreachable, match="timed out"):
+        server.within(time.monotonic() - 1).get("/instances")
+    assert given == [(5.0, 5.0)]
+    with pytest.raises(ServerUnreachable, match="timed out"):
+        server.get("/instances")
+    assert given[1:] == [(30.0, 30.0)] * 2
 
 
 def test_nobody_answers() -> None:

@@ -1,5 +1,6 @@
 """How long a command waits: for the end of some work, and for a server that is away meanwhile."""
 
+import math
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -18,11 +19,11 @@ class Deadline:
 
     def __init__(self, timeout: float | None) -> None:
         self.timeout = timeout
-        self._at = None if timeout is None else time.monotonic() + timeout
+        self.at = math.inf if timeout is None else time.monotonic() + timeout
 
     def pause(self, seconds: float) -> bool:
         """Whether there was time left for it."""
-        left = seconds if self._at is None else self._at - time.monotonic()
+        left = self.at - time.monotonic()
         time.sleep(max(0.0, min(seconds, left)))
         return left > 0
 
@@ -31,7 +32,7 @@ class Patience:
     """Whoever waits minds no restart of the server, and is told once why nothing happens."""
 
     def __init__(self, server: "Server", deadline: Deadline) -> None:
-        self._server = server
+        self._server = server.within(deadline.at)
         self._deadline = deadline
 
     def get(self, path: str, **query: Any) -> Any:

@@ -35,7 +35,8 @@ def wait(name: str, wanted: str | None, timeout: float | None, as_json: bool, **
     from interlock.cli.instance.patience import Deadline
     from interlock.cli.instance.progress import Progress
 
-    server = server_for(flags)
+    deadline = Deadline(timeout)
+    server = server_for(flags).within(deadline.at)
     try:
         found = server.get(path_of(name))
     except ServerRefused as error:
@@ -44,7 +45,7 @@ def wait(name: str, wanted: str | None, timeout: float | None, as_json: bool, **
             return
         raise
     with Progress() as progress:
-        found = follow(server, found, lambda now: is_over(now, wanted), Deadline(timeout), progress)
+        found = follow(server, found, lambda now: is_over(now, wanted), deadline, progress)
     failure = missed(found, wanted)
     if as_json:
         click.echo(json.dumps(found))

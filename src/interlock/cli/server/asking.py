@@ -6,6 +6,7 @@ again, of each server that is known, and once more; and whoever is told to come 
 """
 
 import json
+import math
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping
@@ -24,6 +25,8 @@ _PREFIX = "/api/v1"
 _PATIENCE = 60.0
 """Seconds that a server which starts, or has too much to do, is given."""
 _LATER = (409, 429, 503)
+_LEAST = 5.0
+"""Seconds that a request has in any case."""
 _PART = 65536
 
 T = TypeVar("T")
@@ -34,7 +37,10 @@ class _Refused(NamedTuple):
 
 
 class Server:
-    """`tell` is told, once a request, why its answer takes so long. `pause` is for tests."""
+    """`tell` is told, once a request, why its answer takes so long. `pause` is for tests.
+
+    `until`, by the monotonic clock: what has not been answered then is given up, though each request has a few seconds.
+    """
 
     def __init__(
         self,
@@ -42,10 +48,15 @@ class Server:
         *,
         tell: Callable[[str], None] = lambda said: None,
         pause: Callable[[float], None] = time.sleep,
+        until: float = math.inf,
     ) -> None:
         self._where = where
         self.tell = tell
         self._pause = pause
+        self._until = until
+
+    def within(self, until: float) -> "Server":
+        return Server(self._where, tell=self.tell, pause=self._pause, until=until)
 
     def get(self, path: str, **query: Any) -> Any:
         return _content(*self._asked(self._request("GET", path, query), HTTPResponse.read))
@@ -57,7 +68,7 @@ class Server:
 
     def lines(self, path: str, **query: Any) -> Iterator[str]:
         """As they come, until the server has sent the last. Raises ServerUnreachable if it is gone before that."""
-        url, response = self._asked(self._request("GET", path, query), lambda response: response, silence=None)
+        url, response = self._asked(self._request("GET", path, query), lambda response: response, has_end=False)
         try:
             for line in _lines(response):
                 yield line.decode(errors="replace").rstrip("\r\n")
@@ -81,26 +92,26 @@ class Server:
             return Request(method, target, None, headers)
         return Request(method, target, json.dumps(body).encode(), {**headers, "Content-Type": "application/json"})
 
-    def _asked(
-        self, request: Request, read: Callable[[HTTPResponse], T], *, silence: float | None = TIMEOUT
-    ) -> tuple[str, T]:
+    def _asked(self, request: Request, read: Callable[[HTTPResponse], T], *, has_end: bool = True) -> tuple[str, T]:
         """Who answered, and what `read` makes of it."""
         give_up_at = time.monotonic() + _PATIENCE
         for attempt in count():
-            url, response, got = self._sent(request, read, silence)
+            url, response, got = self._sent(request, read, has_end)
             if not isinstance(got, _Refused):
                 return url, got
             error = refusal(response.status, got.body, url)
             later = response.getheader("Retry-After")
             if response.status not in _LATER or later is None or time.monotonic() > give_up_at:
                 raise error
+            if self._is_over():
+                raise ServerUnreachable(str(error)) from error
             if attempt == 0:
                 self.tell(f"{error} Waiting for it.")
             self._pause(min(float(later), 5.0) if later.isdecimal() else 1.0)
         raise AssertionError("counting has no end")
 
     def _sent(
-        self, request: Request, read: Callable[[HTTPResponse], T], silence: float | None
+        self, request: Request, read: Callable[[HTTPResponse], T], has_end: bool
     ) -> tuple[str, HTTPResponse, T | _Refused]:
         """By the first server that answers at all."""
         failure = ServerUnreachable(
@@ -108,8 +119,9 @@ class Server:
             "elsewhere with INTERLOCK_SERVER."
         )
         for url in self._attempts():
+            timeout = max(_LEAST, min(TIMEOUT, self._until - time.monotonic()))
             try:
-                response = answered(url, request, silence)
+                response = answered(url, request, timeout, timeout if has_end else None)
                 is_taken = 200 <= response.status < 300
                 return url, response, read(response) if is_taken else _Refused(response.read())
             except (OSError, HTTPException) as error:
@@ -117,7 +129,12 @@ class Server:
                     f"No control plane answers at {url} ({reason(error)}): is `interlock up` running there?"
                 )
                 failure.__cause__ = error
+                if self._is_over():
+                    break
         raise failure
+
+    def _is_over(self) -> bool:
+        return time.monotonic() > self._until
 
     def _attempts(self) -> Iterator[str]:
         """Looked up anew for the second: a server that came back may listen elsewhere."""

@@ -26,9 +26,9 @@ class Request(NamedTuple):
     headers: Mapping[str, str]
 
 
-def answered(url: str, request: Request, silence: float | None) -> HTTPResponse:
+def answered(url: str, request: Request, timeout: float, silence: float | None) -> HTTPResponse:
     """`silence`: so long may pass without a byte of the body. Raises OSError or HTTPException."""
-    connection, prefix = _connection(url)
+    connection, prefix = _connection(url, timeout)
     try:
         connection.connect()
         line = connection.sock
@@ -50,7 +50,7 @@ def reason(error: Exception) -> str:
     return getattr(error, "verify_message", None) or getattr(error, "strerror", None) or str(error) or "no answer"
 
 
-def _connection(url: str) -> tuple[HTTPConnection, str]:
+def _connection(url: str, timeout: float) -> tuple[HTTPConnection, str]:
     """And what every path there begins with."""
     try:
         parts = urlsplit(url)
@@ -60,12 +60,12 @@ def _connection(url: str) -> tuple[HTTPConnection, str]:
     if not host or parts.username or parts.query or parts.fragment:
         raise _no_address()
     if parts.scheme == "http":
-        return HTTPConnection(host, port, timeout=TIMEOUT), parts.path
+        return HTTPConnection(host, port, timeout=timeout), parts.path
     if parts.scheme != "https":
         raise _no_address()
     import ssl
 
-    return HTTPSConnection(host, port, timeout=TIMEOUT, context=ssl.create_default_context()), parts.path
+    return HTTPSConnection(host, port, timeout=timeout, context=ssl.create_default_context()), parts.path
 
 
 def _no_address() -> ConfigurationError:
