@@ -11,9 +11,9 @@ ERASE = "\r\x1b[K"
 _USUAL = 80
 
 
-def is_live(stream: TextIO) -> bool:
-    """Whether a line can be written over."""
-    return stream.isatty() and os.environ.get("TERM") != "dumb"
+def is_live(stream: TextIO | None) -> bool:
+    """Whether a line can be written over. None is a stream that is closed."""
+    return stream is not None and stream.isatty() and os.environ.get("TERM") != "dumb"
 
 
 def width_of(stream: TextIO) -> int:

@@ -19,7 +19,7 @@ def fitting(head: Sequence[str], rows: Sequence[Sequence[str]], width: int | Non
 
 def room() -> int | None:
     """The width of the terminal; None where what is written goes elsewhere."""
-    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+    return shutil.get_terminal_size().columns if sys.stdout and sys.stdout.isatty() else None
 
 
 def _line(cells: Sequence[str], widths: Sequence[int]) -> str:

@@ -11,6 +11,7 @@ from click.testing import CliRunner
 
 from interlock.cli import main
 from interlock.cli.gate_status import as_text
+from interlock.cli.instance.progress import Progress
 from interlock.cli.live import aside
 from interlock.gate.status import GateStatus
 from interlock.stores.postgres import AdvisoryKey
@@ -32,6 +33,13 @@ def test_words_beside_a_line_that_changes_do_not_run_into_it(monkeypatch: pytest
     monkeypatch.setattr(sys, "stderr", pipe := io.StringIO())
     aside("Waiting.")
     assert pipe.getvalue() == "interlock: Waiting.\n"
+
+
+def test_nobody_has_to_listen_to_how_far_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stderr", None)
+    aside("Waiting.")
+    with Progress() as progress:
+        progress.say("mydb", "checked")
 
 
 def test_colours_are_left_out_where_nobody_wants_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,5 +1,6 @@
 """How far it is, while a command waits: on standard error, so that what comes of it is alone on standard output."""
 
+import io
 import sys
 from types import TracebackType
 from typing import Self, TextIO
@@ -11,7 +12,7 @@ class Progress:
     """On a terminal one line that changes; elsewhere a line for each step."""
 
     def __init__(self, stream: TextIO | None = None) -> None:
-        self._stream = stream or sys.stderr
+        self._stream = stream or sys.stderr or io.StringIO()  # which is None where it is closed
         self._is_live = is_live(self._stream)
 
     def say(self, name: str, step: str) -> None:
