@@ -70,6 +70,20 @@ def test_a_wait_that_takes_too_long_exits_with_75_and_the_work_goes_on(script: S
     assert done.stderr.startswith("interlock: mydb is creating after 0 s: what was asked for goes on")
 
 
+@pytest.mark.parametrize("more", [["--timeout", "5"], ["--timeout", "5", "--wait"], ["--wait", "--timeout", "5"]])
+def test_whoever_says_how_long_to_wait_has_to_say_that_it_is_to_be_waited(
+    script: ScriptedServer, run: Command, more: list[str]
+) -> None:
+    script.answers("POST /instances/mydb/stop", Answer(RUNNING | {"working": True}, 202))
+    script.answers(f"GET /instances/{ID}", RUNNING | {"state": "stopped"})
+    script.answers(f"GET /instances/{ID}/events", {"items": []})
+    done = run("stop", "mydb", *more)
+    if "--wait" in more:
+        assert (done.exit_code, done.stdout) == (0, "mydb is stopped.\n")
+    else:
+        assert (done.exit_code, script.asked) == (2, [])
+
+
 def test_a_server_that_is_started_anew_meanwhile_is_waited_for(script: ScriptedServer, run: Command) -> None:
     script.answers("POST /instances/mydb/stop", Answer(RUNNING | {"working": True}, 202))
     script.answers(f"GET /instances/{ID}", LOST, LOST, LOST, RUNNING | {"state": "stopped"})

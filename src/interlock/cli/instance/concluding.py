@@ -21,9 +21,17 @@ def wait_options(command: F) -> F:
         "--timeout",
         type=click.FloatRange(min=0),
         metavar="S",
+        callback=_for_a_wait,
         help="With --wait: at most this long. Exits with 75 then, and the work goes on.",
     )(command)
-    return click.option("--wait", is_flag=True, help="Until it is done, telling how far it is.")(command)
+    return click.option("--wait", is_flag=True, is_eager=True, help="Until it is done, telling how far it is.")(command)
+
+
+def _for_a_wait(context: click.Context, option: click.Parameter, timeout: float | None) -> float | None:
+    """Whoever says how long to wait believes that it is waited."""
+    if timeout is not None and not context.params.get("wait"):
+        raise click.UsageError("--timeout is how long to --wait: say both.", context)
+    return timeout
 
 
 def conclude(
