@@ -2,19 +2,24 @@
 
 import asyncio
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from interlock.errors import BadSpec, DnsForeign, DriverUnreachable
 from interlock.instances.drivers.port import Sight, Spec
 from support.paper_driver import PaperDns, PaperDriver
 
+_NOBODYS_PORT = 1
+
 
 class FailingDriver(PaperDriver):
-    """`fails` names the step. `held` is set by tests that want what is slow to go on."""
+    """`fails` names the step. `held` is set by tests that want what is slow to go on. For so many looks as `deaf` says
+    nobody listens where it should be reached."""
 
     def __init__(self, *args: Any, fails: str = "") -> None:
         super().__init__(*args)
         self.fails = fails
+        self.deaf = 0
         self.held = asyncio.Event()
         self.reached = asyncio.Event()
         self._leaving: set[str] = set()
@@ -47,6 +52,8 @@ class FailingDriver(PaperDriver):
     async def look(self, id: str) -> Sight:  # noqa: A002
         if self.fails == "every look":
             raise DriverUnreachable("Nobody answers: look there.")
+        if self.fails == "midway":
+            return Sight("starting", detail="It waits for a node.")
         if self.fails == "one look":
             self.fails = ""
             return Sight("stopped")
@@ -57,7 +64,14 @@ class FailingDriver(PaperDriver):
         sight = await super().look(id)
         if self.fails == "look" and sight.state != "absent":
             return Sight("broken", sight.endpoint, detail="It fell down.")
+        if self.deaf and sight.endpoint is not None:
+            self.deaf -= 1
+            return replace(sight, endpoint=replace(sight.endpoint, port=_NOBODYS_PORT))
         return sight
+
+    async def start(self, id: str) -> None:  # noqa: A002
+        if self.fails != "start":
+            await super().start(id)
 
     async def stop(self, id: str) -> None:  # noqa: A002
         if self.fails == "stop":

@@ -9,6 +9,7 @@ every verb of a driver creates or confirms. What a step that is overtaken still 
 driver's own lock of that instance; so `delete` first waits until whatever worked on the instance has ended.
 """
 
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -28,7 +29,7 @@ from interlock.instances.names import Names
 from interlock.instances.reaching import reach
 from interlock.instances.records import Instance, Records
 from interlock.instances.surroundings import Surroundings
-from interlock.instances.tasks import Failed, Move, Seen, Task
+from interlock.instances.tasks import Failed, Heard, Move, Seen, Task
 
 I = TypeVar("I")  # noqa: E741 # input and output
 O = TypeVar("O")  # noqa: E741
@@ -106,16 +107,23 @@ class Activities:
         sight = await driver.look(task.instance)
         return Seen(sight.state, sight.detail, self._here.pace.patience)
 
-    async def _answer(self, attempt: Attempt, task: Task) -> None:
-        """It is seen to answer, and where it does is written down."""
+    async def _answer(self, attempt: Attempt, task: Task) -> Heard:
+        """If it is seen to answer, where it does is written down."""
         _, driver = await self._mine(attempt, task)
         sight = await driver.look(task.instance)
         endpoint = _endpoint(sight)
-        await reach(driver, task.instance, endpoint, self._here.pace.check_timeout)
+        begun = time.monotonic()
+        try:
+            await reach(driver, task.instance, endpoint, self._here.pace.check_timeout)
+        except errors.DatabaseUnreachable as error:
+            if sight.state != "running":
+                raise
+            return Heard(str(error), type(error).__name__, time.monotonic() - begun, self._here.pace.patience)
         async with self._owned(attempt, task) as (connection, _):
             where = (endpoint.host, endpoint.port, endpoint.user, endpoint.database, endpoint.ca, sight.version)
             await self._records.ask(connection, "note_endpoint", task.instance, *where, attempt.at)
             await self._records.note(connection, task.instance, "answered", attempt.at)
+        return Heard()
 
     async def _publish(self, attempt: Attempt, task: Task) -> None:
         instance, _ = await self._mine(attempt, task)

@@ -64,6 +64,7 @@ class Lifecycle:
         await run.call(self._do.check, task)
         await run.call(self._do.provision, task)
         await self._see(run, task, "running")
+        await self._hear(run, task)
         await run.call(self._do.restore, task)
         await self._come_up(run, task)
 
@@ -108,12 +109,15 @@ class Lifecycle:
 
     async def _reset_password(self, run: Run, task: Task) -> None:
         await run.call(self._do.reset_password, task)
-        await run.call(self._do.answer, task)
+        await self._hear(run, task)
         await run.call(self._do.move, Move(task, None))
 
     async def _set_parameters(self, run: Run, task: Task) -> None:
-        """What takes effect only with a restart is restarted."""
+        """What takes effect only with a restart is restarted; of one that is stopped it counts from its start on."""
         if await run.call(self._do.set_parameters, task) == "reloaded":
+            await run.call(self._do.move, Move(task, None))
+        elif await run.call(self._do.standing, task) == "stopped":
+            await self._go_down(run, task)  # something tries to bring it up with what was before
             await run.call(self._do.move, Move(task, None))
         else:
             await run.call(self._do.move, Move(task, "restart", ends=False))
@@ -149,22 +153,43 @@ class Lifecycle:
             return
         event: Event | None = None
         if state in ("starting", "stopping"):
-            try:
-                seen = await run.call(self._do.look, task)
-            except ActivityFailed:
-                seen = Seen("starting")
-            if seen.state == "starting":
-                await run.sleep(_LOOK_AGAIN)
-                await run.continue_as_new(task)
-            event = {"running": "come_up", "absent": "fail"}.get(seen.state, "go_down")  # type: ignore[assignment]
+            seen = await self._settled(run, task)
+            up: dict[Observed, Event] = {"running": "come_up", "starting": "come_up", "absent": "fail"}
+            event = up.get(seen.state, "go_down")
         failed = await run.call(self._do.failure, task)
         await run.call(self._do.move, Move(task, event, failed=failed))
 
+    async def _settled(self, run: Run, task: Task) -> Seen:
+        """Where it is. What is on its way, up or down, is waited for, but not for ever: all others are kept out."""
+        pause, waited = _FIRST_PAUSE, 0.0
+        while True:
+            try:
+                seen = await run.call(self._do.look, task)
+            except ActivityFailed:
+                await run.sleep(_LOOK_AGAIN)
+                await run.continue_as_new(task)
+            if seen.state != "starting" or waited >= seen.patience:
+                return seen
+            await run.sleep(pause)
+            waited, pause = waited + pause, min(2 * pause, _LONGEST_PAUSE)
+
     async def _come_up(self, run: Run, task: Task) -> None:
         await self._see(run, task, "running")
-        await run.call(self._do.answer, task)
+        await self._hear(run, task)
         await run.call(self._do.publish, task)
         await run.call(self._do.move, Move(task, "come_up"))
+
+    async def _hear(self, run: Run, task: Task) -> None:
+        """Until it answers: the way to one that runs, through a load balancer and its name, may take minutes."""
+        pause, waited = _FIRST_PAUSE, 0.0
+        while (heard := await run.call(self._do.answer, task)).trouble:
+            waited += heard.took
+            if waited >= heard.patience:
+                raise DoNotRetry(
+                    f"The instance runs, and does not answer after {waited:.0f} s. {heard.trouble}", code=heard.code
+                )
+            await run.sleep(pause)
+            waited, pause = waited + pause, min(2 * pause, _LONGEST_PAUSE)
 
     async def _go_down(self, run: Run, task: Task) -> None:
         await run.call(self._do.stop, task)

@@ -2,12 +2,15 @@
 
 Who may do what. A request locks the record. While an orchestration works on the instance, nothing but `delete` is
 taken: that names itself as the one that works on it, so that no step of the other writes any more, and cancels it.
+Whoever works says in the record when it ends; one that has ended without that, with its clean-up (which somebody
+cancelled, or the engine gave up), works no more, and keeps nobody out.
 
 What a crash leaves behind: nothing, or what was committed; the recorded orchestration is started by any replica.
 """
 
 import uuid
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from interlock.durable import recording
@@ -79,7 +82,7 @@ class Instances:
 
     async def delete(self, connection: Any, id: str) -> Instance:
         """Whatever is going on. Of one that is being deleted nothing is changed."""
-        instance = await self.records.lock(connection, id)
+        instance = await self._locked(connection, id)
         if instance.state == "deleted":
             raise InstanceUnknown(f"The instance {instance.name} ({id}) is deleted.")
         if instance.state == "deleting" and instance.working:
@@ -105,15 +108,15 @@ class Instances:
     async def set_parameters(
         self, connection: Any, id: str, parameters: Mapping[str, str | int | float | bool]
     ) -> Instance:
-        """`parameters` are all that are wanted. If they need a restart, it is restarted."""
+        """`parameters` are all that are wanted. If they need a restart, it is restarted, unless it is stopped."""
         checked = model.parameters(parameters)
-        instance = await self._running(connection, id)
+        instance = await self._at_rest(connection, id, "be changed")
         return await self._begin(connection, instance, None, self.lifecycle.set_parameters, parameters=checked)
 
     async def resize(self, connection: Any, id: str, storage: str | int) -> Instance:
         """More storage, never less. Raises `NotSupported` where the driver cannot."""
         wanted = model.storage_bytes(storage)
-        instance = await self._idle(connection, id)
+        instance = await self._at_rest(connection, id, "be resized")
         if not self._here.driver(instance.driver).can_resize:
             raise NotSupported(
                 f"The driver {instance.driver} cannot give the instance {instance.name} more storage: restore a backup "
@@ -124,8 +127,6 @@ class Instances:
                 f"The instance {instance.name} has {instance.storage_bytes} bytes of storage, and {wanted} are less: "
                 "storage can only grow."
             )
-        if instance.state not in ("running", "stopped"):
-            raise _illegal(instance, "be resized")
         return await self._begin(connection, instance, None, self.lifecycle.resize, storage_bytes=wanted)
 
     async def restore(self, connection: Any, id: str, backup: str) -> Instance:
@@ -135,14 +136,12 @@ class Instances:
 
     async def mend(self, connection: Any, id: str) -> Instance:
         """It is brought to be as the record says, up or down. If nothing of it is left, it ends as `failed`."""
-        instance = await self._idle(connection, id)
-        if instance.state not in ("running", "stopped"):
-            raise _illegal(instance, "be mended")
+        instance = await self._at_rest(connection, id, "be mended")
         return await self._begin(connection, instance, None, self.lifecycle.mend)
 
     async def cancel(self, connection: Any, id: str) -> Instance:
         """What works on it is cut short, and its clean-up says how the instance is then: see `orchestrations`."""
-        instance = await self.records.lock(connection, id)
+        instance = await self._locked(connection, id)
         if not instance.working:
             raise IllegalTransition(
                 f"Nothing works on the instance {instance.name}, which is {instance.state}: leave it as it is.",
@@ -188,14 +187,28 @@ class Instances:
     async def _record(self, connection: Any, orchestration: Orchestration[Task, Any], task: Task) -> None:
         await recording.record(connection, self._here.schema, orchestration, task.orchestration, task)
 
-    async def _idle(self, connection: Any, id: str) -> Instance:
+    async def _locked(self, connection: Any, id: str) -> Instance:
+        """`working` is whether anything really does."""
         instance = await self.records.lock(connection, id)
+        if instance.working:
+            [[unfinished]] = await self.records.ask(connection, "unfinished", instance.orchestration)
+            return replace(instance, working=unfinished)
+        return instance
+
+    async def _idle(self, connection: Any, id: str) -> Instance:
+        instance = await self._locked(connection, id)
         if instance.working:
             raise InstanceBusy(
                 f"The instance {instance.name} is {instance.state}, and {instance.orchestration} works on it: "
                 "wait until that has ended.",
                 orchestration=instance.orchestration,
             )
+        return instance
+
+    async def _at_rest(self, connection: Any, id: str, verb: str) -> Instance:
+        instance = await self._idle(connection, id)
+        if instance.state not in ("running", "stopped"):
+            raise _illegal(instance, verb)
         return instance
 
     async def _running(self, connection: Any, id: str) -> Instance:

@@ -38,7 +38,7 @@ async def reset_password(id: str, control: Running) -> Instance:  # noqa: A002
 
 @router.put("/parameters", status_code=202, summary="Set PostgreSQL's parameters")
 async def set_parameters(id: str, wanted: NewParameters, control: Running) -> Instance:  # noqa: A002
-    """All that are wanted. It is restarted if they need that."""
+    """All that are wanted. It is restarted if they need that, unless it is stopped."""
     return await asked(control, id, control.instances.set_parameters, wanted.parameters)
 
 
