@@ -78,6 +78,7 @@ class Activities:
         self.restore = self._declared(self._restore, patient, long=True)
         self.withdraw = self._declared(self._withdraw, patient)
         self.remove = self._declared(self._remove, patient)
+        self.leave_behind = self._declared(self._leave_behind, patient)
         self.move = self._declared(self._move, FOREVER)
         self.standing = self._declared(self._standing, FOREVER)
         self.failure = self._declared(self._failure, FOREVER)
@@ -181,6 +182,18 @@ class Activities:
         _, driver = await self._mine(attempt, task)
         await driver.remove(task.instance)
         await self._note(attempt, task, "told to go")
+
+    async def _leave_behind(self, attempt: Attempt, task: Task) -> None:
+        """A DNS name that cannot be withdrawn either gives way to whoever is the next to publish it."""
+        async with self._owned(attempt, task) as (_, instance):
+            pass
+        trouble = ""
+        try:
+            await self._names.withdraw(instance)
+        except errors.InterlockError as error:
+            trouble = f"Its DNS name may still lead there. {error}"
+        async with self._owned(attempt, task) as (connection, _):
+            await self._records.note(connection, task.instance, "left behind", attempt.at, trouble)
 
     async def _move(self, attempt: Attempt, move: Move) -> None:
         async with self._owned(attempt, move.task) as (connection, instance):

@@ -6,7 +6,7 @@ is, with the error; if another was named meanwhile, which only `delete` does, th
 
 Creation that fails is undone: what was made is removed and seen to be gone, and then, in one transaction, the names
 are freed and the record says `failed`. Deletion ends the same way in `deleted`. Where something cannot be removed, the
-names stay: what they stand for may still be there.
+names stay: what they stand for may still be there. They are freed then only if somebody says so, by abandoning it.
 """
 
 from interlock.durable.declared import Orchestrations
@@ -43,6 +43,7 @@ class Lifecycle:
         self.settle = work.orchestration(name="settle")(self._settle)
         self.create = work.orchestration(name="create", cleanup=self.undo)(self._create)
         self.delete = work.orchestration(name="delete", cleanup=self.give_up)(self._delete)
+        self.abandon = work.orchestration(name="abandon", cleanup=self.give_up)(self._abandon)
         self.stop = work.orchestration(name="stop", cleanup=self.settle)(self._stop)
         self.start = work.orchestration(name="start", cleanup=self.settle)(self._start)
         self.restart = work.orchestration(name="restart", cleanup=self.settle)(self._restart)
@@ -87,6 +88,11 @@ class Lifecycle:
             await run.sleep(pause)
             pause = min(2 * pause, _LONGEST_PAUSE)
         await self._take_away(run, task)
+        await run.call(self._do.move, Move(task, "vanish", freed=True))
+
+    async def _abandon(self, run: Run, task: Task) -> None:
+        """Its driver is not asked: it cannot be reached, and somebody said that this is to be the end of it."""
+        await run.call(self._do.leave_behind, task)
         await run.call(self._do.move, Move(task, "vanish", freed=True))
 
     async def _give_up(self, run: Run, task: Task) -> None:

@@ -92,6 +92,18 @@ class Instances:
         after = instance.orchestration if instance.working else None
         return await self._begin(connection, instance, "delete", self.lifecycle.delete, after=after)
 
+    async def abandon(self, connection: Any, id: str) -> Instance:
+        """Of one that could not be removed, because where it is cannot be reached any more: its names are freed, and
+        what there is of it stays where it is. If that can be reached again, it is found as drift."""
+        instance = await self._idle(connection, id)
+        if instance.state != "failed":
+            raise IllegalTransition(
+                f"The instance {instance.name} is {instance.state}: delete it, and abandon it only if that fails.",
+                state=instance.state,
+                event="abandon",
+            )
+        return await self._begin(connection, instance, "delete", self.lifecycle.abandon)
+
     async def stop(self, connection: Any, id: str) -> Instance:
         return await self._begin(connection, await self._idle(connection, id), "stop", self.lifecycle.stop)
 

@@ -88,6 +88,7 @@ async def test_while_something_works_on_it_it_is_busy_and_says_with_what(api: Ap
         ("POST", "start", None),
         ("POST", "restart", None),
         ("POST", "reset-password", None),
+        ("POST", "abandon", None),
         ("PUT", "parameters", {"parameters": {}}),
     ]
     for method, path, body in verbs:
@@ -103,6 +104,8 @@ async def test_what_a_state_does_not_allow_is_told_with_the_state(api: Api) -> N
     assert (problem["code"], problem["state"], problem["event"]) == ("illegal_transition", "stopped", "stop")
     problem = await api.refused("POST", "/instances/shop/cancel", 409)
     assert (problem["code"], problem["event"]) == ("illegal_transition", "cancel")
+    problem = await api.refused("POST", "/instances/shop/abandon", 409)
+    assert (problem["code"], problem["event"]) == ("illegal_transition", "abandon")
     assert (await api.ask("POST", "/instances/shop/start"))["state"] == "starting"
 
 

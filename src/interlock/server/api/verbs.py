@@ -55,6 +55,13 @@ async def cancel(id: str, control: Running) -> Instance:  # noqa: A002
     return await asked(control, id, control.instances.cancel)
 
 
+@router.post("/abandon", status_code=202, summary="Abandon an instance that could not be removed")
+async def abandon(id: str, control: Running) -> Instance:  # noqa: A002
+    """Of one that is `failed`, where its driver cannot be reached any more: its names are freed, and what there is of
+    it stays where it is."""
+    return await asked(control, id, control.instances.abandon)
+
+
 async def asked(control: Control, id_or_name: str, verb: Verb, *args: Any) -> Instance:
     async def work(connection: Any) -> records.Instance:
         return await verb(connection, (await found(control, connection, id_or_name)).id, *args)

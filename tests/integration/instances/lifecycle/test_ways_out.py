@@ -13,6 +13,7 @@ from interlock.instances.drivers.local import LocalDriver
 from interlock.instances.records import Instance
 from support.failing_driver import FailingDriver
 from support.instances import QUICK, Plane, control_plane
+from support.paper_driver import PaperDns
 from support.postgres import execute
 from support.waiting import eventually
 
@@ -114,6 +115,27 @@ async def test_a_deletion_that_somebody_ended_with_its_clean_up_can_be_asked_for
 
     driver.held.set()
     assert (await told(plane, plane.instances.delete, made.id)).state == "deleted"
+
+
+async def test_the_names_of_one_that_cannot_be_reached_any_more_are_freed_if_somebody_says_so(
+    url: str, driver: FailingDriver
+) -> None:
+    async with control_plane(url, driver, dns=PaperDns(lambda: url)) as plane:
+        lost = await told(plane, plane.instances.create, "shop", driver="paper", dns_name="db.example.com")
+        with pytest.raises(errors.IllegalTransition, match="shop is running: delete it, and abandon it only if that"):
+            await plane.ask(plane.instances.abandon, lost.id)
+        driver.fails = "remove"
+        assert (await told(plane, plane.instances.delete, lost.id)).state == "failed"
+
+        driver.fails = "every look"
+        gone = await told(plane, plane.instances.abandon, lost.id)
+        assert (gone.state, gone.error, gone.working) == ("deleted", None, False)
+        assert execute(url, "SELECT name FROM interlock.claim WHERE released_at IS NULL") == []
+        assert execute(url, "SELECT name FROM published") == []
+        assert await driver.ids() == {lost.id: "shop"}, "nobody was asked to remove it"
+        driver.fails = ""
+        again = await told(plane, plane.instances.create, "shop", driver="paper", dns_name="db.example.com")
+        assert again.state == "running"
 
 
 NOT_CLEANED_UP = """
