@@ -10,6 +10,7 @@ import pytest
 
 from interlock import errors
 from interlock.instances.drivers.local import LocalDriver
+from interlock.instances.drivers.port import Spec
 from interlock.instances.records import Instance
 from support.failing_driver import FailingDriver
 from support.instances import QUICK, Plane, control_plane
@@ -136,6 +137,17 @@ async def test_the_names_of_one_that_cannot_be_reached_any_more_are_freed_if_som
         driver.fails = ""
         again = await told(plane, plane.instances.create, "shop", driver="paper", dns_name="db.example.com")
         assert again.state == "running"
+
+
+async def test_what_a_driver_says_is_written_down_whatever_is_in_it(plane: Plane, driver: FailingDriver) -> None:
+    async def check(spec: Spec) -> None:
+        raise errors.BadSpec("No such version: \0 \udcff.")
+
+    driver.check = check  # type: ignore[method-assign]
+    failed = await told(plane, plane.instances.create, "shop", driver="paper")
+    assert (failed.state, failed.error_code) == ("failed", "BadSpec")
+    assert (failed.error or "").endswith("No such version: ? ?.")
+    assert (await plane.events(failed.id))[0].detail == failed.error
 
 
 NOT_CLEANED_UP = """
