@@ -29,6 +29,12 @@ async def test_a_request_is_answered_with_the_record_and_where_it_is(api: Api) -
     assert await api.show("SHOP") == await api.show(shop["id"]) == shop
 
 
+async def test_an_instance_is_found_by_its_name_as_it_was_given(api: Api) -> None:
+    books = await api.create("Bücher")
+    assert books["name"] == "xn--bcher-kva"
+    assert await api.show("Bücher") == await api.show("BÜCHER") == await api.show("xn--Bcher-kva") == books
+
+
 @pytest.mark.parametrize("again", [{"name": "shop"}, {"name": "other", "dns_name": "Shop.Example.com."}])
 async def test_a_taken_name_is_told_with_its_owner_and_nothing_is_created(api: Api, again: Any) -> None:
     shop = await api.create("shop", dns_name="shop.example.com")
