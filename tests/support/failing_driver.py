@@ -22,6 +22,7 @@ class FailingDriver(PaperDriver):
         self.deaf = 0
         self.held = asyncio.Event()
         self.reached = asyncio.Event()
+        self.late = asyncio.Event()
         self._leaving: set[str] = set()
 
     def hold(self, fails: str) -> None:
@@ -37,12 +38,21 @@ class FailingDriver(PaperDriver):
     async def provision(self, spec: Spec) -> None:
         if self.fails == "before provision":
             raise DriverUnreachable("Nobody answers: look there.")
+        if self.fails == "late provision":
+            await asyncio.shield(self._provision_late(spec))
         await super().provision(spec)
         if self.fails == "after provision":
             raise DriverUnreachable("Nobody answers any more: look there.")
         if self.fails == "slow provision":
             self.reached.set()
             await self.held.wait()
+
+    async def _provision_late(self, spec: Spec) -> None:
+        """Nobody can interrupt it, as a request that is on its way."""
+        self.reached.set()
+        await self.held.wait()
+        await super().provision(spec)
+        self.late.set()
 
     async def ids(self) -> Mapping[str, str]:
         if self.fails == "ids":
@@ -89,6 +99,9 @@ class FailingDriver(PaperDriver):
             self.reached.set()
         else:
             await super().remove(id)
+        if self.fails == "late provision":
+            self.held.set()
+            await self.late.wait()
 
     async def password(self, id: str) -> str:  # noqa: A002
         return "wrong" if self.fails == "password" else await super().password(id)

@@ -6,7 +6,8 @@ event. Whoever is not named any more is refused (`InstanceOvertaken`), and does 
 
 What a crash leaves behind. Between a driver's effect and its event: the effect, which the next attempt confirms, as
 every verb of a driver creates or confirms. What a step that is overtaken still does in a driver has no fence but the
-driver's own lock of that instance; so `delete` first waits until whatever worked on the instance has ended.
+driver's own lock of that instance; so `delete` first waits until whatever worked on the instance has ended, and what is
+put back all the same while it goes is told to go again.
 """
 
 import time

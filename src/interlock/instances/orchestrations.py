@@ -216,5 +216,7 @@ class Lifecycle:
                     f"The instance is {seen.state} and not {wanted[0]}, after {waited:.0f} s. {seen.detail}".strip(),
                     code=f"not_{wanted[0]}",
                 )
+            if "absent" in wanted and seen.state in ("running", "broken"):
+                await run.call(self._do.remove, task)  # a step that came late has put it back
             await run.sleep(pause)
             waited, pause = waited + pause, min(2 * pause, _LONGEST_PAUSE)

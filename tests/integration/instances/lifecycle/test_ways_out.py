@@ -150,6 +150,15 @@ async def test_what_a_driver_says_is_written_down_whatever_is_in_it(plane: Plane
     assert (await plane.events(failed.id))[0].detail == failed.error
 
 
+async def test_what_a_late_step_puts_back_while_it_is_removed_is_removed_again(url: str, driver: FailingDriver) -> None:
+    async with control_plane(url, driver) as plane:
+        driver.fails = "late provision"
+        asked = await plane.create("shop")
+        await driver.reached.wait()
+        gone = await told(plane, plane.instances.delete, asked.id)
+        assert (gone.state, gone.error, await driver.ids()) == ("deleted", None, {})
+
+
 NOT_CLEANED_UP = """
     INSERT INTO interlock.orchestration (id, name, version, input, recorded_at, cancel_requested_at)
     SELECT id || ':cleanup', cleanup, cleanup_version, input, recorded_at, now()
