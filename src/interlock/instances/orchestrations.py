@@ -26,6 +26,8 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 5.0
 _DOUBTS = 7
 """So often in a row is it seen down before it is believed that it does not come up."""
 _LOOK_AGAIN = 30.0
+_MIDWAY = 180.0
+"""Seconds that what is on its way, up or down, is given after its work has ended: it had its time before."""
 _VANISHED = Failed("vanished", "Nothing of it is there any more, and nobody deleted it: delete it to free its names.")
 
 
@@ -174,7 +176,7 @@ class Lifecycle:
             except ActivityFailed:
                 await run.sleep(_LOOK_AGAIN)
                 await run.continue_as_new(task)
-            if seen.state != "starting" or waited >= seen.patience:
+            if seen.state != "starting" or waited >= min(seen.patience, _MIDWAY):
                 return seen
             await run.sleep(pause)
             waited, pause = waited + pause, min(2 * pause, _LONGEST_PAUSE)

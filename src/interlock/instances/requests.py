@@ -83,8 +83,7 @@ class Instances:
     async def delete(self, connection: Any, id: str) -> Instance:
         """Whatever is going on. Of one that is being deleted nothing is changed."""
         instance = await self._locked(connection, id)
-        if instance.state == "deleted":
-            raise InstanceUnknown(f"The instance {instance.name} ({id}) is deleted.")
+        _check_there(instance)
         if instance.state == "deleting" and instance.working:
             return instance
         if instance.working:
@@ -96,6 +95,7 @@ class Instances:
         """Of one that could not be removed, because where it is cannot be reached any more: its names are freed, and
         what there is of it stays where it is. If that can be reached again, it is found as drift."""
         instance = await self._idle(connection, id)
+        _check_there(instance)
         if instance.state != "failed":
             raise IllegalTransition(
                 f"The instance {instance.name} is {instance.state}: delete it, and abandon it only if that fails.",
@@ -236,6 +236,11 @@ def _verb(orchestration: Orchestration[Task, Any]) -> str:
 
 def _new_id(instance: str, verb: str) -> str:
     return f"instance-{instance}-{verb}-{uuid.uuid4().hex[:8]}"
+
+
+def _check_there(instance: Instance) -> None:
+    if instance.state == "deleted":
+        raise InstanceUnknown(f"The instance {instance.name} ({instance.id}) is deleted.")
 
 
 def _illegal(instance: Instance, verb: str) -> IllegalTransition:

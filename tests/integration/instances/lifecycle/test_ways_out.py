@@ -131,6 +131,8 @@ async def test_the_names_of_one_that_cannot_be_reached_any_more_are_freed_if_som
         driver.fails = "every look"
         gone = await told(plane, plane.instances.abandon, lost.id)
         assert (gone.state, gone.error, gone.working) == ("deleted", None, False)
+        with pytest.raises(errors.InstanceUnknown, match="is deleted"):
+            await plane.ask(plane.instances.abandon, lost.id)
         assert execute(url, "SELECT name FROM interlock.claim WHERE released_at IS NULL") == []
         assert execute(url, "SELECT name FROM published") == []
         assert await driver.ids() == {lost.id: "shop"}, "nobody was asked to remove it"
