@@ -2,21 +2,27 @@
 
 import asyncio
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from interlock.errors import BadSpec, DnsForeign, DriverUnreachable
 from interlock.instances.drivers.port import Sight, Spec
 from support.paper_driver import PaperDns, PaperDriver
 
+_NOBODYS_PORT = 1
+
 
 class FailingDriver(PaperDriver):
-    """`fails` names the step. `held` is set by tests that want what is slow to go on."""
+    """`fails` names the step. `held` is set by tests that want what is slow to go on. For so many looks as `deaf` says
+    nobody listens where it should be reached."""
 
     def __init__(self, *args: Any, fails: str = "") -> None:
         super().__init__(*args)
         self.fails = fails
+        self.deaf = 0
         self.held = asyncio.Event()
         self.reached = asyncio.Event()
+        self.late = asyncio.Event()
         self._leaving: set[str] = set()
 
     def hold(self, fails: str) -> None:
@@ -32,12 +38,21 @@ class FailingDriver(PaperDriver):
     async def provision(self, spec: Spec) -> None:
         if self.fails == "before provision":
             raise DriverUnreachable("Nobody answers: look there.")
+        if self.fails == "late provision":
+            await asyncio.shield(self._provision_late(spec))
         await super().provision(spec)
         if self.fails == "after provision":
             raise DriverUnreachable("Nobody answers any more: look there.")
         if self.fails == "slow provision":
             self.reached.set()
             await self.held.wait()
+
+    async def _provision_late(self, spec: Spec) -> None:
+        """Nobody can interrupt it, as a request that is on its way."""
+        self.reached.set()
+        await self.held.wait()
+        await super().provision(spec)
+        self.late.set()
 
     async def ids(self) -> Mapping[str, str]:
         if self.fails == "ids":
@@ -47,6 +62,8 @@ class FailingDriver(PaperDriver):
     async def look(self, id: str) -> Sight:  # noqa: A002
         if self.fails == "every look":
             raise DriverUnreachable("Nobody answers: look there.")
+        if self.fails == "midway":
+            return Sight("starting", detail="It waits for a node.")
         if self.fails == "one look":
             self.fails = ""
             return Sight("stopped")
@@ -57,7 +74,14 @@ class FailingDriver(PaperDriver):
         sight = await super().look(id)
         if self.fails == "look" and sight.state != "absent":
             return Sight("broken", sight.endpoint, detail="It fell down.")
+        if self.deaf and sight.endpoint is not None:
+            self.deaf -= 1
+            return replace(sight, endpoint=replace(sight.endpoint, port=_NOBODYS_PORT))
         return sight
+
+    async def start(self, id: str) -> None:  # noqa: A002
+        if self.fails != "start":
+            await super().start(id)
 
     async def stop(self, id: str) -> None:  # noqa: A002
         if self.fails == "stop":
@@ -75,6 +99,9 @@ class FailingDriver(PaperDriver):
             self.reached.set()
         else:
             await super().remove(id)
+        if self.fails == "late provision":
+            self.held.set()
+            await self.late.wait()
 
     async def password(self, id: str) -> str:  # noqa: A002
         return "wrong" if self.fails == "password" else await super().password(id)

@@ -249,6 +249,7 @@ INSTANCES = Domain(
         "instances.restore": Sample(effects=NOTHING, events=_event("restored"), **_restored("running")),
         "instances.withdraw": _step("deleting", "SELECT 1 - (" + _count("published") + ")", "withdrawn"),
         "instances.remove": _step("deleting", "SELECT 1 - (" + _count("paper") + ")", "told to go"),
+        "instances.leave_behind": _step("deleting", "SELECT 1 - (" + _count("published") + ")", "left behind"),
         "instances.move": _step(
             "creating",
             "SELECT count(*) FROM interlock.orchestration o JOIN interlock.instance i ON i.watcher = o.id"
@@ -275,6 +276,7 @@ INSTANCES = Domain(
         "instances.create": _way("creating", driver="local", made=False),
         "instances.delete": _way("deleting", driver="local"),
         "instances.undo": _way("creating"),
+        "instances.abandon": _way("deleting"),
         "instances.give_up": _way("deleting"),
         "instances.settle": _way("stopping"),
         "instances.stop": _way("stopping"),

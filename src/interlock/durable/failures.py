@@ -38,12 +38,12 @@ class Failure:
 
     @classmethod
     def read(cls, text: str) -> "Failure":
+        if text.startswith(_CANCELLED):  # and why is somebody's own words, which may quote a failure
+            return cls("cancelled", text.removeprefix(_CANCELLED), retry=False)
         _, mark, rest = text.partition(_MARK)
         if mark:
             facts, _ = json.JSONDecoder().raw_decode(rest)
             return cls(**facts)
-        if text.startswith(_CANCELLED):
-            return cls("cancelled", text.removeprefix(_CANCELLED), retry=False)
         return cls("engine", text[:_LONGEST], retry=False)
 
     def __str__(self) -> str:

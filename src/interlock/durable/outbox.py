@@ -24,6 +24,7 @@ log = events(__name__)
 
 _GRACE = 1.0
 """Seconds that whoever recorded it has to start it."""
+_BATCH = 5000
 _BUSY = (errors.LockNotAvailable, errors.StatementFailed)
 
 
@@ -50,6 +51,8 @@ class Outbox:
             forgotten += len(ids)
         if long := [row["id"] for row in await self._database.fetch("long")]:
             await self._engine().shorten(long)
+            while await self._database.fetch("forget_old_attempts", _BATCH):
+                pass
         return forgotten
 
     async def _start(self) -> None:

@@ -116,6 +116,16 @@ SELECT i.instance_id AS id FROM interlock_engine.instances i
   JOIN interlock.orchestration o ON o.id = i.instance_id
  WHERE o.finished_at IS NULL AND i.current_execution_id > 2;
 
+-- name: forget_old_attempts
+-- Attempts at steps of executions that are over, a day after they were begun → gone, so many at most. What goes on for ever would
+-- leave one behind for each of its steps. A day: a replica that was stopped, and goes on with such a step, is told that it is late.
+DELETE FROM interlock.attempt a WHERE a.ctid = ANY (ARRAY(
+    SELECT old.ctid FROM interlock.attempt old
+      JOIN interlock_engine.instances i ON i.instance_id = old.orchestration
+     WHERE old.execution < i.current_execution_id - 1 AND old.begun_at < interlock.now_v1() - interval '1 day'
+     LIMIT $1))
+RETURNING 1;
+
 -- name: forget
 -- Finished → gone.
 DELETE FROM interlock.orchestration o WHERE o.id = ANY ($1) AND o.finished_at IS NOT NULL;

@@ -6,10 +6,12 @@ event. Whoever is not named any more is refused (`InstanceOvertaken`), and does 
 
 What a crash leaves behind. Between a driver's effect and its event: the effect, which the next attempt confirms, as
 every verb of a driver creates or confirms. What a step that is overtaken still does in a driver has no fence but the
-driver's own lock of that instance; so `delete` first waits until whatever worked on the instance has ended.
+driver's own lock of that instance; so `delete` first waits until whatever worked on the instance has ended, and what is
+put back all the same while it goes is told to go again.
 """
 
 import re
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -29,7 +31,7 @@ from interlock.instances.names import Names
 from interlock.instances.reaching import reach
 from interlock.instances.records import Instance, Records
 from interlock.instances.surroundings import Surroundings
-from interlock.instances.tasks import Failed, Move, Seen, Task
+from interlock.instances.tasks import Failed, Heard, Move, Seen, Task
 
 I = TypeVar("I")  # noqa: E741 # input and output
 O = TypeVar("O")  # noqa: E741
@@ -80,6 +82,7 @@ class Activities:
         self.restore = self._declared(self._restore, patient, long=True)
         self.withdraw = self._declared(self._withdraw, patient)
         self.remove = self._declared(self._remove, patient)
+        self.leave_behind = self._declared(self._leave_behind, patient)
         self.move = self._declared(self._move, FOREVER)
         self.standing = self._declared(self._standing, FOREVER)
         self.failure = self._declared(self._failure, FOREVER)
@@ -109,16 +112,23 @@ class Activities:
         sight = await driver.look(task.instance)
         return Seen(sight.state, sight.detail, self._here.pace.patience)
 
-    async def _answer(self, attempt: Attempt, task: Task) -> None:
-        """It is seen to answer, and where it does is written down."""
+    async def _answer(self, attempt: Attempt, task: Task) -> Heard:
+        """If it is seen to answer, where it does is written down."""
         _, driver = await self._mine(attempt, task)
         sight = await driver.look(task.instance)
         endpoint = _endpoint(sight)
-        await reach(driver, task.instance, endpoint, self._here.pace.check_timeout)
+        begun = time.monotonic()
+        try:
+            await reach(driver, task.instance, endpoint, self._here.pace.check_timeout)
+        except errors.DatabaseUnreachable as error:
+            if sight.state != "running":
+                raise
+            return Heard(str(error), type(error).__name__, time.monotonic() - begun, self._here.pace.patience)
         async with self._owned(attempt, task) as (connection, _):
             where = (endpoint.host, endpoint.port, endpoint.user, endpoint.database, endpoint.ca, sight.version)
             await self._records.ask(connection, "note_endpoint", task.instance, *where, attempt.at)
             await self._records.note(connection, task.instance, "answered", attempt.at)
+        return Heard()
 
     async def _publish(self, attempt: Attempt, task: Task) -> None:
         instance, _ = await self._mine(attempt, task)
@@ -176,6 +186,18 @@ class Activities:
         _, driver = await self._mine(attempt, task)
         await driver.remove(task.instance)
         await self._note(attempt, task, "told to go")
+
+    async def _leave_behind(self, attempt: Attempt, task: Task) -> None:
+        """A DNS name that cannot be withdrawn either gives way to whoever is the next to publish it."""
+        async with self._owned(attempt, task) as (_, instance):
+            pass
+        trouble = ""
+        try:
+            await self._names.withdraw(instance)
+        except errors.InterlockError as error:
+            trouble = f"Its DNS name may still lead there. {error}"
+        async with self._owned(attempt, task) as (connection, _):
+            await self._records.note(connection, task.instance, "left behind", attempt.at, trouble)
 
     async def _move(self, attempt: Attempt, move: Move) -> None:
         async with self._owned(attempt, move.task) as (connection, instance):

@@ -6,7 +6,7 @@ is, with the error; if another was named meanwhile, which only `delete` does, th
 
 Creation that fails is undone: what was made is removed and seen to be gone, and then, in one transaction, the names
 are freed and the record says `failed`. Deletion ends the same way in `deleted`. Where something cannot be removed, the
-names stay: what they stand for may still be there.
+names stay: what they stand for may still be there. They are freed then only if somebody says so, by abandoning it.
 """
 
 from interlock.durable.declared import Orchestrations
@@ -26,6 +26,8 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 5.0
 _DOUBTS = 7
 """So often in a row is it seen down before it is believed that it does not come up."""
 _LOOK_AGAIN = 30.0
+_MIDWAY = 180.0
+"""Seconds that what is on its way, up or down, is given after its work has ended: it had its time before."""
 _VANISHED = Failed("vanished", "Nothing of it is there any more, and nobody deleted it: delete it to free its names.")
 
 
@@ -43,6 +45,7 @@ class Lifecycle:
         self.settle = work.orchestration(name="settle")(self._settle)
         self.create = work.orchestration(name="create", cleanup=self.undo)(self._create)
         self.delete = work.orchestration(name="delete", cleanup=self.give_up)(self._delete)
+        self.abandon = work.orchestration(name="abandon", cleanup=self.give_up)(self._abandon)
         self.stop = work.orchestration(name="stop", cleanup=self.settle)(self._stop)
         self.start = work.orchestration(name="start", cleanup=self.settle)(self._start)
         self.restart = work.orchestration(name="restart", cleanup=self.settle)(self._restart)
@@ -64,6 +67,7 @@ class Lifecycle:
         await run.call(self._do.check, task)
         await run.call(self._do.provision, task)
         await self._see(run, task, "running")
+        await self._hear(run, task)
         await run.call(self._do.restore, task)
         await self._come_up(run, task)
 
@@ -88,6 +92,11 @@ class Lifecycle:
         await self._take_away(run, task)
         await run.call(self._do.move, Move(task, "vanish", freed=True))
 
+    async def _abandon(self, run: Run, task: Task) -> None:
+        """Its driver is not asked: it cannot be reached, and somebody said that this is to be the end of it."""
+        await run.call(self._do.leave_behind, task)
+        await run.call(self._do.move, Move(task, "vanish", freed=True))
+
     async def _give_up(self, run: Run, task: Task) -> None:
         """What could not be removed keeps its names, and can be deleted again."""
         if await run.call(self._do.standing, task) == "deleting":
@@ -108,12 +117,15 @@ class Lifecycle:
 
     async def _reset_password(self, run: Run, task: Task) -> None:
         await run.call(self._do.reset_password, task)
-        await run.call(self._do.answer, task)
+        await self._hear(run, task)
         await run.call(self._do.move, Move(task, None))
 
     async def _set_parameters(self, run: Run, task: Task) -> None:
-        """What takes effect only with a restart is restarted."""
+        """What takes effect only with a restart is restarted; of one that is stopped it counts from its start on."""
         if await run.call(self._do.set_parameters, task) == "reloaded":
+            await run.call(self._do.move, Move(task, None))
+        elif await run.call(self._do.standing, task) == "stopped":
+            await self._go_down(run, task)  # something tries to bring it up with what was before
             await run.call(self._do.move, Move(task, None))
         else:
             await run.call(self._do.move, Move(task, "restart", ends=False))
@@ -149,22 +161,43 @@ class Lifecycle:
             return
         event: Event | None = None
         if state in ("starting", "stopping"):
-            try:
-                seen = await run.call(self._do.look, task)
-            except ActivityFailed:
-                seen = Seen("starting")
-            if seen.state == "starting":
-                await run.sleep(_LOOK_AGAIN)
-                await run.continue_as_new(task)
-            event = {"running": "come_up", "absent": "fail"}.get(seen.state, "go_down")  # type: ignore[assignment]
+            seen = await self._settled(run, task)
+            up: dict[Observed, Event] = {"running": "come_up", "starting": "come_up", "absent": "fail"}
+            event = up.get(seen.state, "go_down")
         failed = await run.call(self._do.failure, task)
         await run.call(self._do.move, Move(task, event, failed=failed))
 
+    async def _settled(self, run: Run, task: Task) -> Seen:
+        """Where it is. What is on its way, up or down, is waited for, but not for ever: all others are kept out."""
+        pause, waited = _FIRST_PAUSE, 0.0
+        while True:
+            try:
+                seen = await run.call(self._do.look, task)
+            except ActivityFailed:
+                await run.sleep(_LOOK_AGAIN)
+                await run.continue_as_new(task)
+            if seen.state != "starting" or waited >= min(seen.patience, _MIDWAY):
+                return seen
+            await run.sleep(pause)
+            waited, pause = waited + pause, min(2 * pause, _LONGEST_PAUSE)
+
     async def _come_up(self, run: Run, task: Task) -> None:
         await self._see(run, task, "running")
-        await run.call(self._do.answer, task)
+        await self._hear(run, task)
         await run.call(self._do.publish, task)
         await run.call(self._do.move, Move(task, "come_up"))
+
+    async def _hear(self, run: Run, task: Task) -> None:
+        """Until it answers: the way to one that runs, through a load balancer and its name, may take minutes."""
+        pause, waited = _FIRST_PAUSE, 0.0
+        while (heard := await run.call(self._do.answer, task)).trouble:
+            waited += heard.took
+            if waited >= heard.patience:
+                raise DoNotRetry(
+                    f"The instance runs, and does not answer after {waited:.0f} s. {heard.trouble}", code=heard.code
+                )
+            await run.sleep(pause)
+            waited, pause = waited + pause, min(2 * pause, _LONGEST_PAUSE)
 
     async def _go_down(self, run: Run, task: Task) -> None:
         await run.call(self._do.stop, task)
@@ -185,5 +218,7 @@ class Lifecycle:
                     f"The instance is {seen.state} and not {wanted[0]}, after {waited:.0f} s. {seen.detail}".strip(),
                     code=f"not_{wanted[0]}",
                 )
+            if "absent" in wanted and seen.state in ("running", "broken"):
+                await run.call(self._do.remove, task)  # a step that came late has put it back
             await run.sleep(pause)
             waited, pause = waited + pause, min(2 * pause, _LONGEST_PAUSE)

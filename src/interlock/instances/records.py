@@ -143,7 +143,7 @@ class Records:
 
     async def note(self, connection: Any, id: str, kind: str, at: datetime, detail: str = "") -> None:
         """What happened, once for its kind and the recorded time."""
-        await self._events.append(connection, id, kind, at, {"detail": detail})
+        await self._events.append(connection, id, kind, at, {"detail": _storable(detail)})
 
     async def events(
         self, connection: Any, id: str, limit: int = 100, *, after: Happening | None = None
@@ -165,7 +165,12 @@ class Records:
 
 
 async def asked(connection: Any, statement: str, *args: Any) -> connections.Rows:
-    return await connections.ask(connection, _rows(statement, args))
+    return await connections.ask(connection, _rows(statement, [_storable(each) for each in args]))
+
+
+def _storable(value: Any) -> Any:
+    """What other systems say may have in it what PostgreSQL keeps in no text: that must not keep the rest back."""
+    return value.encode(errors="replace").decode().replace("\0", "?") if isinstance(value, str) else value
 
 
 @cache

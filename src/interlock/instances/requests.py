@@ -2,12 +2,15 @@
 
 Who may do what. A request locks the record. While an orchestration works on the instance, nothing but `delete` is
 taken: that names itself as the one that works on it, so that no step of the other writes any more, and cancels it.
+Whoever works says in the record when it ends; one that has ended without that, with its clean-up (which somebody
+cancelled, or the engine gave up), works no more, and keeps nobody out.
 
 What a crash leaves behind: nothing, or what was committed; the recorded orchestration is started by any replica.
 """
 
 import uuid
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from interlock.durable import recording
@@ -79,15 +82,27 @@ class Instances:
 
     async def delete(self, connection: Any, id: str) -> Instance:
         """Whatever is going on. Of one that is being deleted nothing is changed."""
-        instance = await self.records.lock(connection, id)
-        if instance.state == "deleted":
-            raise InstanceUnknown(f"The instance {instance.name} ({id}) is deleted.")
+        instance = await self._locked(connection, id)
+        _check_there(instance)
         if instance.state == "deleting" and instance.working:
             return instance
         if instance.working:
             await recording.cancel(connection, self._here.schema, instance.orchestration, "The instance is deleted.")
         after = instance.orchestration if instance.working else None
         return await self._begin(connection, instance, "delete", self.lifecycle.delete, after=after)
+
+    async def abandon(self, connection: Any, id: str) -> Instance:
+        """Of one that could not be removed, because where it is cannot be reached any more: its names are freed, and
+        what there is of it stays where it is. If that can be reached again, it is found as drift."""
+        instance = await self._idle(connection, id)
+        _check_there(instance)
+        if instance.state != "failed":
+            raise IllegalTransition(
+                f"The instance {instance.name} is {instance.state}: delete it, and abandon it only if that fails.",
+                state=instance.state,
+                event="abandon",
+            )
+        return await self._begin(connection, instance, "delete", self.lifecycle.abandon)
 
     async def stop(self, connection: Any, id: str) -> Instance:
         return await self._begin(connection, await self._idle(connection, id), "stop", self.lifecycle.stop)
@@ -105,13 +120,13 @@ class Instances:
     async def set_parameters(
         self, connection: Any, id: str, parameters: Mapping[str, str | int | float | bool], after: str | None = None
     ) -> Instance:
-        """`parameters` are all that are wanted. If they need a restart, it is restarted.
+        """`parameters` are all that are wanted. If they need a restart, it is restarted, unless it is stopped.
 
         `after` is the orchestration that the record named when they were made up from what it said. Raises InstanceBusy
         if there was another since.
         """
         checked = model.parameters(parameters)
-        instance = await self._running(connection, id)
+        instance = await self._at_rest(connection, id, "be changed")
         if after is not None and instance.orchestration != after:
             raise InstanceBusy(
                 f"{instance.orchestration} has worked on the instance {instance.name} since: read it, and ask again.",
@@ -122,7 +137,7 @@ class Instances:
     async def resize(self, connection: Any, id: str, storage: str | int) -> Instance:
         """More storage, never less. Raises `NotSupported` where the driver cannot."""
         wanted = model.storage_bytes(storage)
-        instance = await self._idle(connection, id)
+        instance = await self._at_rest(connection, id, "be resized")
         if not self._here.driver(instance.driver).can_resize:
             raise NotSupported(
                 f"The driver {instance.driver} cannot give the instance {instance.name} more storage: restore a backup "
@@ -133,8 +148,6 @@ class Instances:
                 f"The instance {instance.name} has {instance.storage_bytes} bytes of storage, and {wanted} are less: "
                 "storage can only grow."
             )
-        if instance.state not in ("running", "stopped"):
-            raise _illegal(instance, "be resized")
         return await self._begin(connection, instance, None, self.lifecycle.resize, storage_bytes=wanted)
 
     async def restore(self, connection: Any, id: str, backup: str) -> Instance:
@@ -144,14 +157,12 @@ class Instances:
 
     async def mend(self, connection: Any, id: str) -> Instance:
         """It is brought to be as the record says, up or down. If nothing of it is left, it ends as `failed`."""
-        instance = await self._idle(connection, id)
-        if instance.state not in ("running", "stopped"):
-            raise _illegal(instance, "be mended")
+        instance = await self._at_rest(connection, id, "be mended")
         return await self._begin(connection, instance, None, self.lifecycle.mend)
 
     async def cancel(self, connection: Any, id: str) -> Instance:
         """What works on it is cut short, and its clean-up says how the instance is then: see `orchestrations`."""
-        instance = await self.records.lock(connection, id)
+        instance = await self._locked(connection, id)
         if not instance.working:
             raise IllegalTransition(
                 f"Nothing works on the instance {instance.name}, which is {instance.state}: leave it as it is.",
@@ -197,14 +208,28 @@ class Instances:
     async def _record(self, connection: Any, orchestration: Orchestration[Task, Any], task: Task) -> None:
         await recording.record(connection, self._here.schema, orchestration, task.orchestration, task)
 
-    async def _idle(self, connection: Any, id: str) -> Instance:
+    async def _locked(self, connection: Any, id: str) -> Instance:
+        """`working` is whether anything really does."""
         instance = await self.records.lock(connection, id)
+        if instance.working:
+            [[unfinished]] = await self.records.ask(connection, "unfinished", instance.orchestration)
+            return replace(instance, working=unfinished)
+        return instance
+
+    async def _idle(self, connection: Any, id: str) -> Instance:
+        instance = await self._locked(connection, id)
         if instance.working:
             raise InstanceBusy(
                 f"The instance {instance.name} is {instance.state}, and {instance.orchestration} works on it: "
                 "wait until that has ended.",
                 orchestration=instance.orchestration,
             )
+        return instance
+
+    async def _at_rest(self, connection: Any, id: str, verb: str) -> Instance:
+        instance = await self._idle(connection, id)
+        if instance.state not in ("running", "stopped"):
+            raise _illegal(instance, verb)
         return instance
 
     async def _running(self, connection: Any, id: str) -> Instance:
@@ -220,6 +245,11 @@ def _verb(orchestration: Orchestration[Task, Any]) -> str:
 
 def _new_id(instance: str, verb: str) -> str:
     return f"instance-{instance}-{verb}-{uuid.uuid4().hex[:8]}"
+
+
+def _check_there(instance: Instance) -> None:
+    if instance.state == "deleted":
+        raise InstanceUnknown(f"The instance {instance.name} ({instance.id}) is deleted.")
 
 
 def _illegal(instance: Instance, verb: str) -> IllegalTransition:

@@ -29,6 +29,16 @@ class Seen:
 
 
 @dataclass(frozen=True)
+class Heard:
+    """Of one that runs. `trouble`: why nobody gets through to it yet; empty if it answers. `took`: seconds."""
+
+    trouble: str = ""
+    code: str = ""
+    took: float = 0.0
+    patience: float = 600.0
+
+
+@dataclass(frozen=True)
 class Failed:
     """How an orchestration ended."""
 

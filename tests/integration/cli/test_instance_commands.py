@@ -240,6 +240,15 @@ def test_delete_asks_on_a_terminal(
     assert (done.exit_code == 0, script.lines() == ["DELETE /instances/mydb"]) == (deleted, deleted)
 
 
+def test_abandon_does_nothing_in_a_script_that_does_not_say_yes(script: ScriptedServer, run: Command) -> None:
+    script.answers("POST /instances/mydb/abandon", Answer(DELETED, 202))
+    done = run("abandon", "mydb")
+    assert (done.exit_code, script.asked) == (2, [])
+    assert "say --yes to abandon it" in done.stderr
+    assert run("abandon", "mydb", "--yes").exit_code == 0
+    assert script.lines() == ["POST /instances/mydb/abandon"]
+
+
 def test_several_are_deleted_at_once(script: ScriptedServer, run: Command) -> None:
     items = [{"name": "a", "status": 202, "instance": DELETED}, {"name": "b", "status": 202, "instance": DELETED}]
     script.answers("POST /instances/bulk-delete", {"items": items})

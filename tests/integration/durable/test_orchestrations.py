@@ -152,6 +152,14 @@ async def count(run: Run, so_far: list[int]) -> list[int]:
 
 
 @work.orchestration()
+async def pay_often(run: Run, times: int) -> None:
+    await run.call(pay, Order("often", 1))
+    if times > 1:
+        await run.continue_as_new(times - 1)
+    await run.event("enough", bool)
+
+
+@work.orchestration()
 async def strays(run: Run, order: Order) -> None:
     await asyncio.sleep(0)
 
@@ -390,6 +398,19 @@ async def test_of_one_that_goes_on_for_ever_only_the_newest_history_is_kept(dura
     assert execute(url, executions) == [(2,)]
     await durable.send("ever", "number", 0)
     assert await handle.wait(50) == [1, 2, 3]
+
+
+async def test_of_one_that_goes_on_for_ever_only_the_newest_attempts_are_kept(durable: AsyncDurable, url: str) -> None:
+    handle = await durable.start(pay_often, "often", 5)
+    attempts = "SELECT execution FROM interlock.attempt WHERE root = 'often' ORDER BY execution"
+    await asyncio.to_thread(eventually, lambda: execute(url, attempts) == [(1,), (2,), (3,), (4,), (5,)])
+    await durable.prune(3600)
+    assert len(execute(url, attempts)) == 5, "a replica that was stopped for a while may still come back"
+    execute(url, "UPDATE interlock.attempt SET begun_at = begun_at - interval '2 days' WHERE root = 'often'")
+    await durable.prune(3600)
+    assert execute(url, attempts) == [(4,), (5,)]
+    await durable.send("often", "enough", True)
+    await handle.wait(50)
 
 
 async def test_the_engine_says_that_it_does_not_survive_a_fork(durable: AsyncDurable) -> None:

@@ -29,6 +29,12 @@ async def test_a_request_is_answered_with_the_record_and_where_it_is(api: Api) -
     assert await api.show("SHOP") == await api.show(shop["id"]) == shop
 
 
+async def test_an_instance_is_found_by_its_name_as_it_was_given(api: Api) -> None:
+    books = await api.create("Bücher")
+    assert books["name"] == "xn--bcher-kva"
+    assert await api.show("Bücher") == await api.show("BÜCHER") == await api.show("xn--Bcher-kva") == books
+
+
 @pytest.mark.parametrize("again", [{"name": "shop"}, {"name": "other", "dns_name": "Shop.Example.com."}])
 async def test_a_taken_name_is_told_with_its_owner_and_nothing_is_created(api: Api, again: Any) -> None:
     shop = await api.create("shop", dns_name="shop.example.com")
@@ -88,6 +94,7 @@ async def test_while_something_works_on_it_it_is_busy_and_says_with_what(api: Ap
         ("POST", "start", None),
         ("POST", "restart", None),
         ("POST", "reset-password", None),
+        ("POST", "abandon", None),
         ("PUT", "parameters", {"parameters": {}}),
     ]
     for method, path, body in verbs:
@@ -115,6 +122,8 @@ async def test_what_a_state_does_not_allow_is_told_with_the_state(api: Api) -> N
     assert (problem["code"], problem["state"], problem["event"]) == ("illegal_transition", "stopped", "stop")
     problem = await api.refused("POST", "/instances/shop/cancel", 409)
     assert (problem["code"], problem["event"]) == ("illegal_transition", "cancel")
+    problem = await api.refused("POST", "/instances/shop/abandon", 409)
+    assert (problem["code"], problem["event"]) == ("illegal_transition", "abandon")
     assert (await api.ask("POST", "/instances/shop/start"))["state"] == "starting"
 
 

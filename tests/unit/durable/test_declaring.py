@@ -157,6 +157,8 @@ def test_errors_that_are_not_worth_another_attempt_are_told_by_their_type() -> N
 def test_the_engines_own_words_are_not_mistaken_for_an_activitys() -> None:
     assert Failure.read("nondeterministic: schedule mismatch").code == "engine"
     assert Failure.read("canceled: for good").code == "cancelled"
+    quoted = "it hangs: interlock-failure:{"
+    assert Failure.read(f"canceled: {quoted}") == Failure("cancelled", quoted, retry=False)
 
 
 def test_the_key_is_the_same_for_every_attempt() -> None:

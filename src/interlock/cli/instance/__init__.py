@@ -5,6 +5,7 @@ import click
 from interlock.cli.lazy import LazyGroup
 
 _COMMANDS = {
+    "abandon": "interlock.cli.instance.deleting:abandon",
     "backup": "interlock.cli.instance.backing_up:backup",
     "backups": "interlock.cli.instance.backing_up:backups",
     "cancel": "interlock.cli.instance.verbs:cancel",

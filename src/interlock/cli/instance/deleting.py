@@ -1,4 +1,4 @@
-"""``interlock instance delete``."""
+"""``interlock instance delete``, and ``abandon`` for what that could not remove."""
 
 from typing import Any
 
@@ -30,3 +30,21 @@ def delete(names: tuple[str, ...], yes: bool, wait: bool, timeout: float | None,
     from interlock.cli.instance.bulk import in_bulk
 
     in_bulk(server, "delete", names, wait=wait, timeout=timeout, as_json=as_json)
+
+
+@click.command()
+@click.argument("name")
+@click.option("--yes", is_flag=True, help="Do not ask. Scripts have to say this.")
+@wait_options
+@json_option
+@server_options
+def abandon(name: str, yes: bool, wait: bool, timeout: float | None, as_json: bool, **flags: Any) -> None:
+    """Free the names of the instance NAME, which could not be deleted: where it is cannot be reached any more.
+
+    What there is of it, data too, stays where it is.
+    """
+    server = server_for(flags)
+    if not yes:
+        confirm(f"Abandon {shown(name)}? Its names are freed, and what there is of it is left behind.", "abandon it")
+    asked = server.change("POST", path_of(name, "abandon"))
+    conclude(server, asked, wait=wait, timeout=timeout, as_json=as_json)

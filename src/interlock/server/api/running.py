@@ -5,7 +5,8 @@ from typing import Annotated, Any
 from fastapi import Depends, Request
 from starlette.exceptions import HTTPException
 
-from interlock.errors import InstanceUnknown
+from interlock.coordination.claims import dns_label
+from interlock.errors import InstanceUnknown, InterlockError
 from interlock.instances.records import Instance
 from interlock.server.control import Control
 from interlock.server.startup import Startup
@@ -24,7 +25,15 @@ Running = Annotated[Control, Depends(running)]
 
 
 async def found(control: Control, connection: Any, id_or_name: str) -> Instance:
-    """Raises InstanceUnknown. Names are kept in lower case, and so are ids."""
+    """Raises InstanceUnknown. A name is found in every spelling in which it could have been given."""
     if not id_or_name.isprintable():  # which the database would refuse to look for
         raise InstanceUnknown(f"There is no instance {id_or_name!r}: list those that there are.")
-    return await control.instances.records.find(connection, id_or_name.lower())
+    return await control.instances.records.find(connection, _spelt(id_or_name))
+
+
+def _spelt(id_or_name: str) -> str:
+    """As names are kept: in lower case, as ids are too, and in ASCII."""
+    try:
+        return dns_label(id_or_name)
+    except InterlockError:
+        return id_or_name.lower()

@@ -38,7 +38,7 @@ async def reset_password(id: str, control: Running) -> Instance:  # noqa: A002
 
 @router.put("/parameters", status_code=202, summary="Set PostgreSQL's parameters")
 async def set_parameters(id: str, wanted: NewParameters, control: Running) -> Instance:  # noqa: A002
-    """All that are wanted. It is restarted if they need that."""
+    """All that are wanted. It is restarted if they need that, unless it is stopped."""
     return await asked(control, id, control.instances.set_parameters, wanted.parameters, wanted.orchestration)
 
 
@@ -53,6 +53,13 @@ async def cancel(id: str, control: Running) -> Instance:  # noqa: A002
     """A creation is undone. A deletion leaves what it has not removed, and the names: delete it again. Anything else
     ends where the instance is seen to be."""
     return await asked(control, id, control.instances.cancel)
+
+
+@router.post("/abandon", status_code=202, summary="Abandon an instance that could not be removed")
+async def abandon(id: str, control: Running) -> Instance:  # noqa: A002
+    """Of one that is `failed`, where its driver cannot be reached any more: its names are freed, and what there is of
+    it stays where it is."""
+    return await asked(control, id, control.instances.abandon)
 
 
 async def asked(control: Control, id_or_name: str, verb: Verb, *args: Any) -> Instance:

@@ -1,0 +1,180 @@
+"""Whatever has gone wrong with an instance, there is something that can be asked for, and it is not always `delete`."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import pytest
+
+from interlock import errors
+from interlock.instances.drivers.local import LocalDriver
+from interlock.instances.drivers.port import Spec
+from interlock.instances.records import Instance
+from support.failing_driver import FailingDriver
+from support.instances import QUICK, Plane, control_plane
+from support.paper_driver import PaperDns
+from support.postgres import execute
+from support.waiting import eventually
+
+pytestmark = pytest.mark.timeout(200)
+
+IMPATIENT = replace(QUICK, patience=0.2)
+
+
+@pytest.fixture
+def driver(url: str, real: LocalDriver) -> FailingDriver:
+    return FailingDriver(lambda: url, lambda: real)
+
+
+@pytest.fixture
+async def plane(url: str, driver: FailingDriver) -> AsyncIterator[Plane]:
+    async with control_plane(url, driver, pace=IMPATIENT) as plane:
+        yield plane
+
+
+async def told(plane: Plane, verb: Any, *args: Any, **wishes: Any) -> Instance:
+    """As `plane.told`, and begun at once, as the server does it."""
+    asked = await plane.ask(verb, *args, **wishes)
+    await plane.durable.begin(asked.orchestration)
+    return await plane.done(asked)
+
+
+async def test_parameters_with_which_it_does_not_start_can_be_taken_back(plane: Plane, driver: FailingDriver) -> None:
+    made = await told(plane, plane.instances.create, "shop", driver="paper")
+    driver.fails = "start"
+    fallen = await told(plane, plane.instances.set_parameters, made.id, {"max_connections": 100_000})
+    assert (fallen.state, fallen.error_code, fallen.parameters) == (
+        "stopped",
+        "not_running",
+        {"max_connections": "100000"},
+    )
+    execute(plane.url, "UPDATE paper SET state = 'broken'")  # somebody tries to bring it up again and again
+
+    driver.fails = ""
+    mended = await told(plane, plane.instances.set_parameters, made.id, {"max_connections": 10})
+    assert (mended.state, mended.error, mended.parameters) == ("stopped", None, {"max_connections": "10"})
+    assert (await driver.look(made.id)).state == "stopped"
+    assert (await told(plane, plane.instances.start, made.id)).state == "running"
+
+
+async def test_one_that_runs_is_given_time_until_the_way_to_it_is_there(url: str, driver: FailingDriver) -> None:
+    async with control_plane(url, driver) as plane:
+        driver.deaf = QUICK.retry.attempts + 2
+        made = await told(plane, plane.instances.create, "shop", driver="paper")
+        assert (made.state, made.error, driver.deaf) == ("running", None, 0)
+
+
+async def test_one_that_runs_and_never_answers_is_undone(plane: Plane, driver: FailingDriver) -> None:
+    driver.deaf = 1_000_000
+    failed = await told(plane, plane.instances.create, "shop", driver="paper")
+    assert (failed.state, failed.error_code, await driver.ids()) == ("failed", "DatabaseUnreachable", {})
+    assert "The instance runs, and does not answer after" in (failed.error or "")
+
+
+async def test_what_stays_on_its_way_counts_as_running_and_can_be_told_something_else(
+    plane: Plane, driver: FailingDriver
+) -> None:
+    made = await told(plane, plane.instances.create, "shop", driver="paper")
+    driver.fails = "midway"
+    tried = await told(plane, plane.instances.restart, made.id)
+    assert (tried.state, tried.working, tried.error_code) == ("running", False, "not_stopped")
+    assert "It waits for a node." in (tried.error or "")
+    driver.fails = ""
+    assert (await told(plane, plane.instances.stop, made.id)).state == "stopped"
+
+
+async def test_nobody_is_kept_out_by_work_that_somebody_ended_with_its_clean_up(
+    plane: Plane, driver: FailingDriver
+) -> None:
+    made = await told(plane, plane.instances.create, "shop", driver="paper")
+    driver.fails = "every look"
+    asked = await plane.ask(plane.instances.stop, made.id)
+    await _ended_for_good(plane, asked.orchestration)
+    stuck = await plane.read(made.id)
+    assert (stuck.state, stuck.working) == ("stopping", True)
+
+    driver.fails = ""
+    with pytest.raises(errors.IllegalTransition, match="Nothing works on the instance shop"):
+        await plane.ask(plane.instances.cancel, made.id)
+    stopped = await told(plane, plane.instances.stop, made.id)
+    assert (stopped.state, stopped.working, stopped.error) == ("stopped", False, None)
+
+
+async def test_a_deletion_that_somebody_ended_with_its_clean_up_can_be_asked_for_again(
+    plane: Plane, driver: FailingDriver
+) -> None:
+    made = await told(plane, plane.instances.create, "shop", driver="paper")
+    driver.fails = "slow remove"
+    asked = await plane.ask(plane.instances.delete, made.id)
+    await driver.reached.wait()
+    execute(plane.url, NOT_CLEANED_UP, asked.orchestration)
+    await _ended_for_good(plane, asked.orchestration)
+    stuck = await plane.read(made.id)
+    assert (stuck.state, stuck.working) == ("deleting", True)
+
+    driver.held.set()
+    assert (await told(plane, plane.instances.delete, made.id)).state == "deleted"
+
+
+async def test_the_names_of_one_that_cannot_be_reached_any_more_are_freed_if_somebody_says_so(
+    url: str, driver: FailingDriver
+) -> None:
+    async with control_plane(url, driver, dns=PaperDns(lambda: url)) as plane:
+        lost = await told(plane, plane.instances.create, "shop", driver="paper", dns_name="db.example.com")
+        with pytest.raises(errors.IllegalTransition, match="shop is running: delete it, and abandon it only if that"):
+            await plane.ask(plane.instances.abandon, lost.id)
+        driver.fails = "remove"
+        assert (await told(plane, plane.instances.delete, lost.id)).state == "failed"
+
+        driver.fails = "every look"
+        gone = await told(plane, plane.instances.abandon, lost.id)
+        assert (gone.state, gone.error, gone.working) == ("deleted", None, False)
+        with pytest.raises(errors.InstanceUnknown, match="is deleted"):
+            await plane.ask(plane.instances.abandon, lost.id)
+        assert execute(url, "SELECT name FROM interlock.claim WHERE released_at IS NULL") == []
+        assert execute(url, "SELECT name FROM published") == []
+        assert await driver.ids() == {lost.id: "shop"}, "nobody was asked to remove it"
+        driver.fails = ""
+        again = await told(plane, plane.instances.create, "shop", driver="paper", dns_name="db.example.com")
+        assert again.state == "running"
+
+
+async def test_what_a_driver_says_is_written_down_whatever_is_in_it(plane: Plane, driver: FailingDriver) -> None:
+    async def check(spec: Spec) -> None:
+        raise errors.BadSpec("No such version: \0 \udcff.")
+
+    driver.check = check  # type: ignore[method-assign]
+    failed = await told(plane, plane.instances.create, "shop", driver="paper")
+    assert (failed.state, failed.error_code) == ("failed", "BadSpec")
+    assert (failed.error or "").endswith("No such version: ? ?.")
+    assert (await plane.events(failed.id))[0].detail == failed.error
+
+
+async def test_what_a_late_step_puts_back_while_it_is_removed_is_removed_again(url: str, driver: FailingDriver) -> None:
+    async with control_plane(url, driver) as plane:
+        driver.fails = "late provision"
+        asked = await plane.create("shop")
+        await driver.reached.wait()
+        gone = await told(plane, plane.instances.delete, asked.id)
+        assert (gone.state, gone.error, await driver.ids()) == ("deleted", None, {})
+
+
+NOT_CLEANED_UP = """
+    INSERT INTO interlock.orchestration (id, name, version, input, recorded_at, cancel_requested_at)
+    SELECT id || ':cleanup', cleanup, cleanup_version, input, recorded_at, now()
+      FROM interlock.orchestration WHERE id = %s
+"""
+"""Its clean-up is cancelled before it begins."""
+
+KNOWN = "SELECT 1 FROM interlock.orchestration WHERE id = %s"
+FINISHED = KNOWN + " AND finished_at IS NOT NULL"
+
+
+async def _ended_for_good(plane: Plane, id: str) -> None:  # noqa: A002
+    """An operator cancels whatever is not finished."""
+    for each in (id, f"{id}:cleanup"):
+        await asyncio.to_thread(eventually, partial(execute, plane.url, KNOWN, each), within=60)
+        await plane.durable.cancel(each, "it hangs")
+        await asyncio.to_thread(eventually, partial(execute, plane.url, FINISHED, each), within=60)
