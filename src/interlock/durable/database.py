@@ -5,11 +5,12 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from interlock import errors
-from interlock.durable.way import primary_session, to_the_primary
+from interlock.durable.way import primary_session
 from interlock.schema import read_status
 from interlock.stores.postgres import Password, Queries, Session, quote_identifier
 from interlock.stores.postgres.line import Line
 from interlock.stores.postgres.session import Row
+from interlock.stores.postgres.url import to_the_primary
 
 _ENGINE_TABLES = "interlock_engine."
 _BROKEN = (errors.ConnectionLost, errors.DatabaseUnreachable)

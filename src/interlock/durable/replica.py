@@ -27,12 +27,12 @@ from interlock.durable.renewing import Engines
 from interlock.durable.run import ended_badly, enveloped
 from interlock.durable.status import HistoryEvent, OrchestrationStatus, history_of
 from interlock.durable.waiting import Waiting
-from interlock.durable.way import let_in, to_the_primary
+from interlock.durable.way import let_in
 from interlock.durable.wish import Wish, check_known
 from interlock.durable.working import Working
 from interlock.logs import events
 from interlock.stores.postgres import Password
-from interlock.stores.postgres.url import checked
+from interlock.stores.postgres.url import checked, to_the_primary
 
 log = events(__name__)
 

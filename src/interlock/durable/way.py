@@ -10,18 +10,11 @@ from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
 from interlock.errors import StoreError
 from interlock.stores.postgres import Password, Session, connect
 from interlock.stores.postgres.direct import require_primary
-from interlock.stores.postgres.url import addresses, one_by_one, target_session_attrs
+from interlock.stores.postgres.url import one_by_one
 
 _TIMEOUT = 10.0
 _TURN = 30.0
 """Seconds that a replica waits while others make the engine's tables, or look at them."""
-
-
-def to_the_primary(url: str) -> str:
-    """Of several servers, where nothing is said, the one that can be written to."""
-    if len(addresses(url)) == 1 or target_session_attrs(url):
-        return url
-    return f"{url}{'&' if urlsplit(url).query else '?'}target_session_attrs=read-write"
 
 
 @asynccontextmanager

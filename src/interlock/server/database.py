@@ -8,6 +8,7 @@ from interlock.config import Settings
 from interlock.embedded import Cluster, find_binaries
 from interlock.server.watcher import Watcher
 from interlock.stores.postgres import connect, redacted
+from interlock.stores.postgres.url import checked, to_the_primary
 
 
 class Database(Protocol):
@@ -26,7 +27,8 @@ class Database(Protocol):
 
 
 class NamedDatabase:
-    """Somebody else's: not answering is an error at once, because the likeliest reason is a mistyped URL."""
+    """Somebody else's: not answering is an error at once, because the likeliest reason is a mistyped URL. Of several
+    servers the primary is meant: after a change of it, everything goes there."""
 
     def __init__(self, url: str) -> None:
         self._url = url
@@ -36,8 +38,9 @@ class NamedDatabase:
         return redacted(self._url)
 
     async def bring_up(self) -> str:
-        async with await connect(self._url, application_name="interlock up"):
-            return self._url
+        url = to_the_primary(checked(self._url))
+        async with await connect(url, application_name="interlock up"):
+            return url
 
     def release(self) -> None:
         """It is not ours to stop."""

@@ -8,6 +8,7 @@ from urllib.parse import urlsplit, urlunsplit
 import pytest
 
 from interlock import errors
+from interlock.server.database import NamedDatabase
 from interlock.stores.postgres import Session, connect
 from support.postgres import execute
 from support.replication import Pair, primary_and_standby
@@ -52,6 +53,12 @@ def at(url: str, *servers: str, wanted: str | None = None) -> str:
 async def port_of(url: str, *, timeout: float = 10) -> str:
     async with await connect(url, application_name="test", timeout=timeout) as session:
         return f"127.0.0.1:{await session.fetchval('SHOW port')}"
+
+
+async def test_the_control_plane_goes_to_the_primary(pair: Pair) -> None:
+    primary, standby = address(pair.primary_url), address(pair.standby_url)
+    named = await NamedDatabase(at(pair.primary_url, standby, primary)).bring_up()
+    assert await port_of(named) == primary
 
 
 @pytest.mark.parametrize("wanted", ["read-write", "primary"])

@@ -2,20 +2,7 @@
 
 import pytest
 
-from interlock.durable.way import _with_password, to_the_primary
-
-
-@pytest.mark.parametrize(
-    ("url", "wanted"),
-    [
-        ("postgresql://u@one/db", "postgresql://u@one/db"),
-        ("postgresql://u@one,two/db", "postgresql://u@one,two/db?target_session_attrs=read-write"),
-        ("postgresql://u@one,two/db?a=b", "postgresql://u@one,two/db?a=b&target_session_attrs=read-write"),
-        ("postgresql://u@one,two/db?target_session_attrs=primary", None),
-    ],
-)
-def test_of_several_servers_the_one_that_can_be_written_to(url: str, wanted: str | None) -> None:
-    assert to_the_primary(url) == (wanted or url)
+from interlock.durable.way import _with_password
 
 
 @pytest.mark.parametrize(

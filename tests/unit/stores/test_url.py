@@ -4,7 +4,7 @@ import pytest
 
 from interlock.errors import ConfigurationError
 from interlock.stores.postgres import redacted
-from interlock.stores.postgres.url import addresses, checked, one_by_one, target_session_attrs
+from interlock.stores.postgres.url import addresses, checked, one_by_one, target_session_attrs, to_the_primary
 
 
 @pytest.mark.parametrize(
@@ -130,3 +130,16 @@ def test_a_url_may_say_which_of_its_servers_it_wants() -> None:
 def test_each_server_has_a_url_of_its_own(url: str, each: list[str]) -> None:
     assert list(one_by_one(checked(url)).values()) == each
     assert [addresses(alone) for alone in each] == [(address,) for address in addresses(url)]
+
+
+@pytest.mark.parametrize(
+    ("url", "wanted"),
+    [
+        ("postgresql://u@one/db", "postgresql://u@one/db"),
+        ("postgresql://u@one,two/db", "postgresql://u@one,two/db?target_session_attrs=read-write"),
+        ("postgresql://u@one,two/db?a=b", "postgresql://u@one,two/db?a=b&target_session_attrs=read-write"),
+        ("postgresql://u@one,two/db?target_session_attrs=primary", None),
+    ],
+)
+def test_of_several_servers_the_one_that_can_be_written_to(url: str, wanted: str | None) -> None:
+    assert to_the_primary(url) == (wanted or url)

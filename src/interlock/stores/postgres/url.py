@@ -91,6 +91,13 @@ def target_session_attrs(url: str) -> str | None:
     return _parameters(urlsplit(url)).get("target_session_attrs")
 
 
+def to_the_primary(url: str) -> str:
+    """Of several servers, where nothing is said, the one that can be written to."""
+    if len(addresses(url)) == 1 or target_session_attrs(url):
+        return url
+    return f"{url}{'&' if urlsplit(url).query else '?'}target_session_attrs=read-write"
+
+
 def _is_readable(url: str) -> bool:
     """A password's own / ? or # ends the address too early: the rest of it then stands where it would be shown."""
     try:
