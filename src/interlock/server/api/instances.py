@@ -89,12 +89,13 @@ async def delete(id: str, control: Running) -> Instance:  # noqa: A002
     return Instance.of(await deleted(control, id))
 
 
-async def created(control: Control, request: Request, wanted: NewInstance) -> records.Instance:
+async def created(control: Control, request: Request, wanted: NewInstance, *which: str) -> records.Instance:
+    """`which`: of several in one request."""
     driver = wanted.driver or control.settings.default_driver
     if driver not in control.here.drivers:
         raise BadSpec(f"There is no driver {driver!r} here: use one of {', '.join(control.here.drivers)}.")
     wishes = wanted.model_dump(exclude={"name", "driver"})
-    id = repeatable_id(request, wanted.name)  # noqa: A001
+    id = repeatable_id(request, wanted.name, *which)  # noqa: A001
 
     async def work(connection: Any) -> records.Instance:
         return await control.instances.create(connection, wanted.name, driver=driver, id=id, **wishes)
