@@ -24,7 +24,8 @@ _STATIC = Path(__file__).parent / "static"
 def make_application(startup: Startup, readiness: Readiness, database: str) -> FastAPI:
     """`database` is how the database is called on the page: without a password."""
     # FastAPI's own pages for the API load their scripts from elsewhere.
-    app = FastAPI(title="Interlock", version=__version__, docs_url=None, redoc_url=None)
+    # And it would lead whoever writes a slash too much to the host that the request names, past the TLS in front of us.
+    app = FastAPI(title="Interlock", version=__version__, docs_url=None, redoc_url=None, redirect_slashes=False)
     app.state.startup = startup
     answer_problems(app)
     app.add_middleware(Limits)
