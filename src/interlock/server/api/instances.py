@@ -39,7 +39,10 @@ class Wanted(Asked):
     def tags(self) -> dict[str, str]:
         if wrong := [tag for tag in self.tag if "=" not in tag]:
             raise BadSpec(f"The tag {wrong[0]!r} has no value: write it like team=shop.")
-        return {name: value for name, _, value in (tag.partition("=") for tag in self.tag)}
+        pairs = {(name, value) for name, _, value in (tag.partition("=") for tag in self.tag)}
+        if len(tags := dict(pairs)) < len(pairs):
+            raise BadSpec("No instance has two values of one tag: ask for each of them alone.")
+        return tags
 
     @property
     def place(self) -> Cursor | None:
