@@ -11,6 +11,7 @@ from interlock.server.api.description import describe
 from interlock.server.api.limits import Limits
 from interlock.server.api.repeating import Repeating
 from interlock.server.api.routes import api_router
+from interlock.server.cut_short import CutShort
 from interlock.server.headers import Headers
 from interlock.server.health import health_router
 from interlock.server.page import page_router
@@ -31,6 +32,7 @@ def make_application(startup: Startup, readiness: Readiness, database: str) -> F
     app.add_middleware(Limits)
     app.add_middleware(Repeating, startup=startup)
     app.add_middleware(Authentication, startup=startup)
+    app.add_middleware(CutShort)
     app.add_middleware(Headers)  # the outermost
     app.include_router(api_router())
     describe(app)
