@@ -86,6 +86,20 @@ class AsyncPeriodic:
             if not until():
                 await asyncio.sleep(min(pause, _LONGEST_SLEEP))
 
+    def kept_on(self) -> "asyncio.Task[None]":
+        """Until it is cancelled, whatever the store or this machine refuse meanwhile: for what nobody begins again."""
+        task = asyncio.create_task(self._keep_on())
+        task.add_done_callback(self._ended)
+        return task
+
+    async def _keep_on(self) -> None:
+        while True:
+            try:
+                await self.run(patient=True)
+            except (errors.InterlockError, OSError) as error:
+                log.warning("periodic.begins_again", extra={"lease": self.name, "why": str(error)})
+                await asyncio.sleep(_PATIENCE)
+
     async def __aenter__(self) -> Self:
         self._task = asyncio.create_task(self.run(patient=True))
         self._task.add_done_callback(self._ended)

@@ -247,8 +247,8 @@ class AsyncDurable:
         async def prune(grant: AsyncGrant) -> None:
             await self._outbox.prune(self._retention)
 
-        await stack.enter_async_context(sweep)
-        await stack.enter_async_context(prune)
+        for kept in (sweep, prune):
+            stack.push_async_callback(_ended, kept.kept_on())
 
     @property
     def _engine(self) -> Engine:
@@ -295,3 +295,8 @@ class AsyncDurable:
         rows = await self._database.fetch("read", id)
         check_known(id, rows)
         return rows[0]
+
+
+async def _ended(task: "asyncio.Task[None]") -> None:
+    task.cancel()
+    await asyncio.wait([task])

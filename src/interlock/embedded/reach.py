@@ -10,16 +10,16 @@ from interlock.errors import DataDirectoryUnusable
 def make_passage(path: Path, account: Account) -> None:
     """Make `path`, and what is missing above it, so that `account` gets through. What is there stays as it is.
 
+    Nobody but us writes into what is made, whatever our umask is.
+
     Raises DataDirectoryUnusable if it cannot get as far as what is there.
     """
     _check_reach(next(place for place in (path, *path.parents) if place.exists()), path, account)
     for place in reversed([path, *path.parents]):
         if not place.exists():
-            place.mkdir(exist_ok=True)
-            if not account.is_us:  # whatever our umask is, that user has to pass through
-                place.chmod(0o711 if place == path else 0o755)
-            elif place == path:
-                place.chmod(0o700)
+            mode = 0o700 if account.is_us else 0o711 if place == path else 0o755
+            place.mkdir(mode=mode, exist_ok=True)  # so from the beginning: a crash here must not leave it closed
+            place.chmod(mode)  # and this is for a umask that takes more from it
 
 
 def _check_reach(existing: Path, wanted: Path, account: Account) -> None:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from datetime import datetime
 
-from interlock.errors import IllegalTransition
+from interlock.errors import DriverUnreachable, IllegalTransition, StoreError
 from interlock.instances.drivers.port import Driver
 from interlock.instances.reaching import connected
 from interlock.instances.records import Instance
@@ -32,6 +32,11 @@ async def facts(driver: Driver, instance: Instance, timeout: float = 10.0) -> Fa
             state=instance.state,
             event="facts",
         )
-    async with await connected(driver, instance.id, endpoint, timeout, "facts") as session:
-        [row] = await session.fetch(_SQL["facts"])
-        return Facts(*row)
+    try:
+        async with await connected(driver, instance.id, endpoint, timeout, "facts") as session:
+            [row] = await session.fetch(_SQL["facts"])
+    except StoreError as error:  # of the instance's own server: that of the records is well
+        raise DriverUnreachable(
+            f"The instance {instance.name} cannot be asked, though it should run: look at its log. {error}"
+        ) from error
+    return Facts(*row)

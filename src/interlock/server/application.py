@@ -11,6 +11,7 @@ from interlock.server.api.description import describe
 from interlock.server.api.limits import Limits
 from interlock.server.api.repeating import Repeating
 from interlock.server.api.routes import api_router
+from interlock.server.cut_short import CutShort
 from interlock.server.headers import Headers
 from interlock.server.health import health_router
 from interlock.server.page import page_router
@@ -24,12 +25,14 @@ _STATIC = Path(__file__).parent / "static"
 def make_application(startup: Startup, readiness: Readiness, database: str) -> FastAPI:
     """`database` is how the database is called on the page: without a password."""
     # FastAPI's own pages for the API load their scripts from elsewhere.
-    app = FastAPI(title="Interlock", version=__version__, docs_url=None, redoc_url=None)
+    # And it would lead whoever writes a slash too much to the host that the request names, past the TLS in front of us.
+    app = FastAPI(title="Interlock", version=__version__, docs_url=None, redoc_url=None, redirect_slashes=False)
     app.state.startup = startup
     answer_problems(app)
     app.add_middleware(Limits)
     app.add_middleware(Repeating, startup=startup)
     app.add_middleware(Authentication, startup=startup)
+    app.add_middleware(CutShort)
     app.add_middleware(Headers)  # the outermost
     app.include_router(api_router())
     describe(app)

@@ -7,6 +7,7 @@ A database that is embedded lies beside the instances, in the same directory: wh
 there as well. So there the claim is passed on.
 """
 
+import os
 import secrets
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from interlock.server.once_file import made_once
 _MACHINE_ID = (Path("/etc/machine-id"), Path("/var/lib/dbus/machine-id"))
 _PATIENCE = 5.0
 _LONGEST_PATH = 150
+"""Bytes: its end is what people know it by. An owner may have 255 of them."""
 
 
 async def claim_local(connection: Any, schema: str, owner: str, *, embedded: bool) -> None:
@@ -52,7 +54,8 @@ def place(data_dir: Path) -> str:
             f"The driver local needs a place for instances, and {data_dir} is none ({error.strerror}): choose another "
             "directory with --data-dir, or another driver (INTERLOCK_DRIVERS)."
         ) from error
-    return f"{_machine_id()}-{number[:16]}:{str(data_dir)[-_LONGEST_PATH:]}"
+    shown = os.fsencode(data_dir)[-_LONGEST_PATH:].decode(errors="ignore")
+    return f"{_machine_id()}-{number[:16]}:{shown}"
 
 
 def _machine_id() -> str:

@@ -15,10 +15,17 @@ from interlock.embedded.files import sync_directory
 def made_once(path: Path, content: str) -> str:
     """What is in the file, in the end: `content`, unless it was there before. Raises OSError."""
     if not path.exists():
-        # Whoever runs PostgreSQL in it for root has to get through.
-        path.parent.mkdir(mode=0o711 if os.geteuid() == 0 else 0o700, parents=True, exist_ok=True)
+        _make_way(path.parent)
         _make(path, content)
     return path.read_text().strip()
+
+
+def _make_way(directory: Path) -> None:
+    """Only we write there, whatever our umask is; whoever runs PostgreSQL in it for root has to get through."""
+    for place in reversed((directory, *directory.parents)):
+        if not place.exists():
+            for_root = 0o711 if place == directory else 0o755
+            place.mkdir(mode=for_root if os.geteuid() == 0 else 0o700, exist_ok=True)
 
 
 def _make(path: Path, content: str) -> None:

@@ -15,6 +15,7 @@ from interlock.server.announcement import announcement
 from interlock.server.application import make_application
 from interlock.server.control import controlling
 from interlock.server.database import Database, database_for
+from interlock.server.line import Line, most_connections
 from interlock.server.listening import listen, page_url
 from interlock.server.readiness import Readiness
 from interlock.server.signals import StopSignals
@@ -23,6 +24,7 @@ from interlock.server.startup import Startup, start
 log = events(__name__)
 
 _GRACE = 5  # seconds for requests that are being answered
+_AT_ONCE = 100  # connections that are taken before anything else is looked at, and that may wait for that
 
 
 def serve(settings: Settings, tell: Callable[[str], None]) -> None:
@@ -134,6 +136,8 @@ class _Server(uvicorn.Server):
         super().__init__(
             uvicorn.Config(
                 app,
+                http=Line,
+                backlog=min(_AT_ONCE, most_connections() // 4),
                 lifespan="off",
                 ws="none",
                 log_config=None,

@@ -54,6 +54,15 @@ async def test_a_backup_is_made_listed_verified_restored_and_deleted(working: Ap
     assert [one["id"] for one in (await working.ask("GET", "/backups"))["items"]] == [other["id"]]
 
 
+async def test_an_instance_that_does_not_answer_is_not_the_database_of_the_records(working: Api) -> None:
+    """Whoever is told 503 asks again, for a while."""
+    await working.create("shop")
+    await working.settled("shop")
+    execute(working.url, "UPDATE interlock.instance SET port = 1")
+    problem = await working.refused("GET", "/instances/shop/facts", 502)
+    assert (problem["code"], "The instance shop cannot be asked" in problem["detail"]) == ("driver_unreachable", True)
+
+
 async def test_facts_are_told_and_storage_grows(working: Api) -> None:
     await working.create("shop", storage="2Gi")
     await working.settled("shop")

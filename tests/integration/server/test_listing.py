@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from interlock.server.api import cursor
 from support.api import Api
 from support.postgres import execute
 
@@ -81,6 +82,7 @@ async def test_deleted_ones_are_listed_when_they_are_asked_for(api: Api) -> None
         {"sort": "colour"},
         {"state": "tired"},
         {"tag": "team"},
+        {"tag": ["team=blue", "team=red"]},
         {"name": "a\0b"},
         {"filter": "x"},
     ],
@@ -108,6 +110,9 @@ async def test_events_come_page_by_page_the_newest_first(api: Api) -> None:
         if (following := page["next"]) is None:
             break
     assert seen == [kind for (kind,) in expected]
+    for moment in ("nonsense", "0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59-14:00"):
+        forged = cursor.packed("events", moment, "kind-1")
+        await api.refused("GET", "/instances/shop/events", 422, params={"after": forged})
     await api.refused("GET", "/instances/shop/events", 422, params={"after": "nonsense"})
 
 

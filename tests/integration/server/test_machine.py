@@ -63,9 +63,11 @@ def test_a_copied_directory_elsewhere_is_another_place(tmp_path: Path, monkeypat
     assert place(tmp_path / "data") != first
 
 
-def test_a_place_with_a_long_name_can_be_claimed(tmp_path: Path) -> None:
-    deep = tmp_path.joinpath(*["x" * 200] * 3)
-    assert len(place(deep)) <= 255
+@pytest.mark.parametrize("letter", ["x", "ж", "数"])
+async def test_a_place_with_a_long_name_can_be_claimed(interlock_url: str, tmp_path: Path, letter: str) -> None:
+    deep = place(tmp_path.joinpath(*[letter * 80] * 3))
+    await claimed(interlock_url, deep)
+    assert owners(interlock_url) == [deep]
 
 
 def test_a_place_that_cannot_be_written_is_none(tmp_path: Path) -> None:

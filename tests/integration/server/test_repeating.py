@@ -2,7 +2,12 @@
 
 import asyncio
 import base64
+from typing import Any
 
+import pytest
+
+from interlock.errors import ConnectionLost
+from interlock.instances.records import Instance
 from interlock.sealing import Opener
 from support.api import Api, count
 from support.postgres import execute
@@ -67,12 +72,45 @@ async def test_who_was_refused_may_ask_again_under_the_same_key(api: Api) -> Non
     assert (await api.ask("POST", "/instances", json={"name": "shop"}, headers=under("1")))["id"] != shop["id"]
 
 
+async def test_of_several_those_that_were_refused_may_be_asked_for_again_under_the_same_key(
+    api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    several = {"instances": [{"name": "one"}, {"name": "two"}, {"name": "three"}]}
+    create = api.control.instances.create
+
+    async def away(connection: Any, name: str, **wishes: Any) -> Instance:
+        if name == "two":
+            raise ConnectionLost("The connection ended.")
+        return await create(connection, name, **wishes)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(api.control.instances, "create", away)
+        first = await api.client.post("/api/v1/instances/bulk-create", json=several, headers=under("1"))
+    assert (first.status_code, [one["status"] for one in first.json()["items"]]) == (207, [202, 503, 202])
+    again = await api.client.post("/api/v1/instances/bulk-create", json=several, headers=under("1"))
+    assert (again.status_code, [one["status"] for one in again.json()["items"]]) == (200, [202, 202, 202])
+    assert again.json()["items"][::2] == first.json()["items"][::2]
+    whole = await api.client.post("/api/v1/instances/bulk-create", json=several, headers=under("1"))
+    assert (whole.content, whole.headers["idempotency-replayed"]) == (again.content, "true")
+    assert count(api.url, "instance") == 3
+
+
+async def test_of_two_with_one_name_in_one_request_the_second_is_refused(api: Api) -> None:
+    twice = {"instances": [{"name": "shop", "storage": "1Gi"}, {"name": "shop", "storage": "2Gi"}]}
+    for _ in range(2):
+        [one, other] = (await api.ask("POST", "/instances/bulk-create", json=twice, headers=under("1")))["items"]
+        assert (one["status"], one["instance"]["storage_bytes"]) == (202, 2**30)
+        assert (other["status"], other["problem"]["owner"]) == (409, one["instance"]["id"])
+    assert count(api.url, "instance") == 1
+
+
 async def test_deletions_and_changes_can_be_repeated(api: Api) -> None:
-    await api.create("shop")
-    first = await api.client.delete("/api/v1/instances/shop", headers=under("1"))
-    again = await api.client.delete("/api/v1/instances/shop", headers=under("1"))
-    assert (first.status_code, again.content) == (202, first.content)
-    assert again.headers["idempotency-replayed"] == "true"
+    for name in ("shop", "credential"):  # which is also what a request for a password ends with
+        await api.create(name)
+        first = await api.client.delete(f"/api/v1/instances/{name}", headers=under("1"))
+        again = await api.client.delete(f"/api/v1/instances/{name}", headers=under("1"))
+        assert (first.status_code, again.content) == (202, first.content)
+        assert again.headers["idempotency-replayed"] == "true"
 
 
 async def test_a_credential_is_never_recorded(working: Api) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import base64
+import re
 from typing import Any
 
 import psycopg
@@ -92,6 +93,22 @@ async def test_a_creation_that_is_cancelled_is_undone_and_its_names_are_free(wor
     assert execute(working.url, "SELECT name FROM paper") == [("shop",)]
     again = await working.create("orders", dns_name="orders.example.com")
     assert (await working.settled(again["id"]))["state"] == "running"
+
+
+async def test_what_is_asked_for_is_passed_on_again_after_the_database_refused_statements_for_a_while(
+    working: Api, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As it does when its disk is full, for one: cancelling is passed on by the sweep alone."""
+    execute(working.url, "ALTER FUNCTION interlock.held_v1(text) RENAME TO gone_v1")
+    refused = re.compile(r"periodic\.begins_again lease=interlock:orchestrations ")
+    await asyncio.to_thread(eventually, lambda: refused.search(caplog.text))
+    execute(working.url, "ALTER FUNCTION interlock.gone_v1(text) RENAME TO held_v1")
+    with psycopg.connect(working.url) as connection:
+        connection.execute("LOCK TABLE paper")
+        shop = await working.create("shop")
+        await working.ask("POST", "/instances/shop/cancel")
+        cancelled = "SELECT 1 FROM interlock.orchestration WHERE id = %s AND outcome = 'cancelled'"
+        await asyncio.to_thread(eventually, lambda: execute(working.url, cancelled, shop["orchestration"]))
 
 
 async def test_the_log_is_told_line_by_line(working: Api) -> None:

@@ -1,5 +1,6 @@
 """The key in the data directory: one, private, and never half of one."""
 
+import os
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -16,6 +17,16 @@ def test_it_is_made_once_and_only_its_owner_reads_it(tmp_path: Path) -> None:
     assert own_key(tmp_path / "data") == key
     assert (tmp_path / "data" / "api-key").stat().st_mode & 0o777 == 0o600
     assert [file.name for file in (tmp_path / "data").iterdir()] == ["api-key"]
+
+
+def test_nobody_else_writes_where_it_is_whatever_the_umask_is(tmp_path: Path) -> None:
+    before = os.umask(0)
+    try:
+        own_key(tmp_path / "share" / "data")
+    finally:
+        os.umask(before)
+    for made in (tmp_path / "share", tmp_path / "share" / "data", tmp_path / "share" / "data" / "api-key"):
+        assert not made.stat().st_mode & 0o022, made
 
 
 def test_many_at_once_have_one(tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ async def problem(client: httpx.AsyncClient, path: str, status: int, kind: str =
     return body
 
 
-@pytest.mark.parametrize("path", ["/nothing", "/static/nothing.css", "/docs", "/redoc"])
+@pytest.mark.parametrize("path", ["/nothing", "/static/nothing.css", "/docs", "/redoc", "/health/live/"])
 async def test_a_path_that_is_not_there(client: httpx.AsyncClient, path: str) -> None:
     body = await problem(client, path, 404)
     assert (body["title"], body["detail"]) == ("Not Found", f"There is nothing at {path}.")

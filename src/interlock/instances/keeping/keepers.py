@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Self
 
 from interlock.coordination.grant import AsyncGrant
-from interlock.coordination.periodic import AsyncPeriodic
 from interlock.coordination.root import AsyncInterlock
 from interlock.errors import ConfigurationError, InterlockError
 from interlock.instances.keeping.drift import Drift
@@ -21,7 +20,6 @@ log = events(__name__)
 
 _DRIFT = "interlock:instances:drift"
 _DAY = 86400.0
-_PATIENCE = 5.0
 
 
 @dataclass(frozen=True)
@@ -79,7 +77,7 @@ class Keepers:
             every(habits.drift_every, _DRIFT, missed="skip", ttl=ttl)(self._compare),
             every(habits.history_every, "interlock:instances:history", missed="skip", ttl=ttl)(self._tidy),
         )
-        self._tasks = [asyncio.create_task(_for_ever(one)) for one in kept]
+        self._tasks = [one.kept_on() for one in kept]
         return self
 
     async def __aexit__(self, *exc_info: object) -> None:
@@ -109,13 +107,3 @@ class Keepers:
             except (InterlockError, OSError) as error:
                 grant.check()
                 log.warning("keeper.chore_failed", extra={"why": str(error)})
-
-
-async def _for_ever(periodic: AsyncPeriodic) -> None:
-    """A database that goes away in the very moment in which a replica begins is waited for as at any other."""
-    while True:
-        try:
-            await periodic.run()
-        except InterlockError as error:
-            log.warning("keeper.begins_again", extra={"lease": periodic.name, "why": str(error)})
-            await asyncio.sleep(_PATIENCE)

@@ -1,15 +1,16 @@
 """Several instances in one request: each has a transaction and a result of its own."""
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Iterable
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from interlock.errors import InterlockError
 from interlock.instances import records
 from interlock.server.api.instance_models import Asked, Instance, NewInstance, Text
 from interlock.server.api.instances import created, deleted
+from interlock.server.api.repeating import SOME_REFUSED
 from interlock.server.api.running import Running
 from interlock.server.problems import problem_of
 
@@ -41,15 +42,31 @@ class Outcomes(BaseModel):
     items: list[Outcome]
 
 
-@router.post("/bulk-create", summary="Create several instances", response_model_exclude_unset=True)
-async def bulk_create(wanted: NewInstances, control: Running, request: Request) -> Outcomes:
+_SOME_REFUSED: dict[int | str, dict[str, Any]] = {
+    SOME_REFUSED: {"model": Outcomes, "description": "Some were refused. Under an Idempotency-Key, ask for all again."}
+}
+
+
+@router.post(
+    "/bulk-create", summary="Create several instances", response_model_exclude_unset=True, responses=_SOME_REFUSED
+)
+async def bulk_create(wanted: NewInstances, control: Running, request: Request, response: Response) -> Outcomes:
     """In the order in which they are given; one that is refused keeps none of the others up."""
-    return Outcomes(items=[await _outcome(one.name, created(control, request, one)) for one in wanted.instances])
+    asked = enumerate(wanted.instances)
+    return await _outcomes(response, ((one.name, created(control, request, one, str(place))) for place, one in asked))
 
 
-@router.post("/bulk-delete", summary="Delete several instances", response_model_exclude_unset=True)
-async def bulk_delete(wanted: OldInstances, control: Running) -> Outcomes:
-    return Outcomes(items=[await _outcome(one, deleted(control, one)) for one in wanted.instances])
+@router.post(
+    "/bulk-delete", summary="Delete several instances", response_model_exclude_unset=True, responses=_SOME_REFUSED
+)
+async def bulk_delete(wanted: OldInstances, control: Running, response: Response) -> Outcomes:
+    return await _outcomes(response, ((one, deleted(control, one)) for one in wanted.instances))
+
+
+async def _outcomes(response: Response, asked: Iterable[tuple[str, Awaitable[records.Instance]]]) -> Outcomes:
+    items = [await _outcome(name, work) for name, work in asked]
+    response.status_code = SOME_REFUSED if any(item.problem for item in items) else 200
+    return Outcomes(items=items)
 
 
 async def _outcome(name: str, work: Awaitable[records.Instance]) -> Outcome:

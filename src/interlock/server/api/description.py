@@ -49,6 +49,7 @@ _ALWAYS = {
     "401": "There is no key in the request, or it is not known, or was revoked.",
     "422": "What was asked for cannot be.",
     "503": "This replica is starting or stopping, or its database does not answer: ask again in a moment.",
+    "default": "Anything else: `code`, or the status, tells what it is.",
 }
 _OF_ONE = {"404": "There is no such thing."}
 _CHANGING = {"409": "Not now, or not beside something else: a name is taken, an instance is busy."}

@@ -1,6 +1,6 @@
 """What happened to an instance, and what its health checks found: the newest first."""
 
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query
@@ -54,8 +54,8 @@ class Since(Newest):
             return None
         moment, kind = cursor.unpacked(self.after, "events", more=2)
         try:
-            return records.Happening(kind, datetime.fromisoformat(moment))
-        except ValueError as error:
+            return records.Happening(kind, datetime.fromisoformat(moment).astimezone(UTC))
+        except (ValueError, OverflowError) as error:
             raise BadSpec("The cursor in `after` is not the `next` of a page: leave it out to begin anew.") from error
 
 

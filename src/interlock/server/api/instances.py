@@ -39,7 +39,10 @@ class Wanted(Asked):
     def tags(self) -> dict[str, str]:
         if wrong := [tag for tag in self.tag if "=" not in tag]:
             raise BadSpec(f"The tag {wrong[0]!r} has no value: write it like team=shop.")
-        return {name: value for name, _, value in (tag.partition("=") for tag in self.tag)}
+        pairs = {(name, value) for name, _, value in (tag.partition("=") for tag in self.tag)}
+        if len(tags := dict(pairs)) < len(pairs):
+            raise BadSpec("No instance has two values of one tag: ask for each of them alone.")
+        return tags
 
     @property
     def place(self) -> Cursor | None:
@@ -89,12 +92,13 @@ async def delete(id: str, control: Running) -> Instance:  # noqa: A002
     return Instance.of(await deleted(control, id))
 
 
-async def created(control: Control, request: Request, wanted: NewInstance) -> records.Instance:
+async def created(control: Control, request: Request, wanted: NewInstance, *which: str) -> records.Instance:
+    """`which`: of several in one request."""
     driver = wanted.driver or control.settings.default_driver
     if driver not in control.here.drivers:
         raise BadSpec(f"There is no driver {driver!r} here: use one of {', '.join(control.here.drivers)}.")
     wishes = wanted.model_dump(exclude={"name", "driver"})
-    id = repeatable_id(request, wanted.name)  # noqa: A001
+    id = repeatable_id(request, wanted.name, *which)  # noqa: A001
 
     async def work(connection: Any) -> records.Instance:
         return await control.instances.create(connection, wanted.name, driver=driver, id=id, **wishes)

@@ -1,6 +1,7 @@
 """The server's log, as it was and as it goes on."""
 
 import asyncio
+import tracemalloc
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -29,6 +30,23 @@ async def test_the_last_lines_are_the_last_lines(
     log.write_text(content)
 
     assert await told(read_lines(log, lines, follow=False)) == (content.splitlines()[-lines:] if lines else [])
+
+
+async def test_a_line_of_any_length_is_told_in_parts_and_never_held_as_a_whole(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    with log.open("wb") as file:
+        file.write(b"LOG\n" * 5 + b"STATEMENT" + b"x" * 8 * 2**20 + b"\nLOG\n")
+    for follow in (False, True):
+        tracemalloc.start()
+        reading, length = read_lines(log, 3, follow=follow), 0
+        assert await anext(reading) == "LOG"
+        while (line := await anext(reading)) != "LOG":
+            length += len(line)
+        _, most = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        await reading.aclose()
+        assert length == len("STATEMENT") + 8 * 2**20
+        assert most < 2**20
 
 
 async def test_who_follows_is_told_of_whole_lines_also_of_the_log_that_takes_its_place(tmp_path: Path) -> None:

@@ -1,0 +1,47 @@
+"""Directories that are made on the way to one of ours."""
+
+import os
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from interlock.embedded.accounts import Account
+from interlock.embedded.reach import make_passage
+from support.postgres import open_directory
+
+US = Account("us", os.geteuid(), os.getegid())
+SOMEBODY = Account("somebody", 65534, 65534)
+
+
+@pytest.fixture(autouse=True)
+def generous() -> Iterator[None]:
+    """A umask that lets everybody do everything."""
+    before = os.umask(0)
+    yield
+    os.umask(before)
+
+
+def modes(*places: Path) -> list[int]:
+    return [stat.S_IMODE(place.stat().st_mode) for place in places]
+
+
+def test_what_is_made_for_ourselves_is_ours_alone(tmp_path: Path) -> None:
+    share, data, root = tmp_path / "share", tmp_path / "share" / "data", tmp_path / "share" / "data" / "postgres"
+    make_passage(root, US)
+    assert modes(share, data, root) == [0o700] * 3
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root runs PostgreSQL as somebody else")
+def test_who_runs_postgresql_for_root_gets_through_and_writes_nowhere() -> None:
+    with open_directory("interlock-reach-") as place:
+        data, root = place / "share" / "data", place / "share" / "data" / "postgres"
+        make_passage(root, SOMEBODY)
+        assert modes(data.parent, data, root) == [0o755, 0o755, 0o711]
+
+
+def test_what_is_there_stays_as_it_is(tmp_path: Path) -> None:
+    (tmp_path / "there").mkdir(mode=0o750)
+    make_passage(tmp_path / "there" / "data", US)
+    assert modes(tmp_path / "there") == [0o750]

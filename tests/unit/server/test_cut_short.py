@@ -1,0 +1,60 @@
+"""Requests that a replica does not finish, because it stops."""
+
+import asyncio
+import json
+from typing import Any
+
+from fastapi import FastAPI
+from fastapi.responses import StreamingResponse
+
+
+class Request:
+    """Of somebody who is cut off once the application is at it."""
+
+    def __init__(self, path: str) -> None:
+        self._scope = {"type": "http", "method": "GET", "path": path, "query_string": b"", "headers": []}
+        self.sent: list[Any] = []
+        self.at_it = asyncio.Event()
+
+    async def cut_short(self, app: FastAPI) -> None:
+        task = asyncio.create_task(app(self._scope, self._receive, self._send))
+        await self.at_it.wait()
+        task.cancel("the server stops")
+        await task
+
+    async def _receive(self) -> Any:
+        await asyncio.Event().wait()
+
+    async def _send(self, message: Any) -> None:
+        self.sent.append(message)
+
+
+async def test_they_are_asked_to_come_again(app: FastAPI) -> None:
+    request = Request("/slow")
+
+    @app.get("/slow")
+    async def slow() -> None:
+        request.at_it.set()
+        await asyncio.Event().wait()
+
+    await request.cut_short(app)
+    [start, body] = request.sent
+    headers = dict(start["headers"])
+    assert (start["status"], headers[b"retry-after"], headers[b"cache-control"]) == (503, b"1", b"no-store")
+    assert (headers[b"content-type"], json.loads(body["body"])["code"]) == (b"application/problem+json", "stopping")
+
+
+async def test_an_answer_that_was_begun_is_not_begun_again(app: FastAPI) -> None:
+    request = Request("/long")
+
+    @app.get("/long")
+    async def long() -> StreamingResponse:
+        async def parts() -> Any:
+            yield "a part"
+            request.at_it.set()
+            await asyncio.Event().wait()
+
+        return StreamingResponse(parts())
+
+    await request.cut_short(app)
+    assert [message["type"] for message in request.sent] == ["http.response.start", "http.response.body"]
