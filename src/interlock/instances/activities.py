@@ -138,10 +138,12 @@ class Activities:
         await self._note(attempt, task, "password reset")
 
     async def _set_parameters(self, attempt: Attempt, task: Task) -> Literal["reloaded", "restart needed"]:
-        """What the driver has taken is written down."""
-        _, driver = await self._mine(attempt, task)
+        """What the driver has taken is written down. Of one that is stopped nothing has to be restarted for it."""
+        instance, driver = await self._mine(attempt, task)
         wanted = task.parameters or {}
         change = await driver.set_parameters(task.instance, wanted)
+        if instance.state == "stopped":
+            change = "reloaded"
         async with self._owned(attempt, task) as (connection, _):
             await self._moving.note_parameters(connection, task.instance, wanted, attempt.at)
             await self._records.note(connection, task.instance, "parameters set", attempt.at, change)

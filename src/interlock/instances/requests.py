@@ -105,9 +105,14 @@ class Instances:
     async def set_parameters(
         self, connection: Any, id: str, parameters: Mapping[str, str | int | float | bool]
     ) -> Instance:
-        """`parameters` are all that are wanted. If they need a restart, it is restarted."""
+        """`parameters` are all that are wanted. If they need a restart, it is restarted.
+
+        Also of one that is stopped: parameters may be why it does not start.
+        """
         checked = model.parameters(parameters)
-        instance = await self._running(connection, id)
+        instance = await self._idle(connection, id)
+        if instance.state not in ("running", "stopped"):
+            raise _illegal(instance, "be changed")
         return await self._begin(connection, instance, None, self.lifecycle.set_parameters, parameters=checked)
 
     async def resize(self, connection: Any, id: str, storage: str | int) -> Instance:

@@ -136,6 +136,19 @@ async def test_a_stop_that_fails_ends_where_the_instance_is(plane: Plane, driver
         await plane.ask(plane.instances.reset_password, made.id)
 
 
+async def test_parameters_with_which_it_does_not_start_can_be_replaced(plane: Plane, driver: FailingDriver) -> None:
+    made = await plane.created("shop")
+    start, driver.start = driver.start, _refuse_for_good  # type: ignore[method-assign]
+    down = await plane.told(plane.instances.set_parameters, made.id, {"max_connections": "1"})
+    assert (down.state, down.error_code, down.working) == ("stopped", "BadSpec", False)
+
+    replaced = await plane.told(plane.instances.set_parameters, made.id, {"max_connections": "40"})
+
+    assert (replaced.state, replaced.error, replaced.parameters) == ("stopped", None, {"max_connections": "40"})
+    driver.start = start  # type: ignore[method-assign]
+    assert (await plane.told(plane.instances.start, made.id)).state == "running"
+
+
 async def test_an_orchestration_that_is_not_named_any_more_writes_nothing(plane: Plane, driver: FailingDriver) -> None:
     driver.fails = "slow provision"
     asked = await plane.create("shop")
@@ -153,3 +166,7 @@ async def test_an_orchestration_that_is_not_named_any_more_writes_nothing(plane:
 
 async def _refuse(id: str) -> None:  # noqa: A002
     raise errors.DriverUnreachable("Nobody answers: look there.")
+
+
+async def _refuse_for_good(id: str) -> None:  # noqa: A002
+    raise errors.BadSpec("With one connection nobody gets in: allow more.")
