@@ -98,9 +98,11 @@ class Cluster:
     def delete(self, mode: StopMode = "fast") -> None:
         """Stop the cluster and remove everything of it. Raises ClusterFailed if another process uses it.
 
-        In immediate mode a server that does not stop in time is killed.
+        In immediate mode a server that does not stop in time is killed, and so is one whose directory is gone already.
         """
         if not self._exists():
+            if mode == "immediate":
+                end_remains(self._layout, self._stop_timeout)
             return
         with self._control():
             self._check_nobody_else()
