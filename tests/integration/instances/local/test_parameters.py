@@ -22,6 +22,8 @@ REFUSED = {
     "password_encryption": ("md5", "set by Interlock itself"),
     "archive_command": ("touch /tmp/broken-into", "reach beyond this instance"),
     "shared_preload_libraries": ("/tmp/evil.so", "reach beyond this instance"),
+    "jit_provider": ("../../../../tmp/evil", "reach beyond this instance"),
+    "plperl.on_init": ("system('touch /tmp/broken-into')", "reach beyond this instance"),
     "work mem": ("5MB", "not the name of a PostgreSQL setting"),
     "application_name": ("two\nlines", "control character"),
 }
