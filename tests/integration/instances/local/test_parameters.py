@@ -6,6 +6,7 @@ import os
 import signal
 import threading
 
+import asyncpg
 import pytest
 
 from interlock.errors import BadSpec, ClusterFailed
@@ -122,6 +123,19 @@ async def test_parameters_of_a_stopped_instance_count_when_it_starts(shop: Shop)
 
     assert await shop.driver.set_parameters(shop.spec.id, {"work_mem": "6MB"}) == "reloaded"
 
+    await shop.driver.start(shop.spec.id)
+    assert await shop.ask("SHOW work_mem") == "6MB"
+
+
+async def test_parameters_that_keep_everybody_out_can_be_replaced(shop: Shop) -> None:
+    """Only who connects finds out that there is no such library."""
+    assert await shop.driver.set_parameters(shop.spec.id, {"session_preload_libraries": "no_such"}) == "reloaded"
+    with pytest.raises(asyncpg.UndefinedFileError):
+        await shop.ask("SELECT 1")
+
+    assert await shop.driver.set_parameters(shop.spec.id, {"work_mem": "6MB"}) == "restart needed"
+
+    await shop.driver.stop(shop.spec.id)
     await shop.driver.start(shop.spec.id)
     assert await shop.ask("SHOW work_mem") == "6MB"
 

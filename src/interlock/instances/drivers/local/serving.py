@@ -10,7 +10,7 @@ from interlock.embedded import Cluster
 from interlock.embedded.accounts import ourselves
 from interlock.embedded.files import write_whole
 from interlock.embedded.tls import ADDRESSES
-from interlock.errors import AddressInUse, BadSpec
+from interlock.errors import AccessDenied, AddressInUse, BadSpec, DatabaseUnreachable
 from interlock.instances.drivers.certificates import checked
 from interlock.instances.drivers.local.directory import Directory
 from interlock.instances.drivers.local.machine import Machine
@@ -104,6 +104,9 @@ def change_parameters(machine: Machine, directory: Directory, marker: Marker, pa
     except BadSpec:
         old.write_settings()
         raise
+    except (AccessDenied, DatabaseUnreachable):  # it lets nobody in, and it may be its parameters that keep us out
+        wanted.write(directory)
+        return "restart needed"
 
 
 def use_certificate(machine: Machine, directory: Directory, marker: Marker, certificate: Certificate | None) -> None:
