@@ -77,11 +77,14 @@ async def test_a_server_whose_directory_was_removed_by_hand_is_ended_with_the_in
 ) -> None:
     await driver.provision(spec)
     assert processes(root, spec)
+    sockets = Path((root / spec.id / "postgresql" / "data" / "postmaster.pid").read_text().splitlines()[4])
+    assert sockets.is_relative_to("/tmp")  # the path is too long for sockets
     shutil.rmtree(root / spec.id)
 
     await driver.remove(spec.id)
 
     assert processes(root, spec) == []
+    assert not sockets.exists()
     assert (await driver.look(spec.id)).state == "absent"
 
 
