@@ -140,6 +140,19 @@ async def test_parameters_that_keep_everybody_out_can_be_replaced(shop: Shop) ->
     assert await shop.ask("SHOW work_mem") == "6MB"
 
 
+async def test_a_server_that_is_on_its_way_up_is_said_to_need_a_restart(shop: Shop) -> None:
+    """As in the recovery after a crash: it has read its files already."""
+    told = shop.directory / "postgresql" / "data" / "postmaster.pid"
+    ready = told.read_text()
+    told.write_text(ready.replace("ready   ", "starting"))
+    try:
+        assert (await shop.driver.look(shop.spec.id)).state == "starting"
+        assert await shop.driver.set_parameters(shop.spec.id, {"work_mem": "6MB"}) == "restart needed"
+    finally:
+        told.write_text(ready)
+    assert await shop.ask("SHOW work_mem") == "4MB"
+
+
 async def test_an_instance_is_small_unless_told(shop: Shop) -> None:
     assert await shop.ask("SHOW max_connections") == "50"
     assert await shop.ask("SHOW shared_buffers") == "32MB"

@@ -94,9 +94,9 @@ def change_parameters(machine: Machine, directory: Directory, marker: Marker, pa
     """`parameters` are all that are wanted. Of one that is stopped they count from its start on."""
     binaries = machine.binaries(marker.major)
     wanted = replace(marker, parameters=check_parameters(parameters, binaries, machine.defaults))
-    if not machine.cluster(marker).is_running():
+    if not (cluster := machine.cluster(marker)).is_running():
         wanted.write(directory)
-        return "reloaded"
+        return "reloaded" if cluster.status() is None else "restart needed"  # on its way up it goes by the old ones
     old, new = (machine.cluster(which, machine.reachable(binaries)) for which in (marker, wanted))
     new.write_settings()
     try:
