@@ -11,11 +11,16 @@ log = events(__name__)
 
 
 def remove_everything(layout: Layout, account: Account) -> None:
-    """Remove what a cluster put on this machine, and its root unless that is a mount or holds something else."""
+    """Remove what a cluster put on this machine."""
     remove_outside(layout, account)
     if layout.data.exists():  # in one step, so that a crash leaves no part of it to be taken for the whole
         layout.data.rename(layout.deleted_data)
     clear_leftovers(layout)
+    remove_own(layout)
+
+
+def remove_own(layout: Layout) -> None:
+    """Remove what is in the root, and that too unless it is a mount or holds something else."""
     for path in layout.own():
         if path.is_dir():
             shutil.rmtree(path)

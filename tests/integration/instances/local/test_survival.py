@@ -141,6 +141,18 @@ async def test_a_cancelled_request_comes_to_its_end(root: Path, driver: LocalDri
     assert (await driver.look(spec.id)).state == "running"
 
 
+async def test_an_instance_whose_lock_was_removed_by_hand_goes_wholly(
+    root: Path, driver: LocalDriver, spec: Spec
+) -> None:
+    await driver.provision(spec)
+    (root / spec.id / "postgresql" / "control.lock").unlink()
+
+    await driver.remove(spec.id)
+
+    assert processes(root, spec) == []
+    assert not (root / spec.id).exists()
+
+
 async def test_data_that_are_gone_are_said_to_be(root: Path, driver: LocalDriver, spec: Spec) -> None:
     await driver.provision(spec)
     await driver.stop(spec.id)
