@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from interlock.errors import BadSpec, DnsForeign, DriverUnreachable
@@ -17,6 +18,8 @@ class FailingDriver(PaperDriver):
         self.fails = fails
         self.held = asyncio.Event()
         self.reached = asyncio.Event()
+        self.looks = 0
+        """At an address that leads nowhere."""
         self._leaving: set[str] = set()
 
     def hold(self, fails: str) -> None:
@@ -55,6 +58,9 @@ class FailingDriver(PaperDriver):
                 return Sight("starting", detail="It is going.")
             await super().remove(id)
         sight = await super().look(id)
+        if self.fails == "address" and sight.endpoint is not None:
+            self.looks += 1
+            return replace(sight, endpoint=replace(sight.endpoint, host="127.0.0.2"))
         if self.fails == "look" and sight.state != "absent":
             return Sight("broken", sight.endpoint, detail="It fell down.")
         return sight

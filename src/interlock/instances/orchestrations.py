@@ -9,9 +9,11 @@ are freed and the record says `failed`. Deletion ends the same way in `deleted`.
 names stay: what they stand for may still be there.
 """
 
+from datetime import timedelta
+
 from interlock.durable.declared import Orchestrations
 from interlock.durable.run import Run
-from interlock.errors import ActivityFailed, DoNotRetry, DurableError
+from interlock.errors import ActivityFailed, DatabaseUnreachable, DoNotRetry, DurableError
 from interlock.instances.activities import Activities
 from interlock.instances.backups.orchestrations import BackupWork
 from interlock.instances.drivers.port import Observed
@@ -63,7 +65,7 @@ class Lifecycle:
         """What is in it when it comes up is what a backup brought."""
         await run.call(self._do.check, task)
         await run.call(self._do.provision, task)
-        await self._see(run, task, "running")
+        await self._reach(run, task, patience=await self._see(run, task, "running"))
         await run.call(self._do.restore, task)
         await self._come_up(run, task)
 
@@ -161,8 +163,7 @@ class Lifecycle:
         await run.call(self._do.move, Move(task, event, failed=failed))
 
     async def _come_up(self, run: Run, task: Task) -> None:
-        await self._see(run, task, "running")
-        await run.call(self._do.answer, task)
+        await self._reach(run, task, patience=await self._see(run, task, "running"))
         await run.call(self._do.publish, task)
         await run.call(self._do.move, Move(task, "come_up"))
 
@@ -175,8 +176,24 @@ class Lifecycle:
         await run.call(self._do.remove, task)
         await self._see(run, task, "absent")
 
-    async def _see(self, run: Run, task: Task, *wanted: Observed) -> None:
-        """Look until it is so, with timers that outlive every replica."""
+    async def _reach(self, run: Run, task: Task, patience: float) -> None:
+        """A load balancer may tell its address minutes before that leads anywhere."""
+        pause, give_up_at = _FIRST_PAUSE, None
+        while True:
+            try:
+                return await run.call(self._do.answer, task)
+            except ActivityFailed as failed:
+                if failed.code != DatabaseUnreachable.__name__:
+                    raise
+                now = await run.now()
+                give_up_at = give_up_at or now + timedelta(seconds=patience)
+                if now >= give_up_at:
+                    raise
+            await run.sleep(pause)
+            pause = min(2 * pause, _LONGEST_PAUSE)
+
+    async def _see(self, run: Run, task: Task, *wanted: Observed) -> float:
+        """Look until it is so, with timers that outlive every replica: how many seconds one is patient."""
         pause, waited, doubts = _FIRST_PAUSE, 0.0, 0
         while (seen := await run.call(self._do.look, task)).state not in wanted:
             doubts = doubts + 1 if "running" in wanted and seen.state != "starting" else 0
@@ -187,3 +204,4 @@ class Lifecycle:
                 )
             await run.sleep(pause)
             waited, pause = waited + pause, min(2 * pause, _LONGEST_PAUSE)
+        return seen.patience

@@ -1,5 +1,6 @@
 """What becomes of an instance when a step fails, for good."""
 
+import asyncio
 from collections.abc import AsyncIterator
 
 import pytest
@@ -7,7 +8,7 @@ import pytest
 from interlock import errors
 from interlock.instances.drivers.local import LocalDriver
 from support.failing_driver import FailingDns, FailingDriver
-from support.instances import Plane, control_plane
+from support.instances import QUICK, Plane, control_plane
 from support.postgres import execute
 
 HELD = "SELECT scope, name FROM interlock.claim WHERE released_at IS NULL ORDER BY scope, name"
@@ -52,6 +53,17 @@ async def test_creation_that_fails_leaves_nothing_but_the_error(
     assert again.state == "running"
     assert (await plane.told(plane.instances.delete, failed.id)).state == "deleted"
     assert [name for _, name in execute(plane.url, HELD)] == ["db.example.com", "shop"]
+
+
+async def test_an_address_that_leads_nowhere_yet_is_waited_for(plane: Plane, driver: FailingDriver) -> None:
+    """As a load balancer's may for minutes, and so for longer than a step is tried."""
+    driver.fails = "address"
+    asked = await plane.create("shop")
+    while driver.looks < 2 * QUICK.retry.attempts and (await plane.read(asked.id)).state == "creating":  # noqa: ASYNC110
+        await asyncio.sleep(0.05)
+    driver.fails = ""
+
+    assert (await plane.done(asked)).state == "running"
 
 
 async def test_what_cannot_be_undone_keeps_its_names_until_it_is_deleted(plane: Plane, driver: FailingDriver) -> None:
