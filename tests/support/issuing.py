@@ -36,10 +36,21 @@ class Authority:
         begin: timedelta = -_DAY,
         end: timedelta = _DAY,
         digest: Digest | None = None,
+        use: x509.ObjectIdentifier = ExtendedKeyUsageOID.SERVER_AUTH,
     ) -> Certificate:
         """`begin` and `end` are counted from now."""
         own = key or ec.generate_private_key(ec.SECP256R1())
-        leaf = _made("shop", own, "between", self._key, addresses=addresses, begin=begin, end=end, digest=digest)
+        leaf = _made(
+            "shop",
+            own,
+            "between",
+            self._key,
+            addresses=addresses,
+            begin=begin,
+            end=end,
+            digest=digest,
+            use=use,
+        )
         return Certificate(_pem(leaf) + _pem(self.between), pem_of(own), self.ca)
 
 
@@ -63,6 +74,7 @@ def _made(
     begin: timedelta = -_DAY,
     end: timedelta = _DAY,
     digest: Digest | None = None,
+    use: x509.ObjectIdentifier = ExtendedKeyUsageOID.SERVER_AUTH,
 ) -> x509.Certificate:
     now = datetime.now(UTC)
     builder = x509.CertificateBuilder(_named(issuer), _named(name), key.public_key(), x509.random_serial_number())
@@ -73,7 +85,7 @@ def _made(
     known_by = x509.AuthorityKeyIdentifier.from_issuer_public_key(issuer_key.public_key())
     builder = builder.add_extension(known_by, critical=False)
     if not may_sign:
-        builder = builder.add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
+        builder = builder.add_extension(x509.ExtendedKeyUsage([use]), critical=False)
         hosts = [x509.DNSName("shop.example.org"), *(x509.IPAddress(ip_address(each)) for each in addresses)]
         builder = builder.add_extension(x509.SubjectAlternativeName(hosts), critical=False)
     return builder.sign(issuer_key, digest or hashes.SHA256())

@@ -23,7 +23,7 @@ from interlock.embedded.layout import Layout
 from interlock.embedded.locks import exclusive, is_shared, share
 from interlock.embedded.postmaster import Postmaster, live_postmaster, read_postmaster
 from interlock.embedded.remains import end_remains
-from interlock.embedded.removal import remove_everything
+from interlock.embedded.removal import remove_everything, remove_outside
 from interlock.embedded.running import Launch, Port, StopMode, halt, tail_of
 from interlock.embedded.settings import check_settings
 from interlock.errors import ClusterFailed, ConfigurationError, DataDirectoryUnusable
@@ -98,9 +98,12 @@ class Cluster:
     def delete(self, mode: StopMode = "fast") -> None:
         """Stop the cluster and remove everything of it. Raises ClusterFailed if another process uses it.
 
-        In immediate mode a server that does not stop in time is killed.
+        In immediate mode a server that does not stop in time is killed, and so is one whose directory is gone already.
         """
         if not self._exists():
+            if mode == "immediate":
+                end_remains(self._layout, self._stop_timeout)
+                remove_outside(self._layout, self._account())
             return
         with self._control():
             self._check_nobody_else()

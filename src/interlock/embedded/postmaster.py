@@ -7,6 +7,7 @@ from pathlib import Path
 
 from interlock.embedded.processes import has_ended
 
+PID_FILE = "postmaster.pid"
 _CONNECT_TIMEOUT = 5.0
 
 
@@ -28,9 +29,17 @@ class Postmaster:
 def read_postmaster(data: Path) -> Postmaster | None:
     """What the file says, true or not; None if there is none, or it is still being written."""
     try:
-        lines = os.fsdecode((data / "postmaster.pid").read_bytes()).split("\n")
+        lines = os.fsdecode((data / PID_FILE).read_bytes()).split("\n")
         pid, _, _, port, sockets, listens_on, _, status = lines[:8]
         return Postmaster(int(pid), int(port), Path(sockets), listens_on.strip(), status.strip())
+    except (FileNotFoundError, NotADirectoryError, ValueError):
+        return None
+
+
+def told_pid(data: Path) -> int | None:
+    """The process id in the file, which is in it first."""
+    try:
+        return int((data / PID_FILE).read_bytes().partition(b"\n")[0])
     except (FileNotFoundError, NotADirectoryError, ValueError):
         return None
 

@@ -40,6 +40,11 @@ def remains(layout: Layout) -> list[int]:
     return sorted(found | ({known.pid} if known else set()))
 
 
+def is_deserted(layout: Layout) -> bool:
+    """Whether no process runs on the cluster's data. False where that cannot be seen."""
+    return bool(_pids()) and not remains(layout)
+
+
 def _pids() -> list[int]:
     try:
         return [int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit()]

@@ -12,8 +12,9 @@ from interlock.embedded.accounts import Account
 from interlock.embedded.binaries import Binaries
 from interlock.embedded.files import write_whole
 from interlock.embedded.layout import Layout
-from interlock.embedded.postmaster import Postmaster, live_postmaster, read_postmaster
+from interlock.embedded.postmaster import PID_FILE, Postmaster, live_postmaster, read_postmaster, told_pid
 from interlock.embedded.processes import has_ended, is_zombie, spawn_daemon, wait_until
+from interlock.embedded.remains import is_deserted
 from interlock.embedded.settings import DEFAULTS, as_arguments, as_list_item, render, time_zone_settings
 from interlock.embedded.tls import ADDRESSES
 from interlock.errors import AddressInUse, ClusterFailed
@@ -57,6 +58,7 @@ class Launch:
         self._await_burial()
         give_up_at = time.monotonic() + _ORPHANS_TIMEOUT
         while self._settled() is None:
+            self._disown_strangers()
             complaint = self._start()
             if complaint is None:
                 return True
@@ -71,6 +73,20 @@ class Launch:
         last = read_postmaster(self.layout.data)
         if last is not None:
             wait_until(lambda: not is_zombie(last.pid), timeout=_BURIAL_TIMEOUT)
+
+    def _disown_strangers(self) -> None:
+        """After a crash another process of its user may have the dead postmaster's id, above all after a reboot.
+
+        A new postmaster would take that one for the old one, and never start. What tells it so is removed, if there is
+        no process of the cluster's.
+        """
+        data = self.layout.data
+        pid = told_pid(data)
+        if pid is not None and not has_ended(pid) and is_deserted(self.layout):
+            log.warning("cluster.stale_pid", extra={"root": str(self.layout.root), "stranger": pid})
+            for lock in self.layout.sockets(self.account).glob(".s.PGSQL.*.lock"):
+                lock.unlink(missing_ok=True)
+            (data / PID_FILE).unlink(missing_ok=True)
 
     def _settled(self) -> Postmaster | None:
         """The running postmaster, or None if there is none; one that is on its way up or down is waited for."""

@@ -4,6 +4,7 @@ from functools import partial
 from urllib.parse import quote
 
 from interlock.instances.drivers.port import Driver, Endpoint
+from interlock.instances.trust import sslmode
 from interlock.stores.postgres import Session, connect
 from interlock.stores.postgres.url import Address
 
@@ -12,13 +13,15 @@ async def connected(driver: Driver, id: str, endpoint: Endpoint, timeout: float,
     """The password goes from the driver to the server, and nowhere else."""
     address = Address(endpoint.host, endpoint.port).quoted
     url = f"postgresql://{quote(endpoint.user, safe='')}@{address}/{quote(endpoint.database, safe='')}"
+    mode = sslmode(endpoint.host, endpoint.ca)
     return await connect(
-        url if endpoint.ca else f"{url}?sslmode=require",
+        url if endpoint.ca else f"{url}?sslmode={mode}",
         application_name=f"interlock {purpose}",
         timeout=timeout,
         statement_timeout=timeout,
         password=partial(driver.password, id),
         ca=endpoint.ca,
+        ca_is_enough=mode == "verify-ca",
     )
 
 

@@ -5,6 +5,7 @@ from interlock.errors import BadSpec, ConfigurationError
 from interlock.instances.backups.keeping import Keeping
 from interlock.instances.database import Database
 from interlock.instances.dns import chosen
+from interlock.instances.dns.none import NoDns
 from interlock.instances.drivers.local import LocalDriver
 from interlock.instances.drivers.port import Driver
 from interlock.instances.keeping.keepers import Habits
@@ -63,5 +64,6 @@ def _kubernetes(settings: Settings) -> Driver:
             image=settings.kubernetes_image,
             storage_class=settings.kubernetes_storage_class,
             service_type=settings.kubernetes_service_type,  # type: ignore[arg-type] # checked by the settings
+            external_dns=isinstance(chosen(settings.dns), NoDns),
         )
     )

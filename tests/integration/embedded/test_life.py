@@ -14,6 +14,7 @@ from interlock.embedded import Binaries, Cluster, running, running_url
 from interlock.embedded.locks import is_held
 from interlock.embedded.processes import has_ended, wait_until
 from interlock.errors import AddressInUse, ClusterFailed
+from support.strangers import give_process_id, process_of_the_servers_user
 
 MakeCluster = Callable[..., Cluster]
 
@@ -121,6 +122,23 @@ def test_orphans_that_never_end_fail_the_start_and_leave_everything_as_it_is(
                 cluster.start()
         assert ORPHANS in failure.value.log_tail
         assert (cluster.root / "data" / "postmaster.pid").read_text() == pid_file
+    finally:
+        os.kill(orphan, signal.SIGCONT)
+    assert cluster.start()
+
+
+def test_while_there_are_orphans_another_with_the_postmasters_id_is_not_disowned(
+    cluster: Cluster, orphan: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is in the file keeps a second server away from data that the orphans may still write to."""
+    file = cluster.root / "data" / "postmaster.pid"
+    try:
+        with monkeypatch.context() as hurry, process_of_the_servers_user() as stranger:
+            give_process_id(cluster.root / "data", stranger.pid)
+            hurry.setattr(running, "_ORPHANS_TIMEOUT", 0.0)
+            with pytest.raises(ClusterFailed, match=r'lock file "postmaster\.pid" already exists'):
+                cluster.start()
+            assert file.read_text().startswith(f"{stranger.pid}\n")
     finally:
         os.kill(orphan, signal.SIGCONT)
     assert cluster.start()

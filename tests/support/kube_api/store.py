@@ -51,6 +51,8 @@ class Store:
         """Whether the storage class lets volumes grow."""
         self.quota: set[str] = set()
         """Plurals of which no more may be made."""
+        self.contended = False
+        """Whether others are making something at the same time, and the quota is counted anew."""
         self._things: dict[Key, Stored] = {}
         self._revisions = itertools.count(100)
 
@@ -202,6 +204,9 @@ class Store:
         if kind.plural in self.quota:
             why = f"exceeded quota: small, requested: {kind.plural}=1, used: {kind.plural}=1, limited: {kind.plural}=1"
             raise statuses.forbidden(kind.plural, body["metadata"]["name"], why)
+        if self.contended:
+            why = "the object has been modified; please apply your changes to the latest version and try again"
+            raise statuses.conflict("resourcequotas", "small", why)
         complete(kind, body)
         validate(kind, body, None)
         stored = Stored(kind, body, managers)

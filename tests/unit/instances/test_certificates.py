@@ -6,6 +6,7 @@ from datetime import timedelta
 import pytest
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
+from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from interlock.errors import BadSpec
 from interlock.instances.drivers.certificates import checked
@@ -43,6 +44,7 @@ BAD = {
         AUTHORITY.issue(key=OTHER),
         "does not take the certificate",
     ),
+    "for clients only": (AUTHORITY.issue(use=ExtendedKeyUsageOID.CLIENT_AUTH), r"would not take .*purpose"),
     "another digest": (AUTHORITY.issue(digest=hashes.SHA3_256()), "does not take the certificate"),
 }
 

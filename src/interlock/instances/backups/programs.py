@@ -16,6 +16,7 @@ from interlock.embedded.processes import environment
 from interlock.errors import BackupFailed, BinariesMissing, DatabaseUnreachable, OutOfSpace
 from interlock.instances.backups.model import Format
 from interlock.instances.drivers.port import Endpoint
+from interlock.instances.trust import sslmode
 
 _FORMATS: dict[Format, str] = {"file": "custom", "directory": "directory"}
 _CONNECT_WITHIN = "30"
@@ -81,12 +82,12 @@ async def _connected(words: Sequence[str | Path], endpoint: Endpoint, password: 
             "PGPASSWORD": password,
             "PGAPPNAME": f"interlock {purpose}"[:63],
             "PGCONNECT_TIMEOUT": _CONNECT_WITHIN,
-            "PGSSLMODE": "require",
+            "PGSSLMODE": sslmode(endpoint.host, endpoint.ca),
         }
         if endpoint.ca:
             certificate = Path(place) / "ca.pem"
             certificate.write_text(endpoint.ca)
-            variables |= {"PGSSLMODE": "verify-full", "PGSSLROOTCERT": str(certificate)}
+            variables["PGSSLROOTCERT"] = str(certificate)
         await _run(words, variables)
 
 

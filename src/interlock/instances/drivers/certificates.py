@@ -1,8 +1,11 @@
 """Whether an issued certificate can be served, and be checked by clients: asked before anything is made of it."""
 
+import ssl
 from collections.abc import Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from ipaddress import ip_address
+from tempfile import NamedTemporaryFile
 from typing import TYPE_CHECKING
 
 from interlock.embedded.tls import check_pair
@@ -31,10 +34,12 @@ def checked(certificate: Certificate, host: str) -> Certificate:
     for each in (*chain, *authorities):
         _check_dates(each)
     _check_strength(chain)
+    plain = Certificate(_pem(chain), _pem_of_key(certificate.key), _pem(authorities) or None)
     if authorities:
         _check_host(chain[0], host)
         _check_path(chain, authorities)
-    return Certificate(_pem(chain), _pem_of_key(certificate.key), _pem(authorities) or None)
+        _check_handshake(plain, host)
+    return plain
 
 
 def _certificates(pem: str) -> "list[x509.Certificate]":
@@ -93,6 +98,25 @@ def _check_path(chain: "Sequence[x509.Certificate]", authorities: "Sequence[x509
         current = None
     if current is None:
         raise BadSpec("The certificate does not lead to the authority that was given: give the whole chain.")
+
+
+def _check_handshake(certificate: Certificate, host: str) -> None:
+    """Whatever else a client looks at, such as what the certificates may be used for: one is asked, in memory."""
+    client, server = ssl.create_default_context(cadata=certificate.ca), ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    up, down = ssl.MemoryBIO(), ssl.MemoryBIO()
+    try:
+        with NamedTemporaryFile("w") as file:  # it can be read from files only, and this one only by us
+            file.write(certificate.key + certificate.chain)
+            file.flush()
+            server.load_cert_chain(file.name)
+        asking = client.wrap_bio(down, up, server_hostname=host)
+        answering = server.wrap_bio(up, down, server_side=True)
+        for side in (asking, answering, asking):
+            with suppress(ssl.SSLWantReadError):
+                side.do_handshake()
+    except ssl.SSLError as error:
+        why = getattr(error, "verify_message", "") or error.reason or "TLS failed"
+        raise BadSpec(f"Clients would not take the certificate ({why}): have another issued.") from error
 
 
 def _issued(certificate: "x509.Certificate", issuer: "x509.Certificate") -> bool:

@@ -1,12 +1,13 @@
 """Instances as the API shows them, and as they are asked for."""
 
 from datetime import datetime
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from interlock.instances import records
 from interlock.instances.model import Health, State
+from interlock.instances.trust import Mode, sslmode
 
 Parameters = dict[str, str | bool | int | float]
 
@@ -78,7 +79,10 @@ class Connection(BaseModel):
     user: str
     database: str
     ca: str | None = Field(description="A certificate (PEM).")
-    sslmode: Literal["verify-full", "require"]
+    sslmode: Mode = Field(
+        description="How strictly clients can check that: verify-ca where the certificate is the instance's own, and "
+        "does not name the host, as it cannot name a load balancer's address."
+    )
 
 
 class Trouble(BaseModel):
@@ -156,7 +160,7 @@ def _connection(record: records.Instance) -> Connection | None:
         user=endpoint.user,
         database=endpoint.database,
         ca=endpoint.ca,
-        sslmode="verify-full" if endpoint.ca else "require",
+        sslmode=sslmode(endpoint.host, endpoint.ca),
     )
 
 

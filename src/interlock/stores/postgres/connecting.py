@@ -7,7 +7,7 @@ everything, as a dead machine does, must not use up the time of the one that too
 import asyncio
 import inspect
 import ssl
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -34,6 +34,8 @@ async def connect(
     password: Password | None = None,
     prepared: bool = False,
     ca: str | None = None,
+    ca_is_enough: bool = False,
+    settings: Mapping[str, str] | None = None,
 ) -> Session:
     """Open a session. Asks for nothing in the start-up packet that a pooler would refuse before we can explain it.
 
@@ -41,7 +43,9 @@ async def connect(
     `password` is called for each session, in a thread unless it is a coroutine function, and beats the URL's.
     `prepared` keeps statements prepared in the server: only for a connection that leads to one server process for as
     long as it lives, which one through a pooler may not.
-    `ca` is a certificate (PEM): the server has to show, over TLS, that it is the host of the URL by that one's word.
+    `ca` is a certificate (PEM): the server has to show, over TLS, that it is the host of the URL by that one's word; if
+    `ca_is_enough`, whatever its host is called.
+    `settings` hold from the first moment, whatever the server's defaults are: only for a server itself, and no pooler.
     """
     shown = redacted(checked(url))
     ends_at = asyncio.get_running_loop().time() + timeout
@@ -55,8 +59,8 @@ async def connect(
             command_timeout=statement_timeout,
             statement_cache_size=_CACHED_STATEMENTS if prepared else 0,
             max_cached_statement_lifetime=0,
-            server_settings={"application_name": application_name[:63]},
-            **({"ssl": ssl.create_default_context(cadata=ca)} if ca else {}),
+            server_settings={**(settings or {}), "application_name": application_name[:63]},
+            **({"ssl": _trusting(ca, any_host=ca_is_enough)} if ca else {}),
         )
     session = Session(connection, shown)
     if connection.get_server_version().major < _OLDEST_SERVER:
@@ -66,6 +70,12 @@ async def connect(
             f"Interlock needs PostgreSQL {_OLDEST_SERVER} or newer."
         )
     return session
+
+
+def _trusting(ca: str, *, any_host: bool) -> ssl.SSLContext:
+    context = ssl.create_default_context(cadata=ca)
+    context.check_hostname = not any_host
+    return context
 
 
 async def _asked(password: Password, shown: str, ends_at: float) -> str:

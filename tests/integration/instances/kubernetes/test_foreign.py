@@ -1,10 +1,12 @@
 """What is not ours is refused, named, and left as it was."""
 
+import base64
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from interlock.embedded.tls import check_pair
 from interlock.errors import ForeignResource
 from interlock.instances.drivers.kubernetes import KubernetesDriver, KubernetesSettings, objects
 from interlock.instances.drivers.kubernetes.api import Api
@@ -12,6 +14,7 @@ from interlock.instances.drivers.kubernetes.names import INSTANCE, MANAGED_BY, N
 from interlock.instances.drivers.port import Spec
 from support.kube_api.real import Http
 from support.kube_api.watching import seen
+from support.scram import verifies
 
 CLAIM = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
 TEMPLATE = {"metadata": {"labels": {"app": "x"}}, "spec": {"containers": [{"name": "x", "image": "x:1"}]}}
@@ -103,8 +106,22 @@ async def test_what_is_nobodys_is_adopted_where_that_is_allowed(
     assert foreign.now()["labels"][INSTANCE] == spec.id
     if kind == "Secret":
         assert await driver.password(spec.id) == "old"
+        owner = base64.b64decode(foreign.now()["data"]["owner.sql"]).decode()
+        assert verifies(owner, "old")
     await driver.remove(spec.id)
     await seen(driver, spec.id, "absent")
+
+
+async def test_half_a_pair_of_certificate_and_key_is_replaced_by_a_whole_one(
+    settings: KubernetesSettings, http: Http, namespace: str, spec: Spec
+) -> None:
+    path, name = f"/api/v1/namespaces/{namespace}/secrets", Names(spec.id).base
+    http("POST", path, {"metadata": {"name": name}, "data": {"tls.crt": base64.b64encode(b"of another key").decode()}})
+
+    await KubernetesDriver(replace(settings, adopt=True)).provision(spec)
+
+    data = http("GET", f"{path}/{name}")[1]["data"]
+    check_pair(base64.b64decode(data["tls.crt"]), base64.b64decode(data["tls.key"]))
 
 
 @pytest.mark.parametrize("kind", ["Service", "PodDisruptionBudget", "StatefulSet"])

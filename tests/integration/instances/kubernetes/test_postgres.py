@@ -10,8 +10,9 @@ import socket
 import ssl
 import subprocess
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import cast
 
 import asyncpg
 import pytest
@@ -20,13 +21,22 @@ from interlock.embedded import find_binaries
 from interlock.embedded.accounts import account_for
 from interlock.embedded.install import within_reach
 from interlock.embedded.processes import environment, run
+from interlock.embedded.tls import self_signed
+from interlock.errors import DatabaseUnreachable
 from interlock.instances.drivers.kubernetes import configuration, credentials
 from interlock.instances.drivers.owner import new_password
+from interlock.instances.drivers.port import Driver, Endpoint
+from interlock.instances.reaching import reach
 from support.postgres import open_directory
 from support.waiting import eventually
 
 NAME = 'it\'s "quoted" \\ ünï'
-PARAMETERS = {"work_mem": "7MB", "application_name": "back\\slash's", "my.own_setting": "x y"}
+PARAMETERS = {
+    "work_mem": "7MB",
+    "application_name": "back\\slash's",
+    "my.own_setting": "x y",
+    "default_transaction_read_only": "on",
+}
 
 
 @dataclass(frozen=True)
@@ -134,6 +144,28 @@ def _first_start(server: Server, process: "subprocess.Popen[bytes]", statements:
 
 async def test_the_owner_comes_in_over_tls_that_is_checked(server: Server) -> None:
     assert await server.connect(NAME, NAME) == NAME
+
+
+class Keeping:
+    """All of a driver that is asked by who connects to an instance."""
+
+    def __init__(self, secret: str) -> None:
+        self._secret = secret
+
+    async def password(self, _: str) -> str:
+        return self._secret
+
+
+async def test_the_control_plane_reaches_it_at_an_address_that_its_certificate_does_not_name(server: Server) -> None:
+    """As a load balancer's, which nobody knew when the certificate was made."""
+    balancer = Endpoint("127.0.0.2", server.port, NAME, NAME, server.ca)
+    keeping = cast(Driver, Keeping(server.password))
+
+    await reach(keeping, "x", balancer, 30)
+
+    another = replace(balancer, ca=self_signed()[0].decode())
+    with pytest.raises(DatabaseUnreachable, match="CERTIFICATE_VERIFY_FAILED"):
+        await reach(keeping, "x", another, 30)
 
 
 async def test_nobody_comes_in_without_tls(server: Server) -> None:

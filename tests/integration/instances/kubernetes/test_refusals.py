@@ -86,7 +86,14 @@ async def test_a_namespace_that_is_not_there_is_named(
 
 @pytest.mark.parametrize(
     ("code", "reason"),
-    [(429, "TooManyRequests"), (500, "InternalError"), (503, "ServiceUnavailable"), (504, "Timeout")],
+    [
+        (408, "Timeout"),
+        (410, "Expired"),
+        (429, "TooManyRequests"),
+        (500, "InternalError"),
+        (503, "ServiceUnavailable"),
+        (504, "Timeout"),
+    ],
 )
 async def test_a_server_that_is_not_ready_is_unreachable(
     fake_cluster: FakeCluster, tmp_path: Path, spec: Spec, code: int, reason: str
@@ -95,6 +102,25 @@ async def test_a_server_that_is_not_ready_is_unreachable(
     driver = KubernetesDriver(KubernetesSettings(kubeconfig=str(fake_cluster.kubeconfig(tmp_path / "config"))))
     with pytest.raises(DriverUnreachable, match=r"is not ready \(come back later\): try again"):
         await driver.provision(spec)
+
+
+async def test_a_quota_that_others_use_at_the_same_time_is_worth_another_try(
+    fake_cluster: FakeCluster, tmp_path: Path, spec: Spec
+) -> None:
+    driver = KubernetesDriver(KubernetesSettings(kubeconfig=str(fake_cluster.kubeconfig(tmp_path / "config"))))
+    fake_cluster.store.contended = True
+    with pytest.raises(DriverUnreachable, match=r"resourcequotas .*: try again"):
+        await driver.provision(spec)
+
+    fake_cluster.store.contended = False
+    await driver.provision(spec)
+    await seen(driver, spec.id, "running")
+
+
+async def test_a_pod_that_goes_while_its_log_is_asked_for_is_worth_another_try(settings: KubernetesSettings) -> None:
+    async with Api(settings) as api:
+        with pytest.raises(BeingRemoved, match=r"pods \"gone\" not found.*: try again"):
+            [line async for line in api.log("gone", "postgres", lines=1, follow=False)]
 
 
 async def test_a_quota_that_is_used_up_is_out_of_space(fake_cluster: FakeCluster, tmp_path: Path, spec: Spec) -> None:

@@ -1,11 +1,14 @@
 """An instance that does not come up says why, in the words of who holds it up."""
 
+from dataclasses import replace
+
 import pytest
 
 from interlock.instances.drivers.kubernetes import KubernetesDriver
+from interlock.instances.drivers.kubernetes.names import Names
 from interlock.instances.drivers.port import Observed, Spec
 from support.kube_api.node import Trouble
-from support.kube_api.real import RealCluster
+from support.kube_api.real import Http, RealCluster
 from support.kube_api.server import FakeCluster
 from support.kube_api.watching import seen
 
@@ -44,3 +47,26 @@ async def test_what_holds_an_instance_up_is_told_and_then_forgotten(
     cluster.node.trouble = trouble
     await driver.remove(spec.id)
     await seen(driver, spec.id, "absent")
+
+
+async def test_what_does_not_come_up_is_started_with_the_parameters_that_were_set_since(
+    cluster: FakeCluster | RealCluster, driver: KubernetesDriver, http: Http, namespace: str, spec: Spec
+) -> None:
+    """Kubernetes itself leaves a pod alone whose template was changed."""
+    if cluster.node is None:
+        pytest.skip("troubles cannot be made on machines that are not ours")
+    pod = f"/api/v1/namespaces/{namespace}/pods/{Names(spec.id).pod}"
+    cluster.node.trouble = "crash"
+    await driver.provision(replace(spec, parameters={"shared_preload_libraries": "no_such"}))
+    await seen(driver, spec.id, "broken")
+    first = http("GET", pod)[1]["metadata"]["uid"]
+    await driver.start(spec.id)
+    assert http("GET", pod)[1]["metadata"]["uid"] == first
+
+    assert await driver.set_parameters(spec.id, {}) == "restart needed"
+    await driver.start(spec.id)
+    cluster.node.trouble = None
+
+    await seen(driver, spec.id, "running")
+    assert http("GET", pod)[1]["metadata"]["uid"] != first
+    assert await driver.set_parameters(spec.id, {}) == "reloaded"

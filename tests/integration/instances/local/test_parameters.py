@@ -6,6 +6,7 @@ import os
 import signal
 import threading
 
+import asyncpg
 import pytest
 
 from interlock.errors import BadSpec, ClusterFailed
@@ -22,6 +23,8 @@ REFUSED = {
     "password_encryption": ("md5", "set by Interlock itself"),
     "archive_command": ("touch /tmp/broken-into", "reach beyond this instance"),
     "shared_preload_libraries": ("/tmp/evil.so", "reach beyond this instance"),
+    "jit_provider": ("../../../../tmp/evil", "reach beyond this instance"),
+    "plperl.on_init": ("system('touch /tmp/broken-into')", "reach beyond this instance"),
     "work mem": ("5MB", "not the name of a PostgreSQL setting"),
     "application_name": ("two\nlines", "control character"),
 }
@@ -122,6 +125,32 @@ async def test_parameters_of_a_stopped_instance_count_when_it_starts(shop: Shop)
 
     await shop.driver.start(shop.spec.id)
     assert await shop.ask("SHOW work_mem") == "6MB"
+
+
+async def test_parameters_that_keep_everybody_out_can_be_replaced(shop: Shop) -> None:
+    """Only who connects finds out that there is no such library."""
+    assert await shop.driver.set_parameters(shop.spec.id, {"session_preload_libraries": "no_such"}) == "reloaded"
+    with pytest.raises(asyncpg.UndefinedFileError):
+        await shop.ask("SELECT 1")
+
+    assert await shop.driver.set_parameters(shop.spec.id, {"work_mem": "6MB"}) == "restart needed"
+
+    await shop.driver.stop(shop.spec.id)
+    await shop.driver.start(shop.spec.id)
+    assert await shop.ask("SHOW work_mem") == "6MB"
+
+
+async def test_a_server_that_is_on_its_way_up_is_said_to_need_a_restart(shop: Shop) -> None:
+    """As in the recovery after a crash: it has read its files already."""
+    told = shop.directory / "postgresql" / "data" / "postmaster.pid"
+    ready = told.read_text()
+    told.write_text(ready.replace("ready   ", "starting"))
+    try:
+        assert (await shop.driver.look(shop.spec.id)).state == "starting"
+        assert await shop.driver.set_parameters(shop.spec.id, {"work_mem": "6MB"}) == "restart needed"
+    finally:
+        told.write_text(ready)
+    assert await shop.ask("SHOW work_mem") == "4MB"
 
 
 async def test_an_instance_is_small_unless_told(shop: Shop) -> None:

@@ -1,14 +1,23 @@
 """The owner's password: what the driver tells is what the server takes, whoever died in between."""
 
 import asyncio
+from dataclasses import replace
 from pathlib import Path
 
 import asyncpg
 import pytest
 
+from interlock.embedded import Cluster
 from interlock.instances.drivers.local import LocalDriver
 from interlock.instances.drivers.port import Spec
-from support.local_instances import Shop, run_until
+from interlock.stores.postgres import connect
+from support.local_instances import Shop, connected, run_until
+
+# It is of the very types that we ask for, and PostgreSQL's own of any.
+HOSTILE = """
+    CREATE FUNCTION public.format(text, text, text) RETURNS text LANGUAGE sql
+    AS $$ SELECT 'ALTER ROLE shop SUPERUSER PASSWORD ' || quote_literal($3) $$
+"""
 
 
 @pytest.mark.parametrize("step", [1, 2])
@@ -41,6 +50,36 @@ async def test_the_new_password_of_a_stopped_instance_counts_when_it_starts(shop
     assert await shop.ask("SELECT 1", new) == 1
     with pytest.raises(asyncpg.InvalidPasswordError):
         await shop.ask("SELECT 1", old)
+
+
+async def test_an_instance_that_is_read_only_by_default_takes_a_new_password(shop: Shop) -> None:
+    await shop.driver.set_parameters(shop.spec.id, {"default_transaction_read_only": "on"})
+    old = await shop.driver.password(shop.spec.id)
+
+    await shop.driver.reset_password(shop.spec.id)
+
+    new = await shop.driver.password(shop.spec.id)
+    assert new != old
+    assert await shop.ask("SHOW transaction_read_only", new) == "on"
+
+
+async def test_no_function_of_the_owners_is_called_by_the_superuser(shop: Shop) -> None:
+    """Before PostgreSQL 15 everybody may make functions in the database in which the superuser's sessions are."""
+    cluster = Cluster(shop.directory / "postgresql")
+    async with await connect(cluster.url(), application_name="test") as superuser:
+        await superuser.execute("GRANT CREATE ON SCHEMA public TO PUBLIC")
+    owner = await connected(
+        replace(await shop.endpoint(), database="postgres"), await shop.driver.password(shop.spec.id)
+    )
+    try:
+        await owner.execute(HOSTILE)
+        for parameters in ({}, {"search_path": "public, pg_catalog"}):
+            await shop.driver.set_parameters(shop.spec.id, parameters)
+            await shop.driver.reset_password(shop.spec.id)
+            assert await shop.ask("SELECT rolsuper FROM pg_roles WHERE rolname = current_user") is False
+    finally:
+        await owner.execute("DROP FUNCTION public.format(text, text, text)")
+        await owner.close()
 
 
 async def test_a_server_that_writes_down_every_statement_writes_down_no_password(

@@ -103,7 +103,7 @@ async def test_a_stopped_instances_port_that_somebody_took_is_an_error_that_name
     port = await port_of(driver, spec)
     await driver.stop(spec.id)
 
-    with listener(port), pytest.raises(AddressInUse, match=str(port)):
+    with listener(port), pytest.raises(AddressInUse, match=rf"port {port} of the instance shop .* start the instance"):
         await driver.start(spec.id)
 
     await driver.start(spec.id)

@@ -109,11 +109,13 @@ async def test_a_marker_that_tells_of_something_else_is_refused(driver: LocalDri
 
 async def test_what_somebody_put_into_its_directory_is_left_there(driver: LocalDriver, root: Path, spec: Spec) -> None:
     await driver.provision(spec)
-    (root / spec.id / "notes.txt").write_text("mine")
+    for place in (root / spec.id, root / spec.id / "postgresql"):
+        (place / "notes.txt").write_text("mine")
 
     await driver.remove(spec.id)
 
-    assert [path.name for path in (root / spec.id).iterdir()] == ["notes.txt"]
+    assert sorted(path.name for path in (root / spec.id).iterdir()) == ["notes.txt", "postgresql"]
+    assert [path.name for path in (root / spec.id / "postgresql").iterdir()] == ["notes.txt"]
     sight = await driver.look(spec.id)
     assert sight.state == "absent"
     assert "not made by Interlock" in sight.detail

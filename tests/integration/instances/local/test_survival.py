@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import shutil
 import signal
 from contextlib import suppress
 from pathlib import Path
@@ -17,6 +18,7 @@ from interlock.errors import InstanceAbsent
 from interlock.instances.drivers.local import LocalDriver
 from interlock.instances.drivers.port import Spec
 from support.local_instances import connected, local_driver, run_until
+from support.strangers import give_process_id, process_of_the_servers_user
 
 
 def processes(root: Path, spec: Spec) -> list[int]:
@@ -55,16 +57,35 @@ async def test_after_a_power_cut_a_start_brings_it_up(root: Path, driver: LocalD
 async def test_a_process_id_that_is_anothers_by_now_is_not_taken_for_the_server(
     root: Path, driver: LocalDriver, spec: Spec
 ) -> None:
+    """Of the same user: PostgreSQL itself takes every process of its own user for the server that was."""
     await driver.provision(spec)
     before = await driver.look(spec.id)
     end_as_a_power_cut_does(root, spec)
-    told = root / spec.id / "postgresql" / "data" / "postmaster.pid"
-    for file in (told, *Path(told.read_text().splitlines()[4]).glob(".s.PGSQL.*.lock")):
-        file.write_text("1\n" + file.read_text().partition("\n")[2])
+    with process_of_the_servers_user() as stranger:
+        give_process_id(root / spec.id / "postgresql" / "data", stranger.pid)
 
-    assert (await driver.look(spec.id)).state == "stopped"
-    await driver.start(spec.id)
-    assert await driver.look(spec.id) == before
+        assert (await driver.look(spec.id)).state == "stopped"
+        await driver.stop(spec.id)
+        await driver.start(spec.id)
+        assert await driver.look(spec.id) == before
+        await driver.remove(spec.id)
+        assert stranger.poll() is None
+
+
+async def test_a_server_whose_directory_was_removed_by_hand_is_ended_with_the_instance(
+    root: Path, driver: LocalDriver, spec: Spec
+) -> None:
+    await driver.provision(spec)
+    assert processes(root, spec)
+    sockets = Path((root / spec.id / "postgresql" / "data" / "postmaster.pid").read_text().splitlines()[4])
+    assert sockets.is_relative_to("/tmp")  # the path is too long for sockets
+    shutil.rmtree(root / spec.id)
+
+    await driver.remove(spec.id)
+
+    assert processes(root, spec) == []
+    assert not sockets.exists()
+    assert (await driver.look(spec.id)).state == "absent"
 
 
 async def test_what_is_half_made_tells_whether_somebody_is_at_it(root: Path, driver: LocalDriver, spec: Spec) -> None:
@@ -118,6 +139,18 @@ async def test_a_cancelled_request_comes_to_its_end(root: Path, driver: LocalDri
     await local_driver(root).provision(spec)
 
     assert (await driver.look(spec.id)).state == "running"
+
+
+async def test_an_instance_whose_lock_was_removed_by_hand_goes_wholly(
+    root: Path, driver: LocalDriver, spec: Spec
+) -> None:
+    await driver.provision(spec)
+    (root / spec.id / "postgresql" / "control.lock").unlink()
+
+    await driver.remove(spec.id)
+
+    assert processes(root, spec) == []
+    assert not (root / spec.id).exists()
 
 
 async def test_data_that_are_gone_are_said_to_be(root: Path, driver: LocalDriver, spec: Spec) -> None:

@@ -11,6 +11,7 @@ from interlock.embedded.locks import exclusive
 from interlock.errors import InstanceAbsent
 from interlock.instances.drivers.local import LocalDriver
 from interlock.instances.drivers.port import Spec
+from support.local_instances import Shop
 from support.waiting import eventually
 
 VERBS: dict[str, Callable[[LocalDriver, Spec], Awaitable[object]]] = {
@@ -53,6 +54,19 @@ async def test_a_look_waits_for_no_verb(driver: LocalDriver, root: Path, spec: S
         await asyncio.to_thread(eventually, lambda: somebody_waits_for(root / spec.id / "lock"))
         assert (await driver.look(spec.id)).state == "starting"
     await asyncio.gather(*many)
+
+
+async def test_a_password_waits_for_no_verb(shop: Shop, spec: Spec) -> None:
+    """Health is checked also while there is much to do, and the instance is not in order if nobody tells a password."""
+    lock = shop.root / spec.id / "lock"
+    lock.parent.mkdir()
+
+    with exclusive(lock, lambda: None), exclusive(shop.directory / "lock", lambda: None):
+        many = [asyncio.ensure_future(shop.driver.remove(spec.id)) for _ in range(40)]
+        await asyncio.to_thread(eventually, lambda: somebody_waits_for(lock))
+        password = await asyncio.wait_for(shop.driver.password(shop.spec.id), 10)
+    await asyncio.gather(*many)
+    assert await shop.ask("SELECT 1", password) == 1
 
 
 async def test_a_look_waits_for_nobody_at_the_instance(driver: LocalDriver, root: Path, spec: Spec) -> None:

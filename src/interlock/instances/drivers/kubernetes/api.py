@@ -24,7 +24,8 @@ from interlock.errors import (
 from interlock.instances.drivers.kubernetes.names import MANAGER
 from interlock.instances.drivers.kubernetes.settings import KubernetesSettings
 
-_TEMPORARY = frozenset({429, 500, 502, 503, 504})
+_TEMPORARY = frozenset({408, 410, 429, 500, 502, 503, 504})
+_CHANGED_MEANWHILE = "please apply your changes to the latest version"
 
 
 class Api:
@@ -181,10 +182,13 @@ class Api:
             return ConfigurationError(f"This Kubernetes is too old ({said}): version 1.27 or newer is needed.")
         if code == 400 and "waiting to start" in said:
             return DriverError(f"There is nothing yet of {where} ({said}): wait until it runs.")
-        if code in _TEMPORARY:
-            return DriverUnreachable(f"The Kubernetes API server at {self.server} is not ready ({said}): try again.")
         if known and (code in (404, 409, 410) or "metadata.uid" in said):
             return BeingRemoved(f"{where} was changed or taken away meanwhile ({said}): try again.")
+        # A quota, too, is an object that others change at the same time.
+        if code in _TEMPORARY or (code == 409 and _CHANGED_MEANWHILE in said):
+            return DriverUnreachable(f"The Kubernetes API server at {self.server} is not ready ({said}): try again.")
+        if code == 404 and status.details and status.details.name:
+            return BeingRemoved(f"{where} was taken away meanwhile ({said}): try again.")
         if code == 409:
             return ForeignResource(f"{where} exists and is not ours ({said}): delete or rename it.")
         return BadSpec(f"Kubernetes refuses {where} ({said}): change what was asked for.")

@@ -25,7 +25,7 @@ from interlock.instances.drivers.kubernetes.api import Api
 from interlock.instances.drivers.kubernetes.belongings import KINDS, Belongings, everything, required
 from interlock.instances.drivers.kubernetes.names import CONFIGURATION, CONTAINER, NAME, Names
 from interlock.instances.drivers.kubernetes.settings import KubernetesSettings
-from interlock.instances.drivers.kubernetes.sight import seen, troubled
+from interlock.instances.drivers.kubernetes.sight import is_ready, is_up_to_date, seen, troubled
 from interlock.instances.drivers.owner import new_password
 from interlock.instances.drivers.port import Certificate, Sight, Spec
 
@@ -60,7 +60,13 @@ class KubernetesDriver:
             return seen(belongings, [one for some in warnings for one in some], namespace=api.namespace)
 
     async def start(self, id: str) -> None:
+        """A pod that does not come up, with parameters that were replaced since, is replaced too: nobody else does."""
         await self._scale(id, 1)
+        async with self._api() as api:
+            belongings = await Belongings.of(api, Names(id))
+            pod = belongings.pod
+            if pod is not None and not is_ready(pod) and not is_up_to_date(pod, belongings.get(StatefulSet)):
+                await api.delete(pod)
 
     async def stop(self, id: str) -> None:
         await self._scale(id, 0)

@@ -18,7 +18,6 @@ INSTANCE = "interlock.dev/instance"
 NAME = "interlock.dev/name"
 TAGS = "interlock.dev/tags"
 CONFIGURATION = "interlock.dev/configuration"
-EXTERNAL_DNS = "external-dns.alpha.kubernetes.io/hostname"
 CONTAINER = "postgres"
 VOLUME = "data"
 

@@ -38,12 +38,12 @@ from lightkube.resources.apps_v1 import StatefulSet
 from lightkube.resources.core_v1 import ConfigMap, Secret, Service
 from lightkube.resources.policy_v1 import PodDisruptionBudget
 
+from interlock.instances.dns import external_dns
 from interlock.instances.drivers.kubernetes import configuration
 from interlock.instances.drivers.kubernetes.credentials import FIRST_START, PASSWORD, SUPERUSER
 from interlock.instances.drivers.kubernetes.names import (
     CONFIGURATION,
     CONTAINER,
-    EXTERNAL_DNS,
     VOLUME,
     Names,
     annotations,
@@ -77,7 +77,8 @@ def headless(spec: Spec) -> Service:
 
 def service(spec: Spec, settings: KubernetesSettings) -> Service:
     """Where clients connect. external-dns makes the record for the name in the annotation, and takes it away."""
-    extra = dict(settings.service_annotations) | ({EXTERNAL_DNS: spec.dns_name} if spec.dns_name else {})
+    published = external_dns.annotations(spec.dns_name) if spec.dns_name and settings.external_dns else {}
+    extra = dict(settings.service_annotations) | published
     return Service(
         metadata=_meta(spec, extra=extra),
         spec=ServiceSpec(type=settings.service_type, selector=Names(spec.id).labels, ports=[_service_port()]),

@@ -69,12 +69,13 @@ async def ensure_secret(api: Api, spec: Spec, there: Any | None) -> None:
     """What is in it stays: only what it lacks is added."""
     base = Names(spec.id).base
     hosts = [base, f"{base}.{api.namespace}", f"{base}.{api.namespace}.svc", *filter(None, [spec.dns_name])]
-    contents = credentials.contents(spec.name, new_password(), hosts)
+    known = None if there is None else credentials.entry(there, credentials.PASSWORD)
+    contents = credentials.contents(spec.name, known or new_password(), hosts)
     if there is None:
         if await api.create(objects.secret(spec, contents)) is None:
             await required(api, Secret, spec.id)  # another replica made it for this instance, or we stop here
         return
-    if missing := {name: value for name, value in contents.items() if name not in (there.data or {})}:
+    if missing := credentials.missing(there.data or {}, contents):
         await api.change(there, {"data": missing})
     await _take(api, spec, there)
 

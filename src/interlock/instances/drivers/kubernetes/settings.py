@@ -30,6 +30,8 @@ class KubernetesSettings:
     service_type: Literal["LoadBalancer", "ClusterIP"] = "LoadBalancer"
     service_annotations: Mapping[str, str] = field(default_factory=dict)
     """For the cloud's load balancer: internal or not, of which kind."""
+    external_dns: bool = True
+    """Whether external-dns is told DNS names. Not where Interlock publishes them: each would find the other's."""
     adopt: bool = False
     """Take over objects of the right name that belong to nobody. What is another instance's is never taken."""
     timeout: float = 10.0

@@ -8,7 +8,7 @@ from lightkube.resources.core_v1 import PersistentVolumeClaim, Secret, Service
 
 from interlock.instances.drivers.kubernetes.belongings import Belongings, described
 from interlock.instances.drivers.kubernetes.credentials import CERTIFICATE, entry
-from interlock.instances.drivers.kubernetes.names import NAME
+from interlock.instances.drivers.kubernetes.names import CONFIGURATION, NAME
 from interlock.instances.drivers.kubernetes.objects import PORT, VERSION
 from interlock.instances.drivers.port import Endpoint, Sight
 
@@ -38,10 +38,21 @@ def seen(belongings: Belongings, warnings: Sequence[Any] = (), *, namespace: str
         if pod is None:
             return Sight("stopped", version=version)
         return Sight("starting", version=version, detail="It is shutting down.")
-    if pod is None or pod.metadata.deletionTimestamp or not _ready(pod):
+    if pod is None or pod.metadata.deletionTimestamp or not is_ready(pod):
         state, detail = _trouble(belongings, pod, warnings)
         return Sight(state, version=version, detail=detail)
     return _reachable(belongings, version, warnings, namespace)
+
+
+def is_ready(pod: Any) -> bool:
+    return any(one.type == "Ready" and one.status == "True" for one in _conditions(pod))
+
+
+def is_up_to_date(pod: Any, stateful_set: Any | None) -> bool:
+    """Whether it was started with the configuration that is wanted now."""
+    wanted = stateful_set.spec.template.metadata.annotations if stateful_set is not None else None
+    started_with = pod.metadata.annotations or {}
+    return started_with.get(CONFIGURATION) == (wanted or {}).get(CONFIGURATION)
 
 
 def _remains(belongings: Belongings) -> Sight:
@@ -71,10 +82,6 @@ def _host(service: Any, namespace: str) -> str | None:
         return f"{service.metadata.name}.{namespace}.svc"
     balancer = service.status.loadBalancer if service.status else None
     return next((one.ip or one.hostname for one in (balancer.ingress if balancer else None) or []), None)
-
-
-def _ready(pod: Any) -> bool:
-    return any(one.type == "Ready" and one.status == "True" for one in _conditions(pod))
 
 
 def _trouble(belongings: Belongings, pod: Any | None, warnings: Sequence[Any]) -> tuple[Any, str]:

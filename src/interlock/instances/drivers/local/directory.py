@@ -7,12 +7,13 @@ somebody else's, and nobody's to touch.
 """
 
 import re
-import shutil
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from interlock.embedded.files import sync_directory
+from interlock.embedded.layout import Layout
+from interlock.embedded.removal import remove_own
 from interlock.errors import BadSpec, ForeignResource
 from interlock.instances.drivers.local.steps import did
 
@@ -66,8 +67,8 @@ class Directory:
 
     def clear(self) -> None:
         """Remove everything but what somebody else put there. Its server is gone already."""
-        if self.cluster.exists():
-            shutil.rmtree(self.cluster)
+        if self.cluster.exists():  # a part of it was removed by hand, or something else was put there
+            remove_own(Layout(self.cluster))
         for file in (self.password, self.next_password):
             file.unlink(missing_ok=True)
             _half(file).unlink(missing_ok=True)

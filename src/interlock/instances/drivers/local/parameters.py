@@ -9,7 +9,8 @@ from interlock.errors import BadSpec, ConfigurationError
 # Many share a machine, and most of them are idle.
 DEFAULTS: Mapping[str, str] = {"max_connections": "50", "shared_buffers": "32MB", "max_wal_size": "256MB"}
 
-# They run programs as the user that runs the servers of all instances, or say where programs are loaded from.
+# They run programs as the user that runs the servers of all instances, say where programs are loaded from, or where
+# the server writes outside of its data.
 _BEYOND_ONE_INSTANCE = frozenset(
     {
         "archive_cleanup_command",
@@ -17,14 +18,20 @@ _BEYOND_ONE_INSTANCE = frozenset(
         "archive_library",
         "dynamic_library_path",
         "extension_control_path",
+        "plperl.on_init",
+        "plperl.on_plperlu_init",
         "recovery_end_command",
         "restore_command",
         "ssl_passphrase_command",
+        "stats_temp_directory",
     }
 )
-_LIBRARIES = frozenset({"local_preload_libraries", "session_preload_libraries", "shared_preload_libraries"})
-# The owner's password could not be checked any more.
-_OURS = frozenset({"password_encryption"})
+_LIBRARIES = frozenset(
+    {"jit_provider", "local_preload_libraries", "oauth_validator_libraries", "session_preload_libraries"}
+    | {"shared_preload_libraries"}
+)
+# The owner's password could not be checked any more, or nobody log in under the name that is told.
+_OURS = frozenset({"db_user_namespace", "password_encryption"})
 
 
 def check_names(parameters: Mapping[str, str]) -> dict[str, str]:

@@ -27,6 +27,8 @@ def remove(machine: Machine, id: str) -> None:
     with suppress(InstanceAbsent), exclusive(directory.lock, prepare):
         take_away(machine, directory)
         log.info("instance.removed", extra={"id": id})
+        return
+    _cluster(machine, directory).delete("immediate")  # somebody removed its directory, and its server may run on
 
 
 def take_away(machine: Machine, directory: Directory) -> None:
@@ -36,6 +38,10 @@ def take_away(machine: Machine, directory: Directory) -> None:
         replace(marker, is_whole=False).write(directory)
         did(directory.id, "marked as not whole")
     # What is in the data does not matter any more, so nothing has to be written to them first.
-    Cluster(directory.cluster, run_as=machine.run_as, stop_timeout=machine.stop_timeout).delete("immediate")
+    _cluster(machine, directory).delete("immediate")
     did(directory.id, "server and data removed")
     directory.clear()
+
+
+def _cluster(machine: Machine, directory: Directory) -> Cluster:
+    return Cluster(directory.cluster, run_as=machine.run_as, stop_timeout=machine.stop_timeout)

@@ -1,7 +1,8 @@
-"""What is done to an instance that is whole. Whoever calls this holds its lock."""
+"""What is done to an instance that is whole. Whoever calls this holds its lock, unless it says otherwise."""
 
 import asyncio
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 from typing import Literal
 
@@ -9,11 +10,11 @@ from interlock.embedded import Cluster
 from interlock.embedded.accounts import ourselves
 from interlock.embedded.files import write_whole
 from interlock.embedded.tls import ADDRESSES
-from interlock.errors import BadSpec
+from interlock.errors import AccessDenied, AddressInUse, BadSpec, DatabaseUnreachable
 from interlock.instances.drivers.certificates import checked
 from interlock.instances.drivers.local.directory import Directory
 from interlock.instances.drivers.local.machine import Machine
-from interlock.instances.drivers.local.marker import Marker
+from interlock.instances.drivers.local.marker import Marker, read_marker
 from interlock.instances.drivers.local.owner import make_owner
 from interlock.instances.drivers.local.parameters import check_parameters
 from interlock.instances.drivers.local.reloading import check_files, reload
@@ -24,18 +25,46 @@ from interlock.stores.postgres import Session, connect
 
 Change = Literal["reloaded", "restart needed"]
 
+# Whatever the instance's parameters are. They are its users': with some of them what we ask for would fail, and with
+# another search path it would be functions of theirs that the superuser calls.
+_OF_OUR_SESSIONS = {
+    "search_path": "pg_catalog",
+    "default_transaction_read_only": "off",
+    "idle_session_timeout": "0",
+    "lock_timeout": "0",
+    "statement_timeout": "0",
+}
+
 
 def bring_up(machine: Machine, directory: Directory, marker: Marker) -> None:
     """Return when it accepts connections, with the password that its owner is given."""
     cluster = machine.cluster(marker)
     if not cluster.is_running():
-        machine.cluster(marker, machine.reachable(machine.binaries(marker.major))).start()
+        try:
+            machine.cluster(marker, machine.reachable(machine.binaries(marker.major))).start()
+        except AddressInUse as error:
+            raise AddressInUse(
+                f"The port {marker.port} of the instance {marker.name} ({marker.id}) is taken by another program: end "
+                "that, and start the instance again."
+            ) from error
     settle_password(directory, marker, cluster)
 
 
 def bring_down(machine: Machine, directory: Directory, marker: Marker) -> None:
     """Return when its processes are gone. Clients are sent away, their transactions rolled back."""
     machine.cluster(marker).stop("fast")
+
+
+def known_password(machine: Machine, id: str) -> str | None:
+    """None if it is being changed, or if there is no such instance that is whole. This one holds no lock."""
+    directory = machine.directory(id)
+    directory.check_ours()
+    marker = read_marker(directory)
+    if marker is None or not marker.is_whole or directory.next_password.exists():
+        return None
+    with suppress(FileNotFoundError):  # removed since
+        return directory.password.read_text()
+    return None
 
 
 def password(machine: Machine, directory: Directory, marker: Marker) -> str:
@@ -65,9 +94,9 @@ def change_parameters(machine: Machine, directory: Directory, marker: Marker, pa
     """`parameters` are all that are wanted. Of one that is stopped they count from its start on."""
     binaries = machine.binaries(marker.major)
     wanted = replace(marker, parameters=check_parameters(parameters, binaries, machine.defaults))
-    if not machine.cluster(marker).is_running():
+    if not (cluster := machine.cluster(marker)).is_running():
         wanted.write(directory)
-        return "reloaded"
+        return "reloaded" if cluster.status() is None else "restart needed"  # on its way up it goes by the old ones
     old, new = (machine.cluster(which, machine.reachable(binaries)) for which in (marker, wanted))
     new.write_settings()
     try:
@@ -75,6 +104,9 @@ def change_parameters(machine: Machine, directory: Directory, marker: Marker, pa
     except BadSpec:
         old.write_settings()
         raise
+    except (AccessDenied, DatabaseUnreachable):  # it lets nobody in, and it may be its parameters that keep us out
+        wanted.write(directory)
+        return "restart needed"
 
 
 def use_certificate(machine: Machine, directory: Directory, marker: Marker, certificate: Certificate | None) -> None:
@@ -89,7 +121,7 @@ def use_certificate(machine: Machine, directory: Directory, marker: Marker, cert
 
 async def superuser(cluster: Cluster) -> Session:
     """A session of the role that only we know the password of."""
-    return await connect(cluster.url(), application_name="interlock instances", timeout=60)
+    return await connect(cluster.url(), application_name="interlock instances", timeout=60, settings=_OF_OUR_SESSIONS)
 
 
 async def _tell(cluster: Cluster, marker: Marker, password: str) -> None:

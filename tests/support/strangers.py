@@ -1,0 +1,34 @@
+"""Processes that have nothing to do with PostgreSQL, and run as the user that its servers run as."""
+
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from interlock.embedded.accounts import account_for
+
+
+def give_process_id(data: Path, pid: int) -> None:
+    """As if the system had given the id of the server that ran on these data, and is dead, to another process."""
+    told = data / "postmaster.pid"
+    for file in (told, *Path(told.read_text().splitlines()[4]).glob(".s.PGSQL.*.lock")):
+        file.write_text(f"{pid}\n" + file.read_text().partition("\n")[2])
+
+
+@contextmanager
+def process_of_the_servers_user() -> Iterator["subprocess.Popen[bytes]"]:
+    """It does nothing until the test is over."""
+    account = account_for()
+    process = subprocess.Popen(
+        ["cat"],
+        stdin=subprocess.PIPE,
+        cwd="/",
+        user=account.switch_user,
+        group=account.switch_group,
+        extra_groups=account.switch_groups,
+    )
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.communicate()

@@ -1,0 +1,26 @@
+"""What the settings make of drivers and names together."""
+
+from pathlib import Path
+
+import pytest
+
+from interlock.config import Settings
+from interlock.instances.database import Database
+from interlock.instances.drivers.kubernetes import objects
+from interlock.instances.drivers.port import Spec
+from interlock.server.surrounding import surroundings
+
+RFC2136 = "rfc2136://127.0.0.1/db.example.com?key=interlock&secret-env=NOBODY"
+
+
+@pytest.mark.parametrize(("dns", "told"), [("none:", True), (RFC2136, False)])
+def test_external_dns_is_told_a_name_unless_interlock_publishes_it(tmp_path: Path, dns: str, told: bool) -> None:
+    settings = Settings(data_dir=tmp_path, drivers="kubernetes", driver="kubernetes", dns=dns)
+
+    driver = surroundings(settings, Database("postgresql://nobody@localhost:1/nothing")).driver("kubernetes")
+
+    spec = Spec(id="1", name="shop", dns_name="shop.db.example.com")
+    service = objects.service(spec, driver._settings)  # type: ignore[attr-defined]
+    assert service.metadata is not None
+    names = [value for key, value in (service.metadata.annotations or {}).items() if "external-dns" in key]
+    assert names == (["shop.db.example.com"] if told else [])
