@@ -1,6 +1,7 @@
 """Whatever has gone wrong with an instance, there is something that can be asked for, and it is not always `delete`."""
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from functools import partial
@@ -141,7 +142,11 @@ async def test_the_names_of_one_that_cannot_be_reached_any_more_are_freed_if_som
         assert again.state == "running"
 
 
-async def test_what_a_driver_says_is_written_down_whatever_is_in_it(plane: Plane, driver: FailingDriver) -> None:
+async def test_what_a_driver_says_is_written_down_whatever_is_in_it(
+    plane: Plane, driver: FailingDriver, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.CRITICAL, "interlock.durable")  # what pytest keeps of the log has to be UTF-8
+
     async def check(spec: Spec) -> None:
         raise errors.BadSpec("No such version: \0 \udcff.")
 
