@@ -53,6 +53,8 @@ _FINAL = (
 )
 """Another attempt would end the same."""
 _TIMEOUT = 300.0
+_RESTORING = "restoring"
+"""The event that names the transaction, of the instance's server, which is about to be committed."""
 
 
 class Activities:
@@ -158,9 +160,21 @@ class Activities:
 
     async def _restore(self, attempt: Attempt, task: Task) -> None:
         """The backup of the task is what the instance holds then."""
-        instance, driver = await self._mine(attempt, task)
+        async with self._owned(attempt, task) as (connection, instance):
+            before = await self._records.ask(connection, "event", task.instance, _RESTORING, attempt.at)
+        driver = self._here.driver(instance.driver)
+
+        async def permit(transaction: str) -> None:
+            """Of the event the last one counts: those before it were not committed."""
+            async with self._owned(attempt, task) as (connection, _):
+                await self._records.ask(connection, "forget_event", task.instance, _RESTORING, attempt.at)
+                said = f"transaction {transaction}"
+                await self._records.note(connection, task.instance, _RESTORING, attempt.at, said)
+
+        permitted = before[0][0].split()[-1] if before else None
+        endpoint = _endpoint(await driver.look(task.instance))
         assert task.backup is not None
-        await self._restoring.restore(task.backup, instance, driver, _endpoint(await driver.look(task.instance)))
+        await self._restoring.restore(task.backup, instance, driver, endpoint, permit, permitted)
         async with self._owned(attempt, task) as (connection, _):
             await self._records.note(connection, task.instance, "restored", attempt.at, task.backup)
 

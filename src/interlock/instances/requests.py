@@ -90,13 +90,13 @@ class Instances:
         return await self._begin(connection, instance, "delete", self.lifecycle.delete, after=after)
 
     async def stop(self, connection: Any, id: str) -> Instance:
-        return await self._begin(connection, await self._idle(connection, id), "stop", self.lifecycle.stop)
+        return await self._begin(connection, await self.idle(connection, id), "stop", self.lifecycle.stop)
 
     async def start(self, connection: Any, id: str) -> Instance:
-        return await self._begin(connection, await self._idle(connection, id), "start", self.lifecycle.start)
+        return await self._begin(connection, await self.idle(connection, id), "start", self.lifecycle.start)
 
     async def restart(self, connection: Any, id: str) -> Instance:
-        return await self._begin(connection, await self._idle(connection, id), "restart", self.lifecycle.restart)
+        return await self._begin(connection, await self.idle(connection, id), "restart", self.lifecycle.restart)
 
     async def reset_password(self, connection: Any, id: str) -> Instance:
         """The new one is the driver's to tell."""
@@ -113,7 +113,7 @@ class Instances:
     async def resize(self, connection: Any, id: str, storage: str | int) -> Instance:
         """More storage, never less. Raises `NotSupported` where the driver cannot."""
         wanted = model.storage_bytes(storage)
-        instance = await self._idle(connection, id)
+        instance = await self.idle(connection, id)
         if not self._here.driver(instance.driver).can_resize:
             raise NotSupported(
                 f"The driver {instance.driver} cannot give the instance {instance.name} more storage: restore a backup "
@@ -128,14 +128,20 @@ class Instances:
             raise _illegal(instance, "be resized")
         return await self._begin(connection, instance, None, self.lifecycle.resize, storage_bytes=wanted)
 
-    async def restore(self, connection: Any, id: str, backup: str) -> Instance:
+    async def restore(self, connection: Any, id: str, backup: str, *, key: str | None = None) -> Instance:
         """See `Backups.restore_into`."""
         instance = await self._running(connection, id)
-        return await self._begin(connection, instance, None, self.lifecycle.restore, backup=backup)
+        return await self._begin(connection, instance, None, self.lifecycle.restore, key=key, backup=backup)
+
+    async def asked_before(self, connection: Any, id: str, key: str) -> Instance | None:
+        """The instance, locked, if a restore into it was asked for under that key."""
+        instance = await self.records.lock(connection, id)
+        before = _new_id(id, _verb(self.lifecycle.restore), key)
+        return instance if await self.records.ask(connection, "outcome", before) else None
 
     async def mend(self, connection: Any, id: str) -> Instance:
         """It is brought to be as the record says, up or down. If nothing of it is left, it ends as `failed`."""
-        instance = await self._idle(connection, id)
+        instance = await self.idle(connection, id)
         if instance.state not in ("running", "stopped"):
             raise _illegal(instance, "be mended")
         return await self._begin(connection, instance, None, self.lifecycle.mend)
@@ -169,6 +175,8 @@ class Instances:
         instance: Instance,
         event: model.Event | None,
         orchestration: Orchestration[Task, Any],
+        *,
+        key: str | None = None,
         **more: Any,
     ) -> Instance:
         verb = _verb(orchestration)
@@ -179,7 +187,7 @@ class Instances:
                 raise _illegal(instance, verb)
             if instance.watcher:
                 await recording.cancel(connection, self._here.schema, instance.watcher, f"{verb} was asked for.")
-        task = Task(instance.id, _new_id(instance.id, verb), **more)
+        task = Task(instance.id, _new_id(instance.id, verb, key), **more)
         [[at]] = await self.records.ask(connection, "hand_over", instance.id, task.orchestration)
         await self.records.note(connection, instance.id, f"{verb} asked for", at)
         await self._record(connection, orchestration, task)
@@ -188,7 +196,8 @@ class Instances:
     async def _record(self, connection: Any, orchestration: Orchestration[Task, Any], task: Task) -> None:
         await recording.record(connection, self._here.schema, orchestration, task.orchestration, task)
 
-    async def _idle(self, connection: Any, id: str) -> Instance:
+    async def idle(self, connection: Any, id: str) -> Instance:
+        """Locked, and nothing works on it. Raises `InstanceBusy`."""
         instance = await self.records.lock(connection, id)
         if instance.working:
             raise InstanceBusy(
@@ -199,7 +208,7 @@ class Instances:
         return instance
 
     async def _running(self, connection: Any, id: str) -> Instance:
-        instance = await self._idle(connection, id)
+        instance = await self.idle(connection, id)
         if instance.state != "running":
             raise _illegal(instance, "be changed")
         return instance
@@ -209,8 +218,9 @@ def _verb(orchestration: Orchestration[Task, Any]) -> str:
     return orchestration.name.rpartition(".")[2]
 
 
-def _new_id(instance: str, verb: str) -> str:
-    return f"instance-{instance}-{verb}-{uuid.uuid4().hex[:8]}"
+def _new_id(instance: str, verb: str, key: str | None = None) -> str:
+    """The same each time for a key."""
+    return f"instance-{instance}-{verb}-{key or uuid.uuid4().hex[:8]}"
 
 
 def _illegal(instance: Instance, verb: str) -> IllegalTransition:

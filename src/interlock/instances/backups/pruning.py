@@ -38,10 +38,12 @@ class Pruning:
     async def prune(self, connection: Any, instance: str | None = None) -> list[str]:
         """Begin to remove those that are not to be kept, of that instance or of all: their ids."""
         kept = self._here.kept
-        rows = await self._records.ask(connection, "prunable", instance, kept.keep, kept.days)
-        for (old,) in rows:
-            await self._begin(connection, await self._records.lock(connection, old))
-        return [old for (old,) in rows]
+        begun = []
+        for (old,) in await self._records.ask(connection, "prunable", instance, kept.keep, kept.days):
+            # They are locked now, and a restore may have been asked for while they were sought.
+            if not await self._records.ask(connection, "restoring", old):
+                begun.append((await self._begin(connection, await self._records.lock(connection, old))).id)
+        return begun
 
     async def _begin(self, connection: Any, backup: Backup) -> Backup:
         schema, after = self._here.schema, backup.orchestration if backup.working else None

@@ -66,6 +66,11 @@ SELECT o.id FROM interlock.instance i JOIN interlock.orchestration o ON o.id = i
  WHERE i.working AND o.name IN ('instances.restore', 'instances.create_from') AND o.input ->> 'backup' = CAST($1 AS text)
  LIMIT 1;
 
+-- name: making
+-- One of that instance's that is being made.
+SELECT b.id, b.orchestration FROM interlock.instance_backup b
+ WHERE b.instance = CAST($1 AS text) AND b.state = 'making' LIMIT 1;
+
 -- name: prunable
 -- Of that instance, or of all: those made that are not among the newest so many, or older than so many days; never the
 -- newest, none that is worked on or restored from, and none that somebody else has locked.

@@ -11,6 +11,7 @@ import pytest
 
 from interlock import errors
 from interlock.durable.attempt import Attempt
+from interlock.instances.backups import programs
 from interlock.instances.backups.activities import BackupActivities
 from interlock.instances.backups.digesting import digested
 from interlock.instances.backups.keeping import Keeping
@@ -256,6 +257,16 @@ async def test_one_of_an_instance_that_goes_meanwhile_fails(
     assert "shop is stopped" in (failed.error or "")
     with pytest.raises(errors.IllegalTransition, match="shop is stopped"):
         await plane.ask(plane.backups.make, shop.id)
+
+
+async def test_one_that_waits_in_vain_for_a_table_lets_others_have_their_turn(
+    plane: Plane, shop: Instance, real: LocalDriver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(programs, "_LOCKS_WITHIN", 1)
+    async with item_locked(real):
+        failed = await plane.backed_up(shop.id)
+    assert (failed.state, failed.error_code, failed.working) == ("failed", "BackupFailed", False)
+    assert "in vain for a table that another transaction has locked" in (failed.error or "")
 
 
 async def test_what_cannot_be_asked_for_is_refused(plane: Plane, shop: Instance) -> None:
