@@ -10,7 +10,10 @@ from support.paper_driver import PaperDns, PaperDriver
 
 
 class FailingDriver(PaperDriver):
-    """`fails` names the step. `held` is set by tests that want what is slow to go on."""
+    """`fails` names the step, or an instance that cannot be looked at.
+
+    `held` is set by tests that want what is slow to go on.
+    """
 
     def __init__(self, *args: Any, fails: str = "") -> None:
         super().__init__(*args)
@@ -47,6 +50,8 @@ class FailingDriver(PaperDriver):
     async def look(self, id: str) -> Sight:  # noqa: A002
         if self.fails == "every look":
             raise DriverUnreachable("Nobody answers: look there.")
+        if self.fails == id:
+            raise ValueError("invalid literal")
         if self.fails == "one look":
             self.fails = ""
             return Sight("stopped")

@@ -40,7 +40,7 @@ def of_driver(instance: Instance | None, sight: Sight) -> Verdicts:
     seen = f"{sight.state}. {sight.detail}".strip()
     if is_to_be_gone(instance):
         if sight.state != "absent":
-            why = f"its record says {instance.state}" if instance else "no record knows it"
+            why = f"its record says {instance.state}" if instance else "no record knows it, so it may be another's"
             verdicts["orphan"] = f"It is there, and {why}: it is {seen}"
     elif instance is not None and instance.state in ("running", "stopped"):
         if sight.state == "absent":

@@ -75,7 +75,8 @@ def test_the_words_say_both_and_why() -> None:
     assert told["wrong_state"] == (
         "Its record says running, and it is stopped. Its server ended without being told to: start it again."
     )
-    assert of_driver(None, Sight("running"))["orphan"] == "It is there, and no record knows it: it is running."
+    told = "It is there, and no record knows it, so it may be another's: it is running."
+    assert of_driver(None, Sight("running"))["orphan"] == told
 
 
 @pytest.mark.parametrize(
