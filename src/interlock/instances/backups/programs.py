@@ -25,6 +25,7 @@ _LOCKS_WITHIN = 600
 _GRACE = 5.0
 _NO_SPACE = "No space left on device"
 _WAITED = "canceling statement due to"
+_LOCKS = "max_locks_per_transaction"
 _CUT_OFF = (
     "connection to server",
     "server closed the connection",
@@ -144,6 +145,11 @@ def _failure(program: str, status: int, said: str) -> BackupFailed | DatabaseUnr
     reason = " ".join((first or (lines or [f"exit status {status}"])[-1]).split()).rstrip(".")
     if _NO_SPACE in said:
         return OutOfSpace(f"{program} found the disk full ({reason}): make room, and try again.")
+    if _LOCKS in said:
+        return BackupFailed(
+            f"{program} needs more locks than the instance's server has room for ({reason}): set its parameter {_LOCKS} "
+            "higher, and try again."
+        )
     if _WAITED in said and program == "pg_dump":
         return BackupFailed(
             f"{program} waited {_LOCKS_WITHIN} s in vain for a table that another transaction has locked ({reason}): "

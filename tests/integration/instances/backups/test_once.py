@@ -75,10 +75,11 @@ async def item_locked(real: LocalDriver, how: str) -> AsyncIterator[None]:
         await connection.close()
 
 
-async def waits(owner: "asyncpg.Connection[Any]", purpose: str) -> None:
+async def waits(owner: "asyncpg.Connection[Any]", purpose: str, sessions: int = 1) -> None:
+    """Until so many wait for a lock."""
     query = "SELECT count(*) FROM pg_stat_activity WHERE application_name = $1 AND wait_event_type = 'Lock'"
     async with asyncio.timeout(PATIENCE):
-        while not await owner.fetchval(query, f"interlock {purpose}"):  # noqa: ASYNC110 - nobody is told
+        while await owner.fetchval(query, f"interlock {purpose}") != sessions:  # noqa: ASYNC110 - nobody is told
             await asyncio.sleep(0.02)
 
 
@@ -91,8 +92,10 @@ async def test_what_is_restored_into_is_not_backed_up_nor_the_other_way_round(
         await waits(owner, f"restore {shop.id}")
         with pytest.raises(errors.InstanceBusy) as busy:
             await plane.ask(plane.backups.make, shop.id)
-    assert busy.value.orchestration == restoring.orchestration
-    assert (await plane.done(restoring)).error is None
+        assert busy.value.orchestration == restoring.orchestration
+        await plane.ask(plane.instances.cancel, shop.id)
+        assert (await plane.done(restoring)).error_code == "cancelled"
+        await waits(owner, f"restore {shop.id}", sessions=0)  # and whoever wants the table has it
 
     async with item_locked(real, "ACCESS EXCLUSIVE"):
         making = await plane.ask(plane.backups.make, shop.id)
