@@ -147,8 +147,8 @@ def _failure(program: str, status: int, said: str) -> BackupFailed | DatabaseUnr
         return OutOfSpace(f"{program} found the disk full ({reason}): make room, and try again.")
     if _LOCKS in said:
         return BackupFailed(
-            f"{program} needs more locks than the instance's server has room for ({reason}): set its parameter {_LOCKS} "
-            "higher, and try again."
+            f"{program} needs more locks than the instance's server has room for ({reason}): set its parameter "
+            f"{_LOCKS} higher, and try again."
         )
     if _WAITED in said and program == "pg_dump":
         return BackupFailed(

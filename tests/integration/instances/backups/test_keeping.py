@@ -50,6 +50,21 @@ async def test_the_newest_stay_and_the_oldest_goes_with_its_files(
     assert archives(keeping) == {(keeping.directory / str(one.path)).parent for one in kept}
 
 
+async def test_what_is_on_a_disk_that_is_not_mounted_stays_and_so_does_what_it_would_replace(
+    plane: Plane, shop: Instance, keeping: Keeping
+) -> None:
+    made = [await plane.backed_up(shop.id) for _ in range(2)]
+    mounted = keeping.directory.rename(keeping.directory.with_name("mounted"))
+    elsewhere = [await plane.backed_up(shop.id) for _ in range(2)]
+    keeping.directory.rename(keeping.directory.with_name("below"))
+    mounted.rename(keeping.directory)
+    assert await plane.ask(plane.backups.prune) == []
+    newest = await plane.backed_up(shop.id)
+    assert (await plane.backup_done(await plane.read_backup(made[0].id))).state == "deleted"
+    kept = [await plane.read_backup(one.id) for one in (made[1], *elsewhere, newest)]
+    assert [one.state for one in kept] == ["made"] * 4
+
+
 async def test_by_age_all_go_but_the_newest(plane: Plane, shop: Instance) -> None:
     made = [await plane.backed_up(shop.id) for _ in range(2)]
     execute(plane.url, "UPDATE interlock.instance_backup SET created_at = created_at - interval '3 days'")
