@@ -9,6 +9,7 @@ every verb of a driver creates or confirms. What a step that is overtaken still 
 driver's own lock of that instance; so `delete` first waits until whatever worked on the instance has ended.
 """
 
+import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -55,6 +56,7 @@ _FINAL = (
 _TIMEOUT = 300.0
 _RESTORING = "restoring"
 """The event that names the transaction, of the instance's server, which is about to be committed."""
+_PAUSES = (0.5, 1, 2, 4, 8, 15, 30)
 
 
 class Activities:
@@ -165,11 +167,16 @@ class Activities:
         driver = self._here.driver(instance.driver)
 
         async def permit(transaction: str) -> None:
-            """Of the event the last one counts: those before it were not committed."""
-            async with self._owned(attempt, task) as (connection, _):
-                await self._records.ask(connection, "forget_event", task.instance, _RESTORING, attempt.at)
-                said = f"transaction {transaction}"
-                await self._records.note(connection, task.instance, _RESTORING, attempt.at, said)
+            """A database that is away for a moment is waited for: hours of work hang on this."""
+            pauses = iter(_PAUSES)
+            while True:
+                try:
+                    await self._permit(attempt, task, transaction)
+                    break
+                except (errors.ConnectionLost, errors.DatabaseUnreachable):
+                    if (pause := next(pauses, None)) is None:
+                        raise
+                    await asyncio.sleep(pause)
 
         permitted = before[0][0].split()[-1] if before else None
         endpoint = _endpoint(await driver.look(task.instance))
@@ -177,6 +184,13 @@ class Activities:
         await self._restoring.restore(task.backup, instance, driver, endpoint, permit, permitted)
         async with self._owned(attempt, task) as (connection, _):
             await self._records.note(connection, task.instance, "restored", attempt.at, task.backup)
+
+    async def _permit(self, attempt: Attempt, task: Task, transaction: str) -> None:
+        """That transaction may be committed. Of the event the last one counts: those before it were not."""
+        async with self._owned(attempt, task) as (connection, _):
+            await self._records.ask(connection, "forget_event", task.instance, _RESTORING, attempt.at)
+            said = f"transaction {transaction}"
+            await self._records.note(connection, task.instance, _RESTORING, attempt.at, said)
 
     async def _withdraw(self, attempt: Attempt, task: Task) -> None:
         instance, _ = await self._mine(attempt, task)

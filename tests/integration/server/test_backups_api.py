@@ -52,8 +52,8 @@ async def test_a_backup_is_made_listed_verified_restored_and_deleted(working: Ap
     execute(working.url, "DELETE FROM interlock.record")  # the replica died before it recorded its answer
     again = await working.ask("POST", f"/backups/{made['id']}/restore", json=into, headers=key)
     assert (again["id"], again["working"]) == (shop["id"], False)
-    asked = "SELECT count(*) FROM interlock.orchestration WHERE name = 'instances.restore'"
-    assert execute(working.url, asked) == [(1,)]
+    restores = "SELECT count(*) FROM interlock.orchestration WHERE name = 'instances.restore'"
+    assert execute(working.url, restores) == [(1,)]
 
     assert (await working.ask("DELETE", f"/backups/{made['id']}"))["state"] == "deleting"
     assert (await settled_backup(working, made["id"]))["state"] == "deleted"

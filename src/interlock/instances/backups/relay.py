@@ -74,7 +74,7 @@ class Relay:
     @asynccontextmanager
     async def listening(self, directory: Path) -> AsyncIterator[None]:
         """As a server whose socket is in `directory`."""
-        server = await asyncio.start_unix_server(self._begin, directory / f".s.PGSQL.{PORT}", limit=_AT_ONCE)
+        server = await asyncio.start_unix_server(self._begin, f"{directory}/.s.PGSQL.{PORT}", limit=_AT_ONCE)
         try:
             yield
         finally:
