@@ -92,6 +92,9 @@ class Backups:
             raise BadSpec(f"The backup {id} is of PostgreSQL {oldest}: it cannot be restored into {wanted}.")
         if driver is None:
             driver = (await self._instances.records.read(connection, backup.instance)).driver
+            if driver not in self._here.drivers:
+                known = ", ".join(sorted(self._here.drivers))
+                raise BadSpec(f"The backup {id} is of the driver {driver}, which is not here: name one of {known}.")
         return await self._instances.create(
             connection,
             name,

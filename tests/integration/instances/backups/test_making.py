@@ -183,8 +183,12 @@ async def test_one_that_is_being_made_can_be_deleted(
         with pytest.raises(errors.BackupBusy) as busy:
             await plane.ask(plane.backups.verify, asked.id)
         assert busy.value.orchestration == asked.orchestration
+        left = await as_owner(real)  # of a worker that was killed
+        await left.execute(f"SET application_name = 'interlock backup {asked.id}'")
         gone = await plane.backup_told(plane.backups.delete, asked.id)
         assert (gone.state, gone.error) == ("deleted", None)
+        with pytest.raises((asyncpg.PostgresConnectionError, asyncpg.AdminShutdownError, asyncpg.InterfaceError)):
+            await left.fetchval("SELECT 1")
     await asyncio.to_thread(eventually, lambda: shelf(keeping) == [])
 
 
@@ -289,3 +293,6 @@ async def test_they_are_listed_the_newest_first_and_found_by_the_beginning_of_th
     assert rest.following is None
     assert (await plane.ask(plane.backups.records.page, instance="other")).backups == []
     assert (await plane.ask(plane.backups.records.find, made[0].id[:8])).id == made[0].id
+    execute(plane.url, "UPDATE interlock.instance SET driver = 'cloud'")
+    with pytest.raises(errors.BadSpec, match="of the driver cloud, which is not here: name one of paper"):
+        await plane.ask(plane.backups.restore, made[0].id, "again")
