@@ -21,6 +21,11 @@ pytestmark = pytest.mark.timeout(200)
 
 DRIFT = "SELECT kind, instance, name, closed_at IS NULL FROM interlock.instance_drift ORDER BY id"
 TOLD = "SELECT kind, count(*) FROM interlock.instance_event WHERE kind LIKE 'drift%%' GROUP BY kind ORDER BY kind"
+OVER = """
+    SELECT NOT EXISTS (SELECT FROM interlock.instance WHERE working)
+       AND NOT EXISTS (SELECT FROM interlock.orchestration
+                        WHERE finished_at IS NULL AND name <> 'instances.watch_health')
+"""
 STRAY = "INSERT INTO paper (id, name, state) VALUES (%s, %s, 'running')"
 
 
@@ -163,8 +168,7 @@ async def repaired(plane: Plane, watch: Watch) -> list[str]:
     for one in begun:
         with suppress(errors.OrchestrationEnded):
             await ended(plane, str(one.repair))
-    over = "SELECT NOT EXISTS (SELECT FROM interlock.instance WHERE working)"
-    await asyncio.to_thread(eventually, lambda: execute(plane.url, over) == [(True,)])
+    await asyncio.to_thread(eventually, lambda: execute(plane.url, OVER) == [(True,)])
     return [one.instance for one in begun]
 
 
