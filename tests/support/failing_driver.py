@@ -13,8 +13,8 @@ _NOBODYS_PORT = 1
 
 
 class FailingDriver(PaperDriver):
-    """`fails` names the step. `held` is set by tests that want what is slow to go on. For so many looks as `deaf` says
-    nobody listens where it should be reached."""
+    """`fails` names the step, or an instance that cannot be looked at. `held` is set by tests that want what is slow to
+    go on. For so many looks as `deaf` says nobody listens where it should be reached."""
 
     def __init__(self, *args: Any, fails: str = "") -> None:
         super().__init__(*args)
@@ -64,6 +64,8 @@ class FailingDriver(PaperDriver):
             raise DriverUnreachable("Nobody answers: look there.")
         if self.fails == "midway":
             return Sight("starting", detail="It waits for a node.")
+        if self.fails == id:
+            raise ValueError("invalid literal")
         if self.fails == "one look":
             self.fails = ""
             return Sight("stopped")

@@ -10,6 +10,7 @@ driver's own lock of that instance; so `delete` first waits until whatever worke
 put back all the same while it goes is told to go again.
 """
 
+import asyncio
 import re
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -58,6 +59,9 @@ _FINAL = (
 )
 """Another attempt would end the same."""
 _TIMEOUT = 300.0
+_RESTORING = "restoring"
+"""The event that names the transaction, of the instance's server, which is about to be committed."""
+_PAUSES = (0.5, 1, 2, 4, 8, 15, 30)
 
 
 class Activities:
@@ -171,11 +175,35 @@ class Activities:
 
     async def _restore(self, attempt: Attempt, task: Task) -> None:
         """The backup of the task is what the instance holds then."""
-        instance, driver = await self._mine(attempt, task)
+        async with self._owned(attempt, task) as (connection, instance):
+            before = await self._records.ask(connection, "event", task.instance, _RESTORING, attempt.at)
+        driver = self._here.driver(instance.driver)
+
+        async def permit(transaction: str) -> None:
+            """A database that is away for a moment is waited for: hours of work hang on this."""
+            pauses = iter(_PAUSES)
+            while True:
+                try:
+                    await self._permit(attempt, task, transaction)
+                    break
+                except (errors.ConnectionLost, errors.DatabaseUnreachable):
+                    if (pause := next(pauses, None)) is None:
+                        raise
+                    await asyncio.sleep(pause)
+
+        permitted = before[0][0].split()[-1] if before else None
+        endpoint = _endpoint(await driver.look(task.instance))
         assert task.backup is not None
-        await self._restoring.restore(task.backup, instance, driver, _endpoint(await driver.look(task.instance)))
+        await self._restoring.restore(task.backup, instance, driver, endpoint, permit, permitted)
         async with self._owned(attempt, task) as (connection, _):
             await self._records.note(connection, task.instance, "restored", attempt.at, task.backup)
+
+    async def _permit(self, attempt: Attempt, task: Task, transaction: str) -> None:
+        """That transaction may be committed. Of the event the last one counts: those before it were not."""
+        async with self._owned(attempt, task) as (connection, _):
+            await self._records.ask(connection, "forget_event", task.instance, _RESTORING, attempt.at)
+            said = f"transaction {transaction}"
+            await self._records.note(connection, task.instance, _RESTORING, attempt.at, said)
 
     async def _withdraw(self, attempt: Attempt, task: Task) -> None:
         instance, _ = await self._mine(attempt, task)

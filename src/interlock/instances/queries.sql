@@ -112,6 +112,17 @@ SELECT e.kind, e.recorded_at, e.detail FROM interlock.instance_event e
    AND (CAST($3 AS timestamptz) IS NULL OR (e.recorded_at, e.kind) < (CAST($3 AS timestamptz), CAST($4 AS text)))
  ORDER BY e.recorded_at DESC, e.kind DESC LIMIT CAST($2 AS integer);
 
+-- name: event
+-- What is told of one.
+SELECT e.detail FROM interlock.instance_event e
+ WHERE e.instance = CAST($1 AS text) AND e.kind = CAST($2 AS text) AND e.recorded_at = CAST($3 AS timestamptz);
+
+-- name: forget_event
+-- There, or not → gone.
+DELETE FROM interlock.instance_event e
+ WHERE e.instance = CAST($1 AS text) AND e.kind = CAST($2 AS text) AND e.recorded_at = CAST($3 AS timestamptz)
+RETURNING 1;
+
 -- name: checks
 -- The newest first.
 SELECT c.recorded_at, c.healthy, c.milliseconds, c.detail FROM interlock.instance_check c

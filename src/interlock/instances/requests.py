@@ -94,7 +94,7 @@ class Instances:
     async def abandon(self, connection: Any, id: str) -> Instance:
         """Of one that could not be removed, because where it is cannot be reached any more: its names are freed, and
         what there is of it stays where it is. If that can be reached again, it is found as drift."""
-        instance = await self._idle(connection, id)
+        instance = await self.idle(connection, id)
         _check_there(instance)
         if instance.state != "failed":
             raise IllegalTransition(
@@ -105,13 +105,13 @@ class Instances:
         return await self._begin(connection, instance, "delete", self.lifecycle.abandon)
 
     async def stop(self, connection: Any, id: str) -> Instance:
-        return await self._begin(connection, await self._idle(connection, id), "stop", self.lifecycle.stop)
+        return await self._begin(connection, await self.idle(connection, id), "stop", self.lifecycle.stop)
 
     async def start(self, connection: Any, id: str) -> Instance:
-        return await self._begin(connection, await self._idle(connection, id), "start", self.lifecycle.start)
+        return await self._begin(connection, await self.idle(connection, id), "start", self.lifecycle.start)
 
     async def restart(self, connection: Any, id: str) -> Instance:
-        return await self._begin(connection, await self._idle(connection, id), "restart", self.lifecycle.restart)
+        return await self._begin(connection, await self.idle(connection, id), "restart", self.lifecycle.restart)
 
     async def reset_password(self, connection: Any, id: str) -> Instance:
         """The new one is the driver's to tell."""
@@ -150,10 +150,16 @@ class Instances:
             )
         return await self._begin(connection, instance, None, self.lifecycle.resize, storage_bytes=wanted)
 
-    async def restore(self, connection: Any, id: str, backup: str) -> Instance:
+    async def restore(self, connection: Any, id: str, backup: str, *, key: str | None = None) -> Instance:
         """See `Backups.restore_into`."""
         instance = await self._running(connection, id)
-        return await self._begin(connection, instance, None, self.lifecycle.restore, backup=backup)
+        return await self._begin(connection, instance, None, self.lifecycle.restore, key=key, backup=backup)
+
+    async def asked_before(self, connection: Any, id: str, key: str) -> Instance | None:
+        """The instance, locked, if a restore into it was asked for under that key."""
+        instance = await self.records.lock(connection, id)
+        before = _new_id(id, _verb(self.lifecycle.restore), key)
+        return instance if await self.records.ask(connection, "outcome", before) else None
 
     async def mend(self, connection: Any, id: str) -> Instance:
         """It is brought to be as the record says, up or down. If nothing of it is left, it ends as `failed`."""
@@ -189,6 +195,8 @@ class Instances:
         instance: Instance,
         event: model.Event | None,
         orchestration: Orchestration[Task, Any],
+        *,
+        key: str | None = None,
         **more: Any,
     ) -> Instance:
         verb = _verb(orchestration)
@@ -199,7 +207,7 @@ class Instances:
                 raise _illegal(instance, verb)
             if instance.watcher:
                 await recording.cancel(connection, self._here.schema, instance.watcher, f"{verb} was asked for.")
-        task = Task(instance.id, _new_id(instance.id, verb), **more)
+        task = Task(instance.id, _new_id(instance.id, verb, key), **more)
         [[at]] = await self.records.ask(connection, "hand_over", instance.id, task.orchestration)
         await self.records.note(connection, instance.id, f"{verb} asked for", at)
         await self._record(connection, orchestration, task)
@@ -216,7 +224,8 @@ class Instances:
             return replace(instance, working=unfinished)
         return instance
 
-    async def _idle(self, connection: Any, id: str) -> Instance:
+    async def idle(self, connection: Any, id: str) -> Instance:
+        """Locked, and nothing works on it. Raises `InstanceBusy`."""
         instance = await self._locked(connection, id)
         if instance.working:
             raise InstanceBusy(
@@ -227,13 +236,13 @@ class Instances:
         return instance
 
     async def _at_rest(self, connection: Any, id: str, verb: str) -> Instance:
-        instance = await self._idle(connection, id)
+        instance = await self.idle(connection, id)
         if instance.state not in ("running", "stopped"):
             raise _illegal(instance, verb)
         return instance
 
     async def _running(self, connection: Any, id: str) -> Instance:
-        instance = await self._idle(connection, id)
+        instance = await self.idle(connection, id)
         if instance.state != "running":
             raise _illegal(instance, "be changed")
         return instance
@@ -243,8 +252,9 @@ def _verb(orchestration: Orchestration[Task, Any]) -> str:
     return orchestration.name.rpartition(".")[2]
 
 
-def _new_id(instance: str, verb: str) -> str:
-    return f"instance-{instance}-{verb}-{uuid.uuid4().hex[:8]}"
+def _new_id(instance: str, verb: str, key: str | None = None) -> str:
+    """The same each time for a key."""
+    return f"instance-{instance}-{verb}-{key or uuid.uuid4().hex[:8]}"
 
 
 def _check_there(instance: Instance) -> None:

@@ -31,7 +31,7 @@ def test_what_has_drifted_is_shown_with_when_each_driver_was_looked_at(script: S
         "7: shop, wrong_state, since 2031-01-01 12:00:00 UTC: Its record says running, and it is stopped.",
         "6: 9f\\u001b[31m, orphan, since 2031-01-01 12:00:00 UTC, over since 2031-01-01 12:06:00 UTC: Unknown.",
         "The driver local was looked at 2031-01-01 12:05:00 UTC.",
-        "The driver kubernetes was looked at 2031-01-01 12:05:01 UTC, in vain: Nobody answers.",
+        "The driver kubernetes was looked at 2031-01-01 12:05:01 UTC, with trouble: Nobody answers.",
     ]
     assert script.asked[-1].query["closed"] == ["true"]
     assert json.loads(run("drift", "--json").stdout) == found
@@ -49,9 +49,14 @@ def test_where_nobody_has_looked_yet_one_can(script: ScriptedServer, run: Comman
 def test_what_is_named_is_repaired(script: ScriptedServer, run: Command) -> None:
     script.answers("POST /drift/7/repair", DOWN | {"repair": "instance-5b0c-mend-1"})
     script.answers("POST /drift/6/repair", problem(404, "drift_unknown", "There is no drift 6 that is still so."))
+    script.answers("GET /drift", {"items": [DOWN, STRAY], "looks": LOOKS})
     told = run("drift", "--repair", "7")
     assert told.stdout == "7: instance-5b0c-mend-1 puts it right; the next look tells.\n"
-    refused = run("drift", "--repair", "7", "--repair", "6")
+    for orphan in ("6", "8"):  # of which nothing is listed: it may be one
+        unasked = run("drift", "--repair", "7", "--repair", orphan)
+        assert (unasked.exit_code, "say --yes to remove it" in unasked.stderr) == (2, True)
+    assert script.lines().count("POST /drift/7/repair") == 1
+    refused = run("drift", "--repair", "7", "--repair", "6", "--yes")
     assert (refused.exit_code, "no drift 6" in refused.stderr) == (65, True)
     assert refused.stdout == told.stdout
     assert script.lines()[-1] == "POST /drift/6/repair"

@@ -46,8 +46,14 @@ async def test_a_backup_is_made_listed_verified_restored_and_deleted(working: Ap
     assert (restored["name"], restored["state"], restored["tags"]) == ("copy", "creating", {"of": "shop"})
     copy = await working.settled(restored["id"])
     assert (copy["state"], copy["error"]) == ("running", None)
-    assert (await working.ask("POST", f"/backups/{made['id']}/restore", json={"into": "shop"}))["working"]
+    into, key = {"into": "shop"}, {"Idempotency-Key": "restored"}
+    assert (await working.ask("POST", f"/backups/{made['id']}/restore", json=into, headers=key))["working"]
     assert (await working.settled("shop"))["error"] is None
+    execute(working.url, "DELETE FROM interlock.record")  # the replica died before it recorded its answer
+    again = await working.ask("POST", f"/backups/{made['id']}/restore", json=into, headers=key)
+    assert (again["id"], again["working"]) == (shop["id"], False)
+    restores = "SELECT count(*) FROM interlock.orchestration WHERE name = 'instances.restore'"
+    assert execute(working.url, restores) == [(1,)]
 
     assert (await working.ask("DELETE", f"/backups/{made['id']}"))["state"] == "deleting"
     assert (await settled_backup(working, made["id"]))["state"] == "deleted"

@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from interlock.cli.facts import moment, shown
+from interlock.cli.instance.confirming import confirm
 from interlock.cli.instance.telling import Facts, time_of
 from interlock.cli.server.options import json_option, server_for, server_options
 
@@ -17,13 +18,16 @@ from interlock.cli.server.options import json_option, server_for, server_options
 @click.option(
     "--repair", "numbers", type=click.IntRange(1), multiple=True, metavar="NUMBER", help="Put that right; repeatable."
 )
+@click.option("--yes", is_flag=True, help="With --repair of an orphan: do not ask. Scripts have to say this.")
 @json_option
 @server_options
-def drift(look: bool, closed: bool, numbers: tuple[int, ...], as_json: bool, **flags: Any) -> None:
+def drift(look: bool, closed: bool, numbers: tuple[int, ...], yes: bool, as_json: bool, **flags: Any) -> None:
     """Show where what there is differs from what the records say, and have it put right."""
     server = server_for(flags)
     if look:
         server.change("POST", "/drift/look")
+    if numbers and not yes:
+        _ask_about_orphans(server.get("/drift", limit=200)["items"], numbers)
     begun = []
     for number in numbers:
         begun.append(server.change("POST", f"/drift/{number}/repair"))
@@ -35,6 +39,16 @@ def drift(look: bool, closed: bool, numbers: tuple[int, ...], as_json: bool, **f
         return
     found = server.get("/drift", closed="true" if closed else None, limit=200)
     click.echo(json.dumps(found) if as_json else _text(found["items"], found["looks"]))
+
+
+def _ask_about_orphans(items: Sequence[Facts], numbers: Sequence[int]) -> None:
+    """An orphan is removed, and may be somebody else's. So may be what is not listed."""
+    listed = {one["id"]: one for one in items}
+    for number in numbers:
+        one = listed.get(number)
+        if one is None or one["kind"] == "orphan":
+            what = _line(one) if one else f"what is listed as {number}"
+            confirm(f"{what}\nRemove it, with its data? This cannot be undone.", "remove it")
 
 
 def _text(items: Sequence[Facts], looks: Sequence[Facts]) -> str:
@@ -52,7 +66,7 @@ def _line(one: Facts) -> str:
 
 
 def _looked(look: Facts) -> str:
-    trouble = f", in vain: {shown(look['trouble'])}" if look["trouble"] else "."
+    trouble = f", with trouble: {shown(look['trouble'])}" if look["trouble"] else "."
     return f"The driver {shown(look['driver'])} was looked at {moment(time_of(look['looked_at']))}{trouble}"
 
 

@@ -5,13 +5,13 @@ attempt of that one writes there. Files have no such fence, so no attempt touche
 that makes an archive visible is done inside the transaction that says so, which no later attempt gets past.
 
 What a crash leaves behind: rubbish, that the next attempt, the clean-up or `sweep` removes; and a pg_dump that runs on,
-whose session the next attempt ends.
+whose session the next attempt or the clean-up ends.
 """
 
 import asyncio
 import shutil
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -106,7 +106,7 @@ class BackupActivities:
         self, part: Path, shelf: Shelf, attempt: Attempt, task: Task, backup: Backup, instance: Instance
     ) -> Backup:
         driver, endpoint = self._here.driver(instance.driver), running(instance)
-        purpose, archive = f"backup {backup.id}", shelf.archive(part, backup.format)
+        purpose, archive = _purpose(backup), shelf.archive(part, backup.format)
         async with alone(driver, instance.id, endpoint, purpose, self._here.pace.check_timeout) as server:
             version = server.version
             clients = await asyncio.to_thread(clients_for, server.major, self._here.kept.pg_bin)
@@ -144,10 +144,20 @@ class BackupActivities:
 
     async def _clear_away(self, attempt: Attempt, task: Task) -> None:
         """Everything of a backup that does not count, or not any more."""
-        async with self._owned(attempt, task) as (_, backup):
+        async with self._owned(attempt, task) as (connection, backup):
             if backup.state == "made":
                 raise errors.InstanceOvertaken(f"The backup {backup.id} is made: its files stay.")
+            instance = await self._instances.read(connection, backup.instance)
+        if backup.path is None:
+            await self._end_dumps(backup, instance)
         await asyncio.to_thread(Shelf(self._here.kept.directory).remove, backup.stem)
+
+    async def _end_dumps(self, backup: Backup, instance: Instance) -> None:
+        """Of workers that were killed: they hold locks. Those that cannot be told to end do so by themselves."""
+        with suppress(errors.InterlockError, OSError):
+            driver, endpoint = self._here.driver(instance.driver), running(instance)
+            async with alone(driver, instance.id, endpoint, _purpose(backup), self._here.pace.check_timeout):
+                pass
 
     async def _backup_standing(self, attempt: Attempt, task: Task) -> State | None:
         """How far the backup is; None if this task has ended, or another goes on with it."""
@@ -187,6 +197,10 @@ class BackupActivities:
                     f"{backup.orchestration} works on the backup {backup.id} now: leave it to that one."
                 )
             yield connection, backup
+
+
+def _purpose(backup: Backup) -> str:
+    return f"backup {backup.id}"
 
 
 def running(instance: Instance) -> Endpoint:

@@ -1,7 +1,8 @@
 """The session of ours beside a program that dumps or restores: what it says of the server, and who is sent away.
 
 A worker that was killed leaves its program running, and one that was stopped goes on later. So whoever comes next ends
-the sessions of those before, which it knows by their name; they are its own role's.
+the sessions of those before, which it knows by their name; they are its own role's. What begins one later still is not
+permitted to commit: see `relay`.
 """
 
 import asyncio
@@ -30,9 +31,9 @@ class Server:
     def major(self) -> int:
         return int(self.version.partition(".")[0])
 
-    async def confirm(self) -> None:
-        """That nobody has come after us. Raises ConnectionLost."""
-        await self._session.fetchval(_SQL["version"])
+    async def has_committed(self, transaction: str) -> bool:
+        """One that has ended."""
+        return bool(await self._session.fetchval(_SQL["outcome"], transaction) == "committed")
 
 
 @asynccontextmanager

@@ -13,15 +13,20 @@ from pathlib import Path
 
 from interlock.embedded.clients import Clients
 from interlock.embedded.processes import environment
-from interlock.errors import BackupFailed, BinariesMissing, DatabaseUnreachable, OutOfSpace
+from interlock.errors import BackupFailed, BinariesMissing, DatabaseUnreachable, InterlockError, OutOfSpace
 from interlock.instances.backups.model import Format
+from interlock.instances.backups.relay import PORT, Permit, Relay
 from interlock.instances.drivers.port import Endpoint
 from interlock.instances.trust import sslmode
 
 _FORMATS: dict[Format, str] = {"file": "custom", "directory": "directory"}
 _CONNECT_WITHIN = "30"
+_LOCKS_WITHIN = 600
+"""Seconds. Whoever waits for a lock keeps others from their turn, and from the table."""
 _GRACE = 5.0
 _NO_SPACE = "No space left on device"
+_WAITED = "canceling statement due to"
+_LOCKS = "max_locks_per_transaction"
 _CUT_OFF = (
     "connection to server",
     "server closed the connection",
@@ -41,17 +46,28 @@ async def dump(
         clients.pg_dump,
         "--no-password",
         "--no-tablespaces",
+        f"--lock-wait-timeout={_LOCKS_WITHIN}s",
         f"--format={_FORMATS[format]}",
         f"--file={archive}",
     ]
-    await _connected(words, endpoint, password, purpose)
+    with tempfile.TemporaryDirectory(prefix="interlock-") as place:
+        variables = {
+            "PGHOST": endpoint.host,
+            "PGPORT": str(endpoint.port),
+            "PGSSLMODE": sslmode(endpoint.host, endpoint.ca),
+        }
+        if endpoint.ca:
+            certificate = Path(place) / "ca.pem"
+            certificate.write_text(endpoint.ca)
+            variables["PGSSLROOTCERT"] = str(certificate)
+        await _run(words, _variables(endpoint, password, purpose) | variables)
 
 
 async def restore(
-    clients: Clients, endpoint: Endpoint, password: str, purpose: str, archive: Path, *, grants: bool
+    clients: Clients, endpoint: Endpoint, password: str, purpose: str, archive: Path, *, grants: bool, permit: Permit
 ) -> None:
-    """In one transaction: all of it or nothing. Whatever it brings replaces what is there; its owner is whoever
-    restores. `grants`: with the privileges that roles had."""
+    """In one transaction: all of it or nothing, and nothing unless `permit` lets it. Whatever it brings replaces what
+    is there; its owner is whoever restores. `grants`: with the privileges that roles had."""
     words: list[str | Path] = [
         clients.pg_restore,
         "--no-password",
@@ -64,7 +80,16 @@ async def restore(
         *([] if grants else ["--no-privileges"]),
         archive,
     ]
-    await _connected(words, endpoint, password, purpose)
+    relay = Relay(endpoint, permit)
+    with tempfile.TemporaryDirectory(prefix="interlock-") as place:
+        async with relay.listening(Path(place)):
+            try:
+                variables = {"PGHOST": place, "PGPORT": str(PORT)}
+                await _run(words, _variables(endpoint, password, purpose) | variables)
+            except InterlockError as error:
+                raise relay.refusal or error from error
+    if not relay.is_permitted:
+        raise BackupFailed(f"{clients.pg_restore} ended without having committed anything: install it again.")
 
 
 async def read_through(clients: Clients, archive: Path) -> None:
@@ -72,23 +97,14 @@ async def read_through(clients: Clients, archive: Path) -> None:
     await _run([clients.pg_restore, "--file=/dev/null", archive], {})
 
 
-async def _connected(words: Sequence[str | Path], endpoint: Endpoint, password: str, purpose: str) -> None:
-    with tempfile.TemporaryDirectory(prefix="interlock-") as place:
-        variables = {
-            "PGHOST": endpoint.host,
-            "PGPORT": str(endpoint.port),
-            "PGUSER": endpoint.user,
-            "PGDATABASE": endpoint.database,
-            "PGPASSWORD": password,
-            "PGAPPNAME": f"interlock {purpose}"[:63],
-            "PGCONNECT_TIMEOUT": _CONNECT_WITHIN,
-            "PGSSLMODE": sslmode(endpoint.host, endpoint.ca),
-        }
-        if endpoint.ca:
-            certificate = Path(place) / "ca.pem"
-            certificate.write_text(endpoint.ca)
-            variables["PGSSLROOTCERT"] = str(certificate)
-        await _run(words, variables)
+def _variables(endpoint: Endpoint, password: str, purpose: str) -> dict[str, str]:
+    return {
+        "PGUSER": endpoint.user,
+        "PGDATABASE": endpoint.database,
+        "PGPASSWORD": password,
+        "PGAPPNAME": f"interlock {purpose}"[:63],
+        "PGCONNECT_TIMEOUT": _CONNECT_WITHIN,
+    }
 
 
 async def _run(words: Sequence[str | Path], variables: Mapping[str, str]) -> None:
@@ -134,6 +150,16 @@ def _failure(program: str, status: int, said: str) -> BackupFailed | DatabaseUnr
     reason = " ".join((first or (lines or [f"exit status {status}"])[-1]).split()).rstrip(".")
     if _NO_SPACE in said:
         return OutOfSpace(f"{program} found the disk full ({reason}): make room, and try again.")
+    if _LOCKS in said:
+        return BackupFailed(
+            f"{program} needs more locks than the instance's server has room for ({reason}): set its parameter "
+            f"{_LOCKS} higher, and try again."
+        )
+    if _WAITED in said and program == "pg_dump":
+        return BackupFailed(
+            f"{program} waited {_LOCKS_WITHIN} s in vain for a table that another transaction has locked ({reason}): "
+            "end that one, and try again."
+        )
     if any(sign in said for sign in _CUT_OFF):
         return DatabaseUnreachable(
             f"{program} was cut off from the instance ({reason}): see that it runs, and try again."

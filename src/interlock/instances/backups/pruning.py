@@ -1,5 +1,6 @@
 """Removing backups: asked for, or because enough newer ones are there."""
 
+import asyncio
 import uuid
 from typing import Any
 
@@ -9,6 +10,7 @@ from interlock.errors import BackupBusy, BackupUnknown, IllegalTransition
 from interlock.idempotency import Refused
 from interlock.instances.backups.model import machine
 from interlock.instances.backups.records import Backup, BackupRecords
+from interlock.instances.backups.shelf import Shelf
 from interlock.instances.surroundings import Surroundings
 from interlock.instances.tasks import Task
 
@@ -36,12 +38,21 @@ class Pruning:
         return await self._begin(connection, backup)
 
     async def prune(self, connection: Any, instance: str | None = None) -> list[str]:
-        """Begin to remove those that are not to be kept, of that instance or of all: their ids."""
-        kept = self._here.kept
-        rows = await self._records.ask(connection, "prunable", instance, kept.keep, kept.days)
-        for (old,) in rows:
-            await self._begin(connection, await self._records.lock(connection, old))
-        return [old for (old,) in rows]
+        """Begin to remove those that are not to be kept, of that instance or of all: their ids.
+
+        Those whose files are not seen from here are left, and stand for none of those that are to be kept: the disk
+        of either may just not be mounted.
+        """
+        kept, begun = self._here.kept, []
+        if not (kept.keep or kept.days):
+            return []
+        shelf, paths = Shelf(kept.directory), await self._records.ask(connection, "paths", instance)
+        unseen = await asyncio.to_thread(lambda: [one for one, path in paths if not shelf.has(path)])
+        for (old,) in await self._records.ask(connection, "prunable", instance, kept.keep, kept.days, unseen):
+            # They are locked now, and a restore may have been asked for while they were sought.
+            if not await self._records.ask(connection, "restoring", old):
+                begun.append((await self._begin(connection, await self._records.lock(connection, old))).id)
+        return begun
 
     async def _begin(self, connection: Any, backup: Backup) -> Backup:
         schema, after = self._here.schema, backup.orchestration if backup.working else None

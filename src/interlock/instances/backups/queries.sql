@@ -66,13 +66,24 @@ SELECT o.id FROM interlock.instance i JOIN interlock.orchestration o ON o.id = i
  WHERE i.working AND o.name IN ('instances.restore', 'instances.create_from') AND o.input ->> 'backup' = CAST($1 AS text)
  LIMIT 1;
 
+-- name: making
+-- One of that instance's that is being made.
+SELECT b.id, b.orchestration FROM interlock.instance_backup b
+ WHERE b.instance = CAST($1 AS text) AND b.state = 'making' LIMIT 1;
+
+-- name: paths
+-- Of that instance, or of all: where those made are.
+SELECT b.id, b.path FROM interlock.instance_backup b
+ WHERE b.state = 'made' AND (CAST($1 AS text) IS NULL OR b.instance = CAST($1 AS text));
+
 -- name: prunable
 -- Of that instance, or of all: those made that are not among the newest so many, or older than so many days; never the
--- newest, none that is worked on or restored from, and none that somebody else has locked.
+-- newest, none that is worked on or restored from, and none that somebody else has locked. The last ones do not count at all.
 WITH ranked AS (
     SELECT r.id, row_number() OVER (PARTITION BY r.instance ORDER BY r.created_at DESC, r.id DESC) AS place
       FROM interlock.instance_backup r
      WHERE r.state = 'made' AND (CAST($1 AS text) IS NULL OR r.instance = CAST($1 AS text))
+       AND r.id <> ALL (CAST($4 AS text[]))
 )
 SELECT b.id FROM interlock.instance_backup b JOIN ranked ON ranked.id = b.id
  WHERE b.state = 'made' AND NOT b.working

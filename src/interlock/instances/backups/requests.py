@@ -2,6 +2,9 @@
 
 Who may do what. A request locks the backup's record. While an orchestration works on it, nothing but `delete` is taken.
 What is being restored from cannot be deleted: both requests lock the record, so whoever comes second sees the first.
+
+An instance is not backed up while it is restored into, nor the other way round: a dump that waits for tables which a
+restore replaces sees the new ones, and of them, by its older snapshot, no row. Both requests lock the instance.
 """
 
 import asyncio
@@ -22,6 +25,9 @@ from interlock.instances.model import major_version
 from interlock.instances.records import Instance
 from interlock.instances.requests import Instances
 from interlock.instances.tasks import Task
+from interlock.logs import events
+
+log = events(__name__)
 
 
 class Backups:
@@ -37,11 +43,11 @@ class Backups:
     async def make(self, connection: Any, instance: str, format: str = "file", *, id: str | None = None) -> Backup:
         """Of an instance, by its id, that runs. What was made under `id` is given, and nothing made again."""
         wanted, _ = backup_format(format), self._here.kept
-        found = await self._instances.records.read(connection, instance)
-        running(found)
-        made = id or str(uuid.uuid4())
         if id and (before := await self._made(connection, id)):
             return before
+        found = await self._instances.idle(connection, instance)
+        running(found)
+        made = id or str(uuid.uuid4())
         task = Task(instance, new_id(made, "back_up"), backup=made)
         [[at]] = await self.records.ask(connection, "insert", made, instance, found.name, wanted, task.orchestration)
         await self._instances.records.note(connection, instance, "backup asked for", at, made)
@@ -86,6 +92,9 @@ class Backups:
             raise BadSpec(f"The backup {id} is of PostgreSQL {oldest}: it cannot be restored into {wanted}.")
         if driver is None:
             driver = (await self._instances.records.read(connection, backup.instance)).driver
+            if driver not in self._here.drivers:
+                known = ", ".join(sorted(self._here.drivers))
+                raise BadSpec(f"The backup {id} is of the driver {driver}, which is not here: name one of {known}.")
         return await self._instances.create(
             connection,
             name,
@@ -99,11 +108,22 @@ class Backups:
             id=new_id,
         )
 
-    async def restore_into(self, connection: Any, id: str, instance: str) -> Instance:
-        """Into one that runs, by its id: what the backup brings replaces what is there."""
+    async def restore_into(self, connection: Any, id: str, instance: str, *, key: str | None = None) -> Instance:
+        """Into one that runs, by its id: what the backup brings replaces what is there.
+
+        What was asked for under `key` is not done again, as what was written since would be lost.
+        """
         backup = await self.records.lock(connection, id)
+        if key and (before := await self._instances.asked_before(connection, instance, key)):
+            return before
         usable(backup)
-        return await self._instances.restore(connection, instance, id)
+        found = await self._instances.idle(connection, instance)
+        for unfinished, orchestration in await self.records.ask(connection, "making", instance):
+            raise BackupBusy(
+                f"The backup {unfinished} of {found.name} is being made: wait until that has ended, or delete it.",
+                orchestration=orchestration,
+            )
+        return await self._instances.restore(connection, instance, id, key=key)
 
     async def prune(self, connection: Any) -> list[str]:
         """Begin to remove those that are not to be kept any more, of all instances: their ids."""
@@ -128,8 +148,11 @@ class Backups:
             whole = shelf.root / backup.path if backup.path else None
             counts = whole is not None and whole.parent == place and backup.state != "deleted"
             if backup.state in ("made", "failed", "deleted") and not counts:
-                await asyncio.to_thread(remove_all, place)
-                swept += 1
+                try:
+                    await asyncio.to_thread(remove_all, place)
+                    swept += 1
+                except OSError as error:  # the others go all the same
+                    log.warning("backups.not_swept", extra={"place": str(place), "why": str(error)})
         return swept
 
     async def _made(self, connection: Any, id: str) -> Backup | None:

@@ -1,7 +1,7 @@
 """Restoring a backup into an instance that runs.
 
-It is one transaction of pg_restore's, so a crash leaves all of it or nothing. Whoever repeats it restores again, and
-whatever was written in between is replaced again; so the instance belongs to whoever restores until that has ended.
+It is one transaction of pg_restore's, so a crash leaves all of it or nothing; and whoever repeats it is told by the
+server which of the two, as its number was written down before it was committed: see `relay`.
 """
 
 import asyncio
@@ -12,6 +12,7 @@ from interlock.instances.backups import programs
 from interlock.instances.backups.asking import alone
 from interlock.instances.backups.digesting import digested
 from interlock.instances.backups.records import Backup, BackupRecords
+from interlock.instances.backups.relay import Permit
 from interlock.instances.backups.shelf import Shelf
 from interlock.instances.drivers.port import Driver, Endpoint
 from interlock.instances.records import Instance
@@ -28,21 +29,24 @@ class Restoring:
         self._here = here
         self._records = BackupRecords(here.schema)
 
-    async def restore(self, id: str, instance: Instance, driver: Driver, endpoint: Endpoint) -> None:
+    async def restore(
+        self, id: str, instance: Instance, driver: Driver, endpoint: Endpoint, permit: Permit, permitted: str | None
+    ) -> None:
+        """`permitted` is the transaction that an earlier attempt was let commit: if it did, all is done."""
         async with self._here.database.transaction() as connection:
             backup = await self._records.read(connection, id)
-        archive = Shelf(self._here.kept.directory).locate(usable(backup))
-        if await digested(archive) != (backup.size_bytes, backup.sha256):
-            raise damaged(backup)
         purpose = f"restore {instance.id}"
         async with alone(driver, instance.id, endpoint, purpose, self._here.pace.check_timeout) as server:
-            written_by = major_of(backup.program_version)
-            clients = await asyncio.to_thread(clients_for, written_by, self._here.kept.pg_bin)
-            _check_versions(backup, server.major, clients)
-            password = await driver.password(instance.id)
-            await server.confirm()
-        grants = backup.instance == instance.id
-        await programs.restore(clients, endpoint, password, purpose, archive, grants=grants)
+            if permitted is not None and await server.has_committed(permitted):
+                return
+        archive = await asyncio.to_thread(Shelf(self._here.kept.directory).locate, usable(backup))
+        written_by = major_of(backup.program_version)
+        clients = await asyncio.to_thread(clients_for, written_by, self._here.kept.pg_bin)
+        _check_versions(backup, server.major, clients)
+        if await digested(archive) != (backup.size_bytes, backup.sha256):
+            raise damaged(backup)
+        password, grants = await driver.password(instance.id), backup.instance == instance.id
+        await programs.restore(clients, endpoint, password, purpose, archive, grants=grants, permit=permit)
 
 
 def usable(backup: Backup) -> str:

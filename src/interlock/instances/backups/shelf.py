@@ -49,10 +49,14 @@ class Shelf:
     def archive(self, part: Path, format: Format) -> Path:
         return part / _ARCHIVES[format]
 
+    def has(self, path: str) -> bool:
+        with self._in_words():
+            return (self.root / path).exists()
+
     def locate(self, path: str) -> Path:
         """Raises BackupMissing."""
         found = self.root / path
-        if not found.exists():
+        if not self.has(path):
             raise BackupMissing(
                 f"{found} is not there, as seen from this machine: let backup_dir be a directory that all replicas "
                 "share."

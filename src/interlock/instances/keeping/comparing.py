@@ -1,10 +1,11 @@
 """What a record wants beside what there is: where the two differ, and how. Pure."""
 
+from collections.abc import Mapping
 from ipaddress import ip_address
 from typing import Literal, get_args
 
 from interlock.instances.dns.port import Seen
-from interlock.instances.drivers.port import Sight
+from interlock.instances.drivers.port import Observed, Sight
 from interlock.instances.records import Instance
 
 Kind = Literal["orphan", "vanished", "wrong_state", "dns"]
@@ -14,7 +15,7 @@ OF_DRIVERS: tuple[Kind, ...] = ("orphan", "vanished", "wrong_state")
 Verdicts = dict[Kind, str]
 """By kind, in a sentence how it has drifted; empty: it has not. What is left out could not be told."""
 
-_DOWN = ("stopped", "broken")
+_WRONG: Mapping[str, tuple[Observed, ...]] = {"running": ("stopped", "broken"), "stopped": ("running", "broken")}
 
 
 def is_settled(instance: Instance | None) -> bool:
@@ -40,14 +41,14 @@ def of_driver(instance: Instance | None, sight: Sight) -> Verdicts:
     seen = f"{sight.state}. {sight.detail}".strip()
     if is_to_be_gone(instance):
         if sight.state != "absent":
-            why = f"its record says {instance.state}" if instance else "no record knows it"
+            why = f"its record says {instance.state}" if instance else "no record knows it, so it may be another's"
             verdicts["orphan"] = f"It is there, and {why}: it is {seen}"
     elif instance is not None and instance.state in ("running", "stopped"):
         if sight.state == "absent":
             verdicts["vanished"] = (
                 f"Its record says {instance.state}, and nothing of it is there. {sight.detail}".strip()
             )
-        elif sight.state in (_DOWN if instance.state == "running" else ("running",)):
+        elif sight.state in _WRONG[instance.state]:
             verdicts["wrong_state"] = f"Its record says {instance.state}, and it is {seen}"
     return verdicts
 

@@ -14,7 +14,8 @@ in its record before anything is done (`working`), until everything is done. So,
 4. The records are read again, in the transaction that writes. Of one whose record names another since, or is worked on,
    nothing is told. An orchestration's id is never used again, so a record that names the same one was not touched.
 
-What cannot be told is left as it is: a driver that does not answer neither opens a finding nor closes one.
+What cannot be told is left as it is: a driver that does not answer neither opens a finding nor closes one. Whatever it
+fails with, of one instance or of all, the others are looked at, and that it did is told with the time of the look.
 What a crash leaves behind: nothing. The next look sees what there is.
 """
 
@@ -34,7 +35,6 @@ from interlock.logs import events
 log = events(__name__)
 
 _AT_ONCE = 8
-_UNTOLD = (InterlockError, OSError)
 
 Known = Mapping[str, Instance]
 
@@ -51,9 +51,9 @@ class Drift:
         for name, driver in self._here.drivers.items():
             try:
                 there = await driver.ids()
-            except _UNTOLD as error:
-                log.warning("drift.untold", extra={"driver": name, "why": str(error)})
-                await self._note_trouble(grant, name, str(error))
+            except Exception as error:
+                log.warning("drift.untold", extra={"driver": name, "why": _said(error)})
+                await self._note_trouble(grant, name, _said(error))
             else:
                 await self._compare(grant, name, driver, there)
 
@@ -62,32 +62,37 @@ class Drift:
             known = {finding.instance for finding in await self._findings.open(connection, name)}
             before = await self._findings.records(connection, name, [*there, *known])
         others = {one.id for one in before.values() if one.driver != name}
-        verdicts = await self._judged(driver, {*there, *before, *known} - others, before)
+        untold: dict[str, str] = {}
+        verdicts = await self._judged(driver, {*there, *before, *known} - others, before, untold)
         if suspects := {each for each, found in verdicts.items() if any(found.values())}:
             await asyncio.sleep(self._moment)
-            again = await self._judged(driver, suspects, before)
+            again = await self._judged(driver, suspects, before, untold)
             verdicts |= {each: confirmed(verdicts[each], found) for each, found in again.items()}
-        await self._write(grant, name, there, before, verdicts)
+        await self._write(grant, name, there, before, verdicts, _trouble(untold, len(verdicts)))
 
-    async def _judged(self, driver: Driver, ids: set[str], records: Known) -> dict[str, Verdicts]:
+    async def _judged(
+        self, driver: Driver, ids: set[str], records: Known, untold: dict[str, str]
+    ) -> dict[str, Verdicts]:
+        """In `untold` there is then, by id, why of some not everything could be told."""
         turn = asyncio.Semaphore(_AT_ONCE)
 
         async def judge(id: str) -> Verdicts:
             async with turn:
-                return await self._verdicts(driver, id, records.get(id))
+                return await self._verdicts(driver, id, records.get(id), untold)
 
         told = await asyncio.gather(*map(judge, sorted(ids)))
         return dict(zip(sorted(ids), told, strict=True))
 
-    async def _verdicts(self, driver: Driver, id: str, instance: Instance | None) -> Verdicts:
+    async def _verdicts(self, driver: Driver, id: str, instance: Instance | None, untold: dict[str, str]) -> Verdicts:
         if not is_settled(instance):
             return {}
         verdicts: Verdicts = {}
         try:
             verdicts |= of_driver(instance, await driver.look(id))
             verdicts |= await self._of_name(instance)
-        except _UNTOLD as error:
-            log.warning("drift.untold", extra={"driver": driver.name, "instance": id, "why": str(error)})
+        except Exception as error:
+            log.warning("drift.untold", extra={"driver": driver.name, "instance": id, "why": _said(error)})
+            untold[id] = f"{instance.name if instance else id}: {_said(error)}"
         return verdicts
 
     async def _of_name(self, instance: Instance | None) -> Verdicts:
@@ -101,7 +106,13 @@ class Drift:
         return {"dns": ""} if seen is None else of_name(instance, seen)
 
     async def _write(
-        self, grant: AsyncGrant, driver: str, there: Mapping[str, str], before: Known, verdicts: Mapping[str, Verdicts]
+        self,
+        grant: AsyncGrant,
+        driver: str,
+        there: Mapping[str, str],
+        before: Known,
+        verdicts: Mapping[str, Verdicts],
+        trouble: str,
     ) -> None:
         async with self._here.database.transaction() as connection:
             await grant.guard(connection)
@@ -116,7 +127,7 @@ class Drift:
                 for kind, detail in found.items():
                     seen = Finding(0, driver, each, kind, name, detail, at, None, None)
                     await self._settle(connection, instance, known.get((each, kind)), seen)
-            await self._findings.ask(connection, "note_look", driver, at, "")
+            await self._findings.ask(connection, "note_look", driver, at, trouble)
 
     async def _settle(self, connection: Any, instance: Instance | None, known: Finding | None, seen: Finding) -> None:
         at = seen.found_at
@@ -142,3 +153,14 @@ class Drift:
             await grant.guard(connection)
             [[at]] = await self._findings.ask(connection, "now")
             await self._findings.ask(connection, "note_look", driver, at, trouble)
+
+
+def _said(error: Exception) -> str:
+    return str(error) if isinstance(error, InterlockError | OSError) else f"{type(error).__name__}: {error}"
+
+
+def _trouble(untold: Mapping[str, str], looked_at: int) -> str:
+    """Empty if everything could be told."""
+    if not untold:
+        return ""
+    return f"Of {len(untold)} of {looked_at} instances not everything could be told; of {next(iter(untold.values()))}"

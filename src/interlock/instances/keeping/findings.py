@@ -29,7 +29,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class Looked:
-    """When a driver was last looked at; with `trouble`, that told nothing, and why."""
+    """When a driver was last looked at; with `trouble`, that told nothing, or not everything, and why."""
 
     driver: str
     looked_at: datetime
@@ -51,6 +51,10 @@ class Findings:
 
     async def open(self, connection: Any, driver: str) -> list[Finding]:
         return [Finding(*row) for row in await self.ask(connection, "open", driver)]
+
+    async def repairable(self, connection: Any, drivers: list[str]) -> list[Finding]:
+        """What may be put right without asking anybody, and is not being; what was never tried comes first."""
+        return [Finding(*row) for row in await self.ask(connection, "repairable", drivers)]
 
     async def lock(self, connection: Any, id: int) -> Finding:
         """An open one. Raises `DriftUnknown`."""

@@ -26,6 +26,17 @@ SELECT interlock.now_v1();
 -- What is known to have drifted, of a driver.
 SELECT :findings FROM interlock.instance_drift d WHERE d.driver = CAST($1 AS text) AND d.closed_at IS NULL ORDER BY d.id;
 
+-- name: repairable
+-- What has drifted, of these drivers, and may be put right without asking anybody: not what vanished, nor what no record knows.
+-- Each is tried again when it is twice as old as at the last try, or after a day; what was never tried, or longest ago, first.
+SELECT :findings FROM interlock.instance_drift d LEFT JOIN interlock.orchestration o ON o.id = d.repair
+ WHERE d.closed_at IS NULL AND d.driver = ANY (CAST($1 AS text[]))
+   AND (d.kind IN ('wrong_state', 'dns')
+        OR (d.kind = 'orphan' AND EXISTS (SELECT FROM interlock.instance i WHERE i.id = d.instance)))
+   AND (o.id IS NULL OR (o.finished_at IS NOT NULL
+        AND interlock.now_v1() >= o.recorded_at + least(o.recorded_at - d.found_at, interval '1 day')))
+ ORDER BY o.recorded_at NULLS FIRST, d.id;
+
 -- name: page
 -- The newest first: also closed ones or not, so many.
 SELECT :findings FROM interlock.instance_drift d

@@ -6,7 +6,10 @@ so there is one at a time. Both look for themselves how things are, and do what 
 the finding.
 
 By itself, nothing is removed that no record knows: it may be another control plane's, or this one's, if its database
-was restored from an older backup. A person who names the finding may have it removed.
+was restored from an older backup. Nor is given up what vanished: nothing leads back from that, and a disk that was not
+mounted, or a cluster that was named wrongly, comes back. A person who names the finding may have either done.
+
+What could not be put right is tried again and again, each time after twice as long; and others come first.
 """
 
 import uuid
@@ -48,7 +51,7 @@ class Repairs:
     async def repair_all(self, grant: AsyncGrant) -> None:
         """What may be put right without asking anybody, some of it at a time."""
         async with self._here.database.transaction() as connection:
-            found = [one for name in self._here.drivers for one in await self.findings.open(connection, name)]
+            found = await self.findings.repairable(connection, list(self._here.drivers))
         begun = 0
         for finding in found:
             if begun < _AT_ONCE and await self._repaired(grant, finding):

@@ -55,7 +55,7 @@ class Finding(BaseModel):
 
 
 class Look(BaseModel):
-    """When a driver was last looked at. With `trouble` that told nothing, and why."""
+    """When a driver was last looked at. With `trouble` that told nothing, or not everything, and why."""
 
     driver: str
     looked_at: datetime

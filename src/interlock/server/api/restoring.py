@@ -23,13 +23,14 @@ async def restore(id: str, wanted: Restore, control: Running, request: Request, 
         raise BadSpec("Say where to restore it: the name of a new instance and what that is like, or into which one.")
     if wanted.driver is not None and wanted.driver not in control.here.drivers:
         raise BadSpec(f"There is no driver {wanted.driver!r} here: use one of {', '.join(control.here.drivers)}.")
-    repeated = repeatable_id(request, wanted.name) if wanted.name else None
+    repeated = repeatable_id(request, wanted.name or wanted.into or "")
 
     async def work(connection: Any) -> records.Instance:
         backup = (await found_backup(control, connection, id)).id
         if wanted.into is not None:
             instance = (await found(control, connection, wanted.into)).id
-            return await control.backups.restore_into(connection, backup, instance)
+            key = repeated and repeated.replace("-", "")
+            return await control.backups.restore_into(connection, backup, instance, key=key)
         return await control.backups.restore(connection, backup, wanted.name or "", new_id=repeated, **wishes)
 
     record = await control.carry_out(work)

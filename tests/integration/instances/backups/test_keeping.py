@@ -2,15 +2,17 @@
 
 import os
 import subprocess
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from interlock import errors
 from interlock.instances.backups.keeping import Keeping
+from interlock.instances.backups.records import BackupRecords
 from interlock.instances.drivers.local import LocalDriver
 from interlock.instances.records import Instance
 from support.components import lacking
@@ -48,6 +50,21 @@ async def test_the_newest_stay_and_the_oldest_goes_with_its_files(
     assert archives(keeping) == {(keeping.directory / str(one.path)).parent for one in kept}
 
 
+async def test_what_is_on_a_disk_that_is_not_mounted_stays_and_so_does_what_it_would_replace(
+    plane: Plane, shop: Instance, keeping: Keeping
+) -> None:
+    made = [await plane.backed_up(shop.id) for _ in range(2)]
+    mounted = keeping.directory.rename(keeping.directory.with_name("mounted"))
+    elsewhere = [await plane.backed_up(shop.id) for _ in range(2)]
+    keeping.directory.rename(keeping.directory.with_name("below"))
+    mounted.rename(keeping.directory)
+    assert await plane.ask(plane.backups.prune) == []
+    newest = await plane.backed_up(shop.id)
+    assert (await plane.backup_done(await plane.read_backup(made[0].id))).state == "deleted"
+    kept = [await plane.read_backup(one.id) for one in (made[1], *elsewhere, newest)]
+    assert [one.state for one in kept] == ["made"] * 4
+
+
 async def test_by_age_all_go_but_the_newest(plane: Plane, shop: Instance) -> None:
     made = [await plane.backed_up(shop.id) for _ in range(2)]
     execute(plane.url, "UPDATE interlock.instance_backup SET created_at = created_at - interval '3 days'")
@@ -59,18 +76,32 @@ async def test_by_age_all_go_but_the_newest(plane: Plane, shop: Instance) -> Non
     assert (await plane.backup_done(await plane.read_backup(made[0].id))).state == "deleted"
 
 
-async def test_what_is_being_restored_from_stays(plane: Plane, shop: Instance) -> None:
+def seeking_first(id: str) -> Callable[..., Awaitable[Any]]:  # noqa: A002
+    """What is to be pruned was sought before anything else happened: that one."""
+    real_ask = BackupRecords.ask
+
+    async def ask(self: BackupRecords, connection: Any, name: str, *args: Any) -> Any:
+        return [(id,)] if name == "prunable" else await real_ask(self, connection, name, *args)
+
+    return ask
+
+
+async def test_what_is_being_restored_from_stays(plane: Plane, shop: Instance, monkeypatch: pytest.MonkeyPatch) -> None:
+    other = await plane.created("other")
     made = [await plane.backed_up(shop.id) for _ in range(2)]
     unfinished = "SELECT interlock.record_orchestration_v1('slow', %s, '0.0.1', %s, NULL, NULL)"
     execute(plane.url, unfinished, "instances.restore", f'{{"backup": "{made[0].id}"}}')
     working = "UPDATE interlock.instance SET orchestration = 'slow', working = %s WHERE id = %s"
-    execute(plane.url, working, True, shop.id)
+    execute(plane.url, working, True, other.id)
     with pytest.raises(errors.BackupBusy, match="slow restores from") as busy:
         await plane.ask(plane.backups.delete, made[0].id)
     assert busy.value.orchestration == "slow"
     made.append(await plane.backed_up(shop.id))
     assert [(await plane.read_backup(one.id)).state for one in made] == ["made"] * 3
-    execute(plane.url, working, False, shop.id)
+    with monkeypatch.context() as patched:  # asked for while they were sought
+        patched.setattr(BackupRecords, "ask", seeking_first(made[0].id))
+        assert await plane.ask(plane.backups.prune) == []
+    execute(plane.url, working, False, other.id)
     assert await plane.ask(plane.backups.prune) == [made[0].id]
     assert (await plane.backup_done(await plane.read_backup(made[0].id))).state == "deleted"
 
@@ -85,8 +116,10 @@ async def test_what_crashes_left_is_swept_and_nothing_else(plane: Plane, shop: I
     for place in (*rubbish, *foreign):
         place.mkdir()
         (place / "archive.dump").write_text("half")
+    (stuck := whole.with_name(f"{stem}.5")).symlink_to(foreign[0])  # which nobody removes for being ours
     assert await plane.backups.sweep() == 2
-    assert sorted(whole.parent.iterdir()) == sorted([whole, *foreign])
+    assert sorted(whole.parent.iterdir()) == sorted([whole, stuck, *foreign])
+    stuck.unlink()
     assert await plane.backups.sweep() == 0
     assert (await plane.backup_told(plane.backups.verify, made.id)).verified_at is not None
 

@@ -11,6 +11,7 @@ import pytest
 
 from interlock import errors
 from interlock.durable.attempt import Attempt
+from interlock.instances.backups import programs
 from interlock.instances.backups.activities import BackupActivities
 from interlock.instances.backups.digesting import digested
 from interlock.instances.backups.keeping import Keeping
@@ -182,8 +183,12 @@ async def test_one_that_is_being_made_can_be_deleted(
         with pytest.raises(errors.BackupBusy) as busy:
             await plane.ask(plane.backups.verify, asked.id)
         assert busy.value.orchestration == asked.orchestration
+        left = await as_owner(real)  # of a worker that was killed
+        await left.execute(f"SET application_name = 'interlock backup {asked.id}'")
         gone = await plane.backup_told(plane.backups.delete, asked.id)
         assert (gone.state, gone.error) == ("deleted", None)
+        with pytest.raises((asyncpg.PostgresConnectionError, asyncpg.AdminShutdownError, asyncpg.InterfaceError)):
+            await left.fetchval("SELECT 1")
     await asyncio.to_thread(eventually, lambda: shelf(keeping) == [])
 
 
@@ -258,6 +263,16 @@ async def test_one_of_an_instance_that_goes_meanwhile_fails(
         await plane.ask(plane.backups.make, shop.id)
 
 
+async def test_one_that_waits_in_vain_for_a_table_lets_others_have_their_turn(
+    plane: Plane, shop: Instance, real: LocalDriver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(programs, "_LOCKS_WITHIN", 1)
+    async with item_locked(real):
+        failed = await plane.backed_up(shop.id)
+    assert (failed.state, failed.error_code, failed.working) == ("failed", "BackupFailed", False)
+    assert "in vain for a table that another transaction has locked" in (failed.error or "")
+
+
 async def test_what_cannot_be_asked_for_is_refused(plane: Plane, shop: Instance) -> None:
     with pytest.raises(errors.BadSpec, match="use file or directory"):
         await plane.ask(plane.backups.make, shop.id, "tar")
@@ -278,3 +293,6 @@ async def test_they_are_listed_the_newest_first_and_found_by_the_beginning_of_th
     assert rest.following is None
     assert (await plane.ask(plane.backups.records.page, instance="other")).backups == []
     assert (await plane.ask(plane.backups.records.find, made[0].id[:8])).id == made[0].id
+    execute(plane.url, "UPDATE interlock.instance SET driver = 'cloud'")
+    with pytest.raises(errors.BadSpec, match="of the driver cloud, which is not here: name one of paper"):
+        await plane.ask(plane.backups.restore, made[0].id, "again")

@@ -2,22 +2,30 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from contextlib import suppress
 
 import psycopg
 import pytest
 
 from interlock import errors
 from interlock.instances.drivers.local import LocalDriver
+from interlock.instances.keeping import repairing
 from support.failing_driver import FailingDriver
 from support.instances import Plane, control_plane
 from support.keeping import Watch, watching
 from support.paper_driver import PaperDns, PaperDriver
 from support.postgres import execute
+from support.waiting import eventually
 
 pytestmark = pytest.mark.timeout(200)
 
 DRIFT = "SELECT kind, instance, name, closed_at IS NULL FROM interlock.instance_drift ORDER BY id"
 TOLD = "SELECT kind, count(*) FROM interlock.instance_event WHERE kind LIKE 'drift%%' GROUP BY kind ORDER BY kind"
+OVER = """
+    SELECT NOT EXISTS (SELECT FROM interlock.instance WHERE working)
+       AND NOT EXISTS (SELECT FROM interlock.orchestration
+                        WHERE finished_at IS NULL AND name <> 'instances.watch_health')
+"""
 STRAY = "INSERT INTO paper (id, name, state) VALUES (%s, %s, 'running')"
 
 
@@ -151,21 +159,36 @@ async def test_one_repair_at_a_time_and_none_of_what_is_over(plane: Plane, watch
             await plane.ask(repair, number)
 
 
-async def test_where_it_is_told_to_everything_is_repaired_but_what_no_record_knows(plane: Plane, watch: Watch) -> None:
-    made, gone = await asyncio.gather(plane.created("shop"), plane.created("old"))
-    await plane.told(plane.instances.delete, gone.id)
-    execute(plane.url, "UPDATE paper SET state = 'stopped'")
-    execute(plane.url, STRAY, gone.id, "old")
-    execute(plane.url, STRAY, "unheard-of", "stray")
-    assert len(await watch.look()) == 3
+async def repaired(plane: Plane, watch: Watch) -> list[str]:
+    """By itself, and when that has ended: the instances that it tried."""
+    before = {one.repair for one in await watch.open()}
     async with watch.keepers.drift_lease.acquire(timeout=50) as grant:
         await watch.keepers.repairs.repair_all(grant)
-    repairs = [one.repair for one in await watch.open() if one.repair]
-    assert len(repairs) == 2
-    for repair in repairs:
-        await ended(plane, repair)
-    assert await watch.look() == [("orphan", "unheard-of")]
+    begun = [one for one in await watch.open() if one.repair not in before]
+    for one in begun:
+        with suppress(errors.OrchestrationEnded):
+            await ended(plane, str(one.repair))
+    await asyncio.to_thread(eventually, lambda: execute(plane.url, OVER) == [(True,)])
+    return [one.instance for one in begun]
+
+
+async def test_where_it_is_told_to_what_can_be_undone_or_is_known_to_be_over_is_repaired_by_itself(
+    plane: Plane, watch: Watch
+) -> None:
+    made, gone, lost = await asyncio.gather(*map(plane.created, ("shop", "old", "unmounted")))
+    await plane.told(plane.instances.delete, gone.id)
+    execute(plane.url, "UPDATE paper SET state = 'stopped'")
+    execute(plane.url, "DELETE FROM paper WHERE id = %s", lost.id)
+    execute(plane.url, STRAY, gone.id, "old")
+    execute(plane.url, STRAY, "unheard-of", "stray")
+    assert len(await watch.look()) == 4
+    assert sorted(await repaired(plane, watch)) == sorted([made.id, gone.id])
+    assert sorted(await watch.look()) == [("orphan", "unheard-of"), ("vanished", lost.id)]
     assert (await plane.read(made.id)).state == "running"
+
+    execute(plane.url, STRAY, lost.id, "unmounted")  # its disk is back
+    assert await watch.look() == [("orphan", "unheard-of")]
+    assert ((back := await plane.read(lost.id)).state, back.error) == ("running", None)
 
 
 @pytest.fixture
@@ -188,6 +211,40 @@ async def test_a_driver_that_does_not_answer_tells_nothing(url: str, failing: Fa
         assert await watch.look() == [("vanished", made.id)]
         failing.fails = ""
         assert await watch.look() == [("vanished", other.id)]
+
+
+async def test_one_that_cannot_be_looked_at_keeps_no_other_from_being(url: str, failing: FailingDriver) -> None:
+    async with control_plane(url, failing, dns=PaperDns(lambda: url)) as plane, watching(plane) as watch:
+        made, other = await asyncio.gather(plane.created("shop"), plane.created("other"))
+        execute(url, "UPDATE paper SET state = 'stopped'")
+        failing.fails = other.id
+        assert await watch.look() == [("wrong_state", made.id)]
+        [(trouble,)] = execute(url, "SELECT trouble FROM interlock.instance_look")
+        told = "Of 1 of 2 instances not everything could be told; of other: ValueError: invalid literal"
+        assert trouble == told
+        failing.fails = ""
+        assert sorted(await watch.look()) == sorted([("wrong_state", made.id), ("wrong_state", other.id)])
+        assert execute(url, "SELECT trouble FROM interlock.instance_look") == [("",)]
+
+
+async def test_what_cannot_be_repaired_is_tried_ever_less_often_and_keeps_no_other_from_it(
+    url: str, failing: FailingDriver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(repairing, "_AT_ONCE", 1)
+    async with control_plane(url, failing, dns=PaperDns(lambda: url)) as plane, watching(plane) as watch:
+        made = [await plane.created(name) for name in ("shop", "other")]
+        execute(url, "UPDATE paper SET state = 'stopped'")
+        await watch.look()
+        failing.fails = "stop"  # which is how it is mended
+        first, second = await repaired(plane, watch), await repaired(plane, watch)
+        assert sorted(first + second) == sorted(one.id for one in made)
+
+        monkeypatch.setattr(repairing, "_AT_ONCE", 20)
+        execute(url, "UPDATE interlock.instance_drift SET found_at = found_at - interval '1 hour'")
+        assert await repaired(plane, watch) == []  # they were tried at an age of an hour, and just now
+        older = "UPDATE interlock.orchestration SET recorded_at = recorded_at - interval '40 minutes'"
+        execute(url, f"{older} WHERE id IN (SELECT repair FROM interlock.instance_drift)")
+        assert len(await repaired(plane, watch)) == 2  # at an age of 20 minutes, and 40 minutes ago
 
 
 async def test_what_is_over_in_a_moment_is_no_drift(url: str, failing: FailingDriver) -> None:

@@ -86,7 +86,10 @@ async def test_what_falls_is_brought_up_what_is_lost_is_told_and_what_strays_is_
         assert await driver.ids() == {made.id: "shop"}
         assert not (place / "unheard-of").exists()
 
-        await driver.stop(made.id)
+        await plane.told(plane.instances.stop, made.id)
+        shutil.rmtree(place / made.id / "postgresql" / "data")
+        assert await watch.look() == [("wrong_state", made.id)]
+        assert "Its data are gone" in (await watch.open())[0].detail
         shutil.rmtree(place / made.id)
         assert await watch.look() == [("vanished", made.id)]
         await plane.durable.handle(plane.lifecycle.mend, await watch.repair()).wait(100)

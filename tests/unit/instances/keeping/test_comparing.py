@@ -48,6 +48,7 @@ DRIFTED = {
     ("running", "broken"): "wrong_state",
     ("stopped", "absent"): "vanished",
     ("stopped", "running"): "wrong_state",
+    ("stopped", "broken"): "wrong_state",
     ("deleted", "starting"): "orphan",
     ("deleted", "running"): "orphan",
     ("deleted", "stopped"): "orphan",
@@ -75,7 +76,8 @@ def test_the_words_say_both_and_why() -> None:
     assert told["wrong_state"] == (
         "Its record says running, and it is stopped. Its server ended without being told to: start it again."
     )
-    assert of_driver(None, Sight("running"))["orphan"] == "It is there, and no record knows it: it is running."
+    words = "It is there, and no record knows it, so it may be another's: it is running."
+    assert of_driver(None, Sight("running"))["orphan"] == words
 
 
 @pytest.mark.parametrize(

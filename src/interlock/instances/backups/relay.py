@@ -1,0 +1,189 @@
+"""Between pg_restore and the instance's server: what it did is committed once, and only if that is permitted.
+
+Who may do what. pg_restore connects to a Unix socket in a directory that only we can enter, and what it says goes on to
+the server, over TLS. All of it is one transaction. Its COMMIT is held back: the server is asked for the transaction's
+number, which `permit` writes down, as only the newest attempt can; then it goes on.
+
+What a crash leaves behind. Before the COMMIT went on: nothing, as the server rolls back. After that: the number, by
+which the server tells whether it was committed. Whoever comes next asks for that, once it has ended the sessions of
+those before. One that was stopped, and goes on later, is not permitted to commit.
+"""
+
+import asyncio
+import ssl
+import struct
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+from interlock.errors import BackupFailed, DatabaseUnreachable
+from interlock.instances.drivers.port import Endpoint
+from interlock.instances.trust import sslmode
+
+Permit = Callable[[str], Awaitable[None]]
+"""Is given the number of the transaction. Raises if it must not be committed."""
+
+PORT = 5432
+"""A part of the socket's name, and no more."""
+_CONNECT_WITHIN = 30.0
+_AT_ONCE = 2**20
+_CUT = (OSError, EOFError)
+
+
+class _Message(NamedTuple):
+    kind: bytes
+    body: bytes
+
+    @property
+    def packed(self) -> bytes:
+        return self.kind + struct.pack("!i", len(self.body) + 4) + self.body
+
+
+_TLS_PLEASE = _Message(b"", struct.pack("!i", 80877103))
+_COMMIT = _Message(b"Q", b"COMMIT\0")
+_NUMBER = _Message(b"Q", b"SELECT pg_catalog.pg_current_xact_id()::pg_catalog.text\0")
+_ROW, _ERROR, _READY = b"D", b"E", b"Z"
+_BY_SASL, _BOUND = struct.pack("!i", 10), b"SCRAM-SHA-256-PLUS\0"
+
+
+class _Side(NamedTuple):
+    reader: asyncio.StreamReader
+    writer: asyncio.StreamWriter
+
+    async def hear(self, *, first: bool = False) -> _Message:
+        """The first has no kind. Raises an EOFError when the other side has ended."""
+        kind = b"" if first else await self.reader.readexactly(1)
+        (size,) = struct.unpack("!i", await self.reader.readexactly(4))
+        return _Message(kind, await self.reader.readexactly(size - 4))
+
+    async def tell(self, message: _Message) -> None:
+        self.writer.write(message.packed)
+        await self.writer.drain()
+
+
+class Relay:
+    """`refusal`: why nothing was committed, where the program cannot know that. `is_permitted`: whether it was let."""
+
+    def __init__(self, endpoint: Endpoint, permit: Permit) -> None:
+        self._endpoint = endpoint
+        self._permit = permit
+        self._carrying: set[asyncio.Task[None]] = set()
+        self.refusal: Exception | None = None
+        self.is_permitted = False
+
+    @asynccontextmanager
+    async def listening(self, directory: Path) -> AsyncIterator[None]:
+        """As a server whose socket is in `directory`."""
+        server = await asyncio.start_unix_server(self._begin, f"{directory}/.s.PGSQL.{PORT}", limit=_AT_ONCE)
+        try:
+            yield
+        finally:
+            server.close()
+            for task in self._carrying:
+                task.cancel()
+            await asyncio.gather(*self._carrying, return_exceptions=True)
+
+    def _begin(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.create_task(self._carry(_Side(reader, writer)))
+        self._carrying.add(task)
+        task.add_done_callback(self._carrying.discard)
+
+    async def _carry(self, program: _Side) -> None:
+        """One connection of the program's, until either side ends it."""
+        sides = [program]
+        try:
+            sides.append(server := await _connected(self._endpoint))
+            await _Conversation(program, server, self._permitted).hold()
+        except _CUT:
+            pass  # the program hears of that by itself
+        except Exception as error:
+            self.refusal = error
+        finally:
+            for side in sides:
+                side.writer.close()
+
+    async def _permitted(self, number: str) -> None:
+        await self._permit(number)
+        self.is_permitted = True
+
+
+class _Conversation:
+    def __init__(self, program: _Side, server: _Side, permit: Permit) -> None:
+        self._program = program
+        self._server = server
+        self._permit = permit
+        self._answers: asyncio.Queue[_Message] | None = None
+
+    async def hold(self) -> None:
+        up, down = asyncio.create_task(self._up()), asyncio.create_task(self._down())
+        try:
+            await asyncio.wait([up, down], return_when=asyncio.FIRST_COMPLETED)
+            for ended in (up, down):
+                if ended.done():
+                    ended.result()
+        finally:
+            up.cancel()
+            down.cancel()
+            await asyncio.gather(up, down, return_exceptions=True)
+
+    async def _up(self) -> None:
+        await self._server.tell(await self._program.hear(first=True))
+        while True:
+            message = await self._program.hear()
+            if message == _COMMIT:
+                await self._permit(await self._number())
+            await self._server.tell(message)
+
+    async def _down(self) -> None:
+        while True:
+            message = await self._server.hear()
+            if self._answers is None:
+                await self._program.tell(_unbound(message))
+            else:
+                self._answers.put_nowait(message)
+
+    async def _number(self) -> str:
+        """Of the transaction. The program waits for us, so what the server says now is for us."""
+        self._answers = answers = asyncio.Queue[_Message]()
+        await self._server.tell(_NUMBER)
+        number = ""
+        while (message := await answers.get()).kind != _READY:
+            if message.kind == _ERROR:
+                raise BackupFailed("The instance's server does not tell which transaction restores: look at its log.")
+            if message.kind == _ROW:
+                number = message.body[6:].decode()  # behind how many columns there are, and how long this one is
+        self._answers = None
+        return number
+
+
+def _unbound(message: _Message) -> _Message:
+    """How the program may log in: not bound to TLS, which ends here, where the server's certificate was checked."""
+    if message.kind == b"R" and message.body.startswith(_BY_SASL):
+        return message._replace(body=message.body.replace(_BOUND, b""))
+    return message
+
+
+async def _connected(endpoint: Endpoint) -> _Side:
+    """Over TLS, checked as every client of ours checks it. Raises DatabaseUnreachable."""
+    mode = sslmode(endpoint.host, endpoint.ca)
+    trusting = ssl.create_default_context(cadata=endpoint.ca)
+    trusting.check_hostname = mode == "verify-full"
+    if mode == "require":
+        trusting.verify_mode = ssl.CERT_NONE
+    writer = None
+    try:
+        async with asyncio.timeout(_CONNECT_WITHIN):
+            reader, writer = await asyncio.open_connection(endpoint.host, endpoint.port, limit=_AT_ONCE)
+            await (side := _Side(reader, writer)).tell(_TLS_PLEASE)
+            if await reader.readexactly(1) != b"S":
+                raise OSError("it speaks no TLS")
+            await writer.start_tls(trusting, server_hostname=endpoint.host)
+            return side
+    except _CUT as error:
+        if writer is not None:
+            writer.close()
+        raise DatabaseUnreachable(
+            f"The instance at {endpoint.host}:{endpoint.port} cannot be reached ({error}): see that it runs, and try "
+            "again."
+        ) from error

@@ -1,0 +1,188 @@
+"""An instance is restored into once, whatever becomes of who does it, and is not backed up meanwhile."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import asyncpg
+import pytest
+
+from interlock import errors
+from interlock.instances.backups import programs
+from interlock.instances.backups.records import Backup
+from interlock.instances.backups.relay import Permit
+from interlock.instances.drivers.local import LocalDriver
+from interlock.instances.records import Instance, Records
+from support.instances import Plane
+from support.local_instances import connected
+from support.paper_driver import SHARED
+from support.postgres import execute
+from support.waiting import PATIENCE
+
+pytestmark = pytest.mark.timeout(200)
+
+Step = Callable[[Permit], Awaitable[None]]
+ROWS = "SELECT count(*) FROM item"
+LATER = "INSERT INTO item VALUES (-1, 'written since')"
+TOLD = "SELECT kind, count(*) FROM interlock.instance_event WHERE kind LIKE 'restor%' GROUP BY kind ORDER BY kind"
+OVERTAKE = """
+    SELECT interlock.begin_attempt_v1(a.root, a.orchestration, a.execution, a.step)
+      FROM interlock.attempt a JOIN interlock.instance i ON i.orchestration = a.orchestration
+     ORDER BY a.step DESC LIMIT 1
+"""
+
+
+async def as_owner(real: LocalDriver) -> "asyncpg.Connection[Any]":
+    endpoint = (await real.look(SHARED)).endpoint
+    assert endpoint is not None
+    return await connected(endpoint, await real.password(SHARED))
+
+
+@pytest.fixture
+async def owner(real: LocalDriver) -> AsyncIterator["asyncpg.Connection[Any]"]:
+    """Of the real instance, with a table of this test's."""
+    connection = await as_owner(real)
+    await connection.execute(
+        "CREATE TABLE item AS SELECT n AS id, repeat('x', 100) AS what FROM generate_series(1, 500) n"
+    )
+    yield connection
+    await connection.execute("DROP TABLE IF EXISTS item")
+    await connection.close()
+
+
+@pytest.fixture
+async def shop(plane: Plane, owner: "asyncpg.Connection[Any]") -> Instance:
+    return await plane.created("shop")
+
+
+@pytest.fixture
+async def made(plane: Plane, shop: Instance) -> Backup:
+    return await plane.backed_up(shop.id)
+
+
+@asynccontextmanager
+async def item_locked(real: LocalDriver, how: str) -> AsyncIterator[None]:
+    connection = await as_owner(real)
+    try:
+        async with connection.transaction():
+            await connection.execute(f"LOCK TABLE item IN {how} MODE")
+            yield
+    finally:
+        await connection.close()
+
+
+async def waits(owner: "asyncpg.Connection[Any]", purpose: str, sessions: int = 1) -> None:
+    """Until so many wait for a lock."""
+    query = "SELECT count(*) FROM pg_stat_activity WHERE application_name = $1 AND wait_event_type = 'Lock'"
+    async with asyncio.timeout(PATIENCE):
+        while await owner.fetchval(query, f"interlock {purpose}") != sessions:  # noqa: ASYNC110 - nobody is told
+            await asyncio.sleep(0.02)
+
+
+async def test_what_is_restored_into_is_not_backed_up_nor_the_other_way_round(
+    plane: Plane, shop: Instance, made: Backup, real: LocalDriver, owner: "asyncpg.Connection[Any]"
+) -> None:
+    """A dump that waits for the tables would see the new ones, and by its older snapshot no row of them."""
+    async with item_locked(real, "ACCESS SHARE"):
+        restoring = await plane.ask(plane.backups.restore_into, made.id, shop.id)
+        await waits(owner, f"restore {shop.id}")
+        with pytest.raises(errors.InstanceBusy) as busy:
+            await plane.ask(plane.backups.make, shop.id)
+        assert busy.value.orchestration == restoring.orchestration
+        await plane.ask(plane.instances.cancel, shop.id)
+        assert (await plane.done(restoring)).error_code == "cancelled"
+        await waits(owner, f"restore {shop.id}", sessions=0)  # and whoever wants the table has it
+
+    async with item_locked(real, "ACCESS EXCLUSIVE"):
+        making = await plane.ask(plane.backups.make, shop.id)
+        await waits(owner, f"backup {making.id}")
+        with pytest.raises(errors.BackupBusy, match=f"{making.id} of shop is being made") as unfinished:
+            await plane.ask(plane.backups.restore_into, made.id, shop.id)
+    assert unfinished.value.orchestration == making.orchestration
+    assert (await plane.backup_done(making)).state == "made"
+    assert (await plane.told(plane.backups.restore_into, made.id, shop.id)).error is None
+
+
+class Attempts:
+    """`first` is done instead of the first attempt's pg_restore, which it is given. `count`: how often one was run."""
+
+    def __init__(self, first: Callable[[Step, Permit], Awaitable[None]]) -> None:
+        self._first = first
+        self._real = programs.restore
+        self.count = 0
+
+    async def restore(self, *args: Any, grants: bool, permit: Permit) -> None:
+        self.count += 1
+
+        async def run(permit: Permit) -> None:
+            await self._real(*args, grants=grants, permit=permit)
+
+        await (self._first(run, permit) if self.count == 1 else run(permit))
+
+
+async def restored_by(
+    plane: Plane, shop: Instance, made: Backup, first: Callable[[Step, Permit], Awaitable[None]]
+) -> int:
+    """In how many attempts."""
+    attempts = Attempts(first)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(programs, "restore", attempts.restore)
+        restored = await plane.told(plane.backups.restore_into, made.id, shop.id)
+    assert (restored.error, restored.working) == (None, False)
+    kinds, counts = zip(*execute(plane.url, TOLD), strict=True)
+    assert (kinds, len(set(counts))) == (("restore asked for", "restored", "restoring"), 1)
+    return attempts.count
+
+
+async def test_it_is_committed_once_wherever_its_worker_falls_or_stands_still(
+    plane: Plane, shop: Instance, made: Backup, owner: "asyncpg.Connection[Any]"
+) -> None:
+    refused: list[type] = []
+
+    async def falls_after_the_commit(run: Step, permit: Permit) -> None:
+        await run(permit)
+        await owner.execute(LATER)
+        raise errors.ConnectionLost("The database went away: it comes back.")
+
+    async def falls_before_the_commit(run: Step, permit: Permit) -> None:
+        async def then_fall(number: str) -> None:
+            await permit(number)
+            raise errors.ConnectionLost("The database went away: it comes back.")
+
+        await run(then_fall)
+
+    async def stands_still_before_it_begins(run: Step, permit: Permit) -> None:
+        """So there is no session of it that anybody could end."""
+        execute(plane.url, OVERTAKE)
+        await owner.execute(LATER)
+        try:
+            await run(permit)
+        except errors.InterlockError as error:
+            refused.append(type(error))
+            assert await owner.fetchval(ROWS) == 501
+            raise
+
+    async def has_no_database_for_a_moment(run: Step, permit: Permit) -> None:
+        real_note, missed = Records.note, list[str]()
+
+        async def note(self: Records, connection: Any, id: str, kind: str, *args: Any) -> None:  # noqa: A002
+            if kind == "restoring" and not missed:
+                missed.append(kind)
+                raise errors.ConnectionLost("The database went away: it comes back.")
+            await real_note(self, connection, id, kind, *args)
+
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(Records, "note", note)
+            await run(permit)
+        assert missed
+
+    await owner.execute("DELETE FROM item")
+    assert await restored_by(plane, shop, made, has_no_database_for_a_moment) == 1
+    assert await owner.fetchval(ROWS) == 500
+    assert await restored_by(plane, shop, made, falls_after_the_commit) == 1
+    assert await owner.fetchval(ROWS) == 501
+    assert await restored_by(plane, shop, made, falls_before_the_commit) == 2
+    assert await owner.fetchval(ROWS) == 500
+    assert await restored_by(plane, shop, made, stands_still_before_it_begins) == 2
+    assert (refused, await owner.fetchval(ROWS)) == ([errors.AttemptSuperseded], 500)

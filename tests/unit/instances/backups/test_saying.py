@@ -1,0 +1,48 @@
+"""What PostgreSQL's programs say, and what is made of it: which error, and what to do next."""
+
+import pytest
+
+from interlock.errors import BackupFailed, DatabaseUnreachable, InterlockError, OutOfSpace
+from interlock.instances.backups.programs import _failure
+
+SAID = [
+    (
+        "pg_restore",
+        "pg_restore: error: could not execute query: ERROR:  out of shared memory\n"
+        'HINT:  You might need to increase "max_locks_per_transaction".\nCommand was: CREATE TABLE secret ()',
+        BackupFailed,
+        "ERROR: out of shared memory): set its parameter max_locks_per_transaction higher",
+    ),
+    (
+        "pg_dump",
+        "pg_dump: error: query failed: ERROR:  canceling statement due to statement timeout\n"
+        "pg_dump: detail: Query was: LOCK TABLE secret",
+        BackupFailed,
+        "in vain for a table that another transaction has locked",
+    ),
+    (
+        "pg_restore",
+        "pg_restore: error: could not execute query: FATAL:  terminating connection due to administrator command",
+        DatabaseUnreachable,
+        "was cut off from the instance",
+    ),
+    ("pg_dump", "pg_dump: error: could not write to file: No space left on device", OutOfSpace, "make room"),
+    (
+        "pg_restore",
+        "pg_restore: error: could not execute query: ERROR:  cannot drop table item\nDETAIL:  secret",
+        BackupFailed,
+        "cannot drop table item): correct that",
+    ),
+    ("pg_dump", "", BackupFailed, "exit status -9"),
+]
+
+
+@pytest.mark.parametrize(("program", "said", "kind", "words"), SAID)
+def test_it_is_told_in_a_sentence_and_without_statements(
+    program: str, said: str, kind: type[InterlockError], words: str
+) -> None:
+    error = _failure(program, -9, said)
+    assert type(error) is kind
+    assert words in str(error)
+    assert "secret" not in str(error)
+    assert "\n" not in str(error)
