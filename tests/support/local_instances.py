@@ -66,6 +66,13 @@ async def connected(endpoint: Endpoint, password: str) -> "asyncpg.Connection[as
     )
 
 
+async def as_owner(driver: LocalDriver, id: str) -> "asyncpg.Connection[asyncpg.Record]":  # noqa: A002
+    """Of an instance that runs."""
+    endpoint = (await driver.look(id)).endpoint
+    assert endpoint is not None
+    return await connected(endpoint, await driver.password(id))
+
+
 class Shop(NamedTuple):
     """An instance that runs."""
 

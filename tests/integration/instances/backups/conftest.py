@@ -1,14 +1,17 @@
 import asyncio
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
+from typing import Any
 
+import asyncpg
 import pytest
 
 from interlock.instances.backups.keeping import Keeping
 from interlock.instances.drivers.local import LocalDriver
 from interlock.instances.drivers.port import Spec
+from interlock.instances.records import Instance
 from support.instances import Plane, control_plane
-from support.local_instances import PG_BIN, PORTS_OF_PAPER, local_driver, place_for_instances
+from support.local_instances import PG_BIN, PORTS_OF_PAPER, as_owner, local_driver, place_for_instances
 from support.paper_driver import SHARED, TABLES, PaperDns, PaperDriver
 from support.postgres import execute
 
@@ -38,3 +41,20 @@ async def plane(url: str, real: LocalDriver, keeping: Keeping) -> AsyncIterator[
     driver = PaperDriver(lambda: url, lambda: real)
     async with control_plane(url, driver, dns=PaperDns(lambda: url), backups=keeping) as plane:
         yield plane
+
+
+@pytest.fixture
+async def owner(real: LocalDriver) -> AsyncIterator["asyncpg.Connection[Any]"]:
+    """Of the real instance, with a table of this test's."""
+    connection = await as_owner(real, SHARED)
+    await connection.execute(
+        "CREATE TABLE item AS SELECT n AS id, repeat('x', 100) AS what FROM generate_series(1, 500) n"
+    )
+    yield connection
+    await connection.execute("DROP TABLE IF EXISTS item")
+    await connection.close()
+
+
+@pytest.fixture
+async def shop(plane: Plane, owner: "asyncpg.Connection[Any]") -> Instance:
+    return await plane.created("shop")

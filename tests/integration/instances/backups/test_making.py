@@ -20,7 +20,7 @@ from interlock.instances.drivers.local import LocalDriver
 from interlock.instances.records import Instance
 from interlock.instances.tasks import Task
 from support.instances import Plane
-from support.local_instances import connected
+from support.local_instances import as_owner
 from support.paper_driver import SHARED
 from support.postgres import execute
 from support.waiting import PATIENCE, eventually
@@ -28,29 +28,6 @@ from support.waiting import PATIENCE, eventually
 pytestmark = pytest.mark.timeout(200)
 
 FORMATS = pytest.mark.parametrize("kind", ["file", "directory"])
-
-
-async def as_owner(real: LocalDriver) -> "asyncpg.Connection[Any]":
-    endpoint = (await real.look(SHARED)).endpoint
-    assert endpoint is not None
-    return await connected(endpoint, await real.password(SHARED))
-
-
-@pytest.fixture
-async def owner(real: LocalDriver) -> AsyncIterator["asyncpg.Connection[Any]"]:
-    """Of the real instance, with a table of this test's."""
-    connection = await as_owner(real)
-    await connection.execute(
-        "CREATE TABLE item AS SELECT n AS id, repeat('x', 100) AS what FROM generate_series(1, 500) n"
-    )
-    yield connection
-    await connection.execute("DROP TABLE IF EXISTS item")
-    await connection.close()
-
-
-@pytest.fixture
-async def shop(plane: Plane, owner: "asyncpg.Connection[Any]") -> Instance:
-    return await plane.created("shop")
 
 
 def shelf(keeping: Keeping) -> list[Path]:
@@ -61,7 +38,7 @@ def shelf(keeping: Keeping) -> list[Path]:
 @asynccontextmanager
 async def item_locked(real: LocalDriver) -> AsyncIterator[None]:
     """A dump has to wait. Not on the connection that looks: what is looked at stays the same in a transaction."""
-    connection = await as_owner(real)
+    connection = await as_owner(real, SHARED)
     try:
         async with connection.transaction():
             await connection.execute("LOCK TABLE item")
@@ -183,7 +160,7 @@ async def test_one_that_is_being_made_can_be_deleted(
         with pytest.raises(errors.BackupBusy) as busy:
             await plane.ask(plane.backups.verify, asked.id)
         assert busy.value.orchestration == asked.orchestration
-        left = await as_owner(real)  # of a worker that was killed
+        left = await as_owner(real, SHARED)  # of a worker that was killed
         await left.execute(f"SET application_name = 'interlock backup {asked.id}'")
         gone = await plane.backup_told(plane.backups.delete, asked.id)
         assert (gone.state, gone.error) == ("deleted", None)

@@ -15,7 +15,7 @@ from interlock.instances.backups.relay import Permit
 from interlock.instances.drivers.local import LocalDriver
 from interlock.instances.records import Instance, Records
 from support.instances import Plane
-from support.local_instances import connected
+from support.local_instances import as_owner
 from support.paper_driver import SHARED
 from support.postgres import execute
 from support.waiting import PATIENCE
@@ -33,29 +33,6 @@ OVERTAKE = """
 """
 
 
-async def as_owner(real: LocalDriver) -> "asyncpg.Connection[Any]":
-    endpoint = (await real.look(SHARED)).endpoint
-    assert endpoint is not None
-    return await connected(endpoint, await real.password(SHARED))
-
-
-@pytest.fixture
-async def owner(real: LocalDriver) -> AsyncIterator["asyncpg.Connection[Any]"]:
-    """Of the real instance, with a table of this test's."""
-    connection = await as_owner(real)
-    await connection.execute(
-        "CREATE TABLE item AS SELECT n AS id, repeat('x', 100) AS what FROM generate_series(1, 500) n"
-    )
-    yield connection
-    await connection.execute("DROP TABLE IF EXISTS item")
-    await connection.close()
-
-
-@pytest.fixture
-async def shop(plane: Plane, owner: "asyncpg.Connection[Any]") -> Instance:
-    return await plane.created("shop")
-
-
 @pytest.fixture
 async def made(plane: Plane, shop: Instance) -> Backup:
     return await plane.backed_up(shop.id)
@@ -63,7 +40,7 @@ async def made(plane: Plane, shop: Instance) -> Backup:
 
 @asynccontextmanager
 async def item_locked(real: LocalDriver, how: str) -> AsyncIterator[None]:
-    connection = await as_owner(real)
+    connection = await as_owner(real, SHARED)
     try:
         async with connection.transaction():
             await connection.execute(f"LOCK TABLE item IN {how} MODE")
