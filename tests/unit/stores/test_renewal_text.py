@@ -1,13 +1,13 @@
 """What a renewal says is of the grants that it was asked for, whatever was asked for before."""
 
-from uuid import UUID, uuid4
+from uuid import uuid4
 
 from interlock.coordination.errands import Unwanted
 from interlock.stores.postgres.renewal_text import RenewalText
 
 
-def grant(name: str, token: int, grant_id: UUID | None = None) -> Unwanted:
-    return Unwanted(name, token, grant_id or uuid4(), 30.0)
+def grant(name: str, token: int) -> Unwanted:
+    return Unwanted(name, token, uuid4(), 30.0)
 
 
 def said(grants: list[Unwanted]) -> tuple[str, str, str]:
@@ -27,6 +27,6 @@ def test_the_same_grants_are_said_the_same_way_without_being_written_again() -> 
 def test_other_grants_are_said_anew() -> None:
     text = RenewalText()
     one, two, three = grant("a", 1), grant("b", 2), grant("c", 3)
-    again = grant("a", 4, one.grant_id)
-    for grants in ([one, two], [two, one], [one], [one, two, three], [again, two, three], [], [three]):
+    again, renamed = one._replace(token=4), one._replace(name="d")
+    for grants in ([one, two], [two, one], [one], [renamed], [one, two], [again, two], [one, two, three], [], [three]):
         assert text.of(grants) == said(grants)

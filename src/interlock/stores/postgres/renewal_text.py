@@ -5,7 +5,7 @@ a quarter of the time. Mostly they are the same from round to round, and then ev
 """
 
 from collections.abc import Sequence
-from uuid import UUID
+from typing import Any
 
 from interlock.stores.leases import Held
 
@@ -14,16 +14,17 @@ class RenewalText:
     """Of the grants that were last asked for. It keeps none of them alive."""
 
     def __init__(self) -> None:
-        self._known: tuple[list[UUID], list[int]] = [], []
+        self._known: tuple[list[Any], ...] = ()
         self._text = "", "{}", "{}"
 
     def of(self, grants: Sequence[Held]) -> tuple[str, str, str]:
         """Names, which have no control characters, tokens and grant_ids."""
-        grants_now = [grant.grant_id for grant in grants], [grant.token for grant in grants]
-        if grants_now != self._known:
-            ids, tokens = self._known = grants_now
+        names, tokens = [grant.name for grant in grants], [grant.token for grant in grants]
+        ids = [grant.grant_id for grant in grants]
+        if (names, tokens, ids) != self._known:  # which costs next to nothing where they are the very same objects
+            self._known = names, tokens, ids
             self._text = (
-                "\x1f".join([grant.name for grant in grants]),
+                "\x1f".join(names),
                 f"{{{','.join(map(str, tokens))}}}",
                 f"{{{','.join([f'{grant_id.int:032x}' for grant_id in ids])}}}",
             )
