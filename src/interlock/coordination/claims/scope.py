@@ -1,5 +1,6 @@
 """A scope of names, in which each has one owner at the most. It has no state: share it."""
 
+import logging
 import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
@@ -151,6 +152,7 @@ def _told(owner: str, results: list[Claiming | Free]) -> list[Claiming | Free]:
 
 def _say(owner: str, result: T) -> T:
     """Every decision is logged: who asked, and for what."""
-    facts = {"claim" if key == "name" else key: value for key, value in vars(result).items()}
-    log.info(f"claim.{type(result).__name__.lower()}", extra={**facts, "asked_by": owner})
+    if log.isEnabledFor(logging.INFO):
+        facts = {"claim" if key == "name" else key: value for key, value in vars(result).items()}
+        log.info(f"claim.{type(result).__name__.lower()}", extra={**facts, "asked_by": owner})
     return result
