@@ -114,6 +114,7 @@ def judge(figures: Figures) -> Section:
     ours, bare = median(figures["seconds"][OURS]), median(figures["seconds"][BARE])
     listed, number = median(figures["listed"]), figures["instances"]
     few, many = figures["alone"], figures["idle"]
+    more = many["transactions"] - few["transactions"]
     watching = (many["server"] + many["database"] - few["server"] - few["database"]) * 100
     return Section(
         title="Instances",
@@ -121,15 +122,18 @@ def judge(figures: Figures) -> Section:
             "Through the API of one `interlock up`, on the driver `local`. “Created” is from the request until it is "
             "running: a cluster is made and started, with TLS, an owner and a database of its own, and was connected "
             "to; beside it initdb with the same options and `pg_ctl start`. Watching is what the health checks of all "
-            f"instances cost, each every {HEALTH_INTERVAL} s: transactions and share of a processor of the server and "
-            "its database together, less what both take with few instances."
+            f"instances cost, each every {HEALTH_INTERVAL} s, beyond what the server and its database take with few of "
+            "them: transactions, of so many in all, and the share of a processor of both together."
         ),
         header=("", "measured"),
         rows=[
             ("created", f"{ours:.2f} s"),
             ("by hand", f"{bare:.2f} s"),
             (f"{number} instances listed", f"{listed:.1f} ms"),
-            (f"{number} watched", f"{many['transactions']:.1f} transactions/s, {watching:.1f} % of a processor"),
+            (
+                f"{number} watched",
+                f"{more:.1f} transactions/s of {many['transactions']:.1f}, {watching:.1f} % of a processor",
+            ),
         ],
         verdicts=[
             Verdict(

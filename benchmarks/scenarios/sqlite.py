@@ -75,10 +75,10 @@ def judge(figures: Figures) -> Section:
             f"{PROCESSES} processes, synchronous=FULL. *sqlite3* is what SQLite does by itself: an `UPDATE` that takes "
             "a row and one that frees it, both on the disk. It does more cycles, because whoever has just written "
             "mostly writes again and nobody has to be woken; that is also why others starve. The spread is the median "
-            "of the rounds, and so is the worst cycle, because now and then the whole machine stands still for a "
-            "moment; the worst of all rounds is beside it."
+            "of the rounds. Judged is the worst cycle of all rounds; beside it stands the median of the rounds' worst "
+            "ones, because a machine that stands still for a moment holds up everybody."
         ),
-        header=("contender", "cycles/s", "of one process, least to most", "spread", "worst cycle", "of all rounds"),
+        header=("contender", "cycles/s", "of one process, least to most", "spread", "worst cycle", "of a round"),
         rows=[
             (
                 name,
@@ -86,7 +86,7 @@ def judge(figures: Figures) -> Section:
                 f"{min(figure['least'] for figure in rounds):,.0f} to {max(figure['most'] for figure in rounds):,.0f}",
                 f"{_spread(rounds):.2f} \N{MULTIPLICATION SIGN}",
                 f"{_worst(rounds):,.0f} ms",
-                f"{max(figure['worst'] for figure in rounds):,.0f} ms",
+                f"{median(figure['worst'] for figure in rounds):,.0f} ms",
             )
             for name, rounds in figures.items()
         ],
@@ -95,7 +95,7 @@ def judge(figures: Figures) -> Section:
 
 
 def _worst(rounds: list[dict[str, float]]) -> float:
-    return median(figure["worst"] for figure in rounds)
+    return max(figure["worst"] for figure in rounds)
 
 
 def _spread(rounds: list[dict[str, float]]) -> float:
