@@ -155,3 +155,10 @@ async def test_dead_sockets_are_cleared_away(locks: AsyncInterlock, file: Path) 
         alive.bind(str(beside / "alive"))
         await locks._stores[asyncio.get_running_loop()].sweep(3600)
         assert [path.name for path in beside.iterdir() if path.is_socket()] == ["alive"]
+
+
+def test_who_closes_the_file_last_leaves_no_log_behind(file: Path, url: str) -> None:
+    for _ in range(30):  # threads that close it at once mostly get away with it
+        with Interlock(url) as locks, locks.lease("feeds"):
+            pass
+        assert not file.with_name(f"{file.name}-wal").exists()

@@ -219,9 +219,10 @@ class SqliteLeases:
         return await self._writer.run(work, durable=durable, patience=patience)
 
     async def _stop(self) -> None:
-        """A thread that stands at a turnstile which nobody opens is left there."""
-        for thread in (self._reader.stop(), self._writer.stop()):
-            if thread is not None:
+        """One after the other: of two who close a file at once SQLite takes neither for the last, who empties the log.
+        A thread that stands at a turnstile which nobody opens is left there."""
+        for worker in (self._reader, self._writer):
+            if (thread := worker.stop()) is not None:
                 await asyncio.to_thread(thread.join, _FAREWELL)
 
 
