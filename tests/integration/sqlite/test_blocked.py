@@ -99,22 +99,3 @@ async def test_what_comes_together_shares_a_transaction(locks: AsyncInterlock, f
             await asyncio.sleep(0.01)
     await asyncio.gather(*jobs)
     assert len(begun) == 1
-
-
-async def test_only_what_grants_waits_for_the_disk(locks: AsyncInterlock) -> None:
-    await locks.open()
-    store = store_of(locks)
-    connection = store._writer._connection
-    assert connection is not None
-
-    def level() -> int:
-        return int(connection.execute("PRAGMA synchronous").fetchone()[0])
-
-    grant = await locks.lease("feeds").acquire()
-    assert level() == 2  # FULL
-    await store.renew([grant], 5.0)
-    assert level() == 1  # NORMAL
-    assert await store.write("key", "1", grant) is True
-    assert level() == 2
-    await grant.release()
-    assert level() == 1

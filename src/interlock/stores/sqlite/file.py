@@ -2,6 +2,7 @@
 
 import os
 import sqlite3
+import sys
 from pathlib import Path
 
 from interlock import errors
@@ -11,6 +12,7 @@ from interlock.stores.sqlite.turnstile import Turnstile
 from interlock.stores.statements import text
 
 _VERSION = 1
+_sync = os.fsync if sys.platform == "darwin" else os.fdatasync
 _OPENING = 5.0
 _BUSY = 50
 """Milliseconds that SQLite itself waits for its write lock. We look in between whether anybody still wants it."""
@@ -22,15 +24,17 @@ class LeaseFile:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.beside = path.with_name(path.name + "-interlock")
+        self._log = ""
 
     def connect(self) -> sqlite3.Connection:
-        """In the thread that will use it. The tables are there afterwards. Nothing is ever opened but by SQLite: a
-        process that closes another descriptor of the file loses SQLite's locks on it."""
+        """In the thread that will use it. The tables are there afterwards. Nothing but SQLite ever opens the
+        file: a process that closes another descriptor of it loses SQLite's locks on it."""
         require_version()
         self.require_place()
         with translated(self.path):
             connection = sqlite3.connect(self.path, timeout=_OPENING, isolation_level=None, check_same_thread=False)
             try:
+                self._log = os.path.realpath(self.path) + "-wal"  # where SQLite puts it, of a file behind a link too
                 self._make_directory()
                 if not _is_ready(connection, self.path):
                     self._make_ready(connection)
@@ -39,6 +43,21 @@ class LeaseFile:
                 connection.close()
                 raise
         return connection
+
+    def sync(self) -> None:
+        """What was committed before is on the disk afterwards: as if COMMIT had waited for it (`synchronous=FULL`), but
+        without the file's lock. The log stays the same file as long as somebody is connected, and SQLite locks nothing
+        in it; a checkpoint that empties it has put everything on the disk before."""
+        try:
+            descriptor = os.open(self._log, os.O_RDWR | os.O_CLOEXEC)
+            try:
+                _sync(descriptor)
+            finally:
+                os.close(descriptor)
+        except OSError as error:
+            raise errors.ConnectionLost(
+                f"{self.path} could not be put on its disk ({error.strerror}): look at it."
+            ) from error
 
     def identity(self) -> tuple[int, int]:
         """Of what stands at the path now, which may be another file than the one that was opened."""

@@ -30,28 +30,16 @@ class Seen(NamedTuple):
 
 def look(connection: sqlite3.Connection, ask: Ask) -> AcquireAnswer | None:
     """What becomes of an ask that will not wait, as far as that can be told without changing anything. None: it may be
-    granted."""
+    granted, or was and might not be on the disk."""
     row = connection.execute(SQL["lease"], (ask.name,)).fetchone()
     seen, now = Seen(*row) if row else None, boottime()
-    if seen is None or (left := seen.remaining(now)) <= 0:
+    if seen is None or (left := seen.remaining(now)) <= 0 or seen.grant_id == str(ask.grant_id):
         return None
-    if seen.grant_id == str(ask.grant_id):
-        return AcquireAnswer("granted", seen.token, left, 0.0, None)
     return AcquireAnswer("busy", 0, 0.0, left, seen.holder)
 
 
-def may_grant(connection: sqlite3.Connection, ask: Ask) -> bool:
-    """Whether `answer` is likely to grant it now, for which it needs a transaction that waits for the disk."""
-    row = connection.execute(SQL["lease"], (ask.name,)).fetchone()
-    if row is not None and Seen(*row).remaining(boottime()) > 0:
-        return False
-    queue = connection.execute(SQL["head"], (ask.name,)).fetchone()
-    return queue is None or queue == (str(ask.grant_id),)
-
-
-def answer(transaction: Transaction, ask: Ask, holder: Holder, listener: str | None) -> AcquireAnswer | None:
-    """Grant it, if it is free and nobody came before; else queue, if asked to. None: it can be had, and must not be
-    granted here, because this transaction does not wait for the disk."""
+def answer(transaction: Transaction, ask: Ask, holder: Holder, listener: str | None) -> AcquireAnswer:
+    """Grant it, if it is free and nobody came before; else queue, if asked to."""
     row = transaction.execute(SQL["lease"], ask.name).fetchone()
     if row is None:
         transaction.execute(SQL["add"], ask.name)
@@ -59,11 +47,12 @@ def answer(transaction: Transaction, ask: Ask, holder: Holder, listener: str | N
     seen = Seen(*row)
     left = seen.remaining(transaction.now)
     if left > 0 and seen.grant_id == str(ask.grant_id):
+        transaction.durable = True  # whoever asks again was not told that it is on the disk
         return AcquireAnswer("granted", seen.token, left, 0.0, None)
     if left <= 0:
         before = first(transaction, ask.name, listener)
         if before is None or before.grant_id == str(ask.grant_id):
-            return _grant(transaction, ask, holder) if transaction.durable else None
+            return _grant(transaction, ask, holder)
     if ask.wait:
         enqueue(transaction, ask, holder, listener)
         if left <= 0:
@@ -92,6 +81,7 @@ def _grant(transaction: Transaction, ask: Ask, holder: Holder) -> AcquireAnswer:
         },
     ).fetchall()
     transaction.execute(SQL["dequeue"], str(ask.grant_id)).fetchall()
+    transaction.durable = True
     return AcquireAnswer("granted", token, ask.ttl, 0.0, None)
 
 

@@ -6,7 +6,6 @@ by whoever comes first: the thread that begins it, or the one that gives it up.
 
 import asyncio
 import collections
-import sqlite3
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -18,24 +17,11 @@ T = TypeVar("T")
 C = TypeVar("C")
 
 
-Durable = Callable[[sqlite3.Connection], bool]
-"""Whether a commit has to wait for the disk: asked in the thread that writes, when nobody else can write any more."""
-
-
-def always(connection: sqlite3.Connection) -> bool:
-    return True
-
-
-def never(connection: sqlite3.Connection) -> bool:
-    return False
-
-
 class Job(Generic[C, T]):
-    """`work` is called in the thread. `durable` matters only to one that writes."""
+    """`work` is called in the thread."""
 
-    def __init__(self, work: Callable[[C], T], *, durable: Durable = never) -> None:
+    def __init__(self, work: Callable[[C], T]) -> None:
         self.work = work
-        self.durable = durable
         self.is_taken = False
         self._loop = asyncio.get_running_loop()
         self._future: asyncio.Future[T] = self._loop.create_future()

@@ -21,7 +21,6 @@ from interlock.stores.sqlite import granting, queueing
 from interlock.stores.sqlite.bells import Bells, Ear
 from interlock.stores.sqlite.boot import boot_id
 from interlock.stores.sqlite.file import LeaseFile
-from interlock.stores.sqlite.jobs import Durable, always, never
 from interlock.stores.sqlite.reading import Reader
 from interlock.stores.sqlite.statements import SQL
 from interlock.stores.sqlite.writing import Transaction, Writer
@@ -58,12 +57,10 @@ class SqliteLeases:
         answers: list[AcquireAnswer | None] = [None] * len(asks)
         if not all(ask.wait for ask in asks):
             answers = await self._read(lambda file: [None if ask.wait else granting.look(file, ask) for ask in asks])
-        durable: Durable | None = None
-        while places := [place for place, known in enumerate(answers) if known is None]:
-            found = await self._answer([asks[place] for place in places], durable)
+        if places := [place for place, known in enumerate(answers) if known is None]:
+            found = await self._answer([asks[place] for place in places])
             for place, answer in zip(places, found, strict=True):
                 answers[place] = answer
-            durable = always
         return [answer for answer in answers if answer is not None]
 
     async def release(self, grants: Sequence[Held]) -> list[ReleaseAnswer]:
@@ -114,7 +111,7 @@ class SqliteLeases:
             transaction.bells.clear()
             return granting.sweep(transaction, unused_for, self._listener)
 
-        return await self._write(sweep, durable=always, patience=self._timeout)
+        return await self._write(sweep, patience=self._timeout)
 
     async def held(self, prefix: str) -> list[HeldLease]:
         def held(connection: sqlite3.Connection) -> list[HeldLease]:
@@ -135,7 +132,10 @@ class SqliteLeases:
     async def read(self, key: str) -> Record | None:
         def read(connection: sqlite3.Connection) -> Record | None:
             row = connection.execute(SQL["read_record"], (key,)).fetchone()
-            return Record(*row) if row else None
+            if row is None:
+                return None
+            self._file.sync()  # whoever wrote it may still be about to, and we let somebody rely on it
+            return Record(*row)
 
         return await self._read(read)
 
@@ -145,9 +145,10 @@ class SqliteLeases:
             if not transaction.execute(SQL["is_current"], *named).fetchone():
                 return False
             transaction.execute(SQL["write_record"], key, grant.token, value, transaction.wall)
+            transaction.durable = True
             return True
 
-        return await self._write(write, durable=always, patience=self._timeout)
+        return await self._write(write, patience=self._timeout)
 
     async def forget(self, prefix: str, older_than: float) -> int:
         def forget(transaction: Transaction) -> int:
@@ -174,15 +175,11 @@ class SqliteLeases:
     def _listener(self) -> str | None:
         return self._ear.name if self._ear else None
 
-    async def _answer(self, asks: Sequence[Ask], durable: Durable | None) -> list[AcquireAnswer | None]:
-        """None in place of an answer: that has to be asked for again, durably."""
+    async def _answer(self, asks: Sequence[Ask]) -> list[AcquireAnswer]:
         listener = self._listener
         deaf = False
 
-        def may_grant(connection: sqlite3.Connection) -> bool:
-            return any(granting.may_grant(connection, ask) for ask in asks)
-
-        def answer(transaction: Transaction) -> list[AcquireAnswer | None]:
+        def answer(transaction: Transaction) -> list[AcquireAnswer]:
             nonlocal deaf
             deaf = listener is not None and not transaction.is_alive(listener)
             ear = None if deaf else listener
@@ -190,7 +187,7 @@ class SqliteLeases:
 
         try:
             patience = min(_A_WHILE, self._timeout)
-            answers = await self._write(answer, durable=durable or may_grant, patience=patience)
+            answers = await self._write(answer, patience=patience)
         except errors.LockNotAvailable:
             return [AcquireAnswer("locked", 0, 0.0, _ASK_AGAIN, None)] * len(asks)
         if deaf and self._listener == listener:  # somebody has removed our socket
@@ -214,9 +211,9 @@ class SqliteLeases:
         self._used_at = boottime()
         return await self._reader.run(work)
 
-    async def _write(self, work: Callable[[Transaction], T], *, durable: Durable = never, patience: float) -> T:
+    async def _write(self, work: Callable[[Transaction], T], *, patience: float) -> T:
         self._used_at = boottime()
-        return await self._writer.run(work, durable=durable, patience=patience)
+        return await self._writer.run(work, patience=patience)
 
     async def _stop(self) -> None:
         """One after the other: of two who close a file at once SQLite takes neither for the last, who empties the log.

@@ -35,10 +35,6 @@ SELECT 1 FROM interlock_lease WHERE name = ? AND token = ? AND grant_id = ? AND 
 -- Who waits for a lease, in order of arrival.
 SELECT grant_id, boot, listener, seen_at, offered_at FROM interlock_waiter WHERE name = ? ORDER BY place;
 
--- name: head
--- Who came first of those who wait, alive or not.
-SELECT grant_id FROM interlock_waiter WHERE name = ? ORDER BY place LIMIT 1;
-
 -- name: enqueue
 -- Nowhere → waiting; or again, at one's old place, with an ear that may be another.
 INSERT INTO interlock_waiter (grant_id, name, boot, listener, seen_at, holder, host, pid) VALUES (?, ?, ?, ?, ?, ?, ?, ?)

@@ -16,7 +16,6 @@ from interlock.stores.sqlite.bells import Bells
 from interlock.stores.sqlite.boot import boot_id
 from interlock.stores.sqlite.faults import translated
 from interlock.stores.sqlite.file import LeaseFile, has_tables
-from interlock.stores.sqlite.jobs import always
 from interlock.stores.sqlite.leases import SqliteLeases
 from interlock.stores.sqlite.statements import SQL
 from interlock.stores.sqlite.writing import Transaction
@@ -103,11 +102,12 @@ class SqliteOperations(SqliteLeases):
             transaction.execute(
                 SQL["write_record"], name + _BROKEN, seen.token, json.dumps(told._asdict()), transaction.wall
             )
+            transaction.durable = True
             if immediate:
                 queueing.offer(transaction, name, self._listener)
             return seen
 
-        return await self._write(take, durable=always, patience=self._timeout)
+        return await self._write(take, patience=self._timeout)
 
 
 def _lease(row: tuple[str, int, str | None, str | None, float, *tuple[object, ...]], looking: Transaction) -> SeenLease:

@@ -5,6 +5,10 @@ and whatever it decides holds. Whoever comes while we wait for our turn shares o
 for the disk. Only what must outlive the machine's crash waits for the disk: that a token was given out, and records.
 That a lease was renewed, released or waited for does not matter after one: nobody is left who holds or waits.
 
+Where it waits. COMMIT does not wait for the disk, and so nobody waits for it at the turnstile: whoever has to be on the
+disk lets the next one in and then syncs the log, at the same time as others. What others have seen and built upon until
+then stands before theirs in the log, so theirs is never on the disk without it.
+
 What is left behind. Killed before COMMIT: nothing. Killed after it: the change, and whoever it concerned was rung at
 before it. A bell that rings for a transaction which is then not committed sends somebody to look in vain.
 """
@@ -22,7 +26,7 @@ from interlock.stores.sqlite.bells import Bells
 from interlock.stores.sqlite.faults import is_busy, known, translated
 from interlock.stores.sqlite.file import LeaseFile
 from interlock.stores.sqlite.forking import Inside, left_alone_in_children
-from interlock.stores.sqlite.jobs import Durable, Job, Settled, Worker, deliver, never
+from interlock.stores.sqlite.jobs import Job, Settled, Worker, deliver
 from interlock.stores.sqlite.turnstile import Turnstile
 
 T = TypeVar("T")
@@ -30,8 +34,8 @@ T = TypeVar("T")
 
 @dataclass
 class Transaction:
-    """An open one that may write. `now` and `wall` were read after it had begun. `durable`: its commit waits for the
-    disk."""
+    """An open one that may write. `now` and `wall` were read after it had begun. `durable`, set by whatever needs it:
+    nobody is answered before it is on the disk."""
 
     connection: sqlite3.Connection
     bells: Bells
@@ -63,7 +67,6 @@ class Writer:
         self._turnstile = Turnstile(file.beside)
         self._connection: sqlite3.Connection | None = None
         self._identity = (0, 0)
-        self._durable: bool | None = None
         self._inside = Inside()
         self._worker = Worker("interlock writer", self._serve, self._hang_up)
         left_alone_in_children(self)
@@ -72,15 +75,9 @@ class Writer:
     def is_running(self) -> bool:
         return self._worker.is_running
 
-    async def run(
-        self,
-        work: Callable[[Transaction], T],
-        *,
-        durable: Durable = never,
-        patience: float,
-    ) -> T:
+    async def run(self, work: Callable[[Transaction], T], *, patience: float) -> T:
         """The result of `work`, when its transaction is committed."""
-        job: Job[Transaction, T] = Job(work, durable=durable)
+        job: Job[Transaction, T] = Job(work)
         self._worker.submit(job)
         return await job.answer(patience, self._longest)
 
@@ -98,7 +95,10 @@ class Writer:
                     self._open()
                 with self._turnstile:
                     jobs += self._worker.waiting()
-                    settled, unheard = self._write(jobs)
+                    settled, unheard, durable = self._write(jobs)
+                if durable:
+                    with self._inside:
+                        self._file.sync()
         except Exception as error:
             self._hang_up()
             deliver([(job, None, known(error)) for job in jobs])
@@ -106,28 +106,29 @@ class Writer:
             deliver(settled)  # not before we have left the turnstile: who is answered may be stopped at once
             self._bells.ring_again(unheard)
 
-    def _write(self, jobs: list[Work]) -> tuple[list[Settled], dict[str, list[UUID]]]:
-        """One transaction for all; if one job fails, another for the rest of them. And whoever could not be told."""
+    def _write(self, jobs: list[Work]) -> tuple[list[Settled], dict[str, list[UUID]], bool]:
+        """One transaction for all; if one job fails, another for the rest of them. And whoever could not be told, and
+        whether the disk is to be waited for."""
         connection = self._open()
         while taken := self._begin(connection, jobs):
             with self._inside:
-                transaction = Transaction(connection, self._bells, durable=bool(self._durable))
+                transaction = Transaction(connection, self._bells)
                 results = _done(taken, transaction)
                 *_, (last, _, error) = results
                 if error is None:
                     unheard = {name: ids for name, ids in transaction.rings.items() if not self._bells.ring(name, ids)}
                     connection.execute("COMMIT")
-                    return results, unheard
+                    return results, unheard, transaction.durable
                 connection.execute("ROLLBACK")
             jobs.remove(last)
             deliver([results[-1]])
-        return [], {}
+        return [], {}, False
 
     def _begin(self, connection: sqlite3.Connection, jobs: list[Work]) -> list[Work]:
         """Those who still want it, in a transaction that is open; nobody, and there is none."""
         while wanted := [job for job in jobs if job.is_wanted]:
             with self._inside:
-                if not self._has_begun(connection, wanted):
+                if not self._has_begun(connection):
                     jobs += self._worker.waiting()
                     continue
                 if taken := [job for job in wanted if job.take()]:
@@ -135,10 +136,9 @@ class Writer:
                 connection.execute("ROLLBACK")
         return []
 
-    def _has_begun(self, connection: sqlite3.Connection, wanted: list[Work]) -> bool:
+    def _has_begun(self, connection: sqlite3.Connection) -> bool:
         """False: a transaction of the user's own, which knows no turnstile, has the file."""
         try:
-            self._wait_for_the_disk(connection, any(job.durable(connection) for job in wanted))
             connection.execute("BEGIN IMMEDIATE")
         except sqlite3.OperationalError as error:
             if is_busy(error):
@@ -147,11 +147,6 @@ class Writer:
         self._require_same_file()
         return True
 
-    def _wait_for_the_disk(self, connection: sqlite3.Connection, durable: bool) -> None:
-        if self._durable is not durable:
-            connection.execute(f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}")
-            self._durable = durable
-
     def _require_same_file(self) -> None:
         if self._file.identity() != self._identity:
             raise errors.ConnectionLost(f"Another file stands at {self._file.path} than the one that was opened.")
@@ -159,11 +154,12 @@ class Writer:
     def _open(self) -> sqlite3.Connection:
         if self._connection is None:
             self._connection = self._file.connect()
+            self._connection.execute("PRAGMA synchronous = NORMAL")  # what has to be on the disk is synced by us
             self._identity = self._file.identity()
         return self._connection
 
     def _hang_up(self) -> None:
-        connection, self._connection, self._durable = self._connection, None, None
+        connection, self._connection = self._connection, None
         if connection is not None:
             with self._inside:
                 connection.close()
