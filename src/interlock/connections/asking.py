@@ -1,7 +1,6 @@
 """Questions that are asked one after the other on a connection of the user's, and what the answers amount to."""
 
-from collections.abc import Callable, Generator, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Generator
 from typing import Any, TypeVar
 
 from interlock.connections.codes import code_of
@@ -23,46 +22,46 @@ _SERIALIZATION_FAILURE = "40001"
 async def ask(connection: Any, steps: Steps[T], judge: Judge | None = None, *, in_transaction: bool = True) -> T:
     """Raises `ConnectionUnfit`; with `in_transaction`, also where the connection is in none."""
     use = async_use(connection)
-    with _judged(judge):
+    try:
         if in_transaction and (why := await use.unfit()):
             raise unfit(why)
-        try:
-            question = next(steps)
-            while True:
-                question = steps.send(await use.fetch(*question))
-        except StopIteration as end:
-            answer: T = end.value
-            return answer
+        question = next(steps)
+        while True:
+            question = steps.send(await use.fetch(*question))
+    except StopIteration as end:
+        answer: T = end.value
+        return answer
+    except Exception as error:
+        if verdict := _verdict(error, judge):
+            raise verdict from error
+        raise
 
 
 def ask_sync(connection: Any, steps: Steps[T], judge: Judge | None = None, *, in_transaction: bool = True) -> T:
     use = sync_use(connection)
-    with _judged(judge):
+    try:
         if in_transaction and (why := use.unfit()):
             raise unfit(why)
-        try:
-            question = next(steps)
-            while True:
-                question = steps.send(use.fetch(*question))
-        except StopIteration as end:
-            answer: T = end.value
-            return answer
-
-
-@contextmanager
-def _judged(judge: Judge | None) -> Iterator[None]:
-    """Errors that say nothing of ours stay the driver's own: the user knows how to handle them."""
-    try:
-        yield
-    except InterlockError:
-        raise
+        question = next(steps)
+        while True:
+            question = steps.send(use.fetch(*question))
+    except StopIteration as end:
+        answer: T = end.value
+        return answer
     except Exception as error:
-        code = code_of(error)
-        if code == _SERIALIZATION_FAILURE:
-            raise RetryTransaction(
-                "Somebody else has changed since what this transaction goes by: roll it back and run it again.",
-                sqlstate=code,
-            ) from error
-        if verdict := judge and judge(code):
+        if verdict := _verdict(error, judge):
             raise verdict from error
         raise
+
+
+def _verdict(error: Exception, judge: Judge | None) -> InterlockError | None:
+    """None: the error stands. What says nothing of ours stays the driver's own: the user knows how to handle it."""
+    if isinstance(error, InterlockError):
+        return None
+    code = code_of(error)
+    if code == _SERIALIZATION_FAILURE:
+        return RetryTransaction(
+            "Somebody else has changed since what this transaction goes by: roll it back and run it again.",
+            sqlstate=code,
+        )
+    return judge(code) if judge else None

@@ -1,6 +1,7 @@
 """Which kind of connection an object is, by the names of its classes: theirs and not ours, so nothing is imported."""
 
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from typing import Any, TypeVar
 
 from interlock.connections import asyncpg, django, psycopg, sqlalchemy
@@ -37,10 +38,17 @@ ASYNC: Kinds[Callable[[Any], AsyncUse]] = {
 
 def recognised(kinds: Kinds[C], connection: Any) -> C | None:
     """Subclasses count: whoever derives a connection of their own still means that connection."""
-    for kind in type(connection).__mro__:
-        if found := kinds.get((kind.__module__.partition(".")[0], kind.__name__)):
+    kind: Any = type(connection)
+    for name in _names(kind):
+        if found := kinds.get(name):
             return found
     return None
+
+
+@lru_cache(maxsize=64)
+def _names(kind: Any) -> tuple[tuple[str, str], ...]:
+    """A class's own, and those of what it is derived from."""
+    return tuple((each.__module__.partition(".")[0], each.__name__) for each in kind.__mro__)
 
 
 def sync_use(connection: Any) -> SyncUse:

@@ -1329,28 +1329,29 @@ CREATE FUNCTION interlock.claim_v1(
     AS $$
 #variable_conflict use_column
 DECLARE
-    one   text := claim_names[1];
-    known boolean := true;
+    one text := claim_names[1];
 BEGIN
     IF cardinality(claim_names) = 1 AND octet_length(one) BETWEEN 1 AND 255
        AND octet_length(claim_scope) BETWEEN 1 AND 255 AND octet_length(claim_owner) BETWEEN 1 AND 255 THEN
-        known := EXISTS (SELECT FROM interlock.claim c
-                          WHERE c.scope = claim_scope AND c.name = one AND c.released_at IS NULL)
-              OR EXISTS (SELECT FROM interlock.claim c
-                          WHERE c.scope = claim_scope AND c.name = one AND c.released_at IS NOT NULL
-                            AND c.owner = claim_owner);
-    END IF;
-    IF NOT known AND interlock.claim_lock_v1(claim_scope, one) THEN
-        RETURN QUERY
-        INSERT INTO interlock.claim AS c (scope, name, owner, claimed_at)
-        SELECT claim_scope, one, claim_owner, interlock.now_v1()
-         WHERE NOT EXISTS (SELECT FROM interlock.claim p
-                            WHERE p.scope = claim_scope AND p.name = one AND p.released_at IS NOT NULL
-                              AND p.owner = claim_owner)
-            ON CONFLICT (scope, name) WHERE released_at IS NULL DO NOTHING
-        RETURNING c.name, 'claimed', c.id, c.owner, c.claimed_at, c.released_at;
-        IF FOUND THEN
-            RETURN;
+        PERFORM FROM interlock.claim c WHERE c.scope = claim_scope AND c.name = one AND c.released_at IS NULL
+          UNION ALL
+         SELECT FROM interlock.claim c WHERE c.scope = claim_scope AND c.name = one AND c.released_at IS NOT NULL
+                                         AND c.owner = claim_owner;
+        IF NOT FOUND AND interlock.claim_lock_v1(claim_scope, one) THEN
+            INSERT INTO interlock.claim AS c (scope, name, owner, claimed_at)
+            SELECT claim_scope, one, claim_owner, interlock.now_v1()
+             WHERE NOT EXISTS (SELECT FROM interlock.claim p
+                                WHERE p.scope = claim_scope AND p.name = one AND p.released_at IS NOT NULL
+                                  AND p.owner = claim_owner)
+                ON CONFLICT (scope, name) WHERE released_at IS NULL DO NOTHING
+            RETURNING c.id, c.claimed_at INTO id, since;
+            IF FOUND THEN
+                name := one;
+                status := 'claimed';
+                owner := claim_owner;
+                RETURN NEXT;
+                RETURN;
+            END IF;
         END IF;
     END IF;
     RETURN QUERY SELECT * FROM interlock.claim_names_v1(claim_scope, claim_names, claim_owner, wait, again);

@@ -3,6 +3,7 @@
 import logging
 import math
 from collections.abc import Callable, Iterable, Sequence
+from functools import cached_property
 from typing import Any, TypeVar
 
 from interlock.connections import Steps, ask, ask_sync
@@ -26,8 +27,12 @@ class _Scope:
 
     def __init__(self, schema: Callable[[], str], scope: str, names: Spelling) -> None:
         self.scope = plain_name(scope)
-        self._schema = schema
+        self._find_schema = schema
         self._spelling = names
+
+    @cached_property
+    def _schema(self) -> str:
+        return self._find_schema()
 
     def _names(self, names: Iterable[str | None]) -> list[str]:
         """An empty name is none."""
@@ -36,16 +41,16 @@ class _Scope:
     def _claiming(
         self, names: Sequence[str], owner: str, timeout: Duration, again: bool
     ) -> Steps[list[Claiming | Free]]:
-        return claiming(self._schema(), self.scope, names, plain_name(owner), _patience(timeout), again)
+        return claiming(self._schema, self.scope, names, plain_name(owner), _patience(timeout), again)
 
     def _releasing(self, name: str, owner: str, timeout: Duration, pass_to: str | None = None) -> Steps[Transferring]:
         if pass_to is not None and plain_name(pass_to) == owner:
             raise ConfigurationError(f"{name!r} is to be passed on to {owner!r}, whose it is: name another owner.")
         spelt = self._spelling(name)
-        return releasing(self._schema(), self.scope, spelt, plain_name(owner), _patience(timeout), pass_to)
+        return releasing(self._schema, self.scope, spelt, plain_name(owner), _patience(timeout), pass_to)
 
     def _listing(self, name: str | None, owner: str | None, past: bool) -> Steps[list[Owned]]:
-        return listing(self._schema(), self.scope, name and self._spelling(name), owner, past)
+        return listing(self._schema, self.scope, name and self._spelling(name), owner, past)
 
 
 class AsyncClaims(_Scope):
@@ -59,8 +64,10 @@ class AsyncClaims(_Scope):
         While another's transaction that claims or releases it is open, it is looked at again for `timeout` seconds.
         A claim by whoever has released the name is taken for a late repetition and refused, unless `again` is said.
         """
-        claimed = await self.claim_all(connection, [name], owner, timeout=timeout, again=again)
-        return _one(claimed)
+        if not name:
+            return None
+        wanted = [self._spelling(name)]
+        return _one(owner, await ask(connection, self._claiming(wanted, owner, timeout, again), judge))
 
     async def claim_all(
         self,
@@ -101,7 +108,10 @@ class Claims(_Scope):
     def claim(
         self, connection: Any, name: str | None, owner: str, *, timeout: Duration = 0, again: bool = False
     ) -> Claiming | None:
-        return _one(self.claim_all(connection, [name], owner, timeout=timeout, again=again))
+        if not name:
+            return None
+        wanted = [self._spelling(name)]
+        return _one(owner, ask_sync(connection, self._claiming(wanted, owner, timeout, again), judge))
 
     def claim_all(
         self,
@@ -138,12 +148,10 @@ def _patience(timeout: Duration) -> float:
     return patience
 
 
-def _one(claimed: list[Claiming | Free]) -> Claiming | None:
-    if not claimed:
-        return None
-    [one] = claimed
+def _one(owner: str, results: list[Claiming | Free]) -> Claiming:
+    [one] = results
     assert not isinstance(one, Free)  # that is told only where another name stands in the way
-    return one
+    return _say(owner, one)
 
 
 def _told(owner: str, results: list[Claiming | Free]) -> list[Claiming | Free]:
