@@ -83,6 +83,20 @@ def test_renewals_and_releases_of_a_batch_pass_a_locked_row(interlock_url: str, 
     assert first.release_many(grants) == ["lost", "released", "lost"]
 
 
+def test_a_renewal_leaves_the_time_that_a_transaction_waits_for_locks_as_it_was(first: Client, second: Client) -> None:
+    held = first.acquire("feeds")
+
+    def renewed() -> tuple[str, str]:
+        with first.connection.transaction():
+            first.run("SET LOCAL lock_timeout = '7s'")
+            return first.renew(held), first.run("SHOW lock_timeout")[0][0]
+
+    assert renewed() == ("renewed", "7s")
+    with second.connection.transaction():
+        second.run("SELECT FROM interlock.lease WHERE name = 'feeds' FOR UPDATE")
+        assert renewed() == ("locked", "7s")
+
+
 def test_renewals_of_a_batch_pass_a_guard(interlock_url: str, first: Client, second: Client) -> None:
     first.run("SELECT interlock.register_v1('{a,b}')")
     grants = first.ask_many(["a", "b"])

@@ -44,6 +44,7 @@ LATE = ("grants", "test_a_lease_that_has_expired_cannot_be_renewed_even_if_nobod
 RESEND = ("grants", "test_a_resend_finds_its_own_grant_and_what_is_left_of_it")
 LOCKED = ("batches", "test_a_row_that_somebody_else_has_locked_holds_up_nobody")
 RENEWALS = ("batches", "test_renewals_and_releases_of_a_batch_pass_a_locked_row")
+PATIENCE = ("batches", "test_a_renewal_leaves_the_time_that_a_transaction_waits_for_locks_as_it_was")
 JUST_COMING = ("waking", "test_a_release_waits_for_who_is_just_coming_and_tells_it")
 TOKENS = ("tokens", "test_a_token_is_higher_than_every_one_before")
 
@@ -102,6 +103,9 @@ MUTANTS = [
            arguments={"lock": "FOR UPDATE"}),
     Mutant("renewals that wait for locked rows", RENEWALS, "renew_many_v1", "FOR NO KEY UPDATE OF l SKIP LOCKED",
            "FOR NO KEY UPDATE OF l"),
+    Mutant("renewals that do not give up a locked row", RENEWALS, "renew_many_v1", "'1ms'", "'0'"),
+    Mutant("renewals that change how long others wait", PATIENCE, "renew_many_v1",
+           "PERFORM set_config('lock_timeout', patience, true);", ""),
     Mutant("releases that wait for locked rows", RENEWALS, "release_many_v1", "FOR NO KEY UPDATE OF l SKIP LOCKED",
            "FOR NO KEY UPDATE OF l"),
     Mutant(
@@ -117,8 +121,7 @@ MUTANTS = [
     Mutant("renewal by holder", STALE, "renew_many_v1", "l.token = a.token AND l.grant_id = a.grant_id AND ", ""),
     Mutant("renewal by grant_id only", WRONG, "renew_many_v1", "l.token = a.token AND ", ""),
     Mutant("renewal of what has expired", LATE, "renew_many_v1",
-           "WHERE l.token = a.token AND l.grant_id = a.grant_id AND l.expires_at > moment",
-           "WHERE l.token = a.token AND l.grant_id = a.grant_id"),
+           "AND l.grant_id = a.grant_id AND l.expires_at > moment", "AND l.grant_id = a.grant_id"),
     Mutant("DELETE on release", TOKENS, "release_v1",
            "UPDATE interlock.lease l SET grant_id = NULL, expires_at = '-infinity' WHERE",
            "DELETE FROM interlock.lease l WHERE", arguments=happening("set_back")),

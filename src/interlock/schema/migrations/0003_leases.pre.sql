@@ -403,6 +403,8 @@ $$;
 -- Extend each lease that is still held: one that has expired stays lost, even if nobody has taken it. One row: the
 -- requests that were lost, those of them that a person broke, and those whose row is locked at the moment (ask again).
 -- `clock` and `timeline` let the holder notice a clock that was set and a server that was promoted.
+-- Mostly nobody else has any of them locked. To lock them all before they are written would cost, and log, half as much
+-- again; so they are written at once, and what waits for a lock for a millisecond is undone and done with care.
 CREATE FUNCTION interlock.renew_many_v1(
     names text[], tokens bigint[], grant_ids uuid[], ttls double precision[],
     OUT lost integer[], OUT locked integer[], OUT clock double precision, OUT timeline integer, OUT broken integer[]
@@ -412,11 +414,12 @@ CREATE FUNCTION interlock.renew_many_v1(
     SET enable_material = off SET plan_cache_mode = force_generic_plan
     AS $$
 DECLARE
-    epoch   interlock.lease_epoch := interlock.epoch_v1();
-    moment  timestamptz := interlock.now_v1();
-    mine    integer[];
-    rows    tid[];
-    renewed integer;
+    epoch    interlock.lease_epoch := interlock.epoch_v1();
+    moment   timestamptz := interlock.now_v1();
+    patience text := current_setting('lock_timeout');
+    mine     integer[];
+    rows     tid[];
+    renewed  integer;
 BEGIN
     IF EXISTS (SELECT FROM unnest(ttls) AS a (ttl) WHERE NOT coalesce(a.ttl BETWEEN 0.1 AND 86400, false))
        OR cardinality(names) <> cardinality(ttls) THEN
@@ -424,14 +427,25 @@ BEGIN
     END IF;
     clock := extract(epoch FROM moment);
     timeline := epoch.timeline;
-    SELECT array_agg(held.request), array_agg(held.row) INTO mine, rows
-      FROM (SELECT a.request::integer AS request, l.ctid AS row
-              FROM unnest(names, tokens, grant_ids) WITH ORDINALITY AS a (name, token, grant_id, request)
-              JOIN interlock.lease l ON l.name = a.name
-             WHERE l.token = a.token AND l.grant_id = a.grant_id AND l.expires_at > moment
-             ORDER BY l.name FOR NO KEY UPDATE OF l SKIP LOCKED) AS held;
-    IF mine IS NOT NULL THEN
-        PERFORM interlock.durably_v1();
+    PERFORM interlock.durably_v1();
+    BEGIN
+        PERFORM set_config('lock_timeout', '1ms', true);
+        WITH renewed AS (
+            UPDATE interlock.lease l
+               SET expires_at = moment + make_interval(secs => a.ttl), renewed_at = moment, ttl = a.ttl
+              FROM unnest(names, tokens, grant_ids, ttls) WITH ORDINALITY AS a (name, token, grant_id, ttl, request)
+             WHERE l.name = a.name AND l.token = a.token AND l.grant_id = a.grant_id AND l.expires_at > moment
+            RETURNING a.request::integer AS request
+        )
+        SELECT array_agg(renewed.request) INTO mine FROM renewed;
+        PERFORM set_config('lock_timeout', patience, true);
+    EXCEPTION WHEN lock_not_available THEN  -- somebody else has one of them locked: all others first
+        SELECT array_agg(held.request), array_agg(held.row) INTO mine, rows
+          FROM (SELECT a.request::integer AS request, l.ctid AS row
+                  FROM unnest(names, tokens, grant_ids) WITH ORDINALITY AS a (name, token, grant_id, request)
+                  JOIN interlock.lease l ON l.name = a.name
+                 WHERE l.token = a.token AND l.grant_id = a.grant_id AND l.expires_at > moment
+                 ORDER BY l.name FOR NO KEY UPDATE OF l SKIP LOCKED) AS held;
         moment := interlock.now_v1();
         UPDATE interlock.lease l
            SET expires_at = moment + make_interval(secs => ttls[m.request]), renewed_at = moment, ttl = ttls[m.request]
@@ -441,9 +455,9 @@ BEGIN
         IF renewed <> cardinality(mine) THEN  -- never seen; nobody may trust what was not written
             RAISE EXCEPTION USING ERRCODE = '40001', MESSAGE = 'a lease that was locked has moved: renew again';
         END IF;
-        IF cardinality(mine) = cardinality(names) THEN
-            RETURN;
-        END IF;
+    END;
+    IF cardinality(mine) = cardinality(names) THEN
+        RETURN;
     END IF;
     SELECT array_agg(o.request) FILTER (WHERE NOT o.held), array_agg(o.request) FILTER (WHERE o.held) INTO lost, locked
       FROM (SELECT a.request::integer AS request, l.name IS NOT NULL AS held
