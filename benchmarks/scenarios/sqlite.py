@@ -72,11 +72,12 @@ def judge(figures: Figures) -> Section:
     return Section(
         title="Several processes on one SQLite file",
         text=(
-            f"{PROCESSES} processes, synchronous=FULL. *sqlite3* is what SQLite does by itself: an `UPDATE` that takes "
-            "a row and one that frees it, both on the disk. It does more cycles, because whoever has just written "
-            "mostly writes again and nobody has to be woken; that is also why others starve. The spread is the median "
-            "of the rounds. Judged is the worst cycle of all rounds; beside it stands the median of the rounds' worst "
-            "ones, because a machine that stands still for a moment holds up everybody."
+            f"{PROCESSES} processes. Every grant is on the disk before it is told. *sqlite3* is what SQLite does by "
+            "itself with synchronous=FULL: an `UPDATE` that takes a row and one that frees it, both on the disk. It "
+            "does more cycles, because whoever has just written mostly writes again and nobody has to be woken; that "
+            "is also why others starve. The spread is the median of the rounds. Judged is the worst cycle of all "
+            "rounds; beside it stands the median of the rounds' worst ones, because a machine that stands still for a "
+            "moment holds up everybody."
         ),
         header=("contender", "cycles/s", "of one process, least to most", "spread", "worst cycle", "of a round"),
         rows=[
