@@ -69,6 +69,34 @@ locks = Interlock(sys.argv[1], on_event=tell)
 locks.lease("feeds").acquire()
 """
 
+_STILL = """
+import os, sys, threading
+from interlock import Interlock
+from interlock.stores.sqlite import log
+
+waited_for, goes_on, sync = threading.Event(), threading.Event(), log._sync
+
+def stand_still(descriptor):
+    waited_for.set()
+    goes_on.wait()
+    sync(descriptor)
+
+log._sync = stand_still
+with Interlock(sys.argv[1]) as locks:
+    def work():
+        with locks.lease("feeds") as grant:
+            grant.check()
+    worker = threading.Thread(target=work)
+    worker.start()
+    waited_for.wait()
+    child = os.fork()
+    if child == 0:
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+    goes_on.set()
+    worker.join()
+"""
+
 
 def run(program: str, url: str) -> "subprocess.Popen[str]":
     return subprocess.Popen([sys.executable, "-c", program, url], stdout=subprocess.PIPE, text=True, process_group=0)
@@ -80,6 +108,16 @@ def test_children_of_a_busy_process_work_for_themselves(url: str, mine: sqlite3.
     assert program.stdout is not None
     program.stdout.close()
     assert mine.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+
+
+def test_a_fork_does_not_wait_for_the_disk(url: str) -> None:
+    program = run(_STILL, url)
+    try:
+        assert program.wait(30) == 0
+    finally:
+        program.kill()
+        assert program.stdout is not None
+        program.stdout.close()
 
 
 def test_a_child_that_lives_on_does_not_make_its_parent_seem_alive(url: str, file: Path) -> None:

@@ -6,6 +6,7 @@ import os
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from uuid import uuid4
 
@@ -14,27 +15,52 @@ import pytest
 from interlock import errors
 from interlock.coordination.errands import Unwanted
 from interlock.stores.leases import AcquireAnswer, Ask, Holder
-from interlock.stores.sqlite import file as lease_file
+from interlock.stores.sqlite import leases, log
 from interlock.stores.sqlite.leases import SqliteLeases
 
 
 class Disk:
-    """What was synced, by the file's name; `on_sync` is called before."""
+    """What was synced, by the file's name; `on_sync` is called before.
+
+    `log` is what the disk has of the log. What changed before a sync that failed it never gets, as on Linux: the pages
+    count as written from then on, and in a file that grew they do so for good.
+    """
 
     def __init__(self) -> None:
         self.synced: list[str] = []
+        self.descriptors: list[int] = []
         self.on_sync: Callable[[], None] = lambda: None
+        self.log = self._seen = b""
 
     def sync(self, descriptor: int) -> None:
+        self.descriptors.append(descriptor)
+        wanted = os.pread(descriptor, 1 << 30, 0)
+        before, self._seen = self._seen, wanted
         self.on_sync()
         os.fdatasync(descriptor)
+        had = self.log.ljust(len(wanted), b"\0")
+        pages = (slice(start, start + 4096) for start in range(0, len(wanted), 4096))
+        self.log = b"".join(had[page] if wanted[page] == before[page] else wanted[page] for page in pages)
         self.synced.append(str(Path(f"/proc/self/fd/{descriptor}").readlink()))
+
+    def after_a_power_cut(self, file: Path) -> dict[str, int]:
+        """The tokens that are left. (Opening the file ourselves costs SQLite its locks: nobody else is there.)"""
+        found = file.with_name("found.db")
+        found.write_bytes(file.read_bytes())
+        file.with_name("found.db-wal").write_bytes(self.log)
+        with closing(sqlite3.connect(found)) as connection:
+            assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+            return dict(connection.execute("SELECT name, token FROM interlock_lease"))
+
+
+def fail() -> None:
+    raise OSError(errno.EIO, os.strerror(errno.EIO))
 
 
 @pytest.fixture
 def disk(monkeypatch: pytest.MonkeyPatch) -> Disk:
     disk = Disk()
-    monkeypatch.setattr(lease_file, "_sync", disk.sync)
+    monkeypatch.setattr(log, "_sync", disk.sync)
     return disk
 
 
@@ -104,9 +130,6 @@ async def test_nobody_is_told_before_it_is_on_the_disk_and_nobody_else_waits_for
 async def test_who_asks_again_after_a_failed_wait_is_told_only_what_is_on_the_disk(
     file: Path, disk: Disk, wait: bool
 ) -> None:
-    def fail() -> None:
-        raise OSError(errno.EIO, os.strerror(errno.EIO))
-
     store = SqliteLeases(file, Holder("one", "here", 1), 10.0)
     wanted = ask(wait=wait)
     disk.on_sync = fail
@@ -114,7 +137,143 @@ async def test_who_asks_again_after_a_failed_wait_is_told_only_what_is_on_the_di
         await store.acquire([wanted])
     disk.on_sync = lambda: None
     (granted,) = await store.acquire([wanted])
-    assert (granted.status, disk.synced) == ("granted", [f"{file}-wal"])
+    assert (granted.status, set(disk.synced)) == ("granted", {f"{file}-wal"})
+    await store.close()
+
+
+async def test_after_a_failed_wait_nobody_is_told_what_the_disk_does_not_have(file: Path, disk: Disk) -> None:
+    """The disk goes on as if nothing had happened, but for the hole in the log."""
+    one, other = (SqliteLeases(file, Holder(name, "here", 1), 10.0) for name in ("one", "other"))
+    await other.look()  # so that nobody is the last to close the file, who empties the log
+    first, second, third = ask("first"), ask("second"), ask("third")
+    (granted,) = await one.acquire([first])
+    assert disk.after_a_power_cut(file) == {"first": granted.token}
+
+    disk.on_sync = fail
+    size = file.stat().st_size
+    for _ in range(3):
+        with pytest.raises(errors.ConnectionLost):
+            await one.acquire([second])
+    assert (await one.renew([held(first, granted)], 10.0)).lost == []
+    assert file.stat().st_size == size  # a disk that fails is not given the database to write
+    disk.on_sync = lambda: None
+    told = {"first": granted.token}
+    for store, wanted in ((one, second), (other, third)):
+        (granted,) = await store.acquire([wanted])
+        assert granted.status == "granted"
+        told[wanted.name] = granted.token
+        assert told.items() <= disk.after_a_power_cut(file).items()
+    await one.close()
+    await other.close()
+
+
+async def test_after_a_failed_wait_a_record_is_read_from_what_the_disk_has(file: Path, disk: Disk) -> None:
+    store, other = (SqliteLeases(file, Holder(name, "here", 1), 10.0) for name in ("one", "other"))
+    await other.look()
+    wanted = ask()
+    (granted,) = await store.acquire([wanted])
+    assert await store.read("done") is None  # its connection is older than the failure
+    disk.on_sync = fail
+    with pytest.raises(errors.ConnectionLost):
+        await store.write("done", "1", held(wanted, granted))
+    disk.on_sync = lambda: None
+    record = await store.read("done")
+    assert record is not None
+    assert file.with_name("app.db-wal").stat().st_size == 0  # it is in the database
+    with pytest.raises(errors.PermissionMissing):  # the thread that reads still does nothing else
+        await store._read(lambda connection: connection.execute("DELETE FROM interlock_record"))
+    await store.close()
+    await other.close()
+
+
+async def test_after_a_failed_wait_a_long_read_of_the_users_is_waited_for(
+    file: Path, disk: Disk, mine: sqlite3.Connection
+) -> None:
+    """Its transaction keeps the log from being begun anew. What needs no disk goes on."""
+    store = SqliteLeases(file, Holder("one", "here", 1), 10.0)
+    first = ask("first")
+    (granted,) = await store.acquire([first])
+    mine.execute("BEGIN")
+    assert mine.execute("SELECT token FROM interlock_lease").fetchall() == [(granted.token,)]
+    wanted = ask()
+    disk.on_sync = fail
+    with pytest.raises(errors.ConnectionLost):
+        await store.acquire([wanted])
+    disk.on_sync = lambda: None
+    with pytest.raises(errors.ConnectionLost, match="a transaction reads it"):
+        await store.acquire([wanted])
+    assert (await store.renew([held(first, granted)], 10.0)).lost == []
+    mine.execute("COMMIT")
+    (granted,) = await store.acquire([wanted])
+    assert granted.status == "granted"
+    await store.close()
+
+
+async def test_the_descriptor_that_is_synced_was_open_before_the_commit(file: Path, disk: Disk) -> None:
+    """One that is opened after a write has failed is perhaps never told of it."""
+    store = SqliteLeases(file, Holder("one", "here", 1), 10.0)
+    await store.look()
+    links = {int(link.name): link.readlink() for link in Path("/proc/self/fd").iterdir() if link.is_symlink()}
+    await store.acquire([ask()])
+    assert [links.get(descriptor) for descriptor in disk.descriptors] == [Path(f"{file}-wal")]
+    await store.close()
+
+
+@pytest.mark.parametrize("has_failed", [False, True])
+async def test_a_log_that_is_not_where_it_was_is_not_relied_on(file: Path, disk: Disk, has_failed: bool) -> None:
+    store = SqliteLeases(file, Holder("one", "here", 1), 10.0)
+    await store.acquire([ask("first")])
+    if has_failed:
+        disk.on_sync = fail
+        with pytest.raises(errors.ConnectionLost):
+            await store.acquire([ask("second")])
+        disk.on_sync = lambda: None
+    log = file.with_name("app.db-wal")
+    log.unlink()
+    log.touch()
+    with pytest.raises(errors.ConnectionLost, match="taken away"):
+        await store.acquire([ask()])
+    (granted,) = await store.acquire([ask("third")])  # in what stands there now
+    assert granted.status == "granted"
+    await store.close()
+
+
+async def test_who_needs_no_disk_is_answered_before_and_also_if_it_fails(
+    file: Path, disk: Disk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A grant and a renewal in one transaction."""
+    monkeypatch.setattr(leases, "_A_WHILE", 30.0)
+    waited_for, goes_on = threading.Semaphore(0), threading.Semaphore(0)
+
+    def stand_still() -> None:
+        waited_for.release()
+        goes_on.acquire(timeout=30)
+
+    def stand_still_and_fail() -> None:
+        stand_still()
+        fail()
+
+    store = SqliteLeases(file, Holder("one", "here", 1), 30.0)
+    wanted = ask()
+    (granted,) = await store.acquire([wanted])
+    disk.on_sync = stand_still
+    before = asyncio.create_task(store.acquire([ask("before")]))
+    assert await asyncio.to_thread(waited_for.acquire, timeout=30)
+    getting = asyncio.create_task(store.acquire([ask("other")]))
+    renewing = asyncio.create_task(store.renew([held(wanted, granted)], 30.0))
+    while len(store._writer._worker._jobs) < 2:  # noqa: ASYNC110
+        await asyncio.sleep(0.01)
+    disk.on_sync = stand_still_and_fail
+    goes_on.release()
+    assert [answer.status for answer in await before] == ["granted"]
+
+    assert (await renewing).lost == []
+    assert await asyncio.to_thread(waited_for.acquire, timeout=30)
+    assert not getting.done()
+    goes_on.release()
+    with pytest.raises(errors.ConnectionLost):
+        await getting
+    disk.on_sync = lambda: None
     await store.close()
 
 
@@ -131,6 +290,11 @@ async def test_a_record_is_on_the_disk_before_anybody_writes_or_reads_it(file: P
     assert record is not None
     assert record.value == "1"
     assert disk.synced == [f"{file}-wal"] * 2
+    assert await reading.read("done") == record
+    assert len(disk.synced) == 2  # it is known to be there
+    assert await writing.write("done", "2", held(wanted, granted)) is True
+    assert await reading.read("done") != record
+    assert disk.synced == [f"{file}-wal"] * 4
     await writing.close()
     await reading.close()
 

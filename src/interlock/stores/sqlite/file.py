@@ -1,18 +1,20 @@
 """The file with the leases: opened, and made ready by whoever comes first."""
 
+import errno
+import itertools
 import os
 import sqlite3
-import sys
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
 from interlock import errors
 from interlock.stores.sqlite.faults import require_version, translated
+from interlock.stores.sqlite.log import Connection, Log
 from interlock.stores.sqlite.mounts import require_local
 from interlock.stores.sqlite.turnstile import Turnstile
 from interlock.stores.statements import text
 
 _VERSION = 1
-_sync = os.fsync if sys.platform == "darwin" else os.fdatasync
 _OPENING = 5.0
 _BUSY = 50
 """Milliseconds that SQLite itself waits for its write lock. We look in between whether anybody still wants it."""
@@ -24,40 +26,52 @@ class LeaseFile:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.beside = path.with_name(path.name + "-interlock")
-        self._log = ""
+        self._failures = itertools.count(1)
+        self._failed = self._mended = 0
+        """Which failure to put the log on the disk was the last, and after which it was begun anew."""
 
-    def connect(self) -> sqlite3.Connection:
+    def connect(self) -> Connection:
         """In the thread that will use it. The tables are there afterwards. Nothing but SQLite ever opens the
         file: a process that closes another descriptor of it loses SQLite's locks on it."""
         require_version()
         self.require_place()
         with translated(self.path):
-            connection = sqlite3.connect(self.path, timeout=_OPENING, isolation_level=None, check_same_thread=False)
+            connection = sqlite3.connect(
+                self.path, timeout=_OPENING, isolation_level=None, check_same_thread=False, factory=Connection
+            )
             try:
-                self._log = os.path.realpath(self.path) + "-wal"  # where SQLite puts it, of a file behind a link too
                 self._make_directory()
                 if not _is_ready(connection, self.path):
                     self._make_ready(connection)
                 connection.execute(f"PRAGMA busy_timeout = {_BUSY}")
+                connection.log = Log(self.path)
             except BaseException:
                 connection.close()
                 raise
         return connection
 
-    def sync(self) -> None:
+    def sync(self, connection: Connection, inside: AbstractContextManager[object] | None = None) -> None:
         """What was committed before is on the disk afterwards: as if COMMIT had waited for it (`synchronous=FULL`), but
-        without the file's lock. The log stays the same file as long as somebody is connected, and SQLite locks nothing
-        in it; a checkpoint that empties it has put everything on the disk before."""
+        without the file's lock. In a thread that is not in the turnstile: after a failure it has to go through.
+        `inside` is what to be in while SQLite is used, for whoever is not."""
         try:
-            descriptor = os.open(self._log, os.O_RDWR | os.O_CLOEXEC)
-            try:
-                _sync(descriptor)
-            finally:
-                os.close(descriptor)
-        except OSError as error:
-            raise errors.ConnectionLost(
-                f"{self.path} could not be put on its disk ({error.strerror}): look at it."
-            ) from error
+            if self.is_in_doubt:
+                with inside or nullcontext():
+                    self._begin_log_anew(connection)
+            else:
+                connection.log.sync()
+        except (OSError, sqlite3.Error) as error:
+            if isinstance(error, FileNotFoundError):  # that log is nobody's any more
+                self._mended = self._failed
+            else:
+                self._failed = next(self._failures)
+            why = error.strerror if isinstance(error, OSError) else error
+            raise errors.ConnectionLost(f"{self.path} could not be put on its disk ({why}): look at it.") from error
+
+    @property
+    def is_in_doubt(self) -> bool:
+        """Whether the disk may lack something of the log, whatever it says."""
+        return self._failed != self._mended
 
     def identity(self) -> tuple[int, int]:
         """Of what stands at the path now, which may be another file than the one that was opened."""
@@ -89,6 +103,29 @@ class LeaseFile:
                 self.beside.chmod(readable | (readable & 0o444) >> 2)
         except OSError as error:
             raise errors.PermissionMissing(f"The directory {self.beside} cannot be made: {error.strerror}.") from error
+
+    def _begin_log_anew(self, connection: Connection) -> None:
+        """What the log should hold is put into the database. But not before the disk has taken all of it: as long as it
+        does not, the database is better left as it is."""
+        failed = self._failed
+        (may_only_read,) = connection.execute("PRAGMA query_only").fetchone()
+        turnstile = Turnstile(self.beside)
+        try:
+            with turnstile:
+                connection.execute("PRAGMA query_only = OFF")
+                connection.execute("BEGIN IMMEDIATE")  # so that nobody else writes to it
+                try:
+                    connection.log.write_again()
+                finally:
+                    connection.execute("ROLLBACK")
+                (is_busy, _, _) = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+                if is_busy:
+                    raise OSError(errno.EBUSY, "a transaction reads it, and so keeps its log from being emptied")
+                connection.log.sync()
+        finally:
+            turnstile.close()
+            connection.execute(f"PRAGMA query_only = {may_only_read}")
+        self._mended = failed
 
     def _make_ready(self, connection: sqlite3.Connection) -> None:
         turnstile = Turnstile(self.beside)

@@ -18,11 +18,12 @@ C = TypeVar("C")
 
 
 class Job(Generic[C, T]):
-    """`work` is called in the thread."""
+    """`work` is called in the thread, which then says whether it `is_durable`: answered when it is on the disk."""
 
     def __init__(self, work: Callable[[C], T]) -> None:
         self.work = work
         self.is_taken = False
+        self.is_durable = False
         self._loop = asyncio.get_running_loop()
         self._future: asyncio.Future[T] = self._loop.create_future()
         self._future.add_done_callback(lambda done: done.cancelled() or done.exception())

@@ -21,6 +21,7 @@ from interlock.stores.sqlite import granting, queueing
 from interlock.stores.sqlite.bells import Bells, Ear
 from interlock.stores.sqlite.boot import boot_id
 from interlock.stores.sqlite.file import LeaseFile
+from interlock.stores.sqlite.log import Connection
 from interlock.stores.sqlite.reading import Reader
 from interlock.stores.sqlite.statements import SQL
 from interlock.stores.sqlite.writing import Transaction, Writer
@@ -33,6 +34,7 @@ _A_WHILE = 1.0
 """How long a wish waits for one. Whoever asks once is then told that it is not to be had now."""
 _ASK_AGAIN = 0.02
 _FAREWELL = 2.0
+_REMEMBERED = 1000
 
 
 class SqliteLeases:
@@ -47,6 +49,8 @@ class SqliteLeases:
         self._ear: Ear | None = None
         self._on_end: Callable[[], None] = lambda: None
         self._used_at = 0.0
+        self._on_disk: dict[str, tuple[int, float]] = {}
+        """Records that were seen to be there, by token and time: what is read again and again waits once."""
         weakref.finalize(self, _end, self._reader, self._writer).atexit = False
 
     async def look(self) -> None:
@@ -130,12 +134,17 @@ class SqliteLeases:
         return await self._read(is_wanted)
 
     async def read(self, key: str) -> Record | None:
-        def read(connection: sqlite3.Connection) -> Record | None:
+        def read(connection: Connection) -> Record | None:
             row = connection.execute(SQL["read_record"], (key,)).fetchone()
             if row is None:
                 return None
-            self._file.sync()  # whoever wrote it may still be about to, and we let somebody rely on it
-            return Record(*row)
+            record = Record(*row)
+            if self._on_disk.get(key) != (record.token, record.written_at):
+                self._file.sync(connection)  # whoever wrote it may still be about to, and we let somebody rely on it
+                if len(self._on_disk) >= _REMEMBERED:
+                    self._on_disk.clear()
+                self._on_disk[key] = record.token, record.written_at
+            return record
 
         return await self._read(read)
 
@@ -207,7 +216,7 @@ class SqliteLeases:
     def _own(self, offers: Sequence[queueing.Offer | None]) -> list[UUID]:
         return [offer.grant_id for offer in offers if offer is not None and offer.listener == self._listener]
 
-    async def _read(self, work: Callable[[sqlite3.Connection], T]) -> T:
+    async def _read(self, work: Callable[[Connection], T]) -> T:
         self._used_at = boottime()
         return await self._reader.run(work)
 

@@ -1,6 +1,6 @@
-"""A thread that reads the file and nothing else: with a write-ahead log it never waits for those who write."""
+"""A thread that reads the file and nothing else: with a write-ahead log it never waits for those who write. For the disk it
+does, where somebody will rely on what it has read."""
 
-import sqlite3
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -8,6 +8,7 @@ from interlock.stores.sqlite.faults import known, translated
 from interlock.stores.sqlite.file import LeaseFile
 from interlock.stores.sqlite.forking import Inside, left_alone_in_children
 from interlock.stores.sqlite.jobs import Job, Worker, deliver
+from interlock.stores.sqlite.log import Connection
 
 T = TypeVar("T")
 
@@ -19,7 +20,7 @@ class Reader:
     def __init__(self, file: LeaseFile, longest: float) -> None:
         self._file = file
         self._longest = longest
-        self._connection: sqlite3.Connection | None = None
+        self._connection: Connection | None = None
         self._identity = (0, 0)
         self._inside = Inside()
         self._worker = Worker("interlock reader", self._serve, self._hang_up)
@@ -29,8 +30,8 @@ class Reader:
     def is_running(self) -> bool:
         return self._worker.is_running
 
-    async def run(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        job: Job[sqlite3.Connection, T] = Job(work)
+    async def run(self, work: Callable[[Connection], T]) -> T:
+        job: Job[Connection, T] = Job(work)
         self._worker.submit(job)
         return await job.answer(self._longest, self._longest)
 
@@ -40,7 +41,7 @@ class Reader:
     def let_go(self) -> object:
         return self._connection
 
-    def _serve(self, job: Job[sqlite3.Connection, Any]) -> None:
+    def _serve(self, job: Job[Connection, Any]) -> None:
         if not job.take():
             return
         try:
@@ -52,7 +53,7 @@ class Reader:
         else:
             deliver([(job, result, None)])
 
-    def _open(self) -> sqlite3.Connection:
+    def _open(self) -> Connection:
         if self._connection is not None and self._file.identity() != self._identity:
             self._hang_up()
         if self._connection is None:

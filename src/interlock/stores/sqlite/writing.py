@@ -7,7 +7,8 @@ That a lease was renewed, released or waited for does not matter after one: nobo
 
 Where it waits. COMMIT does not wait for the disk, and so nobody waits for it at the turnstile: whoever has to be on the
 disk lets the next one in and then syncs the log, at the same time as others. What others have seen and built upon until
-then stands before theirs in the log, so theirs is never on the disk without it.
+then stands before theirs in the log, so theirs is never on the disk without it. (Once in some hundreds of times COMMIT
+itself empties the log first, as SQLite does, and then it does wait.)
 
 What is left behind. Killed before COMMIT: nothing. Killed after it: the change, and whoever it concerned was rung at
 before it. A bell that rings for a transaction which is then not committed sends somebody to look in vain.
@@ -27,6 +28,7 @@ from interlock.stores.sqlite.faults import is_busy, known, translated
 from interlock.stores.sqlite.file import LeaseFile
 from interlock.stores.sqlite.forking import Inside, left_alone_in_children
 from interlock.stores.sqlite.jobs import Job, Settled, Worker, deliver
+from interlock.stores.sqlite.log import Connection
 from interlock.stores.sqlite.turnstile import Turnstile
 
 T = TypeVar("T")
@@ -34,8 +36,8 @@ T = TypeVar("T")
 
 @dataclass
 class Transaction:
-    """An open one that may write. `now` and `wall` were read after it had begun. `durable`, set by whatever needs it:
-    nobody is answered before it is on the disk."""
+    """An open one that may write. `now` and `wall` were read after it had begun. `durable`, set by a job that needs it:
+    it is not answered before it is on the disk."""
 
     connection: sqlite3.Connection
     bells: Bells
@@ -65,7 +67,7 @@ class Writer:
         self._longest = longest
         self._bells = Bells(file.beside)
         self._turnstile = Turnstile(file.beside)
-        self._connection: sqlite3.Connection | None = None
+        self._connection: Connection | None = None
         self._identity = (0, 0)
         self._inside = Inside()
         self._worker = Worker("interlock writer", self._serve, self._hang_up)
@@ -95,20 +97,33 @@ class Writer:
                     self._open()
                 with self._turnstile:
                     jobs += self._worker.waiting()
-                    settled, unheard, durable = self._write(jobs)
-                if durable:
-                    with self._inside:
-                        self._file.sync()
+                    settled, unheard = self._write(jobs)
         except Exception as error:
             self._hang_up()
             deliver([(job, None, known(error)) for job in jobs])
         else:
-            deliver(settled)  # not before we have left the turnstile: who is answered may be stopped at once
+            # Not before we have left the turnstile: who is answered may be stopped at once.
+            deliver([each for each in settled if not each[0].is_durable])
+            self._answer_from_disk([each for each in settled if each[0].is_durable])
             self._bells.ring_again(unheard)
 
-    def _write(self, jobs: list[Work]) -> tuple[list[Settled], dict[str, list[UUID]], bool]:
-        """One transaction for all; if one job fails, another for the rest of them. And whoever could not be told, and
-        whether the disk is to be waited for."""
+    def _answer_from_disk(self, settled: list[Settled]) -> None:
+        """If it fails, they are committed all the same, and whoever asks again is answered when it succeeds. The
+        connection stays: who closes a file last writes to its database, and that had better not be left to a disk that
+        fails."""
+        if not settled:
+            return
+        try:
+            self._file.sync(self._open(), self._inside)
+        except Exception as error:
+            if not self._file.is_in_doubt:
+                self._hang_up()
+            deliver([(job, None, known(error)) for job, _, _ in settled])
+        else:
+            deliver(settled)
+
+    def _write(self, jobs: list[Work]) -> tuple[list[Settled], dict[str, list[UUID]]]:
+        """One transaction for all; if one job fails, another for the rest of them. And whoever could not be told."""
         connection = self._open()
         while taken := self._begin(connection, jobs):
             with self._inside:
@@ -118,11 +133,11 @@ class Writer:
                 if error is None:
                     unheard = {name: ids for name, ids in transaction.rings.items() if not self._bells.ring(name, ids)}
                     connection.execute("COMMIT")
-                    return results, unheard, transaction.durable
+                    return results, unheard
                 connection.execute("ROLLBACK")
             jobs.remove(last)
             deliver([results[-1]])
-        return [], {}, False
+        return [], {}
 
     def _begin(self, connection: sqlite3.Connection, jobs: list[Work]) -> list[Work]:
         """Those who still want it, in a transaction that is open; nobody, and there is none."""
@@ -151,7 +166,7 @@ class Writer:
         if self._file.identity() != self._identity:
             raise errors.ConnectionLost(f"Another file stands at {self._file.path} than the one that was opened.")
 
-    def _open(self) -> sqlite3.Connection:
+    def _open(self) -> Connection:
         if self._connection is None:
             self._connection = self._file.connect()
             self._connection.execute("PRAGMA synchronous = NORMAL")  # what has to be on the disk is synced by us
@@ -171,7 +186,9 @@ def _done(jobs: list[Work], transaction: Transaction) -> list[Settled]:
     results: list[Settled] = []
     for job in jobs:
         try:
+            transaction.durable = False
             results.append((job, job.work(transaction), None))
+            job.is_durable = transaction.durable
         except (errors.InterlockError, UnicodeEncodeError, OverflowError) as error:
             return [*results, (job, None, known(error))]
     return results
