@@ -72,6 +72,33 @@ async def test_a_thread_that_was_stopped_is_begun_again_by_the_next_job() -> Non
     assert len(threads) == 15
 
 
+async def test_nobody_waits_for_a_thread_that_ends_and_what_comes_meanwhile_is_done() -> None:
+    """Who closes a file last writes to its disk, and that may take long."""
+    ends, may_end = threading.Event(), threading.Event()
+
+    def end() -> None:
+        ends.set()
+        may_end.wait(PATIENCE)
+
+    worker = Worker("a thread", lambda job: deliver([(job, job.work(None), None)]), end)
+    first, second = job(), job()
+    worker.submit(first)
+    assert await first.answer(PATIENCE, PATIENCE) == "done"
+    worker.stop()
+    assert await asyncio.to_thread(ends.wait, PATIENCE)
+    submitting = asyncio.create_task(asyncio.to_thread(worker.submit, second))
+    try:
+        await asyncio.wait_for(asyncio.shield(submitting), PATIENCE / 2)
+    finally:
+        may_end.set()
+        await submitting
+    assert await second.answer(PATIENCE, PATIENCE) == "done"
+    thread = worker.stop()
+    assert thread is not None
+    await asyncio.to_thread(thread.join)
+    assert not worker.is_running
+
+
 async def test_an_event_loop_that_has_ended_is_told_nothing() -> None:
     orphan = await asyncio.to_thread(lambda: asyncio.run(_made()))
     deliver([(orphan, "done", None)])

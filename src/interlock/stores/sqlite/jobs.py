@@ -116,13 +116,16 @@ class Worker:
 
     def _next(self) -> Job[Any, Any] | None:
         with self._changed:
-            while not self._jobs:
-                if self._is_stopping:
-                    self._end()
-                    self._thread = None
-                    return None
+            while not self._jobs and not self._is_stopping:
                 self._changed.wait()
-            return self._jobs.popleft()
+            if self._jobs:
+                return self._jobs.popleft()
+        self._end()  # which may take long, and nobody who brings work waits for it
+        with self._changed:
+            if self._jobs:
+                return self._jobs.popleft()
+            self._thread = None
+            return None
 
 
 def deliver(settled: Sequence[Settled]) -> None:

@@ -1,5 +1,5 @@
-"""A thread that reads the file and nothing else: with a write-ahead log it never waits for those who write. For the disk it
-does, where somebody will rely on what it has read."""
+"""A thread that reads the file and nothing else: with a write-ahead log it never waits for those who write. For
+the disk it waits where somebody will rely on what it has read."""
 
 from collections.abc import Callable
 from typing import Any, TypeVar
