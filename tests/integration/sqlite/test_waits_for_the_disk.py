@@ -219,6 +219,23 @@ async def test_the_descriptor_that_is_synced_was_open_before_the_commit(file: Pa
     await store.close()
 
 
+async def test_who_comes_after_a_failed_wait_is_told_only_what_the_disk_has(file: Path, disk: Disk) -> None:
+    """Nobody who saw it fail is there any more to empty the log."""
+    one, other = (SqliteLeases(file, Holder(name, "here", 1), 10.0) for name in ("one", "other"))
+    await one.acquire([ask("first")])
+    disk.on_sync = fail
+    with pytest.raises(errors.ConnectionLost):
+        await one.acquire([ask("second")])
+    disk.on_sync = lambda: None
+    (granted,) = await other.acquire([ask("third")])
+    assert disk.after_a_power_cut(file)["third"] == granted.token
+    disk.synced.clear()
+    await other.acquire([ask("fourth")])
+    assert len(disk.synced) == 1  # that is over
+    await one.close()
+    await other.close()
+
+
 @pytest.mark.parametrize("has_failed", [False, True])
 async def test_a_log_that_is_not_where_it_was_is_not_relied_on(file: Path, disk: Disk, has_failed: bool) -> None:
     store = SqliteLeases(file, Holder("one", "here", 1), 10.0)

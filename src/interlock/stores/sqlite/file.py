@@ -4,7 +4,7 @@ import errno
 import itertools
 import os
 import sqlite3
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from pathlib import Path
 
 from interlock import errors
@@ -29,6 +29,8 @@ class LeaseFile:
         self._failures = itertools.count(1)
         self._failed = self._mended = 0
         """Which failure to put the log on the disk was the last, and after which it was begun anew."""
+        self._doubt = self.beside / "doubt"
+        """Is there after such a failure, for processes that come later and are not told of it."""
 
     def connect(self) -> Connection:
         """In the thread that will use it. The tables are there afterwards. Nothing but SQLite ever opens the
@@ -62,16 +64,18 @@ class LeaseFile:
                 connection.log.sync()
         except (OSError, sqlite3.Error) as error:
             if isinstance(error, FileNotFoundError):  # that log is nobody's any more
-                self._mended = self._failed
+                self._end_doubt(self._failed)
             else:
                 self._failed = next(self._failures)
+                with suppress(OSError):  # on that very disk
+                    self._doubt.touch()
             why = error.strerror if isinstance(error, OSError) else error
             raise errors.ConnectionLost(f"{self.path} could not be put on its disk ({why}): look at it.") from error
 
     @property
     def is_in_doubt(self) -> bool:
         """Whether the disk may lack something of the log, whatever it says."""
-        return self._failed != self._mended
+        return self._failed != self._mended or self._doubt.exists()
 
     def identity(self) -> tuple[int, int]:
         """Of what stands at the path now, which may be another file than the one that was opened."""
@@ -125,7 +129,12 @@ class LeaseFile:
         finally:
             turnstile.close()
             connection.execute(f"PRAGMA query_only = {may_only_read}")
+        self._end_doubt(failed)
+
+    def _end_doubt(self, failed: int) -> None:
         self._mended = failed
+        with suppress(OSError):  # then the next one begins the log anew once more
+            self._doubt.unlink(missing_ok=True)
 
     def _make_ready(self, connection: sqlite3.Connection) -> None:
         turnstile = Turnstile(self.beside)
