@@ -47,20 +47,29 @@ async def test_a_long_path_is_listened_at_all_the_same(tmp_path: Path) -> None:
     await woken_by_a_release(f"sqlite:///{directory}/leases.db")
 
 
-async def woken_by_a_release(url: str) -> None:
+async def woken_by_a_release(url: str, waiters: str | None = None) -> None:
     waits = asyncio.Event()
 
     def on_event(event: Event) -> None:
         if isinstance(event, Waiting):
             waits.set()
 
-    async with AsyncInterlock(url) as locks, AsyncInterlock(url, on_event=on_event) as others:
+    async with AsyncInterlock(url) as locks, AsyncInterlock(waiters or url, on_event=on_event) as others:
         grant = await locks.lease("feeds").acquire()
         waiter = asyncio.create_task(others.lease("feeds").acquire(timeout=3600)._acquisition)
         await waits.wait()
         assert others.engine()._room.hears
         await grant.release()
         await (await waiter).release()
+
+
+@pytest.mark.usefixtures("_no_looking")
+async def test_whoever_comes_by_a_link_waits_in_the_same_queue(url: str, file: Path, tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    link = tmp_path / "elsewhere" / "link.db"
+    link.symlink_to(file)
+    await woken_by_a_release(url, f"sqlite:///{link}")
+    assert list(link.parent.iterdir()) == [link]
 
 
 @pytest.mark.usefixtures("_no_looking")

@@ -21,11 +21,13 @@ _BUSY = 50
 
 
 class LeaseFile:
-    """`beside` is the directory for what cannot be in the file: the turnstile and the sockets."""
+    """`beside` is the directory for what cannot be in the file: the turnstile and the sockets. Like SQLite's log it is
+    the same for whoever comes by a link."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.beside = path.with_name(path.name + "-interlock")
+        self._real = Path(os.path.realpath(path))
+        self.beside = self._real.with_name(self._real.name + "-interlock")
         self._failures = itertools.count(1)
         self._failed = self._mended = 0
         """Which failure to put the log on the disk was the last, and after which it was begun anew."""
@@ -86,7 +88,7 @@ class LeaseFile:
         return found.st_dev, found.st_ino
 
     def require_place(self) -> None:
-        directory = self.path.parent
+        directory = self._real.parent
         if not directory.is_dir():
             raise errors.DatabaseUnreachable(f"The directory {directory} is not there: make it, or name another file.")
         if self.path.is_dir():
