@@ -23,16 +23,20 @@ async def locks(pooled_url: str) -> AsyncIterator[AsyncInterlock]:
 
 async def test_slots_are_shared_and_waited_for(locks: AsyncInterlock) -> None:
     inside = most = 0
+    shared = asyncio.Event()
 
     async def work() -> None:
         nonlocal inside, most
         async with locks.lease("openai", slots=2):
             inside += 1
             most = max(most, inside)
-            await asyncio.sleep(0.01)
+            if inside == 2:
+                shared.set()
+            await shared.wait()
             inside -= 1
 
-    await asyncio.gather(*(work() for _ in range(6)))
+    async with asyncio.timeout(60):
+        await asyncio.gather(*(work() for _ in range(6)))
     assert most == 2
 
 
