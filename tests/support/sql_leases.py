@@ -7,6 +7,7 @@ from uuid import UUID, uuid4
 import psycopg
 
 from support.postgres import execute
+from support.recording import Granted
 
 _ROW = "SELECT token, grant_id, renewed_at::text, expires_at::text FROM interlock.lease WHERE name = %s"
 
@@ -46,6 +47,11 @@ def acquire(url: str, name: str, *, ttl: float) -> Answer:
     answer = ask(url, name, ttl=ttl)
     assert answer.status == "granted", answer
     return answer
+
+
+def as_asked(grant: Granted) -> Answer:
+    """For whoever acts on a grant of our own without a word to this process, which may know that it is lost."""
+    return Answer(grant.name, grant.grant_id, "granted", grant.token, grant.remaining, None)
 
 
 def renew(url: str, grant: Answer, *, ttl: float) -> str:
