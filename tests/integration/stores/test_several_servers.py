@@ -4,12 +4,17 @@ import socket
 from collections.abc import Iterator
 from contextlib import ExitStack
 from urllib.parse import urlsplit, urlunsplit
+from uuid import uuid4
 
 import pytest
 
 from interlock import errors
+from interlock.coordination.errands import Unwanted
 from interlock.server.database import NamedDatabase
+from interlock.stores.leases import Holder, RenewAnswer
 from interlock.stores.postgres import Session, connect
+from interlock.stores.postgres.leases import PostgresLeases
+from interlock.stores.postgres.url import Address
 from support.postgres import execute
 from support.replication import Pair, primary_and_standby
 
@@ -95,6 +100,49 @@ async def test_servers_may_stand_in_parameters(pair: Pair) -> None:
 async def test_a_server_that_swallows_everything_leaves_time_for_the_next(pair: Pair, silent: str) -> None:
     primary = address(pair.primary_url)
     assert await port_of(at(pair.primary_url, silent, primary, wanted="read-write"), timeout=4) == primary
+
+
+async def test_whoever_opens_several_sessions_begins_with_the_server_that_took_the_last(
+    pair: Pair, silent: str, nowhere: str
+) -> None:
+    servers: list[Address] = []
+    url = at(pair.primary_url, silent, nowhere, address(pair.primary_url), wanted="read-write")
+    for _ in range(2):
+        async with await connect(url, application_name="test", timeout=6, servers=servers):
+            assert [str(server) for server in servers] == [address(pair.primary_url), silent, nowhere]
+
+
+@pytest.mark.parametrize("wanted", [None, "any"])
+async def test_but_not_with_one_that_may_be_a_standby(pair: Pair, nowhere: str, wanted: str | None) -> None:
+    """When the first server is back, it is the one that is wanted."""
+    servers: list[Address] = []
+    url = at(pair.primary_url, nowhere, address(pair.standby_url), wanted=wanted)
+    async with await connect(url, application_name="test", servers=servers):
+        assert [str(server) for server in servers] == [nowhere, address(pair.standby_url)]
+
+
+async def test_a_renewal_in_little_time_gets_past_a_server_that_swallows_everything(
+    interlock_url: str, silent: str
+) -> None:
+    """Whoever renews gives up sooner than whoever acquires, and began with the same server again."""
+    url = at(interlock_url, silent, address(interlock_url), wanted="read-write")
+    store = PostgresLeases(url, schema="interlock", holder=Holder("a test", "here", 1), timeout=10)
+    try:
+        answer = await renewed(store, Unwanted("feeds", 1, uuid4(), 30.0), times=5)
+        assert list(answer.lost) == [0]
+    finally:
+        await store.close()
+
+
+async def renewed(store: PostgresLeases, grant: Unwanted, *, times: int) -> RenewAnswer:
+    """Asked for so many times, because the machine may stand still."""
+    while True:
+        try:
+            return await store.renew([grant], timeout=3)
+        except errors.DatabaseUnreachable:
+            times -= 1
+            if not times:
+                raise
 
 
 async def test_where_nobody_answers_each_is_named(pair: Pair, nowhere: str) -> None:

@@ -1,7 +1,8 @@
 """How a session comes about: which server, with which password, and what is said when there is none.
 
 A URL may name several servers. They are tried in its order, and each gets its share of the time: one that swallows
-everything, as a dead machine does, must not use up the time of the one that took over. The driver would let it.
+everything, as a dead machine does, must not use up the time of the one that took over. The driver would let it. Who
+opens several sessions begins with the server that took the last one: the dead one then costs its share once.
 """
 
 import asyncio
@@ -16,12 +17,13 @@ from asyncpg.connect_utils import SessionAttribute
 
 from interlock import errors
 from interlock.stores.postgres.session import Row, Session, as_line
-from interlock.stores.postgres.url import addresses, checked, redacted, target_session_attrs
+from interlock.stores.postgres.url import Address, addresses, checked, redacted, target_session_attrs
 
 Password = Callable[[], str | Awaitable[str]]
 
 _OLDEST_SERVER = 14
 _CACHED_STATEMENTS = 100
+_TAKES_WRITES = (SessionAttribute.read_write, SessionAttribute.primary)
 _GOODBYE = 0.05
 
 
@@ -36,6 +38,7 @@ async def connect(
     ca: str | None = None,
     ca_is_enough: bool = False,
     settings: Mapping[str, str] | None = None,
+    servers: list[Address] | None = None,
 ) -> Session:
     """Open a session. Asks for nothing in the start-up packet that a pooler would refuse before we can explain it.
 
@@ -46,6 +49,8 @@ async def connect(
     `ca` is a certificate (PEM): the server has to show, over TLS, that it is the host of the URL by that one's word; if
     `ca_is_enough`, whatever its host is called.
     `settings` hold from the first moment, whatever the server's defaults are: only for a server itself, and no pooler.
+    `servers` are the caller's, empty at first: those of the URL, where one that takes writes, if that is what the URL
+    asks for, is put first.
     """
     shown = redacted(checked(url))
     ends_at = asyncio.get_running_loop().time() + timeout
@@ -53,6 +58,7 @@ async def connect(
     with _connecting(shown):
         connection = await _first_that_fits(
             url,
+            servers if servers is not None else [],
             shown,
             ends_at,
             password=secret,
@@ -96,21 +102,29 @@ async def _asked(password: Password, shown: str, ends_at: float) -> str:
     return secret
 
 
-async def _first_that_fits(url: str, shown: str, ends_at: float, **options: Any) -> "asyncpg.Connection[Row]":
-    attempts = [(address, wanted) for wanted in _in_turn(url) for address in addresses(url)]
+async def _first_that_fits(
+    url: str, servers: list[Address], shown: str, ends_at: float, **options: Any
+) -> "asyncpg.Connection[Row]":
+    if not servers:
+        servers.extend(addresses(url))
+    attempts = [(address, wanted) for wanted in _in_turn(url) for address in servers]
     refusals: list[Exception] = []
-    for number, ((host, port), wanted) in enumerate(attempts):
+    for number, (address, wanted) in enumerate(attempts):
         left = ends_at - asyncio.get_running_loop().time()
         share = max(left, 0) / (len(attempts) - number)
         try:
-            return await asyncpg.connect(
-                url, host=host, port=port, target_session_attrs=wanted, timeout=share, **options
+            connection: asyncpg.Connection[Row] = await asyncpg.connect(
+                url, host=address.host, port=address.port, target_session_attrs=wanted, timeout=share, **options
             )
         except _TRY_THE_NEXT as error:
             refusals.append(error)
         except asyncpg.PostgresError:
             await asyncio.sleep(_GOODBYE)  # the driver is still closing TLS, and the loop may be about to end
             raise
+        else:
+            if target_session_attrs(url) in _TAKES_WRITES:  # any other may be a standby, and has to be left again
+                servers.sort(key=lambda server: server != address)
+            return connection
     raise _nobody(shown, target_session_attrs(url), refusals) from refusals[-1]
 
 

@@ -9,6 +9,7 @@ growing steps.
 import asyncio
 import random
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Literal
 from uuid import UUID
 
@@ -21,6 +22,7 @@ from interlock.stores.postgres.line import Line
 from interlock.stores.postgres.queries import Queries
 from interlock.stores.postgres.renewal_text import RenewalText
 from interlock.stores.postgres.session import Row, Session
+from interlock.stores.postgres.url import Address
 from interlock.stores.records import Record
 
 Pooler = Literal["detect", "transaction", "none"]
@@ -59,6 +61,7 @@ class PostgresLeases:
         self._listener: int | None = None
         self._wanted: set[str] = set()
         """What we had to wait for, and others may be waiting for by now."""
+        self._servers: list[Address] = []
         self._renewal_text = RenewalText()
         self._acquiring = Line("acquire", self._connect, on_reconnected)
         self._releasing = Line("release", self._connect, on_reconnected)
@@ -97,6 +100,8 @@ class PostgresLeases:
         ttls = {grant.ttl for grant in grants}
         try:
             async with asyncio.timeout(timeout):
+                if not self._beating.is_open:  # the time that there is has to be enough for each of the servers
+                    await self._beating.session(partial(self._connect, timeout=min(timeout, self._timeout)))
                 (row,) = await self._fetch(
                     self._beating,
                     "renew",
@@ -282,20 +287,21 @@ class PostgresLeases:
             line.drop(session)  # cancelled: the answer would meet the next statement
             raise
 
-    async def _connect(self, purpose: str) -> Session:
+    async def _connect(self, purpose: str, timeout: float | None = None) -> Session:
         session = await connect(
             self._url,
             application_name=f"interlock {purpose} {self._holder.replica}",
-            timeout=self._timeout,
+            timeout=timeout or self._timeout,
             statement_timeout=self._timeout,
             password=self._password,
             prepared=not self._pooled,
+            servers=self._servers,
         )
         if self._pooled is None:
             self._pooled = await _is_pooled(session)
             if self._pooled:  # where statements must not stay prepared
                 await session.close()
-                return await self._connect(purpose)
+                return await self._connect(purpose, timeout)
         if not self._pooled:  # there each statement has a transaction of its own that says so
             await session.execute("SET default_transaction_isolation = 'read committed'")
         return session

@@ -36,22 +36,23 @@ class Line:
         session = self._session
         return session is not None and not session.is_busy and not session.is_closed
 
-    async def session(self) -> Session:
+    async def session(self, connect: Connect | None = None) -> Session:
+        """`connect`: how it is opened, if it has to be, by somebody who has less time."""
         self._used_at = boottime()
         session = self._session
         if session is None or session.is_closed:
             async with self._opening:
                 if self._session is None or self._session.is_closed:
-                    await self._open(instead=self._session)
+                    await self._open(connect or self._connect, instead=self._session)
                 session = self._session
         assert session is not None
         return session
 
-    async def _open(self, instead: Session | None) -> None:
+    async def _open(self, connect: Connect, instead: Session | None) -> None:
         if self._shut:
             raise ConfigurationError("This Interlock was closed: open it anew.")
         broke = self._broke or instead is not None
-        self._session = closed_in_children(await self._connect(self._purpose))
+        self._session = closed_in_children(await connect(self._purpose))
         self._broke = False
         if broke:
             self._on_reconnected(self._purpose)
