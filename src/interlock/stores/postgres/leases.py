@@ -160,6 +160,13 @@ class PostgresLeases:
         await session.listen(f"interlock_{listener}", lambda payload: on_turn(*_heard(payload)))
         return listener
 
+    async def _check_ear(self, session: Session) -> None:
+        """Where another server has taken over, nobody tells us anything on what still leads to the one before, and our
+        waiters look dead. It need not have ended: its machine says no goodbye, or it only takes no writes."""
+        if not await session.fetchval(self._sql["is_alive"], self._listener):
+            self._listening.hang_up()
+            self._beating.hang_up()
+
     async def deafen(self) -> None:
         self._listener = None
         await self._listening.close()
@@ -304,6 +311,8 @@ class PostgresLeases:
                 return await self._connect(purpose, timeout)
         if not self._pooled:  # there each statement has a transaction of its own that says so
             await session.execute("SET default_transaction_isolation = 'read committed'")
+        if purpose == "acquire" and self._listener is not None:
+            await self._check_ear(session)
         return session
 
 

@@ -50,6 +50,10 @@ SELECT name, grant_id, listener FROM interlock.offer_v1($1, $2);
 -- The session that listens holds a lock by which others see that its process lives.
 SELECT interlock.listen_v1($1);
 
+-- name: is_alive
+-- Whether that session is one of this server's.
+SELECT NOT pg_catalog.pg_try_advisory_xact_lock_shared(1229737037, $1);
+
 -- name: sweep
 -- Delete what nobody has used for long.
 SELECT interlock.sweep_v1($1);

@@ -64,6 +64,11 @@ class Line:
             self._session = None
             self._broke = True
 
+    def hang_up(self) -> None:
+        """The next one who needs it opens it anew."""
+        if self._session is not None:
+            self.drop(self._session)
+
     def sever(self) -> None:
         """Its event loop has ended, and cannot close it any more."""
         session, self._session = self._session, None
