@@ -304,15 +304,19 @@ class PostgresLeases:
             prepared=not self._pooled,
             servers=self._servers,
         )
-        if self._pooled is None:
-            self._pooled = await _is_pooled(session)
-            if self._pooled:  # where statements must not stay prepared
-                await session.close()
-                return await self._connect(purpose, timeout)
-        if not self._pooled:  # there each statement has a transaction of its own that says so
-            await session.execute("SET default_transaction_isolation = 'read committed'")
-        if purpose == "acquire" and self._listener is not None:
-            await self._check_ear(session)
+        try:
+            if self._pooled is None:
+                self._pooled = await _is_pooled(session)
+                if self._pooled:  # where statements must not stay prepared
+                    await session.close()
+                    return await self._connect(purpose, timeout)
+            if not self._pooled:  # there each statement has a transaction of its own that says so
+                await session.execute("SET default_transaction_isolation = 'read committed'")
+            if purpose == "acquire" and self._listener is not None:
+                await self._check_ear(session)
+        except (errors.StoreError, asyncio.CancelledError):
+            session.hang_up()  # nobody else knows of it
+            raise
         return session
 
 
