@@ -241,6 +241,7 @@ class LoopThread:
         self.answered = 0
         self.asking: set[_Ask[Any]] = set()
         self._arriving: collections.deque[_Call[Any]] = collections.deque()
+        self._posted: collections.deque[Callable[[], object]] = collections.deque()
         self._called = False
         self._closing = self._over = False
         self._last: Callable[[], Coroutine[Any, Any, object]] | None = None
@@ -261,6 +262,11 @@ class LoopThread:
         """The same for a question, at half the price."""
         self.check_caller()
         return self._wait(_Ask(self, question))
+
+    def post(self, function: Callable[[], object]) -> None:
+        """Call it on the loop before whatever is asked from here afterwards. Not at all, if the loop ends before."""
+        self._posted.append(function)
+        self._wake()
 
     def _wait(self, call: _Call[T]) -> T:
         job: _Job[Any] | None = None
@@ -302,13 +308,16 @@ class LoopThread:
             )
 
     def _start_soon(self, call: "_Call[Any]") -> None:
-        """Threads that call at the same time wake the loop once: that costs more than the call itself."""
         self._arriving.append(call)
+        self._wake()
+        if self._over:
+            self._refuse_all()
+
+    def _wake(self) -> None:
+        """Threads that call at the same time wake the loop once: that costs more than the call itself."""
         if not self._called:
             self._called = True
             self._call_soon(self._start_all)
-        if self._over:
-            self._refuse_all()
 
     def _call_soon(self, callback: Callable[[], object]) -> None:
         with suppress(RuntimeError):  # the loop is closed, and whoever had not been started was refused before that
@@ -324,7 +333,14 @@ class LoopThread:
         self.answered = 0
         self._called = False  # first: who arrives from here on is taken below, or wakes us again
         while self._arriving and not self._closing:
-            self._arriving.popleft().start()
+            call = self._arriving.popleft()
+            self._do_posted()  # among them what its thread had posted before
+            call.start()
+        self._do_posted()
+
+    def _do_posted(self) -> None:
+        while self._posted and not self._closing:
+            self._posted.popleft()()
 
     def _refuse_all(self) -> None:
         """Who comes when nobody works any more. Two threads may do it at once."""
@@ -354,13 +370,18 @@ class LoopThread:
                 self.loop.run_forever()
         if self._last is not None:
             try:
-                self.loop.run_until_complete(self._last())
+                self.loop.run_until_complete(self._finish(self._last))
             except BaseException as error:
                 self._error = error
         self.loop.run_until_complete(self._end_all())
         self._over = True  # first: who arrives from here on sees it, and whoever came before is refused below
         self._refuse_all()
         self.loop.close()
+
+    async def _finish(self, last: Callable[[], Coroutine[Any, Any, object]]) -> None:
+        while self._posted:  # by somebody who does not wait to see whether it came too late
+            self._posted.popleft()()
+        await last()
 
     async def _end_all(self) -> None:
         while True:  # what ends may begin something

@@ -117,6 +117,21 @@ def _replace(
     monkeypatch.setattr(PostgresLeases, method, wrap(getattr(PostgresLeases, method)))
 
 
+def statements(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The names of those that are sent from now on."""
+    sent: list[str] = []
+
+    def wrap(original: Callable[..., Awaitable[Any]]) -> Callable[..., Any]:
+        async def noted(store: PostgresLeases, line: Any, query: str, *args: Any) -> Any:
+            sent.append(query)
+            return await original(store, line, query, *args)
+
+        return noted
+
+    _replace(monkeypatch, "_fetch", wrap)
+    return sent
+
+
 def stop_before(monkeypatch: pytest.MonkeyPatch, method: str) -> Stop:
     """Nothing has been sent yet. Works on root objects that have not been used before."""
     stop = Stop()

@@ -31,6 +31,7 @@ from interlock.coordination.lane import Lane
 from interlock.coordination.observing import Observer
 from interlock.coordination.patience import PASSING, Patience
 from interlock.coordination.reasons import Loss, Reason
+from interlock.coordination.returning import Returns
 from interlock.coordination.timing import LeaseTiming
 from interlock.coordination.waiting import WaitingRoom
 from interlock.stores.leases import AcquireAnswer, ReleaseAnswer
@@ -64,8 +65,11 @@ class Engine:
         self._errands = Errands(store, observer, self._room)
         self._patience = Patience(store, observer)
         self.books = Books(store, self._patience, self._errands, self._before_each, self._lose)
+        self._returns = Returns(
+            store, self._errands.releasing, self._asked_for, self._see_let_go, self._errands.release_later
+        )
         self._asking: Lane[Acquisition[Any], AcquireAnswer] = Lane(
-            store.acquire, self._errands.give_back, self._errands.failed
+            self._returns.acquire, self._errands.give_back, self._errands.failed
         )
         self._handing: Lane[AsyncGrant, ReleaseAnswer] = Lane(
             partial(handed_over, store), self._handed_over, self._perhaps_handed_over, always=True
@@ -200,17 +204,39 @@ class Engine:
 
     def begin_releasing(self, grant: AsyncGrant) -> "asyncio.Future[tuple[ReleaseAnswer, float]] | None":
         """It is not held any more from here on; `released` then says whether it was. None: it was not."""
+        return self._errands.releasing.submit(grant) if self._end(grant) else None
+
+    def let_go(self, grant: AsyncGrant) -> bool:
+        """Give it back, and do not wait for the answer; what is asked for afterwards is asked after that.
+
+        False: it is not held any more, as far as we know.
+        """
+        if not self._end(grant):
+            return False
+        self._returns.post(grant)
+        return True
+
+    def _end(self, grant: AsyncGrant) -> bool:
+        """Nobody trusts it from here on. False: nobody could, any more."""
         if grant.is_inherited or grant.is_released:
-            return None
+            return False
         mine = not grant.lost and grant.finish("released")
         if grant.finish("expired"):  # its time ran out, and nobody noticed yet
             self._lose_finished(grant, "expired")
         self._forget(grant)
-        if not mine:
+        if mine:
+            self._observer.released(grant.name, grant.token, boottime() - grant.acquired_at)
+        else:
             self._errands.release(grant)
-            return None
-        self._observer.released(grant.name, grant.token, boottime() - grant.acquired_at)
-        return self._errands.releasing.submit(grant)
+        return mine
+
+    def _see_let_go(self, grant: AsyncGrant, asked: "asyncio.Future[tuple[ReleaseAnswer, float]]") -> None:
+        if not self.released(grant, asked):  # a person took it, for one, and the block had ended before we heard of it
+            self._observer.lost_unseen(grant.name, grant.token, "refused")
+            grant.tell("refused")
+
+    def _asked_for(self) -> set[str]:
+        return {ask.name for ask in self._asking.waiting}
 
     def released(self, grant: AsyncGrant, asked: "asyncio.Future[tuple[ReleaseAnswer, float]]") -> bool:
         """By the answer that has come."""
@@ -261,6 +287,7 @@ class Engine:
         for grant in self._keeper:
             self._lose(grant, "closed")
             self._errands.releasing.post(grant)
+        self._returns.send_all()
         self._room.call_all()
         await asyncio.sleep(0)  # whoever was just answered gives back what it got
         await self._keeper.close()
@@ -288,7 +315,18 @@ class Engine:
     def _submit(self, begun: Acquisition[Any]) -> Asked:
         self._watch_idleness()
         begun.attempts += 1
-        return self._asking.submit(begun)
+        earlier = self._returns.under_way(begun.name)
+        if earlier is None:
+            return self._asking.submit(begun)
+        asked: Asked = asyncio.get_running_loop().create_future()
+        earlier.add_done_callback(lambda _: self._submit_after(begun, asked))
+        return asked
+
+    def _submit_after(self, begun: Acquisition[Any], asked: Asked) -> None:
+        if self.closed and not asked.done():
+            asked.set_exception(_closed())
+        elif not asked.done():
+            self._asking.submit_for(begun, asked)
 
     async def _first_or_in_turn(self, begun: Acquisition[Any]) -> tuple[AcquireAnswer, float]:
         may_wait = begun.timeout != 0

@@ -46,6 +46,9 @@ class AsyncGrant:
         "watchers",
     )
 
+    confirmed = True
+    """Whether the end of a block waits until the store has answered that the lease was given back."""
+
     def __init__(
         self, engine: "Engine", name: str, token: int, grant_id: UUID, timing: LeaseTiming, owner: object
     ) -> None:
@@ -189,7 +192,7 @@ class AsyncGrant:
         body, self._body = self._body, None
         others_cancelled = await body.end(error) if body else False
         released_before = self._end == "released"
-        held = await self.release()
+        held = await self.release() if self.confirmed else self.engine.let_go(self)
         if held or released_before:
             return None
         if others_cancelled:
@@ -231,6 +234,14 @@ class AsyncGrant:
             name=self.name,
             token=self.token,
         )
+
+
+class BriskGrant(AsyncGrant):
+    """The end of a block gives it back, and does not wait for the answer."""
+
+    __slots__ = ()
+
+    confirmed = False
 
 
 _REASONS = {

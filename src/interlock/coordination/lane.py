@@ -5,7 +5,7 @@ for the disk, serves many. A request that is alone is sent at once.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import Generic, TypeVar, cast
 
 from interlock import errors
@@ -43,12 +43,20 @@ class Lane(Generic[Request, Answer]):
 
     def submit(self, request: Request) -> "asyncio.Future[tuple[Answer, float]]":
         """The answer, and the moment on `boottime()` before it was asked for."""
-        loop = asyncio.get_running_loop()
-        future: asyncio.Future[tuple[Answer, float]] = loop.create_future()
+        future: asyncio.Future[tuple[Answer, float]] = asyncio.get_running_loop().create_future()
+        self.submit_for(request, future)
+        return future
+
+    def submit_for(self, request: Request, future: "asyncio.Future[tuple[Answer, float]]") -> None:
+        """The same for somebody who waits already."""
         self._queue.append((request, future))
         if self._worker is None:  # it begins after all who are ready now have put in theirs
-            self._worker = loop.create_task(self._work())
-        return future
+            self._worker = asyncio.get_running_loop().create_task(self._work())
+
+    @property
+    def waiting(self) -> "Iterator[Request]":
+        """What has not been sent yet, and is still wanted."""
+        return (request for request, future in self._queue if not future.done())
 
     def post(self, request: Request) -> None:
         """Nobody waits for the answer."""
@@ -75,6 +83,8 @@ class Lane(Generic[Request, Answer]):
                 if batch:
                     self._sent = batch
                     await self._serve(batch)
+                    if self._queue:  # whoever was just answered may be back at once: then all share the next
+                        await asyncio.sleep(0)
         finally:
             self._sent = []
             self._worker = None

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar
 
 from interlock.coordination.acquiring import Acquiring, Entered
-from interlock.coordination.grant import AsyncGrant
+from interlock.coordination.grant import AsyncGrant, BriskGrant
 from interlock.coordination.name import own_name
 from interlock.coordination.timing import Duration, LeaseTiming, checked_timeout
 from interlock.coordination.wrapping import wrapped_async
@@ -31,7 +31,7 @@ _NUL = re.compile(r"(?<!\\)(\\\\)*\\u0000")
 class LeaseSettings:
     """What a lease is asked for with, and how; checked when it is made. `own`: the name is one of Interlock's."""
 
-    __slots__ = ("metadata", "name", "timing")
+    __slots__ = ("kind", "metadata", "name", "timing")
 
     def __init__(
         self,
@@ -42,8 +42,10 @@ class LeaseSettings:
         metadata: Mapping[str, Any] | None,
         *,
         own: bool = False,
+        confirm_release: bool = True,
     ) -> None:
         self.name = name if own else own_name(name)
+        self.kind = AsyncGrant if confirm_release else BriskGrant
         self.timing = LeaseTiming.of(ttl, renew_every, request_timeout)
         self.metadata = _as_json(metadata)
 
@@ -94,7 +96,7 @@ class AsyncLease:
 
     async def try_acquire(self) -> AsyncGrant | None:
         """The grant, if the lease is free and nobody waits for it; otherwise None, at once."""
-        return await self._settings.try_acquire(self._engine(), asyncio.current_task(), AsyncGrant)
+        return await self._settings.try_acquire(self._engine(), asyncio.current_task(), self._settings.kind)
 
     def acquire(self, timeout: Duration | None = None) -> Acquiring[AsyncGrant]:
         """Wait for the lease, first come, first served. To be awaited, or entered: ``async with lease.acquire(5)``.
@@ -129,7 +131,7 @@ class AsyncLease:
         await self._entered.pop(asyncio.current_task()).__aexit__(kind, error, trace)
 
     async def _acquire(self, timeout: float | None) -> AsyncGrant:
-        return await self._settings.acquire(self._engine(), asyncio.current_task(), timeout, AsyncGrant)
+        return await self._settings.acquire(self._engine(), asyncio.current_task(), timeout, self._settings.kind)
 
 
 def _as_json(metadata: Mapping[str, Any] | None) -> str | None:

@@ -128,6 +128,13 @@ class Observer:
 
         self._tell(WARNING, Lost(name, self.replica, token, held, why))
 
+    def lost_unseen(self, name: str, token: int, why: Loss) -> None:
+        """It had been given back, as everybody thought, and turns out to have been lost before that."""
+        self.metrics.losses[why] += 1
+        from interlock.coordination.events import Lost
+
+        self._tell(WARNING, Lost(name, self.replica, token, 0.0, why))
+
     def renewed(self, count: int, seconds: float) -> None:
         metrics = self.metrics
         metrics.renewal_rounds["done"] += 1

@@ -119,9 +119,13 @@ class AsyncInterlock:
         renew_every: Duration | None = None,
         metadata: Mapping[str, Any] | None = None,
         slots: int | None = None,
+        confirm_release: bool = True,
     ) -> AsyncLease:
-        """A lease by that name. `metadata` is shown to whoever asks who holds it. With `slots` so many may hold it."""
-        return AsyncLease(self.engine, self.settings(name, ttl, renew_every, metadata, slots))
+        """A lease by that name. `metadata` is shown to whoever asks who holds it. With `slots` so many may hold it.
+
+        Without `confirm_release`, the end of a block gives it back and does not wait until the database has answered.
+        """
+        return AsyncLease(self.engine, self.settings(name, ttl, renew_every, metadata, slots, confirm_release))
 
     def settings(
         self,
@@ -130,9 +134,17 @@ class AsyncInterlock:
         renew_every: Duration | None,
         metadata: Mapping[str, Any] | None,
         slots: int | None,
+        confirm_release: bool = True,
     ) -> LeaseSettings:
         if slots is None:
-            return LeaseSettings(name, ttl, renew_every, self._request_timeout, metadata)
+            return LeaseSettings(
+                name, ttl, renew_every, self._request_timeout, metadata, confirm_release=confirm_release
+            )
+        if not confirm_release:
+            raise ConfigurationError(
+                "confirm_release=False is for a lease without slots: each slot is another lease, "
+                "and whoever comes next wants any of them."
+            )
         from interlock.coordination.slots import SlotSettings
 
         return SlotSettings(name, slots, ttl, renew_every, self._request_timeout, metadata)

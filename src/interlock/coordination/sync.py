@@ -133,9 +133,17 @@ class Grant:
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> bool | None:
         released_before = self._grant.ended and not self._grant.lost
-        if not self.release() and not released_before:
+        held = self.release() if self._grant.confirmed else self._let_go()
+        if not held and not released_before:
             raise self._grant.error() from error
         return None
+
+    def _let_go(self) -> bool:
+        """False: it is not held any more, as far as we know. Else nobody waits for what comes of it."""
+        if self._grant.ended or self._grant.lost or self._grant.is_cut_off:
+            return self.release()
+        self._thread.post(functools.partial(self._grant.engine.let_go, self._grant))
+        return True
 
 
 class _Releasing(Question[bool]):
@@ -233,11 +241,11 @@ class Lease:
 
     def try_acquire(self) -> Grant | None:
         """The grant, if the lease is free and nobody waits for it; otherwise None, at once."""
-        return self._granted(_Trying(self._locks, self._settings, 0.0, AsyncGrant))
+        return self._granted(_Trying(self._locks, self._settings, 0.0, self._settings.kind))
 
     def acquire(self, timeout: Duration | None = None) -> Grant:
         """Wait for the lease, first come, first served; after `timeout` seconds it raises `LeaseTimeout`."""
-        grant = self._granted(_Acquiring(self._locks, self._settings, checked_timeout(timeout), AsyncGrant))
+        grant = self._granted(_Acquiring(self._locks, self._settings, checked_timeout(timeout), self._settings.kind))
         assert grant is not None
         return grant
 
@@ -324,8 +332,9 @@ class Interlock:
         renew_every: Duration | None = None,
         metadata: Mapping[str, Any] | None = None,
         slots: int | None = None,
+        confirm_release: bool = True,
     ) -> Lease:
-        return Lease(self, self._locks.settings(name, ttl, renew_every, metadata, slots))
+        return Lease(self, self._locks.settings(name, ttl, renew_every, metadata, slots, confirm_release))
 
     def leases(self, *names: str, ttl: Duration = 30.0, metadata: Mapping[str, Any] | None = None) -> "Leases":
         """Several leases that are held together, or not at all; never a deadlock, in whichever order they are given."""

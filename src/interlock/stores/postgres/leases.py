@@ -14,7 +14,17 @@ from typing import Any, Literal
 from uuid import UUID
 
 from interlock import errors
-from interlock.stores.leases import AcquireAnswer, Ask, Handed, Held, Holder, OnTurn, ReleaseAnswer, RenewAnswer
+from interlock.stores.leases import (
+    AcquireAnswer,
+    Ask,
+    Change,
+    Handed,
+    Held,
+    Holder,
+    OnTurn,
+    ReleaseAnswer,
+    RenewAnswer,
+)
 from interlock.stores.listing import HeldLease
 from interlock.stores.postgres.connecting import Password, connect
 from interlock.stores.postgres.direct import configure, noticing_a_dead_network
@@ -38,7 +48,7 @@ _DEAD_AFTER = 6.0
 
 
 class PostgresLeases:
-    """A `LeaseStore`, with `Listing`, `Turns` and `Records`. `timeout` is for one statement, on our side."""
+    """A `LeaseStore`, with `GrantsAnew`, `Listing`, `Turns` and `Records`. `timeout` is a statement's, on our side."""
 
     def __init__(
         self,
@@ -92,6 +102,14 @@ class PostgresLeases:
         if len(grants) == 1:
             return [await self._release_one(grants[0])]
         return await self._release_many(grants, if_waited=False)
+
+    def is_contended(self, name: str) -> bool:
+        return name in self._wanted
+
+    async def again(self, changes: Sequence[Change[Held]]) -> list[AcquireAnswer | None]:
+        if len(changes) == 1:
+            return [await self._again_one(*changes[0])]
+        return await self._again_many(changes)
 
     async def hand_over(self, grants: Sequence[Held]) -> list[ReleaseAnswer]:
         return await self._release_many(grants, if_waited=True)
@@ -253,6 +271,33 @@ class PostgresLeases:
             answers[request - 1] = AcquireAnswer(
                 status, token or 0, remaining or 0.0, retry_after or 0.0, held_by, clock or 0.0
             )
+        return answers
+
+    async def _again_one(self, grant: Held, ask: Ask) -> AcquireAnswer | None:
+        holder = self._holder
+        (row,) = await self._fetch(
+            self._acquiring, "again_one", grant.name, grant.token, grant.grant_id, ask.grant_id, ask.ttl,
+            holder.replica, ask.metadata, holder.host, holder.pid,
+        )  # fmt: skip
+        return None if row[0] is None else AcquireAnswer("granted", row[0], ask.ttl, 0.0, None)
+
+    async def _again_many(self, changes: Sequence[Change[Held]]) -> list[AcquireAnswer | None]:
+        rows = await self._fetch(
+            self._acquiring,
+            "again_many",
+            [change.grant.name for change in changes],
+            [change.grant.token for change in changes],
+            [change.grant.grant_id for change in changes],
+            [change.ask.grant_id for change in changes],
+            [change.ask.ttl for change in changes],
+            [change.ask.metadata for change in changes],
+            self._holder.replica,
+            self._holder.host,
+            self._holder.pid,
+        )
+        answers: list[AcquireAnswer | None] = [None] * len(changes)
+        for request, token in rows:
+            answers[request - 1] = AcquireAnswer("granted", token, changes[request - 1].ask.ttl, 0.0, None)
         return answers
 
     async def _release_one(self, grant: Held) -> ReleaseAnswer:
