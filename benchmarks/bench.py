@@ -2,7 +2,7 @@
 
 import itertools
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -48,6 +48,7 @@ class Contender:
     program: str
     url: Callable[["Bench"], str]
     needs: tuple[str, ...] = ()
+    settings: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass
@@ -103,7 +104,7 @@ class Bench:
     def loads(self, contender: Contender, count: int = 1, **settings: Any) -> Iterator[list[Load]]:
         """`count` processes of `contender`, warm and waiting for orders. Raises LoadFailed, ServerFailed."""
         python = self.equipment.python if contender.needs else Path(sys.executable)
-        settings = {"url": contender.url(self), **settings}
+        settings = {"url": contender.url(self), **contender.settings, **settings}
         loads: list[Load] = []
         try:
             for _ in range(count):

@@ -6,6 +6,8 @@ from benchmarks.bench import Bench, Contender
 
 INTERLOCK = "Interlock, tasks"
 INTERLOCK_THREADS = "Interlock, threads"
+INTERLOCK_UNCONFIRMED = "Interlock, tasks, release not confirmed"
+INTERLOCK_THREADS_UNCONFIRMED = "Interlock, threads, release not confirmed"
 PGBENCH = "pgbench, raw statements"
 ASYNCPG = "asyncpg, raw statements"
 ADVISORY = "pg_advisory_lock, raw"
@@ -41,6 +43,8 @@ PEERS = {
 OURS = {
     INTERLOCK: Contender("interlock_tasks", _database),
     INTERLOCK_THREADS: Contender("interlock_locks", _database),
+    INTERLOCK_UNCONFIRMED: Contender("interlock_tasks", _database, settings={"confirm_release": False}),
+    INTERLOCK_THREADS_UNCONFIRMED: Contender("interlock_locks", _database, settings={"confirm_release": False}),
     ASYNCPG: Contender("raw_asyncpg", _database),
     ADVISORY: Contender("advisory_locks", _database),
     DIRECT: Contender("direct_psycopg", _database),

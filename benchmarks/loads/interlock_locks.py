@@ -2,24 +2,23 @@
 
 from benchmarks.loads.choice import serve_locks
 from benchmarks.loads.talk import Settings
-from interlock import Grant, Interlock, Lease
+from interlock import Interlock, Lease
 
 
 class HeldLease:
-    """A lease with the two calls of its peers."""
+    """A lease with the two calls of its peers: the begin and the end of a block."""
 
     def __init__(self, lease: Lease) -> None:
         self._lease = lease
-        self._grant: Grant | None = None
 
     def acquire(self) -> None:
-        self._grant = self._lease.acquire()
+        self._lease.__enter__()
 
     def release(self) -> None:
-        assert self._grant is not None
-        self._grant.release()
+        self._lease.__exit__(None, None, None)
 
 
 def main(settings: Settings) -> None:
+    options = {"ttl": 30, "confirm_release": settings.get("confirm_release", True)}
     with Interlock(settings["url"]) as locks:
-        serve_locks(lambda name: HeldLease(locks.lease(name, ttl=30)), settings)
+        serve_locks(lambda name: HeldLease(locks.lease(name, **options)), settings)

@@ -13,18 +13,18 @@ from interlock import AsyncInterlock, AsyncLease
 async def run(settings: Settings) -> None:
     async with AsyncInterlock(settings["url"]) as locks:
         if "workers" in settings:
-            await serve_leases(locks, settings["workers"])
+            await serve_leases(locks, settings["workers"], settings.get("confirm_release", True))
         else:
             lease = locks.lease(settings["name"], ttl=30, slots=settings.get("slots"))
             await serve_contention(lease, contend_for_terms if settings.get("terms") else contend)
 
 
-async def serve_leases(locks: AsyncInterlock, workers: int) -> None:
-    leases = [locks.lease(f"cycle-{worker}", ttl=30) for worker in range(workers)]
+async def serve_leases(locks: AsyncInterlock, workers: int, confirm_release: bool) -> None:
+    leases = [locks.lease(f"cycle-{worker}", ttl=30, confirm_release=confirm_release) for worker in range(workers)]
 
     async def cycle(worker: int) -> None:
-        grant = await leases[worker].acquire()
-        await grant.release()
+        async with leases[worker]:
+            pass
 
     await serve_cycles(cycle, workers)
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from benchmarks.report.svg import ROW, bars, document, lines, text
 
-WIDTH, MARGIN, NAMES = 960, 20, 190
+WIDTH, MARGIN, NAMES = 1040, 20, 270
 
 
 def plot(figures: dict[str, Any]) -> str:
