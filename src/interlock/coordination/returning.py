@@ -69,7 +69,7 @@ class Returns:
         """As the store does; what was let go of goes to the first who asks for it."""
         changes = [Change(found[0], ask) for ask in asks if (found := self._unsent.pop(ask.name, None))]
         if late := [self._under_way[ask.name] for ask in asks if ask.name in self._under_way]:
-            await asyncio.wait(late)
+            await asyncio.wait(late)  # given back while they waited here for another statement: see `_AT_LAST`
         if not changes:
             return await self._store.acquire(asks)
         answers = await self._change(changes)
