@@ -16,11 +16,22 @@ from support.guard_scenarios import (
 from support.postgres import execute
 from support.protection_scenarios import (
     claims_are_checked,
+    claims_are_checked_beside_others,
     guards_are_good_to_the_end,
 )
 from support.savepoint_scenarios import (
     guards_after_a_savepoint_are_refused,
     guards_may_be_repeated,
+)
+from support.standing_scenarios import (
+    a_session_has_its_own_guards_only,
+    an_older_guard_gives_way,
+    checked_early_after_a_savepoint_it_is_refused,
+    every_transaction_is_served,
+    late_writers_never_commit,
+    stale_writers_never_commit,
+    what_would_serve_nobody_is_refused,
+    what_would_serve_others_is_refused,
 )
 
 
@@ -35,7 +46,12 @@ class Mutant:
 
 
 MUTANTS = {
-    "plain read": Mutant("guard_v1", "FOR KEY SHARE", "", (stale_guards_never_commit, thieves_wait_for_the_commit)),
+    "plain read": Mutant(
+        "guard_v1",
+        "FOR KEY SHARE",
+        "",
+        (stale_guards_never_commit, thieves_wait_for_the_commit, stale_writers_never_commit),
+    ),
     "FOR SHARE": Mutant("guard_v1", "FOR KEY SHARE", "FOR SHARE", (renewals_and_the_release_pass_open_guards,)),
     "a token that changes without a lock": Mutant(
         "acquire_v1",
@@ -87,7 +103,7 @@ MUTANTS = {
         "guard_v1",
         "IF locker <> pg_current_xact_id()::xid",
         "IF false",
-        (guards_after_a_savepoint_are_refused,),
+        (guards_after_a_savepoint_are_refused, checked_early_after_a_savepoint_it_is_refused),
     ),
     "a look for savepoints that knows no groups of lockers": Mutant(
         "guard_v1",
@@ -102,13 +118,70 @@ MUTANTS = {
         "locked_here_v1", "RETURN EXISTS (", "RETURN true OR EXISTS (", (guards_after_a_savepoint_are_refused,)
     ),
     "a trigger that believes": Mutant(
-        "guarded_v1", "PERFORM interlock.guard_v1(", "PERFORM concat(", (claims_are_checked,)
+        "guarded_v1",
+        "done := interlock.guard_v1(",
+        "done := concat(",
+        (claims_are_checked, stale_writers_never_commit, late_writers_never_commit),
     ),
     "a trigger that guards anew": Mutant(
         "guarded_v1",
-        "IF coalesce(locker <> pg_current_xact_id()::xid AND NOT interlock.locked_here_v1(locker), true) THEN",
-        "IF true THEN",
+        "IF locker = pg_current_xact_id()::xid OR interlock.locked_here_v1(locker) THEN",
+        "IF false THEN",
         (guards_are_good_to_the_end,),
+    ),
+    "a trigger that takes anybody's lock for ours": Mutant(
+        "guarded_v1",
+        "IF locker = pg_current_xact_id()::xid OR interlock.locked_here_v1(locker) THEN",
+        "IF locker <> '0'::xid THEN",
+        (claims_are_checked_beside_others,),
+    ),
+    "a trigger that does not know of sessions": Mutant(
+        "guarded_v1", "interlock_guard.standing", "interlock_guard.carried", (every_transaction_is_served,)
+    ),
+    "a guard that stands for one transaction": Mutant(
+        "stand_v1", "guard))::text, false)", "guard))::text, true)", (every_transaction_is_served,)
+    ),
+    "a guard that stands alone": Mutant(
+        "stand_v1", "(standing || jsonb_build_object", "(jsonb_build_object", (a_session_has_its_own_guards_only,)
+    ),
+    "a guard that stands in anybody's session": Mutant(
+        "stand_v1",
+        "announced_pid IS DISTINCT FROM pg_backend_pid()",
+        "false",
+        (what_would_serve_others_is_refused,),
+    ),
+    "a guard that stands twice": Mutant(
+        "stand_v1", "WHEN standing -> lease_name = guard", "WHEN false", (a_session_has_its_own_guards_only,)
+    ),
+    "a guard that stands for other leases' tables": Mutant(
+        "stand_v1",
+        "AND t.tgargs = convert_to(lease_name, getdatabaseencoding())",
+        "AND ''::bytea <> convert_to(lease_name, getdatabaseencoding())",
+        (what_would_serve_nobody_is_refused,),
+    ),
+    "a guard that stands for triggers that are off": Mutant(
+        "stand_v1", "AND t.tgenabled IN ('O', 'A')", "", (what_would_serve_nobody_is_refused,)
+    ),
+    "a guard that stands for any grant": Mutant(
+        "stand_v1", "AND l.grant_id = lease_grant", "", (what_would_serve_nobody_is_refused,)
+    ),
+    "a guard that stands for any token": Mutant(
+        "stand_v1", "AND l.token = lease_token", "", (what_would_serve_nobody_is_refused,)
+    ),
+    "a guard that stands after its time": Mutant(
+        "stand_v1", "AND l.expires_at > interlock.now_v1()", "", (what_would_serve_nobody_is_refused,)
+    ),
+    "a guard that stands down for one transaction": Mutant(
+        "stand_down_v1", "''), false)", "''), true)", (every_transaction_is_served,)
+    ),
+    "a guard that stands down with the others": Mutant(
+        "stand_down_v1", "(standing - lease_name)::text", "'{}'", (a_session_has_its_own_guards_only,)
+    ),
+    "a guard that stands down for a stranger": Mutant(
+        "stand_down_v1",
+        "standing -> lease_name IS DISTINCT FROM jsonb_build_array(lease_token, lease_grant)",
+        "standing -> lease_name IS NULL",
+        (a_session_has_its_own_guards_only, an_older_guard_gives_way),
     ),
 }
 

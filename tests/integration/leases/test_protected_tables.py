@@ -89,6 +89,10 @@ def test_a_stale_claim_is_found_out(interlock_url: str) -> None:
     scenarios.claims_are_checked(interlock_url)
 
 
+def test_another_ones_lock_does_not_make_a_claim_true(interlock_url: str) -> None:
+    scenarios.claims_are_checked_beside_others(interlock_url)
+
+
 def test_a_true_claim_is_as_good_as_the_guard_and_locks_as_it_does(interlock_url: str, grant: Grant) -> None:
     with begun(interlock_url) as connection:
         claim(connection, grant)
