@@ -7,7 +7,17 @@ from uuid import uuid4
 
 import psycopg
 
-from support.guard_scenarios import LEVELS, LOSSES, READ_LEVELS, begun, guard, notes, robbed, write
+from support.guard_scenarios import (
+    LEVELS,
+    LOSSES,
+    READ_LEVELS,
+    begun,
+    granted_to_another_with_the_same_token,
+    guard,
+    notes,
+    robbed,
+    write,
+)
 from support.leases import Grant, expire, granted, steal
 from support.postgres import execute
 from support.protection_scenarios import committed, protected
@@ -67,13 +77,25 @@ def stale_writers_never_commit(url: str) -> None:
 
 def late_writers_never_commit(url: str) -> None:
     """Nobody took it, and the next one may at any moment."""
+    for level in READ_LEVELS:
+        for loss in (expire, Grant.release):
+            grant = protected_anew(url)
+            with stood(url, grant) as connection:
+                begin(connection, level)
+                write(connection)
+                write(connection)
+                loss(grant)
+                assert committed(connection) == "IL001", (level, loss)
+            assert notes(url) == []
+
+
+def strangers_with_the_same_token_never_commit(url: str) -> None:
     grant = protected_anew(url)
     with stood(url, grant) as connection:
         begin(connection)
         write(connection)
-        expire(grant)
+        granted_to_another_with_the_same_token(grant)
         assert committed(connection) == "IL001"
-    assert notes(url) == []
 
 
 def every_transaction_is_served(url: str) -> None:
@@ -172,41 +194,79 @@ def an_older_guard_gives_way(url: str) -> None:
 
 
 def checked_early_it_keeps_thieves_out(url: str) -> None:
+    """And lets the holder's renewals pass."""
     grant = protected_anew(url)
     with stood(url, grant) as connection:
         begin(connection)
         write(connection)
         connection.execute("SET CONSTRAINTS ALL IMMEDIATE")
+        assert grant.renew() == "renewed"
         assert steal(grant) == "locked"
         assert committed(connection) == "committed"
     assert (steal(grant), notes(url)) == ("granted", ["a"])
 
 
-def checked_early_after_a_savepoint_it_is_refused(url: str) -> None:
-    """A rollback to it would take the lock back, and leave the rows from before it. Checked at COMMIT, all is well."""
+def checked_early_after_a_savepoint_it_is_checked_again(url: str) -> None:
+    """A rollback to it takes the lock back, and leaves the rows from before it."""
+    for level in LEVELS:
+        for others in (0, 1, 2):
+            grant = protected_anew(url)
+            with stood(url, grant) as connection:
+                with ExitStack() as stack:
+                    for _ in range(others):
+                        guard(stack.enter_context(begun(url)), grant)
+                    begin(connection, level)
+                    write(connection)
+                    connection.execute("SAVEPOINT here")
+                    connection.execute("SET CONSTRAINTS ALL IMMEDIATE")
+                    write(connection, "b")
+                assert steal(grant) == "locked", (level, others)
+                connection.execute("ROLLBACK TO here")
+                assert steal(grant) == "granted", (level, others)
+                assert committed(connection) == ("IL001" if level in READ_LEVELS else "40001"), (level, others)
+            assert notes(url) == []
+
+
+def checked_early_after_a_savepoint_it_holds_to_the_end(url: str) -> None:
+    """If the savepoint is released, or open at COMMIT."""
     for others in (0, 1, 2):
-        grant = protected_anew(url)
-        with stood(url, grant) as connection, ExitStack() as stack:
-            for _ in range(others):
-                guard(stack.enter_context(begun(url)), grant)
-            begin(connection)
-            write(connection)
-            connection.execute("SAVEPOINT here")
-            assert _checked(connection) == "IL003", others
-            connection.execute("ROLLBACK TO here")
-            write(connection, "b")
-            assert committed(connection) == "committed", others
-            connection.execute("SET CONSTRAINTS ALL IMMEDIATE")  # from the start, so the first row decides
-            write(connection, "c")
-            connection.execute("SAVEPOINT here")
-            write(connection, "d")
-            assert committed(connection) == "committed", others
-        assert notes(url) == list("abcd")
+        for end in ("RELEASE here", "SELECT"):
+            grant = protected_anew(url)
+            with stood(url, grant) as connection, ExitStack() as stack:
+                for _ in range(others):
+                    guard(stack.enter_context(begun(url)), grant)
+                begin(connection)
+                connection.execute("SET CONSTRAINTS ALL IMMEDIATE")
+                connection.execute("SAVEPOINT here")
+                write(connection)
+                connection.execute(end)
+                write(connection, "b")
+                stack.close()
+                assert steal(grant) == "locked", (others, end)
+                assert committed(connection) == "committed", (others, end)
+            assert notes(url) == ["a", "b"]
 
 
-def _checked(connection: psycopg.Connection) -> str:
+def what_was_locked_is_good_to_the_end(url: str) -> None:
+    """Also for rows that are written after the lease is over, whoever else guards."""
+    for loss in (expire, Grant.release):
+        for others in (0, 1, 2):
+            grant = protected_anew(url)
+            with stood(url, grant) as connection, ExitStack() as stack:
+                for _ in range(others):
+                    guard(stack.enter_context(begun(url)), grant)
+                begin(connection)
+                write(connection)
+                connection.execute("SET CONSTRAINTS ALL IMMEDIATE")
+                loss(grant)
+                assert _written(connection, "b") == "written", (loss, others)
+                assert committed(connection) == "committed", (loss, others)
+            assert notes(url) == ["a", "b"]
+
+
+def _written(connection: psycopg.Connection, note: str) -> str:
     try:
-        connection.execute("SET CONSTRAINTS ALL IMMEDIATE")
+        write(connection, note)
     except psycopg.Error as error:
         return error.sqlstate or "no code"
-    return "passed"
+    return "written"

@@ -26,10 +26,14 @@ from support.savepoint_scenarios import (
 from support.standing_scenarios import (
     a_session_has_its_own_guards_only,
     an_older_guard_gives_way,
-    checked_early_after_a_savepoint_it_is_refused,
+    checked_early_after_a_savepoint_it_holds_to_the_end,
+    checked_early_after_a_savepoint_it_is_checked_again,
+    checked_early_it_keeps_thieves_out,
     every_transaction_is_served,
     late_writers_never_commit,
     stale_writers_never_commit,
+    strangers_with_the_same_token_never_commit,
+    what_was_locked_is_good_to_the_end,
     what_would_serve_nobody_is_refused,
     what_would_serve_others_is_refused,
 )
@@ -46,12 +50,7 @@ class Mutant:
 
 
 MUTANTS = {
-    "plain read": Mutant(
-        "guard_v1",
-        "FOR KEY SHARE",
-        "",
-        (stale_guards_never_commit, thieves_wait_for_the_commit, stale_writers_never_commit),
-    ),
+    "plain read": Mutant("guard_v1", "FOR KEY SHARE", "", (stale_guards_never_commit, thieves_wait_for_the_commit)),
     "FOR SHARE": Mutant("guard_v1", "FOR KEY SHARE", "FOR SHARE", (renewals_and_the_release_pass_open_guards,)),
     "a token that changes without a lock": Mutant(
         "acquire_v1",
@@ -103,7 +102,7 @@ MUTANTS = {
         "guard_v1",
         "IF locker <> pg_current_xact_id()::xid",
         "IF false",
-        (guards_after_a_savepoint_are_refused, checked_early_after_a_savepoint_it_is_refused),
+        (guards_after_a_savepoint_are_refused,),
     ),
     "a look for savepoints that knows no groups of lockers": Mutant(
         "guard_v1",
@@ -119,21 +118,62 @@ MUTANTS = {
     ),
     "a trigger that believes": Mutant(
         "guarded_v1",
-        "done := interlock.guard_v1(",
-        "done := concat(",
+        "PERFORM interlock.guard_v1(",
+        "PERFORM concat(",
         (claims_are_checked, stale_writers_never_commit, late_writers_never_commit),
     ),
     "a trigger that guards anew": Mutant(
         "guarded_v1",
-        "IF locker = pg_current_xact_id()::xid OR interlock.locked_here_v1(locker) THEN",
-        "IF false THEN",
-        (guards_are_good_to_the_end,),
+        "IF coalesce(locker <> pg_current_xact_id()::xid AND NOT interlock.locked_here_v1(locker), true) THEN",
+        "IF true THEN",
+        (guards_are_good_to_the_end, what_was_locked_is_good_to_the_end),
     ),
-    "a trigger that takes anybody's lock for ours": Mutant(
+    "a trigger that takes anybody's lock for its own": Mutant(
         "guarded_v1",
-        "IF locker = pg_current_xact_id()::xid OR interlock.locked_here_v1(locker) THEN",
-        "IF locker <> '0'::xid THEN",
+        "IF coalesce(locker <> pg_current_xact_id()::xid AND NOT interlock.locked_here_v1(locker), true) THEN",
+        "IF coalesce(locker = '0'::xid, true) THEN",
         (claims_are_checked_beside_others,),
+    ),
+    "a trigger that only reads": Mutant(
+        "guarded_v1",
+        "FOR KEY SHARE",
+        "",
+        (
+            stale_writers_never_commit,
+            checked_early_it_keeps_thieves_out,
+            checked_early_after_a_savepoint_it_is_checked_again,
+            checked_early_after_a_savepoint_it_holds_to_the_end,
+        ),
+    ),
+    "a trigger that shuts the holder out": Mutant(
+        "guarded_v1", "FOR KEY SHARE", "FOR SHARE", (checked_early_it_keeps_thieves_out,)
+    ),
+    "a trigger without the token": Mutant(
+        "guarded_v1",
+        "l.token = (guard ->> 0)::bigint AND l.grant_id = (guard ->> 1)::uuid",
+        "guard IS NOT NULL",
+        (stale_writers_never_commit,),
+    ),
+    "a trigger without the grant": Mutant(
+        "guarded_v1", "AND l.grant_id = (guard ->> 1)::uuid", "", (strangers_with_the_same_token_never_commit,)
+    ),
+    "a trigger without expiry": Mutant(
+        "guarded_v1", "l.expires_at > interlock.now_v1()", "true", (late_writers_never_commit,)
+    ),
+    "a trigger with expiry by the time at which the transaction began": Mutant(
+        "guarded_v1", "l.expires_at > interlock.now_v1()", "l.expires_at > now()", (late_writers_never_commit,)
+    ),
+    "a trigger with expiry at one level only": Mutant(
+        "guarded_v1",
+        "left(current_setting('transaction_isolation'), 4) <> 'read'",
+        "current_setting('transaction_isolation') <> 'read committed'",
+        (late_writers_never_commit,),
+    ),
+    "a trigger that locks what has expired, and finds it locked": Mutant(
+        "guarded_v1",
+        "FOR KEY SHARE;\n    IF FOUND THEN",
+        "FOR KEY SHARE; PERFORM FROM interlock.lease l WHERE l.name = TG_ARGV[0] FOR KEY SHARE; IF false THEN",
+        (late_writers_never_commit,),
     ),
     "a trigger that does not know of sessions": Mutant(
         "guarded_v1", "interlock_guard.standing", "interlock_guard.carried", (every_transaction_is_served,)

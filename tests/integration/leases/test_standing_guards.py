@@ -47,8 +47,20 @@ def test_checked_before_commit_it_keeps_thieves_out_from_then_on(interlock_url: 
     scenarios.checked_early_it_keeps_thieves_out(interlock_url)
 
 
-def test_checked_after_a_savepoint_it_is_refused_and_at_commit_it_passes(interlock_url: str) -> None:
-    scenarios.checked_early_after_a_savepoint_it_is_refused(interlock_url)
+def test_checked_after_a_savepoint_it_is_checked_again_after_a_rollback_to_it(interlock_url: str) -> None:
+    scenarios.checked_early_after_a_savepoint_it_is_checked_again(interlock_url)
+
+
+def test_and_otherwise_it_keeps_thieves_out_from_then_on(interlock_url: str) -> None:
+    scenarios.checked_early_after_a_savepoint_it_holds_to_the_end(interlock_url)
+
+
+def test_what_it_has_locked_while_the_lease_was_held_is_good_to_the_end(interlock_url: str) -> None:
+    scenarios.what_was_locked_is_good_to_the_end(interlock_url)
+
+
+def test_a_grant_of_the_same_token_is_another(interlock_url: str) -> None:
+    scenarios.strangers_with_the_same_token_never_commit(interlock_url)
 
 
 @pytest.fixture

@@ -624,32 +624,35 @@ BEGIN
 END
 $$;
 
--- The trigger function behind `protect_v1`: at COMMIT the transaction has to carry a guard of that lease. One that it has
--- locked while it was held is good to the end, as it is without the trigger, also if the holder has released meanwhile.
--- What only stands in the session has locked nothing: that is done here, with the first row, and the others find it done.
+-- The trigger function behind `protect_v1`: at COMMIT the transaction has to carry a guard of that lease, of its own or one
+-- that stands in the session. It is locked here as `guard_v1` does it; and what the transaction has locked while it was held
+-- is good to the end, as it is without the trigger, also if the holder has released meanwhile. A savepoint does not matter:
+-- whoever checks constraints after one, and goes back to it, loses the lock, and has the trigger called again.
+-- It runs for every row, so what is usual is one statement; expiry is part of it, or a late lock would pass for an early one.
 CREATE FUNCTION interlock.guarded_v1() RETURNS trigger
     LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off
     AS $$
 DECLARE
-    guard  jsonb := nullif(current_setting('interlock_guard.carried', true), '')::jsonb -> TG_ARGV[0];
+    guard  jsonb := coalesce(nullif(current_setting('interlock_guard.carried', true), '')::jsonb -> TG_ARGV[0],
+                             nullif(current_setting('interlock_guard.standing', true), '')::jsonb -> TG_ARGV[0]);
     locker xid;
-    done   text;  -- an assignment costs a tenth of PERFORM
 BEGIN
-    IF guard IS NULL THEN
-        guard := nullif(current_setting('interlock_guard.standing', true), '')::jsonb -> TG_ARGV[0];
-    ELSE
-        SELECT l.xmax INTO locker FROM interlock.lease l
-         WHERE l.name = TG_ARGV[0] AND l.token = (guard ->> 0)::bigint AND (l.grant_id IS NULL OR l.grant_id = (guard ->> 1)::uuid);
-        IF locker = pg_current_xact_id()::xid OR interlock.locked_here_v1(locker) THEN
-            RETURN NULL;
-        END IF;
-    END IF;
-    IF guard IS NULL THEN
+    PERFORM FROM interlock.lease l
+      WHERE l.name = TG_ARGV[0] AND l.token = (guard ->> 0)::bigint AND l.grant_id = (guard ->> 1)::uuid
+        AND (l.expires_at > interlock.now_v1() OR left(current_setting('transaction_isolation'), 4) <> 'read')
+        FOR KEY SHARE;
+    IF FOUND THEN
+        RETURN NULL;
+    ELSIF guard IS NULL THEN
         RAISE EXCEPTION USING ERRCODE = 'IL002',
             MESSAGE = format('%s may only be written under the lease %s', TG_RELID::regclass, quote_literal(TG_ARGV[0])),
             HINT = 'Call the guard of that lease in the same transaction.';
     END IF;
-    done := interlock.guard_v1(TG_ARGV[0], (guard ->> 0)::bigint, (guard ->> 1)::uuid);
+    SELECT l.xmax INTO locker FROM interlock.lease l
+     WHERE l.name = TG_ARGV[0] AND l.token = (guard ->> 0)::bigint AND (l.grant_id IS NULL OR l.grant_id = (guard ->> 1)::uuid);
+    IF coalesce(locker <> pg_current_xact_id()::xid AND NOT interlock.locked_here_v1(locker), true) THEN
+        PERFORM interlock.guard_v1(TG_ARGV[0], (guard ->> 0)::bigint, (guard ->> 1)::uuid);
+    END IF;
     RETURN NULL;
 END
 $$;
