@@ -22,7 +22,10 @@ from support.protocol import rewrite
 from support.waiting import eventually
 
 STANDING_THERE = "SELECT coalesce(current_setting('interlock_guard.standing', true), '')"
-WAITS = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query ~ %s"
+WAITS = (
+    "SELECT count(*) FROM pg_stat_activity "
+    "WHERE datname = current_database() AND wait_event_type = 'Lock' AND query ~ %s"
+)
 
 
 @pytest.fixture
