@@ -41,6 +41,20 @@ def claims_are_checked(url: str) -> None:
     assert notes(url) == []
 
 
+def claims_are_checked_beside_others(url: str) -> None:
+    """Whose locks are good to the end of their transactions, and of no other."""
+    for others in (1, 2):
+        grant = protected(url)
+        with begun(url) as connection, ExitStack() as stack:
+            for _ in range(others):
+                guard(stack.enter_context(begun(url)), grant)
+            assert grant.release() == "released"
+            claim(connection, grant)
+            write(connection)
+            assert committed(connection) == "IL001", others
+        execute(url, "DROP TABLE notes; TRUNCATE interlock.lease")
+
+
 def guards_are_good_to_the_end(url: str) -> None:
     """As with a lease block inside one request's transaction, whoever else guards."""
     grant = protected(url)

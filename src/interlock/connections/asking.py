@@ -4,8 +4,8 @@ from collections.abc import Callable, Generator
 from typing import Any, TypeVar
 
 from interlock.connections.codes import code_of
-from interlock.connections.kinds import async_use, sync_use, unfit
-from interlock.connections.use import Parameters, Rows
+from interlock.connections.kinds import async_use, sync_use
+from interlock.connections.use import Parameters, Rows, unfit
 from interlock.errors import InterlockError, RetryTransaction
 
 T = TypeVar("T")

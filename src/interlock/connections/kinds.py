@@ -5,7 +5,7 @@ from functools import lru_cache
 from typing import Any, TypeVar
 
 from interlock.connections import asyncpg, django, psycopg, sqlalchemy
-from interlock.connections.use import AsyncUse, SyncUse
+from interlock.connections.use import AsyncUse, SyncUse, unfit
 from interlock.errors import ConnectionUnfit
 
 C = TypeVar("C", bound=Callable[..., Any])
@@ -75,10 +75,6 @@ def async_use(connection: Any) -> AsyncUse:
             "or use what is sync (Interlock) in the thread that the connection belongs to"
         )
     raise _unknown(connection)
-
-
-def unfit(why: str) -> ConnectionUnfit:
-    return ConnectionUnfit(f"This connection cannot be used here. {why}.", why=why)
 
 
 def _unknown(connection: Any) -> ConnectionUnfit:

@@ -5,9 +5,10 @@ Statements go to the driver as they are: SQLAlchemy would guess types for the pa
 """
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NoReturn, Self
 
-from interlock.connections.use import Parameters, Rows, by_name, by_place, named, outside, placed
+from interlock.connections.drivers import is_engaged
+from interlock.connections.use import Parameters, Rows, by_name, by_place, named, outside, placed, unfit
 
 
 class SqlAlchemyConnection:
@@ -15,14 +16,44 @@ class SqlAlchemyConnection:
         self._connection = connection
 
     def unfit(self) -> str | None:
-        if self._connection.dialect.name != "postgresql":
-            return f"The connection leads to {self._connection.dialect.name}, and Interlock's tables are in PostgreSQL"
-        if self._connection.connection.dbapi_connection.autocommit:
+        if why := self._foreign():
+            return why
+        if self._commits_by_itself():
             return outside("take the execution option isolation_level='AUTOCOMMIT' away from it")
         return None
 
     def fetch(self, statement: str, parameters: Parameters) -> Rows:
         return [tuple(row) for row in self._execute(statement, parameters).fetchall()]
+
+    def session(self) -> Self:
+        if why := self._foreign():
+            raise unfit(why)
+        return self
+
+    def is_engaged(self) -> bool:
+        """In autocommit mode it says that it is in a transaction, and the server knows of none."""
+        return (self._connection.in_transaction() and not self._commits_by_itself()) or is_engaged(self.driver())
+
+    def settle(self, statement: str, parameters: Parameters) -> Rows:
+        if self._connection.in_transaction():
+            return self.fetch(statement, parameters)
+        with self._connection.begin():
+            return self.fetch(statement, parameters)
+
+    def roll_back(self) -> None:
+        self._connection.rollback()
+
+    def driver(self) -> Any:
+        """A connection that was closed has given it back to its pool."""
+        return None if self._connection.closed else self._connection.connection.driver_connection
+
+    def _commits_by_itself(self) -> bool:
+        return bool(self._connection.connection.dbapi_connection.autocommit)
+
+    def _foreign(self) -> str | None:
+        if self._connection.dialect.name == "postgresql":
+            return None
+        return f"The connection leads to {self._connection.dialect.name}, and Interlock's tables are in PostgreSQL"
 
     def _execute(self, statement: str, parameters: Parameters) -> Any:
         match self._connection.dialect.paramstyle:
@@ -44,6 +75,12 @@ class SqlAlchemySession:
     def fetch(self, statement: str, parameters: Parameters) -> Rows:
         return SqlAlchemyConnection(self._session.connection()).fetch(statement, parameters)
 
+    def session(self) -> NoReturn:
+        raise unfit(
+            "A session of SQLAlchemy's takes a connection for each transaction, and gives it back: "
+            "pass a connection, and bind the session to that"
+        )
+
 
 class _Async:
     """The sync one does it, where SQLAlchemy lets it wait."""
@@ -59,6 +96,32 @@ class _Async:
     async def fetch(self, statement: str, parameters: Parameters) -> Rows:
         rows: Rows = await self._connection.run_sync(lambda inner: self._kind(inner).fetch(statement, parameters))
         return rows
+
+    def session(self) -> "_AsyncSession":
+        self._kind(self._connection).session()  # or why not
+        return _AsyncSession(self._connection)
+
+
+class _AsyncSession:
+    def __init__(self, connection: Any) -> None:
+        self._connection = connection
+
+    async def is_engaged(self) -> bool:
+        return bool(await self._connection.run_sync(lambda inner: SqlAlchemyConnection(inner).is_engaged()))
+
+    async def settle(self, statement: str, parameters: Parameters) -> Rows:
+        rows: Rows = await self._connection.run_sync(
+            lambda inner: SqlAlchemyConnection(inner).settle(statement, parameters)
+        )
+        return rows
+
+    async def roll_back(self) -> None:
+        await self._connection.rollback()
+
+    async def driver(self) -> Any:
+        if self._connection.closed:
+            return None
+        return await self._connection.run_sync(lambda inner: SqlAlchemyConnection(inner).driver())
 
 
 def async_connection(connection: Any) -> _Async:

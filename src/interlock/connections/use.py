@@ -5,6 +5,8 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any, Protocol
 
+from interlock.errors import ConnectionUnfit
+
 Rows = list[tuple[Any, ...]]
 Parameters = Sequence[Any]
 
@@ -19,11 +21,45 @@ class SyncUse(Protocol):
 
     def fetch(self, statement: str, parameters: Parameters) -> Rows: ...
 
+    def session(self) -> "SyncSession":
+        """For what is to outlast a transaction. Raises `ConnectionUnfit` where each may have another connection."""
+
 
 class AsyncUse(Protocol):
     async def unfit(self) -> str | None: ...
 
     async def fetch(self, statement: str, parameters: Parameters) -> Rows: ...
+
+    def session(self) -> "AsyncSession": ...
+
+
+class SyncSession(Protocol):
+    """A connection, from one transaction to the next."""
+
+    def is_engaged(self) -> bool:
+        """Whether a transaction is open, sound or failed."""
+
+    def settle(self, statement: str, parameters: Parameters) -> Rows:
+        """Between two transactions, in one of its own, which is committed."""
+
+    def roll_back(self) -> None: ...
+
+    def driver(self) -> Any:
+        """The driver's own connection, at the bottom of it; None where it has none at the moment."""
+
+
+class AsyncSession(Protocol):
+    async def is_engaged(self) -> bool: ...
+
+    async def settle(self, statement: str, parameters: Parameters) -> Rows: ...
+
+    async def roll_back(self) -> None: ...
+
+    async def driver(self) -> Any: ...
+
+
+def unfit(why: str) -> ConnectionUnfit:
+    return ConnectionUnfit(f"This connection cannot be used here. {why}.", why=why)
 
 
 def outside(what_to_do: str) -> str:

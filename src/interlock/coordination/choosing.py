@@ -6,7 +6,7 @@ it, and where it is not there says so: no store makes a weaker promise under the
 """
 
 from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
@@ -63,6 +63,11 @@ class Guarding(Protocol):
     async def guard(self, grant: "Guarded", connection: Any) -> None: ...
 
     def guard_sync(self, grant: "Guarded", connection: Any) -> None: ...
+
+    def guarding(self, grant: "Guarded", connection: Any) -> AbstractAsyncContextManager[None]:
+        """For all transactions in the block that write protected tables."""
+
+    def guarding_sync(self, grant: "Guarded", connection: Any) -> AbstractContextManager[None]: ...
 
 
 class Database(Protocol):

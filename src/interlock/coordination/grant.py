@@ -3,6 +3,7 @@
 import asyncio
 import os
 from collections.abc import Callable, Iterable
+from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 from uuid import UUID
 
@@ -83,7 +84,7 @@ class AsyncGrant:
         return self.engine.database.schema
 
     @property
-    def guarding(self) -> "Guarding":
+    def guards(self) -> "Guarding":
         """How this database's guards are put into a transaction."""
         return self.engine.database.guarding
 
@@ -130,7 +131,12 @@ class AsyncGrant:
 
     async def guard(self, connection: Any = None) -> None:
         """Let the connection's open transaction commit only while this grant is current; see docs/guard.md."""
-        await self.guarding.guard(self, connection)
+        await self.guards.guard(self, connection)
+
+    def guarding(self, connection: Any = None) -> AbstractAsyncContextManager[None]:
+        """``async with``: so does every transaction in the block, without a call, that writes tables which this lease
+        protects; see docs/guard.md."""
+        return self.guards.guarding(self, connection)
 
     def guard_item(self) -> dict[str, Any]:
         """For the TransactItems of your own TransactWriteItems: they are written only while this grant is current.

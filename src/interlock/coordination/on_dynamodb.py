@@ -56,6 +56,12 @@ class _NoConnections:
     async def guard(self, grant: "Guarded", connection: Any) -> None:
         self.guard_sync(grant, connection)
 
+    def guarding(self, grant: "Guarded", connection: Any) -> NoReturn:
+        self.guard_sync(grant, connection)
+
+    def guarding_sync(self, grant: "Guarded", connection: Any) -> NoReturn:
+        self.guard_sync(grant, connection)
+
     def guard_sync(self, grant: "Guarded", connection: Any) -> NoReturn:
         grant.check()
         raise GuardRefused(

@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from interlock.connections import Steps
-from interlock.connections.kinds import unfit
+from interlock.connections.use import unfit
 from interlock.coordination.grant import AsyncGrant
 from interlock.errors import ConfigurationError, InterlockError, PermissionMissing
 from interlock.stores.postgres.queries import in_schema

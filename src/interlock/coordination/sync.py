@@ -10,6 +10,7 @@ import inspect
 import os
 import threading
 from collections.abc import Callable, Coroutine, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Self, TypeVar, Unpack
 from uuid import UUID
 
@@ -100,7 +101,12 @@ class Grant:
 
     def guard(self, connection: Any = None) -> None:
         """Let the connection's open transaction commit only while this grant is current; see docs/guard.md."""
-        self._grant.guarding.guard_sync(self, connection)
+        self._grant.guards.guard_sync(self, connection)
+
+    def guarding(self, connection: Any = None) -> AbstractContextManager[None]:
+        """``with``: so does every transaction in the block, without a call, that writes tables which this lease
+        protects; see docs/guard.md."""
+        return self._grant.guards.guarding_sync(self, connection)
 
     def guard_item(self) -> dict[str, Any]:
         """For the TransactItems of your own TransactWriteItems; see docs/dynamodb.md."""

@@ -28,9 +28,7 @@ from interlock.errors import ConfigurationError
 @contextmanager
 def guarded(target: Session | AsyncSession | Engine | AsyncEngine, grant: Grant | AsyncGrant) -> Iterator[None]:
     """Inside the block. A transaction that is open when it begins is refused: nobody can tell what it has done."""
-    carry: Callable[[Any], None] = (
-        grant.guard if isinstance(grant, Grant) else partial(grant.guarding.guard_sync, grant)
-    )
+    carry: Callable[[Any], None] = grant.guard if isinstance(grant, Grant) else partial(grant.guards.guard_sync, grant)
     plain = _plain(target)
     moment: str
     listener: Callable[..., None]

@@ -114,6 +114,8 @@ async def test_a_grant_of_dynamodb_has_no_connection_to_guard(url: str) -> None:
     async with AsyncInterlock(url) as locks, locks.lease("feeds") as grant:
         with pytest.raises(errors.GuardRefused, match="guard_item"):
             await grant.guard(object())
+        with pytest.raises(errors.GuardRefused, match="guard_item"):
+            grant.guarding(object())
 
 
 def test_threads_have_the_item_too(url: str) -> None:

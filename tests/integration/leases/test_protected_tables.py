@@ -89,6 +89,10 @@ def test_a_stale_claim_is_found_out(interlock_url: str) -> None:
     scenarios.claims_are_checked(interlock_url)
 
 
+def test_another_ones_lock_does_not_make_a_claim_true(interlock_url: str) -> None:
+    scenarios.claims_are_checked_beside_others(interlock_url)
+
+
 def test_a_true_claim_is_as_good_as_the_guard_and_locks_as_it_does(interlock_url: str, grant: Grant) -> None:
     with begun(interlock_url) as connection:
         claim(connection, grant)
@@ -98,14 +102,16 @@ def test_a_true_claim_is_as_good_as_the_guard_and_locks_as_it_does(interlock_url
         assert committed(connection) == "committed"
 
 
-def test_a_claim_is_not_checked_where_a_rollback_to_a_savepoint_undoes_it(interlock_url: str, grant: Grant) -> None:
+def test_a_claim_is_checked_again_where_a_rollback_to_a_savepoint_undid_it(interlock_url: str, grant: Grant) -> None:
     with begun(interlock_url) as connection:
         claim(connection, grant)
         write(connection)
         connection.execute("SAVEPOINT here")
-        with pytest.raises(psycopg.Error) as error:
-            connection.execute("SET CONSTRAINTS ALL IMMEDIATE")
-        assert error.value.sqlstate == "IL003"
+        connection.execute("SET CONSTRAINTS ALL IMMEDIATE")
+        assert steal(grant) == "locked"
+        connection.execute("ROLLBACK TO here")
+        assert steal(grant) == "granted"
+        assert committed(connection) == "IL001"
 
 
 @pytest.mark.parametrize("claim", ["nonsense", "{}", '{"feeds": [1, null]}', '{"feeds": []}', '{"feeds": null}', "[]"])

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Awaitable, Callable, Generator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from interlock.clock import boottime
 from interlock.connections import recognised
@@ -54,6 +54,15 @@ class SqliteGuards:
                 "or Django",
             )
         carry(grant, self.file, connection)
+
+    def guarding(self, grant: Guarded, connection: Any) -> NoReturn:
+        self.guarding_sync(grant, connection)
+
+    def guarding_sync(self, grant: Guarded, connection: Any) -> NoReturn:
+        """No table of a file's is protected, and a guard costs no round trip there."""
+        raise refused(
+            grant, "No guard stands on a connection to SQLite: call grant.guard(connection) in each transaction"
+        )
 
 
 def _steps(grant: Guarded, file: Path, mark: str) -> Steps:

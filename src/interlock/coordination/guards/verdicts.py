@@ -30,14 +30,37 @@ def judged(grant: Guarded) -> Iterator[None]:
         raise
 
 
+@contextmanager
+def told(grant: Guarded) -> Iterator[None]:
+    """A COMMIT that was refused because of this grant, and of no other that stands on the same connection."""
+    try:
+        yield
+    except InterlockError:
+        raise
+    except Exception as error:
+        if code_of(error) == NOT_CURRENT and _as_the_server_says(grant) in str(error):
+            raise lost(grant) from error
+        raise
+
+
+def lost(grant: Guarded) -> LeaseLost:
+    return LeaseLost(
+        f"The lease {grant.name!r} is not held by the grant with token {grant.token} any more: roll back and stop. "
+        "(If it was, then this connection leads to another database than the lease's.)",
+        name=grant.name,
+        token=grant.token,
+    )
+
+
+def _as_the_server_says(grant: Guarded) -> str:
+    """The end of its `quote_literal`, and what follows."""
+    quoted = grant.name.replace("\\", "\\\\").replace("'", "''")
+    return f"'{quoted}' is not held by the grant with token {grant.token} any more"
+
+
 def _verdict(grant: Guarded, code: str | None) -> InterlockError | None:
     if code == NOT_CURRENT:
-        return LeaseLost(
-            f"The lease {grant.name!r} is not held by the grant with token {grant.token} any more: roll back and stop. "
-            "(If it was, then this connection leads to another database than the lease's.)",
-            name=grant.name,
-            token=grant.token,
-        )
+        return lost(grant)
     if code == AFTER_SAVEPOINT:
         return refused(
             grant,
