@@ -1,6 +1,7 @@
 """What was let go of, when what comes after the block goes wrong: nobody is missed, and nothing stays behind."""
 
 import asyncio
+import threading
 from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
@@ -211,6 +212,21 @@ async def test_nothing_grows_with_the_number_of_blocks(locks: AsyncInterlock) ->
     await until(lambda: not returns._unsent and not returns._under_way)
     assert returns._timer is None
     assert locks.engine()._errands.are_done
+
+
+def test_a_thread_does_not_trust_its_grant_after_the_block(interlock_url: str) -> None:
+    """Also while the loop that gives it back has not come to that yet."""
+    may_go_on = threading.Event()
+    with Interlock(interlock_url) as locks:
+        with locks.lease("feeds", confirm_release=False) as grant:
+            locks.loop_thread().loop.call_soon_threadsafe(may_go_on.wait)
+        try:
+            assert grant.remaining == 0
+            assert not grant.lost
+            with pytest.raises(errors.LeaseLost, match="it was released"):
+                grant.check()
+        finally:
+            may_go_on.set()
 
 
 async def test_a_store_without_that_step_is_told_at_once(interlock_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
