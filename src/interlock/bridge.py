@@ -266,7 +266,11 @@ class LoopThread:
     def post(self, function: Callable[[], object]) -> None:
         """Call it on the loop before whatever is asked from here afterwards. Not at all, if the loop ends before."""
         self._posted.append(function)
-        self._wake()
+        try:
+            self._wake()
+        except BaseException:  # we were interrupted, perhaps before we had called it: nobody else would
+            self._call_soon(self._start_all)
+            raise
 
     def _wait(self, call: _Call[T]) -> T:
         job: _Job[Any] | None = None

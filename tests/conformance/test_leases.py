@@ -191,6 +191,46 @@ def test_threads_take_turns(url: str) -> None:
     assert len(tokens) == 30
 
 
+@pytest.mark.guarantee(lease, "a block that does not wait for its end is followed by the next in order")
+async def test_a_try_after_a_block_that_does_not_wait_for_its_end_finds_the_lease_free(locks: AsyncInterlock) -> None:
+    lease = locks.lease("feeds", confirm_release=False)
+    tokens = []
+    for _ in range(5):
+        async with lease as grant:
+            tokens.append(grant.token)
+        tried = await lease.try_acquire()
+        assert tried is not None
+        tokens.append(tried.token)
+        await tried.release()
+    assert tokens == sorted(set(tokens))
+
+
+@pytest.mark.guarantee(lease, "a block that does not wait for its end is followed by the next in order")
+async def test_a_block_that_does_not_wait_for_its_end_gives_the_lease_to_who_waits(
+    url: str, locks: AsyncInterlock, others: AsyncInterlock
+) -> None:
+    queue = Queue(url)
+    async with locks.lease("feeds", confirm_release=False):
+        await queue.join(others, "a")
+    async with asyncio.timeout(60):
+        await queue.tasks["a"]
+
+
+@pytest.mark.guarantee(lease, "a block that does not wait for its end is followed by the next in order")
+def test_closing_gives_back_what_threads_let_go_of(url: str) -> None:
+    with Interlock(url) as locks, ThreadPoolExecutor(3) as threads:
+
+        def work(name: str) -> None:
+            for _ in range(5):
+                with locks.lease(name, confirm_release=False):
+                    pass
+
+        list(threads.map(work, ["feeds", "bills", "feeds"]))
+    with Interlock(url) as others:
+        assert others.lease("feeds").try_acquire() is not None
+        assert others.lease("bills").try_acquire() is not None
+
+
 @pytest.mark.guarantee(lease, "what happens is told")
 async def test_a_life_of_a_lease_is_told(url: str) -> None:
     told: list[Event] = []

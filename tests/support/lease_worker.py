@@ -15,7 +15,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
@@ -46,7 +46,8 @@ _LOST = (psycopg.OperationalError, psycopg.InternalError)
 @dataclass(frozen=True)
 class Job:
     """`tasks` of one process take turns as well. `dwell` is how long a guarded transaction stays open, and `linger` how
-    long the lease is kept after it, in seconds. `ledger_url` is where the writes go, if not the way of the leases.
+    long the lease is kept after it, in seconds; `rest` is how long it does without before it asks again, at most.
+    `brisk`: it does not wait for its releases. `ledger_url` is where the writes go, if not the way of the leases.
     `variant` is one of `support.worker_variants`.
     """
 
@@ -58,6 +59,8 @@ class Job:
     tasks: int = 1
     dwell: float = 0.0
     linger: float = 0.0
+    rest: float = 0.0
+    brisk: bool = False
     ledger_url: str = ""
     variant: str = ""
 
@@ -139,8 +142,9 @@ async def work(job: Job) -> None:
 async def take_turns(job: Job, locks: AsyncInterlock, recorder: Recorder, stopping: asyncio.Event) -> None:
     pen = Pen(job, recorder)
     while not stopping.is_set():
+        lease = locks.lease(random.choice(job.names), ttl=job.ttl, confirm_release=not job.brisk)
         try:
-            grant = await locks.lease(random.choice(job.names), ttl=job.ttl).acquire(timeout=10)
+            grant = await lease.acquire(timeout=10)
         except (errors.LeaseNotAcquired, errors.StoreError):
             continue
         recorder.granted(grant)
@@ -150,7 +154,10 @@ async def take_turns(job: Job, locks: AsyncInterlock, recorder: Recorder, stoppi
         await asyncio.sleep(job.linger)
         recorder.trusted(grant)
         recorder.ended(grant)
-        await grant.release()
+        with suppress(errors.LeaseLost):  # it was told to stop, and noted that
+            await grant.__aexit__(None, None, None)
+        if job.rest:
+            await asyncio.sleep(random.uniform(0, job.rest))
     await pen.put_away()
 
 

@@ -288,3 +288,32 @@ def test_what_runs_on_the_loop_cannot_wait_for_the_loop(loop: LoopThread) -> Non
 
 async def test_callers_on_a_loop_are_not_held_up() -> None:
     assert await in_thread(threading.current_thread) is not threading.current_thread()
+
+
+def test_who_is_interrupted_while_it_posts_something_holds_up_nobody(
+    loop: LoopThread, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It had noted that the loop is called, and had not called it."""
+    call_soon, done = loop.loop.call_soon_threadsafe, threading.Event()
+
+    def interrupt_once(*args: Any) -> None:
+        monkeypatch.undo()
+        interrupted()
+
+    monkeypatch.setattr(loop.loop, "call_soon_threadsafe", interrupt_once)
+    with pytest.raises(KeyboardInterrupt):
+        loop.post(done.set)
+    assert loop.loop.call_soon_threadsafe == call_soon
+    assert done.wait(10)
+    assert loop.run(where()).name == "test-loop"
+
+
+def test_what_is_posted_is_done_before_what_is_asked_afterwards(loop: LoopThread) -> None:
+    done: list[int] = []
+
+    async def look() -> list[int]:
+        return list(done)
+
+    for number in range(100):
+        loop.post(lambda number=number: done.append(number))  # type: ignore[misc]
+        assert loop.run(look())[-1] == number

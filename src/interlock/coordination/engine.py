@@ -145,7 +145,7 @@ class Engine:
 
     async def tried(self, begun: Acquisition[G]) -> G | None:
         try:
-            answer, sent_at = await self._ask(begun, resend=1)
+            answer, sent_at = await self._ask_without_waiting(begun)
         except BaseException as error:
             self._failed(begun, error)
             raise
@@ -231,9 +231,14 @@ class Engine:
         return mine
 
     def _see_let_go(self, grant: AsyncGrant, asked: "asyncio.Future[tuple[ReleaseAnswer, float]]") -> None:
-        if not self.released(grant, asked):  # a person took it, for one, and the block had ended before we heard of it
-            self._observer.lost_unseen(grant.name, grant.token, "refused")
-            grant.tell("refused")
+        if self.released(grant, asked):
+            return
+        if asked.result()[1] >= grant.trusted_until:  # it was let go of in time, and expired before it was sent back
+            grant.correct("released")
+            return
+        # A person took it, for one, and the block had ended before we heard of that.
+        self._observer.lost_unseen(grant.name, grant.token, "refused")
+        grant.tell("refused")
 
     def _asked_for(self) -> set[str]:
         return {ask.name for ask in self._asking.waiting}
@@ -331,13 +336,18 @@ class Engine:
     async def _first_or_in_turn(self, begun: Acquisition[Any]) -> tuple[AcquireAnswer, float]:
         may_wait = begun.timeout != 0
         if begun.turn is None:  # it may be free: then nobody has to listen
-            answer, sent_at = await self._ask(begun, resend=None if may_wait else 1)
+            answer, sent_at = await (self._ask(begun) if may_wait else self._ask_without_waiting(begun))
             if answer.status == "granted":
                 return answer, sent_at
             if not may_wait:
                 raise TimeoutError
             self._queue(begun)
         return await self._in_turn(begun)
+
+    async def _ask_without_waiting(self, begun: Acquisition[Any]) -> tuple[AcquireAnswer, float]:
+        """Twice if need be: what was let go of here, and could not be granted anew, has been given back by then."""
+        answer, sent_at = await self._ask(begun, resend=1)
+        return await self._ask(begun, resend=1) if answer.status == "changing" else (answer, sent_at)
 
     async def _ask(self, begun: Acquisition[Any], resend: int | None = None) -> tuple[AcquireAnswer, float]:
         """With the same grant_id as often as it takes; `resend` times if that is given."""

@@ -4,7 +4,7 @@ import asyncio
 import os
 from collections.abc import Callable, Iterable
 from contextlib import AbstractAsyncContextManager
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
 from uuid import UUID
 
 from interlock import errors
@@ -212,8 +212,8 @@ class AsyncGrant:
         self._end = how
         return True
 
-    def correct(self, how: Loss) -> None:
-        """It was given back, and turns out to have been lost before that."""
+    def correct(self, how: Loss | Literal["released"]) -> None:
+        """It was given back, and turns out to have been lost before that; or not, after all."""
         self._end = how
 
     def tell_renewed(self) -> None:
@@ -233,8 +233,9 @@ class AsyncGrant:
 
     def error(self) -> errors.LeaseLost:
         why = self._end or ("handed over" if self.handing else "expired")
-        if self.is_inherited:
-            why = "inherited"
+        return self.error_of("inherited" if self.is_inherited else why)
+
+    def error_of(self, why: str) -> errors.LeaseLost:
         return errors.LeaseLost(
             f"The lease {self.name!r} (token {self.token}) is not held any more: {_REASONS[why]}.",
             name=self.name,

@@ -17,6 +17,9 @@ Answer = TypeVar("Answer")
 
 _LARGEST = 1000
 
+ASKED_ONE_BY_ONE = (errors.StatementFailed, errors.LockNotAvailable)
+"""After these of a batch each is sent alone: one bad request must not cost the others."""
+
 
 class Lane(Generic[Request, Answer]):
     """`send` takes a batch and answers in its order.
@@ -93,11 +96,11 @@ class Lane(Generic[Request, Answer]):
         sent_at = boottime()
         try:
             answers = await self._send([request for request, _ in batch])
-        except (errors.StatementFailed, errors.LockNotAvailable) as error:
+        except ASKED_ONE_BY_ONE as error:
             if len(batch) == 1:
                 self._fail(batch, error)
                 return
-            for entry in batch:  # one bad request must not cost the others
+            for entry in batch:
                 await self._serve([entry])
         except PartlyFailed as partly:
             for entry, outcome in zip(batch, partly.outcomes, strict=True):

@@ -13,9 +13,20 @@ import asyncio
 from collections.abc import Callable, Collection, Sequence
 from functools import partial
 
+from interlock import errors
+from interlock.coordination.errands import UNKNOWN
 from interlock.coordination.grant import AsyncGrant
-from interlock.coordination.lane import Lane
-from interlock.stores.leases import AcquireAnswer, Ask, Change, GrantsAnew, Held, LeaseStore, ReleaseAnswer
+from interlock.coordination.lane import ASKED_ONE_BY_ONE, Lane
+from interlock.stores.leases import (
+    AcquireAnswer,
+    Ask,
+    Change,
+    GrantsAnew,
+    Held,
+    LeaseStore,
+    PartlyFailed,
+    ReleaseAnswer,
+)
 
 _ROUND = 0.001
 _AT_LAST = 100
@@ -75,16 +86,22 @@ class Returns:
         answers = await self._change(changes)
         if len(answers) < len(asks):
             others = [ask for ask in asks if ask not in answers]
-            answers.update(zip(others, await self._store.acquire(others), strict=True))
+            try:
+                answers.update(zip(others, await self._store.acquire(others), strict=True))
+            except ASKED_ONE_BY_ONE:  # then whoever was granted it finds its own grant
+                raise
+            except Exception as error:
+                raise PartlyFailed([answers.get(ask, error) for ask in asks]) from error
         return [answers[ask] for ask in asks]
 
     async def _change(self, changes: Sequence[Change[AsyncGrant]]) -> dict[Ask, AcquireAnswer]:
         assert self._anew is not None
         try:
             answers = await self._anew.again(changes)
-        except Exception:
-            for change in changes:
-                self._in_doubt(change.grant)
+        except Exception as error:
+            nothing_done = isinstance(error, errors.StoreError) and not isinstance(error, UNKNOWN)
+            for change in changes:  # whoever asks again asks after that
+                (self._send if nothing_done else self._in_doubt)(change.grant)
             raise
         for change, answer in zip(changes, answers, strict=True):
             if answer is None:  # others come first, most likely

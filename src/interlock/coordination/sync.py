@@ -51,11 +51,12 @@ class Grant:
     """As `AsyncGrant`, without await. Nothing can interrupt a thread: ask `check()` between steps, or be told by
     `on_lost`; a lease that was lost also raises at the end of the block."""
 
-    __slots__ = ("_grant", "_thread")
+    __slots__ = ("_grant", "_left", "_thread")
 
     def __init__(self, thread: LoopThread, grant: AsyncGrant) -> None:
         self._thread = thread
         self._grant = grant
+        self._left = False
 
     def __repr__(self) -> str:
         return repr(self._grant)
@@ -86,10 +87,12 @@ class Grant:
 
     @property
     def remaining(self) -> float:
-        return self._grant.remaining
+        return 0.0 if self._left else self._grant.remaining
 
     def check(self) -> None:
         """Raise `LeaseLost` if it is not held any more."""
+        if self._left and not self._grant.ended:  # the loop has not come to that yet
+            raise self._grant.error_of("released")
         self._grant.check()
 
     def on_lost(self, callback: Callable[[str], object]) -> None:
@@ -148,6 +151,7 @@ class Grant:
         """False: it is not held any more, as far as we know. Else nobody waits for what comes of it."""
         if self._grant.ended or self._grant.lost or self._grant.is_cut_off:
             return self.release()
+        self._left = True
         self._thread.post(functools.partial(self._grant.engine.let_go, self._grant))
         return True
 

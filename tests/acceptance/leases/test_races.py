@@ -1,7 +1,8 @@
 """Processes race for leases while whatever can happen to them happens, and the history of it is judged.
 
 Two go straight to the database and two by a cable that can be spoilt; one lives by a clock that is set again and again.
-They hold a lease for a few milliseconds. Two more hold another lease for longer than its ttl, time and again.
+They hold a lease for a few milliseconds. Two more hold another lease for longer than its ttl, time and again. Some do
+not wait for their releases, and of one more lease whoever lets go of it mostly takes it again at once.
 """
 
 from collections.abc import Callable
@@ -20,6 +21,7 @@ _TERMINATE = """
     SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
      WHERE datname = current_database() AND application_name LIKE %s AND random() < %s
 """
+_TAKEN_AGAIN = "SELECT coalesce(sum(calls), 0) FROM pg_stat_user_functions WHERE funcname LIKE 'again%'"
 
 
 @dataclass(frozen=True)
@@ -106,16 +108,29 @@ TROUBLES: list[Callable[[Race], None]] = [
 ]
 
 
+def count_functions(url: str) -> None:
+    """How often each is called, by sessions that begin from now on."""
+    [[database]] = execute(url, "SELECT current_database()")
+    execute(url, f'ALTER DATABASE "{database}" SET track_functions = pl')
+
+
 @pytest.mark.timeout(300)
 def test_no_trouble_makes_two_holders_of_one_lease(
     interlock_url: str, tmp_path: Path, record_property: Callable[[str, object], None]
 ) -> None:
     names = ["one", "two", "three"]
-    with crew(interlock_url, tmp_path, [*names, "long"]) as racers, cable_to(interlock_url) as (cable, through):
-        racers.hire(2, names=names, tasks=2)
+    count_functions(interlock_url)
+    with (
+        crew(interlock_url, tmp_path, [*names, "long", "own"]) as racers,
+        cable_to(interlock_url) as (cable, through),
+    ):
+        racers.hire(1, names=names, tasks=2)
+        racers.hire(1, names=names, tasks=2, brisk=True)
         racers.hire(1, names=names, variant="wall clock astray")
         racers.hire(2, names=names, tasks=2, url=through)
         racers.hire(2, names=["long"], ttl=0.5, dwell=0.6)
+        racers.hire(1, names=["own"], brisk=True, rest=0.002)
+        racers.hire(1, names=["own"], brisk=True, rest=0.2, url=through)
         race = Race(racers, cable)
         race.go_on()
         for trouble in TROUBLES:
@@ -124,6 +139,8 @@ def test_no_trouble_makes_two_holders_of_one_lease(
         racers.dismiss()
         found, happened = racers.judge()
     assert found == []
-    record_property("figure", f"races, judged without a violation: {dict(happened)}")
+    [[again]] = execute(interlock_url, _TAKEN_AGAIN)
+    record_property("figure", f"races, judged without a violation: {dict(happened)}, {again} times asked for again")
     assert happened["granted"] > 1000
+    assert again > 100
     assert happened["lost"] > 0

@@ -66,7 +66,8 @@ def test_leases_are_held_by_one_at_a_time_through_a_pooler_too(
         pooled(interlock_url, "transaction", pool_size=6, in_turn=True) as through,
         crew(interlock_url, tmp_path, ["one", "two"]) as racers,
     ):
-        racers.hire(3, url=through, tasks=2)
+        racers.hire(2, url=through, tasks=2)
+        racers.hire(1, url=through, tasks=2, brisk=True)
         racers.go_on(10)
         racers.stop_a_holder_until_it_has_a_successor()
         racers.go_on(5)

@@ -93,6 +93,9 @@ def test_no_call_scans_a_table_however_many_leases_there_are(crowded: Client, ea
         held = crowded.acquire(one)
         assert crowded.ask(one).status == "busy"
         assert crowded.ask(f"new {uuid4()}").status == "granted"
+        again = crowded.again(held)
+        assert again is not None
+        (held,) = filter(None, crowded.again_many([again]))
         waiter = crowded.wait(one, listener=EAR)
         crowded.guard(held)
         assert (crowded.renew(held), crowded.release(held)) == ("renewed", "released")

@@ -39,6 +39,9 @@ def use_everything(client: Client, ear: Client) -> None:
     assert client.ask("feeds").status == "busy"
     assert client.ask("feeds", grant_id=held.grant_id).status == "granted"
     assert client.renew(held) == "renewed"
+    again = client.again(held)
+    assert again is not None
+    (held,) = filter(None, client.again_many([again]))
     with client.connection.transaction():
         client.guard(held)
     assert client.run("SELECT interlock.stand_v1(%s, %s, %s, pg_backend_pid())", *held.triple) == [("unprotected",)]
