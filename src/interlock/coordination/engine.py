@@ -12,7 +12,6 @@ dies: its leases expire, its waiters are seen to be dead.
 
 import asyncio
 import os
-import random
 from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
@@ -25,7 +24,7 @@ from interlock.coordination.books import Books
 from interlock.coordination.choosing import Database, GuardsByItem, OpenStore
 from interlock.coordination.errands import UNKNOWN, Errands
 from interlock.coordination.grant import AsyncGrant
-from interlock.coordination.handing import handed_over
+from interlock.coordination.handing import HandingOver
 from interlock.coordination.keeping import Keeper
 from interlock.coordination.lane import Lane
 from interlock.coordination.observing import Observer
@@ -71,9 +70,7 @@ class Engine:
         self._asking: Lane[Acquisition[Any], AcquireAnswer] = Lane(
             self._returns.acquire, self._errands.give_back, self._errands.failed
         )
-        self._handing: Lane[AsyncGrant, ReleaseAnswer] = Lane(
-            partial(handed_over, store), self._handed_over, self._perhaps_handed_over, always=True
-        )
+        self._handing = HandingOver(store, observer, self._errands, self._lose, self._forget)
         self._keeper = Keeper(store, observer, self._lose)
         self._holdings: set[tuple[object, str]] = set()
         self._idle_timer: asyncio.TimerHandle | None = None
@@ -256,26 +253,7 @@ class Engine:
         return answer.status != "lost"
 
     async def hand_over(self, grant: AsyncGrant) -> bool:
-        while True:
-            if not grant.handing:  # by another task: then this one is told the same
-                grant.check()
-            asked = self._handing.submit(grant)
-            try:
-                answer, sent_at = await asked
-            except asyncio.CancelledError:
-                if asked.done() and not asked.cancelled():  # both came at once: it may be another's by now
-                    self._see_handed_over(grant, asked)
-                raise
-            except UNKNOWN as error:
-                self._perhaps_handed_over(grant, error)
-                raise grant.error() from error
-            if answer.status != "locked":
-                break
-            await asyncio.sleep(random.uniform(0.005, 0.02))
-        self._handed_over(grant, answer, sent_at)
-        if answer.status == "lost":
-            raise grant.error()
-        return answer.status == "released"
+        return await self._handing.hand_over(grant)
 
     def guard_item(self, grant: AsyncGrant) -> dict[str, Any]:
         if not isinstance(self._store, GuardsByItem):
@@ -479,28 +457,6 @@ class Engine:
         self._keeper.add(grant)
         self._observer.granted(begun.name, answer.token, grant.acquired_at - begun.started, begun.attempts)
         return grant
-
-    def _handed_over(self, grant: AsyncGrant, answer: ReleaseAnswer, sent_at: float) -> None:
-        if answer.status == "lost":
-            self._lose(grant, "refused")
-        elif answer.status == "released":
-            if grant.finish("released"):
-                self._observer.handed_over(grant.name, grant.token, boottime() - grant.acquired_at)
-            self._forget(grant)
-            self._errands.settle(grant, answer, sent_at)
-
-    def _see_handed_over(self, grant: AsyncGrant, asked: "asyncio.Future[tuple[ReleaseAnswer, float]]") -> None:
-        if isinstance(error := asked.exception(), Exception):
-            self._perhaps_handed_over(grant, error)
-        else:
-            self._handed_over(grant, *asked.result())
-
-    def _perhaps_handed_over(self, grant: AsyncGrant, error: Exception) -> None:
-        """Another may have it, so it is not ours any more; if nobody has it, it is given back."""
-        self._observer.database_error(error)
-        if isinstance(error, UNKNOWN):
-            self._lose(grant, "refused")
-            self._errands.release_later(grant)
 
     def _lose(self, grant: AsyncGrant, why: Loss) -> None:
         if grant.finish(why):
