@@ -337,14 +337,17 @@ class LoopThread:
         self.answered = 0
         self._called = False  # first: who arrives from here on is taken below, or wakes us again
         while self._arriving and not self._closing:
-            call = self._arriving.popleft()
-            self._do_posted()  # among them what its thread had posted before
-            call.start()
+            self._do_posted()  # among them what the thread of the next had posted before it called
+            self._arriving.popleft().start()
         self._do_posted()
 
     def _do_posted(self) -> None:
         while self._posted and not self._closing:
-            self._posted.popleft()()
+            try:
+                self._posted.popleft()()
+            except BaseException:  # it is for nobody; whoever has called since is started all the same
+                self._wake()
+                raise
 
     def _refuse_all(self) -> None:
         """Who comes when nobody works any more. Two threads may do it at once."""
@@ -383,9 +386,11 @@ class LoopThread:
         self.loop.close()
 
     async def _finish(self, last: Callable[[], Coroutine[Any, Any, object]]) -> None:
-        while self._posted:  # by somebody who does not wait to see whether it came too late
-            self._posted.popleft()()
-        await last()
+        try:
+            while self._posted:  # by somebody who does not wait to see whether it came too late
+                self._posted.popleft()()
+        finally:
+            await last()
 
     async def _end_all(self) -> None:
         while True:  # what ends may begin something

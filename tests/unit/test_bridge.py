@@ -12,6 +12,7 @@ import pytest
 
 from interlock.bridge import LoopThread, in_caller, in_thread
 from interlock.errors import ConfigurationError
+from support.waiting import eventually
 
 
 @pytest.fixture
@@ -317,3 +318,47 @@ def test_what_is_posted_is_done_before_what_is_asked_afterwards(loop: LoopThread
     for number in range(100):
         loop.post(lambda number=number: done.append(number))  # type: ignore[misc]
         assert loop.run(look())[-1] == number
+
+
+@pytest.mark.parametrize("error", [SystemExit, LookupError])
+def test_what_is_posted_and_fails_holds_up_nobody(
+    loop: LoopThread, caplog: pytest.LogCaptureFixture, error: type[BaseException]
+) -> None:
+    may_go_on, done = threading.Event(), threading.Event()
+
+    def fail() -> None:
+        raise error
+
+    loop.loop.call_soon_threadsafe(may_go_on.wait)  # so that all of it is there when the loop comes to it
+    loop.post(fail)
+    loop.post(done.set)
+    called = threading.Thread(target=lambda: loop.run(where()), daemon=True)
+    called.start()
+    may_go_on.set()
+    called.join(10)
+    assert not called.is_alive()
+    assert done.is_set()
+    assert len(caplog.records) == (error is LookupError)
+
+
+def test_what_is_posted_and_fails_does_not_keep_the_last_from_being_done() -> None:
+    loop, may_go_on, done = LoopThread("test-loop"), threading.Event(), []
+
+    def fail() -> None:
+        raise LookupError("not here")
+
+    async def last() -> None:
+        done.append("last")
+
+    def close() -> None:
+        with pytest.raises(LookupError, match="not here"):
+            loop.close(last)
+
+    loop.loop.call_soon_threadsafe(may_go_on.wait)
+    loop.post(fail)
+    with ThreadPoolExecutor(1) as threads:
+        closing = threads.submit(close)
+        eventually(lambda: loop.is_closing)
+        may_go_on.set()
+        closing.result(10)
+    assert done == ["last"]

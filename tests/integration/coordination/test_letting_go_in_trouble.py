@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from interlock import AsyncInterlock, Interlock, errors
+from interlock import AsyncInterlock, AsyncLease, Interlock, errors
 from interlock.coordination.events import Lost
 from interlock.stores.postgres.leases import PostgresLeases
-from support.holding import count_calls, fail, holder, stop_after, stop_before, take_away, until
+from support.holding import count_calls, fail, holder, queue, statements, stop_after, stop_before, take_away, until
 from support.postgres import execute
 
 _DEAD = "INSERT INTO interlock.waiter VALUES (gen_random_uuid(), 'feeds', '-infinity', NULL, '-infinity')"
@@ -28,6 +28,11 @@ async def let_go(locks: AsyncInterlock, *names: str) -> None:
     for name in names or ["feeds"]:
         async with locks.lease(name, confirm_release=False):
             pass
+
+
+async def enter(lease: AsyncLease) -> None:
+    async with lease:
+        pass
 
 
 async def try_all(locks: AsyncInterlock, *names: str) -> Sequence[Any]:
@@ -189,6 +194,24 @@ async def test_of_two_tasks_that_want_it_the_first_takes_it_over_and_the_second_
     assert not second.done()
     await one.release()
     assert (await second).token > one.token
+
+
+async def test_names_that_others_once_waited_for_are_taken_again_at_once_when_nobody_does_any_more(
+    locks: AsyncInterlock, interlock_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also if they are given back in batches."""
+    names = ["feeds", "bills"]
+    leases = [locks.lease(name, confirm_release=False) for name in names]
+    grants = [await lease.acquire() for lease in leases]
+    waiting = [asyncio.ensure_future(lease.acquire()) for lease in leases]
+    for name in names:
+        await until(lambda name=name: queue(interlock_url, name))  # type: ignore[misc]
+    await asyncio.gather(*(grant.release() for grant in grants))
+    await asyncio.gather(*(grant.release() for grant in await asyncio.gather(*waiting)))
+    asked = statements(monkeypatch)
+    for _ in range(2):
+        await asyncio.gather(*(enter(lease) for lease in leases))
+    assert "again_many" in asked
 
 
 async def test_a_task_that_lets_go_may_have_it_again_and_not_twice(locks: AsyncInterlock) -> None:

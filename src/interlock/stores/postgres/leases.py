@@ -322,6 +322,8 @@ class PostgresLeases:
         )
         answers: list[Any] = [None] * len(grants)
         for request, status, offered, elsewhere in rows:
+            if offered is None:
+                self._wanted.discard(grants[request - 1].name)
             answers[request - 1] = ReleaseAnswer(status, offered, bool(elsewhere))
         return answers
 
