@@ -10,7 +10,18 @@ import pytest
 from interlock import AsyncInterlock, AsyncLease, Interlock, errors
 from interlock.coordination.events import Lost
 from interlock.stores.postgres.leases import PostgresLeases
-from support.holding import count_calls, fail, holder, queue, statements, stop_after, stop_before, take_away, until
+from support.holding import (
+    Stop,
+    count_calls,
+    fail,
+    holder,
+    queue,
+    statements,
+    stop_after,
+    stop_before,
+    take_away,
+    until,
+)
 from support.postgres import execute
 
 _DEAD = "INSERT INTO interlock.waiter VALUES (gen_random_uuid(), 'feeds', '-infinity', NULL, '-infinity')"
@@ -95,13 +106,7 @@ async def test_a_neighbour_that_is_refused_costs_nobody_what_was_granted_anew(
     assert holder(interlock_url, "bills") == other.grant_id
 
 
-async def test_closing_gives_it_back_when_taking_it_again_fails_meanwhile(
-    interlock_url: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    locks = AsyncInterlock(interlock_url)
-    fail(monkeypatch, "again", errors.StatementFailed("It failed.", sqlstate="XX000"))
-    stop = stop_before(monkeypatch, "again")
-    await let_go(locks)
+async def close_while_asked_again(locks: AsyncInterlock, stop: Stop) -> None:
     asking = asyncio.ensure_future(locks.lease("feeds").acquire())
     await stop.reached()
     closing = asyncio.ensure_future(locks.close())
@@ -109,6 +114,16 @@ async def test_closing_gives_it_back_when_taking_it_again_fails_meanwhile(
     stop.go()
     await closing
     assert isinstance(asking.exception(), errors.ConfigurationError)
+
+
+async def test_closing_gives_it_back_when_taking_it_again_fails_meanwhile(
+    interlock_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    locks = AsyncInterlock(interlock_url)
+    fail(monkeypatch, "again", errors.StatementFailed("It failed.", sqlstate="XX000"))
+    stop = stop_before(monkeypatch, "again")
+    await let_go(locks)
+    await close_while_asked_again(locks, stop)
     assert holder(interlock_url) is None
 
 
@@ -118,13 +133,7 @@ async def test_closing_gives_it_back_when_it_is_taken_again_meanwhile(
     locks = AsyncInterlock(interlock_url)
     stop = stop_after(monkeypatch, "again")
     await let_go(locks)
-    asking = asyncio.ensure_future(locks.lease("feeds").acquire())
-    await stop.reached()
-    closing = asyncio.ensure_future(locks.close())
-    await asyncio.wait([asking])
-    stop.go()
-    await closing
-    assert isinstance(asking.exception(), errors.ConfigurationError)
+    await close_while_asked_again(locks, stop)
     assert holder(interlock_url) is None
 
 
