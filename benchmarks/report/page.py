@@ -37,7 +37,7 @@ def _opening(machine: Mapping[str, str], when: str) -> str:
 Written by the command below on {when}; every figure of this page is from that one run.
 
 ```sh
-python -m benchmarks            # everything, in under 15 minutes; writes this page and its plot
+python -m benchmarks            # everything, in about 20 minutes; writes this page and its plot
 python -m benchmarks --quick    # a rough idea in about two; this page stays as it is
 python -m benchmarks cycles     # one scenario
 ```
