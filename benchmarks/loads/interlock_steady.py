@@ -1,9 +1,11 @@
-"""Interlock in one process among several, cycle after cycle: how many there were, and how long the worst one took."""
+"""Interlock in one process among several, cycle after cycle."""
 
 import asyncio
 import time
+from dataclasses import asdict
 
 from benchmarks.loads.talk import Settings, answer, orders_async
+from benchmarks.loads.tally import Tally
 from interlock import AsyncInterlock, AsyncLease
 
 
@@ -12,16 +14,15 @@ async def run(settings: Settings) -> None:
         lease = locks.lease(settings["name"], ttl=30)
         await (await lease.acquire()).release()
         async for order in orders_async():
-            answer(await cycles(lease, order["until"]))
+            answer(asdict(await cycles(lease, order["until"])))
 
 
-async def cycles(lease: AsyncLease, until: float) -> tuple[int, float]:
-    count, worst = 0, 0.0
+async def cycles(lease: AsyncLease, until: float) -> Tally:
+    tally = Tally()
     while (begun_at := time.monotonic()) < until:
         await (await lease.acquire()).release()
-        count += 1
-        worst = max(worst, time.monotonic() - begun_at)
-    return count, worst
+        tally.note(begun_at)
+    return tally
 
 
 def main(settings: Settings) -> None:

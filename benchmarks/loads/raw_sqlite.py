@@ -2,9 +2,11 @@
 
 import sqlite3
 import time
+from dataclasses import asdict
 from typing import Any
 
 from benchmarks.loads.talk import Order, Settings, serve
+from benchmarks.loads.tally import Tally
 
 _PATIENCE = 60
 
@@ -17,14 +19,13 @@ def main(settings: Settings) -> None:
     connection.execute("INSERT OR IGNORE INTO lease VALUES (?, NULL)", (settings["name"],))
 
     def turn(order: Order) -> Any:
-        count, worst = 0, 0.0
+        tally = Tally()
         while (begun_at := time.monotonic()) < order["until"]:
             for holder in ("me", None):
                 connection.execute("BEGIN IMMEDIATE")
                 connection.execute("UPDATE lease SET holder = ? WHERE name = ?", (holder, settings["name"]))
                 connection.execute("COMMIT")
-            count += 1
-            worst = max(worst, time.monotonic() - begun_at)
-        return count, worst
+            tally.note(begun_at)
+        return asdict(tally)
 
     serve(turn)

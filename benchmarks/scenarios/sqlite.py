@@ -4,6 +4,7 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from functools import partial
+from operator import itemgetter
 from statistics import median
 from typing import Any
 
@@ -16,6 +17,8 @@ PROCESSES = 8
 OWN, ONE = "Interlock, a name for each", "Interlock, one name for all"
 RAW = "sqlite3, its own busy handler"
 
+BYSTANDER = Contender("disk_bystander", lambda bench: f"{bench.directory}/bystander")
+
 Figures = dict[str, list[dict[str, float]]]
 
 
@@ -27,11 +30,13 @@ def _file(name: str) -> Contender:
 
 
 def measure(bench: Bench) -> dict[str, Any]:
-    """Contender → for each round: cycles per second, the least and the most of one process, the worst cycle in ms."""
+    """Contender → for each round: cycles per second, the least and the most of one process, the worst cycle in ms, and
+    for how many of them somebody was held up who did not touch the file."""
     bench.say(f"sqlite: {PROCESSES} processes")
     with ExitStack() as stack:
+        (bystander,) = stack.enter_context(bench.loads(BYSTANDER))
         turns = {
-            name: partial(_turn, stack.enter_context(_processes(bench, name)), bench.size.seconds)
+            name: partial(_turn, stack.enter_context(_processes(bench, name)), bystander, bench.size.seconds)
             for name in (OWN, ONE, RAW)
         }
         return take_turns(turns, bench.size.rounds, bench.excusing)
@@ -44,18 +49,25 @@ def _processes(bench: Bench, contender: str) -> Iterator[list[Load]]:
         yield [stack.enter_context(bench.loads(_file(contender), name=name))[0] for name in names]
 
 
-def _turn(loads: list[Load], seconds: float) -> dict[str, float]:
+def _turn(loads: list[Load], bystander: Load, seconds: float) -> dict[str, float]:
     until = time.monotonic() + seconds
-    for load in loads:
+    for load in (*loads, bystander):
         load.send(until=until)
-    results = [load.answer() for load in loads]
-    counts = [count for count, _ in results]
+    tallies = [load.answer() for load in loads]
+    counts = [tally["count"] for tally in tallies]
+    worst = max(tallies, key=itemgetter("worst"))
     return {
         "per_second": sum(counts) / seconds,
         "least": min(counts),
         "most": max(counts),
-        "worst": max(worst for _, worst in results) * 1000,
+        "worst": worst["worst"] * 1000,
+        "bystander": _held_up(bystander.answer(), worst["begun_at"], worst["begun_at"] + worst["worst"]) * 1000,
     }
+
+
+def _held_up(spells: list[tuple[float, float]], begun_at: float, ended_at: float) -> float:
+    """The longest that somebody was, of the spells that were not over before."""
+    return max((end - begin for begin, end in spells if begin < ended_at and end > begun_at), default=0.0)
 
 
 def judge(figures: Figures) -> Section:
@@ -65,7 +77,7 @@ def judge(figures: Figures) -> Section:
         for name in (OWN, ONE)
         if name in figures
         for verdict in (
-            Verdict(f"{eight}: worst cycle, {name}", _worst(figures[name]), 100, "ms", False, 0),
+            Verdict(f"{eight}: worst cycle, {name}", _worst(figures[name])["worst"], 100, "ms", False, 0),
             Verdict(f"{eight}: most beside least, {name}", _spread(figures[name]), 2, at_least=False),
         )
     ]
@@ -76,17 +88,27 @@ def judge(figures: Figures) -> Section:
             "itself with synchronous=FULL: an `UPDATE` that takes a row and one that frees it, both on the disk. It "
             "does more cycles, because whoever has just written mostly writes again and nobody has to be woken; that "
             "is also why others starve. The spread is the median of the rounds. Judged is the worst cycle of all "
-            "rounds; beside it stands the median of the rounds' worst ones, because a machine that stands still for a "
-            "moment holds up everybody."
+            "rounds; beside it stands how long meanwhile a *bystander* was held up that only syncs another file on the "
+            "same disk, because a machine or a disk that stands still for a moment holds up everybody; and the median "
+            "of the rounds' worst ones."
         ),
-        header=("contender", "cycles/s", "of one process, least to most", "spread", "worst cycle", "of a round"),
+        header=(
+            "contender",
+            "cycles/s",
+            "of one process, least to most",
+            "spread",
+            "worst cycle",
+            "a bystander meanwhile",
+            "worst of a round",
+        ),
         rows=[
             (
                 name,
                 f"{median(figure['per_second'] for figure in rounds):,.0f}",
                 f"{min(figure['least'] for figure in rounds):,.0f} to {max(figure['most'] for figure in rounds):,.0f}",
                 f"{_spread(rounds):.2f} \N{MULTIPLICATION SIGN}",
-                f"{_worst(rounds):,.0f} ms",
+                f"{_worst(rounds)['worst']:,.0f} ms",
+                f"{_worst(rounds)['bystander']:,.0f} ms",
                 f"{median(figure['worst'] for figure in rounds):,.0f} ms",
             )
             for name, rounds in figures.items()
@@ -95,8 +117,8 @@ def judge(figures: Figures) -> Section:
     )
 
 
-def _worst(rounds: list[dict[str, float]]) -> float:
-    return max(figure["worst"] for figure in rounds)
+def _worst(rounds: list[dict[str, float]]) -> dict[str, float]:
+    return max(rounds, key=itemgetter("worst"))
 
 
 def _spread(rounds: list[dict[str, float]]) -> float:

@@ -35,7 +35,7 @@ def test_every_process_gets_its_share(
             load.stdin.write(json.dumps({"until": until}) + "\n")
             load.stdin.flush()
         results = [json.loads(load.stdout.readline()) for load in loads if load.stdout is not None]
-    counts, worst = [count for count, _ in results], max(worst for _, worst in results)
+    counts, worst = [tally["count"] for tally in results], max(tally["worst"] for tally in results)
     assert min(counts) > 0
     record_property(
         "figure",
