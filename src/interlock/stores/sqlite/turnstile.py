@@ -4,13 +4,20 @@ SQLite's own way of waiting for its write lock is to look again in growing steps
 to write again mostly wins: some processes wait for seconds. The kernel wakes those who wait for an flock, and frees it
 when a process dies. There are two gates. Whoever has passed the first waits for the second, and then opens the first
 again: so somebody who comes back at once stands behind at least one who waited, however quick it is.
+
+The kernel wakes who has waited longest; but until that one runs, the first gate is open, and somebody who comes back
+just then would go before all who wait, time and again. So whoever had to wait the last time, and finds the gate open,
+leaves it open for as long as waking takes.
 """
 
 import fcntl
 import os
+import time
 from pathlib import Path
 
 from interlock.stores.sqlite.forking import left_alone_in_children
+
+_WAKING = 0.0001
 
 
 class Turnstile:
@@ -19,15 +26,24 @@ class Turnstile:
     def __init__(self, directory: Path) -> None:
         self._directory = directory
         self._gates: tuple[int, int] | None = None
+        self._waited = False
         left_alone_in_children(self)
 
     def __enter__(self) -> None:
         if self._gates is None:
             self._gates = _opened(self._directory / "gate"), _opened(self._directory / "turnstile")
         gate, turnstile = self._gates
-        fcntl.flock(gate, fcntl.LOCK_EX)
+        at_once = _passed(gate)
+        if at_once and self._waited:
+            fcntl.flock(gate, fcntl.LOCK_UN)
+            time.sleep(_WAKING)
+            at_once = _passed(gate)
+        if not at_once:
+            fcntl.flock(gate, fcntl.LOCK_EX)
         try:
-            fcntl.flock(turnstile, fcntl.LOCK_EX)
+            self._waited = not (_passed(turnstile) and at_once)
+            if self._waited:
+                fcntl.flock(turnstile, fcntl.LOCK_EX)  # once more, if it was open: that changes nothing
         finally:
             fcntl.flock(gate, fcntl.LOCK_UN)
 
@@ -42,6 +58,15 @@ class Turnstile:
 
     def let_go(self) -> None:
         self.close()
+
+
+def _passed(gate: int) -> bool:
+    """Whether it was open; then we have it."""
+    try:
+        fcntl.flock(gate, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def _opened(path: Path) -> int:
