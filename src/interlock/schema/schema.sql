@@ -1505,18 +1505,15 @@ BEGIN
          SELECT FROM interlock.claim c WHERE c.scope = claim_scope AND c.name = one AND c.released_at IS NOT NULL
                                          AND c.owner = claim_owner;
         IF NOT FOUND AND interlock.claim_lock_v1(claim_scope, one) THEN
+            RETURN QUERY
             INSERT INTO interlock.claim AS c (scope, name, owner, claimed_at)
             SELECT claim_scope, one, claim_owner, interlock.now_v1()
              WHERE NOT EXISTS (SELECT FROM interlock.claim p
                                 WHERE p.scope = claim_scope AND p.name = one AND p.released_at IS NOT NULL
                                   AND p.owner = claim_owner)
                 ON CONFLICT (scope, name) WHERE released_at IS NULL DO NOTHING
-            RETURNING c.id, c.claimed_at INTO id, since;
+            RETURNING c.name, 'claimed', c.id, c.owner, c.claimed_at, c.released_at;
             IF FOUND THEN
-                name := one;
-                status := 'claimed';
-                owner := claim_owner;
-                RETURN NEXT;
                 RETURN;
             END IF;
         END IF;
