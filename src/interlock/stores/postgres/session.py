@@ -16,6 +16,8 @@ from interlock import errors
 
 Row = asyncpg.Record
 
+_PIECE = 1 << 16
+
 
 class Session:
     """Every statement commits on its own, unless it stands in `transaction()`. Tasks that share one take turns."""
@@ -27,6 +29,7 @@ class Session:
         self._unconfirmed = self._closing = False
         self.shown_url = shown_url
         connection.add_log_listener(self._heed)
+        self._read_in_small_pieces()
 
     async def __aenter__(self) -> Self:
         return self
@@ -42,8 +45,7 @@ class Session:
     @property
     def descriptor(self) -> int | None:
         """The socket's number in this process, as long as it is open: a forked child has to close its copy."""
-        transport: asyncio.BaseTransport = self._connection._transport  # type: ignore[attr-defined] # the only way to it
-        line = transport.get_extra_info("socket")
+        line = self._transport.get_extra_info("socket")
         number = -1 if line is None else int(line.fileno())
         return number if number >= 0 else None
 
@@ -148,6 +150,16 @@ class Session:
         """Hang up, and see the socket closed."""
         self.hang_up()
         await asyncio.sleep(0)  # the socket is closed by the event loop, which may be about to end
+
+    @property
+    def _transport(self) -> Any:
+        return self._connection._transport  # type: ignore[attr-defined] # the only way to it
+
+    def _read_in_small_pieces(self) -> None:
+        """asyncio makes room for 256 KiB before each read, and the C library asks the kernel for so much each time, and
+        gives it back: that took longer than the read itself. What is longer comes in several."""
+        if getattr(self._transport, "max_size", 0) > _PIECE:
+            self._transport.max_size = _PIECE
 
     def _heed(self, connection: object, message: asyncpg.PostgresLogMessage) -> None:
         """A commit whose wait for the standby was cut short is reported as done; by its words only in English."""
