@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, Protocol, Self, TypeVar
 
 from interlock.errors import ConfigurationError
+from interlock.waking import Bell, Waking
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
@@ -146,8 +147,7 @@ class _Call(Generic[T]):
 
     def _end(self) -> None:
         self.ended = True
-        self._thread.answered += 1
-        self.jobs.put(None)
+        self._thread.wake(self.jobs)
 
 
 class _Run(_Call[T]):
@@ -238,14 +238,16 @@ class LoopThread:
     def __init__(self, name: str) -> None:
         self._pid = os.getpid()
         self.loop = asyncio.new_event_loop()
-        self.answered = 0
         self.asking: set[_Ask[Any]] = set()
         self._arriving: collections.deque[_Call[Any]] = collections.deque()
+        self._answered = 0
+        self._waking = Waking(self.loop)
         self._posted: collections.deque[Callable[[], object]] = collections.deque()
         self._called = False
         self._closing = self._over = False
         self._last: Callable[[], Coroutine[Any, Any, object]] | None = None
         self._error: BaseException | None = None
+        _open[self.loop] = self
         self._thread = threading.Thread(target=self._run_loop, name=name, daemon=True)
         self._thread.start()
 
@@ -269,7 +271,7 @@ class LoopThread:
         try:
             self._wake()
         except BaseException:  # we were interrupted, perhaps before we had called it: nobody else would
-            self._call_soon(self._start_all)
+            self._call_soon(self.start_all)
             raise
 
     def _wait(self, call: _Call[T]) -> T:
@@ -279,7 +281,7 @@ class LoopThread:
             while (job := call.jobs.get()) is not None:
                 job.run()
         except BaseException:
-            self._call_soon(self._start_all)  # we may have been interrupted before we had called it
+            self._call_soon(self.start_all)  # we may have been interrupted before we had called it
             self._call_soon(call.cancel)
             if job is not None:  # after that: who stays until it has ended is cancelled once, not twice
                 self._call_soon(job.abandon)
@@ -287,6 +289,8 @@ class LoopThread:
                 if job := call.jobs.get():
                     job.refuse()
             raise
+        finally:
+            self._waking.awake()
         try:
             return call.result()
         except asyncio.CancelledError:
@@ -311,6 +315,28 @@ class LoopThread:
                 "and do this in a thread of yours."
             )
 
+    def wake(self, bell: Bell) -> None:
+        """The thread that waits there: it was answered."""
+        self._answered += 1
+        if self._over:
+            bell.put(None)
+        else:
+            self._waking.add(bell)
+
+    def start_all(self) -> None:
+        """On the loop: whoever is on the way here shares the next statement, if it is let come. This thread, which has
+        just answered all of them, would be back before most."""
+        arrived = -1
+        while arrived < len(self._arriving) < self._answered:
+            arrived = len(self._arriving)
+            time.sleep(_RETURN)
+        self._answered = 0
+        self._called = False  # first: who arrives from here on is taken below, or wakes us again
+        while self._arriving and not self._closing:
+            self._do_posted()  # among them what the thread of the next had posted before it called
+            self._arriving.popleft().start()
+        self._do_posted()
+
     def _start_soon(self, call: "_Call[Any]") -> None:
         self._arriving.append(call)
         self._wake()
@@ -321,25 +347,11 @@ class LoopThread:
         """Threads that call at the same time wake the loop once: that costs more than the call itself."""
         if not self._called:
             self._called = True
-            self._call_soon(self._start_all)
+            self._call_soon(self.start_all)
 
     def _call_soon(self, callback: Callable[[], object]) -> None:
         with suppress(RuntimeError):  # the loop is closed, and whoever had not been started was refused before that
             self.loop.call_soon_threadsafe(callback)
-
-    def _start_all(self) -> None:
-        """Whoever is on the way here shares the next statement, if it is let come: this thread, which has just answered
-        all of them, would be back before most."""
-        arrived = -1
-        while arrived < len(self._arriving) < self.answered:
-            arrived = len(self._arriving)
-            time.sleep(_RETURN)
-        self.answered = 0
-        self._called = False  # first: who arrives from here on is taken below, or wakes us again
-        while self._arriving and not self._closing:
-            self._do_posted()  # among them what the thread of the next had posted before it called
-            self._arriving.popleft().start()
-        self._do_posted()
 
     def _do_posted(self) -> None:
         while self._posted and not self._closing:
@@ -382,7 +394,9 @@ class LoopThread:
                 self._error = error
         self.loop.run_until_complete(self._end_all())
         self._over = True  # first: who arrives from here on sees it, and whoever came before is refused below
+        self._waking.wake_all()
         self._refuse_all()
+        del _open[self.loop]
         self.loop.close()
 
     async def _finish(self, last: Callable[[], Coroutine[Any, Any, object]]) -> None:
@@ -403,6 +417,17 @@ class LoopThread:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
+
+
+_open: dict[asyncio.AbstractEventLoop, LoopThread] = {}
+
+
+async def all_back() -> None:
+    """Until those who were just answered, tasks or threads, have come with what they ask next, if it is at once."""
+    loop = asyncio.get_running_loop()
+    if (thread := _open.get(loop)) is not None:
+        loop.call_soon(thread.start_all)  # what goes wrong there is not for whoever waits here
+    await asyncio.sleep(0)
 
 
 _CLOSED = "This is closed, or was opened by the process that forked us: open it anew."

@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import Generic, TypeVar, cast
 
 from interlock import errors
+from interlock.bridge import all_back
 from interlock.clock import boottime
 from interlock.stores.leases import PartlyFailed
 
@@ -87,7 +88,7 @@ class Lane(Generic[Request, Answer]):
                     self._sent = batch
                     await self._serve(batch)
                     if self._queue:  # whoever was just answered may be back at once: then all share the next
-                        await asyncio.sleep(0)
+                        await all_back()
         finally:
             self._sent = []
             self._worker = None
