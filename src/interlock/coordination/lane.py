@@ -87,8 +87,9 @@ class Lane(Generic[Request, Answer]):
                 if batch:
                     self._sent = batch
                     await self._serve(batch)
-                    if self._queue:  # whoever was just answered may be back at once: then all share the next
-                        await all_back()
+                    # Whoever was just answered may be back at once: then it shares the next with those who wait, and
+                    # else needs no new worker. Threads are waited for only if somebody else waits too.
+                    await (all_back() if self._queue else asyncio.sleep(0))
         finally:
             self._sent = []
             self._worker = None

@@ -53,6 +53,16 @@ async def test_whoever_is_ready_goes_together_and_gets_its_own_answer() -> None:
     assert server.batches == [[3, 1, 2]]
 
 
+async def test_who_was_answered_and_is_back_at_once_is_sent_in_the_same_turn_of_the_loop() -> None:
+    server = Server()
+    lane = server.lane()
+    await lane.submit(1)
+    sent_by_then: list[list[int]] = []
+    asyncio.get_running_loop().call_soon(lambda: sent_by_then.extend(server.batches))
+    assert await answers(lane.submit(2)) == [4]
+    assert sent_by_then == [[1], [2]]
+
+
 async def test_whoever_comes_while_a_statement_is_under_way_goes_with_the_next() -> None:
     server = Server()
     server.open.clear()
