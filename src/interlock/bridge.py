@@ -26,6 +26,8 @@ T_co = TypeVar("T_co", covariant=True)
 
 _RETURN = 0.00002
 """Seconds. Threads that were answered together mostly come back together, as soon as they are let run."""
+_SLOW = 0.001
+"""If that takes so long, another thread computes, and whoever is on the way here has to wait for that one."""
 
 
 @dataclass(frozen=True)
@@ -247,9 +249,12 @@ class LoopThread:
         self._closing = self._over = False
         self._last: Callable[[], Coroutine[Any, Any, object]] | None = None
         self._error: BaseException | None = None
-        _open[self.loop] = self
         self._thread = threading.Thread(target=self._run_loop, name=name, daemon=True)
-        self._thread.start()
+        try:
+            self._thread.start()
+        except BaseException:  # there are too many
+            self.loop.close()
+            raise
 
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
         """Wait in the calling thread for the coroutine. If that thread is interrupted, the coroutine is cancelled."""
@@ -326,9 +331,9 @@ class LoopThread:
     def start_all(self) -> None:
         """On the loop: whoever is on the way here shares the next statement, if it is let come. This thread, which has
         just answered all of them, would be back before most."""
-        arrived = -1
-        while arrived < len(self._arriving) < self._answered:
-            arrived = len(self._arriving)
+        arrived, begun_at = -1, time.monotonic()
+        while arrived < len(self._arriving) < self._answered and time.monotonic() < begun_at + _SLOW:
+            arrived, begun_at = len(self._arriving), time.monotonic()
             time.sleep(_RETURN)
         self._answered = 0
         self._called = False  # first: who arrives from here on is taken below, or wakes us again
@@ -384,6 +389,7 @@ class LoopThread:
 
     def _run_loop(self) -> None:
         asyncio.set_event_loop(self.loop)
+        _open[self.loop] = self
         while not self._closing:
             with suppress(SystemExit, KeyboardInterrupt):  # raised in a task: they are for its caller, who is told
                 self.loop.run_forever()
@@ -392,7 +398,11 @@ class LoopThread:
                 self.loop.run_until_complete(self._finish(self._last))
             except BaseException as error:
                 self._error = error
-        self.loop.run_until_complete(self._end_all())
+        ended = False
+        while not ended:
+            with suppress(SystemExit, KeyboardInterrupt):  # as above
+                self.loop.run_until_complete(self._end_all())
+                ended = True
         self._over = True  # first: who arrives from here on sees it, and whoever came before is refused below
         self._waking.wake_all()
         self._refuse_all()

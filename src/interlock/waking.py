@@ -4,16 +4,22 @@ Of all threads of an interpreter one runs at a time. Those that are woken at onc
 that another runs, and is put to sleep again. So a few are on their way at the most, and each wakes the next one as soon
 as it runs.
 
+That is quick as long as nobody else wants to run. Beside a thread that computes, each would wait for that one in turn:
+as soon as it takes long, all are woken.
+
 What is left behind. A thread that was woken and does not come to run, because a debugger stands in it, for one; or one
-that was interrupted before it had woken the next. Then after a moment all others are woken at once.
+that was interrupted before it had woken the next. Then after a moment all others are woken at once. Whoever is to be
+woken is forgotten only when that is done: an interrupt in between means that it is done twice, which nobody notices.
 """
 
 import asyncio
 import collections
 import queue
+import time
 from typing import Any
 
 _AT_ONCE = 2
+_SLOW = 0.001
 _LONGEST = 0.01
 
 Bell = queue.SimpleQueue[Any]
@@ -28,6 +34,7 @@ class Waking:
         self._loop = loop
         self._asleep: collections.deque[Bell] = collections.deque()
         self._places: collections.deque[None] = collections.deque([None] * _AT_ONCE, maxlen=_AT_ONCE)
+        self._rung_at = 0.0
         self._timer: asyncio.TimerHandle | None = None
 
     def add(self, bell: Bell) -> None:
@@ -39,7 +46,10 @@ class Waking:
     def awake(self) -> None:
         """By a thread that was woken; it does no harm to say so twice."""
         self._places.append(None)
-        self._wake()
+        if self._asleep and time.monotonic() > self._rung_at + _SLOW:
+            self.wake_all()
+        else:
+            self._wake()
 
     def wake_all(self) -> None:
         while self._asleep:
@@ -55,12 +65,14 @@ class Waking:
                 self._places.append(None)
 
     def _ring(self) -> bool:
-        """False: others were quicker, and nobody is left."""
+        """False: others were quicker."""
         try:
-            bell = self._asleep.popleft()
-        except IndexError:
+            bell = self._asleep[0]
+            bell.put(None)
+            self._asleep.remove(bell)
+        except (IndexError, ValueError):
             return False
-        bell.put(None)
+        self._rung_at = time.monotonic()
         return True
 
     def _look_later(self) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from interlock import bridge
 from interlock.bridge import LoopThread, in_caller, in_thread
 from interlock.errors import ConfigurationError
 from support.waiting import eventually
@@ -276,6 +277,40 @@ def test_who_comes_just_before_the_end_is_refused(monkeypatch: pytest.MonkeyPatc
         for caller in (slow, late):
             with pytest.raises(ConfigurationError, match="closed"):
                 caller.result()
+
+
+@pytest.mark.parametrize("kind", [SystemExit, KeyboardInterrupt])
+def test_an_exit_inside_a_coroutine_while_it_is_closed_leaves_nobody_waiting(kind: type[BaseException]) -> None:
+    loop = LoopThread("test-loop")
+
+    async def leave() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            raise kind
+
+    async def wait() -> None:
+        await asyncio.Event().wait()
+
+    with ThreadPoolExecutor(2) as threads:
+        leaving, waiting = threads.submit(loop.run, leave()), threads.submit(loop.run, wait())
+        eventually(lambda: len(asyncio.all_tasks(loop.loop)) == 2)
+        loop.close()
+        with pytest.raises(kind):
+            leaving.result(10)
+        with pytest.raises(ConfigurationError, match="closed"):
+            waiting.result(10)
+
+
+def test_a_thread_that_cannot_be_started_leaves_nothing_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(self: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    before = dict(bridge._open)
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    with pytest.raises(RuntimeError, match="can't start"):
+        LoopThread("test-loop")
+    assert bridge._open == before
 
 
 def test_what_runs_on_the_loop_cannot_wait_for_the_loop(loop: LoopThread) -> None:

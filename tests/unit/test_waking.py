@@ -7,6 +7,7 @@ import signal
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pytest
 
@@ -96,6 +97,40 @@ async def test_as_long_as_they_wake_each_other_nobody_else_does() -> None:
     assert rung(waiting) == [2]
     threads._look(waiting[3])
     assert rung(waiting) == [3, 4, 5]
+
+
+@pytest.mark.usefixtures("nobody_looks")
+async def test_as_soon_as_it_takes_long_all_are_woken() -> None:
+    threads = Waking(asyncio.get_running_loop())
+    waiting = bells(6)
+    for bell in waiting:
+        threads.add(bell)
+    assert rung(waiting) == [0, 1]
+    threads._rung_at -= 1
+    threads.awake()
+    assert rung(waiting) == [2, 3, 4, 5]
+
+
+@pytest.mark.usefixtures("nobody_looks")
+async def test_who_is_interrupted_while_it_wakes_another_leaves_that_one_to_the_next() -> None:
+    class Interrupting(queue.SimpleQueue[Any]):
+        interrupts = 1
+
+        def put(self, item: Any, block: bool = True, timeout: float | None = None) -> None:
+            if self.interrupts:
+                self.interrupts -= 1
+                raise KeyboardInterrupt
+            super().put(item)
+
+    threads = Waking(asyncio.get_running_loop())
+    waiting = [*bells(2), Interrupting()]
+    for bell in waiting:
+        threads.add(bell)
+    assert rung(waiting) == [0, 1]
+    with pytest.raises(KeyboardInterrupt):
+        threads.awake()
+    threads.awake()
+    assert rung(waiting) == [2]
 
 
 def test_all_threads_are_answered(loop: LoopThread) -> None:

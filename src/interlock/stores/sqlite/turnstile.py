@@ -31,7 +31,7 @@ class Turnstile:
 
     def __enter__(self) -> None:
         if self._gates is None:
-            self._gates = _opened(self._directory / "gate"), _opened(self._directory / "turnstile")
+            self._gates = _both_opened(self._directory)
         gate, turnstile = self._gates
         at_once = _passed(gate)
         if at_once and self._waited:
@@ -67,6 +67,15 @@ def _passed(gate: int) -> bool:
     except BlockingIOError:
         return False
     return True
+
+
+def _both_opened(directory: Path) -> tuple[int, int]:
+    gate = _opened(directory / "gate")
+    try:
+        return gate, _opened(directory / "turnstile")
+    except BaseException:
+        os.close(gate)
+        raise
 
 
 def _opened(path: Path) -> int:
