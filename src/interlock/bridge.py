@@ -19,13 +19,13 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, Protocol, Self, TypeVar
 
 from interlock.errors import ConfigurationError
-from interlock.waking import Bell, Waking
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 
 _RETURN = 0.00002
 """Seconds. Threads that were answered together mostly come back together, as soon as they are let run."""
+_FEW = 8
 _SLOW = 0.001
 """If that takes so long, another thread computes, and whoever is on the way here has to wait for that one."""
 
@@ -149,7 +149,8 @@ class _Call(Generic[T]):
 
     def _end(self) -> None:
         self.ended = True
-        self._thread.wake(self.jobs)
+        self._thread.answered += 1
+        self.jobs.put(None)
 
 
 class _Run(_Call[T]):
@@ -240,10 +241,9 @@ class LoopThread:
     def __init__(self, name: str) -> None:
         self._pid = os.getpid()
         self.loop = asyncio.new_event_loop()
+        self.answered = 0
         self.asking: set[_Ask[Any]] = set()
         self._arriving: collections.deque[_Call[Any]] = collections.deque()
-        self._answered = 0
-        self._waking = Waking(self.loop)
         self._posted: collections.deque[Callable[[], object]] = collections.deque()
         self._called = False
         self._closing = self._over = False
@@ -294,8 +294,6 @@ class LoopThread:
                 if job := call.jobs.get():
                     job.refuse()
             raise
-        finally:
-            self._waking.awake()
         try:
             return call.result()
         except asyncio.CancelledError:
@@ -320,27 +318,25 @@ class LoopThread:
                 "and do this in a thread of yours."
             )
 
-    def wake(self, bell: Bell) -> None:
-        """The thread that waits there: it was answered."""
-        self._answered += 1
-        if self._over:
-            bell.put(None)
-        else:
-            self._waking.add(bell)
-
     def start_all(self) -> None:
         """On the loop: whoever is on the way here shares the next statement, if it is let come. This thread, which has
         just answered all of them, would be back before most."""
         arrived, begun_at = -1, time.monotonic()
-        while arrived < len(self._arriving) < self._answered and time.monotonic() < begun_at + _SLOW:
+        while arrived < len(self._arriving) < self.answered and time.monotonic() < begun_at + _SLOW:
             arrived, begun_at = len(self._arriving), time.monotonic()
             time.sleep(_RETURN)
-        self._answered = 0
+        self.answered = 0
         self._called = False  # first: who arrives from here on is taken below, or wakes us again
         while self._arriving and not self._closing:
             self._do_posted()  # among them what the thread of the next had posted before it called
             self._arriving.popleft().start()
         self._do_posted()
+
+    def start_few(self, others: int) -> None:
+        """The same, if they are few, with the others who wait for them: more are better at work while the others'
+        statement is under way."""
+        if self.answered + others <= _FEW:
+            self.start_all()
 
     def _start_soon(self, call: "_Call[Any]") -> None:
         self._arriving.append(call)
@@ -404,7 +400,6 @@ class LoopThread:
                 self.loop.run_until_complete(self._end_all())
                 ended = True
         self._over = True  # first: who arrives from here on sees it, and whoever came before is refused below
-        self._waking.wake_all()
         self._refuse_all()
         del _open[self.loop]
         self.loop.close()
@@ -432,11 +427,14 @@ class LoopThread:
 _open: dict[asyncio.AbstractEventLoop, LoopThread] = {}
 
 
-async def all_back() -> None:
-    """Until those who were just answered, tasks or threads, have come with what they ask next, if it is at once."""
+async def all_back(others: int) -> None:
+    """Until those who were just answered have come with what they ask next, if it is at once: tasks, and a few threads.
+
+    `others` is how many wait meanwhile.
+    """
     loop = asyncio.get_running_loop()
-    if (thread := _open.get(loop)) is not None:
-        loop.call_soon(thread.start_all)  # what goes wrong there is not for whoever waits here
+    if others and (thread := _open.get(loop)) is not None:
+        loop.call_soon(thread.start_few, others)  # what goes wrong there is not for whoever waits here
     await asyncio.sleep(0)
 
 

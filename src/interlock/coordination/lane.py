@@ -87,9 +87,8 @@ class Lane(Generic[Request, Answer]):
                 if batch:
                     self._sent = batch
                     await self._serve(batch)
-                    # Whoever was just answered may be back at once: then it shares the next with those who wait, and
-                    # else needs no new worker. Threads are waited for only if somebody else waits too.
-                    await (all_back() if self._queue else asyncio.sleep(0))
+                    # Whoever was just answered may be back at once: then all share the next.
+                    await all_back(len(self._queue))
         finally:
             self._sent = []
             self._worker = None
