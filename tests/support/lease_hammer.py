@@ -19,7 +19,7 @@ NAMES = ("a", "b", "c", "d", "e")
 PREPARE = """
 CREATE TABLE change (position bigserial PRIMARY KEY, name text, at timestamptz DEFAULT clock_timestamp(),
     old_token bigint, old_grant uuid, old_expiry timestamptz, token bigint, grant_id uuid, granted_at timestamptz,
-    statement text DEFAULT current_query());
+    statement text DEFAULT current_query(), timeline integer DEFAULT interlock.timeline_v1());
 CREATE TABLE written (position bigserial PRIMARY KEY, name text, token bigint);
 CREATE FUNCTION note() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
@@ -35,7 +35,10 @@ FAULTS = {
     "a lease was granted before it had expired": """
         SELECT * FROM change
          WHERE token <> old_token AND old_expiry > granted_at
-           AND (statement NOT LIKE 'CALL interlock.hand_on_v1(%' OR old_grant IS NULL)""",
+           AND (statement NOT LIKE '%.hand_on_v1(%' AND statement NOT LIKE '%.again_%' OR old_grant IS NULL)""",
+    "a lease was granted while one of an older timeline could be trusted": """
+        SELECT * FROM change c JOIN interlock.lease_epoch e USING (timeline)
+         WHERE c.token <> c.old_token AND c.granted_at < e.since + make_interval(secs => e.longest_ttl)""",
     "a token did not increase": "SELECT * FROM change WHERE token <> old_token AND token <= old_token",
     "a grant changed hands without a new token": """
         SELECT * FROM change

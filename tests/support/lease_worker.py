@@ -18,6 +18,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from functools import partial
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -47,8 +48,8 @@ _LOST = (psycopg.OperationalError, psycopg.InternalError)
 class Job:
     """`tasks` of one process take turns as well. `dwell` is how long a guarded transaction stays open, and `linger` how
     long the lease is kept after it, in seconds; `rest` is how long it does without before it asks again, at most.
-    `brisk`: it does not wait for its releases. `ledger_url` is where the writes go, if not the way of the leases.
-    `variant` is one of `support.worker_variants`.
+    `brisk`: it does not wait for its releases. `steady`: each task keeps to one of the names. `writes`: it does that at
+    all; `ledger_url` is where to, if not the way of the leases. `variant` is one of `support.worker_variants`.
     """
 
     url: str
@@ -61,6 +62,8 @@ class Job:
     linger: float = 0.0
     rest: float = 0.0
     brisk: bool = False
+    steady: bool = False
+    writes: bool = True
     ledger_url: str = ""
     variant: str = ""
 
@@ -135,14 +138,17 @@ async def work(job: Job) -> None:
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stopping.set)
     recorder = Recorder(Path(job.directory), job.process)
     locks = AsyncInterlock(job.url, replica=job.process)
-    await asyncio.gather(*(take_turns(job, locks, recorder, stopping) for _ in range(job.tasks)))
+    chosen = [[name] if job.steady else job.names for name, _ in zip(cycle(job.names), range(job.tasks), strict=False)]
+    await asyncio.gather(*(take_turns(job, names, locks, recorder, stopping) for names in chosen))
     await locks.close()
 
 
-async def take_turns(job: Job, locks: AsyncInterlock, recorder: Recorder, stopping: asyncio.Event) -> None:
+async def take_turns(
+    job: Job, names: list[str], locks: AsyncInterlock, recorder: Recorder, stopping: asyncio.Event
+) -> None:
     pen = Pen(job, recorder)
     while not stopping.is_set():
-        lease = locks.lease(random.choice(job.names), ttl=job.ttl, confirm_release=not job.brisk)
+        lease = locks.lease(random.choice(names), ttl=job.ttl, confirm_release=not job.brisk)
         try:
             grant = await lease.acquire(timeout=10)
         except (errors.LeaseNotAcquired, errors.StoreError):
@@ -150,7 +156,8 @@ async def take_turns(job: Job, locks: AsyncInterlock, recorder: Recorder, stoppi
         recorder.granted(grant)
         grant.on_lost(partial(lambda grant, _: recorder.lost(grant), grant))
         grant.on_renewed(partial(lambda grant, _: recorder.trusted(grant), grant))
-        await pen.write(grant)
+        if job.writes:
+            await pen.write(grant)
         await asyncio.sleep(job.linger)
         recorder.trusted(grant)
         recorder.ended(grant)
