@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import signal
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
@@ -17,6 +18,7 @@ from benchmarks.servers.disk import DEFAULT, directory_on_disk
 
 def main() -> None:
     wanted = _arguments()
+    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))  # or the servers would stay
     CACHE.mkdir(exist_ok=True)
     whole = not wanted.quick and not wanted.scenarios
     # A partial run has a page too, but not the one that everybody reads.

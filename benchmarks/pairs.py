@@ -15,7 +15,7 @@ Figures = dict[str, dict[str, Rounds]]
 
 _SHORTER = 4
 _MORE = 3
-"""Rounds than elsewhere: what is looked for are some per cent, and from one round to the next a machine differs by ten."""
+"""Rounds than elsewhere: some per cent are looked for, and from one round to the next a machine differs by ten."""
 
 
 @dataclass(frozen=True)

@@ -25,9 +25,9 @@ _FILL = """
     SELECT 'row-' || number, 0 FROM generate_series(1, %s::int) AS number ON CONFLICT DO NOTHING
 """
 _ANALYZE = "VACUUM (ANALYZE) interlock.lease"
-_HOLD = "SELECT token FROM interlock.acquire_v1('queued for', %s, 3600, 'benchmark')"
-_FREE = "SELECT interlock.release_v1('queued for', %s, %s)"
-_QUEUED = "SELECT count(*) FROM interlock.waiter WHERE name = 'queued for'"
+_HOLD = "SELECT token FROM interlock.acquire_v1(%s, %s, 3600, 'benchmark')"
+_FREE = "SELECT interlock.release_v1(%s, %s, %s)"
+_QUEUED = "SELECT count(*) FROM interlock.waiter WHERE name = %s"
 
 P50s = dict[str, dict[str, float]]
 
@@ -62,17 +62,17 @@ def _with_rows(bench: Bench, url: str, rows: int) -> float:
 
 
 def _with_waiters(bench: Bench, url: str, waiters: int) -> float:
-    """p50 of the gap between a release and the next grant, while that many wait."""
+    """p50 of the gap between a release and the next grant, while that many wait; for a name that has no past."""
     bench.say(f"growth: {counted(waiters, 'waiter')}")
-    grant_id = uuid.uuid4()
-    [[token]] = execute(url, sql.SQL(_HOLD), grant_id)
+    name, grant_id = f"queued for by {waiters}", uuid.uuid4()
+    [[token]] = execute(url, sql.SQL(_HOLD), name, grant_id)
     wanting = waiters + 1  # one of them has it
     contender = Contender("interlock_queue", lambda _: url)
-    with bench.loads(contender, min(PROCESSES, wanting), name="queued for") as loads:
+    with bench.loads(contender, min(PROCESSES, wanting), name=name) as loads:
         for place in range(wanting):  # by turns, so that the lease goes from process to process
             loads[place % len(loads)].ask(queue=1)
-        wait_until(lambda: execute(url, sql.SQL(_QUEUED))[0][0] == wanting, what=f"{wanting} tasks in the queue")
-        execute(url, sql.SQL(_FREE), token, grant_id)
+        wait_until(lambda: execute(url, sql.SQL(_QUEUED), name)[0][0] == wanting, what=f"{wanting} tasks in the queue")
+        execute(url, sql.SQL(_FREE), name, token, grant_id)
         time.sleep(max(2.0, bench.size.seconds))
         return summary([_stamps(load) for load in loads])["p50_ms"]
 
