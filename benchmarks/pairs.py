@@ -14,7 +14,7 @@ from benchmarks.rounds import Rounds, ratio, take_turns
 Figures = dict[str, dict[str, Rounds]]
 
 _SHORTER = 4
-_MORE = 3
+_MORE = 2
 """Rounds than elsewhere: some per cent are looked for, and from one round to the next a machine differs by ten."""
 
 
