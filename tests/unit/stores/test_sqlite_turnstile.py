@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from interlock.stores.sqlite import turnstile
 from interlock.stores.sqlite.turnstile import Turnstile
 
 PATIENCE = 30
@@ -62,6 +63,22 @@ def rests(monkeypatch: pytest.MonkeyPatch) -> list[threading.Event]:
     return events
 
 
+@pytest.fixture
+def shut(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
+    """Set when somebody has found a gate shut, and will wait there."""
+    found = threading.Event()
+    real = turnstile._passed
+
+    def passed(gate: int) -> bool:
+        opened = real(gate)
+        if not opened:
+            found.set()
+        return opened
+
+    monkeypatch.setattr(turnstile, "_passed", passed)
+    return found
+
+
 def pass_through(ours: Turnstile) -> threading.Thread:
     def work() -> None:
         with ours:
@@ -72,12 +89,11 @@ def pass_through(ours: Turnstile) -> threading.Thread:
     return thread
 
 
-def wait_behind(ours: Turnstile, other: Other) -> None:
+def wait_behind(ours: Turnstile, other: Other, shut: threading.Event) -> None:
     """Once through it, after a wait."""
     other.take()
     thread = pass_through(ours)
-    thread.join(0.05)  # it stands there by then, most likely; if not, the tests that follow would fail
-    assert thread.is_alive()
+    assert shut.wait(PATIENCE)
     other.leave()
     thread.join(PATIENCE)
     assert not thread.is_alive()
@@ -91,9 +107,9 @@ def test_nobody_rests_who_did_not_have_to_wait(ours: Turnstile, rests: list[thre
 
 
 def test_who_had_to_wait_leaves_an_open_gate_open_for_a_moment(
-    ours: Turnstile, other: Other, rests: list[threading.Event]
+    ours: Turnstile, other: Other, shut: threading.Event, rests: list[threading.Event]
 ) -> None:
-    wait_behind(ours, other)
+    wait_behind(ours, other, shut)
     rests.append(threading.Event())
     with ours:
         pass
@@ -103,9 +119,9 @@ def test_who_had_to_wait_leaves_an_open_gate_open_for_a_moment(
 
 
 def test_whoever_is_woken_in_that_moment_goes_first(
-    ours: Turnstile, gate: Other, monkeypatch: pytest.MonkeyPatch
+    ours: Turnstile, gate: Other, shut: threading.Event, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    wait_behind(ours, gate)
+    wait_behind(ours, gate, shut)
     woken = threading.Event()
 
     def rest(_: float) -> None:
@@ -113,10 +129,10 @@ def test_whoever_is_woken_in_that_moment_goes_first(
         woken.set()
 
     monkeypatch.setattr("interlock.stores.sqlite.turnstile.time.sleep", rest)
+    shut.clear()
     thread = pass_through(ours)
     assert woken.wait(PATIENCE)
-    thread.join(0.05)
-    assert thread.is_alive()
+    assert shut.wait(PATIENCE)  # by the one whom we have let go first
     gate.leave()
     thread.join(PATIENCE)
     assert not thread.is_alive()
