@@ -57,6 +57,7 @@ GRANT SELECT ON interlock.migration TO :role;
 GRANT EXECUTE ON FUNCTION
     interlock.now_v1(), interlock.claim_lock_v1(text, text),
     interlock.claim_v1(text, text[], text, double precision, boolean),
+    interlock.claim_one_v1(text, text, text, double precision, boolean),
     interlock.release_claim_v1(text, text, text, double precision, text), interlock.claims_v1(text, text, text, boolean)
 TO :role;
 

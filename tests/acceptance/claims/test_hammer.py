@@ -82,9 +82,9 @@ def agrees_with_the_table(url: str, transactions: list[Transaction]) -> None:
 
 def no_index_and_no_lock(url: str) -> None:
     execute(url, "DROP INDEX interlock.claim_held")
-    rewrite(url, "claim_v1", "AND interlock.claim_lock_v1(claim_scope, one)", "")
-    rewrite(url, "claim_names_v1", "AND NOT interlock.claim_lock_v1(claim_scope, one)", "AND false")
-    for function in ("claim_v1", "claim_names_v1"):
+    rewrite(url, "claim_one_v1", "AND interlock.claim_lock_v1(claim_scope, claim_name)", "")
+    rewrite(url, "claim_v1", "AND NOT interlock.claim_lock_v1(claim_scope, one)", "AND false")
+    for function in ("claim_one_v1", "claim_v1"):
         rewrite(url, function, "ON CONFLICT (scope, name) WHERE released_at IS NULL DO NOTHING", "")
 
 
@@ -98,11 +98,11 @@ def an_owner_of_old(url: str) -> None:
     first = (
         "(SELECT f.owner FROM interlock.claim f WHERE f.scope = claim_scope AND f.name = w.name ORDER BY f.id LIMIT 1)"
     )
-    rewrite(url, "claim_names_v1", "coalesce(c.owner, p.owner)", first)
+    rewrite(url, "claim_v1", "coalesce(c.owner, p.owner)", first)
 
 
 def a_repetition_that_keeps_nothing(url: str) -> None:
-    rewrite(url, "claim_names_v1", "FOR SHARE SKIP LOCKED", "")
+    rewrite(url, "claim_v1", "FOR SHARE SKIP LOCKED", "")
 
 
 BROKEN = [

@@ -66,7 +66,7 @@ def test_one_gets_it_and_all_others_are_told_who(interlock_url: str) -> None:
 
 def test_without_the_unique_index_and_the_lock_several_would(interlock_url: str) -> None:
     execute(interlock_url, "DROP INDEX interlock.claim_held")
-    rewrite(interlock_url, "claim_v1", "AND interlock.claim_lock_v1(claim_scope, one)", "")
-    rewrite(interlock_url, "claim_v1", "ON CONFLICT (scope, name) WHERE released_at IS NULL DO NOTHING", "")
+    rewrite(interlock_url, "claim_one_v1", "AND interlock.claim_lock_v1(claim_scope, claim_name)", "")
+    rewrite(interlock_url, "claim_one_v1", "ON CONFLICT (scope, name) WHERE released_at IS NULL DO NOTHING", "")
     with pytest.raises((AssertionError, ValueError)):
         judge(interlock_url, claim_all_at_once(interlock_url, 14))

@@ -245,6 +245,10 @@ def test_what_cannot_be_claimed_is_refused_before_the_database_is_asked(
         "claim_v1('dns', '{\"\"}', 'A')",
         "claim_v1('', '{a}', 'A')",
         "claim_v1('dns', '{a}', NULL)",
+        "claim_one_v1('dns', '', 'A')",
+        "claim_one_v1('dns', NULL, 'A')",
+        "claim_one_v1('', 'a', 'A')",
+        "claim_one_v1('dns', 'a', NULL)",
         "release_claim_v1('dns', 'a', 'A', 0, 'A')",
         "release_claim_v1('dns', 'a', 'A', 0, '')",
     ],
@@ -258,7 +262,7 @@ def test_a_name_that_is_given_up_between_the_look_and_the_answer_is_claimed(name
     with psycopg.connect(interlock_url) as first:
         claimed(names, first, "mydb", "A")
     telling = "RETURN QUERY\n        WITH told AS"
-    rewrite(interlock_url, "claim_names_v1", telling, f"PERFORM pg_advisory_xact_lock_shared(17); {telling}")
+    rewrite(interlock_url, "claim_v1", telling, f"PERFORM pg_advisory_xact_lock_shared(17); {telling}")
     answers = []
 
     def claim() -> None:

@@ -28,11 +28,11 @@ def test_a_name_has_one_owner(
     scenario(names, one, two)
 
 
-WHOLE, USUAL, RELEASE = "claim_names_v1", "claim_v1", "release_claim_v1"
+WHOLE, USUAL, RELEASE = "claim_v1", "claim_one_v1", "release_claim_v1"
 
 NO_LOCK = {
     WHOLE: ("AND NOT interlock.claim_lock_v1(claim_scope, one)", "AND false"),
-    USUAL: ("AND interlock.claim_lock_v1(claim_scope, one)", ""),
+    USUAL: ("AND interlock.claim_lock_v1(claim_scope, claim_name)", ""),
 }
 NOT_SHARED = {WHOLE: ("FOR SHARE SKIP LOCKED", "")}
 SHARED_AFTER_A_WAIT = {WHOLE: ("FOR SHARE SKIP LOCKED", "FOR SHARE")}

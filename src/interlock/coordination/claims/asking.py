@@ -29,14 +29,19 @@ def queries(schema: str) -> Queries:
     return Queries("interlock.coordination.claims", "queries.sql", schema)
 
 
-def claiming(
+def claiming(schema: str, scope: str, name: str, owner: str, wait: float, again: bool) -> Steps[Claiming]:
+    [row] = yield queries(schema)["claim_one"], (scope, name, owner, wait, again)
+    return _claiming(scope, name, *row)
+
+
+def claiming_all(
     schema: str, scope: str, names: Sequence[str], owner: str, wait: float, again: bool
 ) -> Steps[list[Claiming | Free]]:
-    if len(names) == 1:
-        rows = yield queries(schema)["claim_one"], (scope, names[0], owner, wait, again)
-    else:
-        rows = yield queries(schema)["claim"], (scope, list(names), owner, wait, again)
-    return [_claiming(scope, *row) for row in sorted(rows)]
+    rows = yield queries(schema)["claim"], (scope, list(names), owner, wait, again)
+    return [
+        Free(scope, name) if status == "free" else _claiming(scope, name, status, *others)
+        for name, status, *others in sorted(rows)
+    ]
 
 
 def releasing(schema: str, scope: str, name: str, owner: str, wait: float, pass_to: str | None) -> Steps[Transferring]:
@@ -70,9 +75,7 @@ def judge(code: str | None) -> InterlockError | None:
     return None
 
 
-def _claiming(
-    scope: str, name: str, status: str, number: int, owner: str, since: Any, released: Any
-) -> Claiming | Free:
+def _claiming(scope: str, name: str, status: str, number: int, owner: str, since: Any, released: Any) -> Claiming:
     match status:
         case "claimed" | "yours":
             return Claimed(scope, name, owner, number, _utc(since), status == "yours")
@@ -80,10 +83,8 @@ def _claiming(
             return Taken(scope, name, owner, _utc(since))
         case "released":
             return Released(scope, name, owner, number, _utc(since), _utc(released), None, replay=True)
-        case "pending":
-            return Pending(scope, name)
         case _:
-            return Free(scope, name)
+            return Pending(scope, name)
 
 
 def _releasing(

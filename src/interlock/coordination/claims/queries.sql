@@ -4,9 +4,9 @@ SELECT name, status, id, owner, since, released_at
   FROM interlock.claim_v1(CAST($1 AS text), CAST($2 AS text[]), CAST($3 AS text), CAST($4 AS double precision), CAST($5 AS boolean));
 
 -- name: claim_one
--- The same of one name, as drivers take it more quickly than a list.
-SELECT name, status, id, owner, since, released_at
-  FROM interlock.claim_v1(CAST($1 AS text), ARRAY[CAST($2 AS text)], CAST($3 AS text), CAST($4 AS double precision), CAST($5 AS boolean));
+-- A free name becomes the owner's.
+SELECT status, id, owner, since, released_at
+  FROM interlock.claim_one_v1(CAST($1 AS text), CAST($2 AS text), CAST($3 AS text), CAST($4 AS double precision), CAST($5 AS boolean));
 
 -- name: release
 -- The owner's name is nobody's, or the next owner's.

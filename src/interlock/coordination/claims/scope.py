@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import Any, TypeVar
 
 from interlock.connections import Steps, ask, ask_sync
-from interlock.coordination.claims.asking import claiming, judge, listing, releasing
+from interlock.coordination.claims.asking import claiming, claiming_all, judge, listing, releasing
 from interlock.coordination.claims.names import plain_name
 from interlock.coordination.claims.results import Claiming, Free, Kept, Owned, Releasing, Transferring
 from interlock.coordination.timing import Duration, checked_timeout
@@ -38,10 +38,14 @@ class _Scope:
         """An empty name is none."""
         return sorted({self._spelling(name) for name in names if name})
 
-    def _claiming(
+    def _claiming(self, name: str, owner: str, timeout: Duration, again: bool) -> Steps[Claiming]:
+        spelt = self._spelling(name)
+        return claiming(self._schema, self.scope, spelt, plain_name(owner), _patience(timeout), again)
+
+    def _claiming_all(
         self, names: Sequence[str], owner: str, timeout: Duration, again: bool
     ) -> Steps[list[Claiming | Free]]:
-        return claiming(self._schema, self.scope, names, plain_name(owner), _patience(timeout), again)
+        return claiming_all(self._schema, self.scope, names, plain_name(owner), _patience(timeout), again)
 
     def _releasing(self, name: str, owner: str, timeout: Duration, pass_to: str | None = None) -> Steps[Transferring]:
         if pass_to is not None and plain_name(pass_to) == owner:
@@ -66,8 +70,7 @@ class AsyncClaims(_Scope):
         """
         if not name:
             return None
-        wanted = [self._spelling(name)]
-        return _one(owner, await ask(connection, self._claiming(wanted, owner, timeout, again), judge))
+        return _say(owner, await ask(connection, self._claiming(name, owner, timeout, again), judge))
 
     async def claim_all(
         self,
@@ -80,7 +83,7 @@ class AsyncClaims(_Scope):
     ) -> list[Claiming | Free]:
         """All of them or none, by name; never a deadlock, in whichever order they are given."""
         if wanted := self._names(names):
-            return _told(owner, await ask(connection, self._claiming(wanted, owner, timeout, again), judge))
+            return _told(owner, await ask(connection, self._claiming_all(wanted, owner, timeout, again), judge))
         return []
 
     async def release(self, connection: Any, name: str, owner: str, *, gone: bool, timeout: Duration = 0) -> Releasing:
@@ -110,8 +113,7 @@ class Claims(_Scope):
     ) -> Claiming | None:
         if not name:
             return None
-        wanted = [self._spelling(name)]
-        return _one(owner, ask_sync(connection, self._claiming(wanted, owner, timeout, again), judge))
+        return _say(owner, ask_sync(connection, self._claiming(name, owner, timeout, again), judge))
 
     def claim_all(
         self,
@@ -123,7 +125,7 @@ class Claims(_Scope):
         again: bool = False,
     ) -> list[Claiming | Free]:
         if wanted := self._names(names):
-            return _told(owner, ask_sync(connection, self._claiming(wanted, owner, timeout, again), judge))
+            return _told(owner, ask_sync(connection, self._claiming_all(wanted, owner, timeout, again), judge))
         return []
 
     def release(self, connection: Any, name: str, owner: str, *, gone: bool, timeout: Duration = 0) -> Releasing:
@@ -146,12 +148,6 @@ def _patience(timeout: Duration) -> float:
     if patience is None or patience == math.inf:
         raise ConfigurationError("A claim is part of your transaction and never waits without end: say how long.")
     return patience
-
-
-def _one(owner: str, results: list[Claiming | Free]) -> Claiming:
-    [one] = results
-    assert not isinstance(one, Free)  # that is told only where another name stands in the way
-    return _say(owner, one)
 
 
 def _told(owner: str, results: list[Claiming | Free]) -> list[Claiming | Free]:

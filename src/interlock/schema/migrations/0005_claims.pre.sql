@@ -26,9 +26,12 @@ CREATE FUNCTION interlock.claim_lock_v1(claim_scope text, claim_name text) RETUR
         ((pg_catalog.hashtextextended(claim_scope || chr(31) || claim_name, 1229737039) << 32) >> 32)::integer)
     $$;
 
--- The whole of `claim_v1`, for any number of names.
-CREATE FUNCTION interlock.claim_names_v1(
-    claim_scope text, claim_names text[], claim_owner text, wait double precision, again boolean
+-- Names become the owner's: all of them, or none. Nothing here waits for another's transaction or fails because of it,
+-- for after an error the user's own transaction would be lost: an open one is looked at again until `wait` seconds are
+-- over. What is another's is told without a lock. What is the owner's already is shared, so that its release waits. What
+-- is free is locked, looked at again, and inserted. Under a snapshot that is too old, this fails with 40001.
+CREATE FUNCTION interlock.claim_v1(
+    claim_scope text, claim_names text[], claim_owner text, wait double precision DEFAULT 0, again boolean DEFAULT false
 ) RETURNS TABLE (name text, status text, id bigint, owner text, since timestamptz, released_at timestamptz)
     LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off
     SET plan_cache_mode = force_generic_plan
@@ -141,41 +144,36 @@ BEGIN
 END
 $$;
 
--- Names become the owner's: all of them, or none. Nothing here waits for another's transaction or fails because of it,
--- for after an error the user's own transaction would be lost: an open one is looked at again until `wait` seconds are
--- over. What is another's is told without a lock. What is the owner's already is shared, so that its release waits. What
--- is free is locked, looked at again, and inserted. Under a snapshot that is too old, this fails with 40001.
--- The usual case, one name that nobody has, is done here in two statements; all others by `claim_names_v1`.
-CREATE FUNCTION interlock.claim_v1(
-    claim_scope text, claim_names text[], claim_owner text, wait double precision DEFAULT 0, again boolean DEFAULT false
-) RETURNS TABLE (name text, status text, id bigint, owner text, since timestamptz, released_at timestamptz)
+-- The same for one name. The usual case, a name that nobody has, is done here in two statements, all others by `claim_v1`.
+CREATE FUNCTION interlock.claim_one_v1(
+    claim_scope text, claim_name text, claim_owner text, wait double precision DEFAULT 0, again boolean DEFAULT false,
+    OUT status text, OUT id bigint, OUT owner text, OUT since timestamptz, OUT released_at timestamptz
+)
     LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off
     AS $$
 #variable_conflict use_column
-DECLARE
-    one text := claim_names[1];
 BEGIN
-    IF cardinality(claim_names) = 1 AND octet_length(one) BETWEEN 1 AND 255
+    IF octet_length(claim_name) BETWEEN 1 AND 255
        AND octet_length(claim_scope) BETWEEN 1 AND 255 AND octet_length(claim_owner) BETWEEN 1 AND 255 THEN
-        PERFORM FROM interlock.claim c WHERE c.scope = claim_scope AND c.name = one AND c.released_at IS NULL
+        PERFORM FROM interlock.claim c WHERE c.scope = claim_scope AND c.name = claim_name AND c.released_at IS NULL
           UNION ALL
-         SELECT FROM interlock.claim c WHERE c.scope = claim_scope AND c.name = one AND c.released_at IS NOT NULL
+         SELECT FROM interlock.claim c WHERE c.scope = claim_scope AND c.name = claim_name AND c.released_at IS NOT NULL
                                          AND c.owner = claim_owner;
-        IF NOT FOUND AND interlock.claim_lock_v1(claim_scope, one) THEN
-            RETURN QUERY
+        IF NOT FOUND AND interlock.claim_lock_v1(claim_scope, claim_name) THEN
             INSERT INTO interlock.claim AS c (scope, name, owner, claimed_at)
-            SELECT claim_scope, one, claim_owner, interlock.now_v1()
+            SELECT claim_scope, claim_name, claim_owner, interlock.now_v1()
              WHERE NOT EXISTS (SELECT FROM interlock.claim p
-                                WHERE p.scope = claim_scope AND p.name = one AND p.released_at IS NOT NULL
+                                WHERE p.scope = claim_scope AND p.name = claim_name AND p.released_at IS NOT NULL
                                   AND p.owner = claim_owner)
                 ON CONFLICT (scope, name) WHERE released_at IS NULL DO NOTHING
-            RETURNING c.name, 'claimed', c.id, c.owner, c.claimed_at, c.released_at;
+            RETURNING 'claimed', c.id, c.owner, c.claimed_at INTO status, id, owner, since;
             IF FOUND THEN
                 RETURN;
             END IF;
         END IF;
     END IF;
-    RETURN QUERY SELECT * FROM interlock.claim_names_v1(claim_scope, claim_names, claim_owner, wait, again);
+    SELECT c.status, c.id, c.owner, c.since, c.released_at INTO status, id, owner, since, released_at
+      FROM interlock.claim_v1(claim_scope, ARRAY[claim_name], claim_owner, wait, again) AS c;
 END
 $$;
 
@@ -250,7 +248,7 @@ END
 $$;
 
 REVOKE EXECUTE ON FUNCTION
-    interlock.claim_names_v1(text, text[], text, double precision, boolean),
     interlock.claim_v1(text, text[], text, double precision, boolean),
+    interlock.claim_one_v1(text, text, text, double precision, boolean),
     interlock.release_claim_v1(text, text, text, double precision, text), interlock.claims_v1(text, text, text, boolean)
 FROM PUBLIC;
