@@ -1,7 +1,7 @@
-"""The guard of a grant that stands on a connection, for all transactions that begin and end in a block.
+"""Guards of grants that stand on a connection, for all transactions that begin and end in a block.
 
 It is a setting of the server's session. Nothing is asked in the transactions themselves: when one of them commits that
-has written a table which the lease protects, the table's trigger finds the setting and calls `guard_v1`. So the setting
+has written a table which a lease protects, the table's trigger finds the setting and calls `guard_v1`. So the setting
 decides nothing, and a stale one opens nothing. What must not happen is that it stays behind in a session that others
 use later, for their writes would pass as ours while the grant is current. Therefore:
 
@@ -10,10 +10,12 @@ use later, for their writes would pass as ours while the grant is current. There
 - It is taken away between transactions too, for a rollback would bring it back. A transaction that is still open then
   is rolled back: it began in the block, and nothing would guard it any more.
 - Where it cannot be taken away, or nobody knows whether it was set, the session is ended.
+- Of several grants all are set by one statement, or none stays: one that is refused has the others taken away again.
 """
 
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+import json
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, asynccontextmanager, contextmanager
 from functools import lru_cache
 from typing import Any
 
@@ -21,7 +23,7 @@ from interlock.connections import AsyncSession, SyncSession, Work, async_use, co
 from interlock.connections.drivers import announced_pid, hang_up, is_closed
 from interlock.coordination.guards.call import Guarded, parameters, refused
 from interlock.coordination.guards.verdicts import judged, lost, told
-from interlock.errors import GuardRefused
+from interlock.errors import GuardRefused, InterlockError
 from interlock.stores.postgres.queries import Queries
 
 _EACH = "call grant.guard(connection) in each transaction"
@@ -29,58 +31,68 @@ _EACH = "call grant.guard(connection) in each transaction"
 _REFUSALS = {
     "pooled": "The connection leads through a pooler, and what stands in a session of its would serve others as well: "
     f"connect to the server itself, or {_EACH}",
-    "unprotected": "No table of this database is protected by that lease, so nothing would be guarded: "
-    f"protect the table with interlock.protect_v1 as docs/guard.md shows, or {_EACH}",
     "already": "Its guard stands on this connection already: leave it to the block outside",
 }
 
 
+def guarding(grant: Guarded, connection: Any) -> AbstractAsyncContextManager[None]:
+    return guarding_all((grant,), connection)
+
+
+def guarding_sync(grant: Guarded, connection: Any = None) -> AbstractContextManager[None]:
+    return guarding_all_sync((grant,), connection)
+
+
 @asynccontextmanager
-async def guarding(grant: Guarded, connection: Any) -> AsyncIterator[None]:
+async def guarding_all(grants: Sequence[Guarded], connection: Any) -> AsyncIterator[None]:
     """`GuardRefused`: not on this connection as it stands. `LeaseLost`, also for a COMMIT in the block that said so."""
-    grant.check()
-    with judged(grant):
-        standing = _Standing(grant, async_use(connection).session())
+    for grant in grants:
+        grant.check()
+    with judged(grants[0]):
+        standing = _Standing(grants, async_use(connection).session())
         await work(standing.begin())
     try:
-        with told(grant):
+        with told(grants):
             yield
     except BaseException:
         await work(standing.end())
         raise
     if await work(standing.end()):
-        raise _left_open(grant)
+        raise _left_open(grants[0])
 
 
 @contextmanager
-def guarding_sync(grant: Guarded, connection: Any = None) -> Iterator[None]:
-    """As `guarding`, in the calling thread."""
-    grant.check()
-    with judged(grant):
-        standing = _Standing(grant, sync_use(connection).session())
+def guarding_all_sync(grants: Sequence[Guarded], connection: Any = None) -> Iterator[None]:
+    """As `guarding_all`, in the calling thread."""
+    for grant in grants:
+        grant.check()
+    with judged(grants[0]):
+        standing = _Standing(grants, sync_use(connection).session())
         work_sync(standing.begin())
     try:
-        with told(grant):
+        with told(grants):
             yield
     except BaseException:
         work_sync(standing.end())
         raise
     if work_sync(standing.end()):
-        raise _left_open(grant)
+        raise _left_open(grants[0])
 
 
 class _Standing:
-    """One guard, on one connection."""
+    """The guards of some grants, on one connection."""
 
-    def __init__(self, grant: Guarded, session: AsyncSession | SyncSession) -> None:
-        self._grant = grant
+    def __init__(self, grants: Sequence[Guarded], session: AsyncSession | SyncSession) -> None:
+        self._grants = grants
+        self._first = grants[0]
         self._session = session
         self._driver: Any = None
+        self._stood: list[Guarded] = []
 
     def begin(self) -> Work[None]:
         if (yield self._session.is_engaged()):
             raise refused(
-                self._grant,
+                self._first,
                 "A transaction is open on the connection, and its rollback would take the guard away: commit it or "
                 "roll it back before, or call grant.guard(connection) in it",
             )
@@ -88,25 +100,33 @@ class _Standing:
         pid = announced_pid(self._driver)
         if pid is None:
             raise refused(
-                self._grant,
+                self._first,
                 "The connection's driver does not tell which process of the server's it speaks to, and there may be a "
                 f"pooler in between: use psycopg or asyncpg, or {_EACH}",
             )
-        yield from self._set(pid)
+        statuses = yield from self._set(pid)
+        self._stood = [grant for grant in self._grants if statuses[grant.name] == "standing"]
+        if why_not := _why_not(self._grants, statuses):
+            yield from self._undo()
+            raise why_not
 
-    def _set(self, pid: int) -> Work[None]:
+    def _set(self, pid: int) -> Work[dict[str, str]]:
         try:
-            [(status,)] = yield self._session.settle(
-                _statements(self._grant.schema)["stand"], (*parameters(self._grant), pid)
-            )
+            rows = yield self._session.settle(_statements(self._first.schema)["stand"], (_listed(self._grants), pid))
         except BaseException as error:
             if code_of(error) is None:  # not the server's word, so it may be set
                 hang_up(self._driver)
             raise
-        if status == "lost":
-            raise lost(self._grant)
-        if why := _REFUSALS.get(status):
-            raise refused(self._grant, why)
+        return dict(rows)
+
+    def _undo(self) -> Work[None]:
+        """What was set before it turned out that not all could be."""
+        if self._stood:
+            try:
+                yield from self._stand_down()
+            except BaseException:
+                hang_up(self._driver)
+                raise
 
     def end(self) -> Work[bool]:
         """Whether a transaction was open. A connection that is closed has taken its setting with it."""
@@ -123,7 +143,7 @@ class _Standing:
     def _take_away(self) -> Work[bool]:
         if (yield self._session.driver()) is not self._driver:
             raise refused(
-                self._grant,
+                self._first,
                 "The connection was given back to its pool while the guard stood on it, so the session was ended: "
                 "give it back after the block",
             )
@@ -132,12 +152,37 @@ class _Standing:
             yield self._session.roll_back()
             if (yield self._session.is_engaged()):
                 raise refused(
-                    self._grant,
+                    self._first,
                     "A transaction was open at the end of the block and could not be rolled back, so the session was "
                     "ended: commit inside the block",
                 )
-        yield self._session.settle(_statements(self._grant.schema)["stand_down"], parameters(self._grant))
+        yield from self._stand_down()
         return was_engaged
+
+    def _stand_down(self) -> Work[None]:
+        yield self._session.settle(_statements(self._first.schema)["stand_down"], (_listed(self._stood),))
+
+
+def _why_not(grants: Sequence[Guarded], statuses: dict[str, str]) -> InterlockError | None:
+    """Leases that protect nothing here may be among others that do: what they are for is elsewhere."""
+    for grant in grants:
+        if statuses[grant.name] == "lost":
+            return lost(grant)
+        if why := _REFUSALS.get(statuses[grant.name]):
+            return refused(grant, why)
+    if set(statuses.values()) == {"unprotected"}:
+        which = "that lease" if len(grants) == 1 else "any of the leases " + ", ".join(repr(g.name) for g in grants)
+        return refused(
+            grants[0],
+            f"No table of this database is protected by {which}, so nothing would be guarded: "
+            f"protect the table with interlock.protect_v1 as docs/guard.md shows, or {_EACH}",
+        )
+    return None
+
+
+def _listed(grants: Sequence[Guarded]) -> str:
+    """As JSON, which every driver can send. Letters stay letters: not every encoding of a server's has escapes."""
+    return json.dumps([parameters(grant) for grant in grants], ensure_ascii=False)
 
 
 def _left_open(grant: Guarded) -> GuardRefused:
