@@ -10,6 +10,8 @@ use later, for their writes would pass as ours while the grant is current. There
 - It is taken away between transactions too, for a rollback would bring it back. A transaction that is still open then
   is rolled back: it began in the block, and nothing would guard it any more.
 - Where it cannot be taken away, or nobody knows whether it was set, the session is ended.
+- A connection that a pool has lent may be given back in the middle of the block, and lent to others before its end. So
+  while the guard stands, psycopg's pool is made to close it then; see `interlock.connections.lending`.
 - Of several grants all are set by one statement, or none stays: one that is refused has the others taken away again.
 """
 
@@ -21,9 +23,10 @@ from typing import Any
 
 from interlock.connections import AsyncSession, SyncSession, Work, async_use, code_of, sync_use, work, work_sync
 from interlock.connections.drivers import announced_pid, hang_up, is_closed
+from interlock.connections.lending import Loan
 from interlock.coordination.guards.call import Guarded, parameters, refused
 from interlock.coordination.guards.verdicts import judged, lost, told
-from interlock.errors import GuardRefused, InterlockError
+from interlock.errors import InterlockError
 from interlock.stores.postgres.queries import Queries
 
 _EACH = "call grant.guard(connection) in each transaction"
@@ -33,6 +36,15 @@ _REFUSALS = {
     f"connect to the server itself, or {_EACH}",
     "already": "Its guard stands on this connection already: leave it to the block outside",
 }
+
+_GIVEN_BACK = (
+    "The connection was given back to its pool while the guard stood on it, so the session was ended: "
+    "give it back after the block"
+)
+_LEFT_OPEN = (
+    "A transaction was open at the end of the block, where nothing guards it any more, so it was rolled back: "
+    "commit inside the block"
+)
 
 
 def guarding(grant: Guarded, connection: Any) -> AbstractAsyncContextManager[None]:
@@ -57,8 +69,8 @@ async def guarding_all(grants: Sequence[Guarded], connection: Any) -> AsyncItera
     except BaseException:
         await work(standing.end())
         raise
-    if await work(standing.end()):
-        raise _left_open(grants[0])
+    if why := await work(standing.end()):
+        raise refused(grants[0], why)
 
 
 @contextmanager
@@ -75,8 +87,8 @@ def guarding_all_sync(grants: Sequence[Guarded], connection: Any = None) -> Iter
     except BaseException:
         work_sync(standing.end())
         raise
-    if work_sync(standing.end()):
-        raise _left_open(grants[0])
+    if why := work_sync(standing.end()):
+        raise refused(grants[0], why)
 
 
 class _Standing:
@@ -87,6 +99,7 @@ class _Standing:
         self._first = grants[0]
         self._session = session
         self._driver: Any = None
+        self._loan = Loan(None)
         self._stood: list[Guarded] = []
 
     def begin(self) -> Work[None]:
@@ -104,6 +117,15 @@ class _Standing:
                 "The connection's driver does not tell which process of the server's it speaks to, and there may be a "
                 f"pooler in between: use psycopg or asyncpg, or {_EACH}",
             )
+        self._loan = Loan(self._driver)
+        self._loan.reserve()
+        try:
+            yield from self._stand(pid)
+        except BaseException:
+            self._loan.free()
+            raise
+
+    def _stand(self, pid: int) -> Work[None]:
         statuses = yield from self._set(pid)
         self._stood = [grant for grant in self._grants if statuses[grant.name] == "standing"]
         if why_not := _why_not(self._grants, statuses):
@@ -128,25 +150,27 @@ class _Standing:
                 hang_up(self._driver)
                 raise
 
-    def end(self) -> Work[bool]:
-        """Whether a transaction was open. A connection that is closed has taken its setting with it."""
+    def end(self) -> Work[str | None]:
+        """What there is to say against the block. A connection that is closed has taken its setting with it."""
+        if self._loan.is_over:
+            return _GIVEN_BACK
         if is_closed(self._driver):
-            return False
+            return None
         try:
-            return (yield from self._take_away())
+            if (yield self._session.driver()) is not self._driver:
+                hang_up(self._driver)
+                return _GIVEN_BACK
+            was_engaged = yield from self._take_away()
         except BaseException as error:
             if isinstance(error, Exception) and is_closed(self._driver):  # it broke meanwhile
-                return False
+                return None
             hang_up(self._driver)
             raise
+        self._loan.free()
+        return _LEFT_OPEN if was_engaged else None
 
     def _take_away(self) -> Work[bool]:
-        if (yield self._session.driver()) is not self._driver:
-            raise refused(
-                self._first,
-                "The connection was given back to its pool while the guard stood on it, so the session was ended: "
-                "give it back after the block",
-            )
+        """Whether a transaction was open."""
         was_engaged: bool = yield self._session.is_engaged()
         if was_engaged:
             yield self._session.roll_back()
@@ -183,14 +207,6 @@ def _why_not(grants: Sequence[Guarded], statuses: dict[str, str]) -> InterlockEr
 def _listed(grants: Sequence[Guarded]) -> str:
     """As JSON, which every driver can send. Letters stay letters: not every encoding of a server's has escapes."""
     return json.dumps([parameters(grant) for grant in grants], ensure_ascii=False)
-
-
-def _left_open(grant: Guarded) -> GuardRefused:
-    return refused(
-        grant,
-        "A transaction was open at the end of the block, where nothing guards it any more, so it was rolled back: "
-        "commit inside the block",
-    )
 
 
 @lru_cache
