@@ -10,11 +10,12 @@ from typing import Any
 import asyncpg
 import psycopg
 import sqlalchemy
+from psycopg_pool import AsyncConnectionPool, ConnectionPool
 from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
 from sqlalchemy.orm import Session, scoped_session, sessionmaker
 from sqlalchemy.pool import NullPool
 
-from interlock.coordination.guards import Guarded, guard, guard_sync, guarding, guarding_sync
+from interlock.coordination.guards import Guarded, guard, guard_sync, guarding_all, guarding_all_sync
 from support.django_databases import django_databases
 
 
@@ -34,8 +35,8 @@ class Carrier:
         else:
             guard_sync(grant, self.connection)
 
-    def guarding(self, grant: Guarded) -> AbstractAsyncContextManager[None]:
-        return entered(lambda: (guarding if self.is_async else guarding_sync)(grant, self.connection))
+    def guarding(self, *grants: Guarded) -> AbstractAsyncContextManager[None]:
+        return entered(lambda: (guarding_all if self.is_async else guarding_all_sync)(grants, self.connection))
 
     async def execute(self, statement: str) -> None:
         if inspect.isawaitable(running := self.run(statement)):
@@ -95,6 +96,20 @@ async def psycopg_async_cursor(url: str, *, autocommit: bool = False) -> AsyncIt
         connection.cursor() as c,
     ):
         yield Carrier(c, connection.transaction, connection.transaction, _plain(c.execute), True)
+
+
+@asynccontextmanager
+async def psycopg_pooled(url: str, *, autocommit: bool = False) -> AsyncIterator[Carrier]:
+    kwargs = {"autocommit": autocommit}
+    with ConnectionPool(url, min_size=1, max_size=1, open=True, kwargs=kwargs) as pool, pool.connection() as c:
+        yield Carrier(c, c.transaction, c.transaction, _plain(c.execute))
+
+
+@asynccontextmanager
+async def psycopg_async_pooled(url: str, *, autocommit: bool = False) -> AsyncIterator[Carrier]:
+    kwargs = {"autocommit": autocommit}
+    async with AsyncConnectionPool(url, min_size=1, max_size=1, open=False, kwargs=kwargs) as p, p.connection() as c:
+        yield Carrier(c, c.transaction, c.transaction, _plain(c.execute), True)
 
 
 @asynccontextmanager
@@ -158,6 +173,12 @@ async def django_proxy(url: str, *, autocommit: bool = False) -> AsyncIterator[C
 
 
 @asynccontextmanager
+async def django_pooled(url: str, *, autocommit: bool = False) -> AsyncIterator[Carrier]:
+    with django_databases(url, pool={"min_size": 1, "max_size": 1}) as django:
+        yield _django(django, django.connection, "default")
+
+
+@asynccontextmanager
 async def django_alias(alias: str | None, url: str, *, autocommit: bool = False) -> AsyncIterator[Carrier]:
     with django_databases(url) as django:
         yield _django(django, alias, alias or "default")
@@ -177,11 +198,14 @@ KINDS: dict[str, Kind] = {
 VARIANTS: dict[str, Kind] = {
     "psycopg's cursor": psycopg_cursor,
     "psycopg's async cursor": psycopg_async_cursor,
+    "psycopg's pool": psycopg_pooled,
+    "psycopg's async pool": psycopg_async_pooled,
     "asyncpg's pool": asyncpg_pooled,
     "SQLAlchemy's scoped session": sqlalchemy_scoped_session,
     "SQLAlchemy async with psycopg": partial(sqlalchemy_async_connection, "psycopg_async"),
     "SQLAlchemy's async session with psycopg": partial(sqlalchemy_async_session, "psycopg_async"),
     "Django's proxy": django_proxy,
+    "Django's pool": django_pooled,
     "Django's alias": partial(django_alias, "other"),
     "Django's default": partial(django_alias, None),
 }

@@ -15,13 +15,13 @@ from django.conf import settings
 
 
 @contextmanager
-def django_databases(url: str) -> Iterator[Any]:
+def django_databases(url: str, **options: Any) -> Iterator[Any]:
     """The package `django.db`, with that database for `default` and for `other`. Used on an event loop's thread too."""
     if not settings.configured:
         settings.configure(DATABASES={}, USE_TZ=True, LOGGING_CONFIG=None)
         django.setup()
     connections = django.db.connections
-    databases = connections.configure_settings({alias: _database(url) for alias in ("default", "other")})
+    databases = connections.configure_settings({alias: _database(url, options) for alias in ("default", "other")})
     # Django would make connections anew for each task, and nobody would close them.
     made = cache(connections.create_connection)
     with pytest.MonkeyPatch.context() as patch:
@@ -32,9 +32,11 @@ def django_databases(url: str) -> Iterator[Any]:
         yield django.db
         for alias in databases:
             made(alias).close()
+            if "pool" in options:
+                made(alias).close_pool()
 
 
-def _database(url: str) -> dict[str, Any]:
+def _database(url: str, options: dict[str, Any]) -> dict[str, Any]:
     parts = urlsplit(url)
     if parts.scheme == "sqlite":
         return {"ENGINE": "django.db.backends.sqlite3", "NAME": unquote(parts.path)[1:]}
@@ -45,4 +47,5 @@ def _database(url: str) -> dict[str, Any]:
         "USER": unquote(parts.username or ""),
         "PASSWORD": unquote(parts.password or ""),
         "NAME": parts.path.lstrip("/"),
+        "OPTIONS": options,
     }

@@ -5,7 +5,7 @@ use. What only some kinds can do is a small interface beside `Database`. A root 
 it, and where it is not there says so: no store makes a weaker promise under the same name.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from dataclasses import dataclass
 from importlib import import_module
@@ -68,6 +68,10 @@ class Guarding(Protocol):
         """For all transactions in the block that write protected tables."""
 
     def guarding_sync(self, grant: "Guarded", connection: Any) -> AbstractContextManager[None]: ...
+
+    def guarding_all(self, grants: "Sequence[Guarded]", connection: Any) -> AbstractAsyncContextManager[None]: ...
+
+    def guarding_all_sync(self, grants: "Sequence[Guarded]", connection: Any) -> AbstractContextManager[None]: ...
 
 
 class Database(Protocol):

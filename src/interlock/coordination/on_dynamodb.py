@@ -1,6 +1,6 @@
 """A root object on a table of DynamoDB."""
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -61,6 +61,12 @@ class _NoConnections:
 
     def guarding_sync(self, grant: "Guarded", connection: Any) -> NoReturn:
         self.guard_sync(grant, connection)
+
+    def guarding_all(self, grants: "Sequence[Guarded]", connection: Any) -> NoReturn:
+        self.guard_sync(grants[0], connection)
+
+    def guarding_all_sync(self, grants: "Sequence[Guarded]", connection: Any) -> NoReturn:
+        self.guard_sync(grants[0], connection)
 
     def guard_sync(self, grant: "Guarded", connection: Any) -> NoReturn:
         grant.check()

@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Self
 
 from interlock.bridge import LoopThread
@@ -42,6 +43,11 @@ class Grants:
         """Let the connection's open transaction commit only while all of them are current."""
         for grant in self.grants:
             grant.guard(connection)
+
+    def guarding(self, connection: Any = None) -> AbstractContextManager[None]:
+        """``with``: every transaction in the block that writes a table which one of them protects commits only while
+        that one is current, without a call; see docs/guard.md."""
+        return self._grants.grants[0].guards.guarding_all_sync(self.grants, connection)
 
     def release(self) -> bool:
         """Give all of them back. False: not all were held any more."""

@@ -116,6 +116,18 @@ async def test_a_grant_of_dynamodb_has_no_connection_to_guard(url: str) -> None:
             await grant.guard(object())
         with pytest.raises(errors.GuardRefused, match="guard_item"):
             grant.guarding(object())
+    async with AsyncInterlock(url) as locks, locks.leases("feeds", "mails") as grants:
+        with pytest.raises(errors.GuardRefused, match="guard_item"):
+            grants.guarding(object())
+
+
+def test_threads_have_none_either(url: str) -> None:
+    with (
+        Interlock(url) as locks,
+        locks.leases("feeds", "mails") as grants,
+        pytest.raises(errors.GuardRefused, match="guard_item"),
+    ):
+        grants.guarding(object())
 
 
 def test_threads_have_the_item_too(url: str) -> None:

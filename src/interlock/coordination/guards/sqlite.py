@@ -7,7 +7,7 @@ the UPDATE finds is therefore as it is now, and stays so. A rollback to a savepo
 
 import os
 import sys
-from collections.abc import Awaitable, Callable, Generator
+from collections.abc import Awaitable, Callable, Generator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
@@ -63,6 +63,12 @@ class SqliteGuards:
         raise refused(
             grant, "No guard stands on a connection to SQLite: call grant.guard(connection) in each transaction"
         )
+
+    def guarding_all(self, grants: Sequence[Guarded], connection: Any) -> NoReturn:
+        self.guarding_sync(grants[0], connection)
+
+    def guarding_all_sync(self, grants: Sequence[Guarded], connection: Any) -> NoReturn:
+        self.guarding_sync(grants[0], connection)
 
 
 def _steps(grant: Guarded, file: Path, mark: str) -> Steps:

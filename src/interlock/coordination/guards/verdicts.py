@@ -1,6 +1,6 @@
 """What the database's answer to a guard means."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from interlock.connections import code_of
@@ -31,15 +31,16 @@ def judged(grant: Guarded) -> Iterator[None]:
 
 
 @contextmanager
-def told(grant: Guarded) -> Iterator[None]:
-    """A COMMIT that was refused because of this grant, and of no other that stands on the same connection."""
+def told(grants: Sequence[Guarded]) -> Iterator[None]:
+    """A COMMIT that was refused because of one of these, and of no other that stands on the same connection."""
     try:
         yield
     except InterlockError:
         raise
     except Exception as error:
-        if code_of(error) == NOT_CURRENT and _as_the_server_says(grant) in str(error):
-            raise lost(grant) from error
+        for grant in grants if code_of(error) == NOT_CURRENT else ():
+            if _as_the_server_says(grant) in str(error):
+                raise lost(grant) from error
         raise
 
 
