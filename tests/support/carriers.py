@@ -15,7 +15,7 @@ from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
 from sqlalchemy.orm import Session, scoped_session, sessionmaker
 from sqlalchemy.pool import NullPool
 
-from interlock.coordination.guards import Guarded, guard, guard_sync, guarding_all, guarding_all_sync
+from interlock.coordination.guards import Guarded, guard, guard_sync, guarding, guarding_sync
 from support.django_databases import django_databases
 
 
@@ -36,7 +36,7 @@ class Carrier:
             guard_sync(grant, self.connection)
 
     def guarding(self, *grants: Guarded) -> AbstractAsyncContextManager[None]:
-        return entered(lambda: (guarding_all if self.is_async else guarding_all_sync)(grants, self.connection))
+        return entered(lambda: (guarding if self.is_async else guarding_sync)(grants, self.connection))
 
     async def execute(self, statement: str) -> None:
         if inspect.isawaitable(running := self.run(statement)):

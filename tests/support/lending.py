@@ -10,7 +10,7 @@ import psycopg
 from psycopg_pool import AsyncConnectionPool, AsyncNullConnectionPool, ConnectionPool, NullConnectionPool
 
 from interlock.connections import code_of
-from interlock.coordination.guards import Guarded, guarding_all, guarding_all_sync
+from interlock.coordination.guards import Guarded, guarding, guarding_sync
 from support.carriers import entered
 
 STANDING_THERE = "SELECT coalesce(current_setting('interlock_guard.standing', true), '')"
@@ -33,7 +33,7 @@ class Lender:
         return entered_with(self.pool.connection(timeout=60))
 
     def guarding(self, connection: Any, *grants: Guarded) -> AbstractAsyncContextManager[None]:
-        return entered(lambda: (guarding_all if self.is_async else guarding_all_sync)(grants, connection))
+        return entered(lambda: (guarding if self.is_async else guarding_sync)(grants, connection))
 
     async def next_finds(self) -> tuple[int, str, str]:
         """Who borrows next: the process of the session, what stands there, and what becomes of a write."""

@@ -64,14 +64,10 @@ class Guarding(Protocol):
 
     def guard_sync(self, grant: "Guarded", connection: Any) -> None: ...
 
-    def guarding(self, grant: "Guarded", connection: Any) -> AbstractAsyncContextManager[None]:
+    def guarding(self, grants: "Sequence[Guarded]", connection: Any) -> AbstractAsyncContextManager[None]:
         """For all transactions in the block that write protected tables."""
 
-    def guarding_sync(self, grant: "Guarded", connection: Any) -> AbstractContextManager[None]: ...
-
-    def guarding_all(self, grants: "Sequence[Guarded]", connection: Any) -> AbstractAsyncContextManager[None]: ...
-
-    def guarding_all_sync(self, grants: "Sequence[Guarded]", connection: Any) -> AbstractContextManager[None]: ...
+    def guarding_sync(self, grants: "Sequence[Guarded]", connection: Any) -> AbstractContextManager[None]: ...
 
 
 class Database(Protocol):

@@ -136,7 +136,7 @@ class AsyncGrant:
     def guarding(self, connection: Any = None) -> AbstractAsyncContextManager[None]:
         """``async with``: so does every transaction in the block, without a call, that writes tables which this lease
         protects; see docs/guard.md."""
-        return self.guards.guarding(self, connection)
+        return self.guards.guarding((self,), connection)
 
     def guard_item(self) -> dict[str, Any]:
         """For the TransactItems of your own TransactWriteItems: they are written only while this grant is current.

@@ -56,16 +56,10 @@ class _NoConnections:
     async def guard(self, grant: "Guarded", connection: Any) -> None:
         self.guard_sync(grant, connection)
 
-    def guarding(self, grant: "Guarded", connection: Any) -> NoReturn:
-        self.guard_sync(grant, connection)
-
-    def guarding_sync(self, grant: "Guarded", connection: Any) -> NoReturn:
-        self.guard_sync(grant, connection)
-
-    def guarding_all(self, grants: "Sequence[Guarded]", connection: Any) -> NoReturn:
+    def guarding(self, grants: "Sequence[Guarded]", connection: Any) -> NoReturn:
         self.guard_sync(grants[0], connection)
 
-    def guarding_all_sync(self, grants: "Sequence[Guarded]", connection: Any) -> NoReturn:
+    def guarding_sync(self, grants: "Sequence[Guarded]", connection: Any) -> NoReturn:
         self.guard_sync(grants[0], connection)
 
     def guard_sync(self, grant: "Guarded", connection: Any) -> NoReturn:

@@ -62,7 +62,7 @@ class AsyncGrants:
     def guarding(self, connection: Any = None) -> AbstractAsyncContextManager[None]:
         """``async with``: every transaction in the block that writes a table which one of them protects commits only
         while that one is current, without a call; see docs/guard.md."""
-        return self.grants[0].guards.guarding_all(self.grants, connection)
+        return self.grants[0].guards.guarding(self.grants, connection)
 
     def on_lost(self, callback: Callable[[str], object]) -> None:
         """Called once, with the reason, when the first of them is lost."""

@@ -47,7 +47,7 @@ class Grants:
     def guarding(self, connection: Any = None) -> AbstractContextManager[None]:
         """``with``: every transaction in the block that writes a table which one of them protects commits only while
         that one is current, without a call; see docs/guard.md."""
-        return self._grants.grants[0].guards.guarding_all_sync(self.grants, connection)
+        return self._grants.grants[0].guards.guarding_sync(self.grants, connection)
 
     def release(self) -> bool:
         """Give all of them back. False: not all were held any more."""

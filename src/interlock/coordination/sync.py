@@ -109,7 +109,7 @@ class Grant:
     def guarding(self, connection: Any = None) -> AbstractContextManager[None]:
         """``with``: so does every transaction in the block, without a call, that writes tables which this lease
         protects; see docs/guard.md."""
-        return self._grant.guards.guarding_sync(self, connection)
+        return self._grant.guards.guarding_sync((self,), connection)
 
     def guard_item(self) -> dict[str, Any]:
         """For the TransactItems of your own TransactWriteItems; see docs/dynamodb.md."""

@@ -9,10 +9,10 @@ from typing import Any
 
 from interlock.connections import async_use, sync_use
 from interlock.coordination.guards.call import Guarded, parameters, refused, statement
-from interlock.coordination.guards.standing import guarding, guarding_all, guarding_all_sync, guarding_sync
+from interlock.coordination.guards.standing import guarding, guarding_sync
 from interlock.coordination.guards.verdicts import judged
 
-__all__ = ["Guarded", "guard", "guard_sync", "guarding", "guarding_all", "guarding_all_sync", "guarding_sync"]
+__all__ = ["Guarded", "guard", "guard_sync", "guarding", "guarding_sync"]
 
 
 async def guard(grant: Guarded, connection: Any) -> None:

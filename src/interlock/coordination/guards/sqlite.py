@@ -55,20 +55,14 @@ class SqliteGuards:
             )
         carry(grant, self.file, connection)
 
-    def guarding(self, grant: Guarded, connection: Any) -> NoReturn:
-        self.guarding_sync(grant, connection)
+    def guarding(self, grants: Sequence[Guarded], connection: Any) -> NoReturn:
+        self.guarding_sync(grants, connection)
 
-    def guarding_sync(self, grant: Guarded, connection: Any) -> NoReturn:
+    def guarding_sync(self, grants: Sequence[Guarded], connection: Any) -> NoReturn:
         """No table of a file's is protected, and a guard costs no round trip there."""
         raise refused(
-            grant, "No guard stands on a connection to SQLite: call grant.guard(connection) in each transaction"
+            grants[0], "No guard stands on a connection to SQLite: call grant.guard(connection) in each transaction"
         )
-
-    def guarding_all(self, grants: Sequence[Guarded], connection: Any) -> NoReturn:
-        self.guarding_sync(grants[0], connection)
-
-    def guarding_all_sync(self, grants: Sequence[Guarded], connection: Any) -> NoReturn:
-        self.guarding_sync(grants[0], connection)
 
 
 def _steps(grant: Guarded, file: Path, mark: str) -> Steps:

@@ -17,7 +17,7 @@ use later, for their writes would pass as ours while the grant is current. There
 
 import json
 from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import AbstractAsyncContextManager, AbstractContextManager, asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager
 from functools import lru_cache
 from typing import Any
 
@@ -47,16 +47,8 @@ _LEFT_OPEN = (
 )
 
 
-def guarding(grant: Guarded, connection: Any) -> AbstractAsyncContextManager[None]:
-    return guarding_all((grant,), connection)
-
-
-def guarding_sync(grant: Guarded, connection: Any = None) -> AbstractContextManager[None]:
-    return guarding_all_sync((grant,), connection)
-
-
 @asynccontextmanager
-async def guarding_all(grants: Sequence[Guarded], connection: Any) -> AsyncIterator[None]:
+async def guarding(grants: Sequence[Guarded], connection: Any) -> AsyncIterator[None]:
     """`GuardRefused`: not on this connection as it stands. `LeaseLost`, also for a COMMIT in the block that said so."""
     for grant in grants:
         grant.check()
@@ -74,8 +66,8 @@ async def guarding_all(grants: Sequence[Guarded], connection: Any) -> AsyncItera
 
 
 @contextmanager
-def guarding_all_sync(grants: Sequence[Guarded], connection: Any = None) -> Iterator[None]:
-    """As `guarding_all`, in the calling thread."""
+def guarding_sync(grants: Sequence[Guarded], connection: Any = None) -> Iterator[None]:
+    """As `guarding`, in the calling thread."""
     for grant in grants:
         grant.check()
     with judged(grants[0]):

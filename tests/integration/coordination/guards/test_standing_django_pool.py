@@ -65,13 +65,13 @@ def next_finds(django: Any) -> tuple[int, str, str]:
 
 
 def end_the_session(django: Any, grant: Grant) -> None:
-    with guarding_sync(grant), django.transaction.atomic():
+    with guarding_sync((grant,)), django.transaction.atomic():
         assert execute(grant.url, END, pid(django.connection)) == [(True,)]
         run(django.connection, WRITE)
 
 
 def fail_in_the_middle(django: Any, grant: Grant) -> None:
-    with guarding_sync(grant), django.transaction.atomic():
+    with guarding_sync((grant,)), django.transaction.atomic():
         run(django.connection, WRITE)
         raise ZeroDivisionError
 
@@ -81,7 +81,7 @@ def notes(grant: Grant) -> list[str]:
 
 
 def test_after_the_block_the_session_is_lent_on_without_the_guard(django: Any, grant: Grant) -> None:
-    with guarding_sync(grant):
+    with guarding_sync((grant,)):
         lent = pid(django.connection)
         with django.transaction.atomic():
             run(django.connection, WRITE)
@@ -102,7 +102,7 @@ def test_so_it_is_after_an_error(django: Any, grant: Grant) -> None:
 
 @pytest.mark.parametrize("how", ["close", "close_if_unusable_or_obsolete"])
 def test_a_connection_that_is_closed_in_the_block_is_lent_to_nobody(django: Any, grant: Grant, how: str) -> None:
-    block = guarding_sync(grant)
+    block = guarding_sync((grant,))
     block.__enter__()
     lent = pid(django.connection)
     getattr(django.connection, how)()
@@ -114,7 +114,7 @@ def test_a_connection_that_is_closed_in_the_block_is_lent_to_nobody(django: Any,
 
 
 def test_so_is_one_that_is_closed_at_the_end_of_a_request_in_the_block(django: Any, grant: Grant) -> None:
-    block = guarding_sync(grant)
+    block = guarding_sync((grant,))
     block.__enter__()
     lent = pid(django.connection)
     django.close_old_connections()
@@ -126,7 +126,7 @@ def test_so_is_one_that_is_closed_at_the_end_of_a_request_in_the_block(django: A
 
 
 def test_so_is_one_that_is_closed_in_a_transaction(django: Any, grant: Grant) -> None:
-    block = guarding_sync(grant)
+    block = guarding_sync((grant,))
     block.__enter__()
     with django.transaction.atomic():
         run(django.connection, WRITE)
@@ -138,7 +138,7 @@ def test_so_is_one_that_is_closed_in_a_transaction(django: Any, grant: Grant) ->
 
 
 def test_what_django_borrows_anew_in_the_block_is_not_touched_at_its_end(django: Any, grant: Grant) -> None:
-    block = guarding_sync(grant)
+    block = guarding_sync((grant,))
     block.__enter__()
     django.connection.close()
     assert written(django, django.connection) == "IL002"
@@ -160,7 +160,7 @@ def test_a_session_that_is_ended_in_the_block_is_replaced(django: Any, grant: Gr
 
 
 def test_and_one_whose_guard_cannot_be_taken_away(django: Any, grant: Grant) -> None:
-    block = guarding_sync(grant)
+    block = guarding_sync((grant,))
     block.__enter__()
     execute(grant.url, "ALTER FUNCTION interlock.stand_down_v1 RENAME TO gone_v1")
     with pytest.raises(django.Error, match="does not exist"):
@@ -171,7 +171,7 @@ def test_and_one_whose_guard_cannot_be_taken_away(django: Any, grant: Grant) -> 
 
 def test_the_pool_that_django_makes_by_itself(grant: Grant) -> None:
     with django_databases(grant.url, pool=True) as django:
-        with guarding_sync(grant):
+        with guarding_sync((grant,)):
             run(django.connection, WRITE)
         django.connection.close()
         for _ in range(4):

@@ -139,7 +139,7 @@ def test_a_pool_that_nobody_has_any_more_is_gone_at_once(grant: Grant) -> None:
     gc.disable()
     try:
         pool = ConnectionPool(grant.url, min_size=1, max_size=1, open=True)
-        with pool, pool.connection() as connection, guarding_sync(grant, connection):
+        with pool, pool.connection() as connection, guarding_sync((grant,), connection):
             pass
         left = weakref.ref(pool)
         del pool

@@ -38,7 +38,7 @@ async def test_a_connection_to_a_database_without_interlock(kind: Kind, grant: G
 def test_a_connection_to_a_database_with_an_interlock_of_its_own(grant: Grant, database_url: str) -> None:
     execute(database_url, whole_schema("interlock"))
     with psycopg.connect(database_url) as connection, pytest.raises(LeaseLost, match="another database"):
-        guarding_sync(grant, connection).__enter__()
+        guarding_sync((grant,), connection).__enter__()
 
 
 @pytest.fixture
@@ -61,7 +61,7 @@ def test_a_role_that_may_use_leases_and_write_the_table_needs_no_more(grant: Gra
     role = urlsplit(stranger_url).username
     assert role
     execute(grant.url, grant_sql(role, "interlock", ["leases"]) + f"GRANT INSERT ON notes TO {role}")
-    with psycopg.connect(stranger_url, autocommit=True) as connection, guarding_sync(grant, connection):
+    with psycopg.connect(stranger_url, autocommit=True) as connection, guarding_sync((grant,), connection):
         connection.execute("INSERT INTO notes VALUES ('a')")
 
 
@@ -72,31 +72,31 @@ async def test_a_sync_connection_where_it_would_block_and_an_async_one_where_nob
     async with kind(grant.url) as carrier:
         if carrier.is_async:
             with pytest.raises(GuardRefused, match="needs an event loop"):
-                guarding_sync(grant, carrier.connection).__enter__()
+                guarding_sync((grant,), carrier.connection).__enter__()
         else:
             with pytest.raises(GuardRefused, match=r"would block the event loop|Pass it the async connection"):
-                await guarding(grant, carrier.connection).__aenter__()
+                await guarding((grant,), carrier.connection).__aenter__()
 
 
 @pytest.mark.parametrize("thing", [object(), sqlalchemy.create_engine("sqlite://"), asyncpg])
 async def test_what_is_no_connection(grant: Grant, thing: object) -> None:
     with pytest.raises(GuardRefused, match="no connection that Interlock knows"):
-        guarding_sync(grant, thing).__enter__()
+        guarding_sync((grant,), thing).__enter__()
     with pytest.raises(GuardRefused, match="no connection that Interlock knows"):
-        await guarding(grant, thing).__aenter__()
+        await guarding((grant,), thing).__aenter__()
 
 
 def test_another_kind_of_database(grant: Grant) -> None:
     lite = sqlalchemy.create_engine("sqlite://").connect()
     with lite, pytest.raises(GuardRefused, match="leads to sqlite"):
-        guarding_sync(grant, lite).__enter__()
+        guarding_sync((grant,), lite).__enter__()
 
 
 def test_a_connection_that_is_closed_says_so_itself(grant: Grant) -> None:
     connection = psycopg.connect(grant.url)
     connection.close()
     with pytest.raises(psycopg.OperationalError, match="closed"):
-        guarding_sync(grant, connection).__enter__()
+        guarding_sync((grant,), connection).__enter__()
 
 
 async def test_a_lease_in_a_sqlite_file(tmp_path: Path) -> None:

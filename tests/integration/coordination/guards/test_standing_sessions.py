@@ -60,11 +60,11 @@ async def test_a_poolers_session_is_refused_before_anything_is_set_in_it(grant: 
     with pooled(grant.url, mode, pool_size=1) as url:
         with psycopg.connect(url, prepare_threshold=None) as connection:
             with pytest.raises(GuardRefused, match=r"through a pooler.*connect to the server itself"):
-                guarding_sync(grant, connection).__enter__()
+                guarding_sync((grant,), connection).__enter__()
             assert standing(connection) == ""
         connection_of_asyncpg = await asyncpg.connect(url, statement_cache_size=0)
         with pytest.raises(GuardRefused, match="through a pooler"):
-            await guarding(grant, connection_of_asyncpg).__aenter__()
+            await guarding((grant,), connection_of_asyncpg).__aenter__()
         assert await connection_of_asyncpg.fetchval(STANDING_THERE) == ""
         await connection_of_asyncpg.close()
 
@@ -81,7 +81,7 @@ async def test_so_is_one_under_sqlalchemy_or_django(grant: Grant, kind: Kind) ->
 
 async def test_what_asyncpgs_pool_takes_back_has_no_guard(grant: Grant) -> None:
     async with asyncpg.create_pool(grant.url, min_size=1, max_size=1) as pool:
-        async with pool.acquire() as connection, guarding(grant, connection):
+        async with pool.acquire() as connection, guarding((grant,), connection):
             await connection.execute("INSERT INTO notes VALUES ('a')")
         assert await pool.fetchval(STANDING_THERE) == ""
 
@@ -89,7 +89,7 @@ async def test_what_asyncpgs_pool_takes_back_has_no_guard(grant: Grant) -> None:
 async def test_a_connection_that_is_given_back_in_the_block_is_ended_with_its_guard(grant: Grant) -> None:
     async with asyncpg.create_pool(grant.url, min_size=1, max_size=1) as pool:
         connection = await pool.acquire()
-        block = guarding(grant, connection)
+        block = guarding((grant,), connection)
         await block.__aenter__()
         await pool.release(connection)
         with pytest.raises(GuardRefused, match="give it back after the block"):
@@ -99,7 +99,7 @@ async def test_a_connection_that_is_given_back_in_the_block_is_ended_with_its_gu
 
 def test_so_is_one_that_sqlalchemys_pool_would_lend_to_others(grant: Grant, engine: sqlalchemy.Engine) -> None:
     connection = engine.connect()
-    block = guarding_sync(grant, connection)
+    block = guarding_sync((grant,), connection)
     block.__enter__()
     session = connection.connection.driver_connection
     connection.close()
@@ -112,7 +112,7 @@ def test_so_is_one_that_sqlalchemys_pool_would_lend_to_others(grant: Grant, engi
 def test_sqlalchemys_pool_lends_a_connection_without_guard_after_the_block(
     grant: Grant, engine: sqlalchemy.Engine
 ) -> None:
-    with engine.connect() as connection, guarding_sync(grant, connection):
+    with engine.connect() as connection, guarding_sync((grant,), connection):
         pid = connection.scalar(sqlalchemy.text("SELECT pg_backend_pid()"))
         connection.commit()
     with engine.connect() as connection:
@@ -123,7 +123,7 @@ def test_sqlalchemys_pool_lends_a_connection_without_guard_after_the_block(
 def test_a_session_of_sqlalchemys_is_guarded_where_it_is_bound_to_the_connection(
     grant: Grant, engine: sqlalchemy.Engine
 ) -> None:
-    with engine.connect() as connection, guarding_sync(grant, connection):
+    with engine.connect() as connection, guarding_sync((grant,), connection):
         for _ in range(2):
             with Session(connection) as session, session.begin():
                 session.execute(sqlalchemy.text("INSERT INTO notes VALUES ('a')"))
@@ -132,14 +132,14 @@ def test_a_session_of_sqlalchemys_is_guarded_where_it_is_bound_to_the_connection
 
 def test_a_connection_that_django_opens_anew_has_no_guard(grant: Grant) -> None:
     with django_databases(grant.url) as django:
-        with guarding_sync(grant):
+        with guarding_sync((grant,)):
             django.connection.close()
             with (
                 pytest.raises(django.Error, match="may only be written under the lease"),
                 django.connection.cursor() as c,
             ):
                 c.execute("INSERT INTO notes VALUES ('a')")
-        with guarding_sync(grant), django.connection.cursor() as cursor:
+        with guarding_sync((grant,)), django.connection.cursor() as cursor:
             cursor.execute("INSERT INTO notes VALUES ('b')")
     assert execute(grant.url, "SELECT note FROM notes") == [("b",)]
 
@@ -148,11 +148,11 @@ def test_django_without_autocommit_is_committed_for_the_guard_alone(grant: Grant
     with django_databases(grant.url) as django:
         django.connection.ensure_connection()
         django.connection.set_autocommit(False)
-        with guarding_sync(grant):
+        with guarding_sync((grant,)):
             with django.connection.cursor() as cursor:
                 cursor.execute("INSERT INTO notes VALUES ('a')")
             django.connection.commit()
-        block = guarding_sync(grant)
+        block = guarding_sync((grant,))
         block.__enter__()
         with django.connection.cursor() as cursor:
             cursor.execute("INSERT INTO notes VALUES ('b')")
@@ -167,19 +167,19 @@ def test_django_without_autocommit_is_committed_for_the_guard_alone(grant: Grant
 
 def test_psycopg_in_a_pipeline(grant: Grant) -> None:
     with psycopg.connect(grant.url, autocommit=True) as connection, connection.pipeline():
-        with guarding_sync(grant, connection):
+        with guarding_sync((grant,), connection):
             for note in ("a", "b"):
                 with connection.transaction():
                     connection.execute("INSERT INTO notes VALUES (%s)", [note])
         with connection.transaction(), pytest.raises(GuardRefused, match="A transaction is open"):
-            guarding_sync(grant, connection).__enter__()
+            guarding_sync((grant,), connection).__enter__()
         assert standing(connection) == ""
     assert execute(grant.url, "SELECT note FROM notes") == [("a",), ("b",)]
 
 
 def test_a_session_is_ended_where_the_guard_cannot_be_taken_away(grant: Grant) -> None:
     connection = psycopg.connect(grant.url)
-    block = guarding_sync(grant, connection)
+    block = guarding_sync((grant,), connection)
     block.__enter__()
     execute(grant.url, "ALTER FUNCTION interlock.stand_down_v1 RENAME TO gone_v1")
     with pytest.raises(psycopg.errors.UndefinedFunction):
@@ -189,7 +189,7 @@ def test_a_session_is_ended_where_the_guard_cannot_be_taken_away(grant: Grant) -
 
 def test_or_where_the_transaction_cannot_be_ended(grant: Grant) -> None:
     with psycopg.connect(grant.url) as connection:
-        block = guarding_sync(grant, connection)
+        block = guarding_sync((grant,), connection)
         block.__enter__()
         with pytest.raises(psycopg.ProgrammingError, match="Explicit rollback"), connection.transaction():
             block.__exit__(None, None, None)
@@ -199,7 +199,7 @@ def test_or_where_the_transaction_cannot_be_ended(grant: Grant) -> None:
 async def test_or_where_nobody_knows_whether_it_was_set(grant: Grant) -> None:
     connection = await psycopg.AsyncConnection.connect(grant.url)
     with nobody_reads_leases(grant.url):
-        entering = asyncio.ensure_future(guarding(grant, connection).__aenter__())
+        entering = asyncio.ensure_future(guarding((grant,), connection).__aenter__())
         await asyncio.to_thread(eventually, lambda: execute(grant.url, WAITS, "stand_v1") == [(1,)])
         entering.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -212,7 +212,7 @@ async def test_or_where_its_task_was_cancelled_while_it_was_taken_away(grant: Gr
     rewrite(grant.url, "stand_down_v1", "BEGIN", "BEGIN LOCK interlock.lease;")
     kind = STANDING["asyncpg" if driver == "asyncpg" else "psycopg async"]
     async with kind(grant.url) as carrier:
-        block = guarding(grant, carrier.connection)
+        block = guarding((grant,), carrier.connection)
         await block.__aenter__()
         with nobody_reads_leases(grant.url):
             leaving = asyncio.ensure_future(block.__aexit__(None, None, None))
@@ -227,5 +227,5 @@ def test_a_driver_that_does_not_tell_its_process_is_refused(grant: Grant, monkey
     monkeypatch.setattr("interlock.coordination.guards.standing.announced_pid", lambda driver: None)
     with psycopg.connect(grant.url) as connection:
         with pytest.raises(GuardRefused, match="use psycopg or asyncpg"):
-            guarding_sync(grant, connection).__enter__()
+            guarding_sync((grant,), connection).__enter__()
         assert standing(connection) == ""

@@ -10,7 +10,7 @@ import pytest
 
 from interlock import AsyncInterlock, Interlock
 from interlock.connections import code_of
-from interlock.coordination.guards import guarding_all, guarding_all_sync, guarding_sync
+from interlock.coordination.guards import guarding, guarding_sync
 from interlock.errors import GuardRefused, LeaseLost
 from support.carriers import STANDING, Carrier, Kind
 from support.guard_scenarios import released_and_taken
@@ -109,7 +109,7 @@ async def test_where_one_is_lost_before_the_block_none_stands(carrier: Carrier, 
 def test_where_one_is_not_trusted_any_more_nobody_is_asked(grants: Pair, place: int) -> None:
     grants[place].trusted = False
     with pytest.raises(LeaseLost, match="not trusted"):
-        guarding_all_sync(grants, None).__enter__()
+        guarding_sync(grants, None).__enter__()
 
 
 @every_kind
@@ -147,7 +147,7 @@ def test_a_session_is_ended_where_the_one_that_was_set_cannot_be_taken_away(gran
     execute(grants[0].url, "ALTER FUNCTION interlock.stand_down_v1 RENAME TO gone_v1")
     connection = psycopg.connect(grants[0].url)
     with pytest.raises(GuardRefused) as refused:
-        guarding_all_sync(grants, connection).__enter__()
+        guarding_sync(grants, connection).__enter__()
     assert isinstance(refused.value.__cause__, psycopg.errors.UndefinedFunction)
     assert connection.closed
 
@@ -158,7 +158,7 @@ async def test_or_where_its_task_is_cancelled_meanwhile(grants: Pair) -> None:
     connection = await asyncpg.connect(grants[0].url)
     with psycopg.connect(grants[0].url) as other:
         other.execute("LOCK notes")
-        entering = asyncio.ensure_future(guarding_all(grants, connection).__aenter__())
+        entering = asyncio.ensure_future(guarding(grants, connection).__aenter__())
         await until(lambda: execute(grants[0].url, WAITS) == [(1,)])
         entering.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -170,15 +170,15 @@ def test_an_error_of_the_database_halfway_leaves_none_behind(grants: Pair) -> No
     rewrite(grants[0].url, "stand_v1", "BEGIN", "BEGIN IF lease_name <> 'feeds' THEN PERFORM 1 / 0; END IF;")
     with psycopg.connect(grants[0].url) as connection:
         with pytest.raises(psycopg.errors.DivisionByZero):
-            guarding_all_sync(grants, connection).__enter__()
+            guarding_sync(grants, connection).__enter__()
         assert standing(connection) == ""
 
 
 def test_a_block_inside_takes_away_its_own_alone(grants: Pair) -> None:
     third = granted(grants[0].url, "third")
     execute(grants[0].url, PROTECTED.format("thirds", "third"))
-    with psycopg.connect(grants[0].url, autocommit=True) as connection, guarding_sync(third, connection):
-        with guarding_all_sync(grants, connection):
+    with psycopg.connect(grants[0].url, autocommit=True) as connection, guarding_sync((third,), connection):
+        with guarding_sync(grants, connection):
             connection.execute("INSERT INTO thirds VALUES ('a')")
         connection.execute("INSERT INTO thirds VALUES ('b')")
         with pytest.raises(psycopg.Error, match="may only be written"):
