@@ -33,7 +33,7 @@ from interlock.coordination.reasons import Loss, Reason
 from interlock.coordination.returning import Returns
 from interlock.coordination.timing import LeaseTiming
 from interlock.coordination.waiting import WaitingRoom
-from interlock.stores.leases import AcquireAnswer, ReleaseAnswer
+from interlock.stores.leases import AcquireAnswer, ReleaseAnswer, idleness
 
 G = TypeVar("G", bound=AsyncGrant)
 T = TypeVar("T")
@@ -68,7 +68,7 @@ class Engine:
             store, self._errands.releasing, self._asked_for, self._see_let_go, self._errands.release_later
         )
         self._asking: Lane[Acquisition[Any], AcquireAnswer] = Lane(
-            self._returns.acquire, self._errands.give_back, self._errands.failed
+            self._returns.acquire, self._errands.give_back, self._errands.failed, is_idle=idleness(store)
         )
         self._handing = HandingOver(store, observer, self._errands, self._lose, self._forget)
         self._keeper = Keeper(store, observer, self._lose)
@@ -182,9 +182,8 @@ class Engine:
     def drop(self, grant: AsyncGrant) -> None:
         """Give it back, without waiting for that."""
         if not grant.is_inherited and grant.finish("released"):
-            self._observer.released(grant.name, grant.token, boottime() - grant.acquired_at)
-            self._forget(grant)
             self._errands.releasing.post(grant)
+            self._note_release(grant)
 
     async def release(self, grant: AsyncGrant) -> bool:
         asked = self.begin_releasing(grant)
@@ -201,7 +200,11 @@ class Engine:
 
     def begin_releasing(self, grant: AsyncGrant) -> "asyncio.Future[tuple[ReleaseAnswer, float]] | None":
         """It is not held any more from here on; `released` then says whether it was. None: it was not."""
-        return self._errands.releasing.submit(grant) if self._end(grant) else None
+        if not self._end(grant):
+            return None
+        asked = self._errands.releasing.submit(grant)  # first: somebody may wait for it
+        self._note_release(grant)
+        return asked
 
     def let_go(self, grant: AsyncGrant) -> bool:
         """Give it back, and do not wait for the answer; what is asked for afterwards is asked after that.
@@ -211,21 +214,24 @@ class Engine:
         if not self._end(grant):
             return False
         self._returns.post(grant)
+        self._note_release(grant)
         return True
 
     def _end(self, grant: AsyncGrant) -> bool:
-        """Nobody trusts it from here on. False: nobody could, any more."""
+        """Nobody trusts it from here on. False: nobody could, any more, and that has been seen to."""
         if grant.is_inherited or grant.is_released:
             return False
-        mine = not grant.lost and grant.finish("released")
+        if not grant.lost and grant.finish("released"):
+            return True
         if grant.finish("expired"):  # its time ran out, and nobody noticed yet
             self._lose_finished(grant, "expired")
         self._forget(grant)
-        if mine:
-            self._observer.released(grant.name, grant.token, boottime() - grant.acquired_at)
-        else:
-            self._errands.release(grant)
-        return mine
+        self._errands.release(grant)
+        return False
+
+    def _note_release(self, grant: AsyncGrant) -> None:
+        self._forget(grant)
+        self._observer.released(grant.name, grant.token, boottime() - grant.acquired_at)
 
     def _see_let_go(self, grant: AsyncGrant, asked: "asyncio.Future[tuple[ReleaseAnswer, float]]") -> None:
         if self.released(grant, asked):

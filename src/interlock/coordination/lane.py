@@ -1,7 +1,8 @@
 """Requests of one process that share statements.
 
 What arrives while a statement is under way goes together in the next one, so under load one round trip, and one wait
-for the disk, serves many. A request that is alone is sent at once.
+for the disk, serves many. Otherwise a request waits for the end of this turn of the event loop, for others that come in
+it; where that was in vain for a while, it is sent at once.
 """
 
 import asyncio
@@ -11,12 +12,15 @@ from typing import Generic, TypeVar, cast
 from interlock import errors
 from interlock.bridge import all_back
 from interlock.clock import boottime
+from interlock.coordination import head_start
 from interlock.stores.leases import PartlyFailed
 
 Request = TypeVar("Request")
 Answer = TypeVar("Answer")
 
 _LARGEST = 1000
+_ALONE = 8
+"""After so many that came alone nobody else is expected. Of two groups that take turns, one may be a single request."""
 
 ASKED_ONE_BY_ONE = (errors.StatementFailed, errors.LockNotAvailable)
 """After these of a batch each is sent alone: one bad request must not cost the others."""
@@ -26,7 +30,8 @@ class Lane(Generic[Request, Answer]):
     """`send` takes a batch and answers in its order.
 
     Whoever waits for an answer may go away: then the answer goes to `orphaned`, or the error to `failed`. A request
-    whose caller went away before it was sent is left out, unless `always`.
+    whose caller went away before it was sent is left out, unless `always`. `is_idle`: whether one that is sent at once
+    would be on its way before it has to wait for anything.
     """
 
     def __init__(
@@ -36,13 +41,17 @@ class Lane(Generic[Request, Answer]):
         failed: Callable[[Request, Exception], None],
         *,
         always: bool = False,
+        is_idle: Callable[[], bool] = lambda: False,
     ) -> None:
         self._send = send
         self._orphaned = orphaned
         self._failed = failed
         self._always = always
+        self._is_idle = is_idle
         self._queue: list[tuple[Request, asyncio.Future[tuple[Answer, float]]]] = []
         self._sent: list[tuple[Request, asyncio.Future[tuple[Answer, float]]]] = []
+        self._alone = 0
+        self._at_work = False
         self._worker: asyncio.Task[None] | None = None
 
     def submit(self, request: Request) -> "asyncio.Future[tuple[Answer, float]]":
@@ -54,7 +63,12 @@ class Lane(Generic[Request, Answer]):
     def submit_for(self, request: Request, future: "asyncio.Future[tuple[Answer, float]]") -> None:
         """The same for somebody who waits already."""
         self._queue.append((request, future))
-        if self._worker is None:  # it begins after all who are ready now have put in theirs
+        if self._at_work:
+            return
+        self._at_work = True
+        if self._alone >= _ALONE and self._is_idle():
+            self._worker = head_start.begin(self._work())
+        else:  # after all who are ready now have put in theirs
             self._worker = asyncio.get_running_loop().create_task(self._work())
 
     @property
@@ -74,7 +88,7 @@ class Lane(Generic[Request, Answer]):
 
     async def drain(self) -> None:
         """Until everything has been sent and answered."""
-        while self._worker is not None:
+        while self._at_work and self._worker is not None:
             await asyncio.wait([self._worker])
 
     async def _work(self) -> None:
@@ -86,12 +100,13 @@ class Lane(Generic[Request, Answer]):
                     batch = [entry for entry in batch if not entry[1].done()]
                 if batch:
                     self._sent = batch
+                    self._alone = self._alone + 1 if len(batch) == 1 else 0
                     await self._serve(batch)
                     # Whoever was just answered may be back at once: then all share the next.
                     await all_back(len(self._queue))
         finally:
             self._sent = []
-            self._worker = None
+            self._at_work = False
 
     async def _serve(self, batch: "list[tuple[Request, asyncio.Future[tuple[Answer, float]]]]") -> None:
         sent_at = boottime()

@@ -164,3 +164,16 @@ class GrantsAnew(Protocol):
 
     async def again(self, changes: Sequence[Change[Held]]) -> list[AcquireAnswer | None]:
         """None: that could not be done, and nothing was, because somebody waits, for one. Release it, then ask."""
+
+
+@runtime_checkable
+class SendsAtOnce(Protocol):
+    """A store whose requests may begin in the middle of somebody else's task."""
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether an acquire or a release of one lease would be on its way before it has to wait for anything."""
+
+
+def idleness(store: LeaseStore) -> Callable[[], bool]:
+    return (lambda: store.is_idle) if isinstance(store, SendsAtOnce) else (lambda: False)

@@ -207,10 +207,26 @@ def test_a_grant_that_was_handed_on_is_on_the_disk_and_a_release_to_nobody_does_
     assert execute(interlock_url, "SELECT at FROM setting") == [("off",)]
 
 
+@pytest.mark.parametrize("before", [True, False], ids=["first in the queue", "last in the queue"])
+@pytest.mark.parametrize("direct", [True, False], ids=["handed on", "called"])
 def test_nobody_is_next_after_itself(
-    interlock_url: str, first: Client, second: Client, third: Client, ear: Client
+    interlock_url: str, first: Client, second: Client, third: Client, ear: Client, before: bool, direct: bool
 ) -> None:
     """Who asks again just when it is handed the lease may put itself into the queue once more."""
+    waiter = handed(interlock_url, first, second)
+    next_ = third.wait("feeds", listener=EAR, direct=direct)
+    execute(
+        interlock_url,
+        "INSERT INTO interlock.waiter (grant_id, name, enqueued_at, listener, seen_at, ttl)"
+        " SELECT %s, name, enqueued_at + %s * interval '1 second', listener, seen_at, 30 FROM interlock.waiter",
+        waiter.grant_id,
+        -1 if before else 1,
+    )
+    assert second.hand_on(waiter).offered == next_.grant_id
+    assert queue(interlock_url, "feeds") == ([] if direct else [(next_.grant_id, True)])
+
+
+def test_nobody_is_next_after_itself_alone(interlock_url: str, first: Client, second: Client, ear: Client) -> None:
     waiter = handed(interlock_url, first, second)
     execute(
         interlock_url,
@@ -219,8 +235,7 @@ def test_nobody_is_next_after_itself(
         waiter.grant_id,
         EAR,
     )
-    next_ = third.wait("feeds", listener=EAR, direct=True)
-    assert second.hand_on(waiter).offered == next_.grant_id
+    assert second.hand_on(waiter).offered is None
     assert queue(interlock_url, "feeds") == []
 
 

@@ -98,6 +98,8 @@ def of_theme(theme: str) -> ModuleType:
     return module
 
 
+ITSELF = ("handing_on", "test_nobody_is_next_after_itself")
+
 MUTANTS = [
     Mutant("acquire without the row lock", SAW_IT_FREE, "acquire_v1", FREE, "", arguments={"function": "acquire_v1"}),
     Mutant(
@@ -181,6 +183,13 @@ MUTANTS = [
            "pg_notify('interlock_' || ear, offered::text)", "'nobody'"),
     Mutant("the newest is told", ("queue", "test_who_waits_is_served_in_the_order_of_arrival"), "release_v1",
            "ORDER BY w.enqueued_at, w.grant_id LIMIT 1", "ORDER BY w.enqueued_at DESC LIMIT 1"),
+    Mutant("the first is next after itself", ITSELF, "release_v1",
+           "EXIT WHEN first.grant_id IS DISTINCT FROM release_v1.grant_id;", "EXIT;",
+           arguments={"before": True, "direct": True}),
+    Mutant("whoever is next will be itself", ITSELF, "release_v1", "IN (first.grant_id, release_v1.grant_id)",
+           "= first.grant_id", arguments={"before": False, "direct": True}),
+    Mutant("whoever is called will be itself", ITSELF, "release_v1", "IF first.grant_id IS NOT NULL THEN",
+           "IF false THEN", arguments={"before": False, "direct": False}),
     Mutant("nobody dies", ("queue", "test_the_dead_are_passed_over_and_removed"), "waits_v1",
            "NOT pg_catalog.pg_try_advisory_xact_lock_shared(1229737037, listener)", "true"),
     Mutant("looking at the dead alone", ("queue", "test_two_who_look_at_once_do_not_take_each_other_for_the_dead"),

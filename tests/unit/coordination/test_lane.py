@@ -33,13 +33,24 @@ class Server:
                 raise self.bad[number]
         return [2 * number for number in batch]
 
-    def lane(self, *, always: bool = False) -> Lane[int, int]:
+    def lane(self, *, always: bool = False, is_idle: bool = False) -> Lane[int, int]:
         return Lane(
             self.send,
             lambda request, answer, sent_at: self.orphans.append((request, answer)),
             lambda request, error: self.failures.append((request, error)),
             always=always,
+            is_idle=lambda: is_idle,
         )
+
+
+async def loner(server: Server, *, always: bool = False) -> Lane[int, int]:
+    """A lane on which nobody else has come for a while."""
+    lane = server.lane(always=always, is_idle=True)
+    for _ in range(module._ALONE):
+        await lane.submit(0)
+        await lane.drain()
+    server.batches.clear()
+    return lane
 
 
 async def answers(*futures: "asyncio.Future[tuple[int, float]]") -> list[int]:
@@ -61,6 +72,86 @@ async def test_who_was_answered_and_is_back_at_once_is_sent_in_the_same_turn_of_
     asyncio.get_running_loop().call_soon(lambda: sent_by_then.extend(server.batches))
     assert await answers(lane.submit(2)) == [4]
     assert sent_by_then == [[1], [2]]
+
+
+async def test_where_nobody_else_comes_a_request_is_sent_at_once() -> None:
+    server = Server()
+    server.open.clear()
+    lane = server.lane(is_idle=True)
+    sent_at_once = []
+    for number in range(module._ALONE + 1):
+        asked = lane.submit(number)
+        sent_at_once.append(server.batches == [[number]])
+        later = lane.submit(10 + number) if server.batches else None
+        await asyncio.sleep(0)
+        server.open.set()
+        assert await answers(asked) == [2 * number]
+        if later is not None:
+            assert await answers(later) == [2 * (10 + number)], "it goes with the next"
+        await lane.drain()
+        server.batches.clear()
+        server.open.clear()
+    assert sent_at_once == [False] * module._ALONE + [True]
+
+
+async def test_where_others_came_a_request_waits_for_the_end_of_the_turn() -> None:
+    server = Server()
+    lane = await loner(server)
+    server.open.clear()
+    first, *others = [lane.submit(number) for number in (1, 2, 3)]
+    assert server.batches == [[1]]
+    server.open.set()
+    assert await answers(first, *others) == [2, 4, 6]
+    await lane.drain()
+    again = [lane.submit(number) for number in (4, 5)]
+    assert server.batches == [[1], [2, 3]]
+    assert await answers(*again) == [8, 10]
+    assert server.batches[2:] == [[4, 5]]
+
+
+async def test_a_store_that_is_not_idle_is_sent_nothing_at_once() -> None:
+    server = Server()
+    lane = server.lane(is_idle=False)
+    for number in range(2 * module._ALONE):
+        asked = lane.submit(number)
+        assert len(server.batches) == number
+        await asked
+        await lane.drain()
+
+
+async def test_what_is_sent_at_once_fails_like_anything_else() -> None:
+    server = Server()
+    lane = await loner(server)
+    server.bad[1] = REFUSED
+    with pytest.raises(errors.StatementFailed):
+        await lane.submit(1)
+    await lane.drain()
+    assert await answers(lane.submit(2)) == [4]
+
+
+async def test_what_is_sent_at_once_is_drained_and_may_be_nobodys() -> None:
+    server = Server()
+    lane = await loner(server, always=True)
+    server.open.clear()
+    lane.post(1)
+    assert server.batches == [[1]]
+    asyncio.get_running_loop().call_soon(server.open.set)
+    await lane.drain()
+    assert server.orphans == [(1, 2)]
+
+
+async def test_when_the_loop_ends_nobody_waits_for_what_was_sent_at_once() -> None:
+    server = Server()
+    lane = await loner(server)
+    server.open.clear()
+    sent = lane.submit(1)
+    assert lane._worker is not None
+    await asyncio.sleep(0)
+    lane._worker.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await sent
+    server.open.set()
+    assert await answers(lane.submit(2)) == [4]
 
 
 async def test_whoever_comes_while_a_statement_is_under_way_goes_with_the_next() -> None:

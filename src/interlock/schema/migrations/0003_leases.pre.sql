@@ -1050,10 +1050,8 @@ BEGIN
     FOR attempt IN 1..2 LOOP
         SELECT * INTO first FROM interlock.waiter w
          WHERE w.name = release_v1.name ORDER BY w.enqueued_at, w.grant_id LIMIT 1 FOR UPDATE SKIP LOCKED;
-        EXIT WHEN first.grant_id IS NULL;
-        -- Who was handed it just when it asked again may have come back into the queue, and would be next after itself.
-        DELETE FROM interlock.waiter w WHERE w.grant_id = release_v1.grant_id;
-        EXIT WHEN NOT FOUND;
+        EXIT WHEN first.grant_id IS DISTINCT FROM release_v1.grant_id;
+        DELETE FROM interlock.waiter w WHERE w.grant_id = first.grant_id;
     END LOOP;
     IF direct AND first.ttl > 0 AND first.offered_at IS NULL AND first.listener IS NOT NULL
        AND interlock.waits_v1(first.listener, first.seen_at, NULL, moment) THEN
@@ -1074,9 +1072,12 @@ BEGIN
             RETURNING 'released', l.grant_id, l.listener, l.listener IS DISTINCT FROM release_v1.listener, l.token,
                       extract(epoch FROM l.expires_at)
                  INTO status, offered, ear, elsewhere, next_token, next_until;
-            DELETE FROM interlock.waiter w WHERE w.grant_id = first.grant_id;
+            DELETE FROM interlock.waiter w WHERE w.grant_id IN (first.grant_id, release_v1.grant_id);
             RETURN;
         END IF;
+    END IF;
+    IF first.grant_id IS NOT NULL THEN
+        DELETE FROM interlock.waiter w WHERE w.grant_id = release_v1.grant_id;
     END IF;
     PERFORM FROM interlock.lease l
       WHERE l.name = release_v1.name AND l.token = release_v1.token AND l.grant_id = release_v1.grant_id

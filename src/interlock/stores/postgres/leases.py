@@ -48,7 +48,10 @@ _DEAD_AFTER = 6.0
 
 
 class PostgresLeases:
-    """A `LeaseStore`, with `GrantsAnew`, `Listing`, `Turns` and `Records`. `timeout` is a statement's, on our side."""
+    """A `LeaseStore`, with `GrantsAnew`, `SendsAtOnce`, `Listing`, `Turns` and `Records`.
+
+    `timeout` is a statement's, on our side.
+    """
 
     def __init__(
         self,
@@ -102,6 +105,10 @@ class PostgresLeases:
         if len(grants) == 1:
             return [await self._release_one(grants[0])]
         return await self._release_many(grants, if_waited=False)
+
+    @property
+    def is_idle(self) -> bool:
+        return self._pooled is False and self._acquiring.is_free
 
     def is_contended(self, name: str) -> bool:
         return name in self._wanted
