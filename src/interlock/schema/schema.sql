@@ -1204,18 +1204,21 @@ CREATE PROCEDURE interlock.hand_on_v1(
     LANGUAGE plpgsql
     AS $$
 DECLARE
-    ear  integer;
+    came record;
     done text;
 BEGIN
-    SELECT r.status, r.offered, r.elsewhere, r.ear, r.next_token, r.next_until
-      INTO status, offered, elsewhere, ear, next_token, next_until
-      FROM interlock.release_v1(name, token, grant_id, listener, true) AS r;
+    came := interlock.release_v1(name, token, grant_id, listener, true);
+    status := came.status;
+    offered := came.offered;
+    elsewhere := came.elsewhere;
+    next_token := came.next_token;
+    next_until := came.next_until;
     IF next_token IS NOT NULL THEN
         COMMIT;
     END IF;
     done := pg_catalog.set_config('synchronous_commit', 'off', true);
     IF elsewhere AND next_token IS NOT NULL THEN
-        done := pg_catalog.pg_notify(pg_catalog.concat('interlock_', ear),
+        done := pg_catalog.pg_notify(pg_catalog.concat('interlock_', came.ear),
                                      pg_catalog.concat_ws(' ', offered, next_token, next_until));
     END IF;
 END

@@ -10,7 +10,7 @@ SELECT request, status, token, remaining, retry_after, holder, clock
 
 -- name: again_one
 -- Let go of → held anew by the same process, if nobody waits for it.
-SELECT new_token FROM interlock.again_v1($1, $2, $3, $4, $5, $6, $7::text::jsonb, $8, $9);
+SELECT interlock.again_v1($1, $2, $3, $4, $5, $6, $7::text::jsonb, $8, $9);
 
 -- name: again_many
 -- The same for a batch.
