@@ -17,6 +17,7 @@ from interlock.coordination.claims import (
     dns_label,
 )
 from support.name_locks import transaction
+from support.plans import plans
 from support.postgres import execute
 from support.protocol import rewrite
 from support.waiting import eventually
@@ -280,3 +281,16 @@ def test_a_name_that_is_given_up_between_the_look_and_the_answer_is_claimed(name
     [answer] = answers
     assert isinstance(answer, Claimed)
     assert answer.owner == "B"
+
+
+def test_no_statement_looks_so_long_that_the_server_would_compile_it(names: Claims, one: psycopg.Connection) -> None:
+    with plans(one) as found:
+        names.claim(one, "mydb", "A")
+        names.claim(one, "mydb", "A")
+        names.claim(one, "mydb", "B")
+        names.claim_all(one, ["a", "b"], "A")
+        names.release(one, "mydb", "A", gone=True)
+        names.claim(one, "mydb", "A")
+        names.owned(one)
+    assert any("claim_one_v1" in plan for plan in found)
+    assert found.too_long(one) == []

@@ -1,10 +1,12 @@
 """What a call costs the server: no write where nothing changes, no scan of a table, no queue read to its end."""
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from uuid import uuid4
 
 import pytest
 
+from support.plans import plans
 from support.postgres import execute
 from support.protocol import EAR, Client, queue
 
@@ -87,31 +89,45 @@ def crowded(request: pytest.FixtureRequest, interlock_url: str) -> Iterator[Clie
         yield client
 
 
+def everything(client: Client, one: str, *several: str) -> None:
+    """Each call once, but for those that people make."""
+    held = client.acquire(one)
+    assert client.ask(one).status == "busy"
+    assert client.ask(f"new {uuid4()}").status == "granted"
+    again = client.again(held)
+    assert again is not None
+    (held,) = filter(None, client.again_many([again]))
+    waiter = client.wait(one, listener=EAR)
+    client.guard(held)
+    assert (client.renew(held), client.release(held)) == ("renewed", "released")
+    assert client.wait(one, listener=EAR, grant_id=waiter.grant_id).status == "granted"
+    client.abandon(client.wait(one, listener=EAR))
+    grants = client.ask_many(several, wait=True, listener=EAR)
+    client.ask_many(several, wait=True, listener=EAR)
+    assert client.renew_many(grants) == ([], [])
+    assert client.release_many(grants, if_waited=True) == ["released"] * len(several)
+    assert len(client.break_open(one, immediate=True)) == 1
+    client.run("SELECT interlock.register_v1(%s)", list(several))
+
+
 @pytest.mark.parametrize("crowded", [10, 1_000, 100_000], indirect=True)
 def test_no_call_scans_a_table_however_many_leases_there_are(crowded: Client, ear: Client) -> None:
-    def everything(one: str, *several: str) -> None:
-        held = crowded.acquire(one)
-        assert crowded.ask(one).status == "busy"
-        assert crowded.ask(f"new {uuid4()}").status == "granted"
-        again = crowded.again(held)
-        assert again is not None
-        (held,) = filter(None, crowded.again_many([again]))
-        waiter = crowded.wait(one, listener=EAR)
-        crowded.guard(held)
-        assert (crowded.renew(held), crowded.release(held)) == ("renewed", "released")
-        assert crowded.wait(one, listener=EAR, grant_id=waiter.grant_id).status == "granted"
-        crowded.abandon(crowded.wait(one, listener=EAR))
-        grants = crowded.ask_many(several, wait=True, listener=EAR)
-        crowded.ask_many(several, wait=True, listener=EAR)
-        assert crowded.renew_many(grants) == ([], [])
-        assert crowded.release_many(grants, if_waited=True) == ["released"] * len(several)
-        assert len(crowded.break_open(one, immediate=True)) == 1
-        crowded.run("SELECT interlock.register_v1(%s)", list(several))
-
-    for one, *several in (list("31425"), list("80796")):  # the second time with plans that were kept
-        seen = reads(crowded, lambda one=one, several=several: everything(one, *several))  # type: ignore[misc]
+    for names in ("31425", "80796"):  # the second time with plans that were kept
+        seen = reads(crowded, partial(everything, crowded, *names))
         assert {table: scans for table, (scans, _) in seen.items()} == {"lease": 0, "waiter": 0}
         assert max(rows for _, rows in seen.values()) < 250
+
+
+@pytest.mark.parametrize("crowded", [10, 100_000], indirect=True)
+def test_no_statement_looks_so_long_that_the_server_would_compile_it(crowded: Client, ear: Client) -> None:
+    with plans(crowded.connection) as found:
+        everything(crowded, *"31425")
+        held = crowded.acquire("6")
+        waiter = crowded.wait("6", listener=EAR, direct=True)
+        assert crowded.hand_on(held).offered == waiter.grant_id
+    for table in ("lease", "lease_epoch", "waiter"):
+        assert any(f" on {table} " in plan for plan in found), table
+    assert found.too_long(crowded.connection) == []
 
 
 @pytest.mark.parametrize("statistics", ["none", "of an empty queue", "of the whole queue"])

@@ -1,0 +1,45 @@
+"""How long the server expects its statements to take, those inside functions among them.
+
+What looks long to it is compiled first (`jit`, which is on by default), each time: 100 ms for what takes half of one.
+"""
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import psycopg
+
+_EXPLAIN = """
+    LOAD 'auto_explain';
+    SET auto_explain.log_nested_statements = on; SET auto_explain.log_min_duration = 0; SET client_min_messages = log;
+"""
+_COST = re.compile(r"\.\.(\d+\.\d+) rows=")
+
+
+class Plans(list[str]):
+    """Of statements that were run, as PostgreSQL explains them."""
+
+    def too_long(self, connection: "psycopg.Connection[Any]") -> list[str]:
+        """Those that the server would compile, if it can."""
+        limit = connection.execute("SELECT current_setting('jit_above_cost')::float8").fetchone()
+        assert limit is not None
+        return [plan for plan in self if max(map(float, _COST.findall(plan)), default=0.0) > limit[0]]
+
+
+@contextmanager
+def plans(connection: "psycopg.Connection[Any]") -> Iterator[Plans]:
+    """Of everything that the connection does in the block. Its role has to be a superuser."""
+    found = Plans()
+
+    def note(said: psycopg.errors.Diagnostic) -> None:
+        if "Query Text:" in (text := said.message_primary or ""):
+            found.append(text)
+
+    connection.execute(_EXPLAIN)
+    connection.add_notice_handler(note)
+    try:
+        yield found
+    finally:
+        connection.remove_notice_handler(note)
+        connection.execute("RESET client_min_messages; RESET auto_explain.log_min_duration")
