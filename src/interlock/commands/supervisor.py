@@ -41,23 +41,28 @@ command, 126 when it cannot be executed. 124, as of timeout(1), when the supervi
 - C has no controlling terminal: a program that opens /dev/tty does not find one.
 """
 
-# pathlib would double the start-up time:
+# Its start is a part of every command's, so it loads little: no pathlib, no contextlib, and of `signal` the inner half,
+# without the names as enumerations. Each of them would add a quarter to what the bare interpreter takes.
 # ruff: noqa: PTH115, PTH123, PTH208
 
-import contextlib
 import ctypes
 import errno
-import math
 import os
 import select
-import signal
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
-from signal import SIGCHLD, SIGCONT, SIGKILL, SIGTERM
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import signal
+    from collections.abc import Callable, Iterator, Sequence
+else:
+    import _signal as signal
 
 # The same clock as interlock.clock.boottime(), which cannot be imported from here.
 CLOCK: int = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+
+SIGCHLD, SIGCONT, SIGKILL, SIGTERM = signal.SIGCHLD, signal.SIGCONT, signal.SIGKILL, signal.SIGTERM
 
 PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
@@ -76,9 +81,24 @@ TERMINATE_LOOKS = 10
 """How often to look for what was started while the rest was asked to end. What is missed is killed after the grace."""
 FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 0.005, 0.5
 
+NEVER = float("inf")
+
 
 def now() -> float:
     return time.clock_gettime(CLOCK)
+
+
+class Suppressed:
+    """What `contextlib.suppress` is."""
+
+    def __init__(self, *kinds: type[OSError]) -> None:
+        self.kinds = kinds
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: type[BaseException] | None, error: object, trace: object) -> bool:
+        return kind is not None and issubclass(kind, self.kinds)
 
 
 class Process:
@@ -98,11 +118,11 @@ def read_file(path: str) -> bytes:
         return file.read()
 
 
-def all_processes() -> Iterator[Process]:
+def all_processes() -> "Iterator[Process]":
     """Every process that can be seen; those that end during the look may be missing."""
     for name in os.listdir("/proc"):
         if name.isdigit():
-            with contextlib.suppress(FileNotFoundError, ProcessLookupError, PermissionError):
+            with Suppressed(FileNotFoundError, ProcessLookupError, PermissionError):
                 yield Process(read_file(f"/proc/{name}/stat"))
 
 
@@ -121,7 +141,7 @@ def descendants(root: int) -> list[Process]:
 
 def try_kill(pid: int, signum: int) -> None:
     """Signal a process, or the group `-pid`; that it is gone, or not ours to signal, is no error."""
-    with contextlib.suppress(ProcessLookupError, PermissionError):
+    with Suppressed(ProcessLookupError, PermissionError):
         os.kill(pid, signum)
 
 
@@ -201,7 +221,7 @@ def watch_process(pid: int) -> int | None:
 
 def write_line(descriptor: int, line: str) -> None:
     """Tell G. Whether it still listens makes no difference to what has to be done."""
-    with contextlib.suppress(OSError):
+    with Suppressed(OSError):
         os.write(descriptor, f"{line}\n".encode())
 
 
@@ -210,7 +230,7 @@ def shell_status(wait_status: int) -> int:
     return code if code >= 0 else 128 - code
 
 
-def start_command(argv: Sequence[str]) -> int:
+def start_command(argv: "Sequence[str]") -> int:
     """Start C in a process group of its own and return its pid once it runs; OSError when it cannot be executed."""
     parent = os.getpid()
     reader, writer = os.pipe()
@@ -226,7 +246,7 @@ def start_command(argv: Sequence[str]) -> int:
     return pid
 
 
-def become_command(argv: Sequence[str], parent: int, failure: int) -> None:
+def become_command(argv: "Sequence[str]", parent: int, failure: int) -> None:
     """In the child: never returns. `failure` closes when the command runs, or says why it does not."""
     try:
         os.setpgid(0, 0)
@@ -243,7 +263,7 @@ def become_command(argv: Sequence[str], parent: int, failure: int) -> None:
 def default_signals() -> None:
     signal.set_wakeup_fd(-1)
     for signum in signal.valid_signals():
-        with contextlib.suppress(OSError):  # SIGKILL and SIGSTOP
+        with Suppressed(OSError):  # SIGKILL and SIGSTOP
             signal.signal(signum, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
 
@@ -254,13 +274,13 @@ def ignore_signals() -> None:
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
     kept = {SIGCHLD, signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGABRT}
     for signum in signal.valid_signals() - kept:
-        with contextlib.suppress(OSError):  # SIGKILL and SIGSTOP
+        with Suppressed(OSError):  # SIGKILL and SIGSTOP
             signal.signal(signum, signal.SIG_IGN)
 
 
 def forget_coerced_locale() -> None:
     """Python sets LC_CTYPE for itself in the C locale (PEP 538); C gets the environment that G gave."""
-    with contextlib.suppress(OSError):
+    with Suppressed(OSError):
         given = read_file("/proc/self/environ").split(b"\0")
         if not any(entry.startswith(b"LC_CTYPE=") for entry in given):
             os.environ.pop("LC_CTYPE", None)
@@ -278,7 +298,7 @@ class Supervisor:
         self.exit_status = EXIT_ENDED
         self.ended_by: str | None = None
         self.left_behind = 0
-        self.terminate_at = self.kill_at = math.inf
+        self.terminate_at = self.kill_at = NEVER
         self.pause = FIRST_PAUSE_SECONDS
         self.received = b""
         self.poller = select.poll()
@@ -286,7 +306,7 @@ class Supervisor:
         self.watch(control, self.read_control)
         self.watch_children()
 
-    def watch(self, descriptor: int, handler: Callable[[], None]) -> None:
+    def watch(self, descriptor: int, handler: "Callable[[], None]") -> None:
         self.handlers[descriptor] = handler
         self.poller.register(descriptor, select.POLLIN)
 
@@ -311,7 +331,7 @@ class Supervisor:
 
         self.watch(descriptor, ended)
 
-    def run(self, argv: Sequence[str]) -> int:
+    def run(self, argv: "Sequence[str]") -> int:
         self.listen(0)  # G may be gone already
         self.check_trust()
         if self.ended_by is None:
@@ -321,7 +341,7 @@ class Supervisor:
             self.listen(self.nap())
         return self.report()
 
-    def start(self, argv: Sequence[str]) -> None:
+    def start(self, argv: "Sequence[str]") -> None:
         try:
             self.command = start_command(argv)
         except OSError as error:
@@ -332,7 +352,7 @@ class Supervisor:
         else:
             write_line(self.control, f"started {self.command}")
 
-    def end(self, cause: str, *, kill_at: float = math.inf) -> None:
+    def end(self, cause: str, *, kill_at: float = NEVER) -> None:
         """It is over. The first cause is the one reported, the earliest moment the one that counts."""
         self.ended_by = self.ended_by or cause
         self.kill_at = min(self.kill_at, kill_at)
@@ -347,7 +367,7 @@ class Supervisor:
         if now() >= self.kill_at:
             self.kill_all()
         elif now() >= self.terminate_at:
-            self.terminate_at = math.inf
+            self.terminate_at = NEVER
             self.left_behind = self.terminate_all()
             self.kill_at = min(self.kill_at, now() + BACKGROUND_GRACE_SECONDS)
 
@@ -472,7 +492,7 @@ def wait_for(supervisor: int) -> int:
         os.kill(supervisor, SIGCONT)
 
 
-def supervise(control: int, trust_until: float, gate: int | None, guard_pipe: int, argv: Sequence[str]) -> None:
+def supervise(control: int, trust_until: float, gate: int | None, guard_pipe: int, argv: "Sequence[str]") -> None:
     """S: never returns. A crash of it is the same to W as its being killed."""
     try:
         os.setpgid(0, 0)  # so that killing W's group does not kill S
@@ -487,7 +507,7 @@ def supervise(control: int, trust_until: float, gate: int | None, guard_pipe: in
         os.kill(os.getpid(), SIGKILL)
 
 
-def main(control: int, trust_until: float, argv: Sequence[str]) -> None:
+def main(control: int, trust_until: float, argv: "Sequence[str]") -> None:
     """Never returns."""
     gate = watch_process(os.getppid())
     if os.getsid(0) != os.getpid():

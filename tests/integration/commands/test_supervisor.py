@@ -168,3 +168,12 @@ def test_the_clock_is_the_one_that_the_gate_goes_by() -> None:
 def test_a_process_may_have_any_name(name: str) -> None:
     process = supervisor.Process(f"42 ({name}) S 7 40 39 0 -1 4194304 99".encode())
     assert (process.pid, process.state, process.parent, process.group) == (42, b"S", 7, 40)
+
+
+def test_it_loads_little_because_every_command_waits_for_its_start() -> None:
+    code = f"import sys; sys.path.insert(0, {str(Path(supervisor.__file__).parent)!r}); import supervisor"
+    told = [sys.executable, "-I", "-S", "-c", f"{code}; print(*sys.modules)"]
+    loaded = subprocess.run(told, capture_output=True, text=True, check=True).stdout.split()
+    dear = {"asyncio", "collections", "contextlib", "enum", "functools", "pathlib", "re", "signal", "typing"}
+    assert "supervisor" in loaded
+    assert dear.isdisjoint(loaded)
