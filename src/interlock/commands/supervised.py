@@ -13,9 +13,8 @@ import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from interlock.errors import CommandNotExecutable, CommandNotFound, CommandNotStarted
 
@@ -34,8 +33,7 @@ _CAUSES: Mapping[str, EndedBy] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class CommandResult:
+class CommandResult(NamedTuple):
     """How a command ended."""
 
     exit_status: int
