@@ -12,6 +12,7 @@ import pytest
 
 from interlock.clock import boottime
 from interlock.commands import supervisor
+from interlock.commands.standby import order
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="subreapers are of Linux")
 
@@ -25,15 +26,16 @@ class Supervised:
         self.control, theirs = socket.socketpair()
         self.control.settimeout(20)
         with theirs:
-            arguments = [str(theirs.fileno()), repr(boottime() + trust), "--", *argv]
             self.process = subprocess.Popen(
-                [sys.executable, "-I", "-S", supervisor.__file__, *arguments],
+                [sys.executable, "-I", "-S", supervisor.__file__, str(theirs.fileno()), str(os.getpid())],
                 pass_fds=[theirs.fileno()],
                 start_new_session=True,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
             )
+        if argv:
+            self.control.sendall(order(argv, boottime() + trust, None, None))
 
     def send(self, data: str) -> None:
         self.control.sendall(data.encode())
