@@ -15,7 +15,6 @@ import time
 from collections.abc import Awaitable, Callable, Coroutine
 from concurrent.futures import Future
 from contextlib import suppress
-from dataclasses import dataclass, field
 from typing import Any, Generic, Protocol, Self, TypeVar
 
 from interlock.errors import ConfigurationError
@@ -30,12 +29,12 @@ _SLOW = 0.001
 """If that takes so long, another thread computes, and whoever is on the way here has to wait for that one."""
 
 
-@dataclass(frozen=True)
 class _Job(Generic[T]):
     """A function for the caller's thread. Whoever takes it from the queue either runs or refuses it."""
 
-    function: Callable[[], T]
-    done: "Future[T]" = field(default_factory=Future)
+    def __init__(self, function: Callable[[], T]) -> None:
+        self.function = function
+        self.done: Future[T] = Future()
 
     def run(self) -> None:
         if not self.done.set_running_or_notify_cancel():

@@ -40,7 +40,7 @@ def _setting(about: str, **options: Any) -> Any:
     return field(metadata={"about": about}, **options)
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Settings:
     """Everything that can be set. Made by `load`; checked as a whole when it is made."""
 

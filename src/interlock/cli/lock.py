@@ -14,6 +14,7 @@ from interlock.cli.under_lease import (
     pairs,
     patience,
     refuse_nesting,
+    standing_by,
     ttl_option,
     waiting_options,
 )
@@ -48,11 +49,12 @@ def run_(
 
     Exits with COMMAND's own status; 75 if the lease was not acquired; 74 if it was lost.
     """
-    from interlock.coordination.running import run_command
-
     timeout = patience(wait, no_wait)
-    locks, url = opened(flags)
-    lease = locks.lease(name, ttl=ttl, metadata=pairs(metadata))
-    if timeout != 0:
-        refuse_nesting(locks, url, name)
-    exit_with(run_command(locks, lease, command, timeout=timeout, environment=os.environ))
+    with standing_by() as standby:
+        from interlock.coordination.running import run_command
+
+        locks, url = opened(flags)
+        lease = locks.lease(name, ttl=ttl, metadata=pairs(metadata))
+        if timeout != 0:
+            refuse_nesting(locks, url, name)
+        exit_with(run_command(locks, lease, command, timeout=timeout, environment=os.environ, standby=standby))

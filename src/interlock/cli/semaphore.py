@@ -13,6 +13,7 @@ from interlock.cli.under_lease import (
     opened,
     pairs,
     patience,
+    standing_by,
     ttl_option,
     waiting_options,
 )
@@ -46,9 +47,10 @@ def run_(
 
     Exits with COMMAND's own status; 75 if no slot was acquired; 74 if it was lost.
     """
-    from interlock.coordination.running import run_command
-
     timeout = patience(wait, no_wait)
-    locks, _ = opened(flags)
-    lease = locks.lease(name, ttl=ttl, metadata=pairs(metadata), slots=slots)
-    exit_with(run_command(locks, lease, command, timeout=timeout, environment=os.environ))
+    with standing_by() as standby:
+        from interlock.coordination.running import run_command
+
+        locks, _ = opened(flags)
+        lease = locks.lease(name, ttl=ttl, metadata=pairs(metadata), slots=slots)
+        exit_with(run_command(locks, lease, command, timeout=timeout, environment=os.environ, standby=standby))

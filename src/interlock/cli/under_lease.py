@@ -9,6 +9,7 @@ import click
 from interlock.cli.settings import database, loaded, run
 
 if TYPE_CHECKING:
+    from interlock.commands import Standby
     from interlock.coordination.root import AsyncInterlock
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -66,6 +67,13 @@ def patience(wait: float | None, no_wait: bool) -> float | None:
 
 def pairs(metadata: tuple[str, ...]) -> Mapping[str, str] | None:
     return dict(map(_pair, metadata)) or None
+
+
+def standing_by() -> "Standby":
+    """A supervisor for the command, to be entered first: its process starts while ours still loads and connects."""
+    from interlock.commands import Standby
+
+    return Standby()
 
 
 def opened(flags: dict[str, Any]) -> "tuple[AsyncInterlock, str]":

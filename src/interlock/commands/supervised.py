@@ -4,23 +4,16 @@
 """
 
 import asyncio
-import errno
 import math
 import os
 import signal
 import socket
-import subprocess
-import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 
-from interlock.errors import CommandNotExecutable, CommandNotFound, CommandNotStarted
+from interlock.commands.standby import Standby, not_started, order
 
-# Not imported by us: it loads what we have no use for. Its process imports it, and so runs it compiled.
-_SUPERVISOR = "import sys; sys.path.insert(0, sys.argv.pop(1)); import supervisor; supervisor.run_as_program()"
 _EXIT_ENDED = 124
 
 EndedBy = Literal["itself", "stop", "deadline", "supervisor killed"]
@@ -34,8 +27,7 @@ _CAUSES: Mapping[str, EndedBy] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class CommandResult:
+class CommandResult(NamedTuple):
     """How a command ended."""
 
     exit_status: int
@@ -53,9 +45,9 @@ class SupervisedCommand:
     Make one with `start`, and `wait` for it in the end: nothing of the command is left when that returns.
     """
 
-    def __init__(self, process: subprocess.Popen[bytes], control: socket.socket) -> None:
-        self._process = process
-        self._control = control
+    def __init__(self, standby: Standby) -> None:
+        self._process = standby.process
+        self._control = standby.control
         self._reports: dict[str, str] = {}
         self._answered = asyncio.Event()
         self._reading = asyncio.create_task(self._read_until_end())
@@ -68,23 +60,17 @@ class SupervisedCommand:
         trust_until: float,
         env: Mapping[str, str] | None = None,
         cwd: str | os.PathLike[str] | None = None,
+        standby: Standby | None = None,
     ) -> "SupervisedCommand":
         """Run `argv` with our standard streams until `trust_until`, a moment of `clock.boottime()`, unless extended.
 
         Returns when it runs. Raises `CommandNotFound` or `CommandNotExecutable`. A moment that has passed already is no
-        error: the command is not run, and `wait` says ``deadline``.
+        error: the command is not run, and `wait` says ``deadline``. `standby` is a supervisor that was started before.
         """
-        program = argv[0]
-        ours, theirs = socket.socketpair()
-        ours.setblocking(False)
-        try:
-            with theirs:
-                process = _start_supervisor(theirs.fileno(), argv, _checked(trust_until), env, cwd)
-        except BaseException:
-            ours.close()
-            raise
-        command = cls(process, ours)
-        await command._answer(program)
+        lacking = cwd if cwd and not os.path.isdir(cwd) else argv[0]  # noqa: PTH112 - pathlib's fails where we may not look
+        line = order(argv, _checked(trust_until), env, cwd)
+        command = cls((standby if standby and standby.is_up else Standby()).take())
+        await command._run(line, lacking)
         return command
 
     @property
@@ -126,9 +112,11 @@ class SupervisedCommand:
             return 128 + int(self._reports.get("signalled", signal.SIGKILL))
         return _EXIT_ENDED
 
-    async def _answer(self, program: str) -> None:
+    async def _run(self, line: bytes, lacking: str | os.PathLike[str]) -> None:
         """Wait until the supervisor has said whether the command runs; if we cannot stay, nor may the command."""
         try:
+            with suppress(OSError):  # somebody killed it, and its end is its answer
+                await asyncio.get_running_loop().sock_sendall(self._control, line)
             await self._answered.wait()
         except asyncio.CancelledError:
             self._hang_up()
@@ -137,7 +125,7 @@ class SupervisedCommand:
         if "failed" in self._reports:
             await self._reading
             code, _, text = self._reports["failed"].partition(" ")
-            raise _not_started(program, OSError(int(code), text))
+            raise not_started(lacking, OSError(int(code), text))
 
     def _send(self, line: str) -> bool:
         """Whether it could be sent without waiting. A supervisor that is gone, or does not read, is no error here."""
@@ -177,35 +165,6 @@ class SupervisedCommand:
         self._answered.set()
         if kind == "ended":
             self._process.send_signal(signal.SIGCONT)  # or a guard that somebody stopped would never go
-
-
-def _start_supervisor(
-    control: int,
-    argv: Sequence[str],
-    trust_until: float,
-    env: Mapping[str, str] | None,
-    cwd: str | os.PathLike[str] | None,
-) -> subprocess.Popen[bytes]:
-    python = [sys.executable, "-I", "-S", "-c", _SUPERVISOR, str(Path(__file__).parent)]
-    try:
-        return subprocess.Popen(
-            [*python, str(control), repr(trust_until), "--", *argv],
-            pass_fds=[control],
-            start_new_session=True,
-            env=env,
-            cwd=cwd,
-        )
-    except OSError as error:
-        raise _not_started(error.filename or argv[0], error) from error
-
-
-def _not_started(program: str | os.PathLike[str], error: OSError) -> CommandNotStarted:
-    message = f"Cannot run {os.fspath(program)!r}: {error.strerror}."
-    if isinstance(error, FileNotFoundError | NotADirectoryError):
-        return CommandNotFound(f"{message} Check the name, PATH, the script's #! line and the working directory.")
-    if isinstance(error, PermissionError) or error.errno == errno.ENOEXEC:
-        message = f"{message} Make it executable, and begin a script with a #! line."
-    return CommandNotExecutable(message)
 
 
 def _checked(seconds: float) -> float:

@@ -2,7 +2,7 @@
 
 Run in a session of its own, with the standard library alone, so that it is up in milliseconds::
 
-    python -I -S supervisor.py <control-fd> <trust-until> -- COMMAND [ARGUMENT]...
+    python -I -S supervisor.py <control-fd> <pid of G>
 
 **Who does what.** The holder G starts the guard W, which forks the supervisor S, which starts the command C. S steers:
 only G's words on the control channel, G's or W's death, the deadline, or C's end make it act. W only waits for S: it
@@ -18,8 +18,11 @@ starts for other reasons (an embedded PostgreSQL), where nobody can tell them fr
 - S is killed: the kernel kills C (parent-death signal), the rest falls to W, which kills it.
 - W is killed: S sees their pipe end, and kills everything.
 
-**From G** come lines: ``trust <moment>`` (on the clock of `now()`; the last one counts; once it has passed, everything
-is killed), ``signal <n>`` (to C's process group), ``stop <seconds>`` (SIGTERM to everything, SIGKILL after that grace).
+**From G** come lines. The first says what C is, ``run <moment> <arguments> <hex>``: how long to trust G, how many
+arguments C has, and, with NUL between them, its directory (ours if empty), its arguments and its environment. W waits
+for it as long as it takes, and forks only then. After it come ``trust <moment>`` (on the clock of `now()`; the last one
+counts; once it has passed, everything is killed), ``signal <n>`` (to C's process group), ``stop <seconds>`` (SIGTERM to
+everything, SIGKILL after that grace).
 **To G** go lines, ``ended`` last; without it nobody knows what is left:
 
 - ``started <pid>``, or ``failed <errno> <text>`` when C cannot be started;
@@ -41,23 +44,28 @@ command, 126 when it cannot be executed. 124, as of timeout(1), when the supervi
 - C has no controlling terminal: a program that opens /dev/tty does not find one.
 """
 
-# pathlib would double the start-up time:
+# Its start is a part of every command's, so it loads little: no pathlib, no contextlib, and of `signal` the inner half,
+# without the names as enumerations. Each of them would add a quarter to what the bare interpreter takes.
 # ruff: noqa: PTH115, PTH123, PTH208
 
-import contextlib
 import ctypes
 import errno
-import math
 import os
 import select
-import signal
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
-from signal import SIGCHLD, SIGCONT, SIGKILL, SIGTERM
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import signal
+    from collections.abc import Callable, Iterator
+else:
+    import _signal as signal
 
 # The same clock as interlock.clock.boottime(), which cannot be imported from here.
 CLOCK: int = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+
+SIGCHLD, SIGCONT, SIGKILL, SIGTERM = signal.SIGCHLD, signal.SIGCONT, signal.SIGKILL, signal.SIGTERM
 
 PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
@@ -76,9 +84,26 @@ TERMINATE_LOOKS = 10
 """How often to look for what was started while the rest was asked to end. What is missed is killed after the grace."""
 FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 0.005, 0.5
 
+NEVER = float("inf")
+
+LIBC = ctypes.CDLL(None)
+
 
 def now() -> float:
     return time.clock_gettime(CLOCK)
+
+
+class Suppressed:
+    """What `contextlib.suppress` is."""
+
+    def __init__(self, *kinds: type[OSError]) -> None:
+        self.kinds = kinds
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: type[BaseException] | None, error: object, trace: object) -> bool:
+        return kind is not None and issubclass(kind, self.kinds)
 
 
 class Process:
@@ -98,11 +123,11 @@ def read_file(path: str) -> bytes:
         return file.read()
 
 
-def all_processes() -> Iterator[Process]:
+def all_processes() -> "Iterator[Process]":
     """Every process that can be seen; those that end during the look may be missing."""
     for name in os.listdir("/proc"):
         if name.isdigit():
-            with contextlib.suppress(FileNotFoundError, ProcessLookupError, PermissionError):
+            with Suppressed(FileNotFoundError, ProcessLookupError, PermissionError):
                 yield Process(read_file(f"/proc/{name}/stat"))
 
 
@@ -121,7 +146,7 @@ def descendants(root: int) -> list[Process]:
 
 def try_kill(pid: int, signum: int) -> None:
     """Signal a process, or the group `-pid`; that it is gone, or not ours to signal, is no error."""
-    with contextlib.suppress(ProcessLookupError, PermissionError):
+    with Suppressed(ProcessLookupError, PermissionError):
         os.kill(pid, signum)
 
 
@@ -178,7 +203,7 @@ def reap() -> tuple[dict[int, int], bool]:
 def prctl(option: int, value: int) -> bool:
     """Linux only; elsewhere, and where it is forbidden, False."""
     try:
-        return bool(ctypes.CDLL(None).prctl(option, *map(ctypes.c_ulong, (value, 0, 0, 0))) == 0)
+        return bool(LIBC.prctl(option, *map(ctypes.c_ulong, (value, 0, 0, 0))) == 0)
     except AttributeError:
         return False
 
@@ -201,7 +226,7 @@ def watch_process(pid: int) -> int | None:
 
 def write_line(descriptor: int, line: str) -> None:
     """Tell G. Whether it still listens makes no difference to what has to be done."""
-    with contextlib.suppress(OSError):
+    with Suppressed(OSError):
         os.write(descriptor, f"{line}\n".encode())
 
 
@@ -210,13 +235,43 @@ def shell_status(wait_status: int) -> int:
     return code if code >= 0 else 128 - code
 
 
-def start_command(argv: Sequence[str]) -> int:
+class Order:
+    """What G wants to be run, as its first line says it."""
+
+    def __init__(self, line: bytes) -> None:
+        run, trust_until, arguments, packed = line.split()
+        if run != b"run":
+            raise ValueError(run)
+        self.directory, *rest = bytes.fromhex(packed.decode()).split(b"\0")
+        self.trust_until = float(trust_until)
+        self.argv = rest[: int(arguments)]
+        self.environment = dict(entry.partition(b"=")[::2] for entry in rest[int(arguments) :])
+
+
+def first_line(control: int, gate: int | None) -> tuple[bytes, bytes]:
+    """G's first line, and what came with it. G may take its time; if it ends before, so do we, and nothing is left."""
+    poller = select.poll()
+    for descriptor in (control, gate):
+        if descriptor is not None:
+            poller.register(descriptor, select.POLLIN)
+    received = b""
+    while b"\n" not in received:
+        ready = [descriptor for descriptor, _ in poller.poll()]
+        data = os.read(control, 65536) if control in ready else b""
+        if not data:
+            os._exit(EXIT_ENDED)
+        received += data
+    line, _, rest = received.partition(b"\n")
+    return line, rest
+
+
+def start_command(order: Order) -> int:
     """Start C in a process group of its own and return its pid once it runs; OSError when it cannot be executed."""
     parent = os.getpid()
     reader, writer = os.pipe()
     pid = os.fork()
     if pid == 0:
-        become_command(argv, parent, writer)
+        become_command(order, parent, writer)
     os.close(writer)
     failure = os.read(reader, 16)
     os.close(reader)
@@ -226,14 +281,16 @@ def start_command(argv: Sequence[str]) -> int:
     return pid
 
 
-def become_command(argv: Sequence[str], parent: int, failure: int) -> None:
+def become_command(order: Order, parent: int, failure: int) -> None:
     """In the child: never returns. `failure` closes when the command runs, or says why it does not."""
     try:
         os.setpgid(0, 0)
         prctl(PR_SET_PDEATHSIG, SIGKILL)
         if os.getppid() == parent:  # else it died before the line above
             default_signals()
-            os.execvp(argv[0], list(argv))  # noqa: S606 - no shell is the point
+            if order.directory:
+                os.chdir(order.directory)
+            os.execvpe(order.argv[0], order.argv, order.environment)  # noqa: S606 - no shell is the point
     except OSError as error:
         os.write(failure, str(error.errno).encode())
     finally:
@@ -243,7 +300,7 @@ def become_command(argv: Sequence[str], parent: int, failure: int) -> None:
 def default_signals() -> None:
     signal.set_wakeup_fd(-1)
     for signum in signal.valid_signals():
-        with contextlib.suppress(OSError):  # SIGKILL and SIGSTOP
+        with Suppressed(OSError):  # SIGKILL and SIGSTOP
             signal.signal(signum, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
 
@@ -254,16 +311,8 @@ def ignore_signals() -> None:
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
     kept = {SIGCHLD, signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGABRT}
     for signum in signal.valid_signals() - kept:
-        with contextlib.suppress(OSError):  # SIGKILL and SIGSTOP
+        with Suppressed(OSError):  # SIGKILL and SIGSTOP
             signal.signal(signum, signal.SIG_IGN)
-
-
-def forget_coerced_locale() -> None:
-    """Python sets LC_CTYPE for itself in the C locale (PEP 538); C gets the environment that G gave."""
-    with contextlib.suppress(OSError):
-        given = read_file("/proc/self/environ").split(b"\0")
-        if not any(entry.startswith(b"LC_CTYPE=") for entry in given):
-            os.environ.pop("LC_CTYPE", None)
 
 
 class Supervisor:
@@ -278,7 +327,7 @@ class Supervisor:
         self.exit_status = EXIT_ENDED
         self.ended_by: str | None = None
         self.left_behind = 0
-        self.terminate_at = self.kill_at = math.inf
+        self.terminate_at = self.kill_at = NEVER
         self.pause = FIRST_PAUSE_SECONDS
         self.received = b""
         self.poller = select.poll()
@@ -286,7 +335,7 @@ class Supervisor:
         self.watch(control, self.read_control)
         self.watch_children()
 
-    def watch(self, descriptor: int, handler: Callable[[], None]) -> None:
+    def watch(self, descriptor: int, handler: "Callable[[], None]") -> None:
         self.handlers[descriptor] = handler
         self.poller.register(descriptor, select.POLLIN)
 
@@ -311,19 +360,19 @@ class Supervisor:
 
         self.watch(descriptor, ended)
 
-    def run(self, argv: Sequence[str]) -> int:
+    def run(self, order: Order) -> int:
         self.listen(0)  # G may be gone already
         self.check_trust()
         if self.ended_by is None:
-            self.start(argv)
+            self.start(order)
         while self.anything_left():
             self.advance()
             self.listen(self.nap())
         return self.report()
 
-    def start(self, argv: Sequence[str]) -> None:
+    def start(self, order: Order) -> None:
         try:
-            self.command = start_command(argv)
+            self.command = start_command(order)
         except OSError as error:
             missing = error.errno in (errno.ENOENT, errno.ENOTDIR)
             self.exit_status = EXIT_NOT_FOUND if missing else EXIT_NOT_EXECUTABLE
@@ -332,7 +381,7 @@ class Supervisor:
         else:
             write_line(self.control, f"started {self.command}")
 
-    def end(self, cause: str, *, kill_at: float = math.inf) -> None:
+    def end(self, cause: str, *, kill_at: float = NEVER) -> None:
         """It is over. The first cause is the one reported, the earliest moment the one that counts."""
         self.ended_by = self.ended_by or cause
         self.kill_at = min(self.kill_at, kill_at)
@@ -347,7 +396,7 @@ class Supervisor:
         if now() >= self.kill_at:
             self.kill_all()
         elif now() >= self.terminate_at:
-            self.terminate_at = math.inf
+            self.terminate_at = NEVER
             self.left_behind = self.terminate_all()
             self.kill_at = min(self.kill_at, now() + BACKGROUND_GRACE_SECONDS)
 
@@ -373,6 +422,9 @@ class Supervisor:
         if not data:
             self.poller.unregister(self.control)
             self.end("eof", kill_at=now())
+        self.take(data)
+
+    def take(self, data: bytes) -> None:
         *lines, self.received = (self.received + data).split(b"\n")
         for line in lines:
             self.obey(*line.decode().split())
@@ -472,42 +524,47 @@ def wait_for(supervisor: int) -> int:
         os.kill(supervisor, SIGCONT)
 
 
-def supervise(control: int, trust_until: float, gate: int | None, guard_pipe: int, argv: Sequence[str]) -> None:
+def supervise(control: int, gate: int | None, guard_pipe: int, order: Order, rest: bytes) -> None:
     """S: never returns. A crash of it is the same to W as its being killed."""
     try:
         os.setpgid(0, 0)  # so that killing W's group does not kill S
-        supervisor = Supervisor(control, trust_until)
+        supervisor = Supervisor(control, order.trust_until)
+        supervisor.take(rest)
         supervisor.watch_end(guard_pipe, "supervisor-killed")
         if gate is not None:
             supervisor.watch_end(gate, "eof")
-        os._exit(supervisor.run(argv))
+        os._exit(supervisor.run(order))
     except BaseException:
         sys.excepthook(*sys.exc_info())
     finally:
         os.kill(os.getpid(), SIGKILL)
 
 
-def main(control: int, trust_until: float, argv: Sequence[str]) -> None:
+def main(control: int, holder: int) -> None:
     """Never returns."""
-    gate = watch_process(os.getppid())
+    gate = watch_process(holder)
+    if os.getppid() != holder:  # it died before we could watch it, and a process that it forked may have the channel
+        os._exit(EXIT_ENDED)
     if os.getsid(0) != os.getpid():
         os.setsid()
     ignore_signals()
-    forget_coerced_locale()
     os.set_inheritable(control, False)
-    os.set_blocking(control, False)
     gets_orphans = prctl(PR_SET_CHILD_SUBREAPER, 1)
     reader, writer = os.pipe()
+    os.get_exec_path()  # loads what C would have to load otherwise, when everybody waits for it
+    line, rest = first_line(control, gate)
+    order = Order(line)
+    os.set_blocking(control, False)
     pid = os.fork()
     if pid == 0:
         os.close(writer)
-        supervise(control, trust_until, gate, reader, argv)
+        supervise(control, gate, reader, order, rest)
     os.close(reader)
     os._exit(guard(pid, control, gets_orphans=gets_orphans))
 
 
 def run_as_program() -> None:
-    main(int(sys.argv[1]), float(sys.argv[2]), sys.argv[4:])
+    main(*map(int, sys.argv[1:]))
 
 
 if __name__ == "__main__":

@@ -7,9 +7,8 @@ it, and where it is not there says so: no store makes a weaker promise under the
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
-from dataclasses import dataclass
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
 from interlock.errors import ConfigurationError
 from interlock.stores.leases import Held, Holder, LeaseStore
@@ -37,8 +36,7 @@ _FORMS = (
 )
 
 
-@dataclass(frozen=True)
-class StoreOptions:
+class StoreOptions(NamedTuple):
     """What a root object was given for its database. Not every kind can take all of it. `timeout` is a statement's."""
 
     password: "Password | None"

@@ -1,12 +1,9 @@
 """Noticing that the store's clock was set: it then disagrees with ours about how long something took."""
 
-from dataclasses import dataclass
-
 _DRIFT = 0.001
 """What two clocks that nobody has set may part by, for each second that goes by."""
 
 
-@dataclass(slots=True)
 class ClockWatch:
     """Each reading of the store's clock was taken between two moments of ours, so their difference lies in a range.
 
@@ -14,9 +11,11 @@ class ClockWatch:
     reading to the next. A slow answer gives a wide range, which may hide a step: what was known better stays known.
     """
 
-    _least: float | None = None
-    _most: float = 0.0
-    _read_at: float = 0.0
+    __slots__ = ("_least", "_most", "_read_at")
+
+    def __init__(self) -> None:
+        self._least: float | None = None
+        self._most = self._read_at = 0.0
 
     def stepped_by(self, clock: float, sent_at: float, received_at: float) -> float:
         """By how many seconds at least the clock was set since the last reading: forward (+) or back (-), else 0."""

@@ -2,7 +2,6 @@
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from interlock.config import own_schema
@@ -17,12 +16,12 @@ if TYPE_CHECKING:
     from interlock.coordination.operating import Operating
 
 
-@dataclass(frozen=True)
 class PostgresDatabase:
     """A `Database` with sessions."""
 
-    url: str
-    options: StoreOptions
+    def __init__(self, url: str, options: StoreOptions) -> None:
+        self.url = url
+        self.options = options
 
     @property
     def schema(self) -> str:

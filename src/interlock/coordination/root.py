@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, Self, TypedDict, TypeVar
 from weakref import WeakKeyDictionary
 
 from interlock.config import check_schema_name, database_url, own_schema
-from interlock.connections import ask
 from interlock.coordination.choosing import Database, OpenStore, StoreOptions, chosen, with_sessions
 from interlock.coordination.engine import Engine
 from interlock.coordination.lease import AsyncLease, LeaseSettings
@@ -223,6 +222,7 @@ class AsyncInterlock:
         once = self.once_settings(key, ttl, args, unfinished=unfinished)
         inside = None
         if connection is not None:
+            from interlock.connections import ask
             from interlock.coordination.recording import judge
 
             inside = self.inside(lambda steps: ask(connection, steps, judge))

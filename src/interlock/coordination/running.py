@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from interlock import errors
-from interlock.commands import CommandResult, Forwarding, SupervisedCommand
+from interlock.commands import CommandResult, Forwarding, Standby, SupervisedCommand
 from interlock.coordination.grant import AsyncGrant
 from interlock.coordination.lease import AsyncLease
 from interlock.coordination.root import AsyncInterlock
@@ -39,12 +39,14 @@ async def run_command(
     *,
     timeout: float | None,
     environment: Mapping[str, str],
+    standby: Standby | None = None,
 ) -> int:
     """Acquire the lease, run the command under it, give the lease back, and return the command's exit status.
 
     Closes `locks`. With a `timeout` of 0 it does not wait for the lease. A signal that comes before the command runs
     ends the wait, and the status is 128 and its number; later it goes to the command. The command gets `environment`,
-    and in it which grant it belongs to. Raises `LeaseNotAcquired`, or `LeaseLost` after the command was stopped.
+    and in it which grant it belongs to. `standby` is a supervisor for it that was started before. Raises
+    `LeaseNotAcquired`, or `LeaseLost` after the command was stopped.
     """
     with Forwarding() as signals:
         try:
@@ -52,7 +54,7 @@ async def run_command(
             if grant is None:
                 return _stopped(signals)
             async with grant:
-                result = await _supervised(grant, signals, argv, environment)
+                result = await _supervised(grant, signals, argv, environment, standby)
         finally:
             await locks.close()
     return _judged(lease.name, result)
@@ -156,7 +158,11 @@ async def _acquire(locks: AsyncInterlock, lease: AsyncLease, timeout: float | No
 
 
 async def _supervised(
-    grant: AsyncGrant, signals: Forwarding, argv: Sequence[str], environment: Mapping[str, str]
+    grant: AsyncGrant,
+    signals: Forwarding,
+    argv: Sequence[str],
+    environment: Mapping[str, str],
+    standby: Standby | None = None,
 ) -> CommandResult:
     ours = {
         NAME: grant.name,
@@ -164,7 +170,9 @@ async def _supervised(
         GRANT_ID: str(grant.grant_id),
         "INTERLOCK_SCHEMA": grant.schema,
     }
-    command = await SupervisedCommand.start(argv, trust_until=grant.trusted_until, env={**environment, **ours})
+    command = await SupervisedCommand.start(
+        argv, trust_until=grant.trusted_until, env={**environment, **ours}, standby=standby
+    )
     grant.on_renewed(command.extend)
     command.extend(grant.trusted_until)  # it may have been renewed while the command was started
     signals.go_to(command)

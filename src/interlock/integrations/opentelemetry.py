@@ -17,7 +17,8 @@ from collections.abc import Callable, Iterable
 
 from interlock import __version__
 from interlock.coordination.events import Acquired, Event, HandedOver, Lost, Released, Renewed
-from interlock.coordination.metrics import MEASURES, Distribution, Measure, Measured
+from interlock.coordination.figures import MEASURES, Distribution, Measure
+from interlock.coordination.metrics import Measured
 from interlock.errors import ConfigurationError
 
 try:

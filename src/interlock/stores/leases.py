@@ -7,7 +7,6 @@ the holder's clock, from before the request was sent: `remaining` of an answer i
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Generic, Literal, NamedTuple, Protocol, TypeVar, runtime_checkable
 from uuid import UUID
 
@@ -19,8 +18,7 @@ ReleaseStatus = Literal["released", "lost", "locked", "kept"]
 """``lost``: that grant holds nothing any more. ``locked``: ask again. ``kept``: nobody waits for it."""
 
 
-@dataclass(frozen=True)
-class Holder:
+class Holder(NamedTuple):
     """Who asks, as others will see it."""
 
     replica: str
@@ -28,15 +26,17 @@ class Holder:
     pid: int
 
 
-@dataclass(slots=True, eq=False)
 class Ask:
     """A wish for a lease. With `wait`, who does not get it is put into the queue."""
 
-    name: str
-    grant_id: UUID
-    ttl: float
-    metadata: str | None
-    wait: bool
+    __slots__ = ("grant_id", "metadata", "name", "ttl", "wait")
+
+    def __init__(self, name: str, grant_id: UUID, ttl: float, metadata: str | None, wait: bool) -> None:
+        self.name = name
+        self.grant_id = grant_id
+        self.ttl = ttl
+        self.metadata = metadata
+        self.wait = wait
 
 
 class AcquireAnswer(NamedTuple):

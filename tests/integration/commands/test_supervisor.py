@@ -12,6 +12,7 @@ import pytest
 
 from interlock.clock import boottime
 from interlock.commands import supervisor
+from interlock.commands.standby import order
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="subreapers are of Linux")
 
@@ -25,15 +26,16 @@ class Supervised:
         self.control, theirs = socket.socketpair()
         self.control.settimeout(20)
         with theirs:
-            arguments = [str(theirs.fileno()), repr(boottime() + trust), "--", *argv]
             self.process = subprocess.Popen(
-                [sys.executable, "-I", "-S", supervisor.__file__, *arguments],
+                [sys.executable, "-I", "-S", supervisor.__file__, str(theirs.fileno()), str(os.getpid())],
                 pass_fds=[theirs.fileno()],
                 start_new_session=True,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
             )
+        if argv:
+            self.control.sendall(order(argv, boottime() + trust, None, None))
 
     def send(self, data: str) -> None:
         self.control.sendall(data.encode())
@@ -168,3 +170,12 @@ def test_the_clock_is_the_one_that_the_gate_goes_by() -> None:
 def test_a_process_may_have_any_name(name: str) -> None:
     process = supervisor.Process(f"42 ({name}) S 7 40 39 0 -1 4194304 99".encode())
     assert (process.pid, process.state, process.parent, process.group) == (42, b"S", 7, 40)
+
+
+def test_it_loads_little_because_every_command_waits_for_its_start() -> None:
+    code = f"import sys; sys.path.insert(0, {str(Path(supervisor.__file__).parent)!r}); import supervisor"
+    told = [sys.executable, "-I", "-S", "-c", f"{code}; print(*sys.modules)"]
+    loaded = subprocess.run(told, capture_output=True, text=True, check=True).stdout.split()
+    dear = {"asyncio", "collections", "contextlib", "enum", "functools", "pathlib", "re", "signal", "typing"}
+    assert "supervisor" in loaded
+    assert dear.isdisjoint(loaded)

@@ -6,7 +6,7 @@ import pytest
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import HistogramDataPoint, InMemoryMetricReader, Metric, NumberDataPoint, Sum
 
-from interlock.coordination.metrics import MEASURES
+from interlock.coordination.figures import MEASURES
 from interlock.coordination.observing import Observer
 from interlock.errors import ConnectionLost
 from interlock.integrations.opentelemetry import histograms, instrument

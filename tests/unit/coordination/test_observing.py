@@ -27,7 +27,8 @@ from interlock.coordination.events import (
     Renewed,
     Waiting,
 )
-from interlock.coordination.metrics import MEASURES, Histogram, Metrics, Outcome, Snapshot
+from interlock.coordination.figures import MEASURES, Snapshot
+from interlock.coordination.metrics import Histogram, Metrics, Outcome
 from interlock.coordination.observing import Observer
 from interlock.errors import ConfigurationError, ConnectionLost
 
@@ -376,3 +377,7 @@ def test_what_a_cycle_costs(record_property: Callable[[str, object], None]) -> N
     best = min(timeit.repeat(cycle, number=5000, repeat=5)) / 5000
     record_property("figure", f"observing an acquire and a release: {best * 1e6:.2f} µs")
     assert observer.metrics.snapshot().held == 0
+
+
+def test_what_is_counted_is_what_a_snapshot_has() -> None:
+    assert sorted(Metrics.__slots__) == sorted(measure.field for measure in MEASURES)
