@@ -125,6 +125,10 @@ def test_no_statement_looks_so_long_that_the_server_would_compile_it(crowded: Cl
         held = crowded.acquire("6")
         waiter = crowded.wait("6", listener=EAR, direct=True)
         assert crowded.hand_on(held).offered == waiter.grant_id
+        held = crowded.acquire("7")
+        crowded.run("SELECT interlock.write_record_v1('7', '1', %s, %s, %s)", *held.triple)
+        crowded.run("SELECT interlock.read_record_v1('7'), interlock.forget_records_v1('8', 60)")
+        crowded.run("SELECT interlock.wanted_v1('7'), interlock.held_v1('7')")
     for table in ("lease", "lease_epoch", "waiter"):
         assert any(f" on {table} " in plan for plan in found), table
     assert found.too_long(crowded.connection) == []

@@ -6,13 +6,12 @@ import socket
 from collections.abc import AsyncIterator
 from contextlib import suppress
 from typing import Literal
-from uuid import uuid4
 
 import psycopg
 import pytest
 
 from interlock import errors
-from interlock.stores.leases import Ask, Holder
+from interlock.stores.leases import Holder
 from interlock.stores.postgres import Session, connect
 from interlock.stores.postgres.leases import PostgresLeases
 from support.postgres import execute
@@ -246,20 +245,4 @@ async def test_so_does_every_statement_of_a_lease_s(strict_url: str, pooler: Lit
     store = PostgresLeases(strict_url, schema="interlock", holder=Holder("replica", "host", 1), pooler=pooler)
     session = await store.session()
     assert await session.fetchval("SHOW transaction_isolation") == "read committed"
-    await store.close()
-
-
-@pytest.mark.parametrize("pooler", ["detect", "transaction"])
-async def test_no_statement_of_a_lease_s_is_compiled_by_the_server(
-    interlock_url: str, pooler: Literal["detect", "transaction"]
-) -> None:
-    execute(interlock_url, f"ALTER DATABASE {interlock_url.rpartition('/')[2]} SET jit = on")
-    execute(
-        interlock_url,
-        "CREATE OR REPLACE FUNCTION interlock.now_v1() RETURNS timestamptz LANGUAGE plpgsql VOLATILE AS $$ BEGIN "
-        "ASSERT current_setting('jit') = 'off', 'may be compiled'; RETURN clock_timestamp(); END $$",
-    )
-    store = PostgresLeases(interlock_url, schema="interlock", holder=Holder("replica", "host", 1), pooler=pooler)
-    (answer,) = await store.acquire([Ask("feeds", uuid4(), 30.0, None, False)])
-    assert answer.status == "granted"
     await store.close()

@@ -40,10 +40,6 @@ Pooler = Literal["detect", "transaction", "none"]
 _LONGEST_PAUSE = 1.0
 """Of a process that is stopped between a statement and its commit. It would keep others from the lease all the time."""
 
-_OURS = "SET default_transaction_isolation = 'read committed'; SET jit = off"
-"""Whatever the server's defaults are. Our functions forbid plans that read whole tables; up to version 17 that makes
-one of a table of one row look endless, and the server compiles it each time: 100 ms, for what takes half of one."""
-
 _ASK_AGAIN = 0.1
 _KEEP_ALIVE = 20
 """Seconds between signs of life on the connection that listens, where nothing else passes for hours."""
@@ -346,7 +342,7 @@ class PostgresLeases:
         try:
             if not self._pooled:
                 return await session.fetch(self._sql[query], *args)
-            async with session.transaction(longest_pause=_LONGEST_PAUSE, compiled=False):
+            async with session.transaction(longest_pause=_LONGEST_PAUSE):
                 return await session.fetch(self._sql[query], *args)
         except (errors.ConnectionLost, errors.DatabaseUnreachable, errors.NotPrimary, asyncio.CancelledError):
             line.drop(session)  # cancelled: the answer would meet the next statement
@@ -369,7 +365,7 @@ class PostgresLeases:
                     await session.close()
                     return await self._connect(purpose, timeout)
             if not self._pooled:  # there each statement has a transaction of its own that says so
-                await session.execute(_OURS)
+                await session.execute("SET default_transaction_isolation = 'read committed'")
             if purpose == "acquire" and self._listener is not None:
                 await self._check_ear(session)
         except (errors.StoreError, asyncio.CancelledError):

@@ -96,17 +96,17 @@ class Session:
             return await self._connection.execute(sql, *args, timeout=timeout)
 
     @asynccontextmanager
-    async def transaction(self, *, longest_pause: float | None = None, compiled: bool = True) -> AsyncIterator[None]:
+    async def transaction(self, *, longest_pause: float | None = None) -> AsyncIterator[None]:
         """`longest_pause`: when we say nothing for so many seconds, the server ends it, and the connection.
 
-        `compiled`: whether the server may compile statements that look long to it.
         READ COMMITTED, whatever the role's own default: what decides here is always what is so now.
         """
         async with self._turn(), self._connection.transaction(isolation="read_committed"):
             outer, self._in_transaction = self._in_transaction, asyncio.current_task()
             try:
-                if settings := _local(longest_pause, compiled):
-                    await self._connection.execute(settings)
+                if longest_pause is not None:
+                    milliseconds = round(longest_pause * 1000)
+                    await self._connection.execute(f"SET LOCAL idle_in_transaction_session_timeout = {milliseconds}")
                 yield
             finally:
                 self._in_transaction = outer
@@ -258,13 +258,6 @@ _ENDED = (
     asyncpg.CrashShutdownError,
     asyncpg.IdleSessionTimeoutError,
 )
-
-
-def _local(longest_pause: float | None, compiled: bool) -> str:
-    """A transaction's own settings, in one message."""
-    pause = "" if longest_pause is None else f"{longest_pause * 1000:.0f}"
-    settings = {"idle_in_transaction_session_timeout": pause, "jit": "" if compiled else "off"}
-    return "; ".join(f"SET LOCAL {name} = {value}" for name, value in settings.items() if value)
 
 
 def as_line(error: BaseException) -> str:
