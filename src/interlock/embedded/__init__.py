@@ -10,10 +10,15 @@ Everything here is synchronous and safe to call from several threads and process
 guarantees about its data is what holds here: commits are durable, and a killed cluster recovers when it starts again.
 """
 
-from interlock.embedded.accounts import Account, account_for
-from interlock.embedded.binaries import OLDEST_MAJOR, Binaries, all_binaries, find_binaries
-from interlock.embedded.cluster import Cluster, running_url
-from interlock.embedded.install import within_reach
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from interlock.embedded.accounts import Account, account_for
+    from interlock.embedded.address import running_url
+    from interlock.embedded.binaries import OLDEST_MAJOR, Binaries, all_binaries, find_binaries
+    from interlock.embedded.cluster import Cluster
+    from interlock.embedded.install import within_reach
 
 __all__ = [
     "OLDEST_MAJOR",
@@ -26,3 +31,22 @@ __all__ = [
     "running_url",
     "within_reach",
 ]
+
+_HOMES = {
+    "Account": "accounts",
+    "account_for": "accounts",
+    "running_url": "address",
+    "OLDEST_MAJOR": "binaries",
+    "Binaries": "binaries",
+    "all_binaries": "binaries",
+    "find_binaries": "binaries",
+    "Cluster": "cluster",
+    "within_reach": "install",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Imported when first used: most commands only want to know where a cluster is."""
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)

@@ -19,7 +19,7 @@ from interlock.embedded.certificates import (
 )
 from interlock.embedded.creation import make_data
 from interlock.embedded.install import within_reach
-from interlock.embedded.layout import Layout
+from interlock.embedded.layout import Layout, readable
 from interlock.embedded.locks import exclusive, is_shared, share
 from interlock.embedded.postmaster import Postmaster, live_postmaster, read_postmaster
 from interlock.embedded.remains import end_remains
@@ -57,7 +57,7 @@ class Cluster:
         start_timeout: float = 60.0,
         stop_timeout: float = 60.0,
     ) -> None:
-        self._layout = Layout(_absolute(root))
+        self._layout = Layout.below(root)
         self._binaries = binaries
         self._port = _checked_port(port)
         self._tls = tls
@@ -146,12 +146,12 @@ class Cluster:
 
     def ended_uncleanly(self) -> bool:
         """Whether there is no server, and the last one did not stop in order: it was killed, or the machine was."""
-        with _readable(self.root):
+        with readable(self.root):
             return self._live() is None and read_postmaster(self._layout.data) is not None
 
     def major_version(self) -> int | None:
         """Of the data; None if there are none, or they are not whole."""
-        with _readable(self.root):
+        with readable(self.root):
             return self._major_version()
 
     def pid(self) -> int | None:
@@ -200,7 +200,7 @@ class Cluster:
 
         Over the Unix socket unless `tcp`.
         """
-        with _readable(self.root):
+        with readable(self.root):
             found = read_postmaster(self._layout.data)
             if found is None:
                 raise ClusterFailed(f"No cluster runs in {self.root}: start it first.")
@@ -330,34 +330,12 @@ class Cluster:
             raise ClusterFailed(f"The cluster in {self.root} is used by another process: end that one first.")
 
     def _exists(self) -> bool:
-        with _readable(self.root):
+        with readable(self.root):
             return self._layout.control_lock.exists()
 
     def _live(self) -> Postmaster | None:
-        with _readable(self.root):
+        with readable(self.root):
             return live_postmaster(self._layout.data)
-
-
-def running_url(root: Path, database: str = "postgres", *, tcp: bool = False) -> str | None:
-    """Where to connect to the cluster in `root`, or None if none is there that accepts connections."""
-    layout = Layout(_absolute(root))
-    with _readable(layout.root):
-        found = live_postmaster(layout.data)
-        return url_of(layout, found, database, tcp=tcp) if found and found.is_ready else None
-
-
-@contextmanager
-def _readable(root: Path) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise DataDirectoryUnusable(f"{root} cannot be read ({error}): run as its owner.") from error
-
-
-def _absolute(root: Path) -> Path:
-    if any(ord(character) < 32 for character in os.fspath(root)):
-        raise DataDirectoryUnusable(f"{str(root)!r} holds a control character: choose another with --data-dir.")
-    return Path(root).resolve()
 
 
 def _checked_port(port: Port) -> Port:

@@ -5,14 +5,13 @@ import shutil
 from pathlib import Path
 
 from interlock.embedded.accounts import Account
+from interlock.embedded.address import SUPERUSER
 from interlock.embedded.binaries import Binaries
 from interlock.embedded.files import append, make_private, sync_directory, write_whole
 from interlock.embedded.layout import Layout
 from interlock.embedded.processes import run
 from interlock.errors import ClusterFailed
 
-# Not "interlock": the schema of that name would come first in its search path, as "$user".
-SUPERUSER = "postgres"
 _LOCALES = ("C.UTF-8", "C")
 _TIMEOUT = 300.0
 

@@ -7,8 +7,11 @@ put a link where we are about to write.
 import hashlib
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Self
 
 from interlock.embedded.accounts import Account
 from interlock.embedded.files import make_private
@@ -28,6 +31,12 @@ class Layout:
     """The paths below `root`, which is absolute."""
 
     root: Path
+
+    @classmethod
+    def below(cls, root: Path) -> Self:
+        if any(ord(character) < 32 for character in os.fspath(root)):
+            raise DataDirectoryUnusable(f"{str(root)!r} holds a control character: choose another with --data-dir.")
+        return cls(Path(root).resolve())
 
     @property
     def data(self) -> Path:
@@ -133,3 +142,11 @@ class Layout:
 
     def _unusable(self, why: str) -> DataDirectoryUnusable:
         return DataDirectoryUnusable(f"{self.root} cannot be used, {why}: choose another directory with --data-dir.")
+
+
+@contextmanager
+def readable(root: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise DataDirectoryUnusable(f"{root} cannot be read ({error}): run as its owner.") from error

@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 from ipaddress import ip_address
 from typing import TYPE_CHECKING
 
+from interlock.embedded.address import LOOPBACK
 from interlock.errors import ConfigurationError, TlsUnavailable
 
 if TYPE_CHECKING:
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric import ec
 
 HOST_NAME = "localhost"
-ADDRESSES = ("127.0.0.1", "::1")
+ADDRESSES = (LOOPBACK, "::1")
 _LIFETIME = timedelta(days=3650)  # nothing renews it
 _CLOCK_SKEW = timedelta(days=1)
 # Length and code of PostgreSQL's SSLRequest message.
