@@ -182,8 +182,10 @@ class Engine:
     def drop(self, grant: AsyncGrant) -> None:
         """Give it back, without waiting for that."""
         if not grant.is_inherited and grant.finish("released"):
-            self._errands.releasing.post(grant)
-            self._note_release(grant)
+            try:
+                self._errands.releasing.post(grant)
+            finally:
+                self._note_release(grant)
 
     async def release(self, grant: AsyncGrant) -> bool:
         asked = self.begin_releasing(grant)
@@ -202,8 +204,11 @@ class Engine:
         """It is not held any more from here on; `released` then says whether it was. None: it was not."""
         if not self._end(grant):
             return None
-        asked = self._errands.releasing.submit(grant)  # first: somebody may wait for it
-        self._note_release(grant)
+        asked = None
+        try:
+            asked = self._errands.releasing.submit(grant)  # first: somebody may wait for it
+        finally:
+            self._note_release(grant, asked)
         return asked
 
     def let_go(self, grant: AsyncGrant) -> bool:
@@ -213,8 +218,10 @@ class Engine:
         """
         if not self._end(grant):
             return False
-        self._returns.post(grant)
-        self._note_release(grant)
+        try:
+            self._returns.post(grant)
+        finally:
+            self._note_release(grant)
         return True
 
     def _end(self, grant: AsyncGrant) -> bool:
@@ -229,9 +236,14 @@ class Engine:
         self._errands.release(grant)
         return False
 
-    def _note_release(self, grant: AsyncGrant) -> None:
+    def _note_release(self, grant: AsyncGrant, asked: "asyncio.Future[Any] | None" = None) -> None:
         self._forget(grant)
-        self._observer.released(grant.name, grant.token, boottime() - grant.acquired_at)
+        try:
+            self._observer.released(grant.name, grant.token, boottime() - grant.acquired_at)
+        except BaseException:  # a hook ends the thread: nobody will wait for the answer
+            if asked is not None:
+                asked.cancel()
+            raise
 
     def _see_let_go(self, grant: AsyncGrant, asked: "asyncio.Future[tuple[ReleaseAnswer, float]]") -> None:
         if self.released(grant, asked):

@@ -15,20 +15,28 @@ def begin(work: Coroutine[Any, Any, None]) -> "asyncio.Task[None] | None":
 
     Until it waits for the first time, it must not ask which task it is in: that is whoever begins it.
     """
+    both = _both(work)
     try:
-        awaited = work.send(None)
+        both.send(None)
     except StopIteration:
         return None
-    return asyncio.get_running_loop().create_task(_rest(work, awaited))
+    return asyncio.get_running_loop().create_task(both)
+
+
+async def _both(work: Coroutine[Any, Any, None]) -> None:
+    """What is begun here and goes on in a task, which takes nothing but a coroutine."""
+    await _relay(work)
 
 
 @types.coroutine
-def _rest(work: Coroutine[Any, Any, None], awaited: Any) -> Generator[Any, Any, None]:
-    """Whatever it waits for is waited for by the task, which cannot tell the difference.
-
-    A task that is cancelled before its first turn does not come here, and the work is closed with it.
-    """
+def _relay(work: Coroutine[Any, Any, None]) -> Generator[Any, Any, None]:
+    """Whatever it waits for is waited for by the task, which cannot tell the difference."""
     try:
+        awaited = work.send(None)
+        try:
+            yield  # to `begin`: the task has its first turn here, or is cancelled before that
+        except BaseException as error:
+            awaited = work.throw(error)
         while True:
             try:
                 sent = yield awaited

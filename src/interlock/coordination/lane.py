@@ -70,6 +70,7 @@ class Lane(Generic[Request, Answer]):
             self._worker = head_start.begin(self._work())
         else:  # after all who are ready now have put in theirs
             self._worker = asyncio.get_running_loop().create_task(self._work())
+            self._worker.add_done_callback(self._ended)
 
     @property
     def waiting(self) -> "Iterator[Request]":
@@ -104,9 +105,22 @@ class Lane(Generic[Request, Answer]):
                     await self._serve(batch)
                     # Whoever was just answered may be back at once: then all share the next.
                     await all_back(len(self._queue))
+        except BaseException:  # the event loop ends
+            self._cancel_all()
+            raise
         finally:
             self._sent = []
             self._at_work = False
+
+    def _ended(self, worker: "asyncio.Task[None]") -> None:
+        """Cancelled before its first turn, it has not even begun, and could not say that it has ended."""
+        if self._at_work and worker is self._worker:
+            self._at_work = False
+            self._cancel_all()
+
+    def _cancel_all(self) -> None:
+        for _, future in [*self._sent, *self._queue]:
+            future.cancel()
 
     async def _serve(self, batch: "list[tuple[Request, asyncio.Future[tuple[Answer, float]]]]") -> None:
         sent_at = boottime()
@@ -126,10 +140,6 @@ class Lane(Generic[Request, Answer]):
                     self._answer(entry, cast(Answer, outcome), sent_at)
         except Exception as error:
             self._fail(batch, error)
-        except BaseException:  # the event loop ends
-            for _, future in [*batch, *self._queue]:
-                future.cancel()
-            raise
         else:
             for entry, answer in zip(batch, answers, strict=True):
                 self._answer(entry, answer, sent_at)

@@ -1,11 +1,17 @@
 """Giving a lease back: never waits for a guard, reaches the database in the end, and is nobody else's."""
 
 import asyncio
+from collections.abc import Callable
+from unittest.mock import Mock
 
 import psycopg
 import pytest
 
 from interlock import AsyncInterlock, errors
+from interlock.coordination.events import Event, Released
+from interlock.coordination.grant import AsyncGrant
+from interlock.coordination.lane import Lane
+from interlock.coordination.returning import Returns
 from support.holding import count_calls, fail, holder, queue, reach, stop_after, stop_before, until
 from support.postgres import execute
 from support.proxy import cable_to
@@ -160,3 +166,37 @@ async def test_a_name_that_another_transaction_is_just_adding_holds_up_no_other(
             await answers[1].release()
     granted = await waiter
     assert holder(interlock_url, "slow") == granted.grant_id
+
+
+async def test_what_stops_while_it_is_given_back_is_not_kept(
+    locks: AsyncInterlock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever asks sends it, and a signal may interrupt that: it would be renewed for ever."""
+    ways: list[Callable[[AsyncGrant], object]] = [
+        locks.engine().begin_releasing,
+        locks.engine().let_go,
+        locks.engine().drop,
+    ]
+    for number, give_back in enumerate(ways):
+        grant = await locks.lease(f"feeds/{number}").acquire()
+        with monkeypatch.context() as patch:
+            patch.setattr(Lane, "submit", Mock(side_effect=KeyboardInterrupt))
+            patch.setattr(Returns, "post", Mock(side_effect=KeyboardInterrupt))
+            with pytest.raises(KeyboardInterrupt):
+                give_back(grant)
+        assert locks.engine().held == locks.metrics.snapshot().held == 0
+
+
+async def test_it_is_delivered_although_a_hook_ends_the_thread(
+    interlock_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def leave(event: Event) -> None:
+        if isinstance(event, Released):
+            raise SystemExit
+
+    fail(monkeypatch, "release", UNREACHABLE)
+    async with AsyncInterlock(interlock_url, on_event=leave) as locks:
+        grant = await locks.lease("feeds", ttl=60).acquire()
+        with pytest.raises(SystemExit):
+            await grant.release()
+        await until(lambda: holder(interlock_url) is None)

@@ -299,6 +299,44 @@ async def test_when_the_loop_ends_nobody_waits_for_ever() -> None:
     assert await answers(lane.submit(3)) == [6]
 
 
+async def test_when_the_loop_ends_before_the_worker_has_begun_nobody_waits_for_ever() -> None:
+    server = Server()
+    for lane in (server.lane(), await loner(server)):
+        server.open.clear()
+        waiting = lane.submit(1)
+        assert lane._worker is not None
+        lane._worker.cancel()
+        await asyncio.wait([waiting], timeout=1)
+        assert waiting.cancelled()
+        await asyncio.wait_for(lane.drain(), 1)
+        server.open.set()
+        assert await answers(lane.submit(2)) == [4]
+
+
+async def test_when_the_loop_ends_while_each_is_sent_alone_nobody_waits_for_ever() -> None:
+    server = Server()
+    server.bad = {1: REFUSED, 2: asyncio.CancelledError()}
+    lane = server.lane()
+    waiting = [lane.submit(number) for number in (1, 2, 3)]
+    await asyncio.wait(waiting, timeout=1)
+    assert [future.cancelled() for future in waiting] == [False, True, True]
+
+
+async def test_when_the_loop_ends_between_two_statements_nobody_waits_for_ever() -> None:
+    server = Server()
+    server.open.clear()
+    lane = server.lane()
+    first = lane.submit(1)
+    await asyncio.sleep(0)
+    assert lane._worker is not None
+    worker = lane._worker
+    first.add_done_callback(lambda _: worker.cancel())
+    later = lane.submit(2)
+    server.open.set()
+    await asyncio.wait([later], timeout=1)
+    assert later.cancelled()
+
+
 async def test_where_requests_are_on_their_own_each_has_its_own_outcome() -> None:
     outcomes: list[object] = [2, errors.StoreThrottled("Not now."), 6, errors.StoreThrottled("Not now.")]
     server = Server()

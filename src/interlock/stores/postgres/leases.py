@@ -344,8 +344,10 @@ class PostgresLeases:
                 return await session.fetch(self._sql[query], *args)
             async with session.transaction(longest_pause=_LONGEST_PAUSE):
                 return await session.fetch(self._sql[query], *args)
-        except (errors.ConnectionLost, errors.DatabaseUnreachable, errors.NotPrimary, asyncio.CancelledError):
-            line.drop(session)  # cancelled: the answer would meet the next statement
+        except (errors.StatementFailed, errors.LockNotAvailable, errors.PermissionMissing):
+            raise
+        except BaseException:  # it stopped in the middle, for one: the answer would meet the next statement
+            line.drop(session)
             raise
 
     async def _connect(self, purpose: str, timeout: float | None = None) -> Session:
