@@ -286,5 +286,5 @@ async def test_who_gives_up_before_it_came_to_wait_for_the_answer_does_not_keep_
     monkeypatch.setattr(engine, "_open_ear", given_up)
     with pytest.raises(asyncio.CancelledError):
         await engine.acquired(begun)
-    await until(lambda: holder(interlock_url) is None and queue(interlock_url) == [] and engine._asking._worker is None)
+    await until(lambda: holder(interlock_url) is None and queue(interlock_url) == [] and not engine._asking._at_work)
     assert await locks.lease("feeds").try_acquire() is not None
