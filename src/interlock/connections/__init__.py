@@ -10,12 +10,13 @@ through it with a sync connection, an event loop with an async one.
 from interlock.connections.asking import Steps, ask, ask_sync
 from interlock.connections.codes import code_of
 from interlock.connections.kinds import async_use, recognised, sync_use
-from interlock.connections.use import AsyncSession, AsyncUse, Parameters, Rows, SyncSession, SyncUse
+from interlock.connections.use import AsyncSession, AsyncUse, Loan, Parameters, Rows, SyncSession, SyncUse
 from interlock.connections.working import Work, work, work_sync
 
 __all__ = [
     "AsyncSession",
     "AsyncUse",
+    "Loan",
     "Parameters",
     "Rows",
     "Steps",

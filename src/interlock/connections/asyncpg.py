@@ -33,3 +33,21 @@ class AsyncpgConnection:
     async def driver(self) -> Any:
         """A pool's connection is a stand-in, which has nothing any more when it was given back or is broken."""
         return getattr(self._connection, "_con", self._connection)
+
+    def loan(self) -> "_NoLoan":
+        return _NoLoan()
+
+
+class _NoLoan:
+    """asyncpg's pool takes every setting away from what it is given back."""
+
+    is_over = False
+
+    def reserve(self) -> None:
+        pass
+
+    def free(self) -> None:
+        pass
+
+    def forfeit(self) -> None:
+        pass

@@ -4,6 +4,7 @@ import sys
 from typing import Any, NoReturn, Self
 
 from interlock.connections.drivers import is_engaged
+from interlock.connections.lending import PsycopgLoan
 from interlock.connections.use import Parameters, Rows, by_place, outside, placed, unfit
 
 
@@ -48,6 +49,9 @@ class DjangoConnection:
 
     def driver(self) -> Any:
         return self._connection.connection
+
+    def loan(self) -> PsycopgLoan:
+        return PsycopgLoan(self._connection.connection)
 
     def _foreign(self) -> str | None:
         if self._connection.vendor == "postgresql":

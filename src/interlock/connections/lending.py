@@ -24,7 +24,7 @@ class _Reserved(float):
     is_given_back: bool
 
 
-class Loan:
+class PsycopgLoan:
     """A connection's, as it is now. Where no pool of psycopg's has lent it, nothing is done."""
 
     def __init__(self, driver: Any) -> None:
@@ -34,11 +34,9 @@ class Loan:
 
     @property
     def is_over(self) -> bool:
-        """Whether it was given back since it was reserved: then the pool ends its session, and may be at it."""
         return self._reserved is not None and self._reserved.is_given_back
 
     def reserve(self) -> None:
-        """From now on the pool lends it to nobody else."""
         if self._pool is None:
             return
         if not hasattr(self._driver, "_expire_at"):
@@ -50,12 +48,14 @@ class Loan:
         self._reserved.by += 1
 
     def free(self) -> None:
-        """As far as we are concerned."""
         if self._reserved is None:
             return
         self._reserved.by -= 1
         if not self._reserved.by:
             self._driver._expire_at = self._reserved.until
+
+    def forfeit(self) -> None:
+        """The pool does."""
 
 
 def _instead_of(until: float) -> _Reserved:

@@ -7,6 +7,7 @@ import sys
 from typing import Any, Self
 
 from interlock.connections.drivers import is_engaged
+from interlock.connections.lending import PsycopgLoan
 from interlock.connections.use import Parameters, Rows, by_place, outside, placed
 
 _BETWEEN_TRANSACTIONS = ("IDLE", "ACTIVE")
@@ -47,6 +48,9 @@ class PsycopgConnection:
     def driver(self) -> Any:
         return self._connection
 
+    def loan(self) -> PsycopgLoan:
+        return PsycopgLoan(self._connection)
+
 
 class AsyncPsycopgConnection:
     def __init__(self, connection: Any) -> None:
@@ -81,6 +85,9 @@ class AsyncPsycopgConnection:
 
     async def driver(self) -> Any:
         return self._connection
+
+    def loan(self) -> PsycopgLoan:
+        return PsycopgLoan(self._connection)
 
 
 def _is_behind(connection: Any) -> bool:

@@ -7,7 +7,7 @@ Statements go to the driver as they are: SQLAlchemy would guess types for the pa
 from collections.abc import Callable
 from typing import Any, NoReturn, Self
 
-from interlock.connections.drivers import is_engaged
+from interlock.connections.drivers import hang_up, is_engaged
 from interlock.connections.use import Parameters, Rows, by_name, by_place, named, outside, placed, unfit
 
 
@@ -46,6 +46,9 @@ class SqlAlchemyConnection:
     def driver(self) -> Any:
         """A connection that was closed has given it back to its pool."""
         return None if self._connection.closed else self._connection.connection.driver_connection
+
+    def loan(self) -> "_PooledLoan":
+        return _PooledLoan(self._connection)
 
     def _commits_by_itself(self) -> bool:
         return bool(self._connection.connection.dbapi_connection.autocommit)
@@ -122,6 +125,50 @@ class _AsyncSession:
         if self._connection.closed:
             return None
         return await self._connection.run_sync(lambda inner: SqlAlchemyConnection(inner).driver())
+
+    def loan(self) -> "_PooledLoan":
+        return _PooledLoan(self._connection.sync_connection)
+
+
+_RESERVED = "interlock.reserved"
+"""In what SQLAlchemy keeps of a driver's connection: how many have reserved it, and what was said of it before."""
+
+
+class _PooledLoan:
+    """A pool of SQLAlchemy's replaces what was softly invalidated when it would lend it next, and until then does not
+    touch it. Reserved is what is invalidated so; freed, it is as it was before."""
+
+    def __init__(self, connection: Any) -> None:
+        self._connection = connection
+        self._driver = connection.connection.driver_connection
+        self._record = getattr(
+            connection.connection, "_connection_record", None
+        )  # none, if it was taken out of its pool
+        self._reserved: dict[str, Any] | None = None
+
+    @property
+    def is_over(self) -> bool:
+        return bool(self._connection.closed)
+
+    def reserve(self) -> None:
+        if self._record is None:
+            return
+        if _RESERVED not in self._record.info:
+            self._record.info[_RESERVED] = {"by": 0, "before": self._record._soft_invalidate_time}
+            self._record.invalidate(soft=True)
+        self._reserved = self._record.info[_RESERVED]
+        self._reserved["by"] += 1
+
+    def free(self) -> None:
+        if self._record is None or self._reserved is None:
+            return
+        self._reserved["by"] -= 1
+        if not self._reserved["by"] and self._record.info.get(_RESERVED) is self._reserved:
+            del self._record.info[_RESERVED]
+            self._record._soft_invalidate_time = self._reserved["before"]
+
+    def forfeit(self) -> None:
+        hang_up(self._driver)
 
 
 def async_connection(connection: Any) -> _Async:

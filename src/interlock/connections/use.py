@@ -33,6 +33,23 @@ class AsyncUse(Protocol):
     def session(self) -> "AsyncSession": ...
 
 
+class Loan(Protocol):
+    """Of a connection by the pool that it is from, if it is from one."""
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it was given back since it was reserved."""
+
+    def reserve(self) -> None:
+        """From now on the pool lends it to nobody else."""
+
+    def free(self) -> None:
+        """As far as we are concerned."""
+
+    def forfeit(self) -> None:
+        """It is over, and the session goes to nobody: end it, unless the pool does, and may be at it."""
+
+
 class SyncSession(Protocol):
     """A connection, from one transaction to the next."""
 
@@ -47,6 +64,9 @@ class SyncSession(Protocol):
     def driver(self) -> Any:
         """The driver's own connection, at the bottom of it; None where it has none at the moment."""
 
+    def loan(self) -> Loan:
+        """That of the driver's connection that it has now."""
+
 
 class AsyncSession(Protocol):
     async def is_engaged(self) -> bool: ...
@@ -56,6 +76,8 @@ class AsyncSession(Protocol):
     async def roll_back(self) -> None: ...
 
     async def driver(self) -> Any: ...
+
+    def loan(self) -> Loan: ...
 
 
 def unfit(why: str) -> ConnectionUnfit:

@@ -11,7 +11,7 @@ use later, for their writes would pass as ours while the grant is current. There
   is rolled back: it began in the block, and nothing would guard it any more.
 - Where it cannot be taken away, or nobody knows whether it was set, the session is ended.
 - A connection that a pool has lent may be given back in the middle of the block, and lent to others before its end. So
-  while the guard stands, psycopg's pool is made to close it then; see `interlock.connections.lending`.
+  while the guard stands, psycopg's pool and SQLAlchemy's are made to close it instead (`Loan`).
 - Of several grants all are set by one statement, or none stays: one that is refused has the others taken away again.
 """
 
@@ -21,9 +21,8 @@ from contextlib import asynccontextmanager, contextmanager
 from functools import lru_cache
 from typing import Any
 
-from interlock.connections import AsyncSession, SyncSession, Work, async_use, code_of, sync_use, work, work_sync
+from interlock.connections import AsyncSession, Loan, SyncSession, Work, async_use, code_of, sync_use, work, work_sync
 from interlock.connections.drivers import announced_pid, hang_up, is_closed
-from interlock.connections.lending import Loan
 from interlock.coordination.guards.call import Guarded, parameters, refused
 from interlock.coordination.guards.verdicts import judged, lost, told
 from interlock.errors import InterlockError
@@ -91,7 +90,7 @@ class _Standing:
         self._first = grants[0]
         self._session = session
         self._driver: Any = None
-        self._loan = Loan(None)
+        self._loan: Loan | None = None
         self._stood: list[Guarded] = []
 
     def begin(self) -> Work[None]:
@@ -109,7 +108,7 @@ class _Standing:
                 "The connection's driver does not tell which process of the server's it speaks to, and there may be a "
                 f"pooler in between: use psycopg or asyncpg, or {_EACH}",
             )
-        self._loan = Loan(self._driver)
+        self._loan = self._session.loan()
         self._loan.reserve()
         try:
             yield from self._stand(pid)
@@ -144,7 +143,9 @@ class _Standing:
 
     def end(self) -> Work[str | None]:
         """What there is to say against the block. A connection that is closed has taken its setting with it."""
+        assert self._loan is not None
         if self._loan.is_over:
+            self._loan.forfeit()
             return _GIVEN_BACK
         if is_closed(self._driver):
             return None

@@ -8,13 +8,14 @@ import asyncpg
 import psycopg
 import pytest
 import sqlalchemy
+from sqlalchemy.ext.asyncio import create_async_engine
 from sqlalchemy.orm import Session
 
 from interlock.coordination.guards import guarding, guarding_sync
 from interlock.errors import GuardRefused
 from support.carriers import STANDING, Kind
 from support.django_databases import django_databases
-from support.leases import Grant
+from support.leases import Grant, granted
 from support.pooler import PoolMode, pooled
 from support.postgres import execute
 from support.protection_scenarios import protected
@@ -118,6 +119,79 @@ def test_sqlalchemys_pool_lends_a_connection_without_guard_after_the_block(
     with engine.connect() as connection:
         assert connection.scalar(sqlalchemy.text("SELECT pg_backend_pid()")) == pid
         assert connection.scalar(sqlalchemy.text(STANDING_THERE)) == ""
+
+
+@pytest.mark.parametrize("rounds", [1, 2])
+def test_sqlalchemys_pool_lends_to_nobody_what_was_given_back_in_the_block(
+    grant: Grant, engine: sqlalchemy.Engine, rounds: int
+) -> None:
+    for _ in range(rounds):
+        connection = engine.connect()
+        block = guarding_sync((grant,), connection)
+        block.__enter__()
+        pid = connection.scalar(sqlalchemy.text("SELECT pg_backend_pid()"))
+        connection.close()
+        with engine.connect() as others:
+            assert others.scalar(sqlalchemy.text("SELECT pg_backend_pid()")) != pid
+            assert others.scalar(sqlalchemy.text(STANDING_THERE)) == ""
+            with pytest.raises(GuardRefused, match="given back to its pool"):
+                block.__exit__(None, None, None)
+            others.execute(sqlalchemy.text("SELECT 1"))
+
+
+def test_sqlalchemys_pool_replaces_what_was_given_back_although_nobody_has_borrowed_it_since(
+    grant: Grant, engine: sqlalchemy.Engine
+) -> None:
+    connection = engine.connect()
+    block = guarding_sync((grant,), connection)
+    block.__enter__()
+    pid = connection.scalar(sqlalchemy.text("SELECT pg_backend_pid()"))
+    connection.close()
+    with pytest.raises(GuardRefused, match="given back to its pool"):
+        block.__exit__(None, None, None)
+    with engine.connect() as next_:
+        assert next_.scalar(sqlalchemy.text("SELECT pg_backend_pid()")) != pid
+        assert next_.scalar(sqlalchemy.text(STANDING_THERE)) == ""
+
+
+@pytest.mark.parametrize("last", [0, 1], ids=["the first ends last", "the second ends last"])
+def test_sqlalchemys_pool_lends_nothing_on_as_long_as_one_of_two_guards_stands(
+    grant: Grant, engine: sqlalchemy.Engine, last: int
+) -> None:
+    execute(grant.url, "CREATE TABLE more_notes (note text); SELECT interlock.protect_v1('more_notes', 'other')")
+    other = granted(grant.url, "other")
+    with engine.connect() as connection:
+        blocks = [guarding_sync((each,), connection) for each in (grant, other)]
+        for block in blocks:
+            block.__enter__()
+        blocks[1 - last].__exit__(None, None, None)
+        pid = connection.scalar(sqlalchemy.text("SELECT pg_backend_pid()"))
+    with engine.connect() as others:
+        assert others.scalar(sqlalchemy.text("SELECT pg_backend_pid()")) != pid
+    with pytest.raises(GuardRefused, match="given back to its pool"):
+        blocks[last].__exit__(None, None, None)
+
+
+@pytest.mark.parametrize("driver", ["asyncpg", "psycopg"])
+async def test_so_does_an_async_one(grant: Grant, driver: str) -> None:
+    engine = create_async_engine(grant.url.replace("postgresql://", f"postgresql+{driver}://"))
+    try:
+        async with engine.connect() as connection, guarding((grant,), connection):
+            pid = await connection.scalar(sqlalchemy.text("SELECT pg_backend_pid()"))
+            await connection.commit()
+        connection = await engine.connect()
+        block = guarding((grant,), connection)
+        await block.__aenter__()
+        assert await connection.scalar(sqlalchemy.text("SELECT pg_backend_pid()")) == pid
+        await connection.close()
+        async with engine.connect() as others:
+            assert await others.scalar(sqlalchemy.text("SELECT pg_backend_pid()")) != pid
+            assert await others.scalar(sqlalchemy.text(STANDING_THERE)) == ""
+            with pytest.raises(GuardRefused, match="given back to its pool"):
+                await block.__aexit__(None, None, None)
+            await others.execute(sqlalchemy.text("SELECT 1"))
+    finally:
+        await engine.dispose()
 
 
 def test_a_session_of_sqlalchemys_is_guarded_where_it_is_bound_to_the_connection(
