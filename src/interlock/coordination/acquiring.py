@@ -47,6 +47,10 @@ class Entered(Generic[H]):
 
     def pop(self, owner: object) -> H:
         """The owner's newest. Without one, the newest: a generator may be ended by another task than began it."""
-        entry = next((entry for entry in reversed(self._open) if entry[0] == owner), self._open[-1])
+        newest = self._open[-1]
+        if newest[0] is owner:  # as it mostly is
+            self._open.remove(newest)  # not the last any more, perhaps
+            return newest[1]
+        entry = next((entry for entry in reversed(self._open) if entry[0] == owner), newest)
         self._open.remove(entry)
         return entry[1]

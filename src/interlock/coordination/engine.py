@@ -226,10 +226,10 @@ class Engine:
 
     def _end(self, grant: AsyncGrant) -> bool:
         """Nobody trusts it from here on. False: nobody could, any more, and that has been seen to."""
-        if grant.is_inherited or grant.is_released:
-            return False
         if not grant.lost and grant.finish("released"):
             return True
+        if grant.is_inherited or grant.is_released:
+            return False
         if grant.finish("expired"):  # its time ran out, and nobody noticed yet
             self._lose_finished(grant, "expired")
         self._forget(grant)

@@ -3,7 +3,7 @@
 import asyncio
 import json
 import re
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar
 
 from interlock.coordination.acquiring import Acquiring, Entered
@@ -59,8 +59,8 @@ class LeaseSettings:
     async def try_acquire(self, engine: "Engine", owner: object, kind: type[G]) -> G | None:
         return await engine.try_acquire(self.name, self.timing, self.metadata, owner, kind)
 
-    async def acquire(self, engine: "Engine", owner: object, timeout: float | None, kind: type[G]) -> G:
-        return await engine.acquire(self.name, self.timing, self.metadata, owner, timeout, kind)
+    def acquire(self, engine: "Engine", owner: object, timeout: float | None, kind: type[G]) -> Coroutine[Any, Any, G]:
+        return engine.acquire(self.name, self.timing, self.metadata, owner, timeout, kind)
 
     async def holders(self, engine: "Engine") -> list[HeldLease]:
         return [lease for lease in await engine.books.held(self.name) if lease.name == self.name]
@@ -124,8 +124,9 @@ class AsyncLease:
         return AsyncElection(self._engine, self._settings)
 
     async def __aenter__(self) -> AsyncGrant:
-        grant = await (await self._acquire(None)).__aenter__()
-        return self._entered.add(grant.owner, grant)
+        task, settings = asyncio.current_task(), self._settings
+        grant = await settings.acquire(self._engine(), task, None, settings.kind)
+        return self._entered.add(task, await grant.__aenter__())
 
     async def __aexit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         await self._entered.pop(asyncio.current_task()).__aexit__(kind, error, trace)
