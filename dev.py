@@ -6,7 +6,8 @@
     python3 dev.py test ARGUMENT…    run pytest with these arguments
     python3 dev.py bench [OPTION…]   measure leases beside other lock libraries; writes docs/benchmarks.md
 
-The environment is made in `.venv` and made anew when `pyproject.toml` or `constraints.txt` changes.
+The environment is made in `.venv` and made anew when `pyproject.toml` or `constraints.txt` changes. Where
+that is another Python's, Python 3.13 has its own in `.venv-3.13`.
 """
 
 import hashlib
@@ -17,7 +18,10 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent
+PYTHON = "python{}.{}".format(*sys.version_info)
 VENV = ROOT / ".venv"
+if (VENV / "bin" / "pip").exists() and not (VENV / "bin" / PYTHON).exists():
+    VENV = ROOT / PYTHON.replace("python", ".venv-")
 BIN = VENV / "bin"
 
 PROCESSES = min((os.cpu_count() or 1) + 1, 8)

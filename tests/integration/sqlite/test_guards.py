@@ -3,7 +3,7 @@
 import asyncio
 import sqlite3
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import ExitStack, asynccontextmanager, contextmanager
+from contextlib import ExitStack, asynccontextmanager, closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ import pytest
 from sqlalchemy import create_engine, text
 from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
 from sqlalchemy.orm import Session
+from sqlalchemy.pool import NullPool
 
 from interlock import AsyncInterlock, Grant, Interlock
 from interlock.errors import GuardRefused, LeaseLost
@@ -38,12 +39,10 @@ Transaction = Callable[[Path], Any]
 
 @contextmanager
 def by_sqlite3(file: Path, **options: Any) -> Iterator[tuple[Any, Callable[[], object]]]:
-    connection = sqlite3.connect(file, **options)
-    with connection:
+    with closing(sqlite3.connect(file, **options)) as connection, connection:
         if options.get("isolation_level", "") is None:
             connection.execute("BEGIN")
         yield connection, lambda: connection.execute(INSERT)
-    connection.close()
 
 
 @contextmanager
@@ -70,27 +69,22 @@ def by_cursor(file: Path) -> Iterator[tuple[Any, Callable[[], object]]]:
 @contextmanager
 def by_attached(file: Path) -> Iterator[tuple[Any, Callable[[], object]]]:
     """The user's data are in another file."""
-    connection = sqlite3.connect(file.with_name("other.db"))
-    connection.execute("ATTACH ? AS 'the ''leases'", (str(file),))
-    with connection:
-        yield connection, lambda: connection.execute('INSERT INTO "the \'leases".written VALUES (1)')
-    connection.close()
+    with closing(sqlite3.connect(file.with_name("other.db"))) as connection:
+        connection.execute("ATTACH ? AS 'the ''leases'", (str(file),))
+        with connection:
+            yield connection, lambda: connection.execute('INSERT INTO "the \'leases".written VALUES (1)')
 
 
 @contextmanager
 def by_sqlalchemy(file: Path) -> Iterator[tuple[Any, Callable[[], object]]]:
-    engine = create_engine(f"sqlite:///{file}")
-    with engine.begin() as connection:
+    with create_engine(f"sqlite:///{file}", poolclass=NullPool).begin() as connection:
         yield connection, lambda: connection.execute(text(INSERT))
-    engine.dispose()
 
 
 @contextmanager
 def by_session(file: Path) -> Iterator[tuple[Any, Callable[[], object]]]:
-    engine = create_engine(f"sqlite:///{file}")
-    with Session(engine) as session, session.begin():
+    with Session(create_engine(f"sqlite:///{file}", poolclass=NullPool)) as session, session.begin():
         yield session, lambda: session.execute(text(INSERT))
-    engine.dispose()
 
 
 @contextmanager
@@ -167,18 +161,15 @@ async def by_aiosqlite(file: Path) -> AsyncIterator[tuple[Any, Any]]:
 
 @asynccontextmanager
 async def by_async_sqlalchemy(file: Path) -> AsyncIterator[tuple[Any, Any]]:
-    engine = create_async_engine(f"sqlite+aiosqlite:///{file}")
-    async with engine.begin() as connection:
+    async with create_async_engine(f"sqlite+aiosqlite:///{file}", poolclass=NullPool).begin() as connection:
         yield connection, lambda: connection.execute(text(INSERT))
-    await engine.dispose()
 
 
 @asynccontextmanager
 async def by_async_session(file: Path) -> AsyncIterator[tuple[Any, Any]]:
-    engine = create_async_engine(f"sqlite+aiosqlite:///{file}")
+    engine = create_async_engine(f"sqlite+aiosqlite:///{file}", poolclass=NullPool)
     async with AsyncSession(engine) as session, session.begin():
         yield session, lambda: session.execute(text(INSERT))
-    await engine.dispose()
 
 
 ASYNC = [by_aiosqlite, by_async_sqlalchemy, by_async_session]

@@ -94,7 +94,7 @@ def test_an_alias_without_django(grant: Grant, monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_another_kind_of_database(grant: Grant, interlock_url: str) -> None:
-    lite = sqlalchemy.create_engine("sqlite://").connect()
+    lite = sqlalchemy.create_engine("sqlite://", poolclass=NullPool).connect()
     with lite, pytest.raises(GuardRefused, match="leads to sqlite"):
         guard_sync(grant, lite)
     with django_databases(interlock_url) as django:

@@ -7,6 +7,7 @@ import asyncpg
 import psycopg
 import pytest
 import sqlalchemy
+from sqlalchemy.pool import NullPool
 
 from interlock import AsyncInterlock, Interlock
 from interlock.coordination.guards import guarding, guarding_sync
@@ -87,7 +88,7 @@ async def test_what_is_no_connection(grant: Grant, thing: object) -> None:
 
 
 def test_another_kind_of_database(grant: Grant) -> None:
-    lite = sqlalchemy.create_engine("sqlite://").connect()
+    lite = sqlalchemy.create_engine("sqlite://", poolclass=NullPool).connect()
     with lite, pytest.raises(GuardRefused, match="leads to sqlite"):
         guarding_sync((grant,), lite).__enter__()
 
