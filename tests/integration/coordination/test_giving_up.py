@@ -64,14 +64,15 @@ async def test_who_waited_long_enough_leaves_the_queue(
 async def test_who_does_not_want_to_wait_never_queues(
     locks: AsyncInterlock, others: AsyncInterlock, interlock_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    calls = count_calls(monkeypatch, "acquire")
     await others.lease("feeds").acquire()
-    with pytest.raises(errors.LeaseTimeout):
-        await locks.lease("feeds").acquire(0.01)  # now it has an ear
-    stop = stop_after(monkeypatch, "abandon")
+    waiter = acquiring(locks.lease("feeds"))
+    await until(lambda: queue(interlock_url))  # now it has an ear: whoever is to wait queues with the first question
+    await cancel(waiter)
+    del calls[:]
     with pytest.raises(errors.LeaseTimeout):
         await locks.lease("feeds").acquire(0)
-    stop.go()
-    assert stop.calls == []
+    assert [ask.wait for (asks,) in calls for ask in asks] == [False]
 
 
 async def test_a_waiter_that_is_cancelled_leaves_the_queue(
