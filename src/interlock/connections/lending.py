@@ -64,19 +64,23 @@ def _instead_of(until: float) -> _Reserved:
     return reserved
 
 
-def _let_note(pool: Any) -> None:
-    """Once for each pool. It is not made to refer to itself: it stops its threads when nobody has it any more."""
-    own: Callable[[Any], Any] | None = vars(pool).get("putconn")
-    if getattr(own, "notes", False):
-        return
-    reference = weakref.ref(pool)
+class _Noting:
+    """A pool's `putconn`. The pool is not made to refer to itself: it stops its threads when nobody has it any more."""
 
-    def putconn(conn: Any) -> Any:
-        pool: Any = reference()
+    def __init__(self, pool: Any, own: Callable[[Any], Any] | None) -> None:
+        self._pool = weakref.ref(pool)
+        self._own = own
+
+    def __call__(self, conn: Any) -> Any:
+        pool: Any = self._pool()
         reserved = getattr(conn, "_expire_at", None)
         if isinstance(reserved, _Reserved) and conn._pool is pool:
             reserved.is_given_back = True
-        return own(conn) if own else type(pool).putconn(pool, conn)
+        return self._own(conn) if self._own else type(pool).putconn(pool, conn)
 
-    putconn.notes = True  # type: ignore[attr-defined]
-    pool.putconn = putconn
+
+def _let_note(pool: Any) -> None:
+    """Once for each pool."""
+    own = vars(pool).get("putconn")
+    if not isinstance(own, _Noting):
+        pool.putconn = _Noting(pool, own)

@@ -191,7 +191,7 @@ class AsyncGrant:
             await self.release()
             raise self.error()
         self._body = Body()
-        self._on_lost = [*(self._on_lost or ()), self._body.cancel]
+        self._on_lost = [*(self._on_lost or ()), self._body.cancel]  # as `on_lost`, whose questions are answered above
         return self
 
     async def __aexit__(self, kind: object, error: BaseException | None, trace: object) -> bool | None:

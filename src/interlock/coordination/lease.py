@@ -124,7 +124,7 @@ class AsyncLease:
         return AsyncElection(self._engine, self._settings)
 
     async def __aenter__(self) -> AsyncGrant:
-        task, settings = asyncio.current_task(), self._settings
+        task, settings = asyncio.current_task(), self._settings  # not by `_acquire`, which is a coroutine more
         grant = await settings.acquire(self._engine(), task, None, settings.kind)
         return self._entered.add(task, await grant.__aenter__())
 
