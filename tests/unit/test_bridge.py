@@ -416,7 +416,7 @@ def test_all_threads_are_answered_many_times(loop: LoopThread) -> None:
 def test_who_was_answered_is_let_come_back_if_few_wait_for_it(
     loop: LoopThread, monkeypatch: pytest.MonkeyPatch, others: int, back: bool
 ) -> None:
-    monkeypatch.setattr(bridge, "_RETURN", 0.2)
+    monkeypatch.setattr(bridge, "_RETURN", 30)  # it is over as soon as it is back
     may_answer = asyncio.Event()
 
     async def first() -> None:

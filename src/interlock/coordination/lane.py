@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import Generic, TypeVar, cast
 
 from interlock import errors
-from interlock.bridge import all_back
+from interlock.bridge import all_back, most_together
 from interlock.clock import boottime
 from interlock.coordination import head_start
 from interlock.stores.leases import PartlyFailed
@@ -95,8 +95,9 @@ class Lane(Generic[Request, Answer]):
     async def _work(self) -> None:
         try:
             while self._queue:
-                batch = self._queue[:_LARGEST]
-                del self._queue[:_LARGEST]
+                largest = min(most_together() or _LARGEST, _LARGEST)
+                batch = self._queue[:largest]
+                del self._queue[:largest]
                 if not self._always:
                     batch = [entry for entry in batch if not entry[1].done()]
                 if batch:

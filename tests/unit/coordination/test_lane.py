@@ -1,15 +1,19 @@
 """Requests that share statements: who goes together, who gets which answer, and what becomes of those who went away."""
 
 import asyncio
+import threading
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from interlock import errors
+from interlock import bridge, errors
+from interlock.bridge import LoopThread, Question
 from interlock.clock import boottime
 from interlock.coordination import lane as module
 from interlock.coordination.lane import Lane
 from interlock.stores.leases import PartlyFailed
+from support.waiting import eventually
 
 REFUSED = errors.StatementFailed("It was refused.", sqlstate="22023")
 
@@ -41,6 +45,21 @@ class Server:
             always=always,
             is_idle=lambda: is_idle,
         )
+
+
+class Doubling(Question[int]):
+    """Of a thread."""
+
+    def __init__(self, lane: Lane[int, int], number: int) -> None:
+        self._lane = lane
+        self._number = number
+
+    def ask(self) -> "asyncio.Future[tuple[int, float]]":
+        self._asked = self._lane.submit(self._number)
+        return self._asked
+
+    def answer(self) -> int:
+        return self._asked.result()[0]
 
 
 async def loner(server: Server, *, always: bool = False) -> Lane[int, int]:
@@ -172,6 +191,21 @@ async def test_a_batch_has_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
     lane = server.lane()
     await answers(*(lane.submit(number) for number in range(5)))
     assert server.batches == [[0, 1], [2, 3], [4]]
+
+
+@pytest.mark.parametrize(("many", "batches"), [(5, [4]), (4, [2, 2])])
+def test_half_of_many_threads_share_a_statement(monkeypatch: pytest.MonkeyPatch, many: int, batches: list[int]) -> None:
+    monkeypatch.setattr(bridge, "_MANY", many)
+    thread, all_came, server = LoopThread("test-loop"), threading.Event(), Server()
+    lane = server.lane()
+    with ThreadPoolExecutor(4) as threads:
+        thread.loop.call_soon_threadsafe(all_came.wait)
+        asked = [threads.submit(thread.ask, Doubling(lane, number)) for number in range(4)]
+        eventually(lambda: len(thread._arriving) == 4)
+        all_came.set()
+        assert [each.result(10) for each in asked] == [0, 2, 4, 6]
+    thread.close()
+    assert [len(batch) for batch in server.batches] == batches
 
 
 async def test_the_moment_is_before_it_was_sent() -> None:
