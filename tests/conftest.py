@@ -7,10 +7,14 @@ import psycopg
 import pytest
 
 from interlock.embedded import Cluster
-from support import dynamodb
+from support import dynamodb, loops
 from support.postgres import fresh_database, make_template, running_cluster
 
 pytest_plugins = ["pytester"]
+
+
+def pytest_configure() -> None:
+    loops.choose()
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -107,7 +107,8 @@ async def close():
 for _ in range(4):
     asyncio.run(forget_to_close())
 assert len(locks._stores) == len(locks._engines) == 1
-eventually(lambda: sorted(sessions(url).values()) == ["acquire", "heartbeat"])
+left = [], ["acquire", "heartbeat"]  # uvloop takes them along
+eventually(lambda: sorted(sessions(url).values()) in left)
 asyncio.run(close())
 eventually(lambda: sessions(url) == {})
 """

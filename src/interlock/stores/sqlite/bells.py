@@ -42,7 +42,8 @@ class Ear:
         except BaseException:
             self._socket.close()
             raise
-        self._loop.add_reader(self._socket, self._hear)
+        # By its number: uvloop would keep a socket open for as long as it reads it, in a forked child too.
+        self._loop.add_reader(self._socket.fileno(), self._hear)
 
     def _hear(self) -> None:
         while True:
@@ -57,7 +58,7 @@ class Ear:
 
     def close(self) -> None:
         if not self._loop.is_closed():
-            self._loop.remove_reader(self._socket)
+            self._loop.remove_reader(self._socket.fileno())
         self._socket.close()
         self._path.unlink(missing_ok=True)
 
