@@ -27,7 +27,12 @@ _AGAIN_MANY = """
     SELECT request, new_token
       FROM interlock.again_many_v1(%s, %s::bigint[], %s::uuid[], %s::uuid[], %s::float8[], NULL, %s, NULL, NULL)
 """
-_RENEW_MANY = "SELECT lost, locked FROM interlock.renew_many_v1(%s, %s::bigint[], %s::uuid[], %s::float8[])"
+RENEW_MANY = """
+    SELECT lost, locked
+      FROM (SELECT string_agg(interlock.grant_v1(g.token, g.grant_id), '' ORDER BY g.place) AS grants
+              FROM unnest(%s::bigint[], %s::uuid[]) WITH ORDINALITY AS g (token, grant_id, place)) AS g,
+           LATERAL interlock.renew_many_v1(%s, g.grants, %s::float8[])
+"""
 _RELEASE_MANY = """
     SELECT status FROM interlock.release_many_v1(%s, %s::bigint[], %s::uuid[], %s, %s) ORDER BY request
 """
@@ -142,7 +147,7 @@ class Client:
 
     def again_many(self, grants: Sequence[Answer], *, ttl: float = 30) -> list[Answer | None]:
         chosen = [uuid4() for _ in grants]
-        tokens = dict(self.run(_AGAIN_MANY, *_columns(grants), chosen, [ttl] * len(grants), self.who))
+        tokens = dict(self.run(_AGAIN_MANY, *columns(grants), chosen, [ttl] * len(grants), self.who))
         return [
             Answer(grant.name, grant_id, "granted", tokens[place], ttl, None, None) if place in tokens else None
             for place, (grant, grant_id) in enumerate(zip(grants, chosen, strict=True), 1)
@@ -153,7 +158,8 @@ class Client:
 
     def renew_many(self, grants: Sequence[Answer], *, ttl: float = 30) -> tuple[list[int], list[int]]:
         """The places, from 1, of those that were lost, and of those that were locked."""
-        [[lost, locked]] = self.run(_RENEW_MANY, *_columns(grants), [ttl] * len(grants))
+        names, tokens, grant_ids = columns(grants)
+        [[lost, locked]] = self.run(RENEW_MANY, tokens, grant_ids, names, [ttl] * len(grants))
         return lost or [], locked or []
 
     def release(self, grant: Answer, *, listener: int | None = None) -> str:
@@ -164,7 +170,7 @@ class Client:
         return HandedOn(*row)
 
     def release_many(self, grants: Sequence[Answer], *, if_waited: bool = False) -> list[str]:
-        return [str(status) for (status,) in self.run(_RELEASE_MANY, *_columns(grants), None, if_waited)]
+        return [str(status) for (status,) in self.run(_RELEASE_MANY, *columns(grants), None, if_waited)]
 
     def abandon(self, waiter: Answer) -> None:
         self.run("SELECT interlock.abandon_v1(%s, %s)", waiter.name, waiter.grant_id)
@@ -190,7 +196,7 @@ class Client:
         return [notice.payload for notice in self.connection.notifies(timeout=0)]
 
 
-def _columns(grants: Sequence[Answer]) -> tuple[list[str], list[int], list[UUID]]:
+def columns(grants: Sequence[Answer]) -> tuple[list[str], list[int], list[UUID]]:
     return [one.name for one in grants], [one.token for one in grants], [one.grant_id for one in grants]
 
 

@@ -17,7 +17,7 @@ GRANT EXECUTE ON FUNCTION
     interlock.waits_v1(integer, timestamptz, timestamptz, timestamptz), interlock.register_v1(text[]),
     interlock.offer_v1(text[], integer),
     interlock.acquire_many_v1(text[], uuid[], double precision[], jsonb[], boolean[], text, text, integer, integer, boolean),
-    interlock.renew_many_v1(text[], bigint[], uuid[], double precision[]),
+    interlock.grant_v1(bigint, uuid), interlock.renew_many_v1(text[], bytea, double precision[]),
     interlock.release_many_v1(text[], bigint[], uuid[], integer, boolean), interlock.abandon_many_v1(text[], uuid[], integer),
     interlock.acquire_v1(text, uuid, double precision, text, jsonb, boolean, text, integer, integer, boolean),
     interlock.again_v1(text, bigint, uuid, uuid, double precision, text, jsonb, text, integer),

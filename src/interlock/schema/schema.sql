@@ -487,13 +487,19 @@ BEGIN
 END
 $$;
 
+-- A grant in 24 bytes, as `renew_many_v1` takes them: a process may hold very many, and to read a UUID that is written
+-- out takes the server half as long as to renew its lease.
+CREATE FUNCTION interlock.grant_v1(token bigint, grant_id uuid) RETURNS bytea
+    LANGUAGE sql IMMUTABLE
+    AS $$ SELECT pg_catalog.int8send(token) OPERATOR(pg_catalog.||) pg_catalog.uuid_send(grant_id) $$;
+
 -- Extend each lease that is still held: one that has expired stays lost, even if nobody has taken it. One row: the
 -- requests that were lost, those of them that a person broke, and those whose row is locked at the moment (ask again).
 -- `clock` and `timeline` let the holder notice a clock that was set and a server that was promoted.
 -- Mostly nobody else has any of them locked. To lock them all before they are written would cost, and log, half as much
 -- again; so they are written at once, and what waits for a lock for a millisecond is undone and done with care.
 CREATE FUNCTION interlock.renew_many_v1(
-    names text[], tokens bigint[], grant_ids uuid[], ttls double precision[],
+    names text[], grants bytea, ttls double precision[],
     OUT lost integer[], OUT locked integer[], OUT clock double precision, OUT timeline integer, OUT broken integer[]
 )
     LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
@@ -508,30 +514,31 @@ DECLARE
     rows     tid[];
     renewed  integer;
 BEGIN
-    IF EXISTS (SELECT FROM unnest(ttls) AS a (ttl) WHERE NOT coalesce(a.ttl BETWEEN 0.1 AND 86400, false))
-       OR cardinality(names) <> cardinality(ttls) THEN
+    IF NOT coalesce(0.1 <= ALL (ttls) AND 86400 >= ALL (ttls), false) OR cardinality(names) <> cardinality(ttls) THEN
         RAISE EXCEPTION USING ERRCODE = '22023', MESSAGE = 'the ttl of a lease has to be between 0.1 and 86400 seconds';
+    END IF;
+    IF 24 * cardinality(names) IS DISTINCT FROM length(grants) THEN
+        RAISE EXCEPTION USING ERRCODE = '22023', MESSAGE = 'a grant has to be 24 bytes, as interlock.grant_v1() makes them';
     END IF;
     clock := extract(epoch FROM moment);
     timeline := epoch.timeline;
     PERFORM interlock.durably_v1();
     BEGIN
         PERFORM set_config('lock_timeout', '1ms', true);
-        WITH renewed AS (
-            UPDATE interlock.lease l
-               SET expires_at = moment + make_interval(secs => a.ttl), renewed_at = moment, ttl = a.ttl
-              FROM unnest(names, tokens, grant_ids, ttls) WITH ORDINALITY AS a (name, token, grant_id, ttl, request)
-             WHERE l.name = a.name AND l.token = a.token AND l.grant_id = a.grant_id AND l.expires_at > moment
-            RETURNING a.request::integer AS request
-        )
-        SELECT array_agg(renewed.request) INTO mine FROM renewed;
+        UPDATE interlock.lease l
+           SET expires_at = moment + make_interval(secs => ttls[a.request]), renewed_at = moment, ttl = ttls[a.request]
+          FROM unnest(names) WITH ORDINALITY AS a (name, request)
+         WHERE l.name = a.name AND l.expires_at > moment
+           AND interlock.grant_v1(l.token, l.grant_id) = substring(grants, 24 * a.request::integer - 23, 24);
+        GET DIAGNOSTICS renewed = ROW_COUNT;
         PERFORM set_config('lock_timeout', patience, true);
     EXCEPTION WHEN lock_not_available THEN  -- somebody else has one of them locked: all others first
         SELECT array_agg(held.request), array_agg(held.row) INTO mine, rows
           FROM (SELECT a.request::integer AS request, l.ctid AS row
-                  FROM unnest(names, tokens, grant_ids) WITH ORDINALITY AS a (name, token, grant_id, request)
+                  FROM unnest(names) WITH ORDINALITY AS a (name, request)
                   JOIN interlock.lease l ON l.name = a.name
-                 WHERE l.token = a.token AND l.grant_id = a.grant_id AND l.expires_at > moment
+                 WHERE l.expires_at > moment
+                   AND interlock.grant_v1(l.token, l.grant_id) = substring(grants, 24 * a.request::integer - 23, 24)
                  ORDER BY l.name FOR NO KEY UPDATE OF l SKIP LOCKED) AS held;
         moment := interlock.now_v1();
         UPDATE interlock.lease l
@@ -543,18 +550,19 @@ BEGIN
             RAISE EXCEPTION USING ERRCODE = '40001', MESSAGE = 'a lease that was locked has moved: renew again';
         END IF;
     END;
-    IF cardinality(mine) = cardinality(names) THEN
+    IF renewed = cardinality(names) THEN
         RETURN;
     END IF;
     SELECT array_agg(o.request) FILTER (WHERE NOT o.held), array_agg(o.request) FILTER (WHERE o.held) INTO lost, locked
       FROM (SELECT a.request::integer AS request, l.name IS NOT NULL AS held
-              FROM unnest(names, tokens, grant_ids) WITH ORDINALITY AS a (name, token, grant_id, request)
+              FROM unnest(names) WITH ORDINALITY AS a (name, request)
               LEFT JOIN interlock.lease l
-                ON l.name = a.name AND l.token = a.token AND l.grant_id = a.grant_id AND l.expires_at > moment
-             WHERE a.request <> ALL (coalesce(mine, '{}'))) AS o;
+                ON l.name = a.name AND l.expires_at > moment
+               AND interlock.grant_v1(l.token, l.grant_id) = substring(grants, 24 * a.request::integer - 23, 24)
+             WHERE l.renewed_at IS DISTINCT FROM moment) AS o;
     SELECT array_agg(o.request) INTO broken
       FROM unnest(lost) AS o (request) JOIN interlock.lease_intervention i
-        ON i.name = names[o.request] AND i.token = tokens[o.request];
+        ON i.name = names[o.request] AND int8send(i.token) = substring(grants, 24 * o.request - 23, 8);
 END
 $$;
 
@@ -1110,7 +1118,7 @@ CREATE FUNCTION interlock.renew_v1(name text, token bigint, grant_id uuid, ttl d
 DECLARE
     answer record;
 BEGIN
-    SELECT * INTO answer FROM interlock.renew_many_v1(ARRAY[name], ARRAY[token], ARRAY[grant_id], ARRAY[ttl]);
+    SELECT * INTO answer FROM interlock.renew_many_v1(ARRAY[name], interlock.grant_v1(token, grant_id), ARRAY[ttl]);
     status := CASE WHEN answer.lost IS NOT NULL THEN 'lost' WHEN answer.locked IS NOT NULL THEN 'locked' ELSE 'renewed' END;
     remaining := CASE status WHEN 'renewed' THEN ttl END;
 END
@@ -1234,7 +1242,7 @@ CREATE FUNCTION interlock.abandon_v1(name text, grant_id uuid) RETURNS void
 REVOKE EXECUTE ON FUNCTION
     interlock.epoch_v1(), interlock.register_v1(text[]), interlock.offer_v1(text[], integer),
     interlock.acquire_many_v1(text[], uuid[], double precision[], jsonb[], boolean[], text, text, integer, integer, boolean),
-    interlock.renew_many_v1(text[], bigint[], uuid[], double precision[]),
+    interlock.grant_v1(bigint, uuid), interlock.renew_many_v1(text[], bytea, double precision[]),
     interlock.release_many_v1(text[], bigint[], uuid[], integer, boolean), interlock.abandon_many_v1(text[], uuid[], integer),
     interlock.guard_v1(text, bigint, uuid), interlock.guarded_v1(), interlock.stand_v1(text, bigint, uuid, bigint),
     interlock.guards_v1(text),

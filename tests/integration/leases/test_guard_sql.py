@@ -12,6 +12,7 @@ from support import guard_scenarios as scenarios
 from support.guard_scenarios import LEVELS, READ_LEVELS, SNAPSHOT_LEVELS, after, begun, guard, notes, prepare, verdict
 from support.leases import Grant, break_open, expire, granted, steal
 from support.postgres import execute
+from support.protocol import RENEW_MANY
 from support.waiting import eventually
 
 at_each_level = pytest.mark.parametrize("level", LEVELS)
@@ -72,9 +73,8 @@ def test_a_batch_of_renewals_does_not_wait_for_the_guard_of_one(interlock_url: s
     others = [granted(interlock_url, name) for name in ("a", "b", "z")]
     with begun(interlock_url) as connection:
         guard(connection, grant)
-        renewal = "SELECT lost, locked FROM interlock.renew_many_v1(%s, %s, %s, %s)"
         names, tokens, ids = zip(*(held.triple for held in [*others, grant]), strict=True)
-        answer = execute(interlock_url, renewal, list(names), list(tokens), list(ids), [30.0] * len(names))
+        answer = execute(interlock_url, RENEW_MANY, list(tokens), list(ids), list(names), [30.0] * len(names))
     assert answer == [(None, None)]
 
 

@@ -111,7 +111,7 @@ def test_a_batch_that_is_renewed_again_says_which_were_lost(interlock_url: str, 
     a, b, c = first.ask_many(["a", "b", "c"])
     first.release(b)
     before = row(interlock_url, "b")
-    assert first.renew_many([a, b, c, b]) == ([2, 4], [])
+    assert first.renew_many([a, b, c, b, a]) == ([2, 4], [])
     assert row(interlock_url, "b") == before
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from support.plans import plans
 from support.postgres import execute
-from support.protocol import EAR, Client, queue
+from support.protocol import EAR, RENEW_MANY, Client, columns, queue
 
 READS = """
     SELECT relname, seq_scan, coalesce(seq_tup_read, 0) + coalesce(idx_tup_fetch, 0)
@@ -69,10 +69,10 @@ def test_a_renewal_writes_each_lease_once(first: Client) -> None:
     names = [f"lease {number}" for number in range(200)]
     first.run("SELECT interlock.register_v1(%s)", names)
     held = first.ask_many(names)
+    _, tokens, grant_ids = columns(held)
     [[[plan]]] = first.run(
-        "EXPLAIN (ANALYZE, WAL, FORMAT JSON) SELECT * FROM interlock.renew_many_v1(%s, %s::bigint[], %s::uuid[], %s)",
-        names, [grant.token for grant in held], [grant.grant_id for grant in held], [30.0] * len(held),
-    )  # fmt: skip
+        f"EXPLAIN (ANALYZE, WAL, FORMAT JSON) {RENEW_MANY}", tokens, grant_ids, names, [30.0] * len(held)
+    )
     assert len(held) <= plan["Plan"]["WAL Records"] < 1.5 * len(held)  # pages are tidied up now and then
 
 

@@ -37,6 +37,7 @@ class Mutant:
 
 
 FREE = "FOR UPDATE OF l SKIP LOCKED"
+RENEWED = "interlock.grant_v1(l.token, l.grant_id) = substring(grants, 24 * a.request::integer - 23, 24)"
 QUEUE = "pg_advisory_xact_lock(1229737036, interlock.queue_lock_v1({}))"
 SAW_IT_FREE = ("grants", "test_who_saw_it_free_and_came_to_take_it_after_another_gets_nothing")
 WRONG = ("grants", "test_a_wrong_token_or_grant_id_touches_nothing")
@@ -124,6 +125,8 @@ MUTANTS = [
     Mutant("renewals that wait for locked rows", RENEWALS, "renew_many_v1", "FOR NO KEY UPDATE OF l SKIP LOCKED",
            "FOR NO KEY UPDATE OF l"),
     Mutant("renewals that do not give up a locked row", RENEWALS, "renew_many_v1", "'1ms'", "'0'"),
+    Mutant("renewals that are told to be asked for again", RENEWALS, "renew_many_v1",
+           "WHERE l.renewed_at IS DISTINCT FROM moment", ""),
     Mutant("renewals that change how long others wait", PATIENCE, "renew_many_v1",
            "PERFORM set_config('lock_timeout', patience, true);", ""),
     Mutant("releases that wait for locked rows", RENEWALS, "release_many_v1", "FOR NO KEY UPDATE OF l SKIP LOCKED",
@@ -138,10 +141,11 @@ MUTANTS = [
            "AND l.token = release_v1.token AND l.grant_id = release_v1.grant_id\n        FOR", "FOR"),
     Mutant("release by token only", WRONG, "release_v1", "AND l.grant_id = release_v1.grant_id\n        FOR", "FOR"),
     Mutant("release of a batch by grant_id only", WRONG, "release_many_v1", "l.token = a.token AND ", ""),
-    Mutant("renewal by holder", STALE, "renew_many_v1", "l.token = a.token AND l.grant_id = a.grant_id AND ", ""),
-    Mutant("renewal by grant_id only", WRONG, "renew_many_v1", "l.token = a.token AND ", ""),
-    Mutant("renewal of what has expired", LATE, "renew_many_v1",
-           "AND l.grant_id = a.grant_id AND l.expires_at > moment", "AND l.grant_id = a.grant_id"),
+    Mutant("renewal by holder", STALE, "renew_many_v1", RENEWED, "true"),
+    Mutant("renewal by grant_id only", WRONG, "renew_many_v1", RENEWED,
+           "uuid_send(l.grant_id) = substring(grants, 24 * a.request::integer - 15, 16)"),
+    Mutant("renewal of what has expired", LATE, "renew_many_v1", "l.name = a.name AND l.expires_at > moment",
+           "l.name = a.name"),
     Mutant("DELETE on release", TOKENS, "release_v1",
            "UPDATE interlock.lease l SET grant_id = NULL, expires_at = '-infinity' WHERE",
            "DELETE FROM interlock.lease l WHERE", arguments=happening("set_back")),

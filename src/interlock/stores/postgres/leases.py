@@ -30,7 +30,7 @@ from interlock.stores.postgres.connecting import Password, connect
 from interlock.stores.postgres.direct import configure, noticing_a_dead_network
 from interlock.stores.postgres.line import Line
 from interlock.stores.postgres.queries import Queries
-from interlock.stores.postgres.renewal_text import RenewalText
+from interlock.stores.postgres.renewal_arguments import RenewalArguments
 from interlock.stores.postgres.session import Row, Session
 from interlock.stores.postgres.url import Address
 from interlock.stores.records import Record
@@ -75,7 +75,7 @@ class PostgresLeases:
         self._wanted: set[str] = set()
         """What we had to wait for, and others may be waiting for by now."""
         self._servers: list[Address] = []
-        self._renewal_text = RenewalText()
+        self._renewal_arguments = RenewalArguments()
         self._acquiring = Line("acquire", self._connect, on_reconnected)
         self._releasing = Line("release", self._connect, on_reconnected)
         self._beating = Line("heartbeat", self._connect, on_reconnected)
@@ -130,7 +130,7 @@ class PostgresLeases:
                 (row,) = await self._fetch(
                     self._beating,
                     "renew",
-                    *self._renewal_text.of(grants),
+                    *self._renewal_arguments.of(grants),
                     list(ttls) if len(ttls) == 1 else [grant.ttl for grant in grants],
                 )
         except TimeoutError as error:

@@ -42,9 +42,9 @@ SELECT request, status, offered, elsewhere
 -- Extend what is still held. One ttl is that of all.
 SELECT lost, locked, clock, timeline, broken
   FROM string_to_array($1, E'\x1f') AS names, LATERAL interlock.renew_many_v1(
-           names, $2::text::bigint[], $3::text::uuid[],
-           CASE cardinality($4::double precision[])
-                WHEN 1 THEN array_fill(($4::double precision[])[1], ARRAY[cardinality(names)]) ELSE $4 END);
+           names, $2,
+           CASE cardinality($3::double precision[])
+                WHEN 1 THEN array_fill(($3::double precision[])[1], ARRAY[cardinality(names)]) ELSE $3 END);
 
 -- name: abandon
 -- Leave the queue, and pass on what was offered.

@@ -3,30 +3,29 @@
 from uuid import uuid4
 
 from interlock.coordination.errands import Unwanted
-from interlock.stores.postgres.renewal_text import RenewalText
+from interlock.stores.postgres.renewal_arguments import RenewalArguments
 
 
 def grant(name: str, token: int) -> Unwanted:
     return Unwanted(name, token, uuid4(), 30.0)
 
 
-def said(grants: list[Unwanted]) -> tuple[str, str, str]:
+def said(grants: list[Unwanted]) -> tuple[str, bytes]:
     names = "\x1f".join(each.name for each in grants)
-    tokens = ",".join(str(each.token) for each in grants)
-    return names, f"{{{tokens}}}", f"{{{','.join(each.grant_id.hex for each in grants)}}}"
+    return names, bytes.fromhex("".join(f"{each.token:016x}{each.grant_id.hex}" for each in grants))
 
 
 def test_the_same_grants_are_said_the_same_way_without_being_written_again() -> None:
-    text = RenewalText()
+    arguments = RenewalArguments()
     grants = [grant("a", 1), grant("b", 2)]
-    first = text.of(grants)
+    first = arguments.of(grants)
     assert first == said(grants)
-    assert text.of(list(grants)) is first
+    assert arguments.of(list(grants)) is first
 
 
 def test_other_grants_are_said_anew() -> None:
-    text = RenewalText()
+    arguments = RenewalArguments()
     one, two, three = grant("a", 1), grant("b", 2), grant("c", 3)
     again, renamed = one._replace(token=4), one._replace(name="d")
     for grants in ([one, two], [two, one], [one], [renamed], [one, two], [again, two], [one, two, three], [], [three]):
-        assert text.of(grants) == said(grants)
+        assert arguments.of(grants) == said(grants)
