@@ -8,7 +8,6 @@ hold are often bound to it: Django's connections, SQLite's, anything in a thread
 import asyncio
 import collections
 import contextvars
-import os
 import queue
 import threading
 import time
@@ -17,6 +16,7 @@ from concurrent.futures import Future
 from contextlib import suppress
 from typing import Any, Generic, Protocol, Self, TypeVar
 
+from interlock import process
 from interlock.errors import ConfigurationError
 
 T = TypeVar("T")
@@ -240,7 +240,7 @@ class LoopThread:
     """An event loop in a daemon thread, for any number of calling threads. `close()` ends both."""
 
     def __init__(self, name: str) -> None:
-        self._pid = os.getpid()
+        self._pid = process.pid
         self.loop = asyncio.new_event_loop()
         self.answered = 0
         self.asking: set[_Ask[Any]] = set()
@@ -312,7 +312,7 @@ class LoopThread:
 
     def check_caller(self) -> None:
         """Whether somebody in this thread may wait for the loop: not where it would wait for itself, for ever."""
-        if os.getpid() != self._pid or self._closing:
+        if process.pid != self._pid or self._closing:
             raise ConfigurationError(_CLOSED)
         if threading.current_thread() is self._thread:
             raise ConfigurationError(
@@ -392,7 +392,7 @@ class LoopThread:
         `last` is run before that, when nobody can come any more: whoever came between it and the end would begin
         something that nobody ends. The thread does all of that by itself, so an interrupt here leaves nothing behind.
         """
-        if os.getpid() != self._pid or self._closing:
+        if process.pid != self._pid or self._closing:
             return
         self._last = last
         self._closing = True

@@ -11,13 +11,12 @@ dies: its leases expire, its waiters are seen to be dead.
 """
 
 import asyncio
-import os
 from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Any, TypeVar
 
-from interlock import errors
+from interlock import errors, process
 from interlock.clock import boottime
 from interlock.coordination.acquisition import Acquisition, Asked
 from interlock.coordination.books import Books
@@ -54,7 +53,7 @@ class Engine:
         database: Database,
         idle_after: float,
     ) -> None:
-        self.pid = os.getpid()
+        self.pid = process.pid
         self.database = database
         self.closed = False
         self._store = store

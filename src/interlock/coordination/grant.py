@@ -1,13 +1,12 @@
 """One holding of a lease: how long it may be trusted, the loss of it, and giving it back."""
 
 import asyncio
-import os
 from collections.abc import Callable, Iterable
 from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
 from uuid import UUID
 
-from interlock import errors
+from interlock import errors, process
 from interlock.body import Body
 from interlock.clock import boottime
 from interlock.coordination.reasons import Loss
@@ -91,7 +90,7 @@ class AsyncGrant:
     @property
     def is_inherited(self) -> bool:
         """Whether it was made by the process that forked this one."""
-        return os.getpid() != self.engine.pid
+        return process.pid != self.engine.pid
 
     @property
     def is_cut_off(self) -> bool:
@@ -115,7 +114,12 @@ class AsyncGrant:
         """
         if self._end is not None:
             return self._end != "released"
-        return self.handing or boottime() >= self.trusted_until or self.is_inherited
+        return self.handing or boottime() >= self.trusted_until or process.pid != self.engine.pid
+
+    @property
+    def is_held(self) -> bool:
+        """Neither lost nor given back."""
+        return self._end is None and not self.lost
 
     @property
     def remaining(self) -> float:

@@ -3,13 +3,13 @@
 import asyncio
 import inspect
 import math
-import os
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Any, Self, TypedDict, TypeVar
 from weakref import WeakKeyDictionary
 
+from interlock import process
 from interlock.config import check_schema_name, database_url, own_schema
 from interlock.coordination.choosing import Database, OpenStore, StoreOptions, chosen, with_sessions
 from interlock.coordination.engine import Engine
@@ -95,7 +95,7 @@ class AsyncInterlock:
         self._options = StoreOptions(password, schema, pooler, self._request_timeout or _REQUEST_TIMEOUT)
         self._database = None if url is None else chosen(url, self._options)
         self._on_event = on_event
-        self._pid = os.getpid()
+        self._pid = process.pid
         self._observer = Observer(replica or replica_id(), on_event)
         self._engines: WeakKeyDictionary[asyncio.AbstractEventLoop, Engine] = WeakKeyDictionary()
         self._stores: WeakKeyDictionary[asyncio.AbstractEventLoop, OpenStore] = WeakKeyDictionary()
@@ -320,7 +320,7 @@ class AsyncInterlock:
         loop = asyncio.get_running_loop()
         self._stores.pop(loop, None)
         engine = self._engines.pop(loop, None)
-        if engine is not None and engine.pid == os.getpid():
+        if engine is not None and engine.pid == process.pid:
             await _to_its_end(engine.close())
 
     async def __aenter__(self) -> Self:
@@ -343,7 +343,7 @@ class AsyncInterlock:
         """What works on the event loop that runs; made anew in a forked child."""
         loop = asyncio.get_running_loop()
         engine = self._engines.get(loop)
-        if engine is None or engine.closed or engine.pid != os.getpid():
+        if engine is None or engine.closed or engine.pid != process.pid:
             self._notice_fork()
             self._forget_ended_loops()
             engine = self._engines[loop] = self._new_engine(loop)
@@ -351,8 +351,8 @@ class AsyncInterlock:
 
     def _notice_fork(self) -> None:
         """A forked child counts for itself, from nothing."""
-        if self._pid != os.getpid():
-            self._pid = os.getpid()
+        if self._pid != process.pid:
+            self._pid = process.pid
             self._observer = Observer(self._replica or replica_id(), self._on_event)
 
     def _forget_ended_loops(self) -> None:
@@ -363,7 +363,7 @@ class AsyncInterlock:
 
     def _new_engine(self, loop: asyncio.AbstractEventLoop) -> Engine:
         database = self._named()
-        holder = Holder(self._observer.replica, socket.gethostname(), os.getpid())
+        holder = Holder(self._observer.replica, socket.gethostname(), process.pid)
         store = self._stores[loop] = database.open(holder, self._observer.reconnected)
         return Engine(store, self._observer, database=database, idle_after=self._idle_after)
 

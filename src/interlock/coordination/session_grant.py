@@ -1,11 +1,10 @@
 """One holding of a session lock: the heartbeat, the loss of it, and giving it back."""
 
 import asyncio
-import os
 from collections.abc import Callable
 from typing import Self
 
-from interlock import errors
+from interlock import errors, process
 from interlock.body import Body
 from interlock.clock import boottime
 from interlock.coordination.session_line import LineSession
@@ -26,7 +25,7 @@ class AsyncSessionGrant:
         self.backend_pid = session.pid
         """The server process that holds the lock, as `pg_stat_activity` knows it."""
         self._session = session
-        self._made_in = os.getpid()
+        self._made_in = process.pid
         self._on_end: Callable[[], None] | None = on_end
         self._on_lost: list[Callable[[str], object]] = []
         self._why_lost: str | None = None
@@ -52,7 +51,7 @@ class AsyncSessionGrant:
     @property
     def is_inherited(self) -> bool:
         """Whether it was made by the process that forked this one."""
-        return os.getpid() != self._made_in
+        return process.pid != self._made_in
 
     def check(self) -> None:
         """Raise `SessionLockLost` if it is not held any more."""

@@ -14,6 +14,7 @@ from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Self, TypeVar, Unpack
 from uuid import UUID
 
+from interlock import process
 from interlock.bridge import LoopThread, Question, in_caller
 from interlock.connections import ask_sync
 from interlock.coordination.acquiring import Entered
@@ -135,13 +136,13 @@ class Grant:
         self._grant.on_lost(callback)
 
     def __enter__(self) -> Self:
-        if self._grant.ended or self._grant.lost:  # on its way here
+        if not self._grant.is_held:  # it was lost on its way here
             self.release()
             raise self._grant.error()
         return self
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> bool | None:
-        released_before = self._grant.ended and not self._grant.lost
+        released_before = self._grant.is_released
         held = self.release() if self._grant.confirmed else self._let_go()
         if not held and not released_before:
             raise self._grant.error() from error
@@ -149,7 +150,7 @@ class Grant:
 
     def _let_go(self) -> bool:
         """False: it is not held any more, as far as we know. Else nobody waits for what comes of it."""
-        if self._grant.ended or self._grant.lost or self._grant.is_cut_off:
+        if not self._grant.is_held or self._grant.engine.closed:
             return self.release()
         self._left = True
         self._thread.post(functools.partial(self._grant.engine.let_go, self._grant))
@@ -462,7 +463,7 @@ class Interlock:
         """Give back what is held, and close the connections and the thread."""
         with _starting:
             thread = self._thread
-            if thread is None or self._pid != os.getpid():
+            if thread is None or self._pid != process.pid:
                 return
             thread.check_caller()
             self._thread = None
@@ -485,7 +486,7 @@ class Interlock:
     def loop_thread(self) -> LoopThread:
         """The one that runs now: what was made on it lives and ends there."""
         thread = self._thread
-        if thread is None or self._pid != os.getpid():
+        if thread is None or self._pid != process.pid:
             thread = self._start()
         return thread
 
@@ -495,9 +496,9 @@ class Interlock:
 
     def _start(self) -> LoopThread:
         with _starting:
-            if self._thread is None or self._pid != os.getpid():
+            if self._thread is None or self._pid != process.pid:
                 self._thread = LoopThread("interlock")
-                self._pid = os.getpid()
+                self._pid = process.pid
             return self._thread
 
 
