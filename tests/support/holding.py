@@ -10,6 +10,7 @@ import pytest
 
 from interlock import AsyncInterlock, errors
 from interlock.clock import boottime
+from interlock.coordination.grant import AsyncGrant
 from interlock.stores.postgres.leases import PostgresLeases
 from support.postgres import execute
 from support.waiting import PATIENCE, eventually
@@ -63,6 +64,18 @@ def queue(url: str, name: str = "feeds") -> list[UUID]:
     """The grants that are waited for, in order of arrival."""
     waiting = "SELECT grant_id FROM interlock.waiter WHERE name = %s ORDER BY enqueued_at, grant_id"
     return [grant_id for (grant_id,) in execute(url, waiting, name)]
+
+
+async def queued(locks: AsyncInterlock, url: str, name: str = "feeds", ttl: float = 30) -> "asyncio.Task[AsyncGrant]":
+    """Somebody more is in the queue."""
+    before = len(queue(url, name))
+
+    async def acquire() -> AsyncGrant:
+        return await locks.lease(name, ttl=ttl).acquire()
+
+    task = asyncio.create_task(acquire())
+    await until(lambda: len(queue(url, name)) > before)
+    return task
 
 
 def sessions(url: str) -> dict[int, str]:

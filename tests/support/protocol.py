@@ -71,6 +71,7 @@ class HandedOn(NamedTuple):
     elsewhere: bool | None
     token: int | None
     until: float | None
+    ear: int | None
 
 
 class Client:

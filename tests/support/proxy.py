@@ -82,13 +82,13 @@ class Cable:
 class _Connection:
     def __init__(self, cable: Cable, near: socket.socket, far: socket.socket) -> None:
         self._cable, self._near, self._far = cable, near, far
-        self._is_spoilt = False
+        self._is_spoilt = self._is_in_hand = False
         self._thread = threading.Thread(target=self._relay, daemon=True)
         self._thread.start()
 
     @property
     def is_loaded(self) -> bool:
-        return self._near.fileno() >= 0 and bool(select.select([self._near], [], [], 0)[0])
+        return self._is_in_hand or (self._near.fileno() >= 0 and bool(select.select([self._near], [], [], 0)[0]))
 
     def join(self) -> None:
         self._thread.join()
@@ -103,8 +103,10 @@ class _Connection:
     def _pass_on(self, end: socket.socket) -> bool:
         """Whether there is more to come after what `end` has sent."""
         data = end.recv(65536)
+        self._is_in_hand = end is self._near and bool(data)
         if not self._cable.pause(self._cable.delay) or not self._wait_while("cut"):
             return False
+        self._is_in_hand = False
         if end is self._near:
             self._far.sendall(data)
         elif self._cable.state == "swallowing":

@@ -31,7 +31,7 @@ GRANT EXECUTE ON FUNCTION
     interlock.forget_records_v1(text, double precision)
 TO :role;
 GRANT EXECUTE ON PROCEDURE
-    interlock.hand_on_v1(text, bigint, uuid, integer, text, uuid, boolean, bigint, double precision)
+    interlock.hand_on_v1(text, bigint, uuid, integer, text, uuid, boolean, bigint, double precision, integer)
 TO :role;
 
 -- name: orchestrations

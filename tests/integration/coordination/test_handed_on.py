@@ -9,13 +9,12 @@ import pytest
 
 from interlock import AsyncInterlock, errors
 from interlock.coordination import engine, errands, waiting
-from interlock.coordination.grant import AsyncGrant
 from interlock.stores.leases import Handed
 from interlock.stores.postgres import leases
 from interlock.stores.postgres.leases import PostgresLeases
 from interlock.stores.postgres.line import Line
 from interlock.stores.postgres.session import Row
-from support.holding import count_calls, holder, queue, until, until_answered
+from support.holding import count_calls, holder, queue, queued, until, until_answered
 from support.postgres import execute
 from support.protocol import rewrite
 
@@ -24,22 +23,6 @@ STOLEN = """
        SET token = token + 1, grant_id = gen_random_uuid(), ttl = 3600,
            expires_at = clock_timestamp() + interval '1 hour'
 """
-
-
-async def queued(locks: AsyncInterlock, url: str) -> "asyncio.Task[AsyncGrant]":
-    async def acquire() -> AsyncGrant:
-        return await locks.lease("feeds", ttl=30).acquire()
-
-    task = asyncio.create_task(acquire())
-    await until(lambda: len(queue(url)) == 1)
-    return task
-
-
-@pytest.fixture
-def slow_machine(interlock_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is handed on lasts ten seconds instead of one: this machine may stand still that long."""
-    rewrite(interlock_url, "release_v1", "least(first.ttl, 1)", "least(first.ttl, 10)")
-    monkeypatch.setattr(waiting, "_LONGEST_HANDED", 10.0)
 
 
 @pytest.fixture(autouse=True)
@@ -154,12 +137,6 @@ async def test_an_old_word_is_not_believed(
     execute(interlock_url, "UPDATE interlock.lease SET expires_at = '-infinity'")
     others.engine()._room.wake("feeds")
     assert (await task).token > handed.token + 1
-
-
-@pytest.fixture
-def no_looks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody looks by itself: whoever waits is told, or waits for ever."""
-    monkeypatch.setattr(waiting, "_LOOK_AGAIN", 3600.0)
 
 
 @pytest.mark.usefixtures("no_looks")

@@ -6,20 +6,10 @@ import psycopg
 import pytest
 
 from interlock import AsyncInterlock, errors
-from interlock.coordination.grant import AsyncGrant
-from support.holding import count_calls, fail, holder, queue, stop_after, take_away, until
+from support.holding import count_calls, fail, holder, queued, stop_after, take_away, until
 from support.postgres import execute
 
 UNREACHABLE = errors.DatabaseUnreachable("It did not answer in time.")
-
-
-async def queued(locks: AsyncInterlock, url: str) -> "asyncio.Task[AsyncGrant]":
-    async def acquire() -> AsyncGrant:
-        return await locks.lease("feeds").acquire()
-
-    task = asyncio.create_task(acquire())
-    await until(lambda: queue(url))
-    return task
 
 
 async def test_it_is_kept_if_nobody_waits(locks: AsyncInterlock, interlock_url: str) -> None:

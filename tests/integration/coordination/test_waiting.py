@@ -12,7 +12,7 @@ import pytest
 from interlock import AsyncInterlock, errors
 from interlock.coordination import waiting
 from interlock.coordination.grant import AsyncGrant
-from support.holding import count_calls, end_session, fail, holder, queue, sessions, stop_before, until
+from support.holding import count_calls, end_session, fail, holder, queue, queued, sessions, stop_before, until
 from support.postgres import execute, fresh_database, make_template, running_cluster
 from support.sql_leases import ask
 
@@ -20,26 +20,8 @@ UNREACHABLE = errors.DatabaseUnreachable("It did not answer in time.")
 
 
 @pytest.fixture
-def no_looks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody looks by itself: whoever waits is told, or waits for ever."""
-    monkeypatch.setattr(waiting, "_LOOK_AGAIN", 3600.0)
-
-
-@pytest.fixture
 def quick_looks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(waiting, "_LOOK_AGAIN", 0.3)
-
-
-async def queued(locks: AsyncInterlock, url: str, name: str = "feeds", ttl: float = 30) -> "asyncio.Task[AsyncGrant]":
-    """Somebody more is in the queue."""
-    before = len(queue(url, name))
-
-    async def acquire() -> AsyncGrant:
-        return await locks.lease(name, ttl=ttl).acquire()
-
-    task = asyncio.create_task(acquire())
-    await until(lambda: len(queue(url, name)) > before)
-    return task
 
 
 @pytest.mark.usefixtures("no_looks")

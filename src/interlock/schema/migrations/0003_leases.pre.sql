@@ -246,7 +246,7 @@ BEGIN
     )
     SELECT o.name, o.grant_id, o.listener
       FROM offered o,
-           LATERAL (SELECT CASE WHEN o.listener <> coalesce(own_listener, -1)
+           LATERAL (SELECT CASE WHEN o.listener IS NOT NULL AND o.listener IS DISTINCT FROM own_listener
                                 THEN pg_notify('interlock_' || o.listener, o.grant_id::text) END OFFSET 0) AS told;
 END
 $$;
@@ -1113,7 +1113,7 @@ BEGIN
     IF NOT FOUND THEN
         SELECT o.grant_id, o.listener INTO offered, ear
           FROM interlock.offer_v1(ARRAY[release_v1.name], release_v1.listener) AS o;
-    ELSIF ear <> coalesce(release_v1.listener, -1) THEN
+    ELSIF ear IS NOT NULL AND ear IS DISTINCT FROM release_v1.listener THEN
         done := pg_notify('interlock_' || ear, offered::text);
     END IF;
     elsewhere := ear IS DISTINCT FROM release_v1.listener;
@@ -1126,7 +1126,7 @@ $$;
 CREATE PROCEDURE interlock.hand_on_v1(
     name text, token bigint, grant_id uuid, listener integer,
     INOUT status text DEFAULT NULL, INOUT offered uuid DEFAULT NULL, INOUT elsewhere boolean DEFAULT NULL,
-    INOUT next_token bigint DEFAULT NULL, INOUT next_until double precision DEFAULT NULL
+    INOUT next_token bigint DEFAULT NULL, INOUT next_until double precision DEFAULT NULL, INOUT ear integer DEFAULT NULL
 )
     LANGUAGE plpgsql
     AS $$
@@ -1140,12 +1140,13 @@ BEGIN
     elsewhere := came.elsewhere;
     next_token := came.next_token;
     next_until := came.next_until;
+    ear := came.ear;
     IF next_token IS NOT NULL THEN
         COMMIT;
     END IF;
     done := pg_catalog.set_config('synchronous_commit', 'off', true);
     IF elsewhere AND next_token IS NOT NULL THEN
-        done := pg_catalog.pg_notify(pg_catalog.concat('interlock_', came.ear),
+        done := pg_catalog.pg_notify(pg_catalog.concat('interlock_', ear),
                                      pg_catalog.concat_ws(' ', offered, next_token, next_until));
     END IF;
 END
@@ -1171,5 +1172,5 @@ REVOKE EXECUTE ON FUNCTION
     interlock.abandon_v1(text, uuid)
 FROM PUBLIC;
 REVOKE EXECUTE ON PROCEDURE
-    interlock.hand_on_v1(text, bigint, uuid, integer, text, uuid, boolean, bigint, double precision)
+    interlock.hand_on_v1(text, bigint, uuid, integer, text, uuid, boolean, bigint, double precision, integer)
 FROM PUBLIC;

@@ -1,25 +1,32 @@
-"""Forked children let go of the sessions that are their parent's.
+"""Forked children let go of the sessions and bells that are their parent's.
 
 A child has a copy of every socket. As long as that is open, the server does not hear that the parent has died, and the
 parent's locks stay. And a goodbye that the child says there would be the parent's.
 """
 
 import os
+from typing import Protocol, TypeVar
 from weakref import WeakSet
 
-from interlock.stores.postgres.session import Session
 
-_sessions: "WeakSet[Session]" = WeakSet()
+class Severed(Protocol):
+    def sever(self) -> None:
+        """Close our end, without a word."""
 
 
-def closed_in_children(session: Session) -> Session:
-    _sessions.add(session)
-    return session
+S = TypeVar("S", bound=Severed)
+
+_ours: "WeakSet[Severed]" = WeakSet()
+
+
+def closed_in_children(ours: S) -> S:
+    _ours.add(ours)
+    return ours
 
 
 def _close_all() -> None:
-    for session in list(_sessions):
-        session.sever()
+    for each in list(_ours):
+        each.sever()
 
 
 os.register_at_fork(after_in_child=_close_all)
