@@ -258,3 +258,21 @@ def stopped(url: str, client: Client, work: Callable[[], T], *, function: str, b
 
             yield Stopped(go, working.result)
             go()
+
+
+def note_commits(url: str) -> None:
+    """From now on the table `setting` tells what each commit that changed a lease waited for."""
+    execute(
+        url,
+        """
+        CREATE TABLE setting (at text);
+        CREATE FUNCTION noted() RETURNS trigger LANGUAGE plpgsql AS $$
+        BEGIN
+            INSERT INTO public.setting SELECT current_setting('synchronous_commit');
+            RETURN NULL;
+        END
+        $$;
+        CREATE CONSTRAINT TRIGGER noted AFTER UPDATE ON interlock.lease DEFERRABLE INITIALLY DEFERRED
+            FOR EACH ROW EXECUTE FUNCTION noted();
+        """,
+    )

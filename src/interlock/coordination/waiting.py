@@ -159,9 +159,14 @@ class WaitingRoom:
             turn.call()
 
     def _look_out(self, name: str, seconds: float) -> None:
+        """In so long, or when somebody was to look out anyway: those who come again and again put nobody off."""
+        loop = asyncio.get_running_loop()
+        due_at = loop.time() + seconds
         if lookout := self._lookouts.get(name):
+            if lookout.when() <= due_at:
+                return
             lookout.cancel()
-        self._lookouts[name] = asyncio.get_running_loop().call_later(seconds, self._send_first, name)
+        self._lookouts[name] = loop.call_at(due_at, self._send_first, name)
 
     def _send_first(self, name: str) -> None:
         """Whoever came first looks; what it sees sets the next look-out."""

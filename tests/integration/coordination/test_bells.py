@@ -15,6 +15,7 @@ from interlock.stores.postgres.bell import Bell
 from interlock.stores.postgres.leases import PostgresLeases
 from support.holding import count_calls, end_session, queue, queued, statements, until
 from support.postgres import execute
+from support.protocol import note_commits
 
 pytestmark = pytest.mark.usefixtures("slow_machine")
 WAYS = ("release_one", "hand_on", "hand_on_near", "tell")
@@ -131,11 +132,16 @@ async def test_what_was_handed_on_by_one_that_died_before_it_rang_is_found_by_a_
 
 
 @pytest.mark.usefixtures("no_looks")
-async def test_where_sockets_are_forbidden_the_server_tells(
-    locks: AsyncInterlock, others: AsyncInterlock, interlock_url: str, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("error", [PermissionError, NotImplementedError], ids=["sockets", "event loops that read them"])
+async def test_where_there_are_none_the_server_tells(
+    locks: AsyncInterlock,
+    others: AsyncInterlock,
+    interlock_url: str,
+    monkeypatch: pytest.MonkeyPatch,
+    error: type[Exception],
 ) -> None:
     def refuse(*args: object) -> None:
-        raise PermissionError
+        raise error
 
     monkeypatch.setattr(bell.Bell, "_bind", refuse)
     sent = statements(monkeypatch)
@@ -165,6 +171,22 @@ async def test_what_strangers_say_is_passed_over(
     await held.release()
     assert (await task).token > held.token
     assert asked == []
+
+
+@pytest.mark.parametrize(("setting", "of_a_grant"), [("on", "on"), ("off", "on"), ("local", "local")])
+async def test_it_is_on_the_disk_before_and_a_release_to_nobody_does_not_wait_for_that(
+    locks: AsyncInterlock, others: AsyncInterlock, interlock_url: str, setting: str, of_a_grant: str
+) -> None:
+    [[database]] = execute(interlock_url, "SELECT current_database()")
+    execute(interlock_url, f'ALTER DATABASE "{database}" SET synchronous_commit = {setting}')
+    note_commits(interlock_url)
+    held = await acquainted(locks, others, interlock_url)
+    execute(interlock_url, "DELETE FROM setting")
+    held = await pass_round(interlock_url, held, others)
+    assert execute(interlock_url, "DELETE FROM setting RETURNING at")[0] == (of_a_grant,)
+    assert store(others)._near
+    await held.release()
+    assert execute(interlock_url, "SELECT at FROM setting")[-1] == ("off",)
 
 
 async def test_a_bell_ends_with_what_listens(locks: AsyncInterlock, others: AsyncInterlock, interlock_url: str) -> None:

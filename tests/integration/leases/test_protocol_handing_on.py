@@ -3,7 +3,7 @@
 import pytest
 
 from support.postgres import execute
-from support.protocol import EAR, Answer, Client, queue
+from support.protocol import EAR, Answer, Client, note_commits, queue
 from support.sql_leases import set_clock, slow_clock
 
 HOLDER = """
@@ -188,15 +188,7 @@ def test_after_a_promotion_nothing_is_handed_on(interlock_url: str, first: Clien
 def test_a_grant_that_was_handed_on_is_on_the_disk_and_a_release_to_nobody_does_not_wait_for_it(
     interlock_url: str, first: Client, second: Client, ear: Client
 ) -> None:
-    execute(interlock_url, "CREATE TABLE setting (at text)")
-    note = "INSERT INTO public.setting SELECT current_setting('synchronous_commit')"
-    execute(
-        interlock_url,
-        f"CREATE FUNCTION noted() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN {note.replace(chr(39), chr(39) * 2)};"
-        " RETURN NULL; END';"
-        "CREATE CONSTRAINT TRIGGER noted AFTER UPDATE ON interlock.lease DEFERRABLE INITIALLY DEFERRED"
-        " FOR EACH ROW EXECUTE FUNCTION noted()",
-    )
+    note_commits(interlock_url)
     first.run("SET synchronous_commit = off")
     waiter = handed(interlock_url, first, second)
     assert execute(interlock_url, "DELETE FROM setting RETURNING at")[-1] == ("on",)

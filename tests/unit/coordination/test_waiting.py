@@ -310,3 +310,21 @@ def test_who_is_called_without_having_been_handed_anything_asks(room_and_turn: t
     room, turn = room_and_turn
     room.call(turn.grant_id)
     assert room.taken(turn, answer()._replace(clock=1000.0), NOW) is None
+
+
+async def test_who_comes_again_and_again_puts_nobodys_look_off_and_may_bring_it_forward() -> None:
+    room = room_of(Store())
+    await room.open_ear()
+    waiters = []
+
+    async def due_at(retry_after: float) -> float:
+        waiters.append(asyncio.create_task(room.pause(enter(room), answer(retry_after=retry_after))))
+        await step()
+        return room._lookouts["feeds"].when()
+
+    first = await due_at(2.0)
+    assert await due_at(3600.0) == first
+    assert await due_at(1.0) < first
+    for waiter in waiters:
+        waiter.cancel()
+    await asyncio.wait(waiters)

@@ -4,6 +4,7 @@ import asyncio
 import random
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 import pytest
 
@@ -48,6 +49,14 @@ async def test_a_number_that_is_taken_is_not_taken_again(monkeypatch: pytest.Mon
         assert (ours.number & 0xFFFF, theirs.number & 0xFFFF) == (7, 8)
 
 
+async def test_where_all_numbers_are_taken_nobody_tries_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(random, "randrange", lambda _: 7)
+    async with hung():
+        with pytest.raises(OSError, match="taken all bells"):
+            async with hung():
+                pass
+
+
 async def test_where_nobody_is_nobody_is_told() -> None:
     async with hung() as ours:
         async with hung() as theirs:
@@ -75,13 +84,14 @@ async def test_a_bell_that_cannot_be_hung_leaves_no_socket(monkeypatch: pytest.M
 
 
 async def test_a_forked_child_keeps_nothing_of_its_parents_bell() -> None:
-    """After the parent's death it would still seem to be there."""
+    """After the parent's death it would still seem to be there. Its number stays taken: an event loop may know it."""
     async with hung() as ours, hung() as theirs:
+        descriptor = ours._socket.fileno()
 
-        def look() -> int:
-            return ours._socket.fileno()
+        def look() -> str:
+            return str(Path(f"/proc/self/fd/{descriptor}").readlink())
 
-        assert in_child(look) == -1
+        assert in_child(look) == "/dev/null"
         assert theirs.ring(ours.number, "a")
 
 

@@ -18,10 +18,11 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-from interlock.stores.postgres.forking import closed_in_children
+from interlock.stores.postgres.forking import closed_in_children, put_nothing_in_place_of
 
 _LONGEST_WORD = 512
 _HALF = 16
+_TRIES = 100
 
 
 class Bell:
@@ -42,7 +43,8 @@ class Bell:
         closed_in_children(self)
 
     def is_near(self, number: int) -> bool:
-        """Whether it is one of this machine's. Of 32,768 other machines one seems to be this one: nobody is there."""
+        """Whether it is one of this machine's. Of 32,768 other machines one seems to be this one; there hardly anybody
+        has the very number that is rung here."""
         return number < 0 and number >> _HALF == self.number >> _HALF
 
     def ring(self, number: int, word: str) -> bool:
@@ -60,14 +62,15 @@ class Bell:
         if self._socket.fileno() >= 0:
             if not self._loop.is_closed():
                 self._loop.remove_reader(self._socket.fileno())
-            self.sever()
+            self._socket.close()
 
     def sever(self) -> None:
-        """The event loop has ended, or is the parent's."""
-        self._socket.close()
+        """The event loop that reads it is the parent's."""
+        if (descriptor := self._socket.detach()) >= 0:
+            put_nothing_in_place_of(descriptor)
 
     def _bind(self, place: int) -> int:
-        while True:
+        for _ in range(_TRIES):
             number = place << _HALF | random.randrange(1 << _HALF)
             try:
                 self._socket.bind(_address(number))
@@ -76,6 +79,7 @@ class Bell:
                     raise
             else:
                 return number
+        raise OSError(errno.EADDRINUSE, "somebody has taken all bells of this machine")
 
     def _hear(self) -> None:
         """One at a time: whoever says more than that must not keep the event loop from everything else."""

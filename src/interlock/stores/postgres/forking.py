@@ -19,6 +19,13 @@ S = TypeVar("S", bound=Severed)
 _ours: "WeakSet[Severed]" = WeakSet()
 
 
+def put_nothing_in_place_of(descriptor: int) -> None:
+    """The number stays taken: what still knows it must not meet another file there."""
+    nothing = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
+    os.dup2(nothing, descriptor, inheritable=False)
+    os.close(nothing)
+
+
 def closed_in_children(ours: S) -> S:
     _ours.add(ours)
     return ours

@@ -198,10 +198,10 @@ class PostgresLeases:
         """By which others know where to tell us: by our bell, or at least by the server."""
         self._close_bell()
         place = bell.place_of_this_machine()
-        with suppress(OSError):  # sockets may be forbidden here
+        with suppress(OSError, NotImplementedError):  # sockets may be forbidden here, or unknown to the event loop
             if place is not None:
                 self._bell = Bell(place, partial(_rung, on_turn))
-        return random.randrange(2**31) if self._bell is None else self._bell.number
+        return random.randrange(1, 2**31) if self._bell is None else self._bell.number
 
     def _close_bell(self) -> None:
         if self._bell is not None:

@@ -35,8 +35,9 @@ CALL interlock.hand_on_v1($1, $2, $3, $4);
 -- name: hand_on_near
 -- The same; and then nobody has told it yet.
 SELECT status, offered, elsewhere, next_token, next_until, ear
-  FROM (SELECT set_config('synchronous_commit', 'off', true) OFFSET 0) AS quickly,
-       LATERAL interlock.release_v1($1, $2, $3, $4, true);
+  FROM interlock.release_v1($1, $2, $3, $4, true),
+       LATERAL (SELECT CASE WHEN next_token IS NULL THEN set_config('synchronous_commit', 'off', true) END OFFSET 0)
+       AS quickly;
 
 -- name: tell
 -- Whoever was handed something.

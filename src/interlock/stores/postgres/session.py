@@ -13,6 +13,7 @@ from typing import Any, Self
 import asyncpg
 
 from interlock import errors
+from interlock.stores.postgres.forking import put_nothing_in_place_of
 
 Row = asyncpg.Record
 
@@ -137,14 +138,9 @@ class Session:
         self._connection.terminate()
 
     def sever(self) -> None:
-        """Close our end under the driver, which cannot do that: its event loop has ended, or is the parent's.
-
-        The number stays taken, by nothing: what still knows it must not meet another file there.
-        """
+        """Close our end under the driver, which cannot do that: its event loop has ended, or is the parent's."""
         if (descriptor := self.descriptor) is not None:
-            nothing = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
-            os.dup2(nothing, descriptor, inheritable=False)
-            os.close(nothing)
+            put_nothing_in_place_of(descriptor)
 
     async def abort(self) -> None:
         """Hang up, and see the socket closed."""
