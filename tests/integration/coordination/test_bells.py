@@ -183,7 +183,7 @@ async def test_it_is_on_the_disk_before_and_a_release_to_nobody_does_not_wait_fo
     held = await acquainted(locks, others, interlock_url)
     execute(interlock_url, "DELETE FROM setting")
     held = await pass_round(interlock_url, held, others)
-    assert execute(interlock_url, "DELETE FROM setting RETURNING at")[0] == (of_a_grant,)
+    assert set(execute(interlock_url, "DELETE FROM setting RETURNING at")) == {(of_a_grant,)}  # renewals are among them
     assert store(others)._near
     await held.release()
     assert execute(interlock_url, "SELECT at FROM setting")[-1] == ("off",)
