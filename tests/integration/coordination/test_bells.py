@@ -8,7 +8,7 @@ import psycopg
 import pytest
 
 from interlock import AsyncInterlock
-from interlock.coordination import waiting
+from interlock.coordination import engine, waiting
 from interlock.coordination.grant import AsyncGrant
 from interlock.stores.postgres import bell
 from interlock.stores.postgres.bell import Bell
@@ -17,8 +17,14 @@ from support.holding import count_calls, end_session, queue, queued, statements,
 from support.postgres import execute
 from support.protocol import note_commits
 
-pytestmark = pytest.mark.usefixtures("slow_machine")
+pytestmark = pytest.mark.usefixtures("slow_machine", "no_renewals")
 WAYS = ("release_one", "hand_on", "hand_on_near", "tell")
+
+
+@pytest.fixture
+def no_renewals(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is just being renewed is locked, and then handed on another way."""
+    monkeypatch.setattr(engine, "_BRIEFLY_HELD", 3600.0)
 
 
 def store(locks: AsyncInterlock) -> PostgresLeases:
@@ -183,7 +189,7 @@ async def test_it_is_on_the_disk_before_and_a_release_to_nobody_does_not_wait_fo
     held = await acquainted(locks, others, interlock_url)
     execute(interlock_url, "DELETE FROM setting")
     held = await pass_round(interlock_url, held, others)
-    assert set(execute(interlock_url, "DELETE FROM setting RETURNING at")) == {(of_a_grant,)}  # renewals are among them
+    assert set(execute(interlock_url, "DELETE FROM setting RETURNING at")) == {(of_a_grant,)}
     assert store(others)._near
     await held.release()
     assert execute(interlock_url, "SELECT at FROM setting")[-1] == ("off",)
@@ -202,6 +208,7 @@ async def test_a_bell_ends_with_what_listens(locks: AsyncInterlock, others: Asyn
     last = bell_of(others)
     async with AsyncInterlock(interlock_url) as third:
         await third.lease("feeds").acquire()
-        await queued(third, interlock_url)
+        waiter = await queued(third, interlock_url)
         await others.close()
         assert not bell_of(third).ring(last.number, "anybody?")
+        waiter.cancel()
