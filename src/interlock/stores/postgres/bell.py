@@ -53,8 +53,8 @@ class Bell:
             self._socket.sendto(word.encode(), _address(number))
         except OSError:
             return False
-        # The kernel wakes the other one on our processor, because we would soon have nothing to do, and it has to wait
-        # there for as long as we have: for longer than all the rest takes. So it goes first.
+        # The kernel wakes the other one on our processor, as if we were about to sleep, and there it would wait until
+        # we have nothing more to do: a third of a millisecond, beside an idle processor. So it goes first.
         os.sched_yield()
         return True
 
