@@ -20,7 +20,8 @@ main(["lock", "run", "feeds", "--", "true"])
 """
 
 ROOMS = {
-    "body", "bridge", "cli", "clock", "commands", "config", "coordination", "errors", "identity", "logs", "stores",
+    "body", "bridge", "cli", "clock", "commands", "config", "coordination", "errors", "identity", "logs", "process",
+    "stores",
 }  # fmt: skip
 
 FOR_OTHERS = {

@@ -102,8 +102,9 @@ async def test_what_was_in_it_is_in_the_new_one_and_comes_back_into_the_old_one(
     unchanged = "SELECT count(*), to_regclass('stock.short') IS NULL FROM stock.item"
     assert await inside(driver, shop, unchanged) == [(1000, True)]
 
-    told = await facts(driver, shop)
-    assert (told.version, told.connections, told.max_connections) == (backups[0].server_version, 0, 50)
+    while (told := await facts(driver, shop)).connections:
+        pass  # the server's end of a session that was just closed
+    assert (told.version, told.max_connections) == (backups[0].server_version, 50)
     assert told.size_bytes > 2**20
     assert told.started_at < shop.updated_at
 
