@@ -251,6 +251,7 @@ class LoopThread:
         self._closing = self._over = False
         self._last: Callable[[], Coroutine[Any, Any, object]] | None = None
         self._error: BaseException | None = None
+        self._ending: asyncio.Task[None] | None = None
         self._thread = threading.Thread(target=self._run_loop, name=name, daemon=True)
         try:
             self._thread.start()
@@ -415,7 +416,8 @@ class LoopThread:
         ended = False
         while not ended:
             with suppress(SystemExit, KeyboardInterrupt):  # as above
-                self.loop.run_until_complete(self._end_all())
+                self._ending = self.loop.create_task(self._end_all())
+                self.loop.run_until_complete(self._ending)
                 ended = True
         self._over = True  # first: who arrives from here on sees it, and whoever came before is refused below
         self._refuse_all()
@@ -434,7 +436,9 @@ class LoopThread:
             for call in list(self.asking):
                 call.cancel()
             await asyncio.sleep(0)
-            tasks = asyncio.all_tasks() - {asyncio.current_task()}
+            if asyncio.current_task() is not self._ending:
+                return  # an interrupt came in the middle, and another does this now, which must not be ended
+            tasks = asyncio.all_tasks() - {self._ending}
             if not tasks and not self.asking:
                 return
             for task in tasks:
