@@ -18,6 +18,7 @@ from support.postgres import execute
 from support.proxy import Cable, cable_to
 from support.waiting import eventually
 
+NAMES = ["one", "two", "three"]
 _TERMINATE = """
     SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
      WHERE datname = current_database() AND application_name LIKE %s AND random() < %s
@@ -48,6 +49,11 @@ class Race:
 def holders_are_killed(race: Race) -> None:
     for _ in range(3):
         race.crew.replace(race.crew.kill_a_holder().worker)
+
+
+def whoever_hands_it_on_dies_before_it_says_so(race: Race) -> None:
+    for _ in range(3):
+        race.crew.hire_one_that_dies(names=NAMES, variant="dies at the bell")
 
 
 def holders_are_stopped_for_longer_than_the_ttl(race: Race) -> None:
@@ -99,6 +105,7 @@ def sessions_are_terminated_while_a_holder_stands_still(race: Race) -> None:
 
 TROUBLES: list[Callable[[Race], None]] = [
     holders_are_killed,
+    whoever_hands_it_on_dies_before_it_says_so,
     holders_are_stopped_for_longer_than_the_ttl,
     sessions_are_terminated,
     heartbeats_are_terminated,
@@ -119,16 +126,15 @@ def count_functions(url: str) -> None:
 def test_no_trouble_makes_two_holders_of_one_lease(
     interlock_url: str, tmp_path: Path, record_property: Callable[[str, object], None]
 ) -> None:
-    names = ["one", "two", "three"]
     count_functions(interlock_url)
     with (
-        crew(interlock_url, tmp_path, [*names, "long", "own"]) as racers,
+        crew(interlock_url, tmp_path, [*NAMES, "long", "own"]) as racers,
         cable_to(interlock_url) as (cable, through),
     ):
-        racers.hire(1, names=names, tasks=2)
-        racers.hire(1, names=names, tasks=2, brisk=True)
-        racers.hire(1, names=names, variant="wall clock astray")
-        racers.hire(2, names=names, tasks=2, url=through, variant="on another machine")
+        racers.hire(1, names=NAMES, tasks=2)
+        racers.hire(1, names=NAMES, tasks=2, brisk=True)
+        racers.hire(1, names=NAMES, variant="wall clock astray")
+        racers.hire(2, names=NAMES, tasks=2, url=through, variant="on another machine")
         racers.hire(2, names=["long"], ttl=0.5, dwell=0.6)
         racers.hire(1, names=["own"], brisk=True, rest=0.002)
         racers.hire(1, names=["own"], brisk=True, rest=0.2, url=through)
