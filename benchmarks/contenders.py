@@ -8,6 +8,10 @@ INTERLOCK = "Interlock, tasks"
 INTERLOCK_THREADS = "Interlock, threads"
 INTERLOCK_UNCONFIRMED = "Interlock, tasks, release not confirmed"
 INTERLOCK_THREADS_UNCONFIRMED = "Interlock, threads, release not confirmed"
+UVLOOP = "Interlock, tasks on uvloop"
+UVLOOP_THREADS = "Interlock, threads on uvloop"
+UVLOOP_UNCONFIRMED = "Interlock, tasks on uvloop, not confirmed"
+UVLOOP_THREADS_UNCONFIRMED = "Interlock, threads on uvloop, not confirmed"
 PGBENCH = "pgbench, raw statements"
 ASYNCPG = "asyncpg, raw statements"
 ADVISORY = "pg_advisory_lock, raw"
@@ -40,11 +44,17 @@ PEERS = {
     DYNAMODB_LOCK: Contender("dynamodb_locks", lambda bench: bench.dynalite, ("python-dynamodb-lock",)),
     KAZOO: Contender("kazoo_locks", lambda bench: bench.zookeeper, ("kazoo", "zookeeper")),
 }
+_UNCONFIRMED = {"confirm_release": False}
+_ON_UVLOOP = {"loop": "uvloop"}
 OURS = {
     INTERLOCK: Contender("interlock_tasks", _database),
     INTERLOCK_THREADS: Contender("interlock_locks", _database),
-    INTERLOCK_UNCONFIRMED: Contender("interlock_tasks", _database, settings={"confirm_release": False}),
-    INTERLOCK_THREADS_UNCONFIRMED: Contender("interlock_locks", _database, settings={"confirm_release": False}),
+    INTERLOCK_UNCONFIRMED: Contender("interlock_tasks", _database, settings=_UNCONFIRMED),
+    INTERLOCK_THREADS_UNCONFIRMED: Contender("interlock_locks", _database, settings=_UNCONFIRMED),
+    UVLOOP: Contender("interlock_tasks", _database, settings=_ON_UVLOOP),
+    UVLOOP_THREADS: Contender("interlock_locks", _database, settings=_ON_UVLOOP),
+    UVLOOP_UNCONFIRMED: Contender("interlock_tasks", _database, settings=_ON_UVLOOP | _UNCONFIRMED),
+    UVLOOP_THREADS_UNCONFIRMED: Contender("interlock_locks", _database, settings=_ON_UVLOOP | _UNCONFIRMED),
     ASYNCPG: Contender("raw_asyncpg", _database),
     ADVISORY: Contender("advisory_locks", _database),
     DIRECT: Contender("direct_psycopg", _database),

@@ -1,6 +1,7 @@
 """Interlock from threads."""
 
 from benchmarks.loads.choice import serve_locks
+from benchmarks.loads.event_loops import loop_factory
 from benchmarks.loads.talk import Settings
 from interlock import Interlock, Lease
 
@@ -20,5 +21,5 @@ class HeldLease:
 
 def main(settings: Settings) -> None:
     options = {"ttl": 30, "confirm_release": settings.get("confirm_release", True)}
-    with Interlock(settings["url"]) as locks:
+    with Interlock(settings["url"], loop_factory=loop_factory(settings)) as locks:
         serve_locks(lambda name: HeldLease(locks.lease(name, **options)), settings)

@@ -5,6 +5,7 @@ import time
 from collections.abc import Awaitable, Callable
 
 from benchmarks.loads.contention import HOLD, Stamps
+from benchmarks.loads.event_loops import loop_factory
 from benchmarks.loads.talk import Settings, answer, orders_async
 from benchmarks.loads.tasks import serve_cycles
 from interlock import AsyncInterlock, AsyncLease
@@ -63,4 +64,5 @@ async def contend_for_terms(lease: AsyncLease, until: float) -> Stamps:
 
 
 def main(settings: Settings) -> None:
-    asyncio.run(run(settings))
+    with asyncio.Runner(loop_factory=loop_factory(settings)) as runner:
+        runner.run(run(settings))

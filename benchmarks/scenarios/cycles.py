@@ -24,6 +24,8 @@ from benchmarks.contenders import (
     REDIS_VOLATILE,
     TOOZ,
     TOOZ_ETCD,
+    UVLOOP_THREADS_UNCONFIRMED,
+    UVLOOP_UNCONFIRMED,
 )
 from benchmarks.programs import Load, LoadFailed
 from benchmarks.report.section import Section, Verdict, counted
@@ -34,6 +36,8 @@ SCRIPT = Path(__file__).parents[1] / "sql" / "raw_cycle.sql"
 TAKING_PART = (
     INTERLOCK_UNCONFIRMED,
     INTERLOCK_THREADS_UNCONFIRMED,
+    UVLOOP_UNCONFIRMED,
+    UVLOOP_THREADS_UNCONFIRMED,
     INTERLOCK,
     INTERLOCK_THREADS,
     ASYNCPG,
@@ -49,7 +53,11 @@ Figures = dict[str, dict[str, Rounds]]
 # ours, theirs, and by how much ours is to be faster at 1, 8 and 64 workers (None: no target)
 TARGETS: tuple[tuple[str, str, tuple[float | None, ...]], ...] = tuple(
     target
-    for tasks, threads in ((INTERLOCK_UNCONFIRMED, INTERLOCK_THREADS_UNCONFIRMED), (INTERLOCK, INTERLOCK_THREADS))
+    for tasks, threads in (
+        (INTERLOCK_UNCONFIRMED, INTERLOCK_THREADS_UNCONFIRMED),
+        (UVLOOP_UNCONFIRMED, UVLOOP_THREADS_UNCONFIRMED),
+        (INTERLOCK, INTERLOCK_THREADS),
+    )
     for target in (
         (tasks, PGBENCH, (0.75, 0.9, 2.5)),
         (threads, PGBENCH, (0.6, 0.8, 2.0)),
@@ -112,7 +120,9 @@ def judge(figures: Figures) -> Section:
             "statements that are sent one by one: an `UPDATE` that takes a row (durable) and one that frees it "
             "(asynchronous commit, as in Interlock). *Release not confirmed* are blocks of a lease with "
             "`confirm_release=False`: their end does not wait for the database, and taking the lease again is one "
-            "statement with giving it back. All others wait for the answer to each of the two."
+            "statement with giving it back. All others wait for the answer to each of the two. *On uvloop*: tasks of "
+            "that event loop, or threads with `Interlock(…, loop_factory=uvloop.new_event_loop)`; all else in Python "
+            "is on its own, as is everything of other scenarios."
         ),
         header=("contender", *(counted(workers, "worker") for workers in WORKERS)),
         rows=[(name, *(_rate(figures[name], workers) for workers in WORKERS)) for name in figures],

@@ -239,9 +239,11 @@ class Question(Protocol[T_co]):
 class LoopThread:
     """An event loop in a daemon thread, for any number of calling threads. `close()` ends both."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(
+        self, name: str, loop_factory: Callable[[], asyncio.AbstractEventLoop] = asyncio.new_event_loop
+    ) -> None:
         self._pid = process.pid
-        self.loop = asyncio.new_event_loop()
+        self.loop = loop_factory()
         self.answered = 0
         self.asking: set[_Ask[Any]] = set()
         self._arriving: collections.deque[_Call[Any]] = collections.deque()

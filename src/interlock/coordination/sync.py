@@ -320,10 +320,20 @@ class Shared:
 
 
 class Interlock:
-    """As `AsyncInterlock`, without await, for any number of threads."""
+    """As `AsyncInterlock`, without await, for any number of threads.
 
-    def __init__(self, url: str | None = None, **options: Unpack[RootOptions]) -> None:
+    `loop_factory` makes the event loop of the thread that works for them, such as ``uvloop.new_event_loop``.
+    """
+
+    def __init__(
+        self,
+        url: str | None = None,
+        *,
+        loop_factory: Callable[[], asyncio.AbstractEventLoop] = asyncio.new_event_loop,
+        **options: Unpack[RootOptions],
+    ) -> None:
         self._locks = AsyncInterlock(url, **options)
+        self._loop_factory = loop_factory
         self._thread: LoopThread | None = None
         self._pid = 0
 
@@ -481,7 +491,12 @@ class Interlock:
 
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
         """On the loop thread, which is started if there is none yet."""
-        return self.loop_thread().run(coroutine)
+        try:
+            thread = self.loop_thread()
+        except BaseException:
+            coroutine.close()
+            raise
+        return thread.run(coroutine)
 
     def loop_thread(self) -> LoopThread:
         """The one that runs now: what was made on it lives and ends there."""
@@ -497,7 +512,7 @@ class Interlock:
     def _start(self) -> LoopThread:
         with _starting:
             if self._thread is None or self._pid != process.pid:
-                self._thread = LoopThread("interlock")
+                self._thread = LoopThread("interlock", self._loop_factory)
                 self._pid = process.pid
             return self._thread
 

@@ -1,6 +1,7 @@
 """One root object on several event loops: each has its own connections, and one that ended leaves none behind."""
 
 import asyncio
+import errno
 import os
 import subprocess
 import sys
@@ -11,9 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import uvloop
 
-from interlock import AsyncInterlock
-from support.holding import queue, sessions
+from interlock import AsyncInterlock, Interlock
+from support.holding import holder, queue, sessions
 from support.waiting import eventually
 
 
@@ -84,6 +86,26 @@ def test_closing_it_on_one_loop_leaves_it_open_on_another(shared: AsyncInterlock
         threads.submit(on_a_loop, open_and_close).result()
         closed.set()
         assert holding.result() is False
+
+
+def test_threads_are_served_on_the_loop_that_was_chosen_for_them(interlock_url: str) -> None:
+    with Interlock(interlock_url, loop_factory=uvloop.new_event_loop) as locks, locks.lease("feeds") as grant:
+        assert isinstance(locks.loop_thread().loop, uvloop.Loop)
+        assert holder(interlock_url) == grant.grant_id
+    assert sessions(interlock_url) == {}
+
+
+def test_after_a_loop_could_not_be_made_the_next_call_makes_one(interlock_url: str) -> None:
+    outcomes: list[Callable[[], asyncio.AbstractEventLoop]] = [asyncio.new_event_loop, no_descriptors_left]
+    locks = Interlock(interlock_url, loop_factory=lambda: outcomes.pop()())
+    with pytest.raises(OSError, match="Too many open files"):
+        locks.open()
+    with locks, locks.lease("feeds") as grant:
+        grant.check()
+
+
+def no_descriptors_left() -> asyncio.AbstractEventLoop:
+    raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
 
 
 FORGETFUL = """
