@@ -114,7 +114,7 @@ def test_who_saw_its_grant_and_came_to_change_it_after_another_had_it_gets_nothi
         f" IF pg_backend_pid() = {first.pid} THEN PERFORM pg_advisory_xact_lock_shared(1); END IF;"
         " RETURN true; END $$"
     )
-    function, queued = ONCE_LOCKED[again]["function"], "AND NOT EXISTS (SELECT FROM interlock.waiter w"
+    function, queued = ONCE_LOCKED[again]["function"], "AND (SELECT true FROM interlock.waiter w"
     rewrite(interlock_url, function, queued, f"AND interlock.stop_here() {queued}")
     with second.connection.transaction():
         second.run("SELECT pg_advisory_xact_lock(1)")

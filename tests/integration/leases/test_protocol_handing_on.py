@@ -210,7 +210,7 @@ def test_nobody_is_next_after_itself(
     execute(
         interlock_url,
         "INSERT INTO interlock.waiter (grant_id, name, enqueued_at, listener, seen_at, ttl)"
-        " SELECT %s, name, enqueued_at + %s * interval '1 second', listener, seen_at, 30 FROM interlock.waiter",
+        " SELECT %s, name, enqueued_at + %s * interval '1 microsecond', listener, seen_at, 30 FROM interlock.waiter",
         waiter.grant_id,
         -1 if before else 1,
     )

@@ -99,6 +99,8 @@ def of_theme(theme: str) -> ModuleType:
     return module
 
 
+BEGINNING = ("beginning", "test_whoever_has_left_the_queue_is_not_read_again")
+LATE_COMER = ("beginning", "test_who_was_long_in_coming_does_not_come_before_the_queue_begins")
 ITSELF = ("handing_on", "test_nobody_is_next_after_itself")
 
 MUTANTS = [
@@ -147,7 +149,8 @@ MUTANTS = [
     Mutant("renewal of what has expired", LATE, "renew_many_v1", "l.name = a.name AND l.expires_at > moment",
            "l.name = a.name"),
     Mutant("DELETE on release", TOKENS, "release_v1",
-           "UPDATE interlock.lease l SET grant_id = NULL, expires_at = '-infinity' WHERE",
+           "UPDATE interlock.lease l\n       SET grant_id = NULL, expires_at = '-infinity',\n           queue_from = "
+           "CASE WHEN first.grant_id IS NULL THEN l.queue_from ELSE least(first.enqueued_at, moment) END\n     WHERE",
            "DELETE FROM interlock.lease l WHERE", arguments=happening("set_back")),
     Mutant("tokens by the clock only", TOKENS, "acquire_v1",
            "greatest(l.token + 1, (extract(epoch FROM moment) * 1000000)::bigint)",
@@ -194,6 +197,16 @@ MUTANTS = [
            "= first.grant_id", arguments={"before": False, "direct": True}),
     Mutant("whoever is called will be itself", ITSELF, "release_v1", "IF first.grant_id IS NOT NULL THEN",
            "IF false THEN", arguments={"before": False, "direct": False}),
+    Mutant("queues that are read from the beginning", BEGINNING, "queue_start_v1", "token % 64 = 0", "true",
+           arguments={"step": of_theme("beginning").handed_on}),
+    Mutant("who came too early is never seen",
+           ("beginning", "test_who_came_before_the_queue_begins_is_seen_now_and_then"), "queue_start_v1",
+           "token % 64 = 0", "false"),
+    Mutant("who comes, by a time before it is there", LATE_COMER, "acquire_v1",
+           "interlock.now_v1(), acquire_v1.listener", "moment, acquire_v1.listener",
+           arguments={"function": "acquire_v1"}),
+    Mutant("who comes in a batch, by a time before it is there", LATE_COMER, "acquire_many_v1",
+           "t.joined_at + a.request", "moment + a.request", arguments={"function": "acquire_many_v1"}),
     Mutant("nobody dies", ("queue", "test_the_dead_are_passed_over_and_removed"), "waits_v1",
            "NOT pg_catalog.pg_try_advisory_xact_lock_shared(1229737037, listener)", "true"),
     Mutant("looking at the dead alone", ("queue", "test_two_who_look_at_once_do_not_take_each_other_for_the_dead"),
@@ -234,7 +247,7 @@ MUTANTS = [
            "again_v1", FREE, "", arguments={"again": granting_anew.alone}),
     *anew("waiting for locked rows", FREE, "FOR UPDATE OF l",
           ("giving_way", "test_a_row_that_somebody_has_locked_is_left_and_not_waited_for"), lock="FOR UPDATE"),
-    *anew("past whoever waits", "AND NOT EXISTS (SELECT FROM interlock.waiter w WHERE w.name = {}.name)", "",
+    *anew("past whoever waits", "WHERE w.name = {}.name AND w.enqueued_at", "WHERE false AND w.enqueued_at",
           ("giving_way", "test_it_gives_way_to_whoever_is_in_the_queue"), listener=EAR),
     *anew("with the same token", "greatest(l.token + 1, (extract(epoch FROM moment) * 1000000)::bigint)", "l.token",
           GROWS),

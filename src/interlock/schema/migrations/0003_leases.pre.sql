@@ -4,6 +4,7 @@
 -- would cost every UPDATE 30 microseconds; rows only come from `register_v1`, which checks the name.
 -- `listener` is set where the holder before it granted the lease, to somebody who was not asked again. Until whoever
 -- that is renews, or asks, it is not known to have heard of it, and the grant ends after a second.
+-- `queue_from` is where the queue began at the last release; see `queue_start_v1`.
 CREATE TABLE interlock.lease (
     name        text COLLATE "C" NOT NULL,
     token       bigint           NOT NULL,
@@ -17,6 +18,7 @@ CREATE TABLE interlock.lease (
     acquired_at timestamptz,
     renewed_at  timestamptz,
     expires_at  timestamptz      NOT NULL DEFAULT '-infinity',
+    queue_from  timestamptz      NOT NULL DEFAULT '-infinity',
     CONSTRAINT lease_pkey PRIMARY KEY (name)
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_threshold = 500);
 
@@ -100,6 +102,14 @@ CREATE FUNCTION interlock.listen_v1(listener integer) RETURNS boolean
 CREATE FUNCTION interlock.queue_lock_v1(name text) RETURNS integer
     LANGUAGE sql IMMUTABLE
     AS 'SELECT pg_catalog.hashtext(name) & 1023';
+
+-- Who looks for the first in the queue begins here, and not at all who have left it since the oldest snapshot that somebody
+-- keeps open: an hour's back-up would keep the rows of everybody who waited in that hour. Nobody who joins comes before it,
+-- by the clock, which is read once the queue's lock is had. A clock that was set back is why now and then all are looked at.
+-- Each look is a sub-select with LIMIT: EXISTS may become a join, which may read the whole queue and compare then.
+CREATE FUNCTION interlock.queue_start_v1(queue_from timestamptz, token bigint) RETURNS timestamptz
+    LANGUAGE sql IMMUTABLE
+    AS 'SELECT CASE WHEN token % 64 = 0 THEN ''-infinity'' ELSE queue_from END';
 
 -- Note a change of the timeline, and give the shared row. Every grant ends with the timeline that it was made on, whatever
 -- the two servers' clocks say; its `expires_at` stays. A clock that was set back does not make the hold-back longer.
@@ -197,12 +207,13 @@ BEGIN
     -- Whoever did not come when it was called is cut off, or stands still, and so is everybody who listens with it: they
     -- are passed over together, until they ask again. They are told so, by an empty notification, in case they hear it.
     SELECT array_agg(DISTINCT f.listener) INTO silent
-      FROM unnest(names) AS n (name), LATERAL (
+      FROM unnest(names) AS n (name) JOIN interlock.lease l ON l.name = n.name, LATERAL (
            (SELECT w.listener, w.offered_at FROM interlock.waiter w
-             WHERE w.name = n.name ORDER BY w.enqueued_at, w.grant_id LIMIT 1)
+             WHERE w.name = n.name AND w.enqueued_at >= interlock.queue_start_v1(l.queue_from, l.token)
+             ORDER BY w.enqueued_at, w.grant_id LIMIT 1)
            UNION ALL
-           SELECT l.listener, l.acquired_at FROM interlock.lease l
-            WHERE l.name = n.name AND l.grant_id IS NOT NULL AND l.renewed_at = l.acquired_at AND l.expires_at <= moment) AS f
+           SELECT l.listener, l.acquired_at
+            WHERE l.grant_id IS NOT NULL AND l.renewed_at = l.acquired_at AND l.expires_at <= moment) AS f
      WHERE f.offered_at <= moment - interval '1 second' AND f.listener IS NOT NULL;
     IF silent IS NOT NULL THEN
         WITH deaf AS MATERIALIZED (
@@ -221,15 +232,18 @@ BEGIN
     END IF;
     SELECT array_agg(f.grant_id ORDER BY n.place), array_agg(f.enqueued_at ORDER BY n.place) INTO firsts, dates
       FROM unnest(names) WITH ORDINALITY AS n (name, place)
+      LEFT JOIN interlock.lease l ON l.name = n.name
       LEFT JOIN LATERAL (
            SELECT w.grant_id, w.enqueued_at FROM interlock.waiter w
-            WHERE w.name = n.name AND interlock.waits_v1(w.listener, w.seen_at, w.offered_at, moment)
+            WHERE w.name = n.name AND w.enqueued_at >= interlock.queue_start_v1(l.queue_from, l.token)
+              AND interlock.waits_v1(w.listener, w.seen_at, w.offered_at, moment)
             ORDER BY w.enqueued_at, w.grant_id LIMIT 1) AS f ON true;
     WITH dead AS MATERIALIZED (
         SELECT d.grant_id
-          FROM unnest(names, dates) AS n (name, first_at), LATERAL (
+          FROM unnest(names, dates) AS n (name, first_at) JOIN interlock.lease l ON l.name = n.name, LATERAL (
                SELECT w.grant_id FROM interlock.waiter w
-                WHERE w.name = n.name AND w.enqueued_at < coalesce(n.first_at, 'infinity')
+                WHERE w.name = n.name AND w.enqueued_at >= interlock.queue_start_v1(l.queue_from, l.token)
+                  AND w.enqueued_at < coalesce(n.first_at, 'infinity')
                   AND NOT interlock.waits_v1(w.listener, w.seen_at, w.offered_at, moment)
                   FOR UPDATE SKIP LOCKED) AS d
     )
@@ -300,7 +314,8 @@ BEGIN
          WHERE l.expires_at <= moment
            AND coalesce(a.grant_id = (
                    SELECT w.grant_id FROM interlock.waiter w
-                    WHERE w.name = a.name AND interlock.waits_v1(w.listener, w.seen_at, w.offered_at, moment)
+                    WHERE w.name = a.name AND w.enqueued_at >= interlock.queue_start_v1(l.queue_from, l.token)
+                      AND interlock.waits_v1(w.listener, w.seen_at, w.offered_at, moment)
                     ORDER BY w.enqueued_at, w.grant_id LIMIT 1), true)
          ORDER BY a.name, a.request
     ), locked AS MATERIALIZED (
@@ -344,14 +359,20 @@ BEGIN
         UPDATE interlock.lease l
            SET listener = NULL, renewed_at = moment, expires_at = moment + make_interval(secs => heard.ttl)
           FROM heard WHERE l.name = heard.name;
+        WITH let_in AS MATERIALIZED (
+            SELECT a.name, a.grant_id, a.ttl, a.metadata, a.request
+              FROM unnest(names, grant_ids, waits, ttls, metadatas) WITH ORDINALITY AS a (name, grant_id, wait, ttl, metadata, request)
+              JOIN interlock.lease l ON l.name = a.name
+             WHERE a.wait AND a.request <> ALL (coalesce(chosen, '{}'))
+               AND NOT (l.expires_at > moment AND l.grant_id IS NOT DISTINCT FROM a.grant_id)
+               AND pg_try_advisory_xact_lock_shared(1229737036, interlock.queue_lock_v1(a.name))
+        ), afterwards AS MATERIALIZED (
+            SELECT interlock.now_v1() AS joined_at FROM (SELECT count(*) FROM let_in) AS counted
+        )
         INSERT INTO interlock.waiter AS w (grant_id, name, enqueued_at, listener, seen_at, holder, host, pid, ttl, metadata)
-        SELECT DISTINCT ON (a.grant_id) a.grant_id, a.name, moment + a.request * interval '1 microsecond',
+        SELECT DISTINCT ON (a.grant_id) a.grant_id, a.name, t.joined_at + a.request * interval '1 microsecond',
                new_listener, moment, new_holder, new_host, new_pid, CASE WHEN direct THEN a.ttl END, a.metadata
-          FROM unnest(names, grant_ids, waits, ttls, metadatas) WITH ORDINALITY AS a (name, grant_id, wait, ttl, metadata, request)
-          JOIN interlock.lease l ON l.name = a.name
-         WHERE a.wait AND a.request <> ALL (coalesce(chosen, '{}'))
-           AND NOT (l.expires_at > moment AND l.grant_id IS NOT DISTINCT FROM a.grant_id)
-           AND pg_try_advisory_xact_lock_shared(1229737036, interlock.queue_lock_v1(a.name))
+          FROM afterwards AS t, let_in AS a
          ORDER BY a.grant_id, a.request
             ON CONFLICT (grant_id) DO UPDATE
            SET listener = excluded.listener, seen_at = excluded.seen_at, offered_at = NULL
@@ -397,7 +418,8 @@ BEGIN
               LEFT JOIN interlock.lease l ON l.name = a.name
               LEFT JOIN LATERAL (
                    SELECT w.grant_id FROM interlock.waiter w
-                    WHERE w.name = a.name AND interlock.waits_v1(w.listener, w.seen_at, w.offered_at, moment)
+                    WHERE w.name = a.name AND w.enqueued_at >= interlock.queue_start_v1(l.queue_from, l.token)
+                      AND interlock.waits_v1(w.listener, w.seen_at, w.offered_at, moment)
                     ORDER BY w.enqueued_at, w.grant_id LIMIT 1) AS f ON l.expires_at <= moment
              WHERE a.request <> ALL (coalesce(chosen, '{}'))) AS o;
 END
@@ -507,14 +529,17 @@ BEGIN
              WHERE l.token = a.token AND l.grant_id = a.grant_id
                AND (NOT if_waited OR EXISTS (
                        SELECT FROM interlock.waiter w
-                        WHERE w.name = a.name AND interlock.waits_v1(w.listener, w.seen_at, w.offered_at, moment)))
+                        WHERE w.name = a.name AND w.enqueued_at >= interlock.queue_start_v1(l.queue_from, l.token)
+                          AND interlock.waits_v1(w.listener, w.seen_at, w.offered_at, moment)))
              ORDER BY l.name FOR NO KEY UPDATE OF l SKIP LOCKED) AS held;
     IF freed IS NOT NULL THEN
         UPDATE interlock.lease l
            SET grant_id = NULL, expires_at = '-infinity'
           FROM unnest(rows) AS f (row)
          WHERE l.ctid = f.row;
-        IF EXISTS (SELECT FROM unnest(freed) AS f (request) JOIN interlock.waiter w ON w.name = names[f.request]) THEN
+        IF EXISTS (SELECT FROM unnest(freed) AS f (request) JOIN interlock.lease l ON l.name = names[f.request], LATERAL (
+                       SELECT FROM interlock.waiter w
+                        WHERE w.name = l.name AND w.enqueued_at >= interlock.queue_start_v1(l.queue_from, l.token) LIMIT 1) AS w) THEN
             DELETE FROM interlock.waiter w WHERE w.grant_id = ANY (grant_ids);  -- as in `release_v1`
             RETURN QUERY
             SELECT f.request, 'released', o.grant_id, o.listener IS DISTINCT FROM own_listener
@@ -533,7 +558,8 @@ BEGIN
            CASE WHEN l.name IS NULL THEN 'lost'
                 WHEN if_waited AND NOT EXISTS (
                        SELECT FROM interlock.waiter w
-                        WHERE w.name = a.name AND interlock.waits_v1(w.listener, w.seen_at, w.offered_at, moment)) THEN 'kept'
+                        WHERE w.name = a.name AND w.enqueued_at >= interlock.queue_start_v1(l.queue_from, l.token)
+                          AND interlock.waits_v1(w.listener, w.seen_at, w.offered_at, moment)) THEN 'kept'
                 ELSE 'locked' END, NULL::uuid, false
       FROM unnest(names, tokens, grant_ids) WITH ORDINALITY AS a (name, token, grant_id, request)
       LEFT JOIN interlock.lease l ON l.name = a.name AND l.token = a.token AND l.grant_id = a.grant_id
@@ -883,7 +909,8 @@ BEGIN
         AND e.since <= moment - make_interval(secs => greatest(e.longest_ttl, acquire_v1.ttl))
         AND coalesce(acquire_v1.grant_id = (
                 SELECT w.grant_id FROM interlock.waiter w
-                 WHERE w.name = acquire_v1.name AND interlock.waits_v1(w.listener, w.seen_at, w.offered_at, moment)
+                 WHERE w.name = acquire_v1.name AND w.enqueued_at >= interlock.queue_start_v1(l.queue_from, l.token)
+                   AND interlock.waits_v1(w.listener, w.seen_at, w.offered_at, moment)
                  ORDER BY w.enqueued_at, w.grant_id LIMIT 1), true)
         FOR UPDATE OF l SKIP LOCKED;
     IF FOUND THEN
@@ -913,7 +940,7 @@ BEGIN
     END IF;
     IF FOUND AND pg_try_advisory_xact_lock_shared(1229737036, interlock.queue_lock_v1(acquire_v1.name)) THEN
         INSERT INTO interlock.waiter AS w (grant_id, name, enqueued_at, listener, seen_at, holder, host, pid, ttl, metadata)
-        VALUES (acquire_v1.grant_id, acquire_v1.name, moment, acquire_v1.listener, moment, acquire_v1.holder, acquire_v1.host,
+        VALUES (acquire_v1.grant_id, acquire_v1.name, interlock.now_v1(), acquire_v1.listener, moment, acquire_v1.holder, acquire_v1.host,
                 acquire_v1.pid, CASE WHEN direct THEN acquire_v1.ttl END, acquire_v1.metadata)
             ON CONFLICT (grant_id) DO UPDATE
            SET listener = excluded.listener, seen_at = excluded.seen_at, offered_at = NULL
@@ -961,7 +988,8 @@ BEGIN
       WHERE l.name = again_v1.name AND l.token = again_v1.token AND l.grant_id = again_v1.grant_id
         AND e.only_row AND e.timeline = interlock.timeline_v1()
         AND e.since <= moment - make_interval(secs => greatest(e.longest_ttl, again_v1.ttl))
-        AND NOT EXISTS (SELECT FROM interlock.waiter w WHERE w.name = again_v1.name)
+        AND (SELECT true FROM interlock.waiter w
+              WHERE w.name = again_v1.name AND w.enqueued_at >= interlock.queue_start_v1(l.queue_from, l.token) LIMIT 1) IS NULL
         FOR UPDATE OF l SKIP LOCKED;
     IF NOT FOUND THEN
         RETURN;
@@ -1009,7 +1037,8 @@ BEGIN
               FROM unnest(names, tokens, grant_ids) WITH ORDINALITY AS a (name, token, grant_id, request)
               JOIN interlock.lease l ON l.name = a.name
              WHERE l.token = a.token AND l.grant_id = a.grant_id
-               AND NOT EXISTS (SELECT FROM interlock.waiter w WHERE w.name = a.name)
+               AND (SELECT true FROM interlock.waiter w
+                     WHERE w.name = a.name AND w.enqueued_at >= interlock.queue_start_v1(l.queue_from, l.token) LIMIT 1) IS NULL
              ORDER BY l.name FOR UPDATE OF l SKIP LOCKED) AS locked;
     IF chosen IS NULL THEN
         RETURN;
@@ -1055,12 +1084,15 @@ CREATE FUNCTION interlock.release_v1(
 DECLARE
     moment timestamptz := interlock.now_v1();
     first  interlock.waiter;
+    start  timestamptz;
     done   text;  -- an assignment costs a tenth of PERFORM
 BEGIN
     done := pg_advisory_xact_lock(1229737036, interlock.queue_lock_v1(release_v1.name));
     FOR attempt IN 1..2 LOOP
         SELECT * INTO first FROM interlock.waiter w
-         WHERE w.name = release_v1.name ORDER BY w.enqueued_at, w.grant_id LIMIT 1 FOR UPDATE SKIP LOCKED;
+         WHERE w.name = release_v1.name AND w.enqueued_at >= (
+                   SELECT interlock.queue_start_v1(l.queue_from, l.token) FROM interlock.lease l WHERE l.name = release_v1.name)
+         ORDER BY w.enqueued_at, w.grant_id LIMIT 1 FOR UPDATE SKIP LOCKED;
         EXIT WHEN first.grant_id IS DISTINCT FROM release_v1.grant_id;
         DELETE FROM interlock.waiter w WHERE w.grant_id = first.grant_id;
     END LOOP;
@@ -1078,7 +1110,8 @@ BEGIN
                SET token = greatest(l.token + 1, (extract(epoch FROM moment) * 1000000)::bigint),
                    grant_id = first.grant_id, holder = first.holder, host = first.host, pid = first.pid,
                    listener = first.listener, metadata = first.metadata, ttl = first.ttl, acquired_at = moment,
-                   renewed_at = moment, expires_at = moment + make_interval(secs => least(first.ttl, 1))
+                   renewed_at = moment, expires_at = moment + make_interval(secs => least(first.ttl, 1)),
+                   queue_from = least(first.enqueued_at, moment)
              WHERE l.name = release_v1.name
             RETURNING 'released', l.grant_id, l.listener, l.listener IS DISTINCT FROM release_v1.listener, l.token,
                       extract(epoch FROM l.expires_at)
@@ -1100,9 +1133,13 @@ BEGIN
             THEN 'locked' ELSE 'lost' END;
         RETURN;
     END IF;
-    UPDATE interlock.lease l SET grant_id = NULL, expires_at = '-infinity' WHERE l.name = release_v1.name;
-    status := 'released';
-    IF first.grant_id IS NULL AND NOT EXISTS (SELECT FROM interlock.waiter w WHERE w.name = release_v1.name) THEN
+    UPDATE interlock.lease l
+       SET grant_id = NULL, expires_at = '-infinity',
+           queue_from = CASE WHEN first.grant_id IS NULL THEN l.queue_from ELSE least(first.enqueued_at, moment) END
+     WHERE l.name = release_v1.name
+    RETURNING 'released', interlock.queue_start_v1(l.queue_from, l.token) INTO status, start;
+    IF first.grant_id IS NULL
+       AND NOT EXISTS (SELECT FROM interlock.waiter w WHERE w.name = release_v1.name AND w.enqueued_at >= start) THEN
         RETURN;
     END IF;
     -- Mostly whoever came first still waits: then this is all that `offer_v1` would do.

@@ -1,0 +1,200 @@
+"""Where a queue begins: whoever has left it is not read again, also while somebody keeps an old snapshot open."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import psycopg
+import pytest
+
+from support.postgres import execute
+from support.protocol import EAR, Answer, Client, meanwhile, queue, rewrite
+
+# Of the index by which the first is found; those of rows that were deleted count as well.
+ENTRIES = "SELECT pg_stat_get_xact_tuples_returned('interlock.waiter_queue'::regclass)"
+DIRECTLY = "SELECT offered FROM interlock.release_v1(%s, %s, %s, NULL, true)"
+
+
+def entries_read(client: Client, work: Callable[[], object]) -> int:
+    with client.connection.transaction():
+        [[before]] = client.run(ENTRIES)
+        work()
+        [[after]] = client.run(ENTRIES)
+    return int(after - before)
+
+
+@contextmanager
+def back_up(url: str) -> Iterator[None]:
+    """Somebody reads the database as it is now, for long."""
+    with psycopg.connect(url) as reader:
+        reader.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
+        reader.execute("SELECT count(*) FROM interlock.lease")
+        yield
+
+
+def with_token(url: str, grant: Answer, sql: str) -> Answer:
+    """The same grant with another token."""
+    [[token]] = execute(url, f"UPDATE interlock.lease SET token = {sql} WHERE name = %s RETURNING token", grant.name)
+    return grant._replace(token=token)
+
+
+def looked_at_as_ever(url: str, grant: Answer) -> Answer:
+    """Nor is this one of the tokens with which all who wait are looked at, wherever the queue begins."""
+    return with_token(url, grant, "token | 1")
+
+
+def held_by_the_last_of_many(url: str, first: Client, second: Client) -> Answer:
+    holder = first.acquire("feeds")
+    for _ in range(100):
+        waiter = second.wait("feeds", listener=EAR, direct=True)
+        token = first.hand_on(holder).token
+        assert token is not None
+        holder = waiter._replace(token=token)
+    assert first.renew(holder) == "renewed"
+    return looked_at_as_ever(url, holder)
+
+
+def wait(client: Client, *, direct: bool = False) -> Answer:
+    waiter = client.wait("feeds", listener=EAR, direct=direct)
+    assert waiter.status == "busy"
+    return waiter
+
+
+def handed_on(client: Client, held: Answer) -> Callable[[], object]:
+    waiter = wait(client, direct=True)
+
+    def work() -> None:
+        assert client.run(DIRECTLY, *held.triple) == [(waiter.grant_id,)]
+
+    return work
+
+
+def released_to_somebody(client: Client, held: Answer) -> Callable[[], object]:
+    wait(client)
+    return lambda: client.release(held)
+
+
+def released_to_nobody(client: Client, held: Answer) -> Callable[[], object]:
+    return lambda: client.release(held)
+
+
+def released_in_a_batch(client: Client, held: Answer) -> Callable[[], object]:
+    wait(client)
+    return lambda: client.release_many([held], if_waited=True)
+
+
+def kept_in_a_batch(client: Client, held: Answer) -> Callable[[], object]:
+    return lambda: client.release_many([held], if_waited=True)
+
+
+def granted_anew(client: Client, held: Answer) -> Callable[[], object]:
+    return lambda: client.again(held)
+
+
+def granted_anew_in_a_batch(client: Client, held: Answer) -> Callable[[], object]:
+    return lambda: client.again_many([held])
+
+
+def acquired(client: Client, held: Answer) -> Callable[[], object]:
+    client.release(held)
+    return lambda: client.acquire("feeds")
+
+
+def acquired_in_a_batch(client: Client, held: Answer) -> Callable[[], object]:
+    client.release(held)
+    return lambda: client.ask_many(["feeds"])
+
+
+def refused(client: Client, held: Answer) -> Callable[[], object]:
+    wait(client)
+    client.release(held)
+    return lambda: client.ask("feeds")
+
+
+def passed_on(client: Client, held: Answer) -> Callable[[], object]:
+    waiter = wait(client)
+    wait(client)
+    client.release(held)
+    return lambda: client.abandon(waiter)
+
+
+Step = Callable[[Client, Answer], Callable[[], object]]
+STEPS: list[Step] = [
+    handed_on,
+    released_to_somebody,
+    released_to_nobody,
+    released_in_a_batch,
+    kept_in_a_batch,
+    granted_anew,
+    granted_anew_in_a_batch,
+    acquired,
+    acquired_in_a_batch,
+    refused,
+    passed_on,
+]
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_whoever_has_left_the_queue_is_not_read_again(
+    interlock_url: str, first: Client, second: Client, third: Client, ear: Client, step: Step
+) -> None:
+    with back_up(interlock_url):
+        held = held_by_the_last_of_many(interlock_url, first, second)
+        assert entries_read(third, step(third, held)) < 20
+
+
+def hide(url: str, waiter: Answer, before: Answer) -> Answer:
+    """As after the clock was set back: whoever waits has come before the queue begins. `before` with a token for which
+    it begins there."""
+    execute(url, "UPDATE interlock.lease SET queue_from = 'infinity' WHERE name = %s", waiter.name)
+    return looked_at_as_ever(url, before)
+
+
+def test_who_came_before_the_queue_begins_is_seen_now_and_then(
+    interlock_url: str, first: Client, second: Client, ear: Client
+) -> None:
+    grant = first.acquire("feeds")
+    waiter = second.wait("feeds", listener=EAR, direct=True)
+    hidden = hide(interlock_url, waiter, grant)
+    seen = with_token(interlock_url, hidden, "(token / 64 + 1) * 64")
+    assert first.hand_on(seen).offered == waiter.grant_id
+
+
+def test_who_came_before_the_queue_begins_has_it_when_it_asks_and_it_is_free(
+    interlock_url: str, first: Client, second: Client, ear: Client
+) -> None:
+    grant = first.acquire("feeds")
+    waiter = second.wait("feeds", listener=EAR, direct=True)
+    assert first.hand_on(hide(interlock_url, waiter, grant)).offered is None
+    assert second.wait("feeds", listener=EAR, grant_id=waiter.grant_id).status == "granted"
+    assert queue(interlock_url, "feeds") == []
+
+
+@pytest.mark.parametrize("function", ["acquire_v1", "acquire_many_v1"])
+def test_who_was_long_in_coming_does_not_come_before_the_queue_begins(
+    interlock_url: str, first: Client, second: Client, third: Client, ear: Client, function: str
+) -> None:
+    """It stops before it has the queue's lock; meanwhile another comes, and is handed the lease. Of two conditions the
+    one that costs less is looked at first."""
+    grant = first.acquire("feeds")
+    third.run(
+        "CREATE FUNCTION interlock.stop_here(name text) RETURNS boolean LANGUAGE plpgsql COST 0.01 AS $$ BEGIN"
+        f" IF pg_backend_pid() = {second.pid} THEN PERFORM pg_advisory_xact_lock_shared(1); END IF;"
+        " RETURN true; END $$"
+    )
+    joins = "AND pg_try_advisory_xact_lock_shared(1229737036, "
+    asked = {"acquire_v1": "acquire_v1.name", "acquire_many_v1": "a.name"}[function]
+    rewrite(interlock_url, function, joins, f"AND interlock.stop_here({asked}) {joins}")
+    late: dict[str, Callable[[], Answer]] = {
+        "acquire_v1": lambda: second.wait("feeds", listener=EAR),
+        "acquire_many_v1": lambda: second.ask_many(["feeds"], wait=True, listener=EAR)[0],
+    }
+    with third.connection.transaction():
+        third.run("SELECT pg_advisory_xact_lock(1)")
+        with meanwhile(interlock_url, second, late[function]) as coming:
+            waiter = first.wait("feeds", listener=EAR, direct=True)
+            token = first.hand_on(grant).token
+            assert token is not None
+            handed = looked_at_as_ever(interlock_url, waiter._replace(token=token))
+            third.run("COMMIT; BEGIN")
+    assert coming.result().status == "busy"
+    assert first.hand_on(handed).offered == coming.result().grant_id
