@@ -142,11 +142,27 @@ def test_whoever_has_left_the_queue_is_not_read_again(
         assert entries_read(third, step(third, held)) < 20
 
 
-def hide(url: str, waiter: Answer, before: Answer) -> Answer:
-    """As after the clock was set back: whoever waits has come before the queue begins. `before` with a token for which
-    it begins there."""
-    execute(url, "UPDATE interlock.lease SET queue_from = 'infinity' WHERE name = %s", waiter.name)
-    return looked_at_as_ever(url, before)
+def begin(url: str, grant: Answer, at: str) -> Answer:
+    """Its queue begins then, unless all are looked at; the grant with a token for which they are not."""
+    execute(url, f"UPDATE interlock.lease SET queue_from = {at} WHERE name = %s", grant.name)
+    return looked_at_as_ever(url, grant)
+
+
+def test_who_comes_after_the_clock_was_set_back_is_seen(
+    interlock_url: str, first: Client, second: Client, ear: Client
+) -> None:
+    held = begin(interlock_url, first.acquire("feeds"), "clock_timestamp() + interval '1 hour'")
+    waiter = second.wait("feeds", listener=EAR, direct=True)
+    assert first.hand_on(held).offered == waiter.grant_id
+    [[is_past]] = execute(interlock_url, "SELECT queue_from < clock_timestamp() FROM interlock.lease")
+    assert is_past
+
+
+def test_a_queue_that_nobody_is_in_does_not_begin_in_the_future(interlock_url: str, first: Client) -> None:
+    held = begin(interlock_url, first.acquire("feeds"), "clock_timestamp() + interval '1 hour'")
+    assert first.release(held) == "released"
+    [[is_past]] = execute(interlock_url, "SELECT queue_from < clock_timestamp() FROM interlock.lease")
+    assert is_past
 
 
 def test_who_came_before_the_queue_begins_is_seen_now_and_then(
@@ -154,8 +170,8 @@ def test_who_came_before_the_queue_begins_is_seen_now_and_then(
 ) -> None:
     grant = first.acquire("feeds")
     waiter = second.wait("feeds", listener=EAR, direct=True)
-    hidden = hide(interlock_url, waiter, grant)
-    seen = with_token(interlock_url, hidden, "(token / 64 + 1) * 64")
+    begin(interlock_url, grant, "clock_timestamp()")
+    seen = with_token(interlock_url, grant, "(token / 64 + 1) * 64")
     assert first.hand_on(seen).offered == waiter.grant_id
 
 
@@ -164,7 +180,7 @@ def test_who_came_before_the_queue_begins_has_it_when_it_asks_and_it_is_free(
 ) -> None:
     grant = first.acquire("feeds")
     waiter = second.wait("feeds", listener=EAR, direct=True)
-    assert first.hand_on(hide(interlock_url, waiter, grant)).offered is None
+    assert first.hand_on(begin(interlock_url, grant, "clock_timestamp()")).offered is None
     assert second.wait("feeds", listener=EAR, grant_id=waiter.grant_id).status == "granted"
     assert queue(interlock_url, "feeds") == []
 

@@ -150,7 +150,7 @@ MUTANTS = [
            "l.name = a.name"),
     Mutant("DELETE on release", TOKENS, "release_v1",
            "UPDATE interlock.lease l\n       SET grant_id = NULL, expires_at = '-infinity',\n           queue_from = "
-           "CASE WHEN first.grant_id IS NULL THEN l.queue_from ELSE least(first.enqueued_at, moment) END\n     WHERE",
+           "least(coalesce(first.enqueued_at, l.queue_from), moment)\n     WHERE",
            "DELETE FROM interlock.lease l WHERE", arguments=happening("set_back")),
     Mutant("tokens by the clock only", TOKENS, "acquire_v1",
            "greatest(l.token + 1, (extract(epoch FROM moment) * 1000000)::bigint)",
@@ -202,6 +202,8 @@ MUTANTS = [
     Mutant("who came too early is never seen",
            ("beginning", "test_who_came_before_the_queue_begins_is_seen_now_and_then"), "queue_start_v1",
            "token % 64 = 0", "false"),
+    Mutant("queues that begin in the future", ("beginning", "test_who_comes_after_the_clock_was_set_back_is_seen"),
+           "queue_start_v1", "queue_from > pg_catalog.statement_timestamp()", "false"),
     Mutant("who comes, by a time before it is there", LATE_COMER, "acquire_v1",
            "interlock.now_v1(), acquire_v1.listener", "moment, acquire_v1.listener",
            arguments={"function": "acquire_v1"}),

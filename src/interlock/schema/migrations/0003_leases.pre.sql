@@ -105,11 +105,14 @@ CREATE FUNCTION interlock.queue_lock_v1(name text) RETURNS integer
 
 -- Who looks for the first in the queue begins here, and not at all who have left it since the oldest snapshot that somebody
 -- keeps open: an hour's back-up would keep the rows of everybody who waited in that hour. Nobody who joins comes before it,
--- by the clock, which is read once the queue's lock is had. A clock that was set back is why now and then all are looked at.
+-- by the clock, which is read once the queue's lock is had. Where the clock was set back, and now and then in any case, all
+-- are looked at.
 -- Each look is a sub-select with LIMIT: EXISTS may become a join, which may read the whole queue and compare then.
 CREATE FUNCTION interlock.queue_start_v1(queue_from timestamptz, token bigint) RETURNS timestamptz
-    LANGUAGE sql IMMUTABLE
-    AS 'SELECT CASE WHEN token % 64 = 0 THEN ''-infinity'' ELSE queue_from END';
+    LANGUAGE sql STABLE
+    AS $$
+    SELECT CASE WHEN token % 64 = 0 OR queue_from > pg_catalog.statement_timestamp() THEN '-infinity' ELSE queue_from END
+    $$;
 
 -- Note a change of the timeline, and give the shared row. Every grant ends with the timeline that it was made on, whatever
 -- the two servers' clocks say; its `expires_at` stays. A clock that was set back does not make the hold-back longer.
@@ -1135,9 +1138,10 @@ BEGIN
     END IF;
     UPDATE interlock.lease l
        SET grant_id = NULL, expires_at = '-infinity',
-           queue_from = CASE WHEN first.grant_id IS NULL THEN l.queue_from ELSE least(first.enqueued_at, moment) END
+           queue_from = least(coalesce(first.enqueued_at, l.queue_from), moment)
      WHERE l.name = release_v1.name
-    RETURNING 'released', interlock.queue_start_v1(l.queue_from, l.token) INTO status, start;
+    RETURNING interlock.queue_start_v1(l.queue_from, l.token) INTO start;
+    status := 'released';
     IF first.grant_id IS NULL
        AND NOT EXISTS (SELECT FROM interlock.waiter w WHERE w.name = release_v1.name AND w.enqueued_at >= start) THEN
         RETURN;

@@ -10,6 +10,8 @@ BEGIN
     RETURN EXISTS (SELECT FROM interlock.lease l WHERE l.name = lease_name AND l.expires_at > moment)
         OR EXISTS (SELECT FROM interlock.waiter w
                     WHERE w.name = lease_name AND w.listener IS NOT NULL
+                      AND w.enqueued_at >= (SELECT interlock.queue_start_v1(l.queue_from, l.token)
+                                              FROM interlock.lease l WHERE l.name = lease_name)
                       AND interlock.waits_v1(w.listener, w.seen_at, w.offered_at, moment));
 END
 $$;
