@@ -9,6 +9,9 @@ from interlock.stores.leases import AcquireAnswer, Ask, LeaseStore, ReleaseAnswe
 
 T = TypeVar("T")
 
+SOON = 2.0
+"""A ttl that is soon over. DynamoDB is given half of it for a request, on a machine that is busy with other tests."""
+
 
 class Got(NamedTuple):
     """A grant, as a store wants to have it named."""

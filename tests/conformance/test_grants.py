@@ -7,7 +7,7 @@ from uuid import uuid4
 
 import pytest
 
-from conformance.asking import Got, answer, give_back, grant, grant_after_expiry, wish
+from conformance.asking import SOON, Got, answer, give_back, grant, grant_after_expiry, wish
 from interlock.coordination.choosing import OpenStore
 from interlock.coordination.lane import Lane
 from interlock.errors import InterlockError
@@ -39,7 +39,7 @@ async def test_what_is_held_is_not_granted_and_its_holder_is_named(store: OpenSt
 
 @pytest.mark.guarantee(lease, "an expired lease can be taken")
 async def test_a_lease_that_nobody_renews_goes_to_whoever_asks_next(store: OpenStore, other: OpenStore) -> None:
-    old = await grant(store, ttl=0.2)
+    old = await grant(store, ttl=SOON)
     new = await grant_after_expiry(other)
     assert new.token > old.token
     assert (await store.renew([old], 30.0)).lost == [0]
@@ -49,7 +49,7 @@ async def test_a_lease_that_nobody_renews_goes_to_whoever_asks_next(store: OpenS
 
 @pytest.mark.guarantee(lease, "an expired lease is not revived")
 async def test_what_has_expired_cannot_be_renewed_even_if_nobody_has_taken_it(store: OpenStore) -> None:
-    got = await grant(store, ttl=0.2)
+    got = await grant(store, ttl=SOON)
     until = (await answer(store, wish())).retry_after
     await asyncio.sleep(until + 0.01)
     assert (await store.renew([got], 30.0)).lost == [0]
@@ -64,7 +64,7 @@ async def test_tokens_grow_over_release_expiry_and_new_connections(
         got = await grant(store)
         tokens.append(got.token)
         await give_back(store, got)
-    tokens.append((await grant(store, ttl=0.2)).token)
+    tokens.append((await grant(store, ttl=SOON)).token)
     await store.close()
     anew = opened("anew")
     tokens.append((await grant_after_expiry(anew)).token)

@@ -8,7 +8,7 @@ from uuid import UUID
 
 import pytest
 
-from conformance.asking import Got, answer, give_back, grant, grant_after_expiry, wish
+from conformance.asking import SOON, Got, answer, give_back, grant, grant_after_expiry, wish
 from conformance.stores import KINDS
 from interlock.coordination.choosing import Guarding, OpenStore, StoreOptions, chosen
 from interlock.errors import GuardRefused, LeaseLost
@@ -78,7 +78,7 @@ async def test_a_guarded_write_of_the_holder_is_committed(store: OpenStore, writ
 async def test_a_guard_of_a_grant_that_was_taken_over_is_refused(
     store: OpenStore, other: OpenStore, writer: Writer
 ) -> None:
-    stale = await grant(store, ttl=0.2)
+    stale = await grant(store, ttl=SOON)
     await grant_after_expiry(other)
     writer.write(stale)
     writer.connection.rollback()

@@ -9,7 +9,7 @@ import pytest
 from aiobotocore.session import get_session
 from botocore.exceptions import ClientError
 
-from conformance.asking import Got, give_back, grant, grant_after_expiry, wish
+from conformance.asking import SOON, Got, give_back, grant, grant_after_expiry, wish
 from interlock.coordination.choosing import GuardsByItem, OpenStore
 from interlock.stores.dynamodb.address import parsed
 
@@ -59,7 +59,7 @@ async def test_a_guarded_write_of_the_holder_is_written(store: OpenStore, writer
 async def test_a_guard_of_a_grant_that_was_taken_over_is_refused(
     store: OpenStore, other: OpenStore, writer: Writer
 ) -> None:
-    stale = await grant(store, ttl=0.2)
+    stale = await grant(store, ttl=SOON)
     await grant_after_expiry(other)
     with pytest.raises(ClientError, match="ConditionalCheckFailed"):
         await writer.write(store, stale)

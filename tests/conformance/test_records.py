@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from conformance.asking import give_back, grant, grant_after_expiry, wish
+from conformance.asking import SOON, give_back, grant, grant_after_expiry, wish
 from interlock.coordination.choosing import OpenStore
 
 
@@ -32,7 +32,7 @@ async def test_what_the_holder_writes_is_read_by_all(store: OpenStore, other: Op
 @pytest.mark.guarantee("record", "who lost its lease writes nothing")
 async def test_a_grant_that_was_taken_over_writes_nothing(store: OpenStore, other: OpenStore) -> None:
     records, elsewhere = able(store, "read", "write"), able(other, "write")
-    old = await grant(store, ttl=0.2)
+    old = await grant(store, ttl=SOON)
     new = await grant_after_expiry(other)
     assert await elsewhere.write("charge:1", "2", new) is True
     assert await records.write("charge:1", "1", old) is False
@@ -71,7 +71,7 @@ async def test_held_leases_are_listed_by_the_beginning_of_their_names(store: Ope
     for name in names:
         assert (await store.acquire([wish(name, metadata='{"at": "home"}')]))[0].status == "granted"
     await give_back(store, await grant(store, "b:0"))
-    await grant(store, "b:9", ttl=0.2)
+    await grant(store, "b:9", ttl=SOON)
     await give_back(store, await grant_after_expiry(store, "b:9"))
     found = await listing.held("b:")
     assert [held.name for held in found] == ["b:1", "b:2"]

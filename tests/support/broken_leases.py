@@ -8,7 +8,10 @@ from support.protocol import rewrite
 
 _TOKEN = "greatest(l.token + 1, (extract(epoch FROM moment) * 1000000)::bigint)"
 _GRANT = "AND l.token = release_v1.token AND l.grant_id = release_v1.grant_id"
-_FREE = "UPDATE interlock.lease l SET grant_id = NULL, expires_at = '-infinity'"
+_FREE = (
+    "UPDATE interlock.lease l\n       SET grant_id = NULL, expires_at = '-infinity',\n"
+    "           queue_from = least(coalesce(first.enqueued_at, l.queue_from), moment)"
+)
 _DURABLY = "interlock.durably_v1()"
 
 

@@ -109,7 +109,8 @@ class Crew:
         [name] = self.hire(**more)
         self._killed.add(name)
         self.wait_for(lambda: not self.members[name].is_alive)
-        assert self.members[name].wait() == (-SIGKILL, "")
+        status, complaint = self.members[name].wait()
+        assert status == -SIGKILL, complaint
 
     def wait_for(self, look: Callable[[], T]) -> T:
         """The first true answer of `look`, unless one of them ends without being asked to."""
