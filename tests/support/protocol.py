@@ -234,6 +234,22 @@ def rewrite(url: str, function: str, old: str, new: str, *, everywhere: bool = F
     execute(url, body.replace(old, new, -1 if everywhere else 1))
 
 
+def stop_at(url: str, client: Client, function: str, condition: str, *, of: str = "") -> None:
+    """From now on that client stops there in the middle of a statement, while somebody has the advisory lock 1.
+
+    `of`: a column that the condition is about, so that neither is looked at without the other. Of two conditions the
+    one that costs less is looked at first.
+    """
+    execute(
+        url,
+        "CREATE FUNCTION interlock.stop_here(name text DEFAULT NULL) RETURNS boolean LANGUAGE plpgsql COST 0.01 AS $$"
+        " BEGIN"
+        f" IF pg_backend_pid() = {client.pid} THEN PERFORM pg_advisory_xact_lock_shared(1); END IF;"
+        " RETURN true; END $$",
+    )
+    rewrite(url, function, condition, f"AND interlock.stop_here({of}) {condition}")
+
+
 class Stopped(Generic[T]):
     def __init__(self, go: Callable[[], object], result: Callable[[], T]) -> None:
         self.go = go

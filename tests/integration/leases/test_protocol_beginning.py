@@ -7,7 +7,7 @@ import psycopg
 import pytest
 
 from support.postgres import execute
-from support.protocol import EAR, Answer, Client, meanwhile, queue, rewrite
+from support.protocol import EAR, Answer, Client, meanwhile, queue, stop_at
 
 # Of the index by which the first is found; those of rows that were deleted count as well.
 ENTRIES = "SELECT pg_stat_get_xact_tuples_returned('interlock.waiter_queue'::regclass)"
@@ -189,17 +189,10 @@ def test_who_came_before_the_queue_begins_has_it_when_it_asks_and_it_is_free(
 def test_who_was_long_in_coming_does_not_come_before_the_queue_begins(
     interlock_url: str, first: Client, second: Client, third: Client, ear: Client, function: str
 ) -> None:
-    """It stops before it has the queue's lock; meanwhile another comes, and is handed the lease. Of two conditions the
-    one that costs less is looked at first."""
+    """It stops before it has the queue's lock; meanwhile another comes, and is handed the lease."""
     grant = first.acquire("feeds")
-    third.run(
-        "CREATE FUNCTION interlock.stop_here(name text) RETURNS boolean LANGUAGE plpgsql COST 0.01 AS $$ BEGIN"
-        f" IF pg_backend_pid() = {second.pid} THEN PERFORM pg_advisory_xact_lock_shared(1); END IF;"
-        " RETURN true; END $$"
-    )
-    joins = "AND pg_try_advisory_xact_lock_shared(1229737036, "
     asked = {"acquire_v1": "acquire_v1.name", "acquire_many_v1": "a.name"}[function]
-    rewrite(interlock_url, function, joins, f"AND interlock.stop_here({asked}) {joins}")
+    stop_at(interlock_url, second, function, "AND pg_try_advisory_xact_lock_shared(1229737036, ", of=asked)
     late: dict[str, Callable[[], Answer]] = {
         "acquire_v1": lambda: second.wait("feeds", listener=EAR),
         "acquire_many_v1": lambda: second.ask_many(["feeds"], wait=True, listener=EAR)[0],

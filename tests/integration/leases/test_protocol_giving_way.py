@@ -4,7 +4,7 @@ import psycopg
 import pytest
 
 from support.granting_anew import ONCE_LOCKED, Again, alone_and_in_a_batch, granted
-from support.protocol import EAR, Answer, Client, meanwhile, queue, rewrite, stopped
+from support.protocol import EAR, Answer, Client, meanwhile, queue, stop_at, stopped
 from support.sql_leases import row
 
 at_each_level = pytest.mark.parametrize("level", ["READ COMMITTED", "REPEATABLE READ", "SERIALIZABLE"])
@@ -109,13 +109,7 @@ def test_who_saw_its_grant_and_came_to_change_it_after_another_had_it_gets_nothi
 ) -> None:
     """It stops in the middle of the statement that decides, after it has read the row and before it locks it."""
     held = first.acquire("feeds")
-    second.run(
-        "CREATE FUNCTION interlock.stop_here() RETURNS boolean LANGUAGE plpgsql AS $$ BEGIN"
-        f" IF pg_backend_pid() = {first.pid} THEN PERFORM pg_advisory_xact_lock_shared(1); END IF;"
-        " RETURN true; END $$"
-    )
-    function, queued = ONCE_LOCKED[again]["function"], "AND (SELECT true FROM interlock.waiter w"
-    rewrite(interlock_url, function, queued, f"AND interlock.stop_here() {queued}")
+    stop_at(interlock_url, first, ONCE_LOCKED[again]["function"], "AND (SELECT true FROM interlock.waiter w")
     with second.connection.transaction():
         second.run("SELECT pg_advisory_xact_lock(1)")
         with meanwhile(interlock_url, first, lambda: again(first, held)) as changing:

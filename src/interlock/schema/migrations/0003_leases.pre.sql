@@ -107,7 +107,8 @@ CREATE FUNCTION interlock.queue_lock_v1(name text) RETURNS integer
 -- keeps open: an hour's back-up would keep the rows of everybody who waited in that hour. Nobody who joins comes before it,
 -- by the clock, which is read once the queue's lock is had. Where the clock was set back, and now and then in any case, all
 -- are looked at.
--- Each look is a sub-select with LIMIT: EXISTS may become a join, which may read the whole queue and compare then.
+-- Where the whole condition is that nobody waits, it is a sub-select with LIMIT: EXISTS becomes a join there, which may read
+-- the whole queue and compare then.
 CREATE FUNCTION interlock.queue_start_v1(queue_from timestamptz, token bigint) RETURNS timestamptz
     LANGUAGE sql STABLE
     AS $$
@@ -943,8 +944,8 @@ BEGIN
     END IF;
     IF FOUND AND pg_try_advisory_xact_lock_shared(1229737036, interlock.queue_lock_v1(acquire_v1.name)) THEN
         INSERT INTO interlock.waiter AS w (grant_id, name, enqueued_at, listener, seen_at, holder, host, pid, ttl, metadata)
-        VALUES (acquire_v1.grant_id, acquire_v1.name, interlock.now_v1(), acquire_v1.listener, moment, acquire_v1.holder, acquire_v1.host,
-                acquire_v1.pid, CASE WHEN direct THEN acquire_v1.ttl END, acquire_v1.metadata)
+        VALUES (acquire_v1.grant_id, acquire_v1.name, interlock.now_v1(), acquire_v1.listener, moment, acquire_v1.holder,
+                acquire_v1.host, acquire_v1.pid, CASE WHEN direct THEN acquire_v1.ttl END, acquire_v1.metadata)
             ON CONFLICT (grant_id) DO UPDATE
            SET listener = excluded.listener, seen_at = excluded.seen_at, offered_at = NULL
          WHERE w.listener IS NULL OR w.listener IS DISTINCT FROM excluded.listener OR w.offered_at IS NOT NULL;
