@@ -36,6 +36,7 @@ RENEW_MANY = """
 _RELEASE_MANY = """
     SELECT status FROM interlock.release_many_v1(%s, %s::bigint[], %s::uuid[], %s, %s) ORDER BY request
 """
+DIRECTLY = "SELECT offered FROM interlock.release_v1(%s, %s, %s, NULL, true)"
 _QUEUE = "SELECT grant_id, offered_at IS NOT NULL FROM interlock.waiter WHERE name = %s ORDER BY enqueued_at, grant_id"
 _BLOCKED = "SELECT 1 FROM pg_stat_activity WHERE pid = %s AND wait_event_type = 'Lock'"
 _DEFINITION = """
@@ -43,6 +44,8 @@ _DEFINITION = """
 """
 _STOP = 1229737100
 
+JUST_QUEUED = {"function": "acquire_v1", "before": "IF EXISTS (SELECT FROM interlock.lease l"}
+"""For `stopped`: in the queue, and not sure yet that the lease is still held."""
 EAR = 7
 """The listener's number of a session that hears for all who wait in a test."""
 
@@ -232,6 +235,15 @@ def rewrite(url: str, function: str, old: str, new: str, *, everywhere: bool = F
     body = str(definition).replace('"interlock".', "interlock.")
     assert old in body, f"{function} has no {old!r}"
     execute(url, body.replace(old, new, -1 if everywhere else 1))
+
+
+def counted(client: Client, counter: str, work: Callable[[], object]) -> int:
+    """By how much the work raises what that statement tells."""
+    with client.connection.transaction():
+        [[before]] = client.run(counter)
+        work()
+        [[after]] = client.run(counter)
+    return int(after - before)
 
 
 def stop_at(url: str, client: Client, function: str, condition: str, *, of: str = "") -> None:

@@ -7,19 +7,14 @@ import psycopg
 import pytest
 
 from support.postgres import execute
-from support.protocol import EAR, Answer, Client, meanwhile, queue, stop_at
+from support.protocol import DIRECTLY, EAR, Answer, Client, counted, meanwhile, queue, stop_at
 
 # Of the index by which the first is found; those of rows that were deleted count as well.
 ENTRIES = "SELECT pg_stat_get_xact_tuples_returned('interlock.waiter_queue'::regclass)"
-DIRECTLY = "SELECT offered FROM interlock.release_v1(%s, %s, %s, NULL, true)"
 
 
 def entries_read(client: Client, work: Callable[[], object]) -> int:
-    with client.connection.transaction():
-        [[before]] = client.run(ENTRIES)
-        work()
-        [[after]] = client.run(ENTRIES)
-    return int(after - before)
+    return counted(client, ENTRIES, work)
 
 
 @contextmanager

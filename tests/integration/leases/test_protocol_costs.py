@@ -8,12 +8,13 @@ import pytest
 
 from support.plans import plans
 from support.postgres import execute
-from support.protocol import EAR, RENEW_MANY, Client, columns, queue
+from support.protocol import DIRECTLY, EAR, RENEW_MANY, Client, columns, counted, queue
 
 READS = """
     SELECT relname, seq_scan, coalesce(seq_tup_read, 0) + coalesce(idx_tup_fetch, 0)
       FROM pg_stat_xact_user_tables WHERE schemaname = 'interlock' AND relname IN ('lease', 'waiter')
 """
+LOOKS = "SELECT pg_stat_get_xact_numscans('interlock.lease_pkey'::regclass)"
 
 
 def writes(client: Client, work: Callable[[], object]) -> bool:
@@ -132,6 +133,45 @@ def test_no_statement_looks_so_long_that_the_server_would_compile_it(crowded: Cl
     for table in ("lease", "lease_epoch", "waiter"):
         assert any(f" on {table} " in plan for plan in found), table
     assert found.too_long(crowded.connection) == []
+
+
+def acquired(first: Client, second: Client) -> Callable[[], object]:
+    first.release(first.acquire("feeds"))
+    return lambda: second.acquire("feeds")
+
+
+def granted_anew(first: Client, second: Client) -> Callable[[], object]:
+    held = first.acquire("feeds")
+    return lambda: second.again(held)
+
+
+def released(first: Client, second: Client) -> Callable[[], object]:
+    held = first.acquire("feeds")
+    return lambda: second.release(held)
+
+
+def released_to_who_waits(first: Client, second: Client) -> Callable[[], object]:
+    held = first.acquire("feeds")
+    first.wait("feeds", listener=EAR)
+    return lambda: second.release(held)
+
+
+def handed_on(first: Client, second: Client) -> Callable[[], object]:
+    held = first.acquire("feeds")
+    waiter = first.wait("feeds", listener=EAR, direct=True)
+
+    def work() -> None:
+        assert second.run(DIRECTLY, *held.triple) == [(waiter.grant_id,)]
+
+    return work
+
+
+@pytest.mark.parametrize("step", [acquired, granted_anew, released, released_to_who_waits, handed_on])
+def test_a_lease_is_looked_for_once(
+    first: Client, second: Client, ear: Client, step: Callable[[Client, Client], Callable[[], object]]
+) -> None:
+    """Each look comes by all versions of the row that an old snapshot keeps."""
+    assert counted(second, LOOKS, step(first, second)) == 1
 
 
 @pytest.mark.parametrize("statistics", ["none", "of an empty queue", "of the whole queue"])

@@ -4,7 +4,7 @@ import psycopg
 import pytest
 
 from support.granting_anew import ONCE_LOCKED, Again, alone_and_in_a_batch, granted
-from support.protocol import EAR, Answer, Client, meanwhile, queue, stop_at, stopped
+from support.protocol import EAR, JUST_QUEUED, Answer, Client, meanwhile, queue, stop_at, stopped
 from support.sql_leases import row
 
 at_each_level = pytest.mark.parametrize("level", ["READ COMMITTED", "REPEATABLE READ", "SERIALIZABLE"])
@@ -126,11 +126,7 @@ def test_whoever_is_just_coming_into_the_queue_is_told_by_the_next_release(
 ) -> None:
     """It has not committed when the lease is granted anew, so nobody gives way to it."""
     held = first.acquire("feeds")
-    at = {
-        "function": "acquire_v1",
-        "before": "IF EXISTS (SELECT FROM interlock.lease l WHERE l.name = acquire_v1.name AND",
-    }
-    with stopped(interlock_url, second, lambda: second.wait("feeds", listener=EAR), **at) as coming:
+    with stopped(interlock_url, second, lambda: second.wait("feeds", listener=EAR), **JUST_QUEUED) as coming:
         anew = granted(again(first, held))
     waiter = coming.result()
     assert waiter.status == "busy"

@@ -64,6 +64,7 @@ def test_they_would_deadlock_if_queues_were_locked_as_they_come(interlock_url: s
 
 def test_grants_would_overlap_if_rows_were_not_locked(interlock_url: str) -> None:
     rewrite(interlock_url, "acquire_v1", "FOR UPDATE OF l SKIP LOCKED", "")
+    rewrite(interlock_url, "acquire_v1", "l.ctid = place\n", "l.name = acquire_v1.name\n")
     prepare(interlock_url)
     hammer(interlock_url, sessions=12, rounds=200, waits=0.0)
     assert "a lease was granted before it had expired" in faults(interlock_url)

@@ -231,6 +231,21 @@ def test_nobody_is_next_after_itself_alone(interlock_url: str, first: Client, se
     assert queue(interlock_url, "feeds") == []
 
 
+def test_who_gives_back_what_it_has_lost_leaves_the_queue_and_waits_for_nobody(
+    interlock_url: str, first: Client, second: Client, third: Client
+) -> None:
+    held, other = first.acquire("feeds"), first.acquire("reports")
+    waiter = second.wait("feeds")
+    lost = waiter._replace(token=held.token)
+    assert second.release(lost._replace(name=other.name)) == "lost"
+    with third.connection.transaction():
+        third.run("SELECT FROM interlock.waiter FOR UPDATE")
+        assert second.release(lost) == "lost"
+    assert queue(interlock_url, "feeds") == [(waiter.grant_id, False)]
+    assert second.release(lost) == "lost"
+    assert queue(interlock_url, "feeds") == []
+
+
 @pytest.mark.usefixtures("at_rest")
 def test_who_was_not_heard_of_is_given_up_once(
     interlock_url: str, first: Client, second: Client, third: Client, ear: Client

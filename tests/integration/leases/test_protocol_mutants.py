@@ -14,18 +14,19 @@ from psycopg.errors import LockNotAvailable, QueryCanceled
 
 from support import granting_anew
 from support.postgres import execute
-from support.protocol import EAR, Client, rewrite
+from support.protocol import EAR, JUST_QUEUED, Client, rewrite
 
 
 @dataclass(frozen=True)
 class Mutant:
-    """In the body of `function`, `good` becomes `bad`, or `statement` is run; that test has to notice."""
+    """In the body of `function`, `good` becomes `bad` (`besides` too), or `statement` is run; that test will notice."""
 
     what: str
     found_by: tuple[str, str]
     function: str = ""
     good: str = ""
     bad: str = ""
+    besides: tuple[str, str] | None = None
     statement: str = ""
     arguments: dict[str, Any] = field(default_factory=dict)
 
@@ -34,6 +35,8 @@ class Mutant:
             execute(url, self.statement)
         else:
             rewrite(url, self.function, self.good, self.bad, everywhere=True)
+        if self.besides:
+            rewrite(url, self.function, *self.besides)
 
 
 FREE = "FOR UPDATE OF l SKIP LOCKED"
@@ -56,10 +59,6 @@ HELD_BACK = ("again", "test_nothing_is_granted_anew_while_a_lease_of_another_tim
 TOKENS = ("tokens", "test_a_token_is_higher_than_every_one_before")
 
 CLIENTS = {"first", "second", "third", "ear"}
-COMING_ALONE = {
-    "function": "acquire_v1",
-    "before": "IF EXISTS (SELECT FROM interlock.lease l WHERE l.name = acquire_v1.name AND",
-}
 COMING_IN_A_BATCH = {"function": "acquire_many_v1", "before": "-- A clock that was set back"}
 
 
@@ -102,6 +101,7 @@ def of_theme(theme: str) -> ModuleType:
 BEGINNING = ("beginning", "test_whoever_has_left_the_queue_is_not_read_again")
 LATE_COMER = ("beginning", "test_who_was_long_in_coming_does_not_come_before_the_queue_begins")
 ITSELF = ("handing_on", "test_nobody_is_next_after_itself")
+HAS_LOST_IT = ("handing_on", "test_who_gives_back_what_it_has_lost_leaves_the_queue_and_waits_for_nobody")
 
 MUTANTS = [
     Mutant("acquire without the row lock", SAW_IT_FREE, "acquire_v1", FREE, "", arguments={"function": "acquire_v1"}),
@@ -140,8 +140,8 @@ MUTANTS = [
     Mutant("a resend that is a stranger", RESEND, "acquire_many_v1",
            "WHEN l.expires_at > moment AND l.grant_id = a.grant_id", "WHEN false", arguments={"ask": alone}),
     Mutant("release by holder", WRONG, "release_v1",
-           "AND l.token = release_v1.token AND l.grant_id = release_v1.grant_id\n        FOR", "FOR"),
-    Mutant("release by token only", WRONG, "release_v1", "AND l.grant_id = release_v1.grant_id\n        FOR", "FOR"),
+           "AND l.token = release_v1.token AND l.grant_id = release_v1.grant_id\n       FOR", "FOR"),
+    Mutant("release by token only", WRONG, "release_v1", "AND l.grant_id = release_v1.grant_id\n       FOR", "FOR"),
     Mutant("release of a batch by grant_id only", WRONG, "release_many_v1", "l.token = a.token AND ", ""),
     Mutant("renewal by holder", STALE, "renew_many_v1", RENEWED, "true"),
     Mutant("renewal by grant_id only", WRONG, "renew_many_v1", RENEWED,
@@ -167,10 +167,10 @@ MUTANTS = [
            ("grants", "test_whoever_asks_slowly_does_not_cut_short_a_lease_that_was_renewed_meanwhile"),
            "acquire_many_v1", "interlock.now_v1() + make_interval", "moment + make_interval"),
     Mutant("release without the queue's lock", JUST_COMING, "release_v1", QUEUE.format("release_v1.name"), "'no lock'",
-           arguments=COMING_ALONE),
+           arguments=JUST_QUEUED),
     Mutant("queuing without the queue's lock", JUST_COMING, "acquire_v1",
            "pg_try_advisory_xact_lock_shared(1229737036, interlock.queue_lock_v1(acquire_v1.name))", "true",
-           arguments=COMING_ALONE),
+           arguments=JUST_QUEUED),
     Mutant("queuing in a batch without the queue's lock", JUST_COMING, "acquire_many_v1",
            "pg_try_advisory_xact_lock_shared(1229737036, interlock.queue_lock_v1(a.name))", "true",
            arguments=COMING_IN_A_BATCH),
@@ -197,6 +197,16 @@ MUTANTS = [
            "= first.grant_id", arguments={"before": False, "direct": True}),
     Mutant("whoever is called will be itself", ITSELF, "release_v1", "IF first.grant_id IS NOT NULL THEN",
            "IF false THEN", arguments={"before": False, "direct": False}),
+    Mutant("whoever has lost it waits for its place in the queue", HAS_LOST_IT, "release_v1",
+           "v.name = release_v1.name FOR UPDATE SKIP LOCKED", "v.name = release_v1.name FOR UPDATE"),
+    Mutant("whoever has lost it leaves all queues", HAS_LOST_IT, "release_v1", "AND v.name = release_v1.name", ""),
+    Mutant("handing on past a guard",
+           ("handing_on", "test_what_a_transaction_guards_is_not_handed_on_before_its_end"), "release_v1",
+           "FOR UPDATE OF l SKIP LOCKED", ""),
+    Mutant("handing on after a promotion", ("handing_on", "test_after_a_promotion_nothing_is_handed_on"), "release_v1",
+           "e.timeline = interlock.timeline_v1()", "true"),
+    Mutant("a release that looks for its lease again", ("costs", "test_a_lease_is_looked_for_once"), "release_v1",
+           "l.ctid = place", "l.name = release_v1.name", arguments={"step": of_theme("costs").released}),
     Mutant("queues that are read from the beginning", BEGINNING, "queue_start_v1", "token % 64 = 0", "true",
            arguments={"step": of_theme("beginning").handed_on}),
     Mutant("who came too early is never seen",
@@ -246,7 +256,8 @@ MUTANTS = [
     *anew("without the row lock", FREE, "", GUARDED, level="READ COMMITTED"),
     Mutant("again: without the row lock, and another has it by then",
            ("giving_way", "test_who_saw_its_grant_and_came_to_change_it_after_another_had_it_gets_nothing"),
-           "again_v1", FREE, "", arguments={"again": granting_anew.alone}),
+           "again_v1", FREE, "", ("l.ctid = place", "l.name = again_v1.name"),
+           arguments={"again": granting_anew.alone}),
     *anew("waiting for locked rows", FREE, "FOR UPDATE OF l",
           ("giving_way", "test_a_row_that_somebody_has_locked_is_left_and_not_waited_for"), lock="FOR UPDATE"),
     *anew("past whoever waits", "WHERE w.name = {}.name AND w.enqueued_at", "WHERE false AND w.enqueued_at",

@@ -6,7 +6,7 @@ told `changing` asks again at once, so that is no sleep.
 
 import pytest
 
-from support.protocol import EAR, Answer, Client, meanwhile, queue, stopped
+from support.protocol import EAR, JUST_QUEUED, Answer, Client, meanwhile, queue, stopped
 from support.sql_leases import set_clock
 
 
@@ -36,7 +36,7 @@ def test_who_comes_while_a_release_is_under_way_is_told_to_ask_again(
 @pytest.mark.parametrize(
     ("function", "before"),
     [
-        ("acquire_v1", "IF EXISTS (SELECT FROM interlock.lease l WHERE l.name = acquire_v1.name AND"),
+        (JUST_QUEUED["function"], JUST_QUEUED["before"]),
         ("acquire_many_v1", "-- A clock that was set back"),
     ],
 )

@@ -900,6 +900,7 @@ CREATE FUNCTION interlock.acquire_v1(
 #variable_conflict use_column
 DECLARE
     moment timestamptz := interlock.now_v1();
+    place  tid;  -- as long as it is locked, a row stays there, and is found without another look at all its versions
     until  timestamptz;
     done   text;  -- an assignment costs a tenth of PERFORM
 BEGIN
@@ -907,16 +908,16 @@ BEGIN
         RAISE EXCEPTION USING ERRCODE = '22023',
             MESSAGE = 'a lease needs a name, a grant_id and a ttl of 0.1 to 86400 seconds';
     END IF;
-    PERFORM FROM interlock.lease l, interlock.lease_epoch e
-      WHERE l.name = acquire_v1.name AND l.expires_at <= moment
-        AND e.only_row AND e.timeline = interlock.timeline_v1()
-        AND e.since <= moment - make_interval(secs => greatest(e.longest_ttl, acquire_v1.ttl))
-        AND coalesce(acquire_v1.grant_id = (
-                SELECT w.grant_id FROM interlock.waiter w
-                 WHERE w.name = acquire_v1.name AND w.enqueued_at >= interlock.queue_start_v1(l.queue_from, l.token)
-                   AND interlock.waits_v1(w.listener, w.seen_at, w.offered_at, moment)
-                 ORDER BY w.enqueued_at, w.grant_id LIMIT 1), true)
-        FOR UPDATE OF l SKIP LOCKED;
+    SELECT l.ctid INTO place FROM interlock.lease l, interlock.lease_epoch e
+     WHERE l.name = acquire_v1.name AND l.expires_at <= moment
+       AND e.only_row AND e.timeline = interlock.timeline_v1()
+       AND e.since <= moment - make_interval(secs => greatest(e.longest_ttl, acquire_v1.ttl))
+       AND coalesce(acquire_v1.grant_id = (
+               SELECT w.grant_id FROM interlock.waiter w
+                WHERE w.name = acquire_v1.name AND w.enqueued_at >= interlock.queue_start_v1(l.queue_from, l.token)
+                  AND interlock.waits_v1(w.listener, w.seen_at, w.offered_at, moment)
+                ORDER BY w.enqueued_at, w.grant_id LIMIT 1), true)
+       FOR UPDATE OF l SKIP LOCKED;
     IF FOUND THEN
         done := interlock.durably_v1();
         moment := interlock.now_v1();
@@ -925,14 +926,15 @@ BEGIN
                grant_id = acquire_v1.grant_id, holder = acquire_v1.holder, host = acquire_v1.host, pid = acquire_v1.pid,
                listener = NULL, metadata = acquire_v1.metadata, ttl = acquire_v1.ttl, acquired_at = moment, renewed_at = moment,
                expires_at = moment + make_interval(secs => acquire_v1.ttl)
-         WHERE l.name = acquire_v1.name
+         WHERE l.ctid = place
         RETURNING 'granted', l.token, l.ttl INTO status, token, remaining;
         IF wait THEN
             DELETE FROM interlock.waiter w WHERE w.grant_id = acquire_v1.grant_id;
         END IF;
         RETURN;
     END IF;
-    SELECT l.expires_at, l.holder, extract(epoch FROM l.expires_at - moment) INTO until, held_by, retry_after
+    SELECT l.ctid, l.expires_at, l.holder, extract(epoch FROM l.expires_at - moment)
+      INTO place, until, held_by, retry_after
       FROM interlock.lease l, interlock.lease_epoch e
      WHERE l.name = acquire_v1.name AND l.grant_id IS DISTINCT FROM acquire_v1.grant_id
        AND l.expires_at > moment AND l.expires_at <= moment + make_interval(secs => l.ttl + 1)
@@ -949,7 +951,8 @@ BEGIN
             ON CONFLICT (grant_id) DO UPDATE
            SET listener = excluded.listener, seen_at = excluded.seen_at, offered_at = NULL
          WHERE w.listener IS NULL OR w.listener IS DISTINCT FROM excluded.listener OR w.offered_at IS NOT NULL;
-        IF EXISTS (SELECT FROM interlock.lease l WHERE l.name = acquire_v1.name AND l.expires_at = until) THEN
+        IF EXISTS (SELECT FROM interlock.lease l
+                    WHERE l.ctid = place AND l.name = acquire_v1.name AND l.expires_at = until) THEN
             status := 'busy';
             clock := extract(epoch FROM moment);
             retry_after := CASE WHEN acquire_v1.listener IS NULL THEN least(retry_after, 2) ELSE retry_after END;
@@ -982,19 +985,20 @@ CREATE FUNCTION interlock.again_v1(
 #variable_conflict use_column
 DECLARE
     moment timestamptz := interlock.now_v1();
+    place  tid;
     done   text;  -- an assignment costs a tenth of PERFORM
 BEGIN
     IF again_v1.new_grant_id IS NULL OR NOT coalesce(again_v1.ttl BETWEEN 0.1 AND 86400, false) THEN
         RAISE EXCEPTION USING ERRCODE = '22023',
             MESSAGE = 'a lease needs a name, a grant_id and a ttl of 0.1 to 86400 seconds';
     END IF;
-    PERFORM FROM interlock.lease l, interlock.lease_epoch e
-      WHERE l.name = again_v1.name AND l.token = again_v1.token AND l.grant_id = again_v1.grant_id
-        AND e.only_row AND e.timeline = interlock.timeline_v1()
-        AND e.since <= moment - make_interval(secs => greatest(e.longest_ttl, again_v1.ttl))
-        AND (SELECT true FROM interlock.waiter w
-              WHERE w.name = again_v1.name AND w.enqueued_at >= interlock.queue_start_v1(l.queue_from, l.token) LIMIT 1) IS NULL
-        FOR UPDATE OF l SKIP LOCKED;
+    SELECT l.ctid INTO place FROM interlock.lease l, interlock.lease_epoch e
+     WHERE l.name = again_v1.name AND l.token = again_v1.token AND l.grant_id = again_v1.grant_id
+       AND e.only_row AND e.timeline = interlock.timeline_v1()
+       AND e.since <= moment - make_interval(secs => greatest(e.longest_ttl, again_v1.ttl))
+       AND (SELECT true FROM interlock.waiter w
+             WHERE w.name = again_v1.name AND w.enqueued_at >= interlock.queue_start_v1(l.queue_from, l.token) LIMIT 1) IS NULL
+       FOR UPDATE OF l SKIP LOCKED;
     IF NOT FOUND THEN
         RETURN;
     END IF;
@@ -1005,7 +1009,7 @@ BEGIN
            grant_id = again_v1.new_grant_id, holder = again_v1.holder, host = again_v1.host, pid = again_v1.pid,
            listener = NULL, metadata = again_v1.metadata, ttl = again_v1.ttl, acquired_at = moment, renewed_at = moment,
            expires_at = moment + make_interval(secs => again_v1.ttl)
-     WHERE l.name = again_v1.name
+     WHERE l.ctid = place
     RETURNING l.token INTO new_token;
 END
 $$;
@@ -1087,15 +1091,28 @@ CREATE FUNCTION interlock.release_v1(
 #variable_conflict use_column
 DECLARE
     moment timestamptz := interlock.now_v1();
-    first  interlock.waiter;
+    place  tid;
     start  timestamptz;
+    first  interlock.waiter;
     done   text;  -- an assignment costs a tenth of PERFORM
 BEGIN
     done := pg_advisory_xact_lock(1229737036, interlock.queue_lock_v1(release_v1.name));
+    SELECT l.ctid, interlock.queue_start_v1(l.queue_from, l.token) INTO place, start FROM interlock.lease l
+     WHERE l.name = release_v1.name AND l.token = release_v1.token AND l.grant_id = release_v1.grant_id
+       FOR NO KEY UPDATE SKIP LOCKED;
+    IF NOT FOUND THEN
+        DELETE FROM interlock.waiter w WHERE w.grant_id = (
+            SELECT v.grant_id FROM interlock.waiter v
+             WHERE v.grant_id = release_v1.grant_id AND v.name = release_v1.name FOR UPDATE SKIP LOCKED);
+        status := CASE WHEN EXISTS (
+            SELECT FROM interlock.lease l
+             WHERE l.name = release_v1.name AND l.token = release_v1.token AND l.grant_id = release_v1.grant_id)
+            THEN 'locked' ELSE 'lost' END;
+        RETURN;
+    END IF;
     FOR attempt IN 1..2 LOOP
         SELECT * INTO first FROM interlock.waiter w
-         WHERE w.name = release_v1.name AND w.enqueued_at >= (
-                   SELECT interlock.queue_start_v1(l.queue_from, l.token) FROM interlock.lease l WHERE l.name = release_v1.name)
+         WHERE w.name = release_v1.name AND w.enqueued_at >= start
          ORDER BY w.enqueued_at, w.grant_id LIMIT 1 FOR UPDATE SKIP LOCKED;
         EXIT WHEN first.grant_id IS DISTINCT FROM release_v1.grant_id;
         DELETE FROM interlock.waiter w WHERE w.grant_id = first.grant_id;
@@ -1103,8 +1120,7 @@ BEGIN
     IF direct AND first.ttl > 0 AND first.offered_at IS NULL AND first.listener IS NOT NULL
        AND interlock.waits_v1(first.listener, first.seen_at, NULL, moment) THEN
         PERFORM FROM interlock.lease l, interlock.lease_epoch e
-          WHERE l.name = release_v1.name AND l.token = release_v1.token AND l.grant_id = release_v1.grant_id
-            AND e.only_row AND e.timeline = interlock.timeline_v1()
+          WHERE l.ctid = place AND e.only_row AND e.timeline = interlock.timeline_v1()
             AND e.since <= moment - make_interval(secs => greatest(e.longest_ttl, first.ttl))
             FOR UPDATE OF l SKIP LOCKED;
         IF FOUND THEN  -- and no transaction guards it
@@ -1116,7 +1132,7 @@ BEGIN
                    listener = first.listener, metadata = first.metadata, ttl = first.ttl, acquired_at = moment,
                    renewed_at = moment, expires_at = moment + make_interval(secs => least(first.ttl, 1)),
                    queue_from = least(first.enqueued_at, moment)
-             WHERE l.name = release_v1.name
+             WHERE l.ctid = place
             RETURNING 'released', l.grant_id, l.listener, l.listener IS DISTINCT FROM release_v1.listener, l.token,
                       extract(epoch FROM l.expires_at)
                  INTO status, offered, ear, elsewhere, next_token, next_until;
@@ -1127,20 +1143,10 @@ BEGIN
     IF first.grant_id IS NOT NULL THEN
         DELETE FROM interlock.waiter w WHERE w.grant_id = release_v1.grant_id;
     END IF;
-    PERFORM FROM interlock.lease l
-      WHERE l.name = release_v1.name AND l.token = release_v1.token AND l.grant_id = release_v1.grant_id
-        FOR NO KEY UPDATE SKIP LOCKED;
-    IF NOT FOUND THEN
-        status := CASE WHEN EXISTS (
-            SELECT FROM interlock.lease l
-             WHERE l.name = release_v1.name AND l.token = release_v1.token AND l.grant_id = release_v1.grant_id)
-            THEN 'locked' ELSE 'lost' END;
-        RETURN;
-    END IF;
     UPDATE interlock.lease l
        SET grant_id = NULL, expires_at = '-infinity',
            queue_from = least(coalesce(first.enqueued_at, l.queue_from), moment)
-     WHERE l.name = release_v1.name
+     WHERE l.ctid = place
     RETURNING interlock.queue_start_v1(l.queue_from, l.token) INTO start;
     status := 'released';
     IF first.grant_id IS NULL
