@@ -74,6 +74,19 @@ async def test_whoever_may_have_been_obeyed_once_is_told_so_whatever_came_last(u
         assert (await replica.ask(grant_id=grant_id)).status == "granted"
 
 
+async def test_nothing_is_sent_again_that_would_be_cut_off(
+    url: str, faults: Faults, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody could tell whether it was obeyed, so the error would be another than what was answered all along."""
+    monkeypatch.setattr("interlock.stores.dynamodb.client._SHORTEST_ATTEMPT", 60.0)
+    async with replicas(url, "web-1", timeout=30.0) as (replica,):
+        await replica.table()
+        faults.choose = lambda operation, _: "throttle"
+        with pytest.raises(errors.StoreThrottled):
+            await replica.ask()
+        assert faults.of("PutItem") == ["throttle"]
+
+
 async def test_a_grant_whose_answer_was_lost_is_renewed_before_it_is_trusted(url: str, faults: Faults) -> None:
     """Others may have watched it since: by the time it is found, they could be about to take it."""
     async with replicas(url, "web-1", "web-2") as (replica, watcher):
@@ -157,7 +170,7 @@ _FUNCTIONS = ("attribute_not_exists", "attribute_exists", "begins_with", "")
 
 
 async def test_botocore_neither_waits_nor_tries_on_its_own(url: str, faults: Faults) -> None:
-    async with replicas(url, "web-1", timeout=0.4) as (replica,):
+    async with replicas(url, "web-1") as (replica,):
         await replica.table()
         config = (await replica.client._opened()).meta.config
         assert config.retries["total_max_attempts"] == 1

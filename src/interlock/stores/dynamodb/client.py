@@ -1,8 +1,8 @@
 """Requests to DynamoDB, with short time-outs and repetitions of our own.
 
 botocore would wait for a minute and try ten times, which is longer than a lease. Here an attempt has a second and a
-half, and there are as many, at random moments, as fit before the caller's deadline. If any of them may have been obeyed
-without our knowing, the error says so by its type: whoever asked has to find out.
+half, and there are as many, at random moments, as fit before the caller's deadline and have time for an answer. If any
+of them may have been obeyed without our knowing, the error says so by its type: whoever asked has to find out.
 
 A connection carries one request at a time, and there may be as many as there are requests: a renewal waits for nobody.
 """
@@ -70,7 +70,7 @@ class Client:
                 if failure.in_doubt:
                     doubt = failure.error
                 until_next = random.uniform(0.0, pause)
-                if boottime() + until_next >= ends_at:
+                if boottime() + until_next + _SHORTEST_ATTEMPT > ends_at:  # what is cut off is in doubt
                     raise (doubt or failure.error) from error
                 log.debug("dynamodb.asked_again", extra={"operation": operation, "why": str(failure.error)})
             await asyncio.sleep(until_next)
