@@ -106,3 +106,22 @@ async def test_an_event_loop_that_has_ended_is_told_nothing() -> None:
 
 async def _made() -> Job[None, str]:
     return job()
+
+
+async def test_a_thread_that_cannot_be_started_is_tried_again_by_the_next_job(monkeypatch: pytest.MonkeyPatch) -> None:
+    def too_many(thread: threading.Thread) -> None:
+        monkeypatch.undo()
+        raise RuntimeError("can't start new thread")
+
+    served: list[Job[None, str]] = []
+    worker = Worker("test-worker", served.append, lambda: None)
+    monkeypatch.setattr(threading.Thread, "start", too_many)
+    with pytest.raises(RuntimeError):
+        worker.submit(job())
+    assert worker.stop() is None
+    later = job()
+    worker.submit(later)
+    thread = worker.stop()
+    assert thread is not None
+    thread.join(PATIENCE)
+    assert served == [later]

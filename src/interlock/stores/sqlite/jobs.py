@@ -92,8 +92,13 @@ class Worker:
             self._jobs.append(job)
             self._is_stopping = False
             if self._thread is None:
-                self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
-                self._thread.start()
+                thread = threading.Thread(target=self._run, name=self._name, daemon=True)
+                try:
+                    thread.start()
+                except Exception:  # there are too many; the next job tries again
+                    self._jobs.remove(job)
+                    raise
+                self._thread = thread
             self._changed.notify()
 
     def waiting(self) -> list[Job[Any, Any]]:
