@@ -24,7 +24,8 @@ from interlock.logs import events
 
 try:
     from apscheduler.events import EVENT_SCHEDULER_SHUTDOWN, EVENT_SCHEDULER_STARTED
-    from apscheduler.schedulers.base import STATE_RUNNING, BaseScheduler
+    from apscheduler.jobstores.base import JobLookupError
+    from apscheduler.schedulers.base import STATE_RUNNING, STATE_STOPPED, BaseScheduler
 except ModuleNotFoundError as error:
     raise ConfigurationError("This needs the package APScheduler: pip install 'apscheduler>=3.11,<4'.") from error
 
@@ -48,6 +49,7 @@ class Led(BaseScheduler):  # type: ignore[misc] # which has no types
         self._leadership = Leadership(locks, name, ttl, on_elected=self.wakeup)
         self._caught_up: LedTerm | None = None
         self._remembered = datetime.min.replace(tzinfo=UTC)
+        self._fires = False
         super().__init__(*args, **options)
         self.add_listener(lambda event: self._leadership.start(), EVENT_SCHEDULER_STARTED)
         # It comes when the jobs that were under way have ended, if they were waited for.
@@ -86,9 +88,29 @@ class Led(BaseScheduler):  # type: ignore[misc] # which has no types
             except InterlockError as error:
                 log.warning("apscheduler.held_up", extra={"why": str(error)})
                 return _RETRY
-            wait: float | None = super()._process_jobs()
-            return wait
+            if self._leadership.term is not term:  # we stood still meanwhile, and another leads
+                return None
+            return self._fire()
         return None
+
+    def _fire(self) -> float | None:
+        self._fires = True
+        try:
+            wait: float | None = super()._process_jobs()
+        finally:
+            self._fires = False
+        return wait
+
+    def remove_job(self, job_id: str, jobstore: str | None = None) -> None:
+        """Who is shut down while it fires still fires all that is due: it is remembered, so nobody else would.
+
+        APScheduler removes what was fired for the last time, and does not find it any more then. `_catch_up` does.
+        """
+        try:
+            super().remove_job(job_id, jobstore)
+        except JobLookupError:
+            if not (self._fires and self.state == STATE_STOPPED):
+                raise
 
     def _catch_up(self) -> None:
         """Jobs whose turn was when another led have been fired by it."""

@@ -7,8 +7,11 @@ from typing import Any
 
 import pytest
 from apscheduler.events import EVENT_JOB_MISSED
+from apscheduler.executors.pool import ThreadPoolExecutor
+from apscheduler.jobstores.base import JobLookupError
 from apscheduler.schedulers.asyncio import AsyncIOScheduler
 from apscheduler.schedulers.background import BackgroundScheduler
+from apscheduler.schedulers.base import STATE_STOPPED
 from celery import Celery
 
 from interlock import Interlock
@@ -125,6 +128,25 @@ def test_a_leader_that_does_not_know_yet_that_it_lost_fires_nothing(
     assert leader.scheduler.get_job("job")
 
 
+def test_who_stands_still_while_the_moment_is_remembered_and_loses_the_lead_fires_nothing(
+    replicas: list[Replica], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, _ = replicas
+    remember, stood = LedTerm.remember, threading.Event()
+
+    def stand_still(term: LedTerm, key: str, value: Any) -> None:
+        remember(term, key, value)
+        monkeypatch.setattr(LedTerm, "lost", property(lambda _: True))
+        stood.set()
+
+    monkeypatch.setattr(LedTerm, "remember", stand_still)
+    first.scheduler.add_job(first.job, "date", run_date=datetime.now(UTC), misfire_grace_time=3600)
+    first.scheduler.start()
+    assert stood.wait(20)
+    first.scheduler.shutdown()
+    assert first.runs == 0
+
+
 def test_what_becomes_due_while_the_moment_is_remembered_is_fired_under_a_later_one(
     replicas: list[Replica], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -148,6 +170,28 @@ def test_what_becomes_due_while_the_moment_is_remembered_is_fired_under_a_later_
     leader.scheduler.start()
     eventually(lambda: fired_under)
     assert remembered[0] < due[0].timestamp() <= fired_under[0]
+
+
+def test_who_is_shut_down_while_it_fires_still_fires_all_that_is_due(replicas: list[Replica]) -> None:
+    """The next leader takes it for fired."""
+    [leader, _] = replicas
+    shut_down = threading.Thread(target=leader.scheduler.shutdown)
+
+    class ShutDownMeanwhile(ThreadPoolExecutor):  # type: ignore[misc]
+        def submit_job(self, job: Any, run_times: Any) -> None:
+            super().submit_job(job, run_times)
+            if shut_down.ident is None:
+                shut_down.start()
+                eventually(lambda: leader.scheduler.state == STATE_STOPPED)
+
+    leader.scheduler.add_executor(ShutDownMeanwhile())
+    for _ in range(2):
+        leader.scheduler.add_job(leader.job, "date", run_date=datetime.now(UTC), misfire_grace_time=3600)
+    leader.scheduler.start()
+    eventually(lambda: leader.runs == 2)
+    shut_down.join(20)
+    with pytest.raises(JobLookupError):
+        leader.scheduler.remove_job("unknown")
 
 
 async def test_a_scheduler_on_an_event_loop_can_be_led_too(interlock_url: str) -> None:
