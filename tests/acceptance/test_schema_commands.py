@@ -167,3 +167,13 @@ def test_a_version_that_never_was_is_a_mistake_of_use(since: str) -> None:
     done = interlock("schema", "print", "--since", since)
     assert (done.returncode, done.stdout) == (2, "")
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("url", "instead"),
+    [("sqlite:///leases.db", "made by first use"), ("dynamodb://locks?region=eu-west-1", "`interlock store create`")],
+)
+def test_stores_without_a_schema_say_what_to_do_instead(url: str, instead: str) -> None:
+    done = interlock("schema", "apply", url=url)
+    assert done.returncode == 78
+    assert instead in one_line(done.stderr)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from interlock.cli.settings import database, database_options, loaded, on_database, option, run
+from interlock.errors import ConfigurationError
 from interlock.schema import USES
 
 if TYPE_CHECKING:
@@ -13,6 +14,11 @@ if TYPE_CHECKING:
     from interlock.schema import SchemaStatus, Use
     from interlock.schema.migrations import Phase
     from interlock.stores.postgres import Session
+
+_WITHOUT_SCHEMA = {
+    "sqlite": "the tables in a SQLite file are made by first use",
+    "dynamodb": "`interlock store create` makes the table in DynamoDB",
+}
 
 
 @click.group()
@@ -43,8 +49,11 @@ def apply(post: bool, **flags: Any) -> None:
     from interlock.gate.own import OwnGate
 
     settings = loaded(**flags)
+    url = database(settings)
+    if instead := _WITHOUT_SCHEMA.get(url.partition("://")[0]):
+        raise ConfigurationError(f"There is no schema to apply: {instead}.")
     phases: tuple[Phase, ...] = ("pre", "post") if post else ("pre",)
-    own = OwnGate(database(settings), settings.schema, phases=phases, timing=Timing.of(settings))
+    own = OwnGate(url, settings.schema, phases=phases, timing=Timing.of(settings))
     status = run(own.bring_up_to_date())
     newest = max(step.version for step in status.applied)
     click.echo(f"The schema {status.schema!r} is {status.state}, at version {newest}.")
@@ -57,11 +66,11 @@ def apply(post: bool, **flags: Any) -> None:
     "uses",
     type=click.Choice(USES),
     multiple=True,
-    help="Only for this.",
+    help="Only for this use. Repeatable. [default: for all of them]",
 )
 @database_options
 def grant(role: str, uses: "tuple[Use, ...]", **flags: Any) -> None:
-    """Give ROLE the least that it needs to use Interlock."""
+    """Give ROLE the least that it needs to use Interlock, or a part of it."""
     from interlock.schema import grant as grant_to
 
     async def work(session: "Session", settings: "Settings") -> str:

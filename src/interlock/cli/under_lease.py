@@ -26,14 +26,20 @@ class CommandAfterDashes(click.Command):
 
     def parse_args(self, context: click.Context, args: list[str]) -> list[str]:
         place = args.index("--") if "--" in args else len(args)
-        rest = super().parse_args(context, args[:place])
+        try:
+            rest = super().parse_args(context, args[:place])
+        except click.UsageError as error:
+            if "--" not in args and type(error) is click.UsageError:  # of the arguments, not of an option
+                raise self._no_dashes(context) from None
+            raise
         context.params["command"] = tuple(args[place + 1 :])
         if not context.params["command"] and not context.resilient_parsing:
-            ours = " ".join((one.name or "").upper() for one in self.params if isinstance(one, click.Argument))
-            raise click.UsageError(
-                f"Say what to run after two dashes: {context.command_path} {ours} -- COMMAND", context
-            )
+            raise self._no_dashes(context)
         return rest
+
+    def _no_dashes(self, context: click.Context) -> click.UsageError:
+        ours = " ".join((one.name or "").upper() for one in self.params if isinstance(one, click.Argument))
+        return click.UsageError(f"Say what to run after two dashes: {context.command_path} {ours} -- COMMAND", context)
 
 
 def ttl_option(default: float = 30.0) -> Callable[[F], F]:

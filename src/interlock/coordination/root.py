@@ -359,7 +359,8 @@ class AsyncInterlock:
         """Who ran a loop to its end without closing us: nobody else will ever close those connections."""
         for loop in [loop for ref in self._stores.keyrefs() if (loop := ref()) and loop.is_closed()]:
             self._engines.pop(loop, None)
-            self._stores.pop(loop).sever()
+            if store := self._stores.pop(loop, None):  # else another thread was quicker
+                store.sever()
 
     def _new_engine(self, loop: asyncio.AbstractEventLoop) -> Engine:
         database = self._named()

@@ -70,7 +70,9 @@ class Cron:
         except CronSimError as error:
             raise ConfigurationError(f"{expression!r} is no cron expression: {error}.") from error
         except (ZoneInfoNotFoundError, ValueError) as error:
-            raise ConfigurationError(f"There is no time zone {timezone!r} on this machine.") from error
+            raise ConfigurationError(
+                f"There is no time zone {timezone!r} on this machine: correct the name, or pip install tzdata."
+            ) from error
         self._expression = expression
         self._walk = CronSim
 

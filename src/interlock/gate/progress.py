@@ -136,5 +136,7 @@ class Progress(Records):
     async def _oid_of(self, role: str) -> int:
         oid: int | None = await self.session.fetchval("SELECT oid FROM pg_roles WHERE rolname = $1", role)
         if oid is None:
-            raise errors.ConfigurationError(f"There is no role {role!r} here that a migration could log in with.")
+            raise errors.ConfigurationError(
+                f"There is no role {role!r} here that a migration could log in with: create it, or name another."
+            )
         return oid

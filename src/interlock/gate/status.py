@@ -57,7 +57,9 @@ async def find_gate(session: Session, own_schema: str, gate: str | None) -> Gate
     if len(found) == 1:
         return found[0]
     if not gates:
-        raise errors.ConfigurationError("No gate was ever used in this database.")
+        raise errors.ConfigurationError(
+            "No gate was ever used in this database: look whether --database and --schema are right."
+        )
     asked = f"There is no gate {gate!r} in this database" if gate else "There are several gates in this database"
     raise errors.ConfigurationError(f"{asked}: say --gate with one of {', '.join(status.gate for status in gates)}.")
 

@@ -116,7 +116,8 @@ def test_the_commands_options_are_its_own(interlock_url: str) -> None:
     [
         (["feeds"], "Say what to run after two dashes: interlock lock run NAME -- COMMAND"),
         (["feeds", "--"], "Say what to run after two dashes"),
-        (["feeds", "true"], "unexpected extra argument"),
+        (["feeds", "true"], "Say what to run after two dashes"),
+        (["feeds", "mail", "--", "true"], "unexpected extra argument"),
         (["--", "true"], "Missing argument 'NAME'"),
         (["feeds", "--tll", "3", "--", "true"], "No such option '--tll'"),
         (["feeds", "--wait", "3", "--no-wait", "--", "true"], "Say --wait or --no-wait, not both"),
@@ -148,7 +149,7 @@ def test_a_lease_that_is_taken_is_waited_for_as_long_as_was_asked(interlock_url:
             assert first.end()[0] == 0
             assert patient.end()[:2] == (0, "ran\n")
     assert (not_waited.returncode, not_waited.stdout) == (75, "")
-    assert "is not to be had now: `interlock lease show` says who holds it" in one_line(not_waited.stderr)
+    assert "is not to be had now: `interlock lease list feeds` says who holds it" in one_line(not_waited.stderr)
     assert (waited.returncode, waited.stdout) == (75, "")
     assert "was not to be had within 0.2 s" in one_line(waited.stderr)
 

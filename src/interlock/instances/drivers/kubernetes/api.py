@@ -152,7 +152,9 @@ class Api:
         except ApiError as error:
             raise self._error(error, what, known) from error
         except ConfigError as error:
-            raise ConfigurationError(f"The kubeconfig's way to log in does not work ({_reason(error)}).") from error
+            raise ConfigurationError(
+                f"The kubeconfig's way to log in does not work ({_reason(error)}): see whether `kubectl get pods` does."
+            ) from error
         except HTTPXWSException as error:
             raise DriverUnreachable(
                 f"No command can be run in {what} in namespace {self.namespace} ({_reason(error)}): check that its "
