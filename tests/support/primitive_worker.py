@@ -107,8 +107,9 @@ class Team:
         return at
 
     def check(self) -> None:
-        for worker in self.workers.values():
+        for pid, worker in self.workers.items():
             if not worker.is_alive:
+                del self.workers[pid]
                 raise AssertionError(f"{worker.job.process} ended by itself: {worker.stop()}")
 
     def dismiss(self) -> list[str]:

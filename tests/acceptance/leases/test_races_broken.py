@@ -18,8 +18,8 @@ from support.histories import Fault
 from support.races import Crash, Trouble
 
 pytestmark = pytest.mark.timeout(300)
-TIMES = 8
-"""A race is not lost each time."""
+TIMES = 25
+"""At most: a race is not lost each time, and on a busy machine seldom."""
 
 Breaking = Callable[[str], None]
 OVERLAP: set[Fault] = {"two trusted", "grant taken away"}

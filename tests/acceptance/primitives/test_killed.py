@@ -134,10 +134,11 @@ def test_what_was_begun_by_one_that_was_killed_is_done_once(interlock_url: str, 
     execute(interlock_url, EFFECTS)
 
     def phase(name: str) -> list[str]:
+        replicas.check()
         rows = execute(interlock_url, "SELECT process FROM effect WHERE phase = %s ORDER BY position", name)
         return [process for (process,) in rows]
 
-    with team(Job("once", interlock_url, str(tmp_path), "", name="boot"), 4) as replicas:
+    with team(Job("once", interlock_url, str(tmp_path), "", name="boot", ttl=3.0), 4) as replicas:
         for killed in range(round_ + 1):
             eventually(lambda killed=killed: len(phase("begun")) == killed + 1)  # type: ignore[misc]
             [[_, pid, _]] = [holder for holder in holders(interlock_url, "boot##once") if holder[1] in replicas.workers]
