@@ -25,8 +25,7 @@ class Body:
         self._ended = True
         if not self._cancelled:
             return False
-        others = self._task.uncancel() > self._before
         if not isinstance(error, asyncio.CancelledError):
             with suppress(asyncio.CancelledError):  # it was still on its way when the body ended by itself
                 await asyncio.sleep(0)
-        return others
+        return self._task.uncancel() > self._before  # at last: another's may have come together with ours

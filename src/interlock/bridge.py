@@ -9,6 +9,7 @@ import asyncio
 import collections
 import contextvars
 import queue
+import sys
 import threading
 import time
 from collections.abc import Awaitable, Callable, Coroutine
@@ -29,6 +30,8 @@ _MANY = 32
 """Half of them work for longer than a statement takes."""
 _SLOW = 0.001
 """If that takes so long, another thread computes, and whoever is on the way here has to wait for that one."""
+_UNHEARD = 1.0
+"""Seconds. A signal that came just before a thread began to wait, or to another thread, does not wake it."""
 
 
 class _Job(Generic[T]):
@@ -130,11 +133,20 @@ class _Call(Generic[T]):
         raise NotImplementedError
 
     def cancel(self) -> None:
-        if self._task:
-            self._task.cancel()
+        if self._task:  # once it has had its first turn: what gives something back has begun then
+            self._thread.loop.call_soon(self._task.cancel)
         elif not self.ended:  # it was not even started
             self._refuse()
             self._end()
+
+    def next_job(self) -> _Job[Any] | None:
+        """For the thread that waits. Python acts on a signal once that thread runs: it does, now and then."""
+        while True:
+            try:
+                return self.jobs.get(timeout=_UNHEARD)
+            except queue.Empty:
+                if sys.is_finalizing():
+                    raise ConfigurationError(_ENDING) from None
 
     def result(self) -> T:
         if self._task is None:
@@ -192,10 +204,10 @@ class _Ask(_Call[T]):
             self._asked.add_done_callback(self._answer, context=self._context)
 
     def cancel(self) -> None:
-        if self._task is None and self._asked is not None:
-            self._asked.cancel()
-        else:
+        if self._task is not None or self._asked is None:
             super().cancel()
+        elif not self.ended and not self._asked.cancel():  # it has been answered, and nobody has seen that yet
+            self._thread.loop.call_soon(self.cancel)
 
     def result(self) -> T:
         if self._error is not None:
@@ -250,7 +262,7 @@ class LoopThread:
         self._all_arrived: queue.SimpleQueue[None] | None = None
         self._posted: collections.deque[Callable[[], object]] = collections.deque()
         self._called = False
-        self._closing = self._over = False
+        self._closing = self._stopped = self._over = False
         self._last: Callable[[], Coroutine[Any, Any, object]] | None = None
         self._error: BaseException | None = None
         self._ending: asyncio.Task[None] | None = None
@@ -277,8 +289,8 @@ class LoopThread:
 
     def post(self, function: Callable[[], object]) -> None:
         """Call it on the loop before whatever is asked from here afterwards. Not at all, if the loop ends before."""
-        self._posted.append(function)
         try:
+            self._posted.append(function)
             self._wake()
         except BaseException:  # we were interrupted, perhaps before we had called it: nobody else would
             self._call_soon(self.start_all)
@@ -288,7 +300,7 @@ class LoopThread:
         job: _Job[Any] | None = None
         try:
             self._start_soon(call)
-            while (job := call.jobs.get()) is not None:
+            while (job := call.next_job()) is not None:
                 job.run()
         except BaseException:
             self._call_soon(self.start_all)  # we may have been interrupted before we had called it
@@ -296,7 +308,7 @@ class LoopThread:
             if job is not None:  # after that: who stays until it has ended is cancelled once, not twice
                 self._call_soon(job.abandon)
             while not call.ended:  # what it still asks for is not done; once it ends, so do we
-                if job := call.jobs.get():
+                if job := call.next_job():
                     job.refuse()
             raise
         try:
@@ -317,6 +329,8 @@ class LoopThread:
         """Whether somebody in this thread may wait for the loop: not where it would wait for itself, for ever."""
         if process.pid != self._pid or self._closing:
             raise ConfigurationError(_CLOSED)
+        if sys.is_finalizing():
+            raise ConfigurationError(_ENDING)
         if threading.current_thread() is self._thread:
             raise ConfigurationError(
                 "A callback cannot wait for the thread that it runs in: let it set a flag or an event, "
@@ -395,14 +409,24 @@ class LoopThread:
         `last` is run before that, when nobody can come any more: whoever came between it and the end would begin
         something that nobody ends. The thread does all of that by itself, so an interrupt here leaves nothing behind.
         """
-        if process.pid != self._pid or self._closing:
+        if process.pid != self._pid or self._closing or sys.is_finalizing():
             return
         self._last = last
-        self._closing = True
-        self.loop.call_soon_threadsafe(self.loop.stop)
+        try:
+            self._closing = True
+            self._call_soon(self._stop)
+        except BaseException:  # we were interrupted, perhaps before we had called it: nobody else would
+            self._call_soon(self._stop)
+            raise
         self._thread.join()
         if self._error is not None:
             raise self._error
+
+    def _stop(self) -> None:
+        """Once: what runs until it is complete is not to be stopped."""
+        if not self._stopped:
+            self._stopped = True
+            self.loop.stop()
 
     def _run_loop(self) -> None:
         asyncio.set_event_loop(self.loop)
@@ -469,3 +493,4 @@ def most_together() -> int | None:
 
 
 _CLOSED = "This is closed, or was opened by the process that forked us: open it anew."
+_ENDING = "The interpreter ends, and the thread that works for this one has stopped: close it before."

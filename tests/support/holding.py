@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
+from contextlib import AbstractAsyncContextManager, suppress
 from typing import Any, TypeVar
 from uuid import UUID
 
@@ -39,6 +39,23 @@ async def until_answered(task: "asyncio.Task[Any]") -> None:
     while not (waits_for := task._fut_waiter) or not waits_for.done():  # type: ignore[attr-defined]
         assert not task.done()
         await asyncio.sleep(0)
+
+
+async def cancel_as_it_ends(block: AbstractAsyncContextManager[object]) -> None:
+    """Its task is cancelled after the block's last line, and before anything was given back."""
+    entered, go = asyncio.Event(), asyncio.Event()
+
+    async def run() -> None:
+        async with block:
+            entered.set()
+            await go.wait()
+
+    task = asyncio.create_task(run())
+    await entered.wait()
+    go.set()
+    asyncio.get_running_loop().call_soon(task.cancel)
+    with pytest.raises(asyncio.CancelledError):
+        await task
 
 
 def holder(url: str, name: str = "feeds") -> UUID | None:

@@ -3,15 +3,18 @@
 import asyncio
 import contextvars
 import signal
+import subprocess
+import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections import deque
+from collections.abc import Callable, Coroutine, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 
 from interlock import bridge
-from interlock.bridge import LoopThread, all_back, in_caller, in_thread
+from interlock.bridge import LoopThread, Question, all_back, in_caller, in_thread
 from interlock.errors import ConfigurationError
 from support.waiting import eventually
 
@@ -122,6 +125,17 @@ def test_a_caller_that_only_waits_can_be_interrupted(loop: LoopThread) -> None:
     with pytest.raises(KeyboardInterrupt):
         loop.run(work())
     assert seen == ["cleaned up"]
+
+
+def test_an_interrupt_that_does_not_wake_the_caller_is_not_lost(loop: LoopThread) -> None:
+    """Another thread is given the signal; the main thread, which Python leaves it to, waits on."""
+
+    async def work() -> None:
+        signal.raise_signal(signal.SIGINT)
+        await asyncio.Event().wait()
+
+    with pytest.raises(KeyboardInterrupt):
+        loop.run(work())
 
 
 def test_a_clean_up_that_asks_an_interrupted_caller_is_refused_and_does_not_hang(loop: LoopThread) -> None:
@@ -446,3 +460,125 @@ def test_who_was_answered_is_let_come_back_if_few_wait_for_it(
 async def test_on_a_loop_without_a_thread_of_its_own_nobody_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bridge, "_RETURN", 3600)
     await asyncio.wait_for(all_back(1), 10)
+
+
+@pytest.fixture
+def interrupted_at_once(loop: LoopThread, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The loop is held up until whoever calls it was interrupted and has said so: the two come to it together."""
+    standing, go, caller = threading.Event(), threading.Event(), threading.get_ident()
+    call_soon = loop._call_soon
+
+    def hold_up() -> None:
+        standing.set()
+        go.wait()
+
+    def tell(callback: Callable[[], object]) -> None:
+        call_soon(callback)
+        if callback.__name__ == "cancel":
+            go.set()
+
+    def interrupt() -> None:
+        eventually(lambda: loop._arriving)
+        signal.pthread_kill(caller, signal.SIGINT)
+
+    loop.post(hold_up)
+    standing.wait()
+    monkeypatch.setattr(loop, "_call_soon", tell)
+    thread = threading.Thread(target=interrupt)
+    thread.start()
+    yield
+    thread.join()
+
+
+def test_what_an_interrupted_caller_has_called_is_begun(loop: LoopThread, interrupted_at_once: None) -> None:
+    """It may be what gives something back, and nobody else would."""
+    seen = []
+
+    async def give_back() -> None:
+        seen.append("begun")
+        await asyncio.Event().wait()
+
+    with pytest.raises(KeyboardInterrupt):
+        loop.run(give_back())
+    assert seen == ["begun"]
+
+
+class AnsweredAtOnce(Question[None]):
+    """What it is answered is that one has to wait."""
+
+    def ask(self) -> "asyncio.Future[None]":
+        asked = asyncio.get_running_loop().create_future()
+        asked.set_result(None)
+        return asked
+
+    def answer(self) -> Coroutine[Any, Any, None]:
+        async def wait() -> None:
+            await asyncio.Event().wait()
+
+        return wait()
+
+
+@pytest.mark.timeout(30)
+def test_an_interrupt_that_comes_with_the_answer_is_not_lost(loop: LoopThread, interrupted_at_once: None) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        loop.ask(AnsweredAtOnce())
+
+
+def test_what_is_posted_is_done_although_the_caller_is_interrupted_then(loop: LoopThread) -> None:
+    class Posted(deque[Callable[[], object]]):
+        def append(self, function: Callable[[], object]) -> None:
+            super().append(function)
+            interrupted()
+
+    done = threading.Event()
+    loop._posted = Posted()
+    with pytest.raises(KeyboardInterrupt):
+        loop.post(done.set)
+    assert done.wait(10)
+
+
+def test_who_is_interrupted_while_it_closes_has_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    loop, done = LoopThread("test-loop"), []
+
+    async def last() -> None:
+        await asyncio.sleep(0)
+        done.append("last")
+
+    def interrupt_once(*args: Any) -> None:
+        monkeypatch.undo()
+        interrupted()
+
+    monkeypatch.setattr(loop.loop, "call_soon_threadsafe", interrupt_once)
+    with pytest.raises(KeyboardInterrupt):
+        loop.close(last)
+    loop._thread.join(10)
+    assert loop.loop.is_closed()
+    assert done == ["last"]
+
+
+AT_THE_END = """
+from interlock.bridge import LoopThread
+
+thread = LoopThread("test-loop")
+
+async def give_back(): ...
+
+def block():
+    try:
+        yield
+    finally:
+        try:
+            thread.run(give_back())
+        finally:
+            thread.close()
+
+inside = block()
+next(inside)
+"""
+
+
+def test_a_block_that_ends_with_the_interpreter_does_not_hang() -> None:
+    """The loop's thread does not run any more then."""
+    done = subprocess.run([sys.executable, "-c", AT_THE_END], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0
+    assert "The interpreter ends" in done.stderr

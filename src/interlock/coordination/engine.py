@@ -21,7 +21,7 @@ from interlock.clock import boottime
 from interlock.coordination.acquisition import Acquisition, Asked
 from interlock.coordination.books import Books
 from interlock.coordination.choosing import Database, GuardsByItem, OpenStore
-from interlock.coordination.errands import UNKNOWN, Errands
+from interlock.coordination.errands import UNKNOWN, Errands, is_unknown
 from interlock.coordination.grant import AsyncGrant
 from interlock.coordination.handing import HandingOver
 from interlock.coordination.keeping import Keeper
@@ -158,7 +158,7 @@ class Engine:
             else:
                 answer, sent_at = await self._first_or_in_turn(begun)
         except TimeoutError:
-            why = begun.trouble or "`interlock lease show` says who holds it."
+            why = begun.trouble or f"`interlock lease show {begun.name}` says who holds it."
             sentence = f"The lease {begun.name!r} was not to be had within {begun.timeout:g} s: {why}"
             self._failed(begun, late := errors.LeaseTimeout(sentence, name=begun.name))
             raise late from begun.trouble
@@ -191,7 +191,7 @@ class Engine:
         if asked is None:
             return False
         try:
-            with suppress(errors.InterlockError):
+            with suppress(Exception):
                 await asked
         except asyncio.CancelledError:
             if asked.done() and not asked.cancelled():  # both came at once: whoever is next has still to be told
@@ -259,9 +259,11 @@ class Engine:
 
     def released(self, grant: AsyncGrant, asked: "asyncio.Future[tuple[ReleaseAnswer, float]]") -> bool:
         """By the answer that has come."""
-        if isinstance(error := asked.exception(), errors.InterlockError):
-            self._observer.database_error(error)
+        if isinstance(error := asked.exception(), Exception):
             self._errands.release_later(grant)
+            if not isinstance(error, errors.InterlockError):
+                raise error
+            self._observer.database_error(error)
             return True
         answer, sent_at = asked.result()
         self._errands.settle(grant, answer, sent_at)
@@ -362,6 +364,9 @@ class Engine:
                 begun.in_doubt = begun.in_doubt or isinstance(error, UNKNOWN)
                 await self._patience.bear(error, failures, resend)
                 failures += 1
+            except Exception as error:
+                begun.in_doubt = begun.in_doubt or is_unknown(error)
+                raise
             else:
                 self._patience.reached = True
                 begun.trouble = None
@@ -472,7 +477,11 @@ class Engine:
             grant.renew_at = min(sent_at + timing.renew_every, grant.trusted_until)
         self._holdings.add((begun.owner, begun.name))
         self._keeper.add(grant)
-        self._observer.granted(begun.name, answer.token, grant.acquired_at - begun.started, begun.attempts)
+        try:
+            self._observer.granted(begun.name, answer.token, grant.acquired_at - begun.started, begun.attempts)
+        except BaseException:  # a hook ends the thread: nobody will have it
+            self.drop(grant)
+            raise
         return grant
 
     def _lose(self, grant: AsyncGrant, why: Loss) -> None:
@@ -481,8 +490,10 @@ class Engine:
 
     def _lose_finished(self, grant: AsyncGrant, why: Loss) -> None:
         self._forget(grant)
-        self._observer.lost(grant.name, grant.token, boottime() - grant.acquired_at, why)
-        grant.tell(why)
+        try:
+            self._observer.lost(grant.name, grant.token, boottime() - grant.acquired_at, why)
+        finally:
+            grant.tell(why)
 
     def _forget(self, grant: AsyncGrant) -> None:
         self._keeper.remove(grant)

@@ -22,6 +22,12 @@ from interlock.stores.leases import AcquireAnswer, Ask, Held, LeaseStore, Releas
 UNKNOWN = (errors.ConnectionLost, errors.DatabaseUnreachable)
 """After these nobody knows whether the statement took effect."""
 
+
+def is_unknown(error: BaseException) -> bool:
+    """Nor after what is no answer of the store's: the stack was full, say."""
+    return isinstance(error, UNKNOWN) or not isinstance(error, errors.InterlockError)
+
+
 _FOLLOW_UP = 1.05
 """A waiter that was told has a second to come; then the next is told."""
 _SOON, _LATER = 0.02, 1.0
@@ -78,7 +84,7 @@ class Errands:
 
     def failed(self, ask: Acquisition[Any], error: Exception) -> None:
         """A request failed when nobody waited for it any more."""
-        if isinstance(error, UNKNOWN) and not ask.in_doubt:
+        if is_unknown(error) and not ask.in_doubt:
             ask.in_doubt = True
             self.find_out(ask)
 
@@ -127,7 +133,7 @@ class Errands:
         self.leaving.post(ask)
 
     async def _find_out(self, ask: Acquisition[Any]) -> None:
-        ask.wait = False
+        waited, ask.wait = ask.wait, False
         ends_at = boottime() + ask.ttl
         while boottime() < ends_at:
             await asyncio.sleep(random.uniform(0.5, 1.0) * min(ask.ttl / 4, 5.0))
@@ -136,6 +142,7 @@ class Errands:
             except errors.InterlockError:
                 continue
             if answer.status not in ("locked", "changing"):  # then it is perhaps our own request that goes on there
+                ask.wait = waited  # then it may have a place in the queue, too
                 self.give_back(ask, answer, boottime())
                 return
 
@@ -186,7 +193,8 @@ class Errands:
 
     async def _sweep(self) -> None:
         try:
-            await self._store.sweep(_UNUSED)
+            while await self._store.sweep(_UNUSED) > 0:
+                pass
         except errors.InterlockError as error:
             self._observer.database_error(error)
 

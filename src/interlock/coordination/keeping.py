@@ -128,8 +128,9 @@ class Keeper:
         for place in answer.broken:
             self._lose(grants[place], "broken")
         for place in answer.lost:
-            self._lose(grants[place], "refused" if before in (None, answer.timeline) else "failover")
-        for place in answer.locked:
+            if not grants[place].handing:
+                self._lose(grants[place], "refused" if before in (None, answer.timeline) else "failover")
+        for place in (*answer.lost, *answer.locked):  # of one that is just being handed over, that answer tells more
             grants[place].renew_at = now + min(_SOON, grants[place].timing.renew_every)
 
     def _compare_clocks(self, clock: float, sent_at: float, received_at: float) -> None:
@@ -141,11 +142,13 @@ class Keeper:
 
     def _end_trust(self) -> None:
         now = boottime()
-        for grant in self:
-            if grant.trusted_until <= now:
-                self._lose(grant, "expired")
-        if self._grants:
-            self._end.not_after(min(grant.trusted_until for grant in self))
+        try:
+            for grant in self:
+                if grant.trusted_until <= now:
+                    self._lose(grant, "expired")
+        finally:  # also if a hook ends the thread: the others are still to be told
+            if self._grants:
+                self._end.not_after(min(grant.trusted_until for grant in self))
 
 
 _Batch = Sequence[tuple[LeaseTiming, Sequence[AsyncGrant]]]

@@ -66,11 +66,16 @@ class Lane(Generic[Request, Answer]):
         if self._at_work:
             return
         self._at_work = True
-        if self._alone >= _ALONE and self._is_idle():
-            self._worker = head_start.begin(self._work())
-        else:  # after all who are ready now have put in theirs
-            self._worker = asyncio.get_running_loop().create_task(self._work())
-            self._worker.add_done_callback(self._ended)
+        try:
+            if self._alone >= _ALONE and self._is_idle():
+                self._worker = head_start.begin(self._work())
+            else:  # after all who are ready now have put in theirs
+                self._worker = asyncio.get_running_loop().create_task(self._work())
+                self._worker.add_done_callback(self._ended)
+        except BaseException:  # an interrupt, or the stack is full: whoever comes next begins anew
+            self._at_work = False
+            future.cancel()
+            raise
 
     @property
     def waiting(self) -> "Iterator[Request]":

@@ -76,11 +76,13 @@ class AsyncMembership:
 
     async def __aexit__(self, *exc_info: object) -> None:
         keeping, self._keeping = self._keeping, None
-        if keeping is not None:
-            keeping.cancel()
-            await asyncio.wait([keeping])
-        if self._grant is not None:
-            await self._grant.release()
+        try:
+            if keeping is not None:
+                keeping.cancel()
+                await asyncio.wait([keeping])
+        finally:
+            if self._grant is not None:
+                await self._grant.release()
 
     async def _keep(self, grant: AsyncGrant) -> None:
         try:

@@ -152,7 +152,8 @@ async def _acquire(locks: AsyncInterlock, lease: AsyncLease, timeout: float | No
         raise
     if grant is None:
         raise errors.LeaseBusy(
-            f"The lease {lease.name!r} is not to be had now: `interlock lease show` says who holds it.", name=lease.name
+            f"The lease {lease.name!r} is not to be had now: `interlock lease list {lease.name}` says who holds it.",
+            name=lease.name,
         )
     return grant
 

@@ -33,6 +33,7 @@ class AsyncSessionGrant:
         self._released = False
         self._body: Body | None = None
         self._keeper = asyncio.create_task(self._keep())
+        self._keeper.add_done_callback(self._kept)
 
     def __repr__(self) -> str:
         state = "lost" if self.lost else "released" if self._released else "held"
@@ -114,14 +115,17 @@ class AsyncSessionGrant:
             log.debug("session_lock.released", extra=self._facts())
 
     async def _keep(self) -> None:
-        try:
-            why = await self._beat()
-            if not self._released:
-                self._lose(why)
-                await self._session.outlast()
-        finally:
-            if not self._released:  # also when the event loop ends under us: leave no session that could seem to live
-                self._session.session.hang_up()
+        why = await self._beat()
+        if not self._released:
+            self._lose(why)
+            await self._session.outlast()
+
+    def _kept(self, keeper: "asyncio.Task[None]") -> None:
+        """Also if it was cancelled, perhaps before its first turn, because the event loop ends under us: leave no
+        session that could seem to live, and nobody who believes in it."""
+        if not self._released:
+            self._lose("nobody keeps it alive any more: its event loop ends")
+            self._session.session.hang_up()
 
     async def _beat(self) -> str:
         try:
@@ -140,7 +144,7 @@ class AsyncSessionGrant:
         for callback in self._on_lost:
             try:
                 callback(why)
-            except Exception:
+            except (Exception, asyncio.CancelledError):
                 log.exception("session_lock.callback_failed", extra=self._facts())
 
     def _ended(self) -> None:

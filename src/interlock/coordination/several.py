@@ -79,7 +79,9 @@ class AsyncGrants:
 
     async def release(self) -> bool:
         """Give all of them back. False: not all were held any more."""
-        return all(await asyncio.gather(*(grant.release() for grant in self.grants)))
+        releasing = asyncio.gather(*(grant.release() for grant in self.grants))
+        # Who is cancelled in this very turn has given them back all the same.
+        return all(await asyncio.shield(releasing))
 
     def error(self) -> LeaseLost:
         return next((grant for grant in self.grants if grant.lost), self.grants[0]).error()

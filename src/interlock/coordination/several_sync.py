@@ -2,7 +2,7 @@
 
 import threading
 from collections.abc import Awaitable, Callable, Mapping
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, ExitStack
 from typing import TYPE_CHECKING, Any, Self
 
 from interlock.bridge import LoopThread
@@ -51,8 +51,15 @@ class Grants:
 
     def release(self) -> bool:
         """Give all of them back. False: not all were held any more."""
-        released = [grant.release() for grant in self.grants]
+        released: list[bool] = []
+        with ExitStack() as each:  # also those after one in which we are interrupted
+            for grant in reversed(self.grants):
+                each.callback(self._release, grant, released)
         return all(released)
+
+    @staticmethod
+    def _release(grant: Grant, released: list[bool]) -> None:
+        released.append(grant.release())
 
     def __enter__(self) -> Self:
         if self._grants.ended or self._grants.lost:  # on its way here

@@ -122,6 +122,9 @@ class WaitingRoom:
             await turn.wait(turn.step)
             return
         expiry = answer.retry_after + _AFTER_EXPIRY
+        if answer.status == "held back":  # nobody is put into the queue, so nobody there will be told
+            await turn.wait(min(expiry, _LOOK_AGAIN * random.uniform(0.8, 1.2)))
+            return
         if self.hears:
             turn.step = 0.0
             self._look_out(turn.name, min(expiry, _LOOK_AGAIN * random.uniform(0.8, 1.2)))

@@ -19,6 +19,7 @@ from support.holding import (
     fail,
     holder,
     queue,
+    queued,
     reach,
     stop_after,
     stop_before,
@@ -289,3 +290,40 @@ async def test_who_gives_up_before_it_came_to_wait_for_the_answer_does_not_keep_
         await engine.acquired(begun)
     await until(lambda: holder(interlock_url) is None and queue(interlock_url) == [] and not engine._asking._at_work)
     assert await locks.lease("feeds").try_acquire() is not None
+
+
+async def test_a_request_that_was_late_and_whose_answer_was_lost_keeps_no_place_in_the_queue(
+    locks: AsyncInterlock, others: AsyncInterlock, interlock_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was given up, and left the queue, before the server had put it in."""
+    held = await others.lease("feeds", ttl=60).acquire()
+    patient = await queued(locks, interlock_url)  # so that we listen: our places in queues are alive
+    [waiter] = queue(interlock_url)
+    acquire, late, go = PostgresLeases.acquire, asyncio.Event(), asyncio.Event()
+    in_queue, lose = asyncio.Event(), asyncio.Event()
+
+    async def answer_lost(store: PostgresLeases, asks: Sequence[Ask]) -> list[AcquireAnswer]:
+        if late.is_set():
+            return await acquire(store, asks)
+        late.set()
+        await go.wait()
+        await acquire(store, asks)
+        in_queue.set()
+        await lose.wait()
+        raise errors.ConnectionLost("It was lost.")
+
+    monkeypatch.setattr(PostgresLeases, "acquire", answer_lost)
+    abandoned = stop_after(monkeypatch, "abandon")
+    given_up = acquiring(locks.lease("feeds", ttl=2))
+    await late.wait()
+    await cancel(given_up)
+    await abandoned.reached()
+    abandoned.armed = False
+    abandoned.go()
+    go.set()
+    await in_queue.wait()
+    assert len(queue(interlock_url)) == 2
+    lose.set()
+    await until(lambda: queue(interlock_url) == [waiter])
+    await held.release()
+    await patient

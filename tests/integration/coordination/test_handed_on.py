@@ -28,7 +28,7 @@ STOLEN = """
 @pytest.fixture(autouse=True)
 def wanted(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever holds it has had to wait for it."""
-    monkeypatch.setattr(PostgresLeases, "_wanted", property(lambda _: {"feeds"}, lambda *_: None), raising=False)
+    monkeypatch.setattr(PostgresLeases, "_wanted", property(lambda _: {"feeds": None}, lambda *_: None), raising=False)
 
 
 @pytest.mark.usefixtures("slow_machine")

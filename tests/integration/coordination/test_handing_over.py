@@ -165,3 +165,26 @@ async def test_a_request_that_was_refused_changes_nothing(
     with pytest.raises(errors.StatementFailed):
         await grant.hand_over()
     grant.check()
+
+
+async def test_a_renewal_that_comes_between_does_not_take_it_for_a_loss(
+    locks: AsyncInterlock, others: AsyncInterlock, interlock_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[str] = []
+    handed = stop_after(monkeypatch, "hand_over")
+    async with locks.lease("feeds", ttl=60) as grant:
+        grant.on_lost(told.append)
+        waiter = await queued(others, interlock_url)
+        handing = asyncio.create_task(grant.hand_over())
+        await handed.reached()
+        renewed = stop_after(monkeypatch, "renew")
+        locks.engine().hurry(grant)
+        await renewed.reached()
+        renewed.armed = False
+        renewed.go()
+        await until(lambda: len(renewed.calls) > 1)  # it was applied, and asked again
+        handed.go()
+        assert await handing is True
+        await waiter
+    assert told == []
+    assert sum(locks.metrics.snapshot().losses.values()) == 0

@@ -1,11 +1,13 @@
 """Losing a lease: the holder is told before anybody else can have it, and its work is cancelled."""
 
 import asyncio
+from functools import partial
 
 import pytest
 
 from interlock import AsyncInterlock, errors
-from interlock.coordination.events import Lost
+from interlock.clock import boottime
+from interlock.coordination.events import Event, Lost
 from interlock.coordination.lease import AsyncLease
 from support.holding import ends_at, holder, move_clock, take_away, until
 from support.postgres import execute
@@ -259,4 +261,23 @@ async def test_every_loss_is_an_event_and_counted_by_its_reason(interlock_url: s
     assert (lost.name, lost.token, lost.why) == ("feeds", grant.token, "refused")
     figures = locks.metrics.snapshot()
     assert (figures.losses["refused"], figures.held, figures.hold.count) == (1, 0, 1)
+    await locks.close()
+
+
+async def test_a_hook_that_ends_the_thread_keeps_nobody_from_being_told(interlock_url: str) -> None:
+    def leave(event: Event) -> None:
+        if isinstance(event, Lost) and event.name == "a":
+            raise SystemExit
+
+    told: list[str] = []
+    locks = AsyncInterlock(interlock_url, on_event=leave)
+    grants = [await locks.lease(name, ttl=60).acquire() for name in "ab"]
+    for grant in grants:
+        grant.on_lost(partial(lambda name, why: told.append(f"{name} {why}"), grant.name))
+        grant.trusted_until = boottime()
+    keeper = locks.engine()._keeper
+    with pytest.raises(SystemExit):
+        keeper._end_trust()
+    await until(lambda: len(told) == 2)
+    assert sorted(told) == ["a expired", "b expired"]
     await locks.close()

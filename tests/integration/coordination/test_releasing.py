@@ -8,7 +8,7 @@ import psycopg
 import pytest
 
 from interlock import AsyncInterlock, errors
-from interlock.coordination.events import Event, Released
+from interlock.coordination.events import Acquired, Event, Released
 from interlock.coordination.grant import AsyncGrant
 from interlock.coordination.lane import Lane
 from interlock.coordination.returning import Returns
@@ -200,3 +200,52 @@ async def test_it_is_delivered_although_a_hook_ends_the_thread(
         with pytest.raises(SystemExit):
             await grant.release()
         await until(lambda: holder(interlock_url) is None)
+
+
+UNUSED = """
+    INSERT INTO interlock.lease (name, token, renewed_at)
+    SELECT 'old ' || n, n, interlock.now_v1() - interval '30 days' FROM generate_series(1, 2500) n
+"""
+
+
+async def test_what_was_granted_is_given_back_if_a_hook_ends_the_thread(interlock_url: str) -> None:
+    def leave(event: Event) -> None:
+        if isinstance(event, Acquired):
+            raise SystemExit
+
+    async with AsyncInterlock(interlock_url, on_event=leave) as locks:
+        with pytest.raises(SystemExit):
+            await locks.lease("feeds", ttl=60).acquire()
+        assert locks.engine().held == 0
+        await until(lambda: holder(interlock_url) is None)
+
+
+async def test_all_that_nobody_has_used_for_a_week_is_deleted(locks: AsyncInterlock, interlock_url: str) -> None:
+    """Also where there is more of it than one statement deletes."""
+    execute(interlock_url, UNUSED)
+    locks.engine()._errands._sweep_at = 0.0
+    async with locks.lease("feeds"):
+        pass
+    left = "SELECT count(*) FROM interlock.lease WHERE name LIKE 'old %%'"
+    await until(lambda: execute(interlock_url, left) == [(0,)])
+
+
+async def test_a_release_that_failed_in_some_other_way_is_sent_again(
+    locks: AsyncInterlock, interlock_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody knows whether it had been sent: the stack was full, say."""
+    fail(monkeypatch, "release", RecursionError())
+    grant = await locks.lease("feeds", ttl=60).acquire()
+    with pytest.raises(RecursionError):
+        await grant.release()
+    await until(lambda: holder(interlock_url) is None)
+
+
+async def test_an_acquire_that_failed_in_some_other_way_leaves_no_lease(
+    locks: AsyncInterlock, interlock_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fail(monkeypatch, "acquire", RecursionError(), after=True)
+    with pytest.raises(RecursionError):
+        await locks.lease("feeds", ttl=200).acquire()
+    assert holder(interlock_url) is not None
+    await until(lambda: holder(interlock_url) is None)

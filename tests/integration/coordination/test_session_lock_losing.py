@@ -98,9 +98,12 @@ async def test_lost_and_cancelled_by_another_is_a_cancellation(locks: Locks, dat
     assert task.uncancel() == 0
 
 
-async def test_a_callback_that_fails_does_not_keep_the_loss_from_the_body(locks: Locks, database_url: str) -> None:
+@pytest.mark.parametrize("error", [ZeroDivisionError, asyncio.CancelledError])
+async def test_a_callback_that_fails_does_not_keep_the_loss_from_the_body(
+    locks: Locks, database_url: str, error: type[BaseException]
+) -> None:
     def fail(_: str) -> None:
-        raise ZeroDivisionError
+        raise error
 
     async def work() -> None:
         grant = await locks().acquire()
@@ -195,3 +198,22 @@ async def test_a_waiter_whose_database_does_not_answer_says_so(locks: Locks, dat
 
 async def acquired(lock: AsyncSessionLock) -> AsyncSessionGrant:
     return await lock.acquire()
+
+
+@pytest.mark.parametrize("begun", [True, False])
+async def test_what_nobody_keeps_alive_any_more_is_lost(locks: Locks, begun: bool) -> None:
+    """Its event loop ends, for one, and cancels whatever is left, also what has not had its first turn yet."""
+    told: list[str] = []
+
+    async def work() -> None:
+        async with await locks().acquire() as grant:
+            grant.on_lost(told.append)
+            if begun:
+                await asyncio.sleep(0)
+            grant._keeper.cancel()
+            await asyncio.Event().wait()
+
+    with pytest.raises(errors.SessionLockLost, match="nobody keeps it alive"):
+        await work()
+    assert len(told) == 1
+    await (await locks().acquire()).release()

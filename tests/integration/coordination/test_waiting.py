@@ -12,6 +12,7 @@ import pytest
 from interlock import AsyncInterlock, errors
 from interlock.coordination import waiting
 from interlock.coordination.grant import AsyncGrant
+from interlock.stores.postgres import leases
 from support.holding import count_calls, end_session, fail, holder, queue, queued, sessions, stop_before, until
 from support.postgres import execute, fresh_database, make_template, running_cluster
 from support.sql_leases import ask
@@ -211,3 +212,17 @@ async def test_a_look_costs_the_same_however_many_wait_for_that_name(
     assert all(len(asks) == 1 for (asks,) in calls[asked:])
     await grant.release()
     await asyncio.gather(*workers)
+
+
+async def test_of_what_was_waited_for_only_the_newest_is_remembered(
+    locks: AsyncInterlock, others: AsyncInterlock, interlock_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(leases, "_MOST_WANTED", 2)
+    for name in ("a", "b", "c"):
+        held = await others.lease(name).acquire()
+        first = await queued(locks, interlock_url, name)
+        second = await queued(others, interlock_url, name)
+        await held.release()
+        await (await first).release()
+        await (await second).release()
+    assert set(locks.engine()._store._wanted) <= {"b", "c"}  # type: ignore[attr-defined]

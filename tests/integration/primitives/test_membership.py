@@ -3,7 +3,7 @@
 import pytest
 
 from interlock import AsyncInterlock, Interlock, errors
-from support.holding import take_away, until
+from support.holding import cancel_as_it_ends, take_away, until
 from support.postgres import execute
 
 
@@ -80,3 +80,8 @@ def test_in_threads(sync_locks: Interlock) -> None:
         assert (member.group, member.id, member.is_member) == ("workers", "a", True)
         assert [(found.id, found.metadata) for found in sync_locks.members("workers")] == [("a", {"zone": 1})]
     assert sync_locks.members("workers") == []
+
+
+async def test_who_is_cancelled_as_its_block_ends_is_no_member_any_more(locks: AsyncInterlock) -> None:
+    await cancel_as_it_ends(locks.join("workers", ttl=60))
+    assert await ids(locks) == []

@@ -9,7 +9,8 @@ import pytest
 
 from interlock import AsyncInterlock, Interlock, errors
 from interlock.coordination.several import AsyncGrants
-from support.holding import holder, queue, stop_after, take_away, until
+from interlock.coordination.sync import Grant
+from support.holding import cancel_as_it_ends, holder, queue, stop_after, take_away, until
 from support.postgres import execute
 
 HELD = "SELECT name FROM interlock.held_v1('')"
@@ -172,3 +173,26 @@ def test_in_threads(sync_locks: Interlock, interlock_url: str) -> None:
         assert not grants.lost
         assert grants.remaining > 0
     assert leases.try_acquire() is not None
+
+
+async def test_a_block_whose_task_is_cancelled_as_it_ends_keeps_none(locks: AsyncInterlock, interlock_url: str) -> None:
+    await cancel_as_it_ends(locks.leases("a", "b", ttl=60))
+    await until(lambda: held(interlock_url) == [])
+
+
+def test_an_interrupt_while_one_is_given_back_keeps_none(
+    sync_locks: Interlock, interlock_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    grants = sync_locks.leases("a", "b", "c", ttl=60).acquire()
+    release = Grant.release
+
+    def interrupt_in_the_first(grant: Grant) -> bool:
+        released = release(grant)
+        if grant.name == "a":
+            raise KeyboardInterrupt
+        return released
+
+    monkeypatch.setattr(Grant, "release", interrupt_in_the_first)
+    with pytest.raises(KeyboardInterrupt), grants:
+        pass
+    assert held(interlock_url) == []

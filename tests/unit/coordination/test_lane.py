@@ -392,3 +392,22 @@ async def test_where_requests_are_on_their_own_each_has_its_own_outcome() -> Non
         await waiting[1]
     assert server.orphans == [(3, 6)]
     assert [request for request, _ in server.failures] == [4]
+
+
+async def test_who_could_not_begin_leaves_the_lane_to_the_next() -> None:
+    """The stack was full, or an interrupt came."""
+    server, is_full = Server(), True
+
+    def is_idle() -> bool:
+        if is_full:
+            raise RecursionError
+        return True
+
+    lane = Lane(server.send, lambda *_: None, lambda *_: None, is_idle=is_idle)
+    lane._alone = module._ALONE
+    with pytest.raises(RecursionError):
+        lane.submit(1)
+    is_full = False
+    async with asyncio.timeout(10):
+        assert (await lane.submit(2))[0] == 4
+    assert server.batches == [[2]]

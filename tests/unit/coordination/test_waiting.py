@@ -328,3 +328,12 @@ async def test_who_comes_again_and_again_puts_nobodys_look_off_and_may_bring_it_
     for waiter in waiters:
         waiter.cancel()
     await asyncio.wait(waiters)
+
+
+async def test_who_is_held_back_is_in_no_queue_and_asks_by_itself() -> None:
+    """After a failover: nobody is told, and whoever comes first need not leave for the others to go on."""
+    room = room_of(Store())
+    await room.open_ear()
+    turns = [enter(room) for _ in range(3)]
+    async with asyncio.timeout(10):
+        await asyncio.gather(*(room.pause(turn, answer("held back", 0.0)) for turn in turns))

@@ -48,6 +48,7 @@ _KEEP_ALIVE = 20
 """Seconds between signs of life on the connection that listens, where nothing else passes for hours."""
 _DEAD_AFTER = 6.0
 """So soon the server sees that a waiter's machine is gone, which said no goodbye."""
+_MOST_WANTED = 4096
 
 
 class PostgresLeases:
@@ -78,8 +79,8 @@ class PostgresLeases:
         self._bell: Bell | None = None
         self._near = False
         """Whether what we handed on last went to a process of this machine: then the next one is probably there too."""
-        self._wanted: set[str] = set()
-        """What we had to wait for, and others may be waiting for by now."""
+        self._wanted: dict[str, None] = {}
+        """What we had to wait for, and others may be waiting for by now; the newest of it."""
         self._servers: list[Address] = []
         self._renewal_arguments = RenewalArguments()
         self._acquiring = Line("acquire", self._connect, on_reconnected)
@@ -95,8 +96,15 @@ class PostgresLeases:
         answers = [await self._acquire_one(asks[0])] if len(asks) == 1 else await self._acquire_all(asks)
         for ask, answer in zip(asks, answers, strict=True):
             if answer.status == "busy" and ask.wait:
-                self._wanted.add(ask.name)
+                self._expect_others(ask.name)
         return answers
+
+    def _expect_others(self, name: str) -> None:
+        """A name that was forgotten costs whoever waits for it a round trip."""
+        self._wanted.pop(name, None)
+        self._wanted[name] = None
+        if len(self._wanted) > _MOST_WANTED:
+            del self._wanted[next(iter(self._wanted))]
 
     async def _acquire_all(self, asks: Sequence[Ask]) -> list[AcquireAnswer]:
         answers = await self._acquire_many(asks)
@@ -151,7 +159,8 @@ class PostgresLeases:
 
     async def abandon(self, asks: Sequence[Ask]) -> list[UUID]:
         names, grant_ids = [ask.name for ask in asks], [ask.grant_id for ask in asks]
-        self._wanted.difference_update(names)
+        for name in names:
+            self._wanted.pop(name, None)
         return self._own(await self._fetch(self._any, "abandon", names, grant_ids, self._listener))
 
     async def offer(self, names: Sequence[str]) -> list[UUID]:
@@ -343,7 +352,7 @@ class PostgresLeases:
         (row,) = await self._fetch(self._any, query, grant.name, grant.token, grant.grant_id, self._listener)
         status, offered, elsewhere, token, until, ear = row
         if offered is None:
-            self._wanted.discard(grant.name)
+            self._wanted.pop(grant.name, None)
         if token is None:
             return ReleaseAnswer(status, offered, bool(elsewhere))
         if elsewhere:
@@ -371,7 +380,7 @@ class PostgresLeases:
         answers: list[Any] = [None] * len(grants)
         for request, status, offered, elsewhere in rows:
             if offered is None:
-                self._wanted.discard(grants[request - 1].name)
+                self._wanted.pop(grants[request - 1].name, None)
             answers[request - 1] = ReleaseAnswer(status, offered, bool(elsewhere))
         return answers
 
