@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 _CHILD = """
 import os, sys, threading
 from interlock import Interlock
@@ -97,9 +99,62 @@ with Interlock(sys.argv[1]) as locks:
     worker.join()
 """
 
+_AT_THE_TURNSTILE = """
+import errno, os, sys, threading
+from interlock import Interlock
+from interlock.stores.sqlite import file, log
 
-def run(program: str, url: str) -> "subprocess.Popen[str]":
-    return subprocess.Popen([sys.executable, "-c", program, url], stdout=subprocess.PIPE, text=True, process_group=0)
+url, work = sys.argv[1:]
+waits, goes_on, sync = threading.Event(), threading.Event(), log._sync
+
+class Shut(file.Turnstile):
+    def __enter__(self):
+        waits.set()
+        goes_on.wait()
+        super().__enter__()
+
+def fail_once(descriptor):
+    log._sync = sync
+    raise OSError(errno.EIO, "the disk fails")
+
+def make_ready_to_write(locks):
+    locks.lease("feeds").acquire().release()
+
+def make_ready_to_read(locks):
+    locks.lease("feeds").try_acquire().release()
+
+def begin_the_log_anew_to_write(locks):
+    log._sync = fail_once
+    locks.lease("feeds").acquire().release()
+
+def begin_the_log_anew_to_read(locks):
+    assert locks.once("done", lambda: 1) == 1
+
+locks = Interlock(url)
+if "anew" in work:
+    with Interlock(url) as before:
+        before.once("done", lambda: 1)
+if work == "begin_the_log_anew_to_write":
+    locks.open()
+if work == "begin_the_log_anew_to_read":
+    open(url.removeprefix("sqlite:///") + "-interlock/doubt", "w").close()
+file.Turnstile = Shut
+worker = threading.Thread(target=globals()[work], args=(locks,))
+worker.start()
+waits.wait()
+child = os.fork()
+if child == 0:
+    os._exit(0)
+assert os.waitpid(child, 0)[1] == 0
+goes_on.set()
+worker.join()
+locks.close()
+"""
+
+
+def run(program: str, url: str, *args: str) -> "subprocess.Popen[str]":
+    command = [sys.executable, "-c", program, url, *args]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, process_group=0)
 
 
 def test_children_of_a_busy_process_work_for_themselves(url: str, mine: sqlite3.Connection) -> None:
@@ -110,14 +165,32 @@ def test_children_of_a_busy_process_work_for_themselves(url: str, mine: sqlite3.
     assert mine.execute("PRAGMA integrity_check").fetchone() == ("ok",)
 
 
-def test_a_fork_does_not_wait_for_the_disk(url: str) -> None:
-    program = run(_STILL, url)
+def succeeds(program: "subprocess.Popen[str]") -> None:
     try:
         assert program.wait(30) == 0
     finally:
         program.kill()
+        program.wait()
         assert program.stdout is not None
         program.stdout.close()
+
+
+def test_a_fork_does_not_wait_for_the_disk(url: str) -> None:
+    succeeds(run(_STILL, url))
+
+
+@pytest.mark.parametrize(
+    "work",
+    [
+        "make_ready_to_write",
+        "make_ready_to_read",
+        "begin_the_log_anew_to_write",
+        "begin_the_log_anew_to_read",
+    ],
+)
+def test_a_fork_does_not_wait_for_whoever_waits_at_the_turnstile(url: str, work: str) -> None:
+    """Who has the turnstile may be waiting for the fork itself."""
+    succeeds(run(_AT_THE_TURNSTILE, url, work))
 
 
 def test_a_child_that_lives_on_does_not_make_its_parent_seem_alive(url: str, file: Path) -> None:

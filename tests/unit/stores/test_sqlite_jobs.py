@@ -80,7 +80,7 @@ async def test_nobody_waits_for_a_thread_that_ends_and_what_comes_meanwhile_is_d
         ends.set()
         may_end.wait(PATIENCE)
 
-    worker = Worker("a thread", lambda job: deliver([(job, job.work(None), None)]), end)
+    worker: Worker[Job[None, str]] = Worker("a thread", lambda job: deliver([(job, job.work(None), None)]), end)
     first, second = job(), job()
     worker.submit(first)
     assert await first.answer(PATIENCE, PATIENCE) == "done"

@@ -4,11 +4,13 @@ import errno
 import itertools
 import os
 import sqlite3
-from contextlib import AbstractContextManager, nullcontext, suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from interlock import errors
 from interlock.stores.sqlite.faults import require_version, translated
+from interlock.stores.sqlite.forking import Inside, left_alone_in_children
 from interlock.stores.sqlite.log import Connection, Log
 from interlock.stores.sqlite.mounts import require_local
 from interlock.stores.sqlite.turnstile import Turnstile
@@ -34,34 +36,29 @@ class LeaseFile:
         self._doubt = self.beside / "doubt"
         """Is there after such a failure, for processes that come later and are not told of it."""
 
-    def connect(self) -> Connection:
-        """In the thread that will use it. The tables are there afterwards. Nothing but SQLite ever opens the
-        file: a process that closes another descriptor of it loses SQLite's locks on it."""
+    def connect(self, inside: Inside) -> Connection:
+        """In the thread that will use it, and is not `inside` yet. The tables are there afterwards. Nothing but SQLite
+        ever opens the file: a process that closes another descriptor of it loses SQLite's locks on it."""
         require_version()
         self.require_place()
         with translated(self.path):
-            connection = sqlite3.connect(
-                self.path, timeout=_OPENING, isolation_level=None, check_same_thread=False, factory=Connection
-            )
+            with inside:
+                connection = self._opened()
             try:
-                self._make_directory()
-                if not _is_ready(connection, self.path):
-                    self._make_ready(connection)
-                connection.execute(f"PRAGMA busy_timeout = {_BUSY}")
-                connection.log = Log(self.path)
+                self._prepare(connection, inside)
             except BaseException:
-                connection.close()
+                with inside:
+                    connection.close()
                 raise
         return connection
 
-    def sync(self, connection: Connection, inside: AbstractContextManager[object] | None = None) -> None:
+    def sync(self, connection: Connection, inside: Inside) -> None:
         """What was committed before is on the disk afterwards: as if COMMIT had waited for it (`synchronous=FULL`), but
-        without the file's lock. In a thread that is not in the turnstile: after a failure it has to go through.
-        `inside` is what to be in while SQLite is used, for whoever is not."""
+        without the file's lock. In a thread that is neither `inside` nor in the turnstile: after a failure it has to go
+        through that."""
         try:
             if self.is_in_doubt:
-                with inside or nullcontext():
-                    self._begin_log_anew(connection)
+                self._begin_log_anew(connection, inside)
             else:
                 connection.log.sync()
         except (OSError, sqlite3.Error) as error:
@@ -110,27 +107,15 @@ class LeaseFile:
         except OSError as error:
             raise errors.PermissionMissing(f"The directory {self.beside} cannot be made: {error.strerror}.") from error
 
-    def _begin_log_anew(self, connection: Connection) -> None:
-        """What the log should hold is put into the database. But not before the disk has taken all of it: as long as it
-        does not, the database is better left as it is."""
+    def _begin_log_anew(self, connection: Connection, inside: Inside) -> None:
         failed = self._failed
-        (may_only_read,) = connection.execute("PRAGMA query_only").fetchone()
-        turnstile = Turnstile(self.beside)
-        try:
-            with turnstile:
+        with self._turn_of_its_own(), inside:
+            (may_only_read,) = connection.execute("PRAGMA query_only").fetchone()
+            try:
                 connection.execute("PRAGMA query_only = OFF")
-                connection.execute("BEGIN IMMEDIATE")  # so that nobody else writes to it
-                try:
-                    connection.log.write_again()
-                finally:
-                    connection.execute("ROLLBACK")
-                (is_busy, _, _) = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
-                if is_busy:
-                    raise OSError(errno.EBUSY, "a transaction reads it, and so keeps its log from being emptied")
-                connection.log.sync()
-        finally:
-            turnstile.close()
-            connection.execute(f"PRAGMA query_only = {may_only_read}")
+                _empty_log(connection)
+            finally:
+                connection.execute(f"PRAGMA query_only = {may_only_read}")
         self._end_doubt(failed)
 
     def _end_doubt(self, failed: int) -> None:
@@ -138,22 +123,59 @@ class LeaseFile:
         with suppress(OSError):  # then the next one begins the log anew once more
             self._doubt.unlink(missing_ok=True)
 
-    def _make_ready(self, connection: sqlite3.Connection) -> None:
+    def _opened(self) -> Connection:
+        connection = sqlite3.connect(
+            self.path, timeout=_OPENING, isolation_level=None, check_same_thread=False, factory=Connection
+        )
+        left_alone_in_children(connection)
+        return connection
+
+    def _prepare(self, connection: Connection, inside: Inside) -> None:
+        self._make_directory()
+        with inside:
+            is_ready = _is_ready(connection, self.path)
+        if not is_ready:
+            self._make_ready(connection, inside)
+        with inside:
+            connection.execute(f"PRAGMA busy_timeout = {_BUSY}")
+        connection.log = Log(self.path)
+
+    def _make_ready(self, connection: sqlite3.Connection, inside: Inside) -> None:
+        with self._turn_of_its_own(), inside:
+            (mode,) = connection.execute("PRAGMA journal_mode = WAL").fetchone()
+            if mode != "wal":
+                raise errors.ConfigurationError(f"{self.path} cannot have a write-ahead log: put it on another disk.")
+            connection.execute("BEGIN IMMEDIATE")
+            if not has_tables(connection, self.path):
+                for statement in _statements(text("interlock.stores.sqlite", "schema.sql")):
+                    connection.execute(statement)
+            connection.execute("COMMIT")
+
+    @contextmanager
+    def _turn_of_its_own(self) -> Iterator[None]:
+        """At the turnstile, for whoever is not inside SQLite. A fork waits for all who are, and whoever has the
+        turnstile may just be waiting for that fork: with somebody who stands here inside, they would wait in a circle.
+        """
         turnstile = Turnstile(self.beside)
         try:
             with turnstile:
-                (mode,) = connection.execute("PRAGMA journal_mode = WAL").fetchone()
-                if mode != "wal":
-                    raise errors.ConfigurationError(
-                        f"{self.path} cannot have a write-ahead log: put it on another disk."
-                    )
-                connection.execute("BEGIN IMMEDIATE")
-                if not has_tables(connection, self.path):
-                    for statement in _statements(text("interlock.stores.sqlite", "schema.sql")):
-                        connection.execute(statement)
-                connection.execute("COMMIT")
+                yield
         finally:
             turnstile.close()
+
+
+def _empty_log(connection: Connection) -> None:
+    """What the log should hold is put into the database. But not before the disk has taken all of it: as long as it
+    does not, the database is better left as it is."""
+    connection.execute("BEGIN IMMEDIATE")  # so that nobody else writes to it
+    try:
+        connection.log.write_again()
+    finally:
+        connection.execute("ROLLBACK")
+    (is_busy, _, _) = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+    if is_busy:
+        raise OSError(errno.EBUSY, "a transaction reads it, and so keeps its log from being emptied")
+    connection.log.sync()
 
 
 def _is_ready(connection: sqlite3.Connection, path: Path) -> bool:

@@ -70,15 +70,18 @@ class Job(Generic[C, T]):
 Settled = tuple[Job[Any, Any], Any, Exception | None]
 
 
-class Worker:
+J = TypeVar("J", bound=Job[Any, Any])
+
+
+class Worker(Generic[J]):
     """A thread that is begun by the first job, and by the first after it was stopped. `serve` gets the next job; `end`
     is called in it when it ends."""
 
-    def __init__(self, name: str, serve: Callable[[Job[Any, Any]], None], end: Callable[[], None]) -> None:
+    def __init__(self, name: str, serve: Callable[[J], None], end: Callable[[], None]) -> None:
         self._name = name
         self._serve = serve
         self._end = end
-        self._jobs: collections.deque[Job[Any, Any]] = collections.deque()
+        self._jobs: collections.deque[J] = collections.deque()
         self._changed = threading.Condition()
         self._thread: threading.Thread | None = None
         self._is_stopping = False
@@ -87,7 +90,7 @@ class Worker:
     def is_running(self) -> bool:
         return self._thread is not None
 
-    def submit(self, job: Job[Any, Any]) -> None:
+    def submit(self, job: J) -> None:
         with self._changed:
             self._jobs.append(job)
             self._is_stopping = False
@@ -101,7 +104,7 @@ class Worker:
                 self._thread = thread
             self._changed.notify()
 
-    def waiting(self) -> list[Job[Any, Any]]:
+    def waiting(self) -> list[J]:
         """In the thread: who has come meanwhile."""
         with self._changed:
             found = list(self._jobs)
@@ -119,7 +122,7 @@ class Worker:
         while job := self._next():
             self._serve(job)
 
-    def _next(self) -> Job[Any, Any] | None:
+    def _next(self) -> J | None:
         with self._changed:
             while not self._jobs and not self._is_stopping:
                 self._changed.wait()

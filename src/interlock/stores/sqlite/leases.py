@@ -136,17 +136,16 @@ class SqliteLeases:
     async def read(self, key: str) -> Record | None:
         def read(connection: Connection) -> Record | None:
             row = connection.execute(SQL["read_record"], (key,)).fetchone()
-            if row is None:
-                return None
-            record = Record(*row)
-            if self._on_disk.get(key) != (record.token, record.written_at):
-                self._file.sync(connection)  # whoever wrote it may still be about to, and we let somebody rely on it
-                if len(self._on_disk) >= _REMEMBERED:
-                    self._on_disk.clear()
-                self._on_disk[key] = record.token, record.written_at
-            return record
+            return None if row is None else Record(*row)
 
-        return await self._read(read)
+        def is_new(record: Record | None) -> bool:
+            """Whoever wrote it may still be about to put it on the disk, and we let somebody rely on it."""
+            return record is not None and self._on_disk.get(key) != (record.token, record.written_at)
+
+        record = await self._read(read, is_new)
+        if record is not None:
+            self._remember(record)
+        return record
 
     async def write(self, key: str, value: str, grant: Held) -> bool:
         def write(transaction: Transaction) -> bool:
@@ -216,9 +215,14 @@ class SqliteLeases:
     def _own(self, offers: Sequence[queueing.Offer | None]) -> list[UUID]:
         return [offer.grant_id for offer in offers if offer is not None and offer.listener == self._listener]
 
-    async def _read(self, work: Callable[[Connection], T]) -> T:
+    def _remember(self, record: Record) -> None:
+        if len(self._on_disk) >= _REMEMBERED:
+            self._on_disk.clear()
+        self._on_disk[record.key] = record.token, record.written_at
+
+    async def _read(self, work: Callable[[Connection], T], relied_on: Callable[[T], bool] = lambda _: False) -> T:
         self._used_at = boottime()
-        return await self._reader.run(work)
+        return await self._reader.run(work, relied_on)
 
     async def _write(self, work: Callable[[Transaction], T], *, patience: float) -> T:
         self._used_at = boottime()

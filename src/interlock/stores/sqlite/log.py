@@ -48,6 +48,9 @@ class Connection(sqlite3.Connection):
 
     log: Log
 
+    def let_go(self) -> "Connection":
+        return self
+
     def close(self) -> None:
         super().close()
         if hasattr(self, "log"):

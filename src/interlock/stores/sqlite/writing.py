@@ -26,7 +26,7 @@ from interlock.clock import boottime
 from interlock.stores.sqlite.bells import Bells
 from interlock.stores.sqlite.faults import is_busy, known, translated
 from interlock.stores.sqlite.file import LeaseFile
-from interlock.stores.sqlite.forking import Inside, left_alone_in_children
+from interlock.stores.sqlite.forking import Inside
 from interlock.stores.sqlite.jobs import Job, Settled, Worker, deliver
 from interlock.stores.sqlite.log import Connection
 from interlock.stores.sqlite.turnstile import Turnstile
@@ -71,7 +71,6 @@ class Writer:
         self._identity = (0, 0)
         self._inside = Inside()
         self._worker = Worker("interlock writer", self._serve, self._hang_up)
-        left_alone_in_children(self)
 
     @property
     def is_running(self) -> bool:
@@ -86,15 +85,11 @@ class Writer:
     def stop(self) -> Any:
         return self._worker.stop()
 
-    def let_go(self) -> object:
-        return self._connection
-
     def _serve(self, first: Work) -> None:
         jobs = [first]
         try:
             with translated(self._file.path):
-                with self._inside:
-                    self._open()
+                self._open()
                 with self._turnstile:
                     jobs += self._worker.waiting()
                     settled, unheard = self._write(jobs)
@@ -168,8 +163,9 @@ class Writer:
 
     def _open(self) -> Connection:
         if self._connection is None:
-            self._connection = self._file.connect()
-            self._connection.execute("PRAGMA synchronous = NORMAL")  # what has to be on the disk is synced by us
+            self._connection = self._file.connect(self._inside)
+            with self._inside:
+                self._connection.execute("PRAGMA synchronous = NORMAL")  # what has to be on the disk is synced by us
             self._identity = self._file.identity()
         return self._connection
 
