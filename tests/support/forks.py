@@ -1,10 +1,13 @@
-"""Forked children of the test's own process, and what they give."""
+"""Forked children of the test's own process, and what they give; and programs that fork, each in a group of its own."""
 
 import json
 import os
 import signal
+import subprocess
+import sys
 import traceback
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 
@@ -62,3 +65,21 @@ def in_child(work: Callable[[], Any]) -> Any:
     complaint = child.end()
     assert complaint == ""
     return given
+
+
+def started(program: str, *args: str) -> "subprocess.Popen[str]":
+    command = [sys.executable, "-c", program, *args]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, process_group=0)
+
+
+def succeeds(program: str, *args: str) -> None:
+    """It ends, and well. If it does not, none of its children lives on."""
+    process = started(program, *args)
+    assert process.stdout is not None
+    try:
+        assert process.wait(50) == 0
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        process.stdout.close()

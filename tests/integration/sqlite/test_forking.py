@@ -2,11 +2,11 @@
 
 import os
 import sqlite3
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+
+from support.forks import started, succeeds
 
 _CHILD = """
 import os, sys, threading
@@ -152,31 +152,13 @@ locks.close()
 """
 
 
-def run(program: str, url: str, *args: str) -> "subprocess.Popen[str]":
-    command = [sys.executable, "-c", program, url, *args]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, process_group=0)
-
-
 def test_children_of_a_busy_process_work_for_themselves(url: str, mine: sqlite3.Connection) -> None:
-    program = run(_CHILD, url)
-    assert program.wait(50) == 0
-    assert program.stdout is not None
-    program.stdout.close()
+    succeeds(_CHILD, url)
     assert mine.execute("PRAGMA integrity_check").fetchone() == ("ok",)
 
 
-def succeeds(program: "subprocess.Popen[str]") -> None:
-    try:
-        assert program.wait(30) == 0
-    finally:
-        program.kill()
-        program.wait()
-        assert program.stdout is not None
-        program.stdout.close()
-
-
 def test_a_fork_does_not_wait_for_the_disk(url: str) -> None:
-    succeeds(run(_STILL, url))
+    succeeds(_STILL, url)
 
 
 @pytest.mark.parametrize(
@@ -190,7 +172,7 @@ def test_a_fork_does_not_wait_for_the_disk(url: str) -> None:
 )
 def test_a_fork_does_not_wait_for_whoever_waits_at_the_turnstile(url: str, work: str) -> None:
     """Who has the turnstile may be waiting for the fork itself."""
-    succeeds(run(_AT_THE_TURNSTILE, url, work))
+    succeeds(_AT_THE_TURNSTILE, url, work)
 
 
 def test_a_child_that_lives_on_does_not_make_its_parent_seem_alive(url: str, file: Path) -> None:
@@ -199,7 +181,7 @@ def test_a_child_that_lives_on_does_not_make_its_parent_seem_alive(url: str, fil
 
     with Interlock(url) as locks:
         grant = locks.lease("feeds").acquire()
-        program = run(_ORPHAN, url)
+        program = started(_ORPHAN, url)
         assert program.stdout is not None
         try:
             assert program.stdout.readline() == "waiting\n"

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from interlock import errors
 from interlock.stores.sqlite.faults import require_version, translated
-from interlock.stores.sqlite.forking import Inside, left_alone_in_children
+from interlock.stores.sqlite.forking import Inside, left_alone_in_children, require_fit
 from interlock.stores.sqlite.log import Connection, Log
 from interlock.stores.sqlite.mounts import require_local
 from interlock.stores.sqlite.turnstile import Turnstile
@@ -39,6 +39,7 @@ class LeaseFile:
     def connect(self, inside: Inside) -> Connection:
         """In the thread that will use it, and is not `inside` yet. The tables are there afterwards. Nothing but SQLite
         ever opens the file: a process that closes another descriptor of it loses SQLite's locks on it."""
+        require_fit()
         require_version()
         self.require_place()
         with translated(self.path):

@@ -52,9 +52,9 @@ class Turnstile:
             fcntl.flock(self._gates[1], fcntl.LOCK_UN)
 
     def close(self) -> None:
-        for descriptor in self._gates or ():
+        gates, self._gates = self._gates, None
+        for descriptor in gates or ():
             os.close(descriptor)
-        self._gates = None
 
     def let_go(self) -> None:
         self.close()
