@@ -4,13 +4,19 @@ import asyncio
 import shutil
 import sqlite3
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, suppress
 from pathlib import Path
+from typing import Any
+from uuid import uuid4
 
 import pytest
 
-from interlock import AsyncInterlock, Interlock
+from interlock import AsyncInterlock, Interlock, errors
 from interlock.coordination.events import Event, Waiting
+from interlock.stores.leases import Ask, Holder
 from interlock.stores.sqlite import boot, granting, leases, queueing
+from interlock.stores.sqlite.file import LeaseFile
+from interlock.stores.sqlite.leases import SqliteLeases
 
 
 def test_whoever_comes_first_makes_the_tables(url: str, mine: sqlite3.Connection) -> None:
@@ -151,6 +157,45 @@ async def test_another_file_in_its_place_ends_the_trust(url: str, file: Path, tm
         anew = await locks.lease("feeds").acquire()
         assert anew.token > grant.token
         await anew.release()
+
+
+def put_another_in_its_place(file: Path) -> None:
+    other = file.with_name("other.db")
+    other.touch()
+    for journal in ("app.db-wal", "app.db-shm"):  # they belong to the old one
+        file.with_name(journal).unlink(missing_ok=True)
+    other.replace(file)
+
+
+def ask(name: str) -> Ask:
+    return Ask(name, uuid4(), 60.0, None, wait=True)
+
+
+@pytest.mark.parametrize("opened_by", ["a look", "a wish"])
+@pytest.mark.parametrize("place", [(sqlite3, "connect"), (LeaseFile, "connect")], ids=["opened", "made ready"])
+async def test_another_file_in_its_place_while_it_is_opened_is_the_one_that_is_used(
+    file: Path, place: tuple[Any, str], opened_by: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At once, or after it was noticed."""
+    sqlite3.connect(file).close()
+    connect = getattr(*place)
+
+    def connect_and_replace(*args: Any, **options: Any) -> Any:
+        monkeypatch.undo()
+        connection = connect(*args, **options)
+        put_another_in_its_place(file)
+        return connection
+
+    monkeypatch.setattr(*place, connect_and_replace)
+    store = SqliteLeases(file, Holder("one", "here", 1), 10.0)
+    with suppress(errors.ConnectionLost):
+        await (store.held("") if opened_by == "a look" else store.acquire([ask("first")]))
+    (answer,) = await store.acquire([ask("second")])
+    assert answer.status == "granted"
+    assert "second" in [lease.name for lease in await store.held("")]
+    with closing(sqlite3.connect(file)) as found:
+        assert ("second",) in found.execute("SELECT name FROM interlock_lease").fetchall()
+    await store.close()
 
 
 async def test_dead_sockets_are_cleared_away(locks: AsyncInterlock, file: Path) -> None:

@@ -18,6 +18,7 @@ from interlock.stores.statements import text
 
 _VERSION = 1
 _OPENING = 5.0
+_TRIES = 5
 _BUSY = 50
 """Milliseconds that SQLite itself waits for its write lock. We look in between whether anybody still wants it."""
 
@@ -125,11 +126,19 @@ class LeaseFile:
             self._doubt.unlink(missing_ok=True)
 
     def _opened(self) -> Connection:
-        connection = sqlite3.connect(
-            self.path, timeout=_OPENING, isolation_level=None, check_same_thread=False, factory=Connection
-        )
-        left_alone_in_children(connection)
-        return connection
+        """Of the file that stood there before and still does: then it is this one, and not another that was put in its
+        place meanwhile. One that SQLite has only just made is opened once more."""
+        for _ in range(_TRIES):
+            identity = self.identity()
+            connection = sqlite3.connect(
+                self.path, timeout=_OPENING, isolation_level=None, check_same_thread=False, factory=Connection
+            )
+            left_alone_in_children(connection)
+            if self.identity() == identity:
+                connection.identity = identity
+                return connection
+            connection.close()
+        raise errors.ConnectionLost(f"Another file is put at {self.path} whenever it is opened: leave one there.")
 
     def _prepare(self, connection: Connection, inside: Inside) -> None:
         self._make_directory()

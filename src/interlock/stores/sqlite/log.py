@@ -44,9 +44,11 @@ class Log:
 
 
 class Connection(sqlite3.Connection):
-    """One of ours, and the log of its file. `log` is there when the file is ready."""
+    """One of ours, and the log of its file. `log` is there when the file is ready. `identity` is that of the file that
+    is open, which may stand at its path no more."""
 
     log: Log
+    identity: tuple[int, int]
 
     def let_go(self) -> "Connection":
         return self

@@ -29,7 +29,6 @@ class Reader:
         self._file = file
         self._longest = longest
         self._connection: Connection | None = None
-        self._identity = (0, 0)
         self._inside = Inside()
         self._worker = Worker("interlock reader", self._serve, self._hang_up)
 
@@ -67,11 +66,10 @@ class Reader:
         return result
 
     def _open(self) -> Connection:
-        if self._connection is not None and self._file.identity() != self._identity:
+        if self._connection is not None and self._file.identity() != self._connection.identity:
             self._hang_up()
         if self._connection is None:
             self._connection = self._file.connect(self._inside)
-            self._identity = self._file.identity()
             with self._inside:
                 self._connection.execute("PRAGMA query_only = ON")
                 self._connection.execute(f"PRAGMA busy_timeout = {_RECOVERY}")

@@ -68,7 +68,6 @@ class Writer:
         self._bells = Bells(file.beside)
         self._turnstile = Turnstile(file.beside)
         self._connection: Connection | None = None
-        self._identity = (0, 0)
         self._inside = Inside()
         self._worker = Worker("interlock writer", self._serve, self._hang_up)
 
@@ -134,7 +133,7 @@ class Writer:
             deliver([results[-1]])
         return [], {}
 
-    def _begin(self, connection: sqlite3.Connection, jobs: list[Work]) -> list[Work]:
+    def _begin(self, connection: Connection, jobs: list[Work]) -> list[Work]:
         """Those who still want it, in a transaction that is open; nobody, and there is none."""
         while wanted := [job for job in jobs if job.is_wanted]:
             with self._inside:
@@ -146,7 +145,7 @@ class Writer:
                 connection.execute("ROLLBACK")
         return []
 
-    def _has_begun(self, connection: sqlite3.Connection) -> bool:
+    def _has_begun(self, connection: Connection) -> bool:
         """False: a transaction of the user's own, which knows no turnstile, has the file."""
         try:
             connection.execute("BEGIN IMMEDIATE")
@@ -154,11 +153,11 @@ class Writer:
             if is_busy(error):
                 return False
             raise
-        self._require_same_file()
+        self._require_same_file(connection)
         return True
 
-    def _require_same_file(self) -> None:
-        if self._file.identity() != self._identity:
+    def _require_same_file(self, connection: Connection) -> None:
+        if self._file.identity() != connection.identity:
             raise errors.ConnectionLost(f"Another file stands at {self._file.path} than the one that was opened.")
 
     def _open(self) -> Connection:
@@ -166,7 +165,6 @@ class Writer:
             self._connection = self._file.connect(self._inside)
             with self._inside:
                 self._connection.execute("PRAGMA synchronous = NORMAL")  # what has to be on the disk is synced by us
-            self._identity = self._file.identity()
         return self._connection
 
     def _hang_up(self) -> None:
