@@ -86,6 +86,7 @@ KINDS = {
                 "each tick is run by one replica",
                 "another takes over when it fails",
                 "the first call runs, and all others get its result",
+                "a writer is alone also while replicas disagree on `readers`",
             ),
             "this engine has no transactions",
         ),

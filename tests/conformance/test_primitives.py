@@ -283,3 +283,20 @@ async def test_readers_that_come_later_wait_for_a_writer(locks: AsyncInterlock, 
     await first.release()
     await asyncio.gather(writer, reader)
     assert order == ["writer", "reader"]
+
+
+@pytest.mark.guarantee("read/write lease", "a writer is alone also while replicas disagree on `readers`")
+async def test_a_writer_waits_for_places_that_only_others_know_of(
+    locks: AsyncInterlock, others: AsyncInterlock
+) -> None:
+    greater, smaller = locks.shared("catalog", readers=3), others.shared("catalog", readers=1)
+    readers = await asyncio.gather(*(greater.read().acquire() for _ in range(3)))
+    for reader in sorted(readers, key=lambda grant: grant.name):  # the one that both know of first
+        assert await smaller.write().try_acquire() is None
+        await reader.release()
+    writer = await smaller.write().acquire()
+    assert await greater.read().try_acquire() is None
+    await writer.release()
+    again = await greater.read().acquire()
+    assert await smaller.write().try_acquire() is None
+    await again.release()

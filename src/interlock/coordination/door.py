@@ -43,7 +43,7 @@ class DoorSettings(CompositeSettings):
         if not isinstance(count, int) or isinstance(count, bool) or not 1 <= count <= _MOST:
             raise ConfigurationError(f"{option}={count!r}: use a whole number from 1 to {_MOST}.")
         self.what = what
-        self.names = [part(name, what, number) for number in range(count)]
+        self.names = [self._slot(number) for number in range(count)]
         self.passing = LeaseTiming.of(min(self.timing.ttl, _LONGEST))
 
     async def acquire(self, engine: "Engine", owner: object, timeout: float | None, kind: type[G]) -> G:
@@ -61,6 +61,9 @@ class DoorSettings(CompositeSettings):
                 f"`interlock lease list {self.name}` says who holds it.",
                 name=self.name,
             ) from None
+
+    def _slot(self, number: int) -> str:
+        return part(self.name, self.what, number)
 
     def _refuse_nesting(self, engine: "Engine", owner: object) -> None:
         """Raise `LeaseNested` if that task or thread would wait for itself."""

@@ -28,6 +28,11 @@ def held(url: str) -> list[str]:
     return [name for (name,) in execute(url, "SELECT name FROM interlock.held_v1('catalog')")]
 
 
+def noted(url: str) -> list[int]:
+    """How many places those inside may know of."""
+    return [value for (value,) in execute(url, "SELECT value FROM interlock.record WHERE key = 'catalog##readers'")]
+
+
 async def queued(lease: AsyncLease, url: str) -> "asyncio.Task[AsyncGrant]":
     before = waiters(url)
 
@@ -118,6 +123,81 @@ async def test_a_writer_waits_for_what_a_reader_still_guards(
             await others.shared("catalog", readers=2).write().acquire(timeout=0.3)
         await connection.commit()
     assert await others.shared("catalog", readers=2).write().acquire() is not None
+
+
+async def read_beyond(locks: AsyncInterlock, fewer: int, readers: int) -> AsyncGrant:
+    """A reader in a place that those who know of fewer do not know of."""
+    lease = locks.shared("catalog", readers=readers).read()
+    grants = await asyncio.gather(*(lease.acquire() for _ in range(readers)))
+    beyond, *others = sorted(grants, key=lambda grant: int(grant.name.rpartition("/")[2]) < fewer)
+    for grant in others:
+        await grant.release()
+    return beyond
+
+
+async def test_a_writer_that_knows_of_fewer_places_waits_for_all_of_them(
+    locks: AsyncInterlock, others: AsyncInterlock, interlock_url: str
+) -> None:
+    """Each time: the number that the writer writes down is raised by the next reader."""
+
+    async def write_after(reader: AsyncGrant) -> None:
+        writer = await queued(others.shared("catalog", readers=2).write(), interlock_url)
+        await until(lambda: queue(interlock_url, reader.name) != [])
+        assert not writer.done()
+        await reader.release()
+        await (await writer).release()
+        assert noted(interlock_url) == [2]
+
+    for _ in range(2):
+        await write_after(await read_beyond(locks, 2, 4))
+
+
+async def test_a_writer_that_knows_of_fewer_places_waits_for_what_a_reader_still_guards(
+    locks: AsyncInterlock, others: AsyncInterlock, interlock_url: str
+) -> None:
+    reader = await read_beyond(locks, 2, 4)
+    async with await psycopg.AsyncConnection.connect(interlock_url) as connection:
+        await reader.guard(connection)
+        await reader.release()
+        assert await others.shared("catalog", readers=2).write().try_acquire() is None
+        with pytest.raises(errors.LeaseTimeout):
+            await others.shared("catalog", readers=2).write().acquire(timeout=0.3)
+        assert noted(interlock_url) == [4]
+        await connection.commit()
+    assert await others.shared("catalog", readers=2).write().acquire() is not None
+
+
+async def test_a_reader_that_loses_the_door_while_it_writes_its_number_down_comes_again(
+    locks: AsyncInterlock, others: AsyncInterlock, interlock_url: str
+) -> None:
+    from interlock.coordination.books import Books
+
+    original, lost = Books.write, list[str]()
+
+    async def late(books: Books, key: str, value: str, grant: AsyncGrant) -> None:
+        if not lost:
+            lost.append(key)
+            execute(interlock_url, "UPDATE interlock.lease SET expires_at = '-infinity' WHERE name = 'catalog'")
+        await original(books, key, value, grant)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Books, "write", late)
+        reader = await locks.shared("catalog", readers=2).read().acquire()
+    assert lost == ["catalog##readers"]
+    assert noted(interlock_url) == [2]
+    assert await others.shared("catalog", readers=1).write().try_acquire() is None
+    await reader.release()
+
+
+async def test_nobody_waits_for_itself_in_a_place_that_it_does_not_know_of(locks: AsyncInterlock) -> None:
+    for _ in range(2):
+        reader = await locks.shared("catalog", readers=2).read().try_acquire()
+        assert reader is not None
+        if reader.name.endswith("/0"):
+            known = reader
+    await known.release()
+    with pytest.raises(errors.LeaseNested):
+        await locks.shared("catalog", readers=1).write().acquire()
 
 
 async def test_a_reader_that_lost_the_door_before_it_had_a_slot_does_not_come_in(
