@@ -326,9 +326,13 @@ class LoopThread:
         return self
 
     def check_caller(self) -> None:
-        """Whether somebody in this thread may wait for the loop: not where it would wait for itself, for ever."""
+        """Whether somebody in this thread may ask the loop for something."""
         if process.pid != self._pid or self._closing:
             raise ConfigurationError(_CLOSED)
+        self.check_waiting()
+
+    def check_waiting(self) -> None:
+        """Whether it may wait for the loop: not where it would wait for itself, for ever."""
         if sys.is_finalizing():
             raise ConfigurationError(_ENDING)
         if threading.current_thread() is self._thread:
