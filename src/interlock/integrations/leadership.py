@@ -66,16 +66,20 @@ class Leadership:
         """Raises what is wrong with the database."""
         self._locks.open()
         thread = self._locks.loop_thread()
-        self._standing = thread, thread.run(self._begin())
+        try:
+            thread.run(self._begin(thread))
+        except BaseException:  # we were interrupted, perhaps when it had begun: nobody would stop it
+            self.stop()
+            raise
 
     def stop(self) -> None:
         """Give the lease to whoever waits for it. Twice is once."""
-        standing, self._standing = self._standing, None
+        standing = self._standing
         if standing is None:
             return
-        thread, task = standing
+        thread, _ = standing
         try:
-            thread.run(_end(task))
+            thread.run(self._end())
         except ConfigurationError:
             if not thread.is_closing:  # else that gave the lease back
                 raise
@@ -93,8 +97,15 @@ class Leadership:
         """Raises `LeaseLost` if that term is not current any more."""
         term.remember(self._key, value)
 
-    async def _begin(self) -> "asyncio.Task[None]":
-        return asyncio.create_task(self._stand())
+    async def _begin(self, thread: LoopThread) -> None:
+        """On the loop, where no interrupt comes between the two: what stands is what `stop` ends."""
+        self._standing = thread, asyncio.create_task(self._stand())
+
+    async def _end(self) -> None:
+        standing, self._standing = self._standing, None
+        if standing is not None:
+            standing[1].cancel()
+            await asyncio.wait([standing[1]])
 
     async def _stand(self) -> None:
         """Until we are stopped, or all is closed: nothing is opened anew after that."""
@@ -119,8 +130,3 @@ class Leadership:
         finally:
             self._leads.clear()
             self._term = None
-
-
-async def _end(standing: "asyncio.Task[None]") -> None:
-    standing.cancel()
-    await asyncio.wait([standing])
