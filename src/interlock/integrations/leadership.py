@@ -39,7 +39,10 @@ class LedTerm(Term):
 
 
 class Leadership:
-    """`start` and `stop` it; `on_elected` is called on another thread, and has to be quick."""
+    """`start` and `stop` it; `on_elected` is called on another thread, and has to be quick.
+
+    If that raises, it is logged, and the term is given back; a little later we stand for the next one.
+    """
 
     def __init__(
         self, locks: Interlock, name: str, ttl: Duration, on_elected: Callable[[], object] = lambda: None
@@ -118,7 +121,9 @@ class Leadership:
                         await self._lead(term)
             except InterlockError as error:
                 log.warning("election.failed", extra={"lease": self._settings.name, "why": str(error)})
-                await asyncio.sleep(_PAUSE)
+            except Exception:  # whoever does not know that it leads does nothing: another may lead, and we try again
+                log.exception("election.failed", extra={"lease": self._settings.name})
+            await asyncio.sleep(_PAUSE)
 
     async def _lead(self, term: AsyncTerm) -> None:
         """Until it is over, and we are cancelled."""

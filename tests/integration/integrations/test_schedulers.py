@@ -22,6 +22,7 @@ from interlock.errors import SchemaMissing
 from interlock.integrations.apscheduler import Led
 from interlock.integrations.celery import HEADER, LedScheduler
 from interlock.integrations.leadership import Leadership, LedTerm
+from interlock.logs import event_of
 from support.postgres import execute
 from support.waiting import eventually
 
@@ -274,6 +275,27 @@ def test_who_is_interrupted_before_it_has_stopped_may_stop_again(
         leadership.stop()
     leadership.stop()
     assert standing(sync_locks) == []
+
+
+def test_who_cannot_be_told_that_it_leads_gives_the_term_back_and_stands_again(
+    sync_locks: Interlock, caplog: pytest.LogCaptureFixture
+) -> None:
+    tokens: list[int] = []
+
+    def fail_at_first() -> None:
+        assert leadership.term is not None
+        tokens.append(leadership.term.token)
+        if len(tokens) == 1:
+            raise LookupError("not here")
+
+    leadership = Leadership(sync_locks, "nightly", 15, on_elected=fail_at_first)
+    leadership.start()
+    eventually(lambda: len(tokens) == 2)
+    leadership.stop()
+    assert tokens[0] < tokens[1]
+    [failure] = [record for record in caplog.records if event_of(record) == "election.failed"]
+    assert failure.exc_info
+    assert failure.exc_info[0] is LookupError
 
 
 class Beat:
