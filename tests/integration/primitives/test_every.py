@@ -335,6 +335,28 @@ def test_a_run_in_a_thread_is_waited_for_before_the_lease_is_given_back(
     assert sync_locks.lease("sweep").holders() == []
 
 
+def test_who_is_interrupted_while_it_enters_the_block_leaves_nothing_running(
+    sync_locks: Interlock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start, ran = threading.Thread.start, threading.Event()
+
+    @sync_locks.every("100ms", "sweep")
+    def sweep(grant: Grant) -> None:
+        ran.set()
+
+    def start_and_be_interrupted(thread: threading.Thread) -> None:
+        start(thread)
+        if thread.name == "interlock every sweep":
+            assert ran.wait(50)
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(threading.Thread, "start", start_and_be_interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        sweep.__enter__()
+    eventually(lambda: "interlock every sweep" not in [thread.name for thread in threading.enumerate()])
+    assert sync_locks.lease("sweep").holders() == []
+
+
 def test_in_the_thread_that_calls(sync_locks: Interlock) -> None:
     class Enough(BaseException):
         pass
