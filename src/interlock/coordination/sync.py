@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Self, TypeVar, Unpack
 from uuid import UUID
 
 from interlock import process
-from interlock.bridge import LoopThread, Question, in_caller
+from interlock.bridge import LoopThread, Question, in_caller, in_caller_to_its_end
 from interlock.connections import ask_sync
 from interlock.coordination.acquiring import Entered
 from interlock.coordination.acquisition import Acquisition
@@ -415,7 +415,7 @@ class Interlock:
 
         async def run() -> T:
             work = functools.partial(function, *args)
-            result: T = await once.run(self.engine(), owner, patience, lambda grant: in_caller(work), inside)
+            result: T = await once.run(self.engine(), owner, patience, lambda grant: in_caller_to_its_end(work), inside)
             return result
 
         return self.run(run())
