@@ -96,7 +96,10 @@ async def in_caller(function: Callable[[], T], /) -> T:
 
 
 async def in_caller_to_its_end(function: Callable[[], T], /) -> T:
-    """As `in_caller`; who is cancelled while it runs stays until it has ended: nobody gives back a lock under it."""
+    """As `in_caller`; who is cancelled while it runs stays until it has ended: nobody gives back a lock under it.
+
+    Whoever closes the loop gives everything back by that, and is not kept waiting: it may be that very function.
+    """
     job = _Job(function)
     _caller.get().put(job)
     ended = asyncio.wrap_future(job.done)
@@ -105,10 +108,11 @@ async def in_caller_to_its_end(function: Callable[[], T], /) -> T:
     except asyncio.CancelledError:
         if job.done.cancel():  # it was not begun, and never will be
             raise
-        while not ended.done():
+        thread = _open[asyncio.get_running_loop()]
+        while not (job.done.done() or thread.is_closing):  # an interrupt may have kept the caller from telling `ended`
             with suppress(asyncio.CancelledError):
                 await asyncio.wait([ended])
-        if not ended.cancelled():
+        if not ended.cancel() and not ended.cancelled():
             ended.exception()  # seen: nobody waits for it any more
         raise
 
@@ -326,9 +330,13 @@ class LoopThread:
         return self
 
     def check_caller(self) -> None:
-        """Whether somebody in this thread may wait for the loop: not where it would wait for itself, for ever."""
+        """Whether somebody in this thread may ask the loop for something."""
         if process.pid != self._pid or self._closing:
             raise ConfigurationError(_CLOSED)
+        self.check_waiting()
+
+    def check_waiting(self) -> None:
+        """Whether it may wait for the loop: not where it would wait for itself, for ever."""
         if sys.is_finalizing():
             raise ConfigurationError(_ENDING)
         if threading.current_thread() is self._thread:

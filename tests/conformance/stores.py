@@ -84,6 +84,7 @@ KINDS = {
                 "who lost its lease writes nothing",
                 "a record outlives its lease's row",
                 "each tick is run by one replica",
+                "a clock that was ahead for a moment does not stop it",
                 "another takes over when it fails",
                 "the first call runs, and all others get its result",
                 "a writer is alone also while replicas disagree on `readers`",

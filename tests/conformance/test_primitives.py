@@ -1,9 +1,10 @@
 """What is built on leases, on every store."""
 
 import asyncio
+import json
 from collections import Counter
 from collections.abc import Callable
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any
 
@@ -183,6 +184,30 @@ async def test_no_tick_is_run_twice(locks: AsyncInterlock, others: AsyncInterloc
         await until(lambda: len(ticks) >= 5)
     assert len(set(ticks)) == len(ticks)
     assert ticks == sorted(tick for tick in ticks if tick)
+
+
+@pytest.mark.guarantee("periodic singleton", "a clock that was ahead for a moment does not stop it")
+async def test_a_tick_that_is_recorded_far_ahead_is_not_waited_for(
+    locks: AsyncInterlock, others: AsyncInterlock
+) -> None:
+    ticks: list[datetime] = []
+
+    def sweeping(root: AsyncInterlock) -> Any:
+        async def sweep(grant: AsyncGrant) -> None:
+            assert periodic.tick is not None
+            ticks.append(periodic.tick)
+
+        periodic = root.every(0.2, "sweep")(sweep)
+        return periodic
+
+    tomorrow = datetime.now(UTC) + timedelta(days=1)
+    async with locks.lease("sweep") as grant:
+        ahead = json.dumps({"tick": tomorrow.timestamp(), "finished": True})
+        await locks.engine().books.write("sweep##every", ahead, grant)
+    async with sweeping(locks), sweeping(others):
+        await until(lambda: len(ticks) >= 5)
+    assert all(tick < tomorrow for tick in ticks)
+    assert ticks == sorted(set(ticks))
 
 
 @pytest.mark.guarantee("several leases", "all or none, and never a deadlock")

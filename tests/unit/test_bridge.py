@@ -8,13 +8,13 @@ import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 import pytest
 
 from interlock import bridge
-from interlock.bridge import LoopThread, Question, all_back, in_caller, in_thread
+from interlock.bridge import LoopThread, Question, all_back, in_caller, in_caller_to_its_end, in_thread
 from interlock.errors import ConfigurationError
 from support.waiting import eventually
 
@@ -164,6 +164,57 @@ def test_a_coroutine_may_stop_waiting_for_its_caller(loop: LoopThread) -> None:
         return "went on"
 
     assert loop.run(work()) == "went on"
+
+
+def test_who_has_to_stay_to_the_end_of_what_is_called_back_is_cancelled_only_then(loop: LoopThread) -> None:
+    begun, cancelled = threading.Event(), threading.Event()
+    seen = []
+
+    def work() -> None:
+        begun.set()
+        cancelled.wait(10)
+        seen.append("ended")
+
+    async def stay() -> None:
+        try:
+            await in_caller_to_its_end(work)
+        except asyncio.CancelledError:
+            seen.append("cancelled")
+
+    async def cancel_it() -> None:
+        staying = asyncio.create_task(stay())
+        await asyncio.to_thread(begun.wait, 10)
+        for _ in range(2):
+            staying.cancel()
+            await asyncio.sleep(0)
+        cancelled.set()
+        await staying
+
+    loop.run(cancel_it())
+    assert seen == ["ended", "cancelled"]
+
+
+@pytest.mark.timeout(30)
+def test_an_interrupt_just_when_what_is_called_back_has_ended_leaves_nobody_waiting(
+    loop: LoopThread, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """That is noted, and nobody was told of it."""
+
+    def be_interrupted(_: object) -> None:
+        monkeypatch.undo()
+        interrupted()
+
+    def work() -> None:
+        monkeypatch.setattr(Future, "_invoke_callbacks", be_interrupted)
+
+    with pytest.raises(KeyboardInterrupt):
+        loop.run(in_caller_to_its_end(work))
+
+
+@pytest.mark.timeout(30)
+def test_what_is_called_back_may_close_the_loop(loop: LoopThread) -> None:
+    with pytest.raises(ConfigurationError, match="closed"):
+        loop.run(in_caller_to_its_end(loop.close))
 
 
 def test_a_call_back_that_nobody_waits_for_any_more_is_not_made(loop: LoopThread) -> None:

@@ -5,6 +5,11 @@ runs what is due: it records that the tick was begun, runs, and records that it 
 is held. The next in the queue finds nothing left to do, or a tick that was begun and not finished: then its runner
 died, or lost the lease, and it is run again. Ticks are told by the store's clock, from when the lease was granted.
 
+A clock that is ahead for a moment. Whoever goes by it runs a tick of a time that has not come, and records that. When
+the clock is right again, nobody waits for that time. Whoever finds a tick recorded that cannot have come queues for the
+lease, by which it learns the time anew; if the record is ahead of that as well, it is set back to the newest tick that
+may not have been run. So a tick may be run twice, one run after the other.
+
 What a crash leaves behind. Before the first record: nothing. Between the two: a tick that somebody else runs again, as
 soon as the lease has expired. After the second: nothing to do.
 """
@@ -32,6 +37,8 @@ log = events(__name__)
 _LONGEST_SLEEP = 60.0
 """Then the clocks are looked at again: that of the event loop stands still while the machine is suspended."""
 _PATIENCE = 2.0
+_APART = 10.0
+"""Seconds by which clocks may differ, where each replica goes by its own: what one ran so early is not run again."""
 _AWAY = (errors.ConnectionLost, errors.DatabaseUnreachable, errors.LockNotAvailable, errors.NotPrimary)
 
 
@@ -124,7 +131,7 @@ class AsyncPeriodic:
         engine = self._engine()
         if self._ahead is not None:  # whoever knows the time sees without the lease that there is nothing to do
             progress = await self._progress(engine)
-            if progress and progress.finished and not self._due(progress.tick):
+            if progress and progress.finished and not self._due(progress.tick) and not self._is_ahead(progress.tick):
                 return self._until_next()
         async with await self._settings.acquire(engine, asyncio.current_task(), None, AsyncGrant) as grant:
             await self._set_clock(engine, grant)
@@ -136,6 +143,8 @@ class AsyncPeriodic:
         if progress is None:  # nobody has ever run this: it begins with the next tick
             progress = _Progress(self._schedule.last(self._now()), finished=True)
             await self._note(engine, grant, progress)
+        elif self._is_ahead(progress.tick):
+            progress = await self._set_back(engine, grant, progress)
         if not progress.finished:
             log.warning("periodic.taken_over", extra={"lease": self.name, "tick": as_date(progress.tick).isoformat()})
             await self._run(engine, grant, progress.tick)
@@ -145,6 +154,15 @@ class AsyncPeriodic:
                 if self._until():
                     return
                 await self._run(engine, grant, done)
+
+    async def _set_back(self, engine: "Engine", grant: AsyncGrant, progress: _Progress) -> _Progress:
+        """Nobody knows whether the newest tick was run: it is due. What was begun is run again, as that one."""
+        log.warning("periodic.clock_was_ahead", extra={"lease": self.name, "tick": as_date(progress.tick).isoformat()})
+        newest = self._schedule.last(self._now())
+        tick = self._schedule.before(newest) if progress.finished else newest
+        progress = progress._replace(tick=tick)
+        await self._note(engine, grant, progress)
+        return progress
 
     async def _run(self, engine: "Engine", grant: AsyncGrant, tick: float) -> None:
         await self._note(engine, grant, _Progress(tick, finished=False))
@@ -181,6 +199,10 @@ class AsyncPeriodic:
 
     def _due(self, done: float) -> list[float]:
         return due(self._schedule, done, self._now(), self._missed)
+
+    def _is_ahead(self, tick: float) -> bool:
+        """Whether it cannot have come yet. The next one may have been run by a clock that is a little ahead of ours."""
+        return tick > self._schedule.after(self._schedule.last(self._now() + _APART))
 
     def _until_next(self) -> float:
         now = self._now()

@@ -52,7 +52,11 @@ class Periodic:
         self._stopped = False
         self._failure = None
         self._thread = threading.Thread(target=self._run_until_stopped, name=f"interlock every {self.name}")
-        self._thread.start()
+        try:
+            self._thread.start()
+        except BaseException:  # we were interrupted, perhaps when it ran already: no block will end that stops it
+            self._locks.run(self._stop())
+            raise
         return self
 
     def __exit__(self, *exc_info: object) -> None:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Self, TypeVar, Unpack
 from uuid import UUID
 
 from interlock import process
-from interlock.bridge import LoopThread, Question, in_caller
+from interlock.bridge import LoopThread, Question, in_caller, in_caller_to_its_end
 from interlock.connections import ask_sync
 from interlock.coordination.acquiring import Entered
 from interlock.coordination.acquisition import Acquisition
@@ -415,7 +415,7 @@ class Interlock:
 
         async def run() -> T:
             work = functools.partial(function, *args)
-            result: T = await once.run(self.engine(), owner, patience, lambda grant: in_caller(work), inside)
+            result: T = await once.run(self.engine(), owner, patience, lambda grant: in_caller_to_its_end(work), inside)
             return result
 
         return self.run(run())
@@ -471,13 +471,15 @@ class Interlock:
 
     def close(self) -> None:
         """Give back what is held, and close the connections and the thread."""
-        with _starting:
-            thread = self._thread
-            if thread is None or self._pid != process.pid:
-                return
-            thread.check_caller()
-            self._thread = None
-        thread.close(self._locks.close)
+        thread = self._running()
+        if thread is None:
+            return
+        thread.check_waiting()
+        try:
+            thread.close(self._locks.close)
+        except BaseException:  # we were interrupted, perhaps before it had begun: nobody else would
+            thread.close(self._locks.close)
+            raise
 
     def __enter__(self) -> Self:
         try:
@@ -500,10 +502,7 @@ class Interlock:
 
     def loop_thread(self) -> LoopThread:
         """The one that runs now: what was made on it lives and ends there."""
-        thread = self._thread
-        if thread is None or self._pid != process.pid:
-            thread = self._start()
-        return thread
+        return self._running() or self._start()
 
     def engine(self) -> Engine:
         """On the loop thread only."""
@@ -511,10 +510,16 @@ class Interlock:
 
     def _start(self) -> LoopThread:
         with _starting:
-            if self._thread is None or self._pid != process.pid:
-                self._thread = LoopThread("interlock", self._loop_factory)
+            thread = self._running()
+            if thread is None:
+                thread = self._thread = LoopThread("interlock", self._loop_factory)
                 self._pid = process.pid
-            return self._thread
+            return thread
+
+    def _running(self) -> LoopThread | None:
+        """None: there is none yet, or it was closed, or is the parent's."""
+        thread = self._thread
+        return None if thread is None or thread.is_closing or self._pid != process.pid else thread
 
 
 _starting = threading.Lock()

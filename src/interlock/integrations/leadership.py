@@ -39,7 +39,10 @@ class LedTerm(Term):
 
 
 class Leadership:
-    """`start` and `stop` it; `on_elected` is called on another thread, and has to be quick."""
+    """`start` and `stop` it; `on_elected` is called on another thread, and has to be quick.
+
+    If that raises, it is logged, and the term is given back; a little later we stand for the next one.
+    """
 
     def __init__(
         self, locks: Interlock, name: str, ttl: Duration, on_elected: Callable[[], object] = lambda: None
@@ -66,16 +69,20 @@ class Leadership:
         """Raises what is wrong with the database."""
         self._locks.open()
         thread = self._locks.loop_thread()
-        self._standing = thread, thread.run(self._begin())
+        try:
+            thread.run(self._begin(thread))
+        except BaseException:  # we were interrupted, perhaps when it had begun: nobody would stop it
+            self.stop()
+            raise
 
     def stop(self) -> None:
         """Give the lease to whoever waits for it. Twice is once."""
-        standing, self._standing = self._standing, None
+        standing = self._standing
         if standing is None:
             return
-        thread, task = standing
+        thread, _ = standing
         try:
-            thread.run(_end(task))
+            thread.run(self._end())
         except ConfigurationError:
             if not thread.is_closing:  # else that gave the lease back
                 raise
@@ -93,8 +100,15 @@ class Leadership:
         """Raises `LeaseLost` if that term is not current any more."""
         term.remember(self._key, value)
 
-    async def _begin(self) -> "asyncio.Task[None]":
-        return asyncio.create_task(self._stand())
+    async def _begin(self, thread: LoopThread) -> None:
+        """On the loop, where no interrupt comes between the two: what stands is what `stop` ends."""
+        self._standing = thread, asyncio.create_task(self._stand())
+
+    async def _end(self) -> None:
+        standing, self._standing = self._standing, None
+        if standing is not None:
+            standing[1].cancel()
+            await asyncio.wait([standing[1]])
 
     async def _stand(self) -> None:
         """Until we are stopped, or all is closed: nothing is opened anew after that."""
@@ -107,7 +121,9 @@ class Leadership:
                         await self._lead(term)
             except InterlockError as error:
                 log.warning("election.failed", extra={"lease": self._settings.name, "why": str(error)})
-                await asyncio.sleep(_PAUSE)
+            except Exception:  # whoever does not know that it leads does nothing: another may lead, and we try again
+                log.exception("election.failed", extra={"lease": self._settings.name})
+            await asyncio.sleep(_PAUSE)
 
     async def _lead(self, term: AsyncTerm) -> None:
         """Until it is over, and we are cancelled."""
@@ -119,8 +135,3 @@ class Leadership:
         finally:
             self._leads.clear()
             self._term = None
-
-
-async def _end(standing: "asyncio.Task[None]") -> None:
-    standing.cancel()
-    await asyncio.wait([standing])

@@ -9,6 +9,7 @@ import psycopg
 import pytest
 
 from interlock import AsyncInterlock, Interlock, errors
+from interlock.bridge import LoopThread
 from interlock.coordination.grant import AsyncGrant
 from interlock.stores.postgres import Session
 from interlock.stores.postgres.leases import PostgresLeases
@@ -248,6 +249,21 @@ def test_what_ends_while_it_is_closed_ends_on_the_thread_that_it_was_made_on(
     assert holder(interlock_url) is None
     assert sync_locks._thread is None, "nobody has started another"
     sync_locks._thread = thread
+
+
+def test_who_is_interrupted_when_it_begins_to_close_has_closed(
+    interlock_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def be_interrupted(*_: object) -> None:
+        monkeypatch.undo()
+        raise KeyboardInterrupt
+
+    locks = Interlock(interlock_url).open()
+    monkeypatch.setattr(LoopThread, "close", be_interrupted)
+    with pytest.raises(KeyboardInterrupt), locks:
+        pass
+    assert "interlock" not in [thread.name for thread in threading.enumerate()]
+    assert sessions(interlock_url) == {}
 
 
 def test_threads_may_use_it_while_others_close_it_again_and_again(sync_locks: Interlock, interlock_url: str) -> None:

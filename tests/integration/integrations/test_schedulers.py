@@ -1,7 +1,9 @@
 """Schedulers of two replicas in one process: who fires, and what the next one takes for fired."""
 
+import asyncio
+import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Coroutine, Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -15,10 +17,12 @@ from apscheduler.schedulers.base import STATE_STOPPED
 from celery import Celery
 
 from interlock import Interlock
+from interlock.bridge import LoopThread
 from interlock.errors import SchemaMissing
 from interlock.integrations.apscheduler import Led
 from interlock.integrations.celery import HEADER, LedScheduler
-from interlock.integrations.leadership import LedTerm
+from interlock.integrations.leadership import Leadership, LedTerm
+from interlock.logs import event_of
 from support.postgres import execute
 from support.waiting import eventually
 
@@ -195,8 +199,6 @@ def test_who_is_shut_down_while_it_fires_still_fires_all_that_is_due(replicas: l
 
 
 async def test_a_scheduler_on_an_event_loop_can_be_led_too(interlock_url: str) -> None:
-    import asyncio
-
     ran = asyncio.Event()
 
     async def job() -> None:
@@ -234,6 +236,66 @@ def test_a_database_that_cannot_serve_is_said_at_the_start(database_url: str) ->
         scheduler.start()
     assert not scheduler.running
     locks.close()
+
+
+def standing(locks: Interlock) -> list[str | None]:
+    """Who stands for election there."""
+    tasks = asyncio.all_tasks(locks.loop_thread().loop)
+    return [name for task in tasks if (name := getattr(task.get_coro(), "__qualname__", None)) == "Leadership._stand"]
+
+
+def test_who_is_interrupted_while_it_begins_to_stand_for_election_does_not_stand(
+    sync_locks: Interlock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begin, main = Leadership._begin, threading.get_ident()
+
+    async def begin_and_interrupt(*args: Any) -> None:
+        await begin(*args)
+        signal.pthread_kill(main, signal.SIGINT)
+
+    monkeypatch.setattr(Leadership, "_begin", begin_and_interrupt)
+    leadership = Leadership(sync_locks, "nightly", 15)
+    with pytest.raises(KeyboardInterrupt):
+        leadership.start()
+    assert standing(sync_locks) == []
+
+
+def test_who_is_interrupted_before_it_has_stopped_may_stop_again(
+    sync_locks: Interlock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def be_interrupted(_: LoopThread, coroutine: Coroutine[Any, Any, Any]) -> None:
+        monkeypatch.undo()
+        coroutine.close()
+        raise KeyboardInterrupt
+
+    leadership = Leadership(sync_locks, "nightly", 15)
+    leadership.start()
+    monkeypatch.setattr(LoopThread, "run", be_interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        leadership.stop()
+    leadership.stop()
+    assert standing(sync_locks) == []
+
+
+def test_who_cannot_be_told_that_it_leads_gives_the_term_back_and_stands_again(
+    sync_locks: Interlock, caplog: pytest.LogCaptureFixture
+) -> None:
+    tokens: list[int] = []
+
+    def fail_at_first() -> None:
+        assert leadership.term is not None
+        tokens.append(leadership.term.token)
+        if len(tokens) == 1:
+            raise LookupError("not here")
+
+    leadership = Leadership(sync_locks, "nightly", 15, on_elected=fail_at_first)
+    leadership.start()
+    eventually(lambda: len(tokens) == 2)
+    leadership.stop()
+    assert tokens[0] < tokens[1]
+    [failure] = [record for record in caplog.records if event_of(record) == "election.failed"]
+    assert failure.exc_info
+    assert failure.exc_info[0] is LookupError
 
 
 class Beat:

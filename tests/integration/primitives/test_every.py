@@ -3,7 +3,7 @@
 import asyncio
 import threading
 from collections.abc import Callable
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -16,11 +16,13 @@ from support.holding import queue, take_away, until
 from support.ports import nobodys_port
 from support.postgres import execute
 from support.proxy import cable_to
-from support.sql_leases import step_clock
+from support.sql_leases import set_clock, step_clock
 from support.waiting import eventually
 
 PROGRESS = "SELECT (value ->> 'tick')::float, (value ->> 'finished')::boolean FROM interlock.record"
 HOUR = 3600
+SET = datetime(2031, 1, 1, tzinfo=UTC)
+"""Where `set_clock` counts from."""
 
 
 class Sweep:
@@ -50,6 +52,11 @@ class Sweep:
         """Since the first of them."""
         ticks = [tick for tick in self.ticks if tick]
         return [round((tick - ticks[0]).total_seconds() / HOUR) for tick in ticks]
+
+    @staticmethod
+    def hours_of(ticks: "list[datetime | None]") -> list[int]:
+        """On the clock that is set."""
+        return [round((tick - SET).total_seconds() / HOUR) for tick in ticks if tick]
 
 
 def progress(url: str) -> tuple[float, bool] | None:
@@ -137,6 +144,67 @@ async def test_whoever_lost_the_lease_does_not_say_that_it_has_finished(
     seen = progress(interlock_url)
     assert seen is not None
     assert not seen[1]
+
+
+async def test_after_a_moment_in_which_the_clock_was_ahead_it_goes_on(
+    locks: AsyncInterlock, others: AsyncInterlock, interlock_url: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """One replica finds the record that is ahead without the lease, because it knows the time."""
+    first, second = Sweep(locks), Sweep(others)
+    set_clock(interlock_url, 0.5 * HOUR)
+    await second.look()
+    set_clock(interlock_url, 24.5 * HOUR)
+    await first.look()
+    set_clock(interlock_url, 0.5 * HOUR)
+    await second.periodic._take_turn()
+    assert Sweep.hours_of(second.ticks) == [0]
+    for hour in (0, 1, 2):
+        set_clock(interlock_url, (hour + 0.5) * HOUR)
+        await asyncio.gather(first.look(), second.look())
+    assert sorted(Sweep.hours_of(first.ticks + second.ticks)) == [0, 1, 2, 24]
+    assert caplog.text.count("periodic.clock_was_ahead") == 1
+
+
+async def test_a_run_that_was_begun_while_the_clock_was_ahead_is_taken_over(
+    locks: AsyncInterlock, others: AsyncInterlock, interlock_url: str
+) -> None:
+    first, second = Sweep(locks), Sweep(others, missed="skip")
+    set_clock(interlock_url, 0)
+    await first.look()
+    set_clock(interlock_url, 24 * HOUR)
+    first.go.clear()
+    running = asyncio.create_task(first.look())
+    await first.begun.wait()
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    set_clock(interlock_url, 0.75 * HOUR)
+    await second.look()
+    assert Sweep.hours_of(second.ticks) == [0]
+    set_clock(interlock_url, HOUR)
+    await second.look()
+    assert Sweep.hours_of(second.ticks) == [0, 1]
+
+
+async def test_what_was_missed_is_skipped_also_after_the_clock_was_ahead(
+    locks: AsyncInterlock, interlock_url: str
+) -> None:
+    sweep = Sweep(locks, missed="skip")
+    for hour in (0, 24, 0.75, 1, 1.75):
+        set_clock(interlock_url, hour * HOUR)
+        await sweep.look()
+    assert Sweep.hours_of(sweep.ticks) == [24, 1]
+
+
+async def test_a_tick_that_was_run_by_a_clock_a_little_ahead_is_not_run_again(
+    locks: AsyncInterlock, interlock_url: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    sweep = Sweep(locks)
+    for hour in (0.5, 1, 0.75, 1, 2):
+        set_clock(interlock_url, hour * HOUR)
+        await sweep.look()
+    assert Sweep.hours_of(sweep.ticks) == [1, 2]
+    assert "periodic.clock_was_ahead" not in caplog.text
 
 
 async def test_a_failure_is_logged_and_the_next_tick_is_another_chance(
@@ -332,6 +400,28 @@ def test_a_run_in_a_thread_is_waited_for_before_the_lease_is_given_back(
     go.set()
     leaving.join()
     assert held == [1]
+    assert sync_locks.lease("sweep").holders() == []
+
+
+def test_who_is_interrupted_while_it_enters_the_block_leaves_nothing_running(
+    sync_locks: Interlock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start, ran = threading.Thread.start, threading.Event()
+
+    @sync_locks.every("100ms", "sweep")
+    def sweep(grant: Grant) -> None:
+        ran.set()
+
+    def start_and_be_interrupted(thread: threading.Thread) -> None:
+        start(thread)
+        if thread.name == "interlock every sweep":
+            assert ran.wait(50)
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(threading.Thread, "start", start_and_be_interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        sweep.__enter__()
+    eventually(lambda: "interlock every sweep" not in [thread.name for thread in threading.enumerate()])
     assert sync_locks.lease("sweep").holders() == []
 
 

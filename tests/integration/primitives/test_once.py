@@ -10,6 +10,7 @@ import pytest
 from interlock import AsyncInterlock, Interlock, errors
 from support.holding import fail, queue, take_away, until
 from support.postgres import execute
+from support.waiting import eventually
 
 RECORDS = "SELECT key, value::jsonb -> 'result' FROM interlock.record"
 
@@ -191,3 +192,29 @@ def test_in_threads(sync_locks: Interlock, interlock_url: str) -> None:
     assert sync_locks.once("broken", lambda: 1) == 1
     with pytest.raises(errors.ConfigurationError, match="plain functions"):
         sync_locks.once("other", _number)  # type: ignore[unused-coroutine]
+
+
+FREE = "SELECT expires_at <= interlock.now_v1() FROM interlock.lease WHERE name = 'boot##once'"
+
+
+def test_in_a_thread_a_lease_that_is_lost_is_given_back_only_when_the_function_has_ended(
+    sync_locks: Interlock, interlock_url: str
+) -> None:
+    """As when the database's clock was set: it is not trusted any more, and nobody else has it yet."""
+    free = []
+
+    async def lose() -> None:
+        engine = sync_locks.engine()
+        for grant in list(engine._keeper):
+            engine._lose(grant, "clock")
+
+    def work() -> None:
+        sync_locks.run(lose())
+        for _ in range(20):  # what was sent before has been answered then
+            with sync_locks.lease("other"):
+                free.append(execute(interlock_url, FREE))
+
+    with pytest.raises(errors.LeaseLost, match="clock was set"):
+        sync_locks.once("boot", work, ttl=60)
+    eventually(lambda: execute(interlock_url, FREE) == [(True,)])
+    assert free == [[(False,)]] * 20
