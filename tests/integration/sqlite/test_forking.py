@@ -2,10 +2,15 @@
 
 import os
 import sqlite3
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
+from interlock import Interlock
+from interlock.stores.sqlite.file import LeaseFile
+from interlock.stores.sqlite.forking import Inside
+from interlock.stores.sqlite.log import Connection
 from support.forks import started, succeeds
 
 _CHILD = """
@@ -196,3 +201,27 @@ def test_a_child_that_lives_on_does_not_make_its_parent_seem_alive(url: str, fil
         finally:
             program.stdout.close()
             os.killpg(program.pid, 9)
+
+
+def test_nobody_is_outside_sqlite_in_the_middle_of_a_transaction(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A child that is forked then would wait for ever for the end of it, and keep everybody else waiting."""
+    used: dict[Inside, Connection] = {}
+    left: list[bool] = []
+    connect, leave = LeaseFile.connect, Inside.__exit__
+
+    def noted(file: LeaseFile, inside: Inside) -> Connection:
+        used[inside] = connection = connect(file, inside)
+        return connection
+
+    def looked_at(inside: Inside, *exc_info: object) -> None:
+        with suppress(KeyError, sqlite3.ProgrammingError):  # not open yet, or closed
+            left.append(used[inside].in_transaction)
+        leave(inside, *exc_info)
+
+    monkeypatch.setattr(LeaseFile, "connect", noted)
+    monkeypatch.setattr(Inside, "__exit__", looked_at)
+    with Interlock(url) as locks, locks.lease("feeds"):
+        assert locks.once("boot", lambda: 7) == 7
+        assert locks.lease("feeds").try_acquire() is None
+    assert left
+    assert not any(left)

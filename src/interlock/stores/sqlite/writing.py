@@ -119,31 +119,38 @@ class Writer:
     def _write(self, jobs: list[Work]) -> tuple[list[Settled], dict[str, list[UUID]]]:
         """One transaction for all; if one job fails, another for the rest of them. And whoever could not be told."""
         connection = self._open()
-        while taken := self._begin(connection, jobs):
-            with self._inside:
-                transaction = Transaction(connection, self._bells)
-                results = _done(taken, transaction)
-                *_, (last, _, error) = results
-                if error is None:
-                    unheard = {name: ids for name, ids in transaction.rings.items() if not self._bells.ring(name, ids)}
-                    connection.execute("COMMIT")
-                    return results, unheard
-                connection.execute("ROLLBACK")
+        while wanted := [job for job in jobs if job.is_wanted]:
+            with self._inside:  # to the end of it: a forked child would take it for one of its own, which nobody ends
+                try:
+                    results, unheard = self._transact(connection, wanted)
+                except BaseException:
+                    self._connection = None
+                    connection.close()
+                    raise
+            if not results:
+                jobs += self._worker.waiting()
+                continue
+            *_, (last, _, error) = results
+            if error is None:
+                return results, unheard
             jobs.remove(last)
             deliver([results[-1]])
         return [], {}
 
-    def _begin(self, connection: Connection, jobs: list[Work]) -> list[Work]:
-        """Those who still want it, in a transaction that is open; nobody, and there is none."""
-        while wanted := [job for job in jobs if job.is_wanted]:
-            with self._inside:
-                if not self._has_begun(connection):
-                    jobs += self._worker.waiting()
-                    continue
-                if taken := [job for job in wanted if job.take()]:
-                    return taken
-                connection.execute("ROLLBACK")
-        return []
+    def _transact(self, connection: Connection, wanted: list[Work]) -> tuple[list[Settled], dict[str, list[UUID]]]:
+        """Those who still want it then, in a transaction that has ended afterwards; nobody, and there was none."""
+        results: list[Settled] = []
+        if not self._has_begun(connection):
+            return results, {}
+        if taken := [job for job in wanted if job.take()]:
+            transaction = Transaction(connection, self._bells)
+            results = _done(taken, transaction)
+            if results[-1][2] is None:
+                unheard = {name: ids for name, ids in transaction.rings.items() if not self._bells.ring(name, ids)}
+                connection.execute("COMMIT")
+                return results, unheard
+        connection.execute("ROLLBACK")
+        return results, {}
 
     def _has_begun(self, connection: Connection) -> bool:
         """False: a transaction of the user's own, which knows no turnstile, has the file."""
