@@ -72,7 +72,7 @@ def _transactions(seen: Look) -> Finding:
         return ok("transactions", "It has transactions, for guards and records.")
     return warning(
         "transactions",
-        "This engine has no transactions: guards, once and every cannot work.",
+        "This engine has no transactions: guards, once and every cannot work, and replicas have to agree on `readers`.",
         "Use DynamoDB itself, or another engine.",
     )
 

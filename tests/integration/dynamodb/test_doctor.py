@@ -37,7 +37,7 @@ def test_what_an_engine_has_not_is_said(dynalite: str, aws_credentials: None) ->
     told = {finding["check"]: finding for finding in json.loads(done.stdout)["findings"]}
     assert done.returncode == 0
     assert told["transactions"]["verdict"] == "warning"
-    assert "guards, once and every cannot work" in told["transactions"]["says"]
+    assert "guards, once and every cannot work, and replicas have to agree on `readers`" in told["transactions"]["says"]
     assert told["ttl"]["verdict"] == "warning"
 
 
