@@ -972,6 +972,8 @@ $$;
 
 -- The same for one lease and any language, at a third of the cost. Call these outside a transaction of your own: what
 -- they lock, and whom they tell, is settled only at COMMIT.
+-- A row's versions stay for as long as somebody keeps a snapshot that is older, and its newest is the last in the index.
+-- So these functions look for a name from the end, with BETWEEN: after `=` the index would be read from the beginning.
 CREATE FUNCTION interlock.acquire_v1(
     name text, grant_id uuid, ttl double precision, holder text, metadata jsonb DEFAULT NULL, wait boolean DEFAULT false,
     host text DEFAULT NULL, pid integer DEFAULT NULL, listener integer DEFAULT NULL, direct boolean DEFAULT false,
@@ -993,8 +995,9 @@ BEGIN
             MESSAGE = 'a lease needs a name, a grant_id and a ttl of 0.1 to 86400 seconds';
     END IF;
     SELECT l.ctid INTO place FROM interlock.lease l, interlock.lease_epoch e
-     WHERE l.name = acquire_v1.name AND l.expires_at <= moment
-       AND e.only_row AND e.timeline = interlock.timeline_v1()
+     WHERE l.ctid = (SELECT v.ctid FROM interlock.lease v
+                      WHERE v.name BETWEEN acquire_v1.name AND acquire_v1.name ORDER BY v.name DESC LIMIT 1)
+       AND l.expires_at <= moment AND e.only_row AND e.timeline = interlock.timeline_v1()
        AND e.since <= moment - make_interval(secs => greatest(e.longest_ttl, acquire_v1.ttl))
        AND coalesce(acquire_v1.grant_id = (
                SELECT w.grant_id FROM interlock.waiter w
@@ -1020,7 +1023,9 @@ BEGIN
     SELECT l.ctid, l.expires_at, l.holder, extract(epoch FROM l.expires_at - moment)
       INTO place, until, held_by, retry_after
       FROM interlock.lease l, interlock.lease_epoch e
-     WHERE l.name = acquire_v1.name AND l.grant_id IS DISTINCT FROM acquire_v1.grant_id
+     WHERE l.ctid = (SELECT v.ctid FROM interlock.lease v
+                      WHERE v.name BETWEEN acquire_v1.name AND acquire_v1.name ORDER BY v.name DESC LIMIT 1)
+       AND l.grant_id IS DISTINCT FROM acquire_v1.grant_id
        AND l.expires_at > moment AND l.expires_at <= moment + make_interval(secs => l.ttl + 1)
        AND e.only_row AND e.timeline = interlock.timeline_v1()
        AND e.since <= moment - make_interval(secs => greatest(e.longest_ttl, acquire_v1.ttl));
@@ -1077,12 +1082,12 @@ BEGIN
             MESSAGE = 'a lease needs a name, a grant_id and a ttl of 0.1 to 86400 seconds';
     END IF;
     SELECT l.ctid INTO place FROM interlock.lease l, interlock.lease_epoch e
-     WHERE l.name = again_v1.name AND l.token = again_v1.token AND l.grant_id = again_v1.grant_id
+     WHERE l.name BETWEEN again_v1.name AND again_v1.name AND l.token = again_v1.token AND l.grant_id = again_v1.grant_id
        AND e.only_row AND e.timeline = interlock.timeline_v1()
        AND e.since <= moment - make_interval(secs => greatest(e.longest_ttl, again_v1.ttl))
        AND (SELECT true FROM interlock.waiter w
              WHERE w.name = again_v1.name AND w.enqueued_at >= interlock.queue_start_v1(l.queue_from, l.token) LIMIT 1) IS NULL
-       FOR UPDATE OF l SKIP LOCKED;
+     ORDER BY l.name DESC LIMIT 1 FOR UPDATE OF l SKIP LOCKED;
     IF NOT FOUND THEN
         RETURN;
     END IF;
@@ -1182,8 +1187,8 @@ DECLARE
 BEGIN
     done := pg_advisory_xact_lock(1229737036, interlock.queue_lock_v1(release_v1.name));
     SELECT l.ctid, interlock.queue_start_v1(l.queue_from, l.token) INTO place, start FROM interlock.lease l
-     WHERE l.name = release_v1.name AND l.token = release_v1.token AND l.grant_id = release_v1.grant_id
-       FOR NO KEY UPDATE SKIP LOCKED;
+     WHERE l.name BETWEEN release_v1.name AND release_v1.name AND l.token = release_v1.token AND l.grant_id = release_v1.grant_id
+     ORDER BY l.name DESC LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED;
     IF NOT FOUND THEN
         DELETE FROM interlock.waiter w WHERE w.grant_id = (
             SELECT v.grant_id FROM interlock.waiter v

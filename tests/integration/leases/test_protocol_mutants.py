@@ -111,7 +111,7 @@ MUTANTS = [
     ),
     Mutant(
         "acquire of what is held", ("grants", "test_a_lease_is_free_from_the_moment_it_expires_and_not_before"),
-        "acquire_v1", "WHERE l.name = acquire_v1.name AND l.expires_at <= moment", "WHERE l.name = acquire_v1.name",
+        "acquire_v1", "AND l.expires_at <= moment AND e.only_row", "AND e.only_row",
         arguments={"ask": alone},
     ),
     Mutant(
@@ -140,8 +140,8 @@ MUTANTS = [
     Mutant("a resend that is a stranger", RESEND, "acquire_many_v1",
            "WHEN l.expires_at > moment AND l.grant_id = a.grant_id", "WHEN false", arguments={"ask": alone}),
     Mutant("release by holder", WRONG, "release_v1",
-           "AND l.token = release_v1.token AND l.grant_id = release_v1.grant_id\n       FOR", "FOR"),
-    Mutant("release by token only", WRONG, "release_v1", "AND l.grant_id = release_v1.grant_id\n       FOR", "FOR"),
+           "AND l.token = release_v1.token AND l.grant_id = release_v1.grant_id\n     ORDER", "ORDER"),
+    Mutant("release by token only", WRONG, "release_v1", "AND l.grant_id = release_v1.grant_id\n     ORDER", "ORDER"),
     Mutant("release of a batch by grant_id only", WRONG, "release_many_v1", "l.token = a.token AND ", ""),
     Mutant("renewal by holder", STALE, "renew_many_v1", RENEWED, "true"),
     Mutant("renewal by grant_id only", WRONG, "renew_many_v1", RENEWED,
