@@ -8,19 +8,22 @@ if TYPE_CHECKING:
     from interlock.coordination.election import AsyncElection, AsyncTerm
     from interlock.coordination.election_sync import Election, Term
     from interlock.coordination.grant import AsyncGrant
+    from interlock.coordination.grant_sync import Grant
     from interlock.coordination.lease import AsyncLease
+    from interlock.coordination.lease_sync import Lease
     from interlock.coordination.membership import AsyncMembership, Member
     from interlock.coordination.membership_sync import Membership
     from interlock.coordination.periodic import AsyncPeriodic
     from interlock.coordination.periodic_sync import Periodic
     from interlock.coordination.root import AsyncInterlock
+    from interlock.coordination.root_sync import Interlock
     from interlock.coordination.session_grant import AsyncSessionGrant
     from interlock.coordination.session_lock import AsyncSessionLock
     from interlock.coordination.session_lock_sync import SessionGrant, SessionLock
     from interlock.coordination.several import AsyncGrants, AsyncLeases
     from interlock.coordination.several_sync import Grants, Leases
     from interlock.coordination.shared import AsyncShared
-    from interlock.coordination.sync import Grant, Interlock, Lease, Shared
+    from interlock.coordination.shared_sync import Shared
     from interlock.durable.attempt import Attempt
     from interlock.durable.declared import Orchestrations
     from interlock.durable.replica import AsyncDurable
@@ -65,12 +68,12 @@ _HOMES = {
     "Durable": "interlock.durable.sync",
     "Election": "interlock.coordination.election_sync",
     "Gate": "interlock.gate",
-    "Grant": "interlock.coordination.sync",
+    "Grant": "interlock.coordination.grant_sync",
     "Grants": "interlock.coordination.several_sync",
     "HeldLease": "interlock.stores.listing",
-    "Interlock": "interlock.coordination.sync",
+    "Interlock": "interlock.coordination.root_sync",
     "InterlockError": "interlock.errors",
-    "Lease": "interlock.coordination.sync",
+    "Lease": "interlock.coordination.lease_sync",
     "LeaseLost": "interlock.errors",
     "Leases": "interlock.coordination.several_sync",
     "Member": "interlock.coordination.membership",
@@ -87,7 +90,7 @@ _HOMES = {
     "Run": "interlock.durable.run",
     "SessionGrant": "interlock.coordination.session_lock_sync",
     "SessionLock": "interlock.coordination.session_lock_sync",
-    "Shared": "interlock.coordination.sync",
+    "Shared": "interlock.coordination.shared_sync",
     "StateMachine": "interlock.idempotency",
     "Taken": "interlock.coordination.claims",
     "Term": "interlock.coordination.election_sync",

@@ -13,8 +13,7 @@ from typing import Any
 
 import pytest
 
-from interlock import bridge
-from interlock.bridge import LoopThread, Question, all_back, in_caller, in_caller_to_its_end, in_thread
+from interlock.bridge import LoopThread, Question, all_back, in_caller, in_caller_to_its_end, in_thread, loop_thread
 from interlock.errors import ConfigurationError
 from support.waiting import eventually
 
@@ -371,11 +370,11 @@ def test_a_thread_that_cannot_be_started_leaves_nothing_behind(monkeypatch: pyte
     def refuse(self: threading.Thread) -> None:
         raise RuntimeError("can't start new thread")
 
-    before = dict(bridge._open)
+    before = dict(loop_thread._open)
     monkeypatch.setattr(threading.Thread, "start", refuse)
     with pytest.raises(RuntimeError, match="can't start"):
         LoopThread("test-loop")
-    assert bridge._open == before
+    assert loop_thread._open == before
 
 
 def test_what_runs_on_the_loop_cannot_wait_for_the_loop(loop: LoopThread) -> None:
@@ -481,7 +480,7 @@ def test_all_threads_are_answered_many_times(loop: LoopThread) -> None:
 def test_who_was_answered_is_let_come_back_if_few_wait_for_it(
     loop: LoopThread, monkeypatch: pytest.MonkeyPatch, others: int, back: bool
 ) -> None:
-    monkeypatch.setattr(bridge, "_RETURN", 30)  # it is over as soon as it is back
+    monkeypatch.setattr(loop_thread, "_RETURN", 30)  # it is over as soon as it is back
     may_answer = asyncio.Event()
 
     async def first() -> None:
@@ -509,7 +508,7 @@ def test_who_was_answered_is_let_come_back_if_few_wait_for_it(
 
 
 async def test_on_a_loop_without_a_thread_of_its_own_nobody_waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bridge, "_RETURN", 3600)
+    monkeypatch.setattr(loop_thread, "_RETURN", 3600)
     await asyncio.wait_for(all_back(1), 10)
 
 

@@ -1,27 +1,21 @@
-"""The one bridge between callers without an event loop and the asynchronous implementation.
-
-A `LoopThread` runs an event loop in a thread of its own: heartbeats go on there while the caller computes. Whatever
-the implementation has to call back (a check, a step's effect) runs in the *caller's* thread, because things that users
-hold are often bound to it: Django's connections, SQLite's, anything in a thread-local.
-"""
+"""An event loop in a thread of its own, for threads that have none: heartbeats go on there while they compute."""
 
 import asyncio
 import collections
-import contextvars
 import queue
 import sys
 import threading
 import time
-from collections.abc import Awaitable, Callable, Coroutine
-from concurrent.futures import Future
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
-from typing import Any, Generic, Protocol, Self, TypeVar
+from typing import Any, Self, TypeVar
 
 from interlock import process
+from interlock.bridge.calls import CLOSED, ENDING, Ask, Call, Question, Run
+from interlock.bridge.jobs import Job, caller
 from interlock.errors import ConfigurationError
 
 T = TypeVar("T")
-T_co = TypeVar("T_co", covariant=True)
 
 _RETURN = 0.00002
 """Seconds. Threads that were answered together mostly come back together, as soon as they are let run."""
@@ -30,226 +24,6 @@ _MANY = 32
 """Half of them work for longer than a statement takes."""
 _SLOW = 0.001
 """If that takes so long, another thread computes, and whoever is on the way here has to wait for that one."""
-_UNHEARD = 1.0
-"""Seconds. A signal that came just before a thread began to wait, or to another thread, does not wake it."""
-
-
-class _Job(Generic[T]):
-    """A function for the caller's thread. Whoever takes it from the queue either runs or refuses it."""
-
-    def __init__(self, function: Callable[[], T]) -> None:
-        self.function = function
-        self.done: Future[T] = Future()
-
-    def run(self) -> None:
-        if not self.done.set_running_or_notify_cancel():
-            return  # nobody waits for it any more
-        try:
-            self.done.set_result(self.function())
-        except Exception as error:
-            self.done.set_exception(error)
-
-    def refuse(self) -> None:
-        self.done.cancel()
-
-    def abandon(self) -> None:
-        """The thread was interrupted in it, and will not come back to it."""
-        if not self.done.done():
-            self.done.set_exception(asyncio.CancelledError())
-
-
-_Jobs = queue.SimpleQueue[_Job[Any] | None]
-_caller: contextvars.ContextVar[_Jobs] = contextvars.ContextVar("caller")
-
-
-class RunBlocking(Protocol):
-    """Runs a function that may block, where it holds up no event loop."""
-
-    def __call__(self, function: Callable[[], T], /) -> Awaitable[T]: ...
-
-
-async def in_thread(function: Callable[[], T], /) -> T:
-    """`RunBlocking` for callers that are on an event loop themselves.
-
-    A thread cannot be stopped. Who is cancelled while it runs stays until it has ended, so that nobody gives back a
-    lock under it.
-    """
-    job = _Job(function)
-    thread = asyncio.ensure_future(asyncio.to_thread(job.run))
-    try:
-        await asyncio.shield(thread)
-    except asyncio.CancelledError:
-        if job.done.cancel():  # it still waited for a thread, and will never begin
-            raise
-        while not thread.done():
-            with suppress(asyncio.CancelledError):
-                await asyncio.wait([thread])
-        raise
-    return job.done.result()
-
-
-async def in_caller(function: Callable[[], T], /) -> T:
-    """`RunBlocking` below `LoopThread.run`: the function runs in the thread that waits there."""
-    job = _Job(function)
-    _caller.get().put(job)
-    return await asyncio.wrap_future(job.done)
-
-
-async def in_caller_to_its_end(function: Callable[[], T], /) -> T:
-    """As `in_caller`; who is cancelled while it runs stays until it has ended: nobody gives back a lock under it.
-
-    Whoever closes the loop gives everything back by that, and is not kept waiting: it may be that very function.
-    """
-    job = _Job(function)
-    _caller.get().put(job)
-    ended = asyncio.wrap_future(job.done)
-    try:
-        return await asyncio.shield(ended)
-    except asyncio.CancelledError:
-        if job.done.cancel():  # it was not begun, and never will be
-            raise
-        thread = _open[asyncio.get_running_loop()]
-        while not (job.done.done() or thread.is_closing):  # an interrupt may have kept the caller from telling `ended`
-            with suppress(asyncio.CancelledError):
-                await asyncio.wait([ended])
-        if not ended.cancel() and not ended.cancelled():
-            ended.exception()  # seen: nobody waits for it any more
-        raise
-
-
-class _Call(Generic[T]):
-    """Something on the loop that a thread waits for. `jobs` is what it asks of its caller; None there says that it has
-    ended.
-
-    `ended` says the same, and stays: the caller may be interrupted just when it has taken that None.
-    """
-
-    def __init__(self, thread: "LoopThread") -> None:
-        self.jobs: _Jobs = queue.SimpleQueue()
-        self.ended = False
-        self._thread = thread
-        self._context = contextvars.copy_context()
-        self._context.run(_caller.set, self.jobs)
-        self._task: asyncio.Task[T] | None = None
-
-    def start(self) -> None:
-        """On the loop. What goes wrong here is for the caller."""
-        raise NotImplementedError
-
-    def cancel(self) -> None:
-        if self._task:  # once it has had its first turn: what gives something back has begun then
-            self._thread.loop.call_soon(self._task.cancel)
-        elif not self.ended:  # it was not even started
-            self._refuse()
-            self._end()
-
-    def next_job(self) -> _Job[Any] | None:
-        """For the thread that waits. Python acts on a signal once that thread runs: it does, now and then."""
-        while True:
-            try:
-                return self.jobs.get(timeout=_UNHEARD)
-            except queue.Empty:
-                if sys.is_finalizing():
-                    raise ConfigurationError(_ENDING) from None
-
-    def result(self) -> T:
-        if self._task is None:
-            raise ConfigurationError(_CLOSED)
-        return self._task.result()
-
-    def _refuse(self) -> None:
-        """It will never be started."""
-
-    def _go_on(self, coroutine: Coroutine[Any, Any, T]) -> None:
-        self._task = self._thread.loop.create_task(coroutine, context=self._context)
-        self._task.add_done_callback(lambda _: self._end())
-
-    def _end(self) -> None:
-        self.ended = True
-        self._thread.answered += 1
-        self.jobs.put(None)
-
-
-class _Run(_Call[T]):
-    """A coroutine."""
-
-    def __init__(self, thread: "LoopThread", coroutine: Coroutine[Any, Any, T]) -> None:
-        super().__init__(thread)
-        self._coroutine = coroutine
-
-    def start(self) -> None:
-        if not self.ended:  # else the caller was interrupted, and has gone
-            self._go_on(self._coroutine)
-
-    def _refuse(self) -> None:
-        self._coroutine.close()
-
-
-class _Ask(_Call[T]):
-    """A question whose answer mostly is all there is to it: a task would cost more than the question itself."""
-
-    def __init__(self, thread: "LoopThread", question: "Question[T]") -> None:
-        super().__init__(thread)
-        self._question = question
-        self._asked: asyncio.Future[Any] | None = None
-        self._result: T
-        self._error: BaseException | None = None
-
-    def start(self) -> None:
-        if self.ended:
-            return
-        try:
-            self._asked = self._context.run(self._question.ask)
-        except BaseException as error:
-            self._error = error
-            self._end()
-        else:
-            self._thread.asking.add(self)
-            self._asked.add_done_callback(self._answer, context=self._context)
-
-    def cancel(self) -> None:
-        if self._task is not None or self._asked is None:
-            super().cancel()
-        elif not self.ended and not self._asked.cancel():  # it has been answered, and nobody has seen that yet
-            self._thread.loop.call_soon(self.cancel)
-
-    def result(self) -> T:
-        if self._error is not None:
-            raise self._error
-        return self._result if self._asked is not None and self._task is None else super().result()
-
-    def _end(self) -> None:
-        if self._task is not None and self._task.cancelled():
-            self._question.give_up()
-        super()._end()
-
-    def _answer(self, asked: "asyncio.Future[Any]") -> None:
-        self._thread.asking.discard(self)
-        try:
-            result = self._question.answer()
-        except BaseException as error:
-            self._error = error
-            self._end()
-            return
-        if isinstance(result, Coroutine):
-            self._go_on(result)
-        else:
-            self._result = result
-            self._end()
-
-
-class Question(Protocol[T_co]):
-    """All on the loop: `ask` begins, and `answer` is called once its future is done. It gives the result, or a
-    coroutine that goes on to it. If the caller is interrupted the future is cancelled, and answered as well; or the
-    coroutine is, which may not have begun: then nothing of it will run, and `give_up` is what there is instead."""
-
-    def ask(self) -> "asyncio.Future[Any]": ...
-
-    def answer(self) -> "T_co | Coroutine[Any, Any, T_co]": ...
-
-    def give_up(self) -> None:
-        """There is nothing to see to, unless somebody says so."""
-        return
 
 
 class LoopThread:
@@ -261,8 +35,8 @@ class LoopThread:
         self._pid = process.pid
         self.loop = loop_factory()
         self.answered = 0
-        self.asking: set[_Ask[Any]] = set()
-        self._arriving: collections.deque[_Call[Any]] = collections.deque()
+        self.asking: set[Ask[Any]] = set()
+        self._arriving: collections.deque[Call[Any]] = collections.deque()
         self._all_arrived: queue.SimpleQueue[None] | None = None
         self._posted: collections.deque[Callable[[], object]] = collections.deque()
         self._called = False
@@ -284,12 +58,12 @@ class LoopThread:
         except ConfigurationError:
             coroutine.close()
             raise
-        return self._wait(_Run(self, coroutine))
+        return self._wait(Run(self, coroutine))
 
     def ask(self, question: Question[T]) -> T:
         """The same for a question, at half the price."""
         self.check_caller()
-        return self._wait(_Ask(self, question))
+        return self._wait(Ask(self, question))
 
     def post(self, function: Callable[[], object]) -> None:
         """Call it on the loop before whatever is asked from here afterwards. Not at all, if the loop ends before."""
@@ -300,8 +74,8 @@ class LoopThread:
             self._call_soon(self.start_all)
             raise
 
-    def _wait(self, call: _Call[T]) -> T:
-        job: _Job[Any] | None = None
+    def _wait(self, call: Call[T]) -> T:
+        job: Job[Any] | None = None
         try:
             self._start_soon(call)
             while (job := call.next_job()) is not None:
@@ -319,7 +93,7 @@ class LoopThread:
             return call.result()
         except asyncio.CancelledError:
             if self._closing:  # under it
-                raise ConfigurationError(_CLOSED) from None
+                raise ConfigurationError(CLOSED) from None
             raise
 
     @property
@@ -332,13 +106,13 @@ class LoopThread:
     def check_caller(self) -> None:
         """Whether somebody in this thread may ask the loop for something."""
         if process.pid != self._pid or self._closing:
-            raise ConfigurationError(_CLOSED)
+            raise ConfigurationError(CLOSED)
         self.check_waiting()
 
     def check_waiting(self) -> None:
         """Whether it may wait for the loop: not where it would wait for itself, for ever."""
         if sys.is_finalizing():
-            raise ConfigurationError(_ENDING)
+            raise ConfigurationError(ENDING)
         if threading.current_thread() is self._thread:
             raise ConfigurationError(
                 "A callback cannot wait for the thread that it runs in: let it set a flag or an event, "
@@ -379,7 +153,7 @@ class LoopThread:
         threads = len(self.asking) + self.answered + len(self._arriving)
         return (threads + 1) // 2 if threads >= _MANY else None
 
-    def _start_soon(self, call: "_Call[Any]") -> None:
+    def _start_soon(self, call: "Call[Any]") -> None:
         self._arriving.append(call)
         if (all_arrived := self._all_arrived) is not None and len(self._arriving) >= self.answered:
             all_arrived.put(None)
@@ -500,5 +274,23 @@ def most_together() -> int | None:
     return thread.half_of_many() if thread is not None else None
 
 
-_CLOSED = "This is closed, or was opened by the process that forked us: open it anew."
-_ENDING = "The interpreter ends, and the thread that works for this one has stopped: close it before."
+async def in_caller_to_its_end(function: Callable[[], T], /) -> T:
+    """As `in_caller`; who is cancelled while it runs stays until it has ended: nobody gives back a lock under it.
+
+    Whoever closes the loop gives everything back by that, and is not kept waiting: it may be that very function.
+    """
+    job = Job(function)
+    caller.get().put(job)
+    ended = asyncio.wrap_future(job.done)
+    try:
+        return await asyncio.shield(ended)
+    except asyncio.CancelledError:
+        if job.done.cancel():  # it was not begun, and never will be
+            raise
+        thread = _open[asyncio.get_running_loop()]
+        while not (job.done.done() or thread.is_closing):  # an interrupt may have kept the caller from telling `ended`
+            with suppress(asyncio.CancelledError):
+                await asyncio.wait([ended])
+        if not ended.cancel() and not ended.cancelled():
+            ended.exception()  # seen: nobody waits for it any more
+        raise

@@ -5,11 +5,11 @@ from typing import TYPE_CHECKING
 
 from interlock.bridge import LoopThread
 from interlock.coordination.election import AsyncTerm
-from interlock.coordination.sync import Grant
+from interlock.coordination.grant_sync import Grant
 from interlock.stores.listing import HeldLease
 
 if TYPE_CHECKING:
-    from interlock.coordination.sync import Lease
+    from interlock.coordination.lease_sync import Lease
 
 
 class Term(Grant):

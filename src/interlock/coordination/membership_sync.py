@@ -6,7 +6,7 @@ from interlock.bridge import LoopThread
 from interlock.coordination.membership import AsyncMembership
 
 if TYPE_CHECKING:
-    from interlock.coordination.sync import Interlock
+    from interlock.coordination.root_sync import Interlock
 
 
 class Membership:

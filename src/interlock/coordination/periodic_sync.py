@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Self
 
 from interlock.bridge import in_caller_to_its_end
 from interlock.coordination.grant import AsyncGrant
+from interlock.coordination.grant_sync import Grant
 from interlock.coordination.periodic import AsyncPeriodic
-from interlock.coordination.sync import Grant
 from interlock.errors import InterlockError
 from interlock.logs import events
 
 if TYPE_CHECKING:
-    from interlock.coordination.sync import Interlock
+    from interlock.coordination.root_sync import Interlock
 
 log = events(__name__)
 

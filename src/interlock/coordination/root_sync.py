@@ -1,4 +1,4 @@
-"""The same for callers without an event loop: a thin face over one loop thread that the root object owns.
+"""The root object for callers without an event loop: a thin face over one loop thread that it owns.
 
 The thread carries the heartbeats anyway, and threads that ask at the same time share statements there. It is started by
 first use, so an object that is made at import may be forked; in a forked child it is started anew.
@@ -10,31 +10,23 @@ import inspect
 import os
 import threading
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Self, TypeVar, Unpack
-from uuid import UUID
+from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
 
 from interlock import process
-from interlock.bridge import LoopThread, Question, in_caller, in_caller_to_its_end
+from interlock.bridge import LoopThread, in_caller, in_caller_to_its_end
 from interlock.connections import ask_sync
-from interlock.coordination.acquiring import Entered
-from interlock.coordination.acquisition import Acquisition
-from interlock.coordination.election import AsyncTerm
 from interlock.coordination.engine import Engine
-from interlock.coordination.grant import AsyncGrant
-from interlock.coordination.lease import LeaseSettings
+from interlock.coordination.grant_sync import Grant
+from interlock.coordination.lease_sync import Lease
 from interlock.coordination.metrics import Metrics
 from interlock.coordination.root import AsyncInterlock, RootOptions
+from interlock.coordination.shared_sync import Shared
 from interlock.coordination.timing import Duration, checked_timeout
-from interlock.coordination.wrapping import Busy, wrapped_sync
 from interlock.errors import ConfigurationError
-from interlock.stores.leases import ReleaseAnswer
-from interlock.stores.listing import HeldLease
 
 if TYPE_CHECKING:
     from interlock.coordination.claims.results import Claiming
     from interlock.coordination.claims.scope import Claims, Spelling
-    from interlock.coordination.election_sync import Election
     from interlock.coordination.membership import Member
     from interlock.coordination.membership_sync import Membership
     from interlock.coordination.once import Once, Retention, Unfinished
@@ -43,280 +35,7 @@ if TYPE_CHECKING:
     from interlock.coordination.session_lock_sync import SessionLock
     from interlock.coordination.several_sync import Leases
 
-G = TypeVar("G", bound=AsyncGrant)
-P = ParamSpec("P")
 T = TypeVar("T")
-
-
-class Grant:
-    """As `AsyncGrant`, without await. Nothing can interrupt a thread: ask `check()` between steps, or be told by
-    `on_lost`; a lease that was lost also raises at the end of the block."""
-
-    __slots__ = ("_grant", "_left", "_thread")
-
-    def __init__(self, thread: LoopThread, grant: AsyncGrant) -> None:
-        self._thread = thread
-        self._grant = grant
-        self._left = False
-
-    def __repr__(self) -> str:
-        return repr(self._grant)
-
-    @property
-    def name(self) -> str:
-        return self._grant.name
-
-    @property
-    def token(self) -> int:
-        return self._grant.token
-
-    @property
-    def grant_id(self) -> UUID:
-        return self._grant.grant_id
-
-    @property
-    def ttl(self) -> float:
-        return self._grant.ttl
-
-    @property
-    def schema(self) -> str:
-        return self._grant.schema
-
-    @property
-    def lost(self) -> bool:
-        return self._grant.lost
-
-    @property
-    def remaining(self) -> float:
-        return 0.0 if self._left else self._grant.remaining
-
-    def check(self) -> None:
-        """Raise `LeaseLost` if it is not held any more."""
-        if self._left and not self._grant.ended:  # the loop has not come to that yet
-            raise self._grant.error_of("released")
-        self._grant.check()
-
-    def on_lost(self, callback: Callable[[str], object]) -> None:
-        """Called on the loop's thread: it must not block for long."""
-        if self._grant.ended or self._grant.is_cut_off:
-            self._grant.on_lost(callback)
-        else:
-            self._thread.run(self._listen(callback))
-
-    def guard(self, connection: Any = None) -> None:
-        """Let the connection's open transaction commit only while this grant is current; see docs/guard.md."""
-        self._grant.guards.guard_sync(self, connection)
-
-    def guarding(self, connection: Any = None) -> AbstractContextManager[None]:
-        """``with``: so does every transaction in the block, without a call, that writes tables which this lease
-        protects; see docs/guard.md."""
-        return self._grant.guards.guarding_sync((self,), connection)
-
-    def guard_item(self) -> dict[str, Any]:
-        """For the TransactItems of your own TransactWriteItems; see docs/dynamodb.md."""
-        return self._grant.guard_item()
-
-    def release(self) -> bool:
-        if self._grant.is_cut_off:
-            return False
-        try:
-            return self._thread.ask(_Releasing(self._grant))
-        except ConfigurationError:
-            if self._thread.is_closing:  # that gives it back
-                return False
-            raise
-
-    def hand_over(self) -> bool:
-        if self._grant.is_cut_off:
-            raise self._grant.error()
-        return self._thread.run(self._grant.hand_over())
-
-    async def _listen(self, callback: Callable[[str], object]) -> None:
-        """On the loop's thread, where a loss is told: it cannot come in between."""
-        self._grant.on_lost(callback)
-
-    def __enter__(self) -> Self:
-        if not self._grant.is_held:  # it was lost on its way here
-            self.release()
-            raise self._grant.error()
-        return self
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> bool | None:
-        released_before = self._grant.is_released
-        held = self.release() if self._grant.confirmed else self._let_go()
-        if not held and not released_before:
-            raise self._grant.error() from error
-        return None
-
-    def _let_go(self) -> bool:
-        """False: it is not held any more, as far as we know. Else nobody waits for what comes of it."""
-        if not self._grant.is_held or self._grant.engine.closed:
-            return self.release()
-        self._left = True
-        self._thread.post(functools.partial(self._grant.engine.let_go, self._grant))
-        return True
-
-
-class _Releasing(Question[bool]):
-    """On the loop's thread."""
-
-    def __init__(self, grant: AsyncGrant) -> None:
-        self._grant = grant
-        self._asked: asyncio.Future[tuple[ReleaseAnswer, float]] | None = None
-
-    def ask(self) -> "asyncio.Future[Any]":
-        self._asked = self._grant.engine.begin_releasing(self._grant)
-        return self._asked or _done()
-
-    def answer(self) -> bool:
-        return self._asked is not None and self._grant.engine.released(self._grant, self._asked)
-
-
-class _Acquiring(Generic[G]):
-    """On the loop's thread; `granted` is there as soon as it is."""
-
-    def __init__(self, locks: "Interlock", settings: LeaseSettings, timeout: float | None, kind: type[G]) -> None:
-        self.granted: G | None = None
-        self._locks = locks
-        self._settings = settings
-        self._timeout = timeout
-        self._kind = kind
-        self._owner = threading.current_thread()  # its number would be given again, to another
-
-    def ask(self) -> "asyncio.Future[Any]":
-        self._engine = self._locks.engine()
-        self._begun = self._begin()
-        return (self._begun and self._begun.asked) or _done()
-
-    def answer(self) -> "G | Coroutine[Any, Any, G | None] | None":
-        self.granted = None if self._begun is None else self._engine.take(self._begun)
-        return self.granted or self._go_on()
-
-    def give_up(self) -> None:
-        if self._begun is not None:
-            self._engine.give_up(self._begun)
-
-    def _begin(self) -> Acquisition[G] | None:
-        return self._settings.begin(self._engine, self._owner, self._timeout, self._kind)
-
-    async def _go_on(self) -> G | None:
-        if self._begun:
-            self.granted = await self._engine.acquired(self._begun)
-        else:
-            self.granted = await self._settings.acquire(self._engine, self._owner, self._timeout, self._kind)
-        return self.granted
-
-
-class _Trying(_Acquiring[G]):
-    def _begin(self) -> Acquisition[G] | None:
-        return self._settings.begin_trying(self._engine, self._owner, self._kind)
-
-    async def _go_on(self) -> G | None:
-        if self._begun:
-            self.granted = await self._engine.tried(self._begun)
-        else:
-            self.granted = await self._settings.try_acquire(self._engine, self._owner, self._kind)
-        return self.granted
-
-
-def _asked(thread: LoopThread, question: _Acquiring[G]) -> G | None:
-    try:
-        return thread.ask(question)
-    except BaseException:
-        if question.granted is not None:  # at the very moment when the thread was interrupted
-            Grant(thread, question.granted).release()
-        raise
-
-
-def _done() -> "asyncio.Future[None]":
-    done = asyncio.get_running_loop().create_future()
-    done.set_result(None)
-    return done
-
-
-class Lease:
-    """``with lease as grant: …`` waits its turn."""
-
-    def __init__(self, locks: "Interlock", settings: LeaseSettings) -> None:
-        self._locks = locks
-        self._settings = settings
-        self._entered: Entered[Grant] = Entered()
-
-    @property
-    def name(self) -> str:
-        return self._settings.name
-
-    @property
-    def ttl(self) -> float:
-        return self._settings.timing.ttl
-
-    def try_acquire(self) -> Grant | None:
-        """The grant, if the lease is free and nobody waits for it; otherwise None, at once."""
-        return self._granted(_Trying(self._locks, self._settings, 0.0, self._settings.kind))
-
-    def acquire(self, timeout: Duration | None = None) -> Grant:
-        """Wait for the lease, first come, first served; after `timeout` seconds it raises `LeaseTimeout`."""
-        grant = self._granted(_Acquiring(self._locks, self._settings, checked_timeout(timeout), self._settings.kind))
-        assert grant is not None
-        return grant
-
-    def holders(self) -> list[HeldLease]:
-        """Who holds it now, as the store sees it: one, nobody, or with slots as many as hold one."""
-
-        async def look() -> list[HeldLease]:
-            return await self._settings.holders(self._locks.engine())
-
-        return self._locks.run(look())
-
-    def terms(self) -> "Election":
-        """An election: ``for term in lease.terms(): with term: …`` is entered whenever we lead."""
-        from interlock.coordination.election_sync import Election
-
-        return Election(self)
-
-    def term(self) -> tuple[LoopThread, AsyncTerm]:
-        """The grant of an election's next term, and the loop thread that it lives on."""
-        thread = self._locks.loop_thread()
-        term = _asked(thread, _Acquiring(self._locks, self._settings, None, AsyncTerm))
-        assert term is not None
-        return thread, term
-
-    def _granted(self, question: "_Acquiring[AsyncGrant]") -> Grant | None:
-        thread = self._locks.loop_thread()
-        grant = _asked(thread, question)
-        return None if grant is None else Grant(thread, grant)
-
-    def wrap(self, *, busy: Busy = "wait") -> Callable[[Callable[P, T]], Callable[P, T | None]]:
-        """Run a function under the lease; see `AsyncLease.wrap`."""
-        return wrapped_sync(self, busy)
-
-    def __enter__(self) -> Grant:
-        grant = self.acquire().__enter__()
-        return self._entered.add(threading.current_thread(), grant)
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        self._entered.pop(threading.current_thread()).__exit__(kind, error, trace)
-
-
-class Shared:
-    """``with catalog.read(): …`` and ``with catalog.write(): …``; see `AsyncShared`."""
-
-    def __init__(self, locks: "Interlock", reading: LeaseSettings, writing: LeaseSettings) -> None:
-        self._locks = locks
-        self._reading = reading
-        self._writing = writing
-
-    @property
-    def name(self) -> str:
-        return self._writing.name
-
-    def read(self) -> Lease:
-        """Beside other readers, as many as there are slots."""
-        return Lease(self._locks, self._reading)
-
-    def write(self) -> Lease:
-        """Alone."""
-        return Lease(self._locks, self._writing)
 
 
 class Interlock:

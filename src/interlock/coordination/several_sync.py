@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any, Self
 
 from interlock.bridge import LoopThread
 from interlock.coordination.acquiring import Entered
+from interlock.coordination.grant_sync import Grant
 from interlock.coordination.several import AsyncGrants, LeasesSettings
-from interlock.coordination.sync import Grant
 from interlock.coordination.timing import Duration, checked_timeout
 
 if TYPE_CHECKING:
     from interlock.coordination.engine import Engine
-    from interlock.coordination.sync import Interlock
+    from interlock.coordination.root_sync import Interlock
 
 
 class Grants:

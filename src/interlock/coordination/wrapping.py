@@ -9,7 +9,7 @@ from interlock.errors import ConfigurationError, LeaseBusy
 
 if TYPE_CHECKING:
     from interlock.coordination.lease import AsyncLease
-    from interlock.coordination.sync import Lease
+    from interlock.coordination.lease_sync import Lease
 
 Busy = Literal["wait", "skip", "raise"]
 P = ParamSpec("P")

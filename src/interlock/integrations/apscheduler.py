@@ -16,7 +16,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from interlock.coordination.election_sync import Term
-from interlock.coordination.sync import Interlock
+from interlock.coordination.root_sync import Interlock
 from interlock.coordination.timing import Duration
 from interlock.errors import ConfigurationError, InterlockError, LeaseLost
 from interlock.integrations.leadership import Leadership, LedTerm

@@ -17,7 +17,7 @@ from interlock.coordination.election import AsyncElection, AsyncTerm
 from interlock.coordination.election_sync import Term
 from interlock.coordination.lease import LeaseSettings
 from interlock.coordination.name import part, whole_name
-from interlock.coordination.sync import Interlock
+from interlock.coordination.root_sync import Interlock
 from interlock.coordination.timing import Duration
 from interlock.errors import ConfigurationError, InterlockError
 from interlock.logs import events

@@ -21,7 +21,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession
 from sqlalchemy.orm import Session, SessionTransaction
 
 from interlock.coordination.grant import AsyncGrant
-from interlock.coordination.sync import Grant
+from interlock.coordination.grant_sync import Grant
 from interlock.errors import ConfigurationError
 
 

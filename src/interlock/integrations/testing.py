@@ -24,7 +24,8 @@ from interlock.bridge import LoopThread
 from interlock.config import environment_name
 from interlock.coordination.choosing import OpenStore, StoreOptions, chosen
 from interlock.coordination.grant import AsyncGrant
-from interlock.coordination.sync import Grant, Interlock
+from interlock.coordination.grant_sync import Grant
+from interlock.coordination.root_sync import Interlock
 from interlock.coordination.timing import Duration, seconds
 from interlock.embedded import Cluster
 from interlock.errors import ConfigurationError

@@ -32,7 +32,9 @@ FOR_OTHERS = {
     "interlock.coordination.once",
     "interlock.coordination.periodic",
     "interlock.coordination.recording",
-    "interlock.coordination.sync",
+    "interlock.coordination.grant_sync",
+    "interlock.coordination.lease_sync",
+    "interlock.coordination.root_sync",
     "interlock.stores.dynamodb",
     "interlock.stores.sqlite",
 }

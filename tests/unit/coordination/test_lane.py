@@ -7,8 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from interlock import bridge, errors
-from interlock.bridge import LoopThread, Question
+from interlock import errors
+from interlock.bridge import LoopThread, Question, loop_thread
 from interlock.clock import boottime
 from interlock.coordination import lane as module
 from interlock.coordination.lane import Lane
@@ -195,7 +195,7 @@ async def test_a_batch_has_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize(("many", "batches"), [(5, [4]), (4, [2, 2])])
 def test_half_of_many_threads_share_a_statement(monkeypatch: pytest.MonkeyPatch, many: int, batches: list[int]) -> None:
-    monkeypatch.setattr(bridge, "_MANY", many)
+    monkeypatch.setattr(loop_thread, "_MANY", many)
     thread, all_came, server = LoopThread("test-loop"), threading.Event(), Server()
     lane = server.lane()
     with ThreadPoolExecutor(4) as threads:

@@ -11,7 +11,7 @@ from interlock.coordination.engine import Engine
 from interlock.coordination.grant import AsyncGrant
 from interlock.coordination.once import Once, Retention
 from interlock.coordination.root import AsyncInterlock
-from interlock.coordination.sync import Interlock
+from interlock.coordination.root_sync import Interlock
 from interlock.coordination.timing import Duration, LeaseTiming, checked_timeout, seconds
 from interlock.errors import ConfigurationError, InterlockError, LeaseTimeout, OnceConflict
 from interlock.integrations.idempotency import problems

@@ -24,7 +24,7 @@ from tooz.coordination import (
 )
 
 from interlock.clock import boottime
-from interlock.coordination.sync import Interlock
+from interlock.coordination.root_sync import Interlock
 from interlock.coordination.timing import LeaseTiming
 from interlock.integrations.tooz import naming
 from interlock.integrations.tooz.failing import translated

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import tooz
 from tooz import locking, utils
 
-from interlock.coordination.sync import Grant, Lease
+from interlock.coordination.grant_sync import Grant
+from interlock.coordination.lease_sync import Lease
 from interlock.errors import LeaseTimeout
 from interlock.integrations.tooz import naming
 from interlock.integrations.tooz.failing import translated

@@ -1,0 +1,72 @@
+"""Functions for the caller's own thread, which waits meanwhile: things that users hold are often bound to it."""
+
+import asyncio
+import contextvars
+import queue
+from collections.abc import Awaitable, Callable
+from concurrent.futures import Future
+from contextlib import suppress
+from typing import Any, Generic, Protocol, TypeVar
+
+T = TypeVar("T")
+
+
+class Job(Generic[T]):
+    """A function for the caller's thread. Whoever takes it from the queue either runs or refuses it."""
+
+    def __init__(self, function: Callable[[], T]) -> None:
+        self.function = function
+        self.done: Future[T] = Future()
+
+    def run(self) -> None:
+        if not self.done.set_running_or_notify_cancel():
+            return  # nobody waits for it any more
+        try:
+            self.done.set_result(self.function())
+        except Exception as error:
+            self.done.set_exception(error)
+
+    def refuse(self) -> None:
+        self.done.cancel()
+
+    def abandon(self) -> None:
+        """The thread was interrupted in it, and will not come back to it."""
+        if not self.done.done():
+            self.done.set_exception(asyncio.CancelledError())
+
+
+Jobs = queue.SimpleQueue[Job[Any] | None]
+caller: contextvars.ContextVar[Jobs] = contextvars.ContextVar("caller")
+
+
+class RunBlocking(Protocol):
+    """Runs a function that may block, where it holds up no event loop."""
+
+    def __call__(self, function: Callable[[], T], /) -> Awaitable[T]: ...
+
+
+async def in_thread(function: Callable[[], T], /) -> T:
+    """`RunBlocking` for callers that are on an event loop themselves.
+
+    A thread cannot be stopped. Who is cancelled while it runs stays until it has ended, so that nobody gives back a
+    lock under it.
+    """
+    job = Job(function)
+    thread = asyncio.ensure_future(asyncio.to_thread(job.run))
+    try:
+        await asyncio.shield(thread)
+    except asyncio.CancelledError:
+        if job.done.cancel():  # it still waited for a thread, and will never begin
+            raise
+        while not thread.done():
+            with suppress(asyncio.CancelledError):
+                await asyncio.wait([thread])
+        raise
+    return job.done.result()
+
+
+async def in_caller(function: Callable[[], T], /) -> T:
+    """`RunBlocking` below `LoopThread.run`: the function runs in the thread that waits there."""
+    job = Job(function)
+    caller.get().put(job)
+    return await asyncio.wrap_future(job.done)
