@@ -587,6 +587,44 @@ def test_what_is_posted_is_done_although_the_caller_is_interrupted_then(loop: Lo
     assert done.wait(10)
 
 
+def test_who_is_late_to_stop_the_loop_does_not_stop_what_gives_everything_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The loop has seen by itself that it is to end, and goes on to that before whoever closes it has asked it to."""
+    loop, giving_back, arrived = LoopThread("test-loop"), threading.Event(), asyncio.Event()
+    call_soon = loop.loop.call_soon_threadsafe
+    done: list[str] = []
+
+    async def last() -> None:
+        giving_back.set()
+        await arrived.wait()
+        await asyncio.sleep(0)
+        done.append("given back")
+
+    def be_late(callback: Callable[[], object]) -> None:
+        call_soon(interrupted)
+        assert giving_back.wait(10)
+        call_soon(callback)
+        call_soon(arrived.set)
+
+    monkeypatch.setattr(loop.loop, "call_soon_threadsafe", be_late)
+    loop.close(last)
+    assert done == ["given back"]
+    assert loop.loop.is_closed()
+
+
+def test_who_is_interrupted_before_the_loop_knew_of_it_does_not_wait_for_a_loop_that_has_ended(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    loop = LoopThread("test-loop")
+
+    def close_and_be_interrupted(_: Any) -> None:
+        loop.close()
+        interrupted()
+
+    monkeypatch.setattr(loop, "_start_soon", close_and_be_interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        loop.run(where())
+
+
 def test_who_is_interrupted_while_it_closes_has_closed(monkeypatch: pytest.MonkeyPatch) -> None:
     loop, done = LoopThread("test-loop"), []
 

@@ -57,6 +57,8 @@ class Call(Generic[T]):
             except queue.Empty:
                 if sys.is_finalizing():
                     raise ConfigurationError(ENDING) from None
+                if self._thread.is_over and self._task is None:  # we were interrupted before the loop knew of this
+                    self.cancel()
 
     def result(self) -> T:
         if self._task is None:

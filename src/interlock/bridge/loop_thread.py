@@ -100,6 +100,11 @@ class LoopThread:
     def is_closing(self) -> bool:
         return self._closing
 
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing is begun on the loop any more."""
+        return self._over
+
     def loop_thread(self) -> Self:
         return self
 
@@ -216,6 +221,7 @@ class LoopThread:
         while not self._closing:
             with suppress(SystemExit, KeyboardInterrupt):  # raised in a task: they are for its caller, who is told
                 self.loop.run_forever()
+        self._stopped = True  # whoever closes may not have come to that yet; and what follows is to run to its end
         if self._last is not None:
             try:
                 self.loop.run_until_complete(self._finish(self._last))

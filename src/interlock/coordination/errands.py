@@ -139,7 +139,8 @@ class Errands:
             await asyncio.sleep(random.uniform(0.5, 1.0) * min(ask.ttl / 4, 5.0))
             try:
                 (answer,) = await self._store.acquire([ask])
-            except errors.InterlockError:
+            except Exception as error:
+                self._observer.database_error(error)
                 continue
             if answer.status not in ("locked", "changing"):  # then it is perhaps our own request that goes on there
                 ask.wait = waited  # then it may have a place in the queue, too
@@ -154,7 +155,8 @@ class Errands:
             pause = min(max(2 * pause, _SOON), _LATER)
             try:
                 answer, sent_at = await self.releasing.submit(grant)
-            except errors.InterlockError:
+            except Exception as error:
+                self._observer.database_error(error)
                 continue
             if answer.status != "locked":
                 self.settle(grant, answer, sent_at)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from interlock.clock import boottime
-from interlock.coordination.errands import UNKNOWN, Errands
+from interlock.coordination.errands import Errands, is_unknown
 from interlock.coordination.grant import AsyncGrant
 from interlock.coordination.lane import Lane
 from interlock.coordination.observing import Observer
@@ -54,7 +54,9 @@ class HandingOver:
                 if asked.done() and not asked.cancelled():  # both came at once: it may be another's by now
                     self._see(grant, asked)
                 raise
-            except UNKNOWN as error:
+            except Exception as error:
+                if not is_unknown(error):
+                    raise
                 self._perhaps(grant, error)
                 raise grant.error() from error
             if answer.status != "locked":
@@ -83,7 +85,7 @@ class HandingOver:
     def _perhaps(self, grant: AsyncGrant, error: Exception) -> None:
         """Another may have it, so it is not ours any more; if nobody has it, it is given back."""
         self._observer.database_error(error)
-        if isinstance(error, UNKNOWN):
+        if is_unknown(error):
             self._lose(grant, "refused")
             self._errands.release_later(grant)
 
@@ -112,4 +114,4 @@ def _was_kept(outcome: object) -> bool:
     """Also where the request was refused: then nothing was changed."""
     if isinstance(outcome, ReleaseAnswer):
         return outcome.status in _KEPT
-    return not isinstance(outcome, UNKNOWN)
+    return isinstance(outcome, Exception) and not is_unknown(outcome)

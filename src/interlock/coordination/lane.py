@@ -63,19 +63,12 @@ class Lane(Generic[Request, Answer]):
     def submit_for(self, request: Request, future: "asyncio.Future[tuple[Answer, float]]") -> None:
         """The same for somebody who waits already."""
         self._queue.append((request, future))
-        if self._at_work:
-            return
-        self._at_work = True
-        try:
-            if self._alone >= _ALONE and self._is_idle():
-                self._worker = head_start.begin(self._work())
-            else:  # after all who are ready now have put in theirs
-                self._worker = asyncio.get_running_loop().create_task(self._work())
-                self._worker.add_done_callback(self._ended)
-        except BaseException:  # an interrupt, or the stack is full: whoever comes next begins anew
-            self._at_work = False
-            future.cancel()
-            raise
+        if not self._at_work:
+            try:
+                self._begin(at_once=self._alone >= _ALONE and self._is_idle())
+            except BaseException:  # an interrupt, or the stack is full: whoever comes next, or drains it, begins anew
+                future.cancel()
+                raise
 
     @property
     def waiting(self) -> "Iterator[Request]":
@@ -94,8 +87,24 @@ class Lane(Generic[Request, Answer]):
 
     async def drain(self) -> None:
         """Until everything has been sent and answered."""
-        while self._at_work and self._worker is not None:
+        while self._at_work or self._queue:
+            if not self._at_work:  # whoever should have begun could not
+                self._begin(at_once=False)
+            assert self._worker is not None
             await asyncio.wait([self._worker])
+
+    def _begin(self, *, at_once: bool) -> None:
+        """Or after all who are ready now have put in theirs."""
+        self._at_work = True
+        try:
+            if at_once:
+                self._worker = head_start.begin(self._work())
+            else:
+                self._worker = asyncio.get_running_loop().create_task(self._work())
+                self._worker.add_done_callback(self._ended)
+        except BaseException:
+            self._at_work = False
+            raise
 
     async def _work(self) -> None:
         try:

@@ -70,10 +70,15 @@ async def test_a_row_that_is_locked_for_a_moment_is_waited_for(
     await waiter
 
 
+@pytest.mark.parametrize("error", [UNREACHABLE, RecursionError("the stack is full")], ids=["unreachable", "stack"])
 async def test_whose_answer_was_lost_does_not_trust_the_lease_any_more(
-    locks: AsyncInterlock, others: AsyncInterlock, interlock_url: str, monkeypatch: pytest.MonkeyPatch
+    locks: AsyncInterlock,
+    others: AsyncInterlock,
+    interlock_url: str,
+    monkeypatch: pytest.MonkeyPatch,
+    error: Exception,
 ) -> None:
-    fail(monkeypatch, "hand_over", UNREACHABLE, after=True)
+    fail(monkeypatch, "hand_over", error, after=True)
     grant = await locks.lease("feeds").acquire()
     waiter = await queued(others, interlock_url)
     told: list[str] = []

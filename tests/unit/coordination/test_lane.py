@@ -148,6 +148,22 @@ async def test_what_is_sent_at_once_fails_like_anything_else() -> None:
     assert await answers(lane.submit(2)) == [4]
 
 
+async def test_what_could_not_be_begun_is_drained(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The stack is full, say, and nobody comes who would send it with theirs."""
+    server = Server()
+    lane = server.lane(always=True)
+
+    def refuse(*_: object) -> None:
+        raise RecursionError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Lane, "_work", refuse)
+        with pytest.raises(RecursionError):
+            lane.submit(1)
+    await lane.drain()
+    assert server.batches == [[1]]
+
+
 async def test_what_is_sent_at_once_is_drained_and_may_be_nobodys() -> None:
     server = Server()
     lane = await loner(server, always=True)
