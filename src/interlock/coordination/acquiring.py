@@ -1,6 +1,7 @@
 """``await lock.acquire()`` and ``async with lock.acquire() as grant`` from one method, and blocks that share a lock."""
 
 from collections.abc import Coroutine, Generator
+from contextlib import suppress
 from typing import Any, Generic, Protocol, Self, TypeVar
 
 
@@ -45,12 +46,19 @@ class Entered(Generic[H]):
         self._open.append((owner, grant))
         return grant
 
-    def pop(self, owner: object) -> H:
-        """The owner's newest. Without one, the newest: a generator may be ended by another task than began it."""
+    def newest(self, owner: object) -> tuple[object, H]:
+        """The owner's. Without one, the newest of all: a generator may be ended by another task than began it."""
         newest = self._open[-1]
         if newest[0] is owner:  # as it mostly is
-            self._open.remove(newest)  # not the last any more, perhaps
-            return newest[1]
-        entry = next((entry for entry in reversed(self._open) if entry[0] == owner), newest)
-        self._open.remove(entry)
+            return newest
+        return next((entry for entry in reversed(self._open) if entry[0] == owner), newest)
+
+    def pop(self, owner: object) -> H:
+        entry = self.newest(owner)
+        self._open.remove(entry)  # not the last any more, perhaps
         return entry[1]
+
+    def remove(self, entry: tuple[object, H]) -> None:
+        """It may have been removed."""
+        with suppress(ValueError):
+            self._open.remove(entry)

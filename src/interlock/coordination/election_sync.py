@@ -29,7 +29,11 @@ class Term(Grant):
         return self
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> bool | None:
-        self.release()
+        try:
+            self.release()
+        except BaseException:
+            self.drop()
+            raise
         return self._term.is_end_of(error)
 
 

@@ -91,6 +91,11 @@ class Grant:
                 return False
             raise
 
+    def drop(self) -> None:
+        """Give it back, if it has not ended, and do not wait for that: for whoever was interrupted somewhere."""
+        if not (self._grant.ended or self._grant.is_cut_off):
+            self._thread.post(functools.partial(self._grant.engine.drop, self._grant))
+
     def hand_over(self) -> bool:
         if self._grant.is_cut_off:
             raise self._grant.error()
@@ -107,8 +112,12 @@ class Grant:
         return self
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> bool | None:
-        released_before = self._grant.is_released
-        held = self.release() if self._grant.confirmed else self._let_go()
+        try:
+            released_before = self._grant.is_released
+            held = self.release() if self._grant.confirmed else self._let_go()
+        except BaseException:
+            self.drop()
+            raise
         if not held and not released_before:
             raise self._grant.error() from error
         return None

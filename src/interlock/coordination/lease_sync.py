@@ -68,13 +68,13 @@ class Lease:
     def term(self) -> tuple[LoopThread, AsyncTerm]:
         """The grant of an election's next term, and the loop thread that it lives on."""
         thread = self._locks.loop_thread()
-        term = _asked(thread, _Acquiring(self._locks, self._settings, None, AsyncTerm))
+        term = _Acquiring(self._locks, self._settings, None, AsyncTerm).put_to(thread)
         assert term is not None
         return thread, term
 
     def _granted(self, question: "_Acquiring[AsyncGrant]") -> Grant | None:
         thread = self._locks.loop_thread()
-        grant = _asked(thread, question)
+        grant = question.put_to(thread)
         return None if grant is None else Grant(thread, grant)
 
     def wrap(self, *, busy: Busy = "wait") -> Callable[[Callable[P, T]], Callable[P, T | None]]:
@@ -82,11 +82,29 @@ class Lease:
         return wrapped_sync(self, busy)
 
     def __enter__(self) -> Grant:
-        grant = self.acquire().__enter__()
-        return self._entered.add(threading.current_thread(), grant)
+        question = _Acquiring(self._locks, self._settings, None, self._settings.kind)
+        grant = None
+        try:
+            grant = self._granted(question)
+            assert grant is not None
+            return self._entered.add(question.owner, grant.__enter__())
+        except BaseException:  # an interrupt may come between any two steps, also when it is granted already
+            question.give_back()
+            if grant is not None:
+                self._entered.remove((question.owner, grant))
+            raise
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        self._entered.pop(threading.current_thread()).__exit__(kind, error, trace)
+        try:
+            self._newest()[1].__exit__(kind, error, trace)
+        except BaseException:  # as above
+            self._newest()[1].drop()
+            raise
+        finally:
+            self._entered.remove(self._newest())
+
+    def _newest(self) -> tuple[object, Grant]:
+        return self._entered.newest(threading.current_thread())
 
 
 class _Acquiring(Generic[G]):
@@ -94,11 +112,12 @@ class _Acquiring(Generic[G]):
 
     def __init__(self, locks: "Interlock", settings: LeaseSettings, timeout: float | None, kind: type[G]) -> None:
         self.granted: G | None = None
+        self.owner = threading.current_thread()  # its number would be given again, to another
         self._locks = locks
         self._settings = settings
         self._timeout = timeout
         self._kind = kind
-        self._owner = threading.current_thread()  # its number would be given again, to another
+        self._thread: LoopThread | None = None
 
     def ask(self) -> "asyncio.Future[Any]":
         self._engine = self._locks.engine()
@@ -109,37 +128,41 @@ class _Acquiring(Generic[G]):
         self.granted = None if self._begun is None else self._engine.take(self._begun)
         return self.granted or self._go_on()
 
+    def give_back(self) -> None:
+        """Somebody was interrupted, and nobody has what was granted."""
+        if self._thread is not None and self.granted is not None and not self.granted.ended:
+            Grant(self._thread, self.granted).release()
+
     def give_up(self) -> None:
         if self._begun is not None:
             self._engine.give_up(self._begun)
 
     def _begin(self) -> Acquisition[G] | None:
-        return self._settings.begin(self._engine, self._owner, self._timeout, self._kind)
+        return self._settings.begin(self._engine, self.owner, self._timeout, self._kind)
+
+    def put_to(self, thread: LoopThread) -> G | None:
+        self._thread = thread
+        try:
+            return thread.ask(self)
+        except BaseException:
+            self.give_back()
+            raise
 
     async def _go_on(self) -> G | None:
         if self._begun:
             self.granted = await self._engine.acquired(self._begun)
         else:
-            self.granted = await self._settings.acquire(self._engine, self._owner, self._timeout, self._kind)
+            self.granted = await self._settings.acquire(self._engine, self.owner, self._timeout, self._kind)
         return self.granted
 
 
 class _Trying(_Acquiring[G]):
     def _begin(self) -> Acquisition[G] | None:
-        return self._settings.begin_trying(self._engine, self._owner, self._kind)
+        return self._settings.begin_trying(self._engine, self.owner, self._kind)
 
     async def _go_on(self) -> G | None:
         if self._begun:
             self.granted = await self._engine.tried(self._begun)
         else:
-            self.granted = await self._settings.try_acquire(self._engine, self._owner, self._kind)
+            self.granted = await self._settings.try_acquire(self._engine, self.owner, self._kind)
         return self.granted
-
-
-def _asked(thread: LoopThread, question: _Acquiring[G]) -> G | None:
-    try:
-        return thread.ask(question)
-    except BaseException:
-        if question.granted is not None:  # at the very moment when the thread was interrupted
-            Grant(thread, question.granted).release()
-        raise

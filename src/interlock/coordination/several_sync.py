@@ -2,7 +2,7 @@
 
 import threading
 from collections.abc import Awaitable, Callable, Mapping
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Self
 
 from interlock.bridge import LoopThread
@@ -51,15 +51,17 @@ class Grants:
 
     def release(self) -> bool:
         """Give all of them back. False: not all were held any more."""
-        released: list[bool] = []
-        with ExitStack() as each:  # also those after one in which we are interrupted
-            for grant in reversed(self.grants):
-                each.callback(self._release, grant, released)
+        try:
+            released = [grant.release() for grant in reversed(self.grants)]
+        except BaseException:  # an interrupt, mostly: those after it are given back as well
+            self.drop()
+            raise
         return all(released)
 
-    @staticmethod
-    def _release(grant: Grant, released: list[bool]) -> None:
-        released.append(grant.release())
+    def drop(self) -> None:
+        """Give back what has not ended, and do not wait for that: for whoever was interrupted somewhere."""
+        for grant in self.grants:
+            grant.drop()
 
     def __enter__(self) -> Self:
         if self._grants.ended or self._grants.lost:  # on its way here
@@ -68,8 +70,13 @@ class Grants:
         return self
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        released_before = all(grant.is_released for grant in self._grants.grants)
-        if not self.release() and not released_before:
+        try:
+            released_before = all(grant.is_released for grant in self._grants.grants)
+            released = self.release()
+        except BaseException:
+            self.drop()
+            raise
+        if not released and not released_before:
             raise self._grants.error() from error
 
 
@@ -88,25 +95,45 @@ class Leases:
     def try_acquire(self) -> Grants | None:
         """All of them, if all are free and nobody waits for one; otherwise None, at once."""
         owner = threading.current_thread()
-        return self._granted(lambda engine: self._settings.try_acquire(engine, owner))
+        return self._granted(lambda engine: self._settings.try_acquire(engine, owner), [])
 
     def acquire(self, timeout: Duration | None = None) -> Grants:
         """Wait for all of them; after `timeout` seconds it raises `LeaseTimeout`."""
-        owner, patience = threading.current_thread(), checked_timeout(timeout)
-        grants = self._granted(lambda engine: self._settings.acquire(engine, owner, patience))
+        return self._acquire(checked_timeout(timeout), [])
+
+    def __enter__(self) -> Grants:
+        owner = threading.current_thread()
+        granted: list[Grants] = []
+        try:
+            return self._entered.add(owner, self._acquire(None, granted).__enter__())
+        except BaseException:  # an interrupt may come between any two steps, also when they are granted already
+            for grants in granted:
+                self._entered.remove((owner, grants))
+                grants.release()
+            raise
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        try:
+            self._newest()[1].__exit__(kind, error, trace)
+        except BaseException:  # as above
+            self._newest()[1].drop()
+            raise
+        finally:
+            self._entered.remove(self._newest())
+
+    def _newest(self) -> tuple[object, Grants]:
+        return self._entered.newest(threading.current_thread())
+
+    def _acquire(self, patience: float | None, granted: list[Grants]) -> Grants:
+        owner = threading.current_thread()
+        grants = self._granted(lambda engine: self._settings.acquire(engine, owner, patience), granted)
         assert grants is not None
         return grants
 
-    def __enter__(self) -> Grants:
-        grants = self.acquire().__enter__()
-        return self._entered.add(threading.current_thread(), grants)
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        self._entered.pop(threading.current_thread()).__exit__(kind, error, trace)
-
-    def _granted(self, acquire: "Callable[[Engine], Awaitable[AsyncGrants | None]]") -> Grants | None:
-        """A caller that is interrupted just when they have come does not keep them."""
-        granted: list[Grants] = []
+    def _granted(
+        self, acquire: "Callable[[Engine], Awaitable[AsyncGrants | None]]", granted: list[Grants]
+    ) -> Grants | None:
+        """`granted`: they are put there as soon as they have come. Who is interrupted just then does not keep them."""
         thread = self._locks.loop_thread()
 
         async def note() -> None:
