@@ -45,7 +45,8 @@ class Settings:
     """Everything that can be set. Made by `load`; checked as a whole when it is made."""
 
     database_url: str | None = _setting(
-        "The database: postgresql://user:password@host:5432/name. Without it, the one `interlock up` runs itself.",
+        "The database: postgresql://user:password@host:5432/name; for leases also sqlite:///file.db or "
+        "dynamodb://table. Without it, the one that `interlock up` runs.",
         default=None,
         repr=False,
     )

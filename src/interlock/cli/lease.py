@@ -39,8 +39,10 @@ def list_(prefix: str, held: bool, waited: bool, as_json: bool, **flags: Any) ->
         click.echo(json.dumps([as_facts(found) for found in leases]))
     elif leases:
         click.echo(as_table(leases))
-    else:
+    elif prefix or held or waited:
         click.echo("There is no such lease in this database.")
+    else:
+        click.echo("No lease is known in this database.")
 
 
 @lease.command()

@@ -105,7 +105,7 @@ def _state(found: LeaseDetails) -> Iterator[str]:
 def _held(lease: LeaseStatus, holding: Holding) -> Iterator[str]:
     held_for, heard_of = spoken(lease.since(holding.acquired_at)), spoken(lease.since(holding.renewed_at))
     yield f"The lease {quoted(lease.name)} is held by {called(holding.party)}."
-    yield f"It has it since {moment(holding.acquired_at)}, for {held_for} now, with the token {lease.token}."
+    yield f"It has held it since {moment(holding.acquired_at)}, for {held_for} now, with the token {lease.token}."
     yield (
         f"Its last heartbeat came {heard_of} ago; without another the lease expires in {spoken(lease.remaining)} "
         f"(its ttl is {holding.ttl:g} s)."
@@ -117,7 +117,7 @@ def _held(lease: LeaseStatus, holding: Holding) -> Iterator[str]:
 def _broken(lease: LeaseStatus, holding: Holding, *, known: bool) -> Iterator[str]:
     why = "" if known else ", by force or because another server took over the database"
     yield f"The lease {quoted(lease.name)} was taken from {called(holding.party)}{why}."
-    yield f"Nobody gets it for another {spoken(lease.remaining)}: so long its last holder may still trust it."
+    yield f"Nobody gets it for another {spoken(lease.remaining)}, because its last holder may trust it until then."
 
 
 def _free(lease: LeaseStatus, holding: Holding, *, guarded: bool) -> Iterator[str]:
@@ -166,7 +166,8 @@ def _consequences(broken: Broken, *, immediate: bool) -> Iterator[str]:
     if immediate:
         yield "Whoever is next gets it at once; of what that holder does until then, only guarded writes are refused."
     elif broken.remaining:
-        yield f"Nobody else gets it for another {spoken(broken.remaining)}: so long that holder may still trust it."
+        left = spoken(broken.remaining)
+        yield f"Nobody else gets it for another {left}, because that holder may trust it until then."
 
 
 def for_so_long(waited: float | None) -> str:

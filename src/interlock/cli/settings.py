@@ -10,13 +10,13 @@ import click
 from interlock import logs
 from interlock.config import Settings, about
 from interlock.errors import ConfigurationError
+from interlock.stores.scheme import FOR_LEASES_ALONE
 
 if TYPE_CHECKING:
     from interlock.coordination.operating import Operating
     from interlock.stores.postgres import Session
 
 _PATIENCE = 5.0
-_FOR_LEASES_ALONE = ("sqlite", "dynamodb")
 
 T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Any])
@@ -65,7 +65,7 @@ def on_database(work: "Callable[[Session, Settings], Awaitable[T]]", flags: dict
 
     settings = loaded(**flags)
     url = database(settings)
-    if (kind := url.partition(":")[0].lower()) in _FOR_LEASES_ALONE:
+    if (kind := url.partition(":")[0].lower()) in FOR_LEASES_ALONE:
         raise ConfigurationError(f"A {kind}:// database has leases alone: name the PostgreSQL that this is kept in.")
 
     async def connected() -> T:

@@ -2,11 +2,12 @@
 
 import json
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 import click
 
-from interlock.cli.settings import database, loaded, run
+from interlock.cli.settings import loaded, run
+from interlock.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from interlock.stores.dynamodb.client import Client
@@ -62,7 +63,7 @@ def _on_table(url: str | None, work: "Callable[[Client], Awaitable[Table]]") -> 
     require_driver()
     from interlock.stores.dynamodb.client import Client
 
-    address = parsed(url or database(loaded()))
+    address = parsed(url or loaded().database_url or _none_named())
 
     async def connected() -> "Table":
         client = Client(address)
@@ -72,3 +73,10 @@ def _on_table(url: str | None, work: "Callable[[Client], Awaitable[Table]]") -> 
             await client.close()
 
     return address.table, run(connected())
+
+
+def _none_named() -> NoReturn:
+    command = click.get_current_context().command_path
+    raise ConfigurationError(
+        f"No table was named: `{command} dynamodb://table?region=…`, or set INTERLOCK_DATABASE_URL."
+    )

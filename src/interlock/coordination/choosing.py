@@ -14,6 +14,7 @@ from interlock.errors import ConfigurationError
 from interlock.stores.leases import Held, Holder, LeaseStore
 from interlock.stores.listing import Listing
 from interlock.stores.records import Records
+from interlock.stores.scheme import scheme_of
 
 if TYPE_CHECKING:
     from interlock.coordination.guards import Guarded
@@ -29,11 +30,6 @@ _HOMES = {
     "sqlite": "interlock.coordination.on_sqlite",
 }
 """By the URL's scheme; each has a function `named(url, options)`, which opens nothing."""
-
-_FORMS = (
-    "it should look like postgresql://user:password@host:5432/database, sqlite:///file.db, "
-    "or dynamodb://table?region=eu-west-1"
-)
 
 
 class StoreOptions(NamedTuple):
@@ -100,11 +96,7 @@ class GuardsByItem(Protocol):
 
 def chosen(url: str, options: StoreOptions) -> Database:
     """Raises what is wrong with the URL, and with options that this kind of database has no use for."""
-    scheme = url.partition(":")[0].lower() if "://" in url else ""
-    if scheme not in _HOMES:
-        shown = f"begins with {scheme + '://'!r}" if scheme else "has no scheme" if url else "is empty"
-        raise ConfigurationError(f"The database URL {shown}: {_FORMS}.")
-    database: Database = import_module(_HOMES[scheme]).named(url, options)
+    database: Database = import_module(_HOMES[scheme_of(url)]).named(url, options)
     return database
 
 

@@ -138,6 +138,8 @@ class AsyncLease:
 def _as_json(metadata: Mapping[str, Any] | None) -> str | None:
     if metadata is None:
         return None
+    if not isinstance(metadata, Mapping):
+        raise ConfigurationError("A lease's metadata has to be a mapping, such as {'zone': 'a'}.")
     try:
         text = json.dumps(metadata, allow_nan=False, ensure_ascii=False)
         size = len(text.encode())

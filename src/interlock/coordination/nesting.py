@@ -24,8 +24,8 @@ async def require_not_within(url: str, schema: str, name: str, environment: Mapp
     if not await (_is_current if url.startswith("postgres") else _is_held)(url, schema, name, token, grant_id):
         return
     raise errors.LeaseNested(
-        f"This runs under the lease {name!r} already, and would wait for itself for ever: leave this one out, "
-        "or give it another name.",
+        f"This runs under the lease {name!r} already, and would wait for itself for ever: drop the inner "
+        "`interlock` command, or give it another lease's name.",
         name=name,
     )
 

@@ -62,10 +62,11 @@ class LeaseTiming:
             request_timeout=term / 4 if request_timeout is None else request_timeout,
             margin=min(term / 10, 1.0),
         )
-        timing._check()
+        timing._check(renew_every, request_timeout)
         return timing
 
-    def _check(self) -> None:
+    def _check(self, renew_every: float | None, request_timeout: float | None) -> None:
+        """Both as they were given; None: it follows from the ttl."""
         if not 0 < self.renew_every < math.inf or not 0 < self.request_timeout < math.inf:
             raise ConfigurationError("renew_every and request_timeout have to be numbers of seconds above 0.")
         needed = 2 * self.renew_every + self.request_timeout + self.margin
@@ -73,8 +74,19 @@ class LeaseTiming:
             raise ConfigurationError(
                 f"A ttl of {self.ttl:g} s is too short for renewals every {self.renew_every:g} s and a request_timeout "
                 f"of {self.request_timeout:g} s: two renewals, one time-out and a margin of {self.margin:g} s "
-                f"make {needed:g} s, so that a missed renewal would cost the lease."
+                f"make {needed:g} s, so that a missed renewal would cost the lease: "
+                f"{_mended(renew_every, request_timeout)}."
             )
+
+
+def _mended(renew_every: float | None, request_timeout: float | None) -> str:
+    """What would work. With the ttl grow the margin, up to a second, and whatever was not given."""
+    given = {"renew_every": renew_every, "request_timeout": request_timeout}
+    smaller = f"a smaller {' or '.join(name for name, value in given.items() if value is not None)}"
+    fixed = 2 * (renew_every or 0) + (request_timeout or 0)
+    left = 1 - (renew_every is None) * 2 / 4 - (request_timeout is None) / 4
+    enough = math.ceil(min(fixed / (left - 0.1), (fixed + 1) / left) * 10) / 10
+    return f"use a ttl of at least {enough:g} s, or {smaller}" if enough <= _LONGEST else f"use {smaller}"
 
 
 _timing = lru_cache(maxsize=1000)(LeaseTiming._of)

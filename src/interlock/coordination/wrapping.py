@@ -24,7 +24,8 @@ def wrapped_async(
     def decorate(function: Callable[P, Awaitable[T]]) -> Callable[P, Awaitable[T | None]]:
         if not inspect.iscoroutinefunction(function):
             raise ConfigurationError(
-                f"{_name(function)} is no coroutine function: wrap it with a lease of Interlock's."
+                f"{_name(function)} is no coroutine function, and this lease belongs to an AsyncInterlock: "
+                "write `async def`, or use a lease of the class `Interlock`."
             )
 
         @functools.wraps(function)
@@ -50,7 +51,8 @@ def wrapped_sync(lease: "Lease", busy: Busy) -> Callable[[Callable[P, T]], Calla
     def decorate(function: Callable[P, T]) -> Callable[P, T | None]:
         if inspect.iscoroutinefunction(function):
             raise ConfigurationError(
-                f"{_name(function)} is a coroutine function: wrap it with a lease of AsyncInterlock's."
+                f"{_name(function)} is a coroutine function, and this lease belongs to an Interlock: "
+                "write `def`, or use a lease of the class `AsyncInterlock`."
             )
         if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
             raise ConfigurationError(

@@ -10,7 +10,7 @@ from interlock.stores.dynamodb.examining import Look, look
 from interlock.stores.dynamodb.table import TTL
 
 _TIMEOUT = 5.0
-_CREATE = "Let somebody who may run `interlock store create URL`."
+_CREATE = "Have `interlock store create URL` run by somebody with the rights for it."
 _POLICY = "Give them the policy of docs/dynamodb.md."
 
 

@@ -12,6 +12,7 @@ from interlock.doctor.probing import NAME, look_at_servers
 from interlock.stores.dynamodb.address import parsed
 from interlock.stores.postgres import connect
 from interlock.stores.postgres.url import checked, target_session_attrs
+from interlock.stores.scheme import scheme_of
 from interlock.stores.sqlite.url import file_of
 
 _PATIENCE = 10.0
@@ -19,7 +20,7 @@ _PATIENCE = 10.0
 
 async def examine(url: str, schema: str) -> list[Finding]:
     """A database that cannot be looked at is a finding too; only a URL that cannot be read is raised."""
-    match url.partition(":")[0].lower():
+    match scheme_of(url):
         case "sqlite":
             from interlock.doctor.sqlite import examine_file
 

@@ -36,6 +36,7 @@ from interlock.gate.waiting import WaitingClock, held_by
 from interlock.logs import events
 from interlock.stores.postgres import connect
 from interlock.stores.postgres.url import checked
+from interlock.stores.scheme import FOR_LEASES_ALONE
 
 log = events(__name__)
 
@@ -91,7 +92,7 @@ class AsyncGate:
         if unknown := options.keys() - GateOptions.__annotations__.keys():
             raise TypeError(f"a gate has no option {', '.join(sorted(unknown))}")
         self._app = app
-        self._url = checked(options.get("url") or config.database_url())
+        self._url = _checked(options.get("url") or config.database_url())
         self._target_schema = options.get("target_schema")
         self._check = options.get("check")
         self._version, self._compatible_since = check_versions(options.get("version"), options.get("compatible_since"))
@@ -332,3 +333,11 @@ def _reason(verdict: Verdict | None) -> Reason:
             return "newer"
         case _:
             return "behind"
+
+
+def _checked(url: str) -> str:
+    if (kind := url.partition(":")[0].lower()) in FOR_LEASES_ALONE:
+        raise errors.ConfigurationError(
+            f"The gate needs PostgreSQL, and a {kind}:// database has leases alone: name a postgresql:// database."
+        )
+    return checked(url)

@@ -45,7 +45,8 @@ class Ledger:
         if (row := await self._read(step)) is None:
             if precondition is not None and not await call(precondition, self._run_blocking):
                 raise errors.StepRefused(
-                    f"Step {step!r} of {self._gate} was not begun: its precondition does not hold.",
+                    f"Step {step!r} of {self._gate} was not begun: its precondition does not hold. "
+                    "Make it hold, or correct the precondition, and run the migration again.",
                     gate=self._gate,
                     step=step,
                 )

@@ -67,7 +67,7 @@ def test_show_says_who_holds_it_from_where_and_who_waits_in_order(interlock_url:
     queue(interlock_url, "web-3")
     holder, since, heartbeat, metadata, waiting, *line = shown(interlock_url)
     assert holder == "The lease 'feeds' is held by web-1 (process 4711 on host-1)."
-    assert since.startswith("It has it since 20")
+    assert since.startswith("It has held it since 20")
     assert since.endswith(f"with the token {grant.token}.")
     assert heartbeat.startswith("Its last heartbeat came ")
     assert heartbeat.endswith("(its ttl is 30 s).")
@@ -202,6 +202,8 @@ def test_list_shows_what_was_asked_for(interlock_url: str, options: list[str], n
 
 def test_list_of_nothing_says_so(interlock_url: str) -> None:
     done = interlock("lease", "list", url=interlock_url)
+    assert (done.returncode, done.stdout) == (0, "No lease is known in this database.\n")
+    done = interlock("lease", "list", "feeds", url=interlock_url)
     assert (done.returncode, done.stdout) == (0, "There is no such lease in this database.\n")
 
 

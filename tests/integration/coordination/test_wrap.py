@@ -172,12 +172,18 @@ async def rows() -> AsyncIterator[int]:
 
 @pytest.mark.parametrize("function", [print, rows, threading.Thread])
 def test_what_is_no_coroutine_function_is_refused(function: Callable[..., Awaitable[Any]]) -> None:
-    with pytest.raises(errors.ConfigurationError, match="is no coroutine function"):
+    with pytest.raises(
+        errors.ConfigurationError,
+        match=r"is no coroutine function, and .* an AsyncInterlock: write `async def`, or .* `Interlock`",
+    ):
         AsyncInterlock("postgresql://localhost/none").lease("feeds").wrap()(function)
 
 
 def test_a_coroutine_function_is_refused_where_nobody_would_await_it() -> None:
-    with pytest.raises(errors.ConfigurationError, match=r"sleep is a coroutine function: .* AsyncInterlock"):
+    with pytest.raises(
+        errors.ConfigurationError,
+        match=r"sleep is a coroutine function, and .* an Interlock: write `def`, or .* `AsyncInterlock`",
+    ):
         Interlock("postgresql://localhost/none").lease("feeds").wrap()(asyncio.sleep)
 
 

@@ -38,7 +38,9 @@ async def test_a_step_whose_effect_broke_is_reported_and_not_run_again(interlock
 
 async def test_a_step_is_not_begun_when_its_precondition_does_not_hold(interlock_url: str) -> None:
     async with AsyncGate("shop", url=interlock_url) as passage:
-        with pytest.raises(errors.StepRefused, match="precondition does not hold"):
+        with pytest.raises(
+            errors.StepRefused, match=r"precondition does not hold\. Make it hold, or correct .* again\."
+        ):
             await passage.step("create index", lambda: None, precondition=lambda: False)
         assert await passage.step("create index", lambda: "made", precondition=lambda: True) == "made"
 

@@ -28,6 +28,7 @@ def test_a_command_within_itself_is_refused(url: str) -> None:
     ended = interlock("lock", "run", "nightly", "--", "sh", "-c", within, url=url)
     assert ended.returncode == 70
     assert "runs under the lease 'nightly' already" in ended.stderr
+    assert "drop the inner `interlock` command, or give it another lease's name." in ended.stderr
     assert "never" not in ended.stdout
 
 

@@ -32,7 +32,7 @@ def told(lease: LeaseStatus, **more: object) -> list[str]:
 def test_a_held_lease() -> None:
     assert told(HELD) == [
         "The lease 'feeds' is held by web-1 (process 4711 on host-1).",
-        "It has it since 2031-01-01 11:55:00 UTC, for 5 min now, with the token 77.",
+        "It has held it since 2031-01-01 11:55:00 UTC, for 5 min now, with the token 77.",
         "Its last heartbeat came 4.0 s ago; without another the lease expires in 26 s (its ttl is 30 s).",
         'It says of itself: {"job": "nightly"}',
         "Nobody waits for it.",
@@ -74,7 +74,7 @@ def test_a_broken_lease_whose_breaker_is_not_known() -> None:
     """Also what a failover leaves."""
     first, second, *_ = told(replace(HELD, state="broken"))
     assert first.endswith("(process 4711 on host-1), by force or because another server took over the database.")
-    assert second == "Nobody gets it for another 26 s: so long its last holder may still trust it."
+    assert second == "Nobody gets it for another 26 s, because its last holder may trust it until then."
 
 
 @pytest.mark.parametrize(("reason", "end"), [("stuck", ": stuck"), (None, ", who gave no reason.")])
@@ -159,7 +159,7 @@ def test_what_breaking_did() -> None:
         "The lease 'feeds' was taken from web-1 (process 4711 on host-1).",
         "Ended, with their transactions that guarded it: server process 101, 102.",
         "Its holder learns of it when it renews next, and stops.",
-        "Nobody else gets it for another 26 s: so long that holder may still trust it.",
+        "Nobody else gets it for another 26 s, because that holder may trust it until then.",
     ]
     assert broken_as_facts(broken)["last_holder"] == {"name": "web-1", "host": "host-1", "pid": 4711}
     at_once = broken_as_text(replace(broken, remaining=0.0, terminated=()), immediate=True)

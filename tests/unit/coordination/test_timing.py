@@ -1,6 +1,7 @@
 """A lease's times: what follows from the ttl, and what cannot work."""
 
 import math
+import re
 from datetime import timedelta
 
 import pytest
@@ -69,6 +70,30 @@ def test_the_refusal_says_what_does_not_fit() -> None:
         ConfigurationError, match=r"A ttl of 10 s .* every 4 s .* of 2.5 s: .* margin of 1 s make 11.5 s"
     ):
         LeaseTiming.of(10, 4)
+
+
+@pytest.mark.parametrize(
+    ("ttl", "renew_every", "request_timeout", "advice"),
+    [
+        (10, 3.5, 2.1, "use a ttl of at least 10.1 s, or a smaller renew_every or request_timeout"),
+        (10, 4, None, "use a ttl of at least 12 s, or a smaller renew_every"),
+        (5, 2, None, "use a ttl of at least 6.2 s, or a smaller renew_every"),
+        (0.5, None, 1, "use a ttl of at least 2.5 s, or a smaller request_timeout"),
+        (30, None, 20, "use a ttl of at least 42 s, or a smaller request_timeout"),
+        (30, 1e6, None, "use a smaller renew_every"),
+    ],
+)
+def test_the_refusal_names_a_ttl_that_works(
+    ttl: float, renew_every: float | None, request_timeout: float | None, advice: str
+) -> None:
+    """What was not given grows with the ttl, so the one that would do is longer than what the times make now."""
+    with pytest.raises(ConfigurationError) as refused:
+        LeaseTiming.of(ttl, renew_every, request_timeout)
+    assert str(refused.value).endswith(f"would cost the lease: {advice}.")
+    if named := re.search(r"at least ([0-9.]+) s", advice):
+        LeaseTiming.of(float(named[1]), renew_every, request_timeout)
+        with pytest.raises(ConfigurationError, match="too short"):
+            LeaseTiming.of(float(named[1]) - 0.2, renew_every, request_timeout)
 
 
 @pytest.mark.parametrize(("timeout", "answer"), [(None, None), (0, 0), (2.5, 2.5), (timedelta(seconds=3), 3)])

@@ -128,6 +128,12 @@ def test_what_a_failover_would_take(
     assert says in finding.says
 
 
+def test_what_a_superuser_is_to_run_can_be_pasted() -> None:
+    settings = with_settings({"synchronous_standby_names": "two", "synchronous_commit": "on"}).settings
+    facts = but(role='the "web"', settings=settings, standbys=(standby(None, state=None),))
+    assert only(list(replication(facts))).remedy == 'Let a superuser run: GRANT pg_monitor TO "the ""web""";'
+
+
 def test_a_standby_is_a_problem_whatever_else_holds() -> None:
     finding = only(list(replication(but(is_standby=True, standbys=(standby("async"),)))))
     assert (finding.verdict, finding.exit_status) == (PROBLEM, errors.NotPrimary.exit_status)
@@ -225,6 +231,7 @@ ONE = Server("one", is_standby=False, clock=Offset(5, 0.1))
         (6.1, 0.1, OK, "1.1 s ahead"),
         (6.3, 0.1, WARNING, "leases end too early by that much"),
         (15.3, 0.1, PROBLEM, "10.3 s ahead of the primary's"),
+        (15.1, 0.1, WARNING, "10.1 s ahead of the primary's"),
         (3.7, 0.1, WARNING, "stay taken for longer by that much"),
         (-100, 0.1, WARNING, "105 s behind the primary's"),
     ],

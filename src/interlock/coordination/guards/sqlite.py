@@ -60,9 +60,7 @@ class SqliteGuards:
 
     def guarding_sync(self, grants: Sequence[Guarded], connection: Any) -> NoReturn:
         """No table of a file's is protected, and a guard costs no round trip there."""
-        raise refused(
-            grants[0], "No guard stands on a connection to SQLite: call grant.guard(connection) in each transaction"
-        )
+        raise refused(grants[0], "grant.guarding() is for PostgreSQL: call grant.guard(connection) in each transaction")
 
 
 def _steps(grant: Guarded, file: Path, mark: str) -> Steps:

@@ -33,7 +33,7 @@ def _of_standby(standby: Standby) -> Iterator[Finding]:
     if standby.answered_ago is None:
         return
     if standby.answered_ago <= -APART:
-        yield _ahead(standby.name, -standby.answered_ago)
+        yield _ahead(standby.name, -standby.answered_ago, -standby.answered_ago)  # it answered before now: no less
     elif standby.answered_ago >= LONG_SILENT:
         yield warning(
             "clock",
@@ -56,7 +56,7 @@ def _against_primary(name: str, clock: Offset) -> Finding:
         says = f"The clock of the standby {name} is {_apart(clock)} the primary's, {give_or_take}."
         return ok("clock", says, _figures(name, clock.ahead))
     if clock.ahead > 0:
-        return _ahead(name, clock.ahead)
+        return _ahead(name, clock.ahead, clock.at_least)
     return warning(
         "clock",
         f"The clock of the standby {name} is {shown(-clock.ahead)} behind the primary's: "
@@ -66,12 +66,13 @@ def _against_primary(name: str, clock: Offset) -> Finding:
     )
 
 
-def _ahead(name: str, ahead: float) -> Finding:
+def _ahead(name: str, ahead: float, at_least: float) -> Finding:
+    """Judged by what it is ahead for certain."""
     says = (
         f"The clock of the standby {name} is {shown(ahead)} ahead of the primary's: "
         "after a failover, leases end too early by that much."
     )
-    finding = problem if ahead >= FAR_APART else warning
+    finding = problem if at_least >= FAR_APART else warning
     return finding("clock", says, _SYNCHRONISE, _figures(name, ahead))
 
 

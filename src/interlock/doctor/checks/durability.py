@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from interlock.doctor.facts import Facts
 from interlock.doctor.finding import Finding, ok, problem, warning
 from interlock.errors import NotPrimary
+from interlock.stores.postgres import quote_identifier
 
 _FORGETS = "a failover forgets the last commits"
 
@@ -74,7 +75,7 @@ def _synchronous(facts: Facts) -> Finding:
         return warning(
             "replication",
             "Commits are to wait for a standby; whether one is there this role may not see.",
-            "Let a superuser run: GRANT pg_monitor TO the role.",
+            f"Let a superuser run: GRANT pg_monitor TO {quote_identifier(facts.role)};",
         )
     in_step = [standby.name for standby in facts.standbys if standby.sync_state in ("sync", "quorum")]
     if in_step:

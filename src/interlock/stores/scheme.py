@@ -1,0 +1,20 @@
+"""The kinds of databases that keep leases: by a URL's scheme."""
+
+from interlock.errors import ConfigurationError
+
+SCHEMES = ("postgresql", "postgres", "sqlite", "dynamodb")
+FOR_LEASES_ALONE = ("sqlite", "dynamodb")
+
+_FORMS = (
+    "it should look like postgresql://user:password@host:5432/database, sqlite:///file.db, "
+    "or dynamodb://table?region=eu-west-1"
+)
+
+
+def scheme_of(url: str) -> str:
+    """In small letters; or a ConfigurationError, which repeats nothing of what follows it."""
+    scheme = url.partition(":")[0].lower() if "://" in url else ""
+    if scheme not in SCHEMES:
+        shown = f"begins with {scheme + '://'!r}" if scheme else "has no scheme" if url else "is empty"
+        raise ConfigurationError(f"The database URL {shown}: {_FORMS}.")
+    return scheme

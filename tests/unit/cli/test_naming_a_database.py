@@ -1,0 +1,45 @@
+"""What the commands say of a database that was not named, or that cannot serve them."""
+
+import pytest
+from click.testing import CliRunner
+
+from interlock import AsyncGate, Gate
+from interlock.cli import main
+from interlock.errors import ConfigurationError
+
+
+@pytest.fixture(autouse=True)
+def _nothing_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    for variable in ("INTERLOCK_DATABASE_URL", "INTERLOCK_CONFIG"):
+        monkeypatch.delenv(variable, raising=False)
+
+
+def said(*arguments: str) -> str:
+    told = CliRunner().invoke(main, arguments, prog_name="interlock")
+    assert told.exit_code == 78
+    return told.output
+
+
+@pytest.mark.parametrize("command", ["create", "check"])
+def test_a_table_has_no_flag_that_could_name_it(command: str) -> None:
+    assert said("store", command) == (
+        f"interlock: No table was named: `interlock store {command} dynamodb://table?region=…`, "
+        "or set INTERLOCK_DATABASE_URL.\n"
+    )
+
+
+def test_the_doctor_says_all_that_a_url_may_be() -> None:
+    told = said("doctor", "--database", "mysql://web:geheim@db/shop")
+    assert "begins with 'mysql://': it should look like postgresql://" in told
+    assert "sqlite:///file.db, or dynamodb://table" in told
+    assert "geheim" not in told
+
+
+@pytest.mark.parametrize("url", ["sqlite:///leases.db", "dynamodb://locks?region=eu-west-1", "SQLite:///leases.db"])
+def test_a_gate_says_what_it_needs(url: str) -> None:
+    kind = url.partition(":")[0].lower()
+    words = f"The gate needs PostgreSQL, and a {kind}:// database has leases alone: name a postgresql:// database."
+    assert said("gate", "run", "--database", url, "--", "true") == f"interlock: {words}\n"
+    for gate in (Gate, AsyncGate):
+        with pytest.raises(ConfigurationError, match=words):
+            gate("shop", url=url)
