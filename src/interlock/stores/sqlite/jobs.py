@@ -92,17 +92,14 @@ class Worker(Generic[J]):
 
     def submit(self, job: J) -> None:
         with self._changed:
-            self._jobs.append(job)
+            try:
+                self._jobs.append(job)
+                self._require_thread()
+                self._changed.notify()
+            except BaseException:  # there are too many, or we were interrupted: the next job tries again
+                self._jobs.remove(job)
+                raise
             self._is_stopping = False
-            if self._thread is None:
-                thread = threading.Thread(target=self._run, name=self._name, daemon=True)
-                try:
-                    thread.start()
-                except Exception:  # there are too many; the next job tries again
-                    self._jobs.remove(job)
-                    raise
-                self._thread = thread
-            self._changed.notify()
 
     def waiting(self) -> list[J]:
         """In the thread: who has come meanwhile."""
@@ -118,7 +115,16 @@ class Worker(Generic[J]):
             self._changed.notify()
             return self._thread
 
+    def _require_thread(self) -> None:
+        if self._thread is None:
+            thread = threading.Thread(target=self._run, name=self._name, daemon=True)
+            thread.start()
+            self._thread = thread
+
     def _run(self) -> None:
+        with self._changed:  # who starts us has it until we are known here; if that was interrupted, we never will be
+            if self._thread is not threading.current_thread():
+                return
         while job := self._next():
             self._serve(job)
 
