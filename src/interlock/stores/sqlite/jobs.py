@@ -82,7 +82,9 @@ class Worker(Generic[J]):
         self._serve = serve
         self._end = end
         self._jobs: collections.deque[J] = collections.deque()
-        self._changed = threading.Condition()
+        self._lock = threading.RLock()
+        """``with`` takes it and gives it back by C functions. In a condition's, an interrupt may leave it taken."""
+        self._changed = threading.Condition(self._lock)
         self._thread: threading.Thread | None = None
         self._is_stopping = False
 
@@ -91,7 +93,7 @@ class Worker(Generic[J]):
         return self._thread is not None
 
     def submit(self, job: J) -> None:
-        with self._changed:
+        with self._lock:
             try:
                 self._jobs.append(job)
                 self._require_thread()
@@ -103,14 +105,14 @@ class Worker(Generic[J]):
 
     def waiting(self) -> list[J]:
         """In the thread: who has come meanwhile."""
-        with self._changed:
+        with self._lock:
             found = list(self._jobs)
             self._jobs.clear()
         return found
 
     def stop(self) -> threading.Thread | None:
         """It ends after what waits, unless more comes."""
-        with self._changed:
+        with self._lock:
             self._is_stopping = True
             self._changed.notify()
             return self._thread
@@ -122,20 +124,20 @@ class Worker(Generic[J]):
             self._thread = thread
 
     def _run(self) -> None:
-        with self._changed:  # who starts us has it until we are known here; if that was interrupted, we never will be
+        with self._lock:  # who starts us has it until we are known here; if that was interrupted, we never will be
             if self._thread is not threading.current_thread():
                 return
         while job := self._next():
             self._serve(job)
 
     def _next(self) -> J | None:
-        with self._changed:
+        with self._lock:
             while not self._jobs and not self._is_stopping:
                 self._changed.wait()
             if self._jobs:
                 return self._jobs.popleft()
         self._end()  # which may take long, and nobody who brings work waits for it
-        with self._changed:
+        with self._lock:
             if self._jobs:
                 return self._jobs.popleft()
             self._thread = None
