@@ -156,6 +156,40 @@ worker.join()
 locks.close()
 """
 
+_OTHERS_COME_AND_GO = """
+import os, sys, threading
+from interlock.stores.sqlite import forking
+
+inside, is_inside, may_leave = forking.Inside(), threading.Event(), threading.Event()
+there = [forking.Inside() for _ in range(10)]
+steps = 0
+
+def stay_inside():
+    with inside:
+        is_inside.set()
+        may_leave.wait()
+
+def come_and_go(frame, event, argument):  # as other threads might, between any two steps of a fork
+    global steps
+    steps += 1
+    if steps > 1000:
+        may_leave.set()
+    there.append(forking.Inside())
+    del there[0]
+    return come_and_go
+
+worker = threading.Thread(target=stay_inside)
+worker.start()
+is_inside.wait()
+sys.settrace(come_and_go)
+child = os.fork()
+sys.settrace(None)
+if child == 0:
+    os._exit(1 if inside.has_another else 0)
+may_leave.set()
+assert os.waitpid(child, 0)[1] == 0
+"""
+
 
 def test_children_of_a_busy_process_work_for_themselves(url: str, mine: sqlite3.Connection) -> None:
     succeeds(_CHILD, url)
@@ -164,6 +198,10 @@ def test_children_of_a_busy_process_work_for_themselves(url: str, mine: sqlite3.
 
 def test_a_fork_does_not_wait_for_the_disk(url: str) -> None:
     succeeds(_STILL, url)
+
+
+def test_a_fork_waits_for_whoever_is_inside_also_while_others_come_and_go() -> None:
+    succeeds(_OTHERS_COME_AND_GO)
 
 
 @pytest.mark.parametrize(
