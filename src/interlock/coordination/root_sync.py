@@ -7,7 +7,6 @@ first use, so an object that is made at import may be forked; in a forked child 
 import asyncio
 import functools
 import inspect
-import os
 import threading
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
@@ -242,12 +241,4 @@ class Interlock:
 
 
 _starting = threading.Lock()
-
-
-def _start_in_child() -> None:
-    """Whoever held it when we were forked is not here."""
-    global _starting
-    _starting = threading.Lock()
-
-
-os.register_at_fork(after_in_child=_start_in_child)
+process.made_anew_in_children(globals(), "_starting", threading.Lock)  # whoever held it when we were forked is not here

@@ -2,12 +2,13 @@
 
 import os
 import sqlite3
+import threading
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
-from interlock import Interlock
+from interlock import Interlock, errors
 from interlock.stores.sqlite.file import LeaseFile
 from interlock.stores.sqlite.forking import Inside
 from interlock.stores.sqlite.log import Connection
@@ -156,6 +157,40 @@ worker.join()
 locks.close()
 """
 
+_OTHERS_COME_AND_GO = """
+import os, sys, threading
+from interlock.stores.sqlite import forking
+
+inside, is_inside, may_leave = forking.Inside(), threading.Event(), threading.Event()
+there = [forking.Inside() for _ in range(10)]
+steps = 0
+
+def stay_inside():
+    with inside:
+        is_inside.set()
+        may_leave.wait()
+
+def come_and_go(frame, event, argument):  # as other threads might, between any two steps of a fork
+    global steps
+    steps += 1
+    if steps > 1000:
+        may_leave.set()
+    there.append(forking.Inside())
+    del there[0]
+    return come_and_go
+
+worker = threading.Thread(target=stay_inside)
+worker.start()
+is_inside.wait()
+sys.settrace(come_and_go)
+child = os.fork()
+sys.settrace(None)
+if child == 0:
+    os._exit(1 if inside.has_another else 0)
+may_leave.set()
+assert os.waitpid(child, 0)[1] == 0
+"""
+
 
 def test_children_of_a_busy_process_work_for_themselves(url: str, mine: sqlite3.Connection) -> None:
     succeeds(_CHILD, url)
@@ -164,6 +199,10 @@ def test_children_of_a_busy_process_work_for_themselves(url: str, mine: sqlite3.
 
 def test_a_fork_does_not_wait_for_the_disk(url: str) -> None:
     succeeds(_STILL, url)
+
+
+def test_a_fork_waits_for_whoever_is_inside_also_while_others_come_and_go() -> None:
+    succeeds(_OTHERS_COME_AND_GO)
 
 
 @pytest.mark.parametrize(
@@ -203,25 +242,43 @@ def test_a_child_that_lives_on_does_not_make_its_parent_seem_alive(url: str, fil
             os.killpg(program.pid, 9)
 
 
-def test_nobody_is_outside_sqlite_in_the_middle_of_a_transaction(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A child that is forked then would wait for ever for the end of it, and keep everybody else waiting."""
-    used: dict[Inside, Connection] = {}
+@pytest.fixture
+def left(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
+    """For each time that a thread came out of SQLite, whether that was in the middle of a transaction."""
+    used: dict[int, Connection] = {}
     left: list[bool] = []
-    connect, leave = LeaseFile.connect, Inside.__exit__
+    opened, leave = LeaseFile._opened, Inside.__exit__
 
-    def noted(file: LeaseFile, inside: Inside) -> Connection:
-        used[inside] = connection = connect(file, inside)
+    def noted(file: LeaseFile) -> Connection:
+        used[threading.get_ident()] = connection = opened(file)
         return connection
 
     def looked_at(inside: Inside, *exc_info: object) -> None:
         with suppress(KeyError, sqlite3.ProgrammingError):  # not open yet, or closed
-            left.append(used[inside].in_transaction)
+            left.append(used[threading.get_ident()].in_transaction)
         leave(inside, *exc_info)
 
-    monkeypatch.setattr(LeaseFile, "connect", noted)
+    monkeypatch.setattr(LeaseFile, "_opened", noted)
     monkeypatch.setattr(Inside, "__exit__", looked_at)
+    return left
+
+
+def test_nobody_is_outside_sqlite_in_the_middle_of_a_transaction(url: str, left: list[bool]) -> None:
+    """A child that is forked then would wait for ever for the end of it, and keep everybody else waiting."""
     with Interlock(url) as locks, locks.lease("feeds"):
         assert locks.once("boot", lambda: 7) == 7
         assert locks.lease("feeds").try_acquire() is None
+    assert left
+    assert not any(left)
+
+
+def test_nor_is_whoever_could_not_make_a_file_ready(url: str, left: list[bool], mine: sqlite3.Connection) -> None:
+    with Interlock(url) as locks, locks.lease("feeds"):
+        pass
+    mine.execute("UPDATE interlock_file SET version = 99")
+    mine.execute("PRAGMA journal_mode = DELETE")
+    left.clear()
+    with pytest.raises(errors.SchemaTooNew), Interlock(url) as locks:
+        locks.lease("feeds").acquire()
     assert left
     assert not any(left)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from interlock.stores.postgres.bell import Bell, place_of_this_machine
-from support.forks import in_child
+from support.forks import Child, in_child
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*multi-threaded:DeprecationWarning")
 PLACE = place_of_this_machine()
@@ -92,6 +92,28 @@ async def test_a_forked_child_keeps_nothing_of_its_parents_bell() -> None:
             return str(Path(f"/proc/self/fd/{descriptor}").readlink())
 
         assert in_child(look) == "/dev/null"
+        assert theirs.ring(ours.number, "a")
+
+
+async def test_an_interrupt_while_a_child_lets_go_of_a_bell_leaves_it_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    interrupted: list[int] = []
+
+    def interrupt(descriptor: int) -> None:
+        interrupted.append(descriptor)
+        monkeypatch.undo()
+        raise KeyboardInterrupt
+
+    async with hung() as ours, hung() as theirs:
+        descriptors = [each._socket.fileno() for each in (ours, theirs)]
+
+        def look() -> list[str]:
+            assert interrupted
+            return [str(Path(f"/proc/self/fd/{descriptor}").readlink()) for descriptor in descriptors]
+
+        monkeypatch.setattr("interlock.stores.postgres.bell.put_nothing_in_place_of", interrupt)
+        child = Child(look)
+        assert child.result() == ["/dev/null"] * 2
+        child.end()
         assert theirs.ring(ours.number, "a")
 
 

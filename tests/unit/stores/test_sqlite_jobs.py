@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+from contextlib import suppress
 
 import pytest
 
@@ -125,3 +126,78 @@ async def test_a_thread_that_cannot_be_started_is_tried_again_by_the_next_job(mo
     assert thread is not None
     thread.join(PATIENCE)
     assert served == [later]
+
+
+async def test_a_thread_whose_start_was_interrupted_does_nothing_and_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the next one there would be two, on one connection."""
+    start = threading.Thread.start
+    orphans: list[threading.Thread] = []
+
+    def interrupted(thread: threading.Thread) -> None:
+        monkeypatch.undo()
+        start(thread)
+        orphans.append(thread)
+        raise KeyboardInterrupt
+
+    served: list[Job[None, str]] = []
+    worker = Worker("test-worker", served.append, lambda: None)
+    monkeypatch.setattr(threading.Thread, "start", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        worker.submit(job())
+    orphans[0].join(PATIENCE)
+    assert not orphans[0].is_alive()
+    later = job()
+    worker.submit(later)
+    thread = worker.stop()
+    assert thread is not None
+    thread.join(PATIENCE)
+    assert served == [later]
+
+
+async def test_what_an_interrupted_caller_brought_is_not_done(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(changed: threading.Condition, n: int = 1) -> None:
+        monkeypatch.undo()
+        raise KeyboardInterrupt
+
+    served: list[Job[None, str]] = []
+    worker = Worker("test-worker", served.append, lambda: None)
+    first = job()
+    worker.submit(first)
+    monkeypatch.setattr(threading.Condition, "notify", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        worker.submit(job())
+    thread = worker.stop()
+    assert thread is not None
+    thread.join(PATIENCE)
+    assert served == [first]
+
+
+@pytest.mark.parametrize("method", ["__enter__", "__exit__"])
+async def test_an_interrupt_while_work_is_brought_keeps_nobody_out(
+    monkeypatch: pytest.MonkeyPatch, method: str
+) -> None:
+    """These are written in Python: an interrupt may come behind what the first has done, or before the second's."""
+    usual = getattr(threading.Condition, method)
+
+    def interrupted(changed: threading.Condition, *args: object) -> object:
+        if threading.current_thread() is threading.main_thread():
+            if method == "__enter__":
+                usual(changed)
+            raise KeyboardInterrupt
+        result: object = usual(changed, *args)
+        return result
+
+    worker: Worker[Job[None, str]] = Worker(
+        "test-worker", lambda job: deliver([(job, job.work(None), None)]), lambda: None
+    )
+    first, later = job(), job()
+    worker.submit(first)
+    assert await first.answer(PATIENCE, PATIENCE) == "done"
+    with monkeypatch.context() as patched, suppress(KeyboardInterrupt):
+        patched.setattr(threading.Condition, method, interrupted)
+        worker.submit(job())
+    worker.submit(later)
+    assert await later.answer(PATIENCE, PATIENCE) == "done"
+    thread = worker.stop()
+    assert thread is not None
+    await asyncio.to_thread(thread.join)

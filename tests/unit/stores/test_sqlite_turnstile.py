@@ -10,6 +10,7 @@ import pytest
 
 from interlock.stores.sqlite import turnstile
 from interlock.stores.sqlite.turnstile import Turnstile
+from support.forks import Child
 
 PATIENCE = 30
 
@@ -131,3 +132,31 @@ def test_whoever_is_woken_in_that_moment_goes_first(
     gate.leave()
     thread.join(PATIENCE)
     assert not thread.is_alive()
+
+
+@pytest.mark.filterwarnings("ignore:.*multi-threaded:DeprecationWarning")
+@pytest.mark.parametrize("closed_before", [0, 1])
+def test_an_interrupt_while_a_child_lets_go_of_its_parents_gates_leaves_it_none(
+    ours: Turnstile, closed_before: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With one of them open, what a parent that has died had taken would stay taken."""
+    parent, closed, close = os.getpid(), [], os.close
+
+    def interrupted(descriptor: int) -> None:
+        if os.getpid() != parent:
+            closed.append(descriptor)
+            if len(closed) == closed_before + 1:
+                raise KeyboardInterrupt
+        close(descriptor)
+
+    def still_open() -> list[int]:
+        assert len(closed) > closed_before
+        return [gate for gate in gates if Path(f"/proc/self/fd/{gate}").exists()]
+
+    with ours:
+        gates = ours._gates or ()
+        monkeypatch.setattr(os, "close", interrupted)
+        child = Child(still_open)
+        assert child.result() == []
+        child.end()
+    assert len(gates) == 2

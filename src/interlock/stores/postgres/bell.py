@@ -66,8 +66,9 @@ class Bell:
 
     def sever(self) -> None:
         """The event loop that reads it is the parent's."""
-        if (descriptor := self._socket.detach()) >= 0:
+        if (descriptor := self._socket.fileno()) >= 0:
             put_nothing_in_place_of(descriptor)
+            self._socket.detach()
 
     def _bind(self, place: int) -> int:
         for _ in range(_TRIES):

@@ -11,7 +11,7 @@ from weakref import WeakSet
 
 class Severed(Protocol):
     def sever(self) -> None:
-        """Close our end, without a word."""
+        """Close our end, without a word. In a forked child perhaps twice, and the first time not to the end."""
 
 
 S = TypeVar("S", bound=Severed)
@@ -37,3 +37,4 @@ def _close_all() -> None:
 
 
 os.register_at_fork(after_in_child=_close_all)
+os.register_at_fork(after_in_child=_close_all)  # once more: an interrupt may have ended the first

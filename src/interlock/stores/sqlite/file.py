@@ -155,11 +155,15 @@ class LeaseFile:
             (mode,) = connection.execute("PRAGMA journal_mode = WAL").fetchone()
             if mode != "wal":
                 raise errors.ConfigurationError(f"{self.path} cannot have a write-ahead log: put it on another disk.")
-            connection.execute("BEGIN IMMEDIATE")
-            if not has_tables(connection, self.path):
-                for statement in _statements(text("interlock.stores.sqlite", "schema.sql")):
-                    connection.execute(statement)
-            connection.execute("COMMIT")
+            try:
+                connection.execute("BEGIN IMMEDIATE")
+                if not has_tables(connection, self.path):
+                    for statement in _statements(text("interlock.stores.sqlite", "schema.sql")):
+                        connection.execute(statement)
+                connection.execute("COMMIT")
+            except BaseException:
+                connection.rollback()  # inside: a forked child would take it for one of its own, which nobody ends
+                raise
 
     @contextmanager
     def _turn_of_its_own(self) -> Iterator[None]:

@@ -14,7 +14,7 @@ import os
 import threading
 import time
 from typing import Any, Protocol
-from weakref import WeakSet
+from weakref import WeakSet, ref
 
 from interlock import errors
 
@@ -28,7 +28,8 @@ class Inherited(Protocol):
 
 _ours: "WeakSet[Inherited]" = WeakSet()
 _untouched: list[Any] = []
-_all: "WeakSet[Inside]" = WeakSet()
+_all: "set[ref[Inside]]" = set()
+"""Others come, and what is collected goes, while a fork looks: each is done by one C function, at one stroke."""
 _door = threading.RLock()
 """Who goes inside has it for a moment, who forks until that is done. Only who has taken it can give it back."""
 _is_unfit = False
@@ -40,7 +41,7 @@ class Inside:
 
     def __init__(self) -> None:
         self._thread: int | None = None
-        _all.add(self)
+        _all.add(ref(self, _all.discard))
 
     def __enter__(self) -> None:
         with _door:
@@ -53,6 +54,11 @@ class Inside:
     def has_another(self) -> bool:
         """Whether a thread is there, and it is not this one."""
         return self._thread not in (None, threading.get_ident())
+
+
+def _others_inside() -> list[Inside]:
+    """Threads that have gone inside, apart from this one."""
+    return [inside for each in _all.copy() if (inside := each()) is not None and inside.has_another]
 
 
 def left_alone_in_children(thing: Inherited) -> None:
@@ -69,14 +75,13 @@ def require_fit() -> None:
 
 def _wait_until_all_are_outside() -> None:
     """With the door shut. An interrupt ends the wait, and leaves nothing behind."""
-    for inside in list(_all):
-        while inside.has_another:
-            time.sleep(_STEP)
+    while _others_inside():
+        time.sleep(_STEP)
 
 
 def _let_go() -> None:
     global _is_unfit
-    _is_unfit = _is_unfit or any(inside.has_another for inside in _all)
+    _is_unfit = _is_unfit or bool(_others_inside())
     _all.clear()  # of threads that are not here
     _untouched.extend(thing.let_go() for thing in list(_ours))
     _ours.clear()

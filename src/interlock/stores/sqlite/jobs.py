@@ -82,7 +82,9 @@ class Worker(Generic[J]):
         self._serve = serve
         self._end = end
         self._jobs: collections.deque[J] = collections.deque()
-        self._changed = threading.Condition()
+        self._lock = threading.RLock()
+        """``with`` takes it and gives it back by C functions. In a condition's, an interrupt may leave it taken."""
+        self._changed = threading.Condition(self._lock)
         self._thread: threading.Thread | None = None
         self._is_stopping = False
 
@@ -91,45 +93,51 @@ class Worker(Generic[J]):
         return self._thread is not None
 
     def submit(self, job: J) -> None:
-        with self._changed:
-            self._jobs.append(job)
+        with self._lock:
+            try:
+                self._jobs.append(job)
+                self._require_thread()
+                self._changed.notify()
+            except BaseException:  # there are too many, or we were interrupted: the next job tries again
+                self._jobs.remove(job)
+                raise
             self._is_stopping = False
-            if self._thread is None:
-                thread = threading.Thread(target=self._run, name=self._name, daemon=True)
-                try:
-                    thread.start()
-                except Exception:  # there are too many; the next job tries again
-                    self._jobs.remove(job)
-                    raise
-                self._thread = thread
-            self._changed.notify()
 
     def waiting(self) -> list[J]:
         """In the thread: who has come meanwhile."""
-        with self._changed:
+        with self._lock:
             found = list(self._jobs)
             self._jobs.clear()
         return found
 
     def stop(self) -> threading.Thread | None:
         """It ends after what waits, unless more comes."""
-        with self._changed:
+        with self._lock:
             self._is_stopping = True
             self._changed.notify()
             return self._thread
 
+    def _require_thread(self) -> None:
+        if self._thread is None:
+            thread = threading.Thread(target=self._run, name=self._name, daemon=True)
+            thread.start()
+            self._thread = thread
+
     def _run(self) -> None:
+        with self._lock:  # who starts us has it until we are known here; if that was interrupted, we never will be
+            if self._thread is not threading.current_thread():
+                return
         while job := self._next():
             self._serve(job)
 
     def _next(self) -> J | None:
-        with self._changed:
+        with self._lock:
             while not self._jobs and not self._is_stopping:
                 self._changed.wait()
             if self._jobs:
                 return self._jobs.popleft()
         self._end()  # which may take long, and nobody who brings work waits for it
-        with self._changed:
+        with self._lock:
             if self._jobs:
                 return self._jobs.popleft()
             self._thread = None

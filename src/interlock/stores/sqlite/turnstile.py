@@ -13,6 +13,7 @@ leaves it open for as long as waking takes.
 import fcntl
 import os
 import time
+from contextlib import suppress
 from pathlib import Path
 
 from interlock.stores.sqlite.forking import left_alone_in_children
@@ -57,7 +58,10 @@ class Turnstile:
             os.close(descriptor)
 
     def let_go(self) -> None:
-        self.close()
+        for descriptor in self._gates or ():  # noted until both are closed: an interrupt may have ended this before
+            with suppress(OSError):
+                os.close(descriptor)
+        self._gates = None
 
 
 def _passed(gate: int) -> bool:
