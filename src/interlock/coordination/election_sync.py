@@ -15,15 +15,15 @@ if TYPE_CHECKING:
 class Term(Grant):
     """As `AsyncTerm`, without await. A `LeaseLost` of this very term ends its block without an error."""
 
-    __slots__ = ("_term",)
+    __slots__ = ("granted",)
 
     def __init__(self, thread: LoopThread, term: AsyncTerm) -> None:
         super().__init__(thread, term)
-        self._term = term
+        self.granted = term
 
     def step_down(self) -> None:
         """From now on `check()` raises; when the block has ended, the lease is given to whoever waits for it."""
-        self._term.step_down()
+        self.granted.step_down()
 
     def __enter__(self) -> "Term":
         return self
@@ -34,7 +34,7 @@ class Term(Grant):
         except BaseException:
             self.drop()
             raise
-        return self._term.is_end_of(error)
+        return self.granted.is_end_of(error)
 
 
 class Election:
@@ -75,11 +75,14 @@ class Election:
 
     def __iter__(self) -> Iterator[Term]:
         while True:
-            thread, granted = self._lease.term()
-            term = Term(thread, granted)
-            self._term = granted
+            term = self._lease.term(Term)
             try:
+                self._term = term.granted
                 yield term
             finally:
                 self._term = None
-                term.release()
+                try:
+                    term.release()
+                except BaseException:
+                    term.drop()
+                    raise

@@ -6,8 +6,8 @@ from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
 
 from interlock.bridge import LoopThread, nothing_to_ask
-from interlock.coordination.acquiring import Entered
 from interlock.coordination.acquisition import Acquisition
+from interlock.coordination.blocks import Blocks
 from interlock.coordination.election import AsyncTerm
 from interlock.coordination.grant import AsyncGrant
 from interlock.coordination.grant_sync import Grant
@@ -25,13 +25,13 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-class Lease:
+class Lease(Blocks[Grant]):
     """``with lease as grant: …`` waits its turn."""
 
     def __init__(self, locks: "Interlock", settings: LeaseSettings) -> None:
+        super().__init__()
         self._locks = locks
         self._settings = settings
-        self._entered: Entered[Grant] = Entered()
 
     @property
     def name(self) -> str:
@@ -65,46 +65,41 @@ class Lease:
 
         return Election(self)
 
-    def term(self) -> tuple[LoopThread, AsyncTerm]:
-        """The grant of an election's next term, and the loop thread that it lives on."""
+    def term(self, make: Callable[[LoopThread, AsyncTerm], T]) -> T:
+        """What is made of the grant of an election's next term, and of the loop thread that it lives on."""
         thread = self._locks.loop_thread()
-        term = _Acquiring(self._locks, self._settings, None, AsyncTerm).put_to(thread)
-        assert term is not None
-        return thread, term
-
-    def _granted(self, question: "_Acquiring[AsyncGrant]") -> Grant | None:
-        thread = self._locks.loop_thread()
-        grant = question.put_to(thread)
-        return None if grant is None else Grant(thread, grant)
+        question = _Acquiring(self._locks, self._settings, None, AsyncTerm)
+        try:
+            term = question.put_to(thread)
+            assert term is not None
+            return make(thread, term)
+        except BaseException:
+            question.give_back()
+            raise
 
     def wrap(self, *, busy: Busy = "wait") -> Callable[[Callable[P, T]], Callable[P, T | None]]:
         """Run a function under the lease; see `AsyncLease.wrap`."""
         return wrapped_sync(self, busy)
 
-    def __enter__(self) -> Grant:
+    def _granted(self, question: "_Acquiring[AsyncGrant]") -> Grant | None:
+        try:
+            thread = self._locks.loop_thread()
+            grant = question.put_to(thread)
+            return None if grant is None else Grant(thread, grant)
+        except BaseException:
+            question.give_back()
+            raise
+
+    def _acquire(self, granted: list[Grant]) -> Grant:
         question = _Acquiring(self._locks, self._settings, None, self._settings.kind)
-        grant = None
         try:
             grant = self._granted(question)
             assert grant is not None
-            return self._entered.add(question.owner, grant.__enter__())
-        except BaseException:  # an interrupt may come between any two steps, also when it is granted already
+            granted.append(grant)
+        except BaseException:
             question.give_back()
-            if grant is not None:
-                self._entered.remove((question.owner, grant))
             raise
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        try:
-            self._newest()[1].__exit__(kind, error, trace)
-        except BaseException:  # as above
-            self._newest()[1].drop()
-            raise
-        finally:
-            self._entered.remove(self._newest())
-
-    def _newest(self) -> tuple[object, Grant]:
-        return self._entered.newest(threading.current_thread())
+        return grant
 
 
 class _Acquiring(Generic[G]):
@@ -112,12 +107,17 @@ class _Acquiring(Generic[G]):
 
     def __init__(self, locks: "Interlock", settings: LeaseSettings, timeout: float | None, kind: type[G]) -> None:
         self.granted: G | None = None
-        self.owner = threading.current_thread()  # its number would be given again, to another
+        self._owner = threading.current_thread()  # its number would be given again, to another
         self._locks = locks
         self._settings = settings
         self._timeout = timeout
         self._kind = kind
         self._thread: LoopThread | None = None
+
+    def put_to(self, thread: LoopThread) -> G | None:
+        """Whoever is interrupted, then or later, has to see to it by `give_back`: it may have been granted."""
+        self._thread = thread
+        return thread.ask(self)
 
     def ask(self) -> "asyncio.Future[Any]":
         self._engine = self._locks.engine()
@@ -129,7 +129,7 @@ class _Acquiring(Generic[G]):
         return self.granted or self._go_on()
 
     def give_back(self) -> None:
-        """Somebody was interrupted, and nobody has what was granted."""
+        """What was granted, and has not ended."""
         if self._thread is not None and self.granted is not None and not self.granted.ended:
             Grant(self._thread, self.granted).release()
 
@@ -138,31 +138,23 @@ class _Acquiring(Generic[G]):
             self._engine.give_up(self._begun)
 
     def _begin(self) -> Acquisition[G] | None:
-        return self._settings.begin(self._engine, self.owner, self._timeout, self._kind)
-
-    def put_to(self, thread: LoopThread) -> G | None:
-        self._thread = thread
-        try:
-            return thread.ask(self)
-        except BaseException:
-            self.give_back()
-            raise
+        return self._settings.begin(self._engine, self._owner, self._timeout, self._kind)
 
     async def _go_on(self) -> G | None:
         if self._begun:
             self.granted = await self._engine.acquired(self._begun)
         else:
-            self.granted = await self._settings.acquire(self._engine, self.owner, self._timeout, self._kind)
+            self.granted = await self._settings.acquire(self._engine, self._owner, self._timeout, self._kind)
         return self.granted
 
 
 class _Trying(_Acquiring[G]):
     def _begin(self) -> Acquisition[G] | None:
-        return self._settings.begin_trying(self._engine, self.owner, self._kind)
+        return self._settings.begin_trying(self._engine, self._owner, self._kind)
 
     async def _go_on(self) -> G | None:
         if self._begun:
             self.granted = await self._engine.tried(self._begun)
         else:
-            self.granted = await self._settings.try_acquire(self._engine, self.owner, self._kind)
+            self.granted = await self._settings.try_acquire(self._engine, self._owner, self._kind)
         return self.granted

@@ -61,6 +61,7 @@ class AsyncMembership:
         self._settings = LeaseSettings(name, ttl, None, request_timeout, metadata, own=True)
         self._grant: AsyncGrant | None = None
         self._keeping: asyncio.Task[None] | None = None
+        self._leaving: asyncio.Task[None] | None = None
 
     @property
     def is_member(self) -> bool:
@@ -83,6 +84,10 @@ class AsyncMembership:
         finally:
             if self._grant is not None:
                 await self._grant.release()
+
+    def leave_soon(self) -> None:
+        """On the event loop, for somebody who does not wait for it."""
+        self._leaving = asyncio.create_task(self.__aexit__())
 
     async def _keep(self, grant: AsyncGrant) -> None:
         try:

@@ -32,9 +32,17 @@ class Membership:
 
     def __enter__(self) -> Self:
         self._thread = self._locks.loop_thread()
-        self._thread.run(self._membership.__aenter__())
+        try:
+            self._thread.run(self._membership.__aenter__())
+        except BaseException:  # an interrupt may come when we are a member already
+            self._thread.post(self._membership.leave_soon)
+            raise
         return self
 
     def __exit__(self, *exc_info: object) -> None:
         assert self._thread is not None
-        self._thread.run(self._membership.__aexit__())
+        try:
+            self._thread.run(self._membership.__aexit__())
+        except BaseException:
+            self._thread.post(self._membership.leave_soon)
+            raise

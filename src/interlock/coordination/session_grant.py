@@ -32,6 +32,7 @@ class AsyncSessionGrant:
         self._told = asyncio.Event()
         self._released = False
         self._body: Body | None = None
+        self._dropping: asyncio.Task[bool] | None = None
         self._keeper = asyncio.create_task(self._keep())
         self._keeper.add_done_callback(self._kept)
 
@@ -88,6 +89,11 @@ class AsyncSessionGrant:
                 self._keeper.cancel()
                 await self._session.close()
         return not self.lost
+
+    def drop(self) -> None:
+        """The same on the event loop's thread, for somebody who does not wait for it."""
+        if not self._released:
+            self._dropping = asyncio.create_task(self.release())
 
     async def __aenter__(self) -> Self:
         self._body = Body()

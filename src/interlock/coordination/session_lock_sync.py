@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 from typing import Protocol, Self
 
 from interlock.bridge import LoopThread
-from interlock.coordination.acquiring import Entered
+from interlock.coordination.blocks import Blocks
 from interlock.coordination.session_grant import AsyncSessionGrant
 from interlock.coordination.session_lock import AsyncSessionLock
 from interlock.coordination.timing import Duration
@@ -61,24 +61,34 @@ class SessionGrant:
                 return False
             raise
 
+    def drop(self) -> None:
+        """Give it back, and do not wait for that: for whoever was interrupted somewhere."""
+        if not self._grant.is_inherited:
+            self._loop.post(self._grant.drop)
+
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        if not self.release():
+        try:
+            held = self.release()
+        except BaseException:
+            self.drop()
+            raise
+        if not held:
             raise self._grant.error() from error
 
     async def _tell_when_lost(self, callback: Callable[[str], object]) -> None:
         self._grant.on_lost(callback)
 
 
-class SessionLock:
+class SessionLock(Blocks[SessionGrant]):
     """``with lock as grant: …``; see `AsyncSessionLock`. Any number of threads may share it."""
 
     def __init__(self, lock: AsyncSessionLock, loop: Loop) -> None:
+        super().__init__()
         self._lock = lock
         self._loop = loop
-        self._entered: Entered[SessionGrant] = Entered()
 
     @property
     def name(self) -> str:
@@ -86,18 +96,22 @@ class SessionLock:
 
     def try_acquire(self) -> SessionGrant | None:
         owner = threading.current_thread()
-        return self._granted(lambda: self._lock.try_acquire_as(owner))
+        return self._granted(lambda: self._lock.try_acquire_as(owner), [])
 
     def acquire(self, timeout: Duration | None = None) -> SessionGrant:
         """The grant is a context manager: ``with lock.acquire(timeout=5) as grant: …``."""
+        return self._acquire([], timeout)
+
+    def _acquire(self, granted: list[SessionGrant], timeout: Duration | None = None) -> SessionGrant:
         owner = threading.current_thread()
-        grant = self._granted(lambda: self._lock.acquire_as(owner, timeout))
+        grant = self._granted(lambda: self._lock.acquire_as(owner, timeout), granted)
         assert grant is not None
         return grant
 
-    def _granted(self, acquire: Callable[[], Awaitable[AsyncSessionGrant | None]]) -> SessionGrant | None:
-        """A caller that is interrupted just when the lock has come does not keep it."""
-        granted: list[SessionGrant] = []
+    def _granted(
+        self, acquire: Callable[[], Awaitable[AsyncSessionGrant | None]], granted: list[SessionGrant]
+    ) -> SessionGrant | None:
+        """`granted`: it is put there as soon as it has come. Who is interrupted just then does not keep it."""
         loop = self._loop.loop_thread()
 
         async def note() -> None:
@@ -111,9 +125,3 @@ class SessionLock:
                 grant.release()
             raise
         return granted[0] if granted else None
-
-    def __enter__(self) -> SessionGrant:
-        return self._entered.add(threading.current_thread(), self.acquire())
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        self._entered.pop(threading.current_thread()).__exit__(kind, error, trace)

@@ -6,7 +6,7 @@ from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Self
 
 from interlock.bridge import LoopThread
-from interlock.coordination.acquiring import Entered
+from interlock.coordination.blocks import Blocks
 from interlock.coordination.grant_sync import Grant
 from interlock.coordination.several import AsyncGrants, LeasesSettings
 from interlock.coordination.timing import Duration, checked_timeout
@@ -80,13 +80,13 @@ class Grants:
             raise self._grants.error() from error
 
 
-class Leases:
+class Leases(Blocks[Grants]):
     """``with locks.leases("a", "b") as grants: …`` waits until it has all of them."""
 
     def __init__(self, locks: "Interlock", settings: LeasesSettings) -> None:
+        super().__init__()
         self._locks = locks
         self._settings = settings
-        self._entered: Entered[Grants] = Entered()
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -99,32 +99,9 @@ class Leases:
 
     def acquire(self, timeout: Duration | None = None) -> Grants:
         """Wait for all of them; after `timeout` seconds it raises `LeaseTimeout`."""
-        return self._acquire(checked_timeout(timeout), [])
+        return self._acquire([], checked_timeout(timeout))
 
-    def __enter__(self) -> Grants:
-        owner = threading.current_thread()
-        granted: list[Grants] = []
-        try:
-            return self._entered.add(owner, self._acquire(None, granted).__enter__())
-        except BaseException:  # an interrupt may come between any two steps, also when they are granted already
-            for grants in granted:
-                self._entered.remove((owner, grants))
-                grants.release()
-            raise
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        try:
-            self._newest()[1].__exit__(kind, error, trace)
-        except BaseException:  # as above
-            self._newest()[1].drop()
-            raise
-        finally:
-            self._entered.remove(self._newest())
-
-    def _newest(self) -> tuple[object, Grants]:
-        return self._entered.newest(threading.current_thread())
-
-    def _acquire(self, patience: float | None, granted: list[Grants]) -> Grants:
+    def _acquire(self, granted: list[Grants], patience: float | None = None) -> Grants:
         owner = threading.current_thread()
         grants = self._granted(lambda engine: self._settings.acquire(engine, owner, patience), granted)
         assert grants is not None

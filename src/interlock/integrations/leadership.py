@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 from interlock.bridge import LoopThread
-from interlock.coordination.election import AsyncElection, AsyncTerm
+from interlock.coordination.election import AsyncElection
 from interlock.coordination.election_sync import Term
 from interlock.coordination.lease import LeaseSettings
 from interlock.coordination.name import part, whole_name
@@ -35,7 +35,7 @@ class LedTerm(Term):
 
     def remember(self, key: str, value: Any) -> None:
         """Raises `LeaseLost` if it is not current any more."""
-        self._thread.run(self._term.engine.books.write(key, json.dumps(value), self._term))
+        self._thread.run(self.granted.engine.books.write(key, json.dumps(value), self.granted))
 
 
 class Leadership:
@@ -102,7 +102,7 @@ class Leadership:
 
     async def _begin(self, thread: LoopThread) -> None:
         """On the loop, where no interrupt comes between the two: what stands is what `stop` ends."""
-        self._standing = thread, asyncio.create_task(self._stand())
+        self._standing = thread, asyncio.create_task(self._stand(thread))
 
     async def _end(self) -> None:
         standing, self._standing = self._standing, None
@@ -110,7 +110,7 @@ class Leadership:
             standing[1].cancel()
             await asyncio.wait([standing[1]])
 
-    async def _stand(self) -> None:
+    async def _stand(self, thread: LoopThread) -> None:
         """Until we are stopped, or all is closed: nothing is opened anew after that."""
         engine = self._locks.engine()
         election = AsyncElection(lambda: engine, self._settings)
@@ -118,16 +118,16 @@ class Leadership:
             try:
                 async for term in election:
                     async with term:
-                        await self._lead(term)
+                        await self._lead(LedTerm(thread, term))
             except InterlockError as error:
                 log.warning("election.failed", extra={"lease": self._settings.name, "why": str(error)})
             except Exception:  # whoever does not know that it leads does nothing: another may lead, and we try again
                 log.exception("election.failed", extra={"lease": self._settings.name})
             await asyncio.sleep(_PAUSE)
 
-    async def _lead(self, term: AsyncTerm) -> None:
+    async def _lead(self, term: LedTerm) -> None:
         """Until it is over, and we are cancelled."""
-        self._term = LedTerm(self._locks.loop_thread(), term)
+        self._term = term
         self._leads.set()
         try:
             self._on_elected()
