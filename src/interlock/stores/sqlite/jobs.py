@@ -99,7 +99,8 @@ class Worker(Generic[J]):
                 self._require_thread()
                 self._changed.notify()
             except BaseException:  # there are too many, or we were interrupted: the next job tries again
-                self._jobs.remove(job)
+                with suppress(ValueError):  # before it was even there
+                    self._jobs.remove(job)
                 raise
             self._is_stopping = False
 
