@@ -27,10 +27,11 @@ def create(url: str | None, key: str) -> None:
 
     Creates what is missing: the table, the index by which leases are listed, and deletion by ttl. What is there stays.
     """
-    from interlock.stores.dynamodb.table import create as create_table
 
     async def work(client: "Client") -> "Table":
-        return await create_table(client, key)
+        from interlock.stores.dynamodb.table import create
+
+        return await create(client, key)
 
     _tell(*_on_table(url, work))
 
@@ -40,9 +41,13 @@ def create(url: str | None, key: str) -> None:
 @click.option("--json", "as_json", is_flag=True, help="For programs.")
 def check(url: str | None, as_json: bool) -> None:
     """Look whether the DynamoDB table of URL can serve."""
-    from interlock.stores.dynamodb.table import examine
 
-    name, table = _on_table(url, examine)
+    async def work(client: "Client") -> "Table":
+        from interlock.stores.dynamodb.table import examine
+
+        return await examine(client)
+
+    name, table = _on_table(url, work)
     if as_json:
         click.echo(json.dumps({"table": name, **table._asdict(), "lacks": table.lacks}))
     else:
