@@ -46,13 +46,16 @@ class Blocks(Generic[H]):
             raise
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        entry = None
         try:
-            self._newest()[1].__exit__(kind, error, trace)
+            entry = self._newest()
+            self._entered.remove(entry)  # first: while we wait for the store, others come and go
+            entry[1].__exit__(kind, error, trace)
         except BaseException:
-            self._newest()[1].drop()
+            entry = entry or self._newest()
+            self._entered.remove(entry)
+            entry[1].drop()
             raise
-        finally:
-            self._entered.remove(self._newest())
 
     def _newest(self) -> tuple[object, H]:
         return self._entered.newest(threading.current_thread())
