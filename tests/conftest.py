@@ -7,14 +7,22 @@ import psycopg
 import pytest
 
 from interlock.embedded import Cluster
-from support import dynamodb, loops
+from support import dynamodb, loops, tiers
 from support.postgres import fresh_database, make_template, running_cluster
 
 pytest_plugins = ["pytester"]
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    tiers.add_options(parser)
+
+
 def pytest_configure() -> None:
     loops.choose()
+
+
+def pytest_report_header(config: pytest.Config) -> str:
+    return tiers.heading(config)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
@@ -35,6 +43,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Whichever test comes first installs what stands in for DynamoDB, and the others wait for that."""
+    tiers.select(config, items)
     if hasattr(config, "workerinput"):
         from support.distributing import spread
 
