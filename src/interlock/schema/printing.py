@@ -1,21 +1,18 @@
 """Interlock's schema as SQL text, for people who apply DDL with a tool of their own."""
 
-from importlib.resources import files
-
 from interlock.schema.migrations import Migration, all_migrations
 from interlock.stores.postgres.queries import in_schema
 
 
 def whole_schema(schema: str) -> str:
     """Everything, for a database without Interlock."""
-    text = files("interlock.schema").joinpath("schema.sql").read_text("utf-8")
-    return in_schema(text + "".join(map(_recorded, all_migrations())), schema)
+    return in_schema("-- Interlock's whole schema.\nCREATE SCHEMA interlock;\n\n", schema) + changes_since(0, schema)
 
 
 def changes_since(version: int, schema: str) -> str:
-    """What has come after `version`, for a database that has that one."""
+    """The migrations after `version`, for a database that has that one."""
     newer = [migration for migration in all_migrations() if migration.step.version > version]
-    return in_schema("".join(f"{migration.sql}{_recorded(migration)}\n" for migration in newer), schema)
+    return in_schema("\n".join(f"{migration.sql}{_recorded(migration)}" for migration in newer), schema)
 
 
 def _recorded(migration: Migration) -> str:

@@ -13,7 +13,7 @@ from interlock.schema import State
 from interlock.schema.migrations import Migration, Phase, Step, all_migrations
 from interlock.stores.postgres import connect
 from support.dumping import dumped
-from support.postgres import execute, fresh_database
+from support.postgres import execute
 
 FOREIGN = [
     "CREATE TABLE interlock.orders ()",
@@ -56,15 +56,6 @@ def role_without_anything(url: str) -> str:
     execute(url, f"CREATE ROLE {role} LOGIN PASSWORD 'geheim'")
     parts = urlsplit(url)
     return urlunsplit(parts._replace(netloc=f"{role}:geheim@{parts.hostname}:{parts.port}"))
-
-
-async def test_the_printed_schema_is_the_sum_of_the_migrations(database_url: str, server_url: str) -> None:
-    assert await applied(database_url) is State.CURRENT
-    with fresh_database(server_url, "template0") as printed_url:
-        execute(printed_url, schema.whole_schema("interlock"))
-        assert "CREATE TABLE interlock.gate_run" in schema_of(printed_url)
-        assert schema_of(printed_url) == schema_of(database_url)
-        assert recorded(printed_url) == recorded(database_url) == all_recorded()
 
 
 async def test_changes_since_a_version_lead_to_the_same_schema(database_url: str, interlock_url: str) -> None:
