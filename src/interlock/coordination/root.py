@@ -290,8 +290,8 @@ class AsyncInterlock:
 
     def claims(self, scope: str, *, names: "Spelling | None" = None) -> "AsyncClaims":
         """A scope of names, each with one owner; `names` says how they are written: `dns_label`, `host_name`."""
-        from interlock.coordination.claims.names import plain_name
         from interlock.coordination.claims.scope import AsyncClaims
+        from interlock.names import plain_name
 
         return AsyncClaims(lambda: self.schema, scope, names or plain_name)
 

@@ -166,8 +166,8 @@ class Interlock:
 
     def claims(self, scope: str, *, names: "Spelling | None" = None) -> "Claims":
         """A scope of names, each with one owner; `names` says how they are written: `dns_label`, `host_name`."""
-        from interlock.coordination.claims.names import plain_name
         from interlock.coordination.claims.scope import Claims
+        from interlock.names import plain_name
 
         return Claims(lambda: self.schema, scope, names or plain_name)
 

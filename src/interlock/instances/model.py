@@ -18,9 +18,9 @@ from collections.abc import Mapping
 from fractions import Fraction
 from typing import Literal
 
-from interlock.coordination.claims import dns_label
 from interlock.errors import BadSpec, InvalidName
 from interlock.idempotency import StateMachine
+from interlock.names import dns_label
 
 State = Literal["creating", "running", "stopping", "stopped", "starting", "deleting", "deleted", "failed"]
 Event = Literal["come_up", "go_down", "stop", "start", "restart", "fail", "delete", "vanish"]

@@ -3,11 +3,12 @@
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from interlock.coordination.claims import AsyncClaims, Claimed, Pending, Taken, dns_label, host_name
+from interlock.coordination.claims import AsyncClaims, Claimed, Pending, Taken
 from interlock.errors import DnsForeign, InstanceUnknown, NameTaken, RetryTransaction
 from interlock.instances.drivers.port import Spec
 from interlock.instances.records import Instance, Records
 from interlock.instances.surroundings import Surroundings
+from interlock.names import dns_label, host_name
 
 _PATIENCE = 5.0
 """Seconds that another's open transaction is given."""

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
 
-from interlock.coordination.claims.names import plain_name
 from interlock.keys.key import digest, new_key
+from interlock.names import plain_name
 from interlock.stores.postgres import Session
 from interlock.stores.postgres.queries import Queries
 

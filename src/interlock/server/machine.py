@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from interlock.coordination.claims import AsyncClaims, Claimed, Pending, Taken
-from interlock.coordination.claims.names import plain_name
 from interlock.errors import DataDirectoryUnusable, DriverElsewhere, RetryTransaction
+from interlock.names import plain_name
 from interlock.server.once_file import made_once
 
 _MACHINE_ID = (Path("/etc/machine-id"), Path("/var/lib/dbus/machine-id"))

@@ -11,9 +11,9 @@ name, or passes it on.
 What a crash leaves behind: nothing, or what was committed. A claim is part of the user's transaction, and of no other.
 """
 
-from interlock.coordination.claims.names import dns_label, host_name
 from interlock.coordination.claims.results import Claimed, Free, Kept, NotClaimed, Pending, Released, Taken
 from interlock.coordination.claims.scope import AsyncClaims, Claims
+from interlock.names import dns_label, host_name
 
 __all__ = [
     "AsyncClaims",

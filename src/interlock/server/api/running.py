@@ -5,9 +5,9 @@ from typing import Annotated, Any
 from fastapi import Depends, Request
 from starlette.exceptions import HTTPException
 
-from interlock.coordination.claims import dns_label
 from interlock.errors import InstanceUnknown, InterlockError
 from interlock.instances.records import Instance
+from interlock.names import dns_label
 from interlock.server.control import Control
 from interlock.server.startup import Startup
 

@@ -4,9 +4,8 @@ import sys
 
 import pytest
 
-from interlock.coordination.claims import dns_label, host_name
-from interlock.coordination.claims.names import plain_name
 from interlock.errors import ConfigurationError, InvalidName
+from interlock.names import dns_label, host_name, plain_name
 
 LABELS = {
     "mydb": "mydb",

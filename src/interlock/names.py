@@ -1,4 +1,4 @@
-"""What may be a name, and how it is written: two spellings of one name must not be two claims.
+"""The names that can be claimed and published, and their one spelling: two spellings must not be two names.
 
 Names of hosts are written as DNS compares them: in lower case, without a dot at the end, and with letters beyond ASCII
 as IDNA 2008 has them (`xn--…`). Python's own codec follows the rules of 2003, by which some of today's names are
