@@ -77,7 +77,7 @@
     │   ├── DnsDenied               it answers, and does not let this key do that
     │   ├── DnsClockSkewed          it refuses the signature, because its clock and this machine's differ too much
     │   ├── DnsZoneUnknown          it does not have the zone that the name would be in
-    │   ├── DnsForeign              the name has records that are not this instance's
+    │   ├── DnsForeign              the name has records that are not this owner's
     │   └── DnsFailed               it could not do it, or gave an answer that cannot be trusted
     ├── DriverError
     │   ├── BadSpec                 what was asked for is malformed, or more than the driver has
@@ -523,7 +523,7 @@ class DnsZoneUnknown(DnsError):
 
 
 class DnsForeign(DnsError):
-    """`owner` is the id of the instance that the records belong to; None: they are not Interlock's."""
+    """`owner` is the id that the records belong to; None: they are not Interlock's."""
 
     exit_status = EX_CANTCREAT
 

@@ -11,10 +11,10 @@ import httpx
 from fastapi import FastAPI
 
 from interlock.config import Settings
+from interlock.dns import Dns
+from interlock.dns.none import NoDns
 from interlock.instances.backups.keeping import Keeping
 from interlock.instances.database import Database
-from interlock.instances.dns import Dns
-from interlock.instances.dns.none import NoDns
 from interlock.instances.drivers.port import Driver
 from interlock.instances.surroundings import Pace, Surroundings
 from interlock.keys.key import new_key

@@ -8,6 +8,8 @@ from typing import Any
 
 import psycopg
 
+from interlock.dns import Dns
+from interlock.dns.none import NoDns
 from interlock.durable.replica import AsyncDurable
 from interlock.durable.retrying import Retry
 from interlock.errors import OrchestrationEnded
@@ -15,8 +17,6 @@ from interlock.instances.backups.keeping import Keeping
 from interlock.instances.backups.records import Backup
 from interlock.instances.backups.requests import Backups
 from interlock.instances.database import Database
-from interlock.instances.dns import Dns
-from interlock.instances.dns.none import NoDns
 from interlock.instances.drivers.port import Driver
 from interlock.instances.orchestrations import Lifecycle
 from interlock.instances.records import Check, Happening, Instance

@@ -11,8 +11,8 @@ from collections.abc import Mapping
 import psycopg
 
 from interlock.coordination.root import AsyncInterlock
+from interlock.dns.none import NoDns
 from interlock.instances.database import Database
-from interlock.instances.dns.none import NoDns
 from interlock.instances.drivers.local import LocalDriver
 from interlock.instances.drivers.port import Sight
 from interlock.instances.keeping.keepers import Habits, Keepers

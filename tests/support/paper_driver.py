@@ -8,10 +8,10 @@ from typing import Any, Literal, cast
 
 import psycopg
 
-from interlock.coordination.claims import host_name
-from interlock.instances.dns.port import Seen
+from interlock.dns.port import Published
 from interlock.instances.drivers.local import LocalDriver
 from interlock.instances.drivers.port import Certificate, Observed, Sight, Spec
+from interlock.names import host_name
 
 TABLES = """
     CREATE TABLE paper (id text PRIMARY KEY, name text, state text, parameters text, resets integer DEFAULT 0,
@@ -104,9 +104,9 @@ class PaperDns:
     async def withdraw(self, name: str, id: str) -> None:  # noqa: A002
         await _written(self._url(), "DELETE FROM published WHERE name = %s AND id = %s", name, id)
 
-    async def look(self, name: str) -> Seen:
+    async def look(self, name: str) -> Published:
         rows = await _written(self._url(), "SELECT id, target FROM published WHERE name = %s", name)
-        return Seen(rows[0][0], (rows[0][1],)) if rows else Seen()
+        return Published(rows[0][0], (rows[0][1],)) if rows else Published()
 
 
 async def _written(url: str, statement: str, *args: Any) -> list[tuple[Any, ...]]:

@@ -3,11 +3,11 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from interlock.dns import Dns
 from interlock.durable.retrying import Retry
 from interlock.errors import ConfigurationError
 from interlock.instances.backups.keeping import Keeping
 from interlock.instances.database import Database
-from interlock.instances.dns import Dns
 from interlock.instances.drivers.port import Driver
 
 

@@ -1,11 +1,11 @@
 """What instances live in, as the settings say."""
 
 from interlock.config import Settings
+from interlock.dns import chosen
+from interlock.dns.none import NoDns
 from interlock.errors import BadSpec, ConfigurationError
 from interlock.instances.backups.keeping import Keeping
 from interlock.instances.database import Database
-from interlock.instances.dns import chosen
-from interlock.instances.dns.none import NoDns
 from interlock.instances.drivers.local import LocalDriver
 from interlock.instances.drivers.port import Driver
 from interlock.instances.keeping.keepers import Habits

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from ipaddress import ip_address
 from typing import Literal, get_args
 
-from interlock.instances.dns.port import Seen
+from interlock.dns.port import Published
 from interlock.instances.drivers.port import Observed, Sight
 from interlock.instances.records import Instance
 
@@ -53,7 +53,7 @@ def of_driver(instance: Instance | None, sight: Sight) -> Verdicts:
     return verdicts
 
 
-def of_name(instance: Instance, seen: Seen) -> Verdicts:
+def of_name(instance: Instance, seen: Published) -> Verdicts:
     """`seen` is what there is under its DNS name."""
     host = str(instance.host)
     if seen.owner is None and not seen.targets:

@@ -7,7 +7,7 @@ from typing import get_args
 
 import pytest
 
-from interlock.instances.dns.port import Seen
+from interlock.dns.port import Published
 from interlock.instances.drivers.port import Observed, Sight
 from interlock.instances.keeping.comparing import confirmed, is_settled, of_driver, of_name, same
 from interlock.instances.model import State
@@ -83,16 +83,16 @@ def test_the_words_say_both_and_why() -> None:
 @pytest.mark.parametrize(
     ("seen", "words"),
     [
-        (Seen("5b0c", ("192.0.2.7",)), ""),
-        (Seen(), "is not published"),
-        (Seen("5b0c", ()), "leads to nothing"),
-        (Seen("5b0c", ("192.0.2.8",)), "leads to 192.0.2.8, and should lead to 192.0.2.7"),
-        (Seen("5b0c", ("192.0.2.7", "192.0.2.8")), "leads to 192.0.2.7, 192.0.2.8"),
-        (Seen("other", ("192.0.2.7",)), "belongs to the instance other"),
-        (Seen(None, ("192.0.2.7",)), "not Interlock's"),
+        (Published("5b0c", ("192.0.2.7",)), ""),
+        (Published(), "is not published"),
+        (Published("5b0c", ()), "leads to nothing"),
+        (Published("5b0c", ("192.0.2.8",)), "leads to 192.0.2.8, and should lead to 192.0.2.7"),
+        (Published("5b0c", ("192.0.2.7", "192.0.2.8")), "leads to 192.0.2.7, 192.0.2.8"),
+        (Published("other", ("192.0.2.7",)), "belongs to the instance other"),
+        (Published(None, ("192.0.2.7",)), "not Interlock's"),
     ],
 )
-def test_a_name_leads_to_its_instance_and_to_nothing_else(seen: Seen, words: str) -> None:
+def test_a_name_leads_to_its_instance_and_to_nothing_else(seen: Published, words: str) -> None:
     told = of_name(SHOP, seen)["dns"]
     assert words in told
     assert bool(told) == bool(words)
@@ -102,7 +102,7 @@ def test_a_name_leads_to_its_instance_and_to_nothing_else(seen: Seen, words: str
     ("host", "target"), [("2001:db8::1", "2001:0db8:0:0::1"), ("DB.example.net", "db.example.net."), ("a.b", "A.b")]
 )
 def test_another_spelling_is_the_same_target(host: str, target: str) -> None:
-    assert of_name(replace(SHOP, host=host), Seen("5b0c", (target,))) == {"dns": ""}
+    assert of_name(replace(SHOP, host=host), Published("5b0c", (target,))) == {"dns": ""}
 
 
 def test_a_record_is_the_same_only_if_nobody_worked_on_it_since() -> None:

@@ -38,7 +38,7 @@ from lightkube.resources.apps_v1 import StatefulSet
 from lightkube.resources.core_v1 import ConfigMap, Secret, Service
 from lightkube.resources.policy_v1 import PodDisruptionBudget
 
-from interlock.instances.dns import external_dns
+from interlock.dns import external_dns
 from interlock.instances.drivers.kubernetes import configuration
 from interlock.instances.drivers.kubernetes.credentials import FIRST_START, PASSWORD, SUPERUSER
 from interlock.instances.drivers.kubernetes.names import (

@@ -7,8 +7,8 @@ import base64
 import os
 import re
 
+from interlock.dns.address import Address
 from interlock.errors import ConfigurationError
-from interlock.instances.dns.address import Address
 
 _IN_KEY_FILE = re.compile(r'\bsecret\s+"([^"]*)"')
 

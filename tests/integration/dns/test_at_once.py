@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from dns.rdatatype import RdataType
 
+from interlock.dns import Dns, Published, chosen
+from interlock.dns.rfc2136 import Rfc2136
 from interlock.errors import DnsForeign
-from interlock.instances.dns import Dns, Seen, chosen
-from interlock.instances.dns.rfc2136 import Rfc2136
 from support.bind import Bind
 from support.proxy import Cable
 from support.waiting import eventually
@@ -22,7 +22,7 @@ async def test_one_instance_is_published_by_all_replicas_at_once(bind: Bind, hos
     await asyncio.gather(*(replica.publish(host, "127.0.0.1", "i-1") for replica in replicas))
     assert bind.records(host, RdataType.A) == ["60 127.0.0.1"]
     await asyncio.gather(*(replica.withdraw(host, "i-1") for replica in replicas))
-    assert await replicas[0].look(host) == Seen()
+    assert await replicas[0].look(host) == Published()
 
 
 async def test_one_of_many_instances_gets_the_name(bind: Bind, names: Dns, host: str) -> None:
@@ -32,7 +32,7 @@ async def test_one_of_many_instances_gets_the_name(bind: Bind, names: Dns, host:
         tries = [chosen(bind.url()).publish(name, f"127.0.0.{number}", id_) for number, id_ in enumerate(ids, 1)]
         results = await asyncio.gather(*tries, return_exceptions=True)
         [winner] = [number for number, result in enumerate(results, 1) if result is None]
-        assert await names.look(name) == Seen(f"i-{winner - 1}", (f"127.0.0.{winner}",))
+        assert await names.look(name) == Published(f"i-{winner - 1}", (f"127.0.0.{winner}",))
         refused = [result for result in results if result is not None]
         assert {type(one) for one in refused} == {DnsForeign}
         assert {getattr(one, "owner", None) for one in refused} == {f"i-{winner - 1}"}
@@ -51,13 +51,13 @@ async def test_a_name_that_changes_hands_is_never_half_ones_and_half_anothers(
                 await names.publish(host, address[id_], id_)
             except DnsForeign:
                 continue
-            assert await names.look(host) == Seen(id_, (address[id_],))
+            assert await names.look(host) == Published(id_, (address[id_],))
             had.append(id_)
             await names.withdraw(host, id_)
 
     await asyncio.gather(*map(live, ids))
     assert sorted(had) == ids
-    assert await names.look(host) == Seen()
+    assert await names.look(host) == Published()
 
 
 @pytest.mark.parametrize("successor", ["nobody", "another replica"])
@@ -78,7 +78,7 @@ async def test_a_name_that_becomes_free_while_it_is_asked_for_is_not_refused(
 
     monkeypatch.setattr(Rfc2136, "_changed", changed_and_then)
     await names.publish(host, "127.0.0.2", "i-2")
-    assert await names.look(host) == Seen("i-2", ("127.0.0.2",))
+    assert await names.look(host) == Published("i-2", ("127.0.0.2",))
 
 
 @pytest.fixture
@@ -105,10 +105,10 @@ async def test_a_lost_answer_is_no_lost_name(bind: Bind, names: Dns, cable: Cabl
     for target in ("127.0.0.1", "127.0.0.2", "elsewhere.example.net"):
         await killed_before_the_answer(through.publish(host, target, "i-1"), cable)
         await names.publish(host, target, "i-1")
-        assert await names.look(host) == Seen("i-1", (target,))
+        assert await names.look(host) == Published("i-1", (target,))
     await killed_before_the_answer(through.withdraw(host, "i-1"), cable)
     await names.withdraw(host, "i-1")
-    assert await names.look(host) == Seen()
+    assert await names.look(host) == Published()
 
 
 async def test_a_request_that_comes_after_the_end_is_told_by_its_mark_and_can_be_undone(
@@ -127,4 +127,4 @@ async def test_a_request_that_comes_after_the_end_is_told_by_its_mark_and_can_be
     assert refused.value.owner == "i-1"
     await names.withdraw(host, refused.value.owner)
     await names.publish(host, "127.0.0.2", "i-2")
-    assert await names.look(host) == Seen("i-2", ("127.0.0.2",))
+    assert await names.look(host) == Published("i-2", ("127.0.0.2",))

@@ -9,9 +9,9 @@ import pytest
 from dns.message import Message
 from dns.rdatatype import RdataType
 
+from interlock.dns import Dns, Published, chosen
+from interlock.dns.exchange import Exchange
 from interlock.errors import DnsForeign, DnsZoneUnknown, InvalidName
-from interlock.instances.dns import Dns, Seen, chosen
-from interlock.instances.dns.exchange import Exchange
 from support.bind import ZONE, Bind
 
 KINDS = (RdataType.A, RdataType.AAAA, RdataType.CNAME)
@@ -30,8 +30,8 @@ def written(bind: Bind, host: str) -> dict[RdataType, list[str]]:
     return {kind: records for kind, records in found.items() if records}
 
 
-def mark(id: str, ttl: int = 60) -> list[str]:  # noqa: A002
-    return [f'{ttl} "heritage=interlock,instance={id}"']
+def mark(owner: str, ttl: int = 60) -> list[str]:
+    return [f'{ttl} "heritage=interlock,owner={owner}"']
 
 
 def record(kind: RdataType, ttl: int = 60) -> list[str]:
@@ -44,7 +44,7 @@ async def test_a_name_leads_to_its_target_and_says_whose_it_is(
 ) -> None:
     await names.publish(host, TARGETS[kind], "i-1")
     assert written(bind, host) == {kind: record(kind), RdataType.TXT: mark("i-1")}
-    assert await names.look(host) == Seen("i-1", (TARGETS[kind],))
+    assert await names.look(host) == Published("i-1", (TARGETS[kind],))
 
 
 async def test_what_is_published_again_changes_nothing(bind: Bind, names: Dns, host: str) -> None:
@@ -75,7 +75,7 @@ async def test_what_is_withdrawn_is_gone(bind: Bind, names: Dns, host: str, kind
     await names.publish(host, TARGETS[kind], "i-1")
     await names.withdraw(host, "i-1")
     assert written(bind, host) == {}
-    assert await names.look(host) == Seen()
+    assert await names.look(host) == Published()
     before = bind.serial()
     await names.withdraw(host, "i-1")
     assert bind.serial() == before
@@ -92,7 +92,7 @@ async def test_anothers_name_is_neither_taken_nor_withdrawn(bind: Bind, names: D
     await names.publish(host, "127.0.0.1", "i-1")
     before = bind.serial()
     for verb in (names.check(host, "i-2"), names.publish(host, "127.0.0.1", "i-2")):
-        with pytest.raises(DnsForeign, match=f"{host}.{ZONE} belongs to the instance i-1: ") as refused:
+        with pytest.raises(DnsForeign, match=f"{host}.{ZONE} is published for i-1: ") as refused:
             await verb
         assert (refused.value.name, refused.value.owner) == (f"{host}.{ZONE}", "i-1")
     await names.withdraw(host, "i-2")
@@ -124,7 +124,7 @@ async def test_a_name_whose_mark_is_lost_is_nobodys(bind: Bind, names: Dns, host
 
 async def test_a_name_with_two_marks_belongs_to_neither(bind: Bind, names: Dns, host: str) -> None:
     await names.publish(host, "127.0.0.1", "i-1")
-    bind.by_hand(("add", f"_interlock.{host}", "60", "TXT", '"heritage=interlock,instance=i-2"'))
+    bind.by_hand(("add", f"_interlock.{host}", "60", "TXT", '"heritage=interlock,owner=i-2"'))
     before = bind.serial()
     for id_ in ("i-1", "i-2"):
         with pytest.raises(DnsForeign, match="not Interlock's"):
@@ -161,9 +161,9 @@ async def test_a_wildcard_of_the_zone_takes_no_name(bind: Bind, names: Dns, host
     name = f"mine.{host}.{ZONE}"
     await names.check(name, "i-1")
     await names.publish(name, "127.0.0.1", "i-1")
-    assert await names.look(name) == Seen("i-1", ("127.0.0.1",))
+    assert await names.look(name) == Published("i-1", ("127.0.0.1",))
     await names.withdraw(name, "i-1")
-    assert await names.look(name) == Seen(None, ("192.0.2.1",))
+    assert await names.look(name) == Published(None, ("192.0.2.1",))
 
 
 async def test_a_check_changes_nothing(bind: Bind, names: Dns, host: str) -> None:
@@ -174,7 +174,7 @@ async def test_a_check_changes_nothing(bind: Bind, names: Dns, host: str) -> Non
     before = bind.serial()
     await names.check(host, "i-1")
     assert bind.serial() == before
-    assert await names.look(host) == Seen("i-1", ("127.0.0.1",))
+    assert await names.look(host) == Published("i-1", ("127.0.0.1",))
 
 
 async def test_the_server_is_asked_for_the_zone_if_the_url_names_none(bind: Bind, names: Dns, host: str) -> None:
@@ -182,9 +182,9 @@ async def test_the_server_is_asked_for_the_zone_if_the_url_names_none(bind: Bind
     name = f"a.{host}.{ZONE}"
     for target in ("127.0.0.1", f"ns.{ZONE}", "elsewhere.example.net", "127.0.0.2"):  # a CNAME hides the zone
         await asking.publish(name, target, "i-1")
-        assert await names.look(name) == Seen("i-1", (target,))
+        assert await names.look(name) == Published("i-1", (target,))
     await asking.withdraw(name, "i-1")
-    assert await names.look(name) == Seen()
+    assert await names.look(name) == Published()
 
 
 @pytest.mark.parametrize("name", ["mydb.example.net", "mydb", f"mydb.delegated.{ZONE}"])
@@ -204,9 +204,9 @@ async def test_a_name_outside_the_zone_is_refused_before_anybody_is_asked(names:
 async def test_other_ways_to_ask(bind: Bind, host: str, more: str) -> None:
     names = chosen(bind.url(key="longer" if "sha512" in more else "interlock", more=more))
     await names.publish(host, "127.0.0.1", "i-1")
-    assert await names.look(host) == Seen("i-1", ("127.0.0.1",))
+    assert await names.look(host) == Published("i-1", ("127.0.0.1",))
     await names.withdraw(host, "i-1")
-    assert await names.look(host) == Seen()
+    assert await names.look(host) == Published()
 
 
 async def test_the_secret_may_be_in_a_variable_or_in_a_file_of_binds(

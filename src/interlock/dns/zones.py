@@ -6,8 +6,8 @@ from dns.flags import Flag
 from dns.rcode import Rcode
 from dns.rdatatype import RdataType
 
+from interlock.dns.exchange import Exchange
 from interlock.errors import DnsZoneUnknown
-from interlock.instances.dns.exchange import Exchange
 
 
 async def zone_of(name: dns.name.Name, text: str, exchange: Exchange) -> dns.name.Name:

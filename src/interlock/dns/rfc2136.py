@@ -1,13 +1,13 @@
 """Dynamic updates of a zone (RFC 2136), signed (TSIG, RFC 8945).
 
-Beside each name that is published stands a mark, a TXT record at ``_interlock.NAME``, with the id of the instance that
-it belongs to. (Not at the name itself: nothing may stand beside a CNAME.) Name and mark are written in one message, and
-a message is carried out as a whole or not at all; so there is nothing half made, whoever dies when.
+Beside each published name stands a mark, a TXT record at ``_interlock.NAME``, with the id of its owner. (Not at the
+name itself: nothing may stand beside a CNAME.) Name and mark are written in one message, and the server carries out a
+message as a whole or not at all; so a crash at any moment leaves nothing half made.
 
-Who decides. Every message carries its condition as prerequisites, which the server looks at in the same step: a new
-name only if neither name nor mark exist, a change only if the mark is ours alone. Of any number that come at once, one
-makes the name, and the others are told that it exists. Then they try to change it as their own; those whose mark it is
-not are refused. A lost answer is no trouble: whoever asks again finds its own mark.
+Every message carries its condition as prerequisites, which the server checks in the same step: a new name only if
+neither name nor mark exist, a change only if the mark is ours alone. Of any number of messages that come at once, one
+makes the name, and the others are told that it exists. Then they try to change it as their own, and those with another
+mark are refused. A lost answer does no harm: a repeated request finds its own mark.
 """
 
 from dataclasses import dataclass
@@ -20,14 +20,14 @@ import dns.update
 from dns.rdatatype import RdataType
 from dns.rdtypes.ANY.TXT import TXT
 
-from interlock.coordination.claims import host_name
+from interlock.dns import marks
+from interlock.dns.address import Address
+from interlock.dns.exchange import Exchange
+from interlock.dns.port import Published
+from interlock.dns.zones import zone_of
 from interlock.errors import DnsForeign, InvalidName
-from interlock.instances.dns import marks
-from interlock.instances.dns.address import Address
-from interlock.instances.dns.exchange import Exchange
-from interlock.instances.dns.port import Seen
-from interlock.instances.dns.zones import zone_of
 from interlock.logs import events
+from interlock.names import host_name
 
 log = events(__name__)
 
@@ -65,35 +65,36 @@ class Rfc2136:
         _in_dns(f"{marks.LABEL}.{whole}")
         return whole
 
-    async def check(self, name: str, id: str) -> None:
-        await self._made_or_confirmed(await self._place(name), id, None)
+    async def check(self, name: str, owner: str) -> None:
+        await self._made_or_confirmed(await self._place(name), owner, None)
 
-    async def publish(self, name: str, target: str, id: str) -> None:
+    async def publish(self, name: str, target: str, owner: str) -> None:
         place = await self._place(name)
-        is_new = await self._made_or_confirmed(place, id, marks.leading_to(target, place.text))
-        log.info("dns.published", extra={"host": place.text, "target": target, "instance": id, "is_new": is_new})
+        is_new = await self._made_or_confirmed(place, owner, marks.leading_to(target, place.text))
+        log.info("dns.published", extra={"host": place.text, "target": target, "owner": owner, "is_new": is_new})
 
-    async def withdraw(self, name: str, id: str) -> None:
+    async def withdraw(self, name: str, owner: str) -> None:
         place = await self._place(name)
         message = place.message()
-        message.present(place.mark, marks.mark(id))
+        message.present(place.mark, marks.mark(owner))
         _remove(message, place)
         was_there = await self._exchange.update(message, place.text)
-        log.info("dns.withdrawn", extra={"host": place.text, "instance": id, "was_there": was_there})
+        log.info("dns.withdrawn", extra={"host": place.text, "owner": owner, "was_there": was_there})
 
-    async def look(self, name: str) -> Seen:
+    async def look(self, name: str) -> Published:
         return await self._seen(await self._place(name))
 
-    async def _made_or_confirmed(self, place: _Place, id: str, record: dns.rdata.Rdata | None) -> bool:
+    async def _made_or_confirmed(self, place: _Place, owner: str, record: dns.rdata.Rdata | None) -> bool:
         """Whether the name was free. Without a record nothing is changed."""
-        mark = marks.mark(id)
+        mark = marks.mark(owner)
         for _ in range(_TRIES):
             if await self._made(place, mark, record):
                 return True
             if await self._changed(place, mark, record):
                 return False
             seen = await self._seen(place)
-            if seen not in (Seen(), Seen(id, seen.targets)):  # else it went, or became ours, since it was in the way
+            is_ours_or_free = seen in (Published(), Published(owner, seen.targets))
+            if not is_ours_or_free:  # else it changed since it was in the way: try again
                 break
         raise _foreign(place, seen)
 
@@ -132,10 +133,10 @@ class Rfc2136:
                 owner=None,
             )
 
-    async def _seen(self, place: _Place) -> Seen:
+    async def _seen(self, place: _Place) -> Published:
         found = [record for kind in marks.KINDS for record in await self._records(place.name, kind, place)]
         targets = dict.fromkeys(record.to_text().removesuffix(".") for record in found)
-        return Seen(marks.owner(await self._records(place.mark, RdataType.TXT, place)), tuple(targets))
+        return Published(marks.owner(await self._records(place.mark, RdataType.TXT, place)), tuple(targets))
 
     async def _records(self, name: dns.name.Name, kind: RdataType, place: _Place) -> list[dns.rdata.Rdata]:
         """What stands at the name itself: of that type, or a CNAME."""
@@ -162,9 +163,9 @@ def _remove(message: dns.update.UpdateMessage, place: _Place) -> None:
     message.delete(place.mark, RdataType.TXT)
 
 
-def _foreign(place: _Place, seen: Seen) -> DnsForeign:
+def _foreign(place: _Place, seen: Published) -> DnsForeign:
     if seen.owner:
-        why = f"belongs to the instance {seen.owner}: use another name, or delete that instance first"
+        why = f"is published for {seen.owner}: use another name, or delete {seen.owner} first"
     else:
         why = "has records that are not Interlock's: use another name, or remove them if nobody needs them"
     return DnsForeign(f"{place.text} {why}.", name=place.text, owner=seen.owner)

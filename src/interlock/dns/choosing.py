@@ -1,9 +1,9 @@
 """Which way of publishing host names a URL names. Nothing is opened: that it works is seen when it is used."""
 
+from interlock.dns import address
+from interlock.dns.none import NoDns
+from interlock.dns.port import Dns
 from interlock.errors import ConfigurationError
-from interlock.instances.dns import address
-from interlock.instances.dns.none import NoDns
-from interlock.instances.dns.port import Dns
 
 
 def chosen(url: str) -> Dns:
@@ -18,7 +18,7 @@ def chosen(url: str) -> Dns:
         raise ConfigurationError(f"The DNS URL {shown}: use none:, or {address.FORM}.")
     found = address.parsed(url)
     try:
-        from interlock.instances.dns.rfc2136 import Rfc2136
+        from interlock.dns.rfc2136 import Rfc2136
     except ModuleNotFoundError as error:
         raise ConfigurationError(
             "DNS updates (rfc2136://) need a package that is not installed: pip install 'interlock[dns]'."

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from interlock.dns import Dns, chosen, external_dns, marks, secret
+from interlock.dns.address import Address, parsed
+from interlock.dns.none import NoDns
 from interlock.errors import ConfigurationError, InvalidName
-from interlock.instances.dns import Dns, chosen, external_dns, marks, secret
-from interlock.instances.dns.address import Address, parsed
-from interlock.instances.dns.none import NoDns
 
 SECRET = base64.b64encode(b"a secret").decode()
 URL = "rfc2136://ns.example.com/db.example.com?key=interlock&secret-file=/run/key"
@@ -215,7 +215,7 @@ def test_without_dnspython_only_those_who_need_it_are_told() -> None:
 import sys
 sys.modules["dns"] = None
 from interlock.errors import ConfigurationError
-from interlock.instances.dns import chosen
+from interlock.dns import chosen
 chosen("none:")
 try:
     chosen({URL!r})

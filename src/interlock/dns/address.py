@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import parse_qs, unquote, urlsplit
 
-from interlock.coordination.claims import host_name
 from interlock.errors import ConfigurationError, InvalidName
+from interlock.names import host_name
 
 FORM = "rfc2136://server:53/zone?key=name&secret-file=/path"
 ALGORITHMS = ("hmac-sha256", "hmac-sha224", "hmac-sha384", "hmac-sha512")

@@ -17,6 +17,7 @@ from dns.flags import Flag
 from dns.rcode import Rcode
 from dns.tsig import Key
 
+from interlock.dns import Dns, Published, chosen
 from interlock.errors import (
     ConfigurationError,
     DnsClockSkewed,
@@ -27,7 +28,6 @@ from interlock.errors import (
     DnsZoneUnknown,
     InterlockError,
 )
-from interlock.instances.dns import Dns, Seen, chosen
 from support.bind import STUCK_ZONE, ZONE, Bind
 from support.ports import nobodys_port
 
@@ -78,8 +78,8 @@ async def test_a_key_that_may_not_change_the_zone(bind: Bind, names: Dns, host: 
     ):
         with pytest.raises(DnsDenied, match="does not let the key 'stranger' read or change"):
             await verb
-    assert await names.look(host) == Seen("i-1", ("127.0.0.1",))
-    assert await names.look(f"{host}-new") == Seen()
+    assert await names.look(host) == Published("i-1", ("127.0.0.1",))
+    assert await names.look(f"{host}-new") == Published()
 
 
 async def test_a_zone_that_the_server_does_not_have(bind: Bind, host: str) -> None:
@@ -106,7 +106,7 @@ async def test_a_change_that_the_server_cannot_write_down(bind: Bind, host: str)
     names = chosen(bind.url(zone=STUCK_ZONE))
     with pytest.raises(DnsFailed, match=rf"could not do it for {host}.{STUCK_ZONE} \(SERVFAIL\): see its log"):
         await names.publish(host, "127.0.0.1", "i-1")
-    assert await names.look(host) == Seen()
+    assert await names.look(host) == Published()
 
 
 async def test_a_server_that_is_not_there(bind: Bind, host: str) -> None:
@@ -129,7 +129,7 @@ async def test_a_server_that_hangs(bind: Bind, names: Dns, host: str, transport:
             await chosen(bind.url(more=f"&timeout=0.5&transport={transport}")).look(host)
     finally:
         bind.go_on()
-    assert await names.look(host) == Seen()
+    assert await names.look(host) == Published()
 
 
 @asynccontextmanager

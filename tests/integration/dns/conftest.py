@@ -3,7 +3,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from interlock.instances.dns import Dns, chosen
+from interlock.dns import Dns, chosen
 from support.bind import Bind, running_bind
 
 _numbers = itertools.count(1)

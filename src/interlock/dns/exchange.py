@@ -18,9 +18,9 @@ import dns.rcode
 import dns.tsig
 from dns.rcode import Rcode
 
+from interlock.dns import secret
+from interlock.dns.address import Address
 from interlock.errors import DnsClockSkewed, DnsDenied, DnsError, DnsFailed, DnsUnreachable, DnsZoneUnknown
-from interlock.instances.dns import secret
-from interlock.instances.dns.address import Address
 
 _UNMET = (Rcode.YXDOMAIN, Rcode.NXDOMAIN, Rcode.YXRRSET, Rcode.NXRRSET)
 

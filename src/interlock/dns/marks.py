@@ -1,4 +1,4 @@
-"""The records that are written: what a name leads to, and the mark that says whose it is."""
+"""The records that are written: the target of a name, and the mark that names its owner."""
 
 from collections.abc import Sequence
 from ipaddress import ip_address
@@ -8,23 +8,23 @@ from dns.rdataclass import RdataClass
 from dns.rdatatype import RdataType
 from dns.rdtypes.ANY.TXT import TXT
 
-from interlock.coordination.claims import host_name
 from interlock.errors import InvalidName
+from interlock.names import host_name
 
 LABEL = "_interlock"
 """What the mark's name begins with; the rest is the name that is marked. No host name has an underscore in it."""
 KINDS = (RdataType.A, RdataType.AAAA, RdataType.CNAME)
 """What a name may lead to. Whatever else somebody puts there is left alone."""
 
-_OWNED_BY = b"heritage=interlock,instance="
+_OWNED_BY = b"heritage=interlock,owner="
 
 
-def mark(id: str) -> TXT:
-    return TXT(RdataClass.IN, RdataType.TXT, [_OWNED_BY + id.encode()])
+def mark(owner: str) -> TXT:
+    return TXT(RdataClass.IN, RdataType.TXT, [_OWNED_BY + owner.encode()])
 
 
 def owner(found: Sequence[dns.rdata.Rdata]) -> str | None:
-    """Whose mark it is, if it is one, and the only one: a name with two belongs to neither."""
+    """The owner that the mark names, if it is a mark, and the only one: a name with two belongs to neither."""
     text = b"".join(found[0].strings) if len(found) == 1 and isinstance(found[0], TXT) else b""
     return text.removeprefix(_OWNED_BY).decode(errors="replace") if text.startswith(_OWNED_BY) else None
 

@@ -3,7 +3,7 @@
 It marks what it owns in a TXT record of its own, and withdraws the name when the Service goes.
 """
 
-from interlock.coordination.claims import host_name
+from interlock.names import host_name
 
 _PREFIX = "external-dns.alpha.kubernetes.io/"
 
