@@ -10,8 +10,9 @@ import psycopg
 
 from interlock.dns.port import Published
 from interlock.instances.drivers.local import LocalDriver
-from interlock.instances.drivers.port import Certificate, Observed, Sight, Spec
+from interlock.instances.drivers.port import Observed, Sight, Spec
 from interlock.names import host_name
+from interlock.tls.certificate import Certificate
 
 TABLES = """
     CREATE TABLE paper (id text PRIMARY KEY, name text, state text, parameters text, resets integer DEFAULT 0,
@@ -94,15 +95,15 @@ class PaperDns:
     def full_name(self, name: str) -> str:
         return host_name(name)
 
-    async def check(self, name: str, id: str) -> None:  # noqa: A002
+    async def check(self, name: str, owner: str) -> None:
         host_name(name)
 
-    async def publish(self, name: str, target: str, id: str) -> None:  # noqa: A002
+    async def publish(self, name: str, target: str, owner: str) -> None:
         insert = "INSERT INTO published VALUES (%s, %s, %s) ON CONFLICT (name) DO UPDATE SET target = excluded.target"
-        await _written(self._url(), insert, name, target, id)
+        await _written(self._url(), insert, name, target, owner)
 
-    async def withdraw(self, name: str, id: str) -> None:  # noqa: A002
-        await _written(self._url(), "DELETE FROM published WHERE name = %s AND id = %s", name, id)
+    async def withdraw(self, name: str, owner: str) -> None:
+        await _written(self._url(), "DELETE FROM published WHERE name = %s AND id = %s", name, owner)
 
     async def look(self, name: str) -> Published:
         rows = await _written(self._url(), "SELECT id, target FROM published WHERE name = %s", name)

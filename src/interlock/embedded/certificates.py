@@ -16,9 +16,12 @@ from interlock.embedded.layout import Layout
 from interlock.embedded.postmaster import live_postmaster
 from interlock.embedded.processes import wait_until
 from interlock.embedded.running import tail_of
-from interlock.embedded.tls import check_pair, has_certificate_maker, self_signed, served_certificate
+from interlock.embedded.tls import served_certificate
 from interlock.errors import ClusterFailed, TlsUnavailable
 from interlock.logs import events
+from interlock.tls.availability import has_cryptography
+from interlock.tls.certificate import check_pair
+from interlock.tls.self_signed import self_signed
 
 log = events(__name__)
 
@@ -40,7 +43,7 @@ def will_have_tls(wanted: bool | None, layout: Layout, binaries: Binaries) -> bo
     if wanted:
         need_tls(binaries)
         return True
-    can_have_one = layout.secret_pem.exists() or has_certificate_maker()
+    can_have_one = layout.secret_pem.exists() or has_cryptography()
     return wanted is None and binaries.has_tls and can_have_one
 
 

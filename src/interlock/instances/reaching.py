@@ -4,9 +4,9 @@ from functools import partial
 from urllib.parse import quote
 
 from interlock.instances.drivers.port import Driver, Endpoint
-from interlock.instances.trust import sslmode
 from interlock.stores.postgres import Session, connect
 from interlock.stores.postgres.url import Address
+from interlock.tls.sslmode import sslmode
 
 
 async def connected(driver: Driver, id: str, endpoint: Endpoint, timeout: float, purpose: str) -> Session:

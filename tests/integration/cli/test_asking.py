@@ -9,8 +9,8 @@ import pytest
 from interlock.cli.server.asking import Server
 from interlock.cli.server.exchange import Request
 from interlock.cli.server.finding import Whereabouts
-from interlock.embedded.tls import self_signed
 from interlock.errors import ConfigurationError, KeyRefused, ServerRefused, ServerUnreachable
+from interlock.tls.self_signed import self_signed
 from support.scripted_server import KEY, LOST, Answer, ScriptedServer, problem, scripted_server
 
 LATER = problem(503, "starting", "This replica is still starting: ask again in a moment.")

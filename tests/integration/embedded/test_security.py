@@ -12,8 +12,8 @@ import psycopg
 import pytest
 
 from interlock.embedded import Binaries, Cluster
-from interlock.embedded.tls import self_signed
 from interlock.errors import ConfigurationError, TlsUnavailable
+from interlock.tls.self_signed import self_signed
 
 MakeCluster = Callable[..., Cluster]
 

@@ -17,7 +17,7 @@ from interlock.errors import BackupFailed, BinariesMissing, DatabaseUnreachable,
 from interlock.instances.backups.model import Format
 from interlock.instances.backups.relay import PORT, Permit, Relay
 from interlock.instances.drivers.port import Endpoint
-from interlock.instances.trust import sslmode
+from interlock.tls.sslmode import sslmode
 
 _FORMATS: dict[Format, str] = {"file": "custom", "directory": "directory"}
 _CONNECT_WITHIN = "30"

@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 from interlock.errors import BackupFailed, DatabaseUnreachable
 from interlock.instances.drivers.port import Endpoint
-from interlock.instances.trust import sslmode
+from interlock.tls.sslmode import sslmode
 
 Permit = Callable[[str], Awaitable[None]]
 """Is given the number of the transaction. Raises if it must not be committed."""

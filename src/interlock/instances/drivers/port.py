@@ -7,6 +7,8 @@ from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
+from interlock.tls.certificate import Certificate
+
 Observed = Literal["absent", "starting", "running", "stopped", "broken"]
 
 
@@ -32,18 +34,6 @@ class Endpoint:
     port: int
     user: str
     database: str
-    ca: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Certificate:
-    """One that was issued, in PEM: with those that lead to its authority, its key, and what clients check it with.
-
-    Without a `ca` they check it with what they trust anyway.
-    """
-
-    chain: str
-    key: str = field(repr=False)
     ca: str | None = None
 
 

@@ -7,7 +7,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from interlock.instances import records
 from interlock.instances.model import Health, State
-from interlock.instances.trust import Mode, sslmode
+from interlock.tls.sslmode import Mode, sslmode
 
 Parameters = dict[str, str | bool | int | float]
 

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from interlock.embedded.tls import check_pair
 from interlock.errors import ForeignResource
 from interlock.instances.drivers.kubernetes import KubernetesDriver, KubernetesSettings, objects
 from interlock.instances.drivers.kubernetes.api import Api
 from interlock.instances.drivers.kubernetes.names import INSTANCE, MANAGED_BY, Names
 from interlock.instances.drivers.port import Spec
+from interlock.tls.certificate import check_pair
 from support.kube_api.real import Http
 from support.kube_api.watching import seen
 from support.scram import verifies

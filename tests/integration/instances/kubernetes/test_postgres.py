@@ -21,12 +21,12 @@ from interlock.embedded import find_binaries
 from interlock.embedded.accounts import account_for
 from interlock.embedded.install import within_reach
 from interlock.embedded.processes import environment, run
-from interlock.embedded.tls import self_signed
 from interlock.errors import DatabaseUnreachable
 from interlock.instances.drivers.kubernetes import configuration, credentials
 from interlock.instances.drivers.owner import new_password
 from interlock.instances.drivers.port import Driver, Endpoint
 from interlock.instances.reaching import reach
+from interlock.tls.self_signed import self_signed
 from support.postgres import open_directory
 from support.waiting import eventually
 

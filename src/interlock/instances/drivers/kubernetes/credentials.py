@@ -7,8 +7,8 @@ import base64
 from collections.abc import Mapping
 from typing import Any
 
-from interlock.embedded.tls import self_signed
 from interlock.instances.drivers.owner import verifier
+from interlock.tls.self_signed import self_signed
 
 SUPERUSER = "postgres"
 PASSWORD = "password"  # noqa: S105 # what it is called in the Secret

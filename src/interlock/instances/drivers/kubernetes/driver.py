@@ -27,7 +27,8 @@ from interlock.instances.drivers.kubernetes.names import CONFIGURATION, CONTAINE
 from interlock.instances.drivers.kubernetes.settings import KubernetesSettings
 from interlock.instances.drivers.kubernetes.sight import is_ready, is_up_to_date, seen, troubled
 from interlock.instances.drivers.owner import new_password
-from interlock.instances.drivers.port import Certificate, Sight, Spec
+from interlock.instances.drivers.port import Sight, Spec
+from interlock.tls.certificate import Certificate
 
 
 class KubernetesDriver:

@@ -13,7 +13,8 @@ from interlock.instances.drivers.local.log_lines import read_lines
 from interlock.instances.drivers.local.machine import Machine, absent
 from interlock.instances.drivers.local.marker import read_marker
 from interlock.instances.drivers.local.parameters import DEFAULTS, check_names
-from interlock.instances.drivers.port import Certificate, Sight, Spec
+from interlock.instances.drivers.port import Sight, Spec
+from interlock.tls.certificate import Certificate
 
 T = TypeVar("T")
 

@@ -11,13 +11,13 @@ from interlock.embedded.accounts import Account, account_for
 from interlock.embedded.certificates import need_tls
 from interlock.embedded.locks import exclusive
 from interlock.embedded.reach import make_passage
-from interlock.embedded.tls import need_certificate_maker
 from interlock.errors import BadSpec, BinariesMissing, InstanceAbsent, OutOfSpace, TlsUnavailable, TooManyInstances
 from interlock.instances.drivers.local.directory import Directory, directory_of
 from interlock.instances.drivers.local.marker import Marker, markers, read_marker
 from interlock.instances.drivers.local.parameters import DEFAULTS, check_parameters
 from interlock.instances.drivers.owner import check_name
 from interlock.instances.drivers.port import Spec
+from interlock.tls.availability import need_cryptography
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ class Machine:
             majors = ", ".join(dict.fromkeys(str(binaries.version[0]) for binaries in self.known))
             raise BadSpec(f"PostgreSQL {version} is not on this machine: install it, or ask for one of {majors}.")
         need_tls(found)
-        need_certificate_maker()
+        need_cryptography()
         return found
 
     def reachable(self, binaries: Binaries) -> Binaries:

@@ -11,7 +11,6 @@ from interlock.embedded.accounts import ourselves
 from interlock.embedded.files import write_whole
 from interlock.embedded.tls import ADDRESSES
 from interlock.errors import AccessDenied, AddressInUse, BadSpec, DatabaseUnreachable
-from interlock.instances.drivers.certificates import checked
 from interlock.instances.drivers.local.directory import Directory
 from interlock.instances.drivers.local.machine import Machine
 from interlock.instances.drivers.local.marker import Marker, read_marker
@@ -20,8 +19,9 @@ from interlock.instances.drivers.local.parameters import check_parameters
 from interlock.instances.drivers.local.reloading import check_files, reload
 from interlock.instances.drivers.local.steps import did
 from interlock.instances.drivers.owner import new_password
-from interlock.instances.drivers.port import Certificate
 from interlock.stores.postgres import Session, connect
+from interlock.tls.certificate import Certificate
+from interlock.tls.verification import checked
 
 Change = Literal["reloaded", "restart needed"]
 

@@ -3,9 +3,10 @@ from pathlib import Path
 
 import pytest
 
-from interlock.embedded import tls
-from interlock.embedded.tls import check_pair, self_signed
 from interlock.errors import ConfigurationError, TlsUnavailable
+from interlock.tls import availability
+from interlock.tls.certificate import check_pair
+from interlock.tls.self_signed import self_signed
 
 
 def test_a_self_signed_certificate_and_its_key_belong_together() -> None:
@@ -28,7 +29,7 @@ def test_what_is_not_pem_is_refused() -> None:
 def test_without_the_package_that_makes_certificates_the_error_says_what_to_install(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(tls, "has_certificate_maker", lambda: False)
+    monkeypatch.setattr(availability, "has_cryptography", lambda: False)
 
     with pytest.raises(TlsUnavailable, match=r"interlock\[embedded\]"):
         self_signed()

@@ -9,8 +9,8 @@ from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from interlock.errors import BadSpec
-from interlock.instances.drivers.certificates import checked
-from interlock.instances.drivers.port import Certificate
+from interlock.tls.certificate import Certificate
+from interlock.tls.verification import checked
 from support.issuing import Authority, pem_of
 
 AUTHORITY = Authority()

@@ -1,16 +1,14 @@
-"""Whether an issued certificate can be served, and be checked by clients: asked before anything is made of it."""
+"""The verification of an issued certificate before it is used: a server can serve it, and clients can check it."""
 
 import ssl
 from collections.abc import Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
-from ipaddress import ip_address
 from tempfile import NamedTemporaryFile
 from typing import TYPE_CHECKING
 
-from interlock.embedded.tls import check_pair
 from interlock.errors import BadSpec, ConfigurationError
-from interlock.instances.drivers.port import Certificate
+from interlock.tls.certificate import Certificate, check_pair, names_host
 
 if TYPE_CHECKING:
     from cryptography import x509
@@ -21,7 +19,7 @@ _DIGESTS = ("sha256", "sha384", "sha512")
 
 
 def checked(certificate: Certificate, host: str) -> Certificate:
-    """The same, with nothing in it but what it should hold: it is shown to clients. `host` is where they connect.
+    """The same without anything else that was in the PEM: clients see it. `host` is the host that they connect to.
 
     Raises BadSpec, or TlsUnavailable without the package that reads certificates.
     """
@@ -36,7 +34,10 @@ def checked(certificate: Certificate, host: str) -> Certificate:
     _check_strength(chain)
     plain = Certificate(_pem(chain), _pem_of_key(certificate.key), _pem(authorities) or None)
     if authorities:
-        _check_host(chain[0], host)
+        if not names_host(chain[0], host):
+            raise BadSpec(
+                f"The certificate is not for {host}, where clients connect: have one issued that names it too."
+            )
         _check_path(chain, authorities)
         _check_handshake(plain, host)
     return plain
@@ -73,19 +74,6 @@ def _check_strength(chain: "Sequence[x509.Certificate]") -> None:
                 f"PostgreSQL's TLS does not take the certificate of {_name(each)}: have one issued for RSA of "
                 f"{_SMALLEST_RSA} bits or a curve of {_SMALLEST_CURVE}, or more, signed with SHA-256 or better."
             )
-
-
-def _check_host(certificate: "x509.Certificate", host: str) -> None:
-    from cryptography import x509
-
-    try:
-        names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
-    except (x509.ExtensionNotFound, ValueError):
-        names = x509.SubjectAlternativeName([])
-    if ip_address(host) not in names.get_values_for_type(x509.IPAddress):
-        raise BadSpec(
-            f"The certificate is not for {host}, where clients connect: have one issued that names this address too."
-        )
 
 
 def _check_path(chain: "Sequence[x509.Certificate]", authorities: "Sequence[x509.Certificate]") -> None:

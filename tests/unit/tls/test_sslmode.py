@@ -2,8 +2,8 @@
 
 import pytest
 
-from interlock.embedded.tls import self_signed
-from interlock.instances.trust import sslmode
+from interlock.tls.self_signed import self_signed
+from interlock.tls.sslmode import sslmode
 from support.issuing import Authority
 
 OWN = self_signed(["pg-1.databases.svc", "Shop.example.com"])[0].decode()

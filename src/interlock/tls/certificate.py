@@ -1,0 +1,56 @@
+"""A certificate that was issued, and the hosts that one names."""
+
+from dataclasses import dataclass, field
+from ipaddress import ip_address
+from typing import TYPE_CHECKING
+
+from interlock.errors import ConfigurationError
+from interlock.tls.availability import need_cryptography
+
+if TYPE_CHECKING:
+    from cryptography import x509
+
+
+@dataclass(frozen=True, slots=True)
+class Certificate:
+    """In PEM: the certificate with those that lead to its authority, its key, and the authority for clients.
+
+    Without a `ca` clients check it with the authorities that they trust anyway.
+    """
+
+    chain: str
+    key: str = field(repr=False)
+    ca: str | None = None
+
+
+def check_pair(certificate: bytes, key: bytes) -> bytes:
+    """The first certificate as DER. Raises ConfigurationError if either is not PEM, or they do not belong together."""
+    need_cryptography()
+    from cryptography import x509
+    from cryptography.exceptions import UnsupportedAlgorithm
+    from cryptography.hazmat.primitives.serialization import Encoding, load_pem_private_key
+
+    try:
+        leaf = x509.load_pem_x509_certificates(certificate)[0]
+        certified, public = leaf.public_key(), load_pem_private_key(key, password=None).public_key()
+    except (ValueError, TypeError, UnsupportedAlgorithm) as error:
+        raise ConfigurationError(
+            "The certificate and its key have to be PEM, the key without a pass phrase: convert them first."
+        ) from error
+    if certified != public:
+        raise ConfigurationError("The certificate was not made for this private key: give the two that belong.")
+    return leaf.public_bytes(Encoding.DER)
+
+
+def names_host(certificate: "x509.Certificate", host: str) -> bool:
+    """Whether the certificate is for that host, an address or a name."""
+    from cryptography import x509
+
+    try:
+        names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    except (x509.DuplicateExtension, x509.ExtensionNotFound, ValueError):
+        return False
+    try:
+        return ip_address(host) in names.get_values_for_type(x509.IPAddress)
+    except ValueError:
+        return host.lower() in map(str.lower, names.get_values_for_type(x509.DNSName))

@@ -1,0 +1,42 @@
+"""The sslmode, in libpq's sense, with which clients can check the TLS of a server."""
+
+from functools import lru_cache
+from typing import TYPE_CHECKING, Literal
+
+from interlock.tls.availability import has_cryptography
+from interlock.tls.certificate import names_host
+
+if TYPE_CHECKING:
+    from cryptography import x509
+
+Mode = Literal["verify-full", "verify-ca", "require"]
+
+
+@lru_cache(maxsize=1024)
+def sslmode(host: str, ca: str | None) -> Mode:
+    """`host` is where clients connect, `ca` the certificate (PEM) that they are given. Without it they check nothing.
+
+    If `ca` is the server's own certificate, only that server can show it, under any name. So a server behind an
+    address that did not exist when its certificate was made, as a load balancer's, is checked by the certificate
+    alone. An authority that may have issued others is no proof without the name.
+    """
+    if not ca:
+        return "require"
+    own = _only_server(ca)
+    return "verify-full" if own is None or names_host(own, host) else "verify-ca"
+
+
+def _only_server(ca: str) -> "x509.Certificate | None":
+    """The certificate, if it is one alone, and a server's."""
+    if not has_cryptography():
+        return None
+    from cryptography import x509
+    from cryptography.x509.oid import ExtendedKeyUsageOID
+
+    try:
+        [certificate] = x509.load_pem_x509_certificates(ca.encode())
+        uses = certificate.extensions.get_extension_for_class(x509.ExtendedKeyUsage).value
+        certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName)
+    except (ValueError, x509.DuplicateExtension, x509.ExtensionNotFound):
+        return None
+    return certificate if ExtendedKeyUsageOID.SERVER_AUTH in uses else None
