@@ -13,8 +13,17 @@ async def ask(connection: Any, sql: str, *args: Any) -> Any:
     return await connections.ask(connection, _value(sql, args), _judge)
 
 
+async def ask_rows(connection: Any, sql: str, *args: Any) -> connections.Rows:
+    """All rows that `sql` gives, otherwise as `ask`."""
+    return await connections.ask(connection, _rows(sql, args), _judge)
+
+
 def ask_sync(connection: Any, sql: str, *args: Any) -> Any:
     return connections.ask_sync(connection, _value(sql, args), _judge)
+
+
+def _rows(sql: str, args: tuple[Any, ...]) -> connections.Steps[connections.Rows]:
+    return (yield sql, args)
 
 
 def _value(sql: str, args: tuple[Any, ...]) -> connections.Steps[Any]:

@@ -7,6 +7,15 @@ SELECT interlock.record_orchestration_v1(
 -- Unfinished → to be cancelled. See cancel_orchestration_v1.
 SELECT interlock.cancel_orchestration_v1(CAST($1 AS text), CAST($2 AS text));
 
+-- name: unfinished
+-- Whether that orchestration, or its clean-up, has still to end.
+SELECT EXISTS (SELECT FROM interlock.orchestration o
+                WHERE o.id IN (CAST($1 AS text), CAST($1 AS text) || ':cleanup') AND o.finished_at IS NULL);
+
+-- name: outcome
+-- How one has ended, if it has. See read_orchestration_v1.
+SELECT o.outcome, o.output FROM interlock.read_orchestration_v1(CAST($1 AS text)) o;
+
 -- name: begin
 -- Another attempt at a step. See begin_attempt_v1.
 SELECT attempt, begun_at FROM interlock.begin_attempt_v1($1, $2, $3, $4);

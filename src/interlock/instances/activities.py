@@ -21,7 +21,7 @@ from typing import Any, Literal, TypeVar
 from interlock import errors
 from interlock.durable.attempt import Attempt
 from interlock.durable.declared import Activity, Orchestrations
-from interlock.durable.failures import Failure
+from interlock.durable.outcome import is_unfinished, read_outcome
 from interlock.durable.retrying import Retry
 from interlock.instances.backups.restoring import LONGEST, Restoring
 from interlock.instances.drivers.port import Driver, Endpoint, Sight
@@ -240,20 +240,17 @@ class Activities:
     async def _failure(self, attempt: Attempt, task: Task) -> Failed:
         """How the orchestration ended that this one cleans up after."""
         async with self._here.database.transaction() as connection:
-            rows = await self._records.ask(connection, "outcome", task.orchestration)
-        outcome, output = rows[0] if rows else (None, None)
-        if outcome not in ("failed", "cancelled"):
+            outcome = await read_outcome(connection, self._here.schema, task.orchestration)
+        if outcome is None or (failure := outcome.failure) is None:
             return Failed("unknown", "It did not come to its end.")
-        failure = Failure.read(output or "")
-        if outcome == "cancelled":
+        if outcome.kind == "cancelled":
             return Failed("cancelled", f"It was cancelled: {failure.message or 'no reason'}.")
         return Failed(failure.code, _STEP.sub("", failure.message))
 
     async def _is_ended(self, attempt: Attempt, task: Task) -> bool:
         """Whether nothing works on the instance any more that did before this task."""
         async with self._here.database.transaction() as connection:
-            [[unfinished]] = await self._records.ask(connection, "unfinished", task.after)
-        return not unfinished
+            return task.after is None or not await is_unfinished(connection, self._here.schema, task.after)
 
     async def _mine(self, attempt: Attempt, task: Task) -> tuple[Instance, Driver]:
         async with self._owned(attempt, task) as (_, instance):

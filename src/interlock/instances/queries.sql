@@ -128,15 +128,6 @@ RETURNING 1;
 SELECT c.recorded_at, c.healthy, c.milliseconds, c.detail FROM interlock.instance_check c
  WHERE c.instance = CAST($1 AS text) ORDER BY c.recorded_at DESC LIMIT CAST($2 AS integer);
 
--- name: unfinished
--- Whether that orchestration, or its clean-up, has still to end.
-SELECT EXISTS (SELECT FROM interlock.orchestration o
-                WHERE o.id IN (CAST($1 AS text), CAST($1 AS text) || ':cleanup') AND o.finished_at IS NULL);
-
--- name: outcome
--- How an orchestration ended.
-SELECT o.outcome, o.output FROM interlock.orchestration o WHERE o.id = CAST($1 AS text);
-
 -- name: prune_events
 -- Recorded longer ago than so many seconds → gone, so many at most.
 DELETE FROM interlock.instance_event e WHERE (e.instance, e.recorded_at, e.kind) IN (

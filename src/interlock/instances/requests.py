@@ -15,6 +15,7 @@ from typing import Any
 
 from interlock.durable import recording
 from interlock.durable.declared import Orchestration
+from interlock.durable.outcome import is_unfinished, read_outcome
 from interlock.errors import (
     BadSpec,
     IllegalTransition,
@@ -159,7 +160,7 @@ class Instances:
         """The instance, locked, if a restore into it was asked for under that key."""
         instance = await self.records.lock(connection, id)
         before = _new_id(id, _verb(self.lifecycle.restore), key)
-        return instance if await self.records.ask(connection, "outcome", before) else None
+        return instance if await read_outcome(connection, self._here.schema, before) else None
 
     async def mend(self, connection: Any, id: str) -> Instance:
         """It is brought to be as the record says, up or down. If nothing of it is left, it ends as `failed`."""
@@ -220,8 +221,8 @@ class Instances:
         """`working` is whether anything really does."""
         instance = await self.records.lock(connection, id)
         if instance.working:
-            [[unfinished]] = await self.records.ask(connection, "unfinished", instance.orchestration)
-            return replace(instance, working=unfinished)
+            is_working = await is_unfinished(connection, self._here.schema, instance.orchestration)
+            return replace(instance, working=is_working)
         return instance
 
     async def idle(self, connection: Any, id: str) -> Instance:

@@ -41,7 +41,8 @@ GRANT SELECT ON interlock.migration TO :role;
 GRANT SELECT, INSERT, UPDATE, DELETE ON interlock.orchestration, interlock.attempt TO :role;
 GRANT EXECUTE ON FUNCTION
     interlock.now_v1(), interlock.record_orchestration_v1(text, text, text, jsonb, text, text),
-    interlock.cancel_orchestration_v1(text, text), interlock.begin_attempt_v1(text, text, bigint, integer),
+    interlock.cancel_orchestration_v1(text, text), interlock.read_orchestration_v1(text),
+    interlock.begin_attempt_v1(text, text, bigint, integer),
     interlock.fence_v1(text, text, bigint, integer, bigint)
 TO :role;
 

@@ -61,8 +61,8 @@ UPDATE interlock.instance_backup b
 RETURNING 1;
 
 -- name: restoring
--- What works on an instance and restores from it.
-SELECT o.id FROM interlock.instance i JOIN interlock.orchestration o ON o.id = i.orchestration
+-- The orchestration that works on an instance and restores from it.
+SELECT i.orchestration FROM interlock.instance i CROSS JOIN LATERAL interlock.read_orchestration_v1(i.orchestration) o
  WHERE i.working AND o.name IN ('instances.restore', 'instances.create_from') AND o.input ->> 'backup' = CAST($1 AS text)
  LIMIT 1;
 
@@ -90,7 +90,7 @@ SELECT b.id FROM interlock.instance_backup b JOIN ranked ON ranked.id = b.id
    AND ((CAST($2 AS integer) > 0 AND ranked.place > CAST($2 AS integer))
         OR (CAST($3 AS double precision) > 0 AND ranked.place > 1
             AND b.created_at < interlock.now_v1() - make_interval(secs => 86400 * CAST($3 AS double precision))))
-   AND NOT EXISTS (SELECT FROM interlock.instance i JOIN interlock.orchestration o ON o.id = i.orchestration
+   AND NOT EXISTS (SELECT FROM interlock.instance i CROSS JOIN LATERAL interlock.read_orchestration_v1(i.orchestration) o
                     WHERE i.working AND o.name IN ('instances.restore', 'instances.create_from') AND o.input ->> 'backup' = b.id)
  ORDER BY b.id
    FOR NO KEY UPDATE OF b SKIP LOCKED;

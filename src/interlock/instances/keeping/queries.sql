@@ -1,8 +1,8 @@
 -- name: unwatched
--- Running instances that nobody watches: whoever the record names has ended, or was never heard of.
+-- Running instances without a watcher: the orchestration that the record names has ended, or is not known.
 SELECT i.id, i.watcher FROM interlock.instance i
  WHERE i.state = 'running'
-   AND NOT EXISTS (SELECT FROM interlock.orchestration o WHERE o.id = i.watcher AND o.finished_at IS NULL)
+   AND NOT EXISTS (SELECT FROM interlock.read_orchestration_v1(i.watcher) o WHERE o.finished_at IS NULL)
  ORDER BY i.id LIMIT CAST($1 AS integer);
 
 -- name: rewatch
@@ -29,11 +29,11 @@ SELECT :findings FROM interlock.instance_drift d WHERE d.driver = CAST($1 AS tex
 -- name: repairable
 -- What has drifted, of these drivers, and may be put right without asking anybody: not what vanished, nor what no record knows.
 -- Each is tried again when it is twice as old as at the last try, or after a day; what was never tried, or longest ago, first.
-SELECT :findings FROM interlock.instance_drift d LEFT JOIN interlock.orchestration o ON o.id = d.repair
+SELECT :findings FROM interlock.instance_drift d LEFT JOIN LATERAL interlock.read_orchestration_v1(d.repair) o ON true
  WHERE d.closed_at IS NULL AND d.driver = ANY (CAST($1 AS text[]))
    AND (d.kind IN ('wrong_state', 'dns')
         OR (d.kind = 'orphan' AND EXISTS (SELECT FROM interlock.instance i WHERE i.id = d.instance)))
-   AND (o.id IS NULL OR (o.finished_at IS NOT NULL
+   AND (o.recorded_at IS NULL OR (o.finished_at IS NOT NULL
         AND interlock.now_v1() >= o.recorded_at + least(o.recorded_at - d.found_at, interval '1 day')))
  ORDER BY o.recorded_at NULLS FIRST, d.id;
 

@@ -17,6 +17,7 @@ from typing import Any
 
 from interlock.coordination.grant import AsyncGrant
 from interlock.durable import recording
+from interlock.durable.outcome import is_unfinished
 from interlock.errors import DriftUnknown, IllegalTransition, InstanceBusy, InstanceUnknown
 from interlock.instances.keeping.findings import Finding, Findings
 from interlock.instances.orchestrations import Lifecycle
@@ -44,7 +45,7 @@ class Repairs:
         Raises `DriftUnknown`, or, while something else works on the instance, `InstanceBusy`.
         """
         finding = await self.findings.lock(connection, id)
-        if finding.repair is None or not await self._is_under_way(connection, finding.repair):
+        if finding.repair is None or not await is_unfinished(connection, self._here.schema, finding.repair):
             await self.findings.ask(connection, "note_repair", id, await self._begun(connection, finding))
         return await self.findings.lock(connection, id)
 
@@ -80,7 +81,3 @@ class Repairs:
         orchestration = f"orphan-{finding.instance}-remove-{uuid.uuid4().hex[:8]}"
         await recording.record(connection, self._here.schema, self._lifecycle.orphans.remove, orchestration, orphan)
         return orchestration
-
-    async def _is_under_way(self, connection: Any, orchestration: str) -> bool:
-        [[unfinished]] = await self._instances.records.ask(connection, "unfinished", orchestration)
-        return bool(unfinished)

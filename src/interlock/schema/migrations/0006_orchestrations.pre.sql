@@ -75,6 +75,15 @@ BEGIN
 END
 $$;
 
+-- One orchestration as it was recorded, for statements on other tables; no row: it is not known, or forgotten.
+CREATE FUNCTION interlock.read_orchestration_v1(orchestration_id text)
+    RETURNS TABLE (name text, input jsonb, recorded_at timestamptz, finished_at timestamptz, outcome text, output text)
+    LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+    AS $$
+    SELECT o.name, o.input, o.recorded_at, o.finished_at, o.outcome, o.output
+      FROM interlock.orchestration o WHERE o.id = orchestration_id;
+$$;
+
 -- Begin another attempt at a step; no row: the orchestration has ended, or is not known. Waits for open transactions that
 -- carry the fence of the attempt before. Who ends an orchestration locks its row FOR UPDATE first, so none begins after that.
 CREATE FUNCTION interlock.begin_attempt_v1(root_id text, orchestration_id text, execution_number bigint, step_number integer)
@@ -139,5 +148,6 @@ $$;
 
 REVOKE EXECUTE ON FUNCTION
     interlock.record_orchestration_v1(text, text, text, jsonb, text, text), interlock.cancel_orchestration_v1(text, text),
-    interlock.begin_attempt_v1(text, text, bigint, integer), interlock.fence_v1(text, text, bigint, integer, bigint)
+    interlock.read_orchestration_v1(text), interlock.begin_attempt_v1(text, text, bigint, integer),
+    interlock.fence_v1(text, text, bigint, integer, bigint)
 FROM PUBLIC;
