@@ -177,6 +177,7 @@ def test_a_revision_of_a_newer_release_is_refused_unless_it_is_known_to_fit(proj
     assert (stamped[0], project.version()) == (0, ["r1"])
 
 
+@pytest.mark.exhaustive(beyond=1)
 @pytest.mark.parametrize("driver", ["psycopg", "asyncpg", "psycopg_async"])
 def test_a_lost_lock_stops_the_statement_that_runs(tmp_path: Path, database_url: str, driver: str) -> None:
     if driver != "psycopg":
@@ -203,6 +204,7 @@ def test_the_async_template_works(tmp_path: Path, database_url: str) -> None:
     assert project.log() == ["r1"]
 
 
+@pytest.mark.exhaustive
 def test_a_version_table_elsewhere_is_found_and_names_the_gate(tmp_path: Path, database_url: str) -> None:
     gate = "gated(run_migrations_online, version_table='Versions', version_table_schema='Shop')"
     project = Project(tmp_path, database_url, gate=gate)

@@ -135,6 +135,7 @@ def test_what_migrates_takes_the_gate_and_what_only_looks_does_not(project: Proj
     assert skipped == (0, "Another replica migrates: nothing was done here.\n")
 
 
+@pytest.mark.exhaustive
 def test_a_current_database_is_passed_without_the_lock(project: Project, database_url: str) -> None:
     migrated(database_url, "0001_log", "0002_more")
     with held_gate(database_url):
@@ -169,6 +170,7 @@ def test_a_migration_of_a_newer_release_is_refused_unless_it_is_known_to_fit(
     assert (started[0], "Starting with a schema that a newer release has migrated." in started[1]) == (0, True), started
 
 
+@pytest.mark.exhaustive
 def test_a_squashed_migration_is_recorded_although_there_is_nothing_to_migrate(
     project: Project, database_url: str
 ) -> None:

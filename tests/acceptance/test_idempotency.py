@@ -77,6 +77,7 @@ def url(interlock_url: str) -> str:
     return interlock_url
 
 
+@pytest.mark.exhaustive
 def test_a_retry_at_another_server_waits_runs_when_the_first_was_killed_and_is_replayed_from_then_on(url: str) -> None:
     with (
         serving(url, "one") as one,

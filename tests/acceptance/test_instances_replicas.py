@@ -19,6 +19,8 @@ from support.programs import interlock
 from support.up_process import Starter, Up, data_directory, replicas
 from support.waiting import PATIENCE, eventually
 
+pytestmark = pytest.mark.exhaustive
+
 COUNT, SAME = 20, 5
 SMALL = {"shared_buffers": "4MB", "max_connections": 20, "max_wal_senders": 0, "wal_level": "minimal"}
 LONG = 400.0

@@ -147,6 +147,7 @@ def test_many_from_a_file(machine: Machine, tmp_path: Path) -> None:
     assert machine.json("list", "one") == []
 
 
+@pytest.mark.exhaustive
 def test_a_creation_whose_answer_is_lost_is_sent_again_and_carried_out_once(machine: Machine) -> None:
     with losing_proxy(machine.up.address()) as proxy:
         through = {"INTERLOCK_SERVER": proxy.url, "INTERLOCK_API_KEY": (machine.data / "api-key").read_text().strip()}

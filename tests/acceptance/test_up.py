@@ -124,6 +124,7 @@ def test_asking_again_and_again_to_stop_does_not_leave_postgres_behind(
     assert postgres.pid() is None
 
 
+@pytest.mark.exhaustive
 def test_ctrl_c_while_postgres_is_still_being_made_leaves_a_directory_to_start_from_again(
     start: Starter, fresh: Path
 ) -> None:

@@ -76,6 +76,7 @@ def test_a_database_that_does_not_exist(server_url: str) -> None:
     assert "nowhere" in refused(url=on_database(server_url, "nowhere"), status=77)
 
 
+@pytest.mark.exhaustive(beyond=1)
 @pytest.mark.parametrize("url", ["mysql://user:secret@host/name", "host/name", "postgresql://host:port/name"])
 def test_something_that_is_no_database_url(url: str) -> None:
     line = refused(url=url, status=78)
@@ -129,6 +130,7 @@ def test_without_the_packages_of_a_driver_that_is_on_it_says_so(interlock_url: s
     assert not (tmp_path / "data").exists()
 
 
+@pytest.mark.exhaustive(beyond=1)
 @pytest.mark.parametrize("dns", ["rfc2136://server/zone?secret=hunter2", "bind://hunter2"])
 def test_a_dns_url_that_cannot_be_used_is_not_repeated(interlock_url: str, tmp_path: Path, dns: str) -> None:
     line = refused(url=interlock_url, status=78, INTERLOCK_DNS=dns, INTERLOCK_DATA_DIR=str(tmp_path / "data"))

@@ -43,6 +43,7 @@ def test_while_another_migrates_it_lives_and_waits_and_then_becomes_ready(
     assert up.phase() == "ready"
 
 
+@pytest.mark.exhaustive(beyond=1)
 @pytest.mark.parametrize("signum", [signal.SIGTERM, signal.SIGINT])
 def test_it_can_be_stopped_while_it_waits_at_the_gate(
     start: Starter, database_url: str, migrator: "psycopg.Connection", signum: int
@@ -74,6 +75,7 @@ def test_a_named_database_is_left_running_and_its_password_is_not_shown(start: S
     assert password not in shown + up.said
 
 
+@pytest.mark.exhaustive
 def test_it_stops_when_it_is_asked_to_though_its_database_is_gone(start: Starter, interlock_url: str) -> None:
     up = start(url=interlock_url)
     up.wait_ready()

@@ -153,6 +153,7 @@ def test_an_instance_is_created_used_survives_a_restart_of_ours_and_is_deleted(s
     assert password not in first.said
 
 
+@pytest.mark.exhaustive
 def test_what_is_under_way_when_it_is_stopped_goes_on_at_the_next_start(start: Starter, data: Path) -> None:
     first = start()
     first.wait_ready()

@@ -62,7 +62,7 @@ def main() -> None:
     shown = Shown()
     suite = ROOT / "tests" / "conformance"
     others = [f"--ignore={suite / name}" for name in ("test_page.py", "drivers")]
-    status = pytest.main([str(suite), *others, "-q", *sys.argv[1:]], plugins=[shown])
+    status = pytest.main([str(suite), *others, "-q", "--all", *sys.argv[1:]], plugins=[shown])
     PAGE.write_text(put_into(PAGE.read_text(), table(shown.cells)))
     sys.exit(status)
 

@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 
 from conformance.programs import Program, started
-from conformance.stores import KINDS
+from conformance.stores import KINDS, KINDS_BY_TIER
 from interlock import AsyncInterlock
 from interlock.coordination.choosing import OpenStore, StoreOptions, chosen
 from interlock.stores.leases import Holder
 
 
-@pytest.fixture(params=list(KINDS))
+@pytest.fixture(params=KINDS_BY_TIER)
 def kind(request: pytest.FixtureRequest) -> str:
     name: str = request.param
     mark = request.node.get_closest_marker("guarantee")

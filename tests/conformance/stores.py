@@ -93,3 +93,6 @@ KINDS = {
         ),
     ),
 }
+
+_SECOND_ENGINE = "DynamoDB (dynalite)"
+KINDS_BY_TIER = [pytest.param(name, marks=pytest.mark.exhaustive) if name == _SECOND_ENGINE else name for name in KINDS]

@@ -107,6 +107,7 @@ async def test_a_guard_of_a_released_grant_is_refused(store: OpenStore, writer: 
     writer.connection.rollback()
 
 
+@pytest.mark.exhaustive(beyond=1)
 @pytest.mark.guarantee(guard, "whoever is next waits for what is guarded")
 async def test_nobody_gets_an_expired_lease_while_a_transaction_guards_it(
     store: OpenStore, other: OpenStore, writer: Writer

@@ -68,6 +68,7 @@ async def test_nobody_comes_twice_before_one_who_waits(url: str) -> None:
     assert worst.total() < 10, f"others came twice before one who waited: {worst}"
 
 
+@pytest.mark.exhaustive(beyond=2)
 @pytest.mark.guarantee("semaphore", "a killed holder's slot comes free")
 async def test_the_slot_of_a_killed_process_goes_to_whoever_waits(
     locks: AsyncInterlock, process: Callable[..., Program]

@@ -1,18 +1,18 @@
 """Two tiers of tests. The quick one has every guarantee once; `exhaustive` marks the rest.
 
-A test is exhaustive if it shows a guarantee over again: for one more driver, isolation level or event loop, for a
-mutant, at each function or step, in a long race or a kill loop. `--all` runs both tiers, `--share K/N` the K-th of N
-shares of the exhaustive one: the shares are equal in number, and together they are the whole tier.
+A test is exhaustive if it shows a guarantee over again: for one more driver, isolation level or engine, for a mutant,
+at each function or step, in a long race or a kill loop. `exhaustive(beyond=2)`: the cases after the first two are.
+
+`--all` runs both tiers, `--share K/N` the K-th of N shares of the exhaustive one: they are equal in number, and
+together they are the whole tier.
 """
 
 import re
 import zlib
-from collections.abc import Iterable, Sequence
-from typing import TypeVar
+from collections import Counter
+from collections.abc import Iterable
 
 import pytest
-
-T = TypeVar("T")
 
 
 def add_options(parser: pytest.Parser) -> None:
@@ -24,45 +24,41 @@ def add_options(parser: pytest.Parser) -> None:
 def heading(config: pytest.Config) -> str:
     if share := config.getoption("--share"):
         return f"tier: share {share} of the exhaustive tests"
-    return "tier: quick and exhaustive" if config.getoption("--all") else "tier: quick (--all: the exhaustive tests too)"
+    return "tier: quick and exhaustive" if config.getoption("--all") else "tier: quick (with --all, exhaustive too)"
 
 
 def select(config: pytest.Config, items: list[pytest.Item]) -> None:
     if config.getoption("--all"):
         return
-    wanted = _share(config.getoption("--share"), items) if config.getoption("--share") else _quick(items)
+    exhaustive = _exhaustive(items)
+    share = config.getoption("--share")
+    wanted = _share(share, exhaustive) if share else set(items) - exhaustive
     config.hook.pytest_deselected(items=[item for item in items if item not in wanted])
     items[:] = [item for item in items if item in wanted]
 
 
-def first_quick(values: Iterable[T], quick: int = 1) -> list[T]:
-    """For `parametrize`: the first ones are of the quick tier, the others exhaustive."""
-    known = list(values)
-    return known[:quick] + [_exhaustive(value) for value in known[quick:]]
+def _exhaustive(items: Iterable[pytest.Item]) -> set[pytest.Item]:
+    found, seen = set(), Counter[str]()
+    for item in items:
+        if _is_marked_case(item):
+            found.add(item)
+        elif mark := item.get_closest_marker("exhaustive"):
+            function = item.nodeid.partition("[")[0]
+            seen[function] += 1
+            if seen[function] > mark.kwargs.get("beyond", 0):
+                found.add(item)
+    return found
 
 
-def only_quick(values: Iterable[T], *quick: T) -> list[T]:
-    """The same with those that are named."""
-    return [value if value in quick else _exhaustive(value) for value in values]
+def _is_marked_case(item: pytest.Item) -> bool:
+    """As a parameter of a fixture is, for all tests that use it."""
+    case = getattr(item, "callspec", None)
+    return case is not None and any(mark.name == "exhaustive" for mark in case.marks)
 
 
-def _exhaustive(value: T) -> T:
-    """Pytest takes a parameter in place of the value, which its types do not tell."""
-    return pytest.param(value, marks=pytest.mark.exhaustive)  # type: ignore[return-value]
-
-
-def _quick(items: Sequence[pytest.Item]) -> set[pytest.Item]:
-    return {item for item in items if not _is_exhaustive(item)}
-
-
-def _share(share: str, items: Sequence[pytest.Item]) -> set[pytest.Item]:
+def _share(share: str, exhaustive: Iterable[pytest.Item]) -> set[pytest.Item]:
     numbers = re.fullmatch(r"([1-9]\d*)/([1-9]\d*)", share)
     if not numbers or int(numbers[1]) > int(numbers[2]):
         raise pytest.UsageError(f"--share {share}: it has to look like 2/5.")
     place, shares = int(numbers[1]), int(numbers[2])
-    exhaustive = sorted(filter(_is_exhaustive, items), key=lambda item: zlib.crc32(item.nodeid.encode()))
-    return set(exhaustive[place - 1 :: shares])
-
-
-def _is_exhaustive(item: pytest.Item) -> bool:
-    return item.get_closest_marker("exhaustive") is not None
+    return set(sorted(exhaustive, key=lambda item: zlib.crc32(item.nodeid.encode()))[place - 1 :: shares])

@@ -113,6 +113,7 @@ BROKEN = [
 ]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(("broken", "found"), BROKEN, ids=[broken.__name__ for broken, _ in BROKEN])
 @pytest.mark.timeout(300)
 def test_a_broken_variant_is_found(

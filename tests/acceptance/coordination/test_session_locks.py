@@ -117,6 +117,7 @@ def test_a_stopped_holder_loses_the_lock_and_knows_it_when_it_goes_on(database_u
         second.hears("released")
 
 
+@pytest.mark.exhaustive
 def test_a_stopped_waiter_does_not_hold_up_those_behind_it_for_longer_than_the_ttl(database_url: str) -> None:
     with started("hold", database_url) as first:
         first.hears("held")

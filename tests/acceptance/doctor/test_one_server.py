@@ -158,6 +158,7 @@ def test_a_grant_that_lacks_what_came_later(owner_url: str, web_url: str) -> Non
     assert examined(web_url)[1] == {}
 
 
+@pytest.mark.exhaustive(beyond=1)
 @pytest.mark.parametrize(
     "where", ["ROLE web", "ROLE web IN DATABASE {database}", "DATABASE {database}"], ids=["role", "both", "database"]
 )

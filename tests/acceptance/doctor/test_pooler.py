@@ -18,6 +18,7 @@ def mode_found(url: str) -> tuple[str, str]:
     return finding["facts"]["mode"], finding["verdict"]
 
 
+@pytest.mark.exhaustive(beyond=2)
 @pytest.mark.parametrize(
     ("mode", "size", "expected"),
     [

@@ -67,6 +67,7 @@ def test_of_several_servers_the_one_for_writes_has_to_be_asked_for(asynchronous:
     assert "does not ask for the one that takes writes" in found["servers"][0]["says"]
 
 
+@pytest.mark.exhaustive
 def test_a_server_that_cannot_take_over_is_told(asynchronous: Pair) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         port = silent.getsockname()[1]
@@ -103,6 +104,7 @@ def test_a_synchronous_standby_and_then_none(synchronous: Pair) -> None:
     assert "every acquire will hang" in says
 
 
+@pytest.mark.exhaustive
 def test_two_primaries_are_a_problem(synchronous: Pair) -> None:
     synchronous.promote()
     status, found = examined(synchronous.url)

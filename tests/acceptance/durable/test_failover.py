@@ -14,6 +14,8 @@ from support.postgres import execute
 from support.replication import primary_and_standby
 from support.waiting import eventually
 
+pytestmark = pytest.mark.exhaustive
+
 COUNT = 8
 
 

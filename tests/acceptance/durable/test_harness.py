@@ -65,6 +65,7 @@ async def test_an_activity_that_runs_twice_leaves_one_effect_and_one_event(
     assert traces(url, domain, activity) == ([1], [1])
 
 
+@pytest.mark.exhaustive(beyond=3)
 @ACTIVITIES
 async def test_an_activity_that_is_killed_after_its_effect_leaves_one_effect_and_one_event(
     url: str, domain: Domain, activity: Activity[Any, Any]
@@ -84,6 +85,7 @@ async def test_an_activity_that_is_killed_after_its_effect_leaves_one_effect_and
     assert execute(url, "SELECT attempt FROM interlock.attempt") == [(2,)]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("domain", DOMAINS, ids=[domain.module for domain in DOMAINS])
 @pytest.mark.timeout(900)
 async def test_an_orchestration_whose_worker_is_killed_after_any_step_ends_as_if_it_had_not_been(

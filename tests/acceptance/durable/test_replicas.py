@@ -110,6 +110,7 @@ async def test_the_work_of_a_replica_that_was_killed_is_finished_by_the_other(
     assert any(attempt > 1 for (attempt,) in execute(steps_url, "SELECT attempt FROM written"))
 
 
+@pytest.mark.exhaustive
 async def test_a_replica_that_was_stopped_and_goes_on_writes_nothing_over_its_successor(
     steps_url: str, asking: AsyncDurable
 ) -> None:
@@ -158,6 +159,7 @@ def own_cluster() -> Iterator[Cluster]:
         yield cluster
 
 
+@pytest.mark.exhaustive
 @pytest.mark.timeout(150)
 async def test_everything_is_finished_after_the_database_was_away_for_half_a_minute(own_cluster: Cluster) -> None:
     url = own_cluster.url(tcp=True)

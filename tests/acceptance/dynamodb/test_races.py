@@ -9,6 +9,8 @@ import pytest
 from interlock.stores.dynamodb import row
 from support.dynamodb_stores import replicas
 
+pytestmark = pytest.mark.exhaustive
+
 WRITERS, ROUNDS = 50, 200
 
 

@@ -13,6 +13,8 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from typing import Literal
 
+import pytest
+
 from interlock import AsyncInterlock
 from interlock.coordination.grant import AsyncGrant
 from support.dynamodb_stores import replicas
@@ -104,6 +106,7 @@ with Interlock(sys.argv[1]) as locks, locks.lease(sys.argv[2], ttl=2) as grant:
 """
 
 
+@pytest.mark.exhaustive(beyond=1)
 async def test_lock_timeout_after_a_controller_was_killed(
     dynamodb_url: str, record_property: Callable[[str, object], None]
 ) -> None:

@@ -50,6 +50,7 @@ def met_by(successor: Program) -> tuple[float, int]:
     return float(began), int(count)
 
 
+@pytest.mark.exhaustive(beyond=1)
 def test_a_killed_migrators_statement_is_gone_before_the_next_one_starts(
     interlock_url: str, tool: Migration, record_property: Callable[[str, object], None]
 ) -> None:
@@ -80,6 +81,7 @@ def test_a_migrator_killed_with_its_whole_process_group_leaves_nothing(interlock
     assert overlapping == 0
 
 
+@pytest.mark.exhaustive
 def test_a_stopped_migrator_loses_the_gate_and_its_statement(interlock_url: str, tool: Migration) -> None:
     with migrating_and_waiting(interlock_url, tool, "--gate-ttl", "6") as (first, second):
         first.send(signal.SIGSTOP)
@@ -92,6 +94,7 @@ def test_a_stopped_migrator_loses_the_gate_and_its_statement(interlock_url: str,
     assert "Traceback" not in error
 
 
+@pytest.mark.exhaustive(beyond=1)
 def test_a_terminated_lock_backend_stops_the_command(interlock_url: str, tool: Migration) -> None:
     with migrating_and_waiting(interlock_url, tool) as (first, second):
         execute(interlock_url, "SELECT pg_terminate_backend(lock_pid) FROM interlock.gate_run WHERE ended_at IS NULL")
@@ -116,6 +119,7 @@ def test_the_successor_of_a_killed_migrator_leaves_older_sessions_alone(interloc
     assert overlapping == 0
 
 
+@pytest.mark.exhaustive
 def test_a_command_whose_supervisors_were_both_killed_keeps_its_run_open(interlock_url: str) -> None:
     with started(
         "gate", "run", "--", *migrations.long_by_psql_as_grandchild(interlock_url), url=interlock_url

@@ -1,10 +1,14 @@
 """The network between a migrator and its database is cut, and no packet says so."""
 
+import pytest
+
 from support.gates import is_held, waiters
 from support.migrations import long_by_psycopg, running_long, tells_what_it_meets
 from support.programs import started
 from support.proxy import cable_to
 from support.waiting import eventually
+
+pytestmark = pytest.mark.exhaustive
 
 
 def test_a_migrator_that_is_cut_off_stops_its_command_and_another_takes_over(interlock_url: str) -> None:

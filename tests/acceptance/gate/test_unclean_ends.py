@@ -83,6 +83,7 @@ def test_with_a_role_of_its_own_nothing_of_a_migration_is_left_even_if_it_seemed
     assert running_long(interlock_url) == 0
 
 
+@pytest.mark.exhaustive
 def test_a_migrator_that_cannot_hear_of_its_loss_is_waited_for(interlock_url: str) -> None:
     """Its lock is taken away while it is stopped; its command works on until its supervisor ends it."""
     execute(interlock_url, "CREATE TABLE write (who text, at timestamptz DEFAULT clock_timestamp())")
@@ -101,6 +102,7 @@ def test_a_migrator_that_cannot_hear_of_its_loss_is_waited_for(interlock_url: st
     assert max(writes(interlock_url, "first")) < min(writes(interlock_url, "second"))
 
 
+@pytest.mark.exhaustive
 def test_after_a_crash_of_the_server_a_migrator_that_may_live_is_waited_for() -> None:
     """The crash takes every session away, so that none of them can tell whether its process is alive."""
     with running_cluster() as cluster:

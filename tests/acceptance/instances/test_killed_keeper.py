@@ -8,6 +8,8 @@ from support.durable_worker import Worker
 from support.postgres import execute
 from support.waiting import eventually
 
+pytestmark = pytest.mark.exhaustive
+
 WAITING = "SELECT 1 FROM interlock.waiters_v1('interlock:instances:drift')"
 FOUND = "SELECT kind, instance FROM interlock.instance_drift"
 

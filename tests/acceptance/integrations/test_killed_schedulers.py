@@ -19,6 +19,8 @@ from support.postgres import execute
 from support.scheduler_worker import TABLES, Job
 from support.waiting import eventually
 
+pytestmark = pytest.mark.exhaustive
+
 TESTS = Path(__file__).parents[2]
 
 

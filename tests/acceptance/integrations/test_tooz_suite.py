@@ -8,6 +8,8 @@ import pytest
 from support.tooz_page import PAGE, part_of, run_suite
 from support.tooz_suite import Result
 
+pytestmark = pytest.mark.exhaustive
+
 NO_SHARED = "Locks can be shared only if the coordinator's URL says by how many: readers=20."
 ON_POSTGRESQL = {
     "TestAPI.test_watch_join_group_disappear": (

@@ -16,6 +16,8 @@ from support.postgres import execute
 from support.replication import promote, wait_caught_up
 from support.sql_leases import acquire, as_asked, ask, may_write, step_clock
 
+pytestmark = pytest.mark.exhaustive
+
 WAITERS = "SELECT count(*) FROM interlock.waiters_v1(%s)"
 
 

@@ -45,6 +45,7 @@ async def renewed(url: str, grant: AsyncGrant) -> None:
     await asyncio.to_thread(eventually, lambda: row(url, grant.name).renewed_at != before.renewed_at)
 
 
+@pytest.mark.exhaustive(beyond=1)
 @either_kind
 async def test_a_holder_is_told_of_the_new_primary_and_the_client_goes_on_there(pair: Pair) -> None:
     async with AsyncInterlock(pair.url) as locks:
@@ -66,6 +67,7 @@ async def test_a_holder_is_told_of_the_new_primary_and_the_client_goes_on_there(
             assert row(pair.standby_url, "feeds").grant_id == before.grant_id == current.grant_id
 
 
+@pytest.mark.exhaustive
 @asynchronous
 async def test_nobody_is_granted_what_one_who_was_cut_off_still_trusts(pair: Pair, tmp_path: Path) -> None:
     """The new primary has never heard of that grant; who waits for it was in the queue of the old one."""
@@ -89,6 +91,7 @@ async def test_nobody_is_granted_what_one_who_was_cut_off_still_trusts(pair: Pai
     assert violations(events) == []
 
 
+@pytest.mark.exhaustive
 @synchronous
 async def test_an_old_primary_that_lives_on_alone_grants_and_renews_nothing(pair: Pair, tmp_path: Path) -> None:
     """Whoever can only reach the old one holds its lease until its trust is over, and gets no other."""

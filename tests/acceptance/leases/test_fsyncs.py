@@ -37,6 +37,7 @@ async def run_cycles(url: str, workers: int, cycles: int, confirm_release: bool)
         await asyncio.gather(*map(work, range(workers)))
 
 
+@pytest.mark.exhaustive(beyond=2)
 @pytest.mark.parametrize("confirm_release", [True, False], ids=["confirmed", "not confirmed"])
 @pytest.mark.parametrize(("workers", "cycles", "limit"), [(1, 512, 1.01), (8, 1024, 0.15), (64, 4096, 0.03)])
 def test_workers_of_one_process_share_their_waits_for_the_disk(

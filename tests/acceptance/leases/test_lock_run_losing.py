@@ -5,6 +5,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
 
+import pytest
+
 from support.lock_commands import (
     FAMILY,
     end_every_session,
@@ -58,6 +60,7 @@ def test_when_we_are_killed_the_command_dies_and_the_lease_expires(
     record_property("figure", f"lock run: the next had the lease {late * 1000:.0f} ms after the killed one's TTL ended")
 
 
+@pytest.mark.exhaustive
 def test_when_we_are_stopped_the_command_is_killed_before_another_has_the_lease(interlock_url: str) -> None:
     with family_and_successor(interlock_url, ttl=5) as (first, family, second):
         first.send(signal.SIGSTOP)
@@ -69,6 +72,7 @@ def test_when_we_are_stopped_the_command_is_killed_before_another_has_the_lease(
     assert "is not held any more" in error
 
 
+@pytest.mark.exhaustive
 def test_a_command_may_run_longer_than_the_ttl(interlock_url: str) -> None:
     with started(*RUN, "--ttl", "5", "--", "bash", "-c", FAMILY, url=interlock_url) as program:
         family = family_of(program)
@@ -79,6 +83,7 @@ def test_a_command_may_run_longer_than_the_ttl(interlock_url: str) -> None:
         assert program.end()[0] == 143
 
 
+@pytest.mark.exhaustive
 def test_ended_database_sessions_are_survived(interlock_url: str) -> None:
     with started(*RUN, "--ttl", "4", "--", "bash", "-c", FAMILY, url=interlock_url) as program:
         family = family_of(program)
@@ -90,6 +95,7 @@ def test_ended_database_sessions_are_survived(interlock_url: str) -> None:
         assert program.end()[0] == 143
 
 
+@pytest.mark.exhaustive
 def test_when_we_are_cut_off_the_command_is_killed_before_another_has_the_lease(interlock_url: str) -> None:
     """And we end, although what we were about to give back cannot be given back."""
     with (
@@ -106,6 +112,7 @@ def test_when_we_are_cut_off_the_command_is_killed_before_another_has_the_lease(
     assert "no renewal was confirmed in time" in error
 
 
+@pytest.mark.exhaustive
 def test_through_a_pooler_in_transaction_mode_it_is_the_same(interlock_url: str) -> None:
     with pooled(interlock_url, "transaction") as url, family_and_successor(url, ttl=5) as (first, family, second):
         wait_for_renewal(interlock_url)

@@ -77,6 +77,7 @@ def test_workers_share_leases_that_were_used_before_they_were_forked(server: Ser
     assert server.process.wait(40) == 0
 
 
+@pytest.mark.exhaustive
 def test_a_worker_that_is_killed_under_a_lease_is_replaced_and_the_next_one_has_it(
     server: Server, interlock_url: str
 ) -> None:

@@ -18,6 +18,8 @@ from support.postgres import execute
 from support.proxy import Cable, cable_to
 from support.waiting import eventually
 
+pytestmark = pytest.mark.exhaustive
+
 NAMES = ["one", "two", "three"]
 _TERMINATE = """
     SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity

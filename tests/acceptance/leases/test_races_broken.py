@@ -17,7 +17,7 @@ from support.crews import Crew, crew
 from support.histories import Fault
 from support.races import Crash, Trouble
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = [pytest.mark.timeout(300), pytest.mark.exhaustive]
 TIMES = 25
 """At most: a race is not lost each time, and on a busy machine seldom."""
 

@@ -13,6 +13,8 @@ from support.pooler import pooled
 from support.postgres import execute
 from support.protocol import rewrite
 
+pytestmark = pytest.mark.exhaustive
+
 _LISTENING = """
     SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND application_name LIKE 'interlock listen %'
 """

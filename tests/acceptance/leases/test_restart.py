@@ -31,6 +31,7 @@ def server() -> Iterator[Cluster]:
         yield server
 
 
+@pytest.mark.exhaustive
 def test_no_acknowledged_grant_is_lost_in_crashes_under_load(server: Cluster, tmp_path: Path) -> None:
     url = server.url(tcp=True)
     watcher = Recorder(tmp_path, "watcher")

@@ -16,6 +16,7 @@ async def renewed(url: str, grant: AsyncGrant) -> None:
     await asyncio.to_thread(eventually, lambda: row(url, grant.name).renewed_at != before.renewed_at)
 
 
+@pytest.mark.exhaustive(beyond=1)
 @pytest.mark.parametrize("seconds", [-3600, -2, 2])
 async def test_a_clock_that_was_set_loses_every_lease_even_where_it_can_be_renewed(
     interlock_url: str, seconds: float
@@ -40,6 +41,7 @@ async def test_a_clock_that_was_set_forward_beyond_the_ttl_loses_the_lease(inter
         assert not thief.lost
 
 
+@pytest.mark.exhaustive
 async def test_a_clock_that_is_slewed_loses_nothing(interlock_url: str) -> None:
     async with AsyncInterlock(interlock_url) as locks:
         grant = await locks.lease("feeds", ttl=4).acquire()
@@ -49,6 +51,7 @@ async def test_a_clock_that_is_slewed_loses_nothing(interlock_url: str) -> None:
         assert not grant.lost
 
 
+@pytest.mark.exhaustive
 async def test_after_the_clock_was_set_leases_are_granted_and_kept_as_before(interlock_url: str) -> None:
     async with AsyncInterlock(interlock_url) as locks:
         grant = await locks.lease("feeds", ttl=4).acquire()

@@ -16,6 +16,8 @@ from support.primitive_worker import EFFECTS, RUNS, Job, Team, team
 from support.recording import Event, recorded
 from support.waiting import eventually
 
+pytestmark = pytest.mark.exhaustive
+
 HOLDERS = "SELECT name, pid, token FROM interlock.held_v1(%s)"
 WRITTEN = "SELECT 1 FROM ledger WHERE token = %s"
 
@@ -129,6 +131,7 @@ def test_readers_and_writers_are_killed_and_no_writer_meets_anybody(interlock_ur
         assert [found for found in violations(together) if found.fault == "two trusted"] == [], reader
 
 
+@pytest.mark.exhaustive(beyond=1)
 @pytest.mark.parametrize("round_", range(3))
 def test_what_was_begun_by_one_that_was_killed_is_done_once(interlock_url: str, tmp_path: Path, round_: int) -> None:
     execute(interlock_url, EFFECTS)

@@ -13,6 +13,8 @@ import pytest
 from interlock import Interlock
 from support.sqlite_worker import LEDGER, Worker
 
+pytestmark = pytest.mark.exhaustive
+
 NAMES = ("a", "b", "c")
 KILLS = 40
 

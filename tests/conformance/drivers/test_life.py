@@ -104,6 +104,7 @@ async def test_a_new_password_takes_the_old_ones_place(stage: Stage, driver: Dri
     assert await stage.lets_in(sight.endpoint, old) in (False, None)
 
 
+@pytest.mark.exhaustive(beyond=1)
 async def test_instances_of_one_name_do_not_meet(stage: Stage, driver: Driver, spec: Spec) -> None:
     other = replace(spec, id=str(uuid4()))
     for each in (spec, other):
@@ -131,6 +132,7 @@ async def test_growing_works_or_is_said_not_to(driver: Driver, spec: Spec) -> No
     assert (await seen(driver, spec.id, "running")).endpoint == sight.endpoint
 
 
+@pytest.mark.exhaustive(beyond=1)
 async def test_as_many_lines_of_the_log_as_were_asked_for(driver: Driver, spec: Spec) -> None:
     await driver.provision(spec)
     await seen(driver, spec.id, "running")
@@ -144,6 +146,7 @@ async def test_as_many_lines_of_the_log_as_were_asked_for(driver: Driver, spec: 
     assert last[0] in after[len(before) - 1 :]
 
 
+@pytest.mark.exhaustive(beyond=2)
 @pytest.mark.parametrize("name", ["ÜNÏ cödé 数据", 'it\'s "quoted" \\ $HOME; --', "x" * 63])
 async def test_names_may_hold_any_character(stage: Stage, driver: Driver, spec: Spec, name: str) -> None:
     spec = replace(spec, name=name)

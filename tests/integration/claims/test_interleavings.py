@@ -57,6 +57,7 @@ VARIANTS: list[tuple[dict[str, tuple[str, str]], Scenario]] = [
 ]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(("changes", "scenario"), VARIANTS)
 def test_a_broken_variant_is_noticed(
     changes: dict[str, tuple[str, str]],

@@ -256,6 +256,7 @@ async def test_a_try_that_was_lost_and_then_found_the_row_locked_is_given_back_l
     await until(lambda: is_given_back(interlock_url))
 
 
+@pytest.mark.exhaustive
 async def test_who_will_not_wait_does_not_wait_for_a_database_that_is_away(interlock_url: str) -> None:
     with cable_to(interlock_url) as (cable, url):
         locks = AsyncInterlock(url, request_timeout=0.2)

@@ -99,6 +99,7 @@ def interrupt(block: AbstractContextManager[object], at: int) -> bool:
     return interrupting.has_raised
 
 
+@pytest.mark.exhaustive(beyond=1)
 @pytest.mark.filterwarnings("ignore:.*was never awaited:RuntimeWarning")  # whoever should have was interrupted
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.parametrize("block", BLOCKS.values(), ids=BLOCKS)

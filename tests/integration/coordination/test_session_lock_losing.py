@@ -166,6 +166,7 @@ async def test_what_was_lost_by_the_clock_is_not_held_again_by_a_late_answer(loc
         await grant.release()
 
 
+@pytest.mark.exhaustive
 async def test_a_holder_that_beats_keeps_the_lock(locks: Locks, database_url: str) -> None:
     """Longer than the server would be patient with one that does not."""
     grant = await locks(ttl=5).acquire()

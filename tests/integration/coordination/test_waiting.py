@@ -164,6 +164,7 @@ async def test_a_queue_that_a_crash_has_emptied_fills_again(
     await waiter
 
 
+@pytest.mark.exhaustive(beyond=1)
 @pytest.mark.parametrize("mode", ["fast", "immediate"])
 async def test_a_restart_of_the_server_is_survived_by_who_holds_and_who_waits(
     mode: Literal["fast", "immediate"],

@@ -201,6 +201,7 @@ def count_looks(monkeypatch: pytest.MonkeyPatch) -> Callable[[], int]:
     return lambda: looks[0]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.timeout(150)
 async def test_after_a_change_of_the_primary_the_work_goes_on_without_a_restart() -> None:
     """The primary ends in good order, so the standby has all that was recorded, and a replica that names both goes on.

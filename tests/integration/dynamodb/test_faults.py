@@ -24,6 +24,7 @@ def url(dynamodb_endpoint: str, faults: Faults) -> str:
     return table_url(faults.endpoint, table)
 
 
+@pytest.mark.exhaustive(beyond=2)
 @pytest.mark.parametrize("fault", ["throttle", "fail", "fail late", "lose", "hang", "conflict"])
 async def test_a_request_that_fails_once_is_made_again_and_granted_once(url: str, faults: Faults, fault: Fault) -> None:
     async with replicas(url, "web-1", "web-2") as (replica, other):
@@ -38,6 +39,7 @@ async def test_a_request_that_fails_once_is_made_again_and_granted_once(url: str
         assert (await other.take()).token > grant.token
 
 
+@pytest.mark.exhaustive(beyond=2)
 @pytest.mark.parametrize(
     ("fault", "expected"),
     [

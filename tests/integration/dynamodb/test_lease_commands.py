@@ -70,6 +70,7 @@ async def test_a_broken_lease_is_lost_and_nobody_gets_it_while_its_holder_may_tr
             await others.lease("feeds").acquire(timeout=0.5)
 
 
+@pytest.mark.exhaustive
 async def test_whoever_has_watched_a_broken_lease_long_enough_takes_it(url: str) -> None:
     async with (
         AsyncInterlock(url, replica="web-1") as locks,

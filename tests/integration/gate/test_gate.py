@@ -273,6 +273,7 @@ async def test_a_session_that_was_opened_before_the_gate_is_ended_if_it_was_prot
     assert runs(interlock_url) == [(1, "abandoned"), (2, "done")]
 
 
+@pytest.mark.exhaustive
 async def test_a_predecessors_session_that_we_may_not_end_is_not_overlapped_with(interlock_url: str) -> None:
     """The migration logs in as a role that the gate's own role has no power over."""
     execute(interlock_url, "CREATE ROLE powerless LOGIN PASSWORD 'x'")

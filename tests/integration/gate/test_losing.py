@@ -68,6 +68,7 @@ async def test_a_cancellation_on_the_way_out_is_not_swallowed(interlock_url: str
     await asyncio.to_thread(eventually, lambda: not is_held(interlock_url, "shop"))
 
 
+@pytest.mark.exhaustive(beyond=1)
 @pytest.mark.parametrize("hook", ["on_beat", "on_lost"])
 async def test_a_callback_that_fails_does_not_keep_the_loss_from_the_body(interlock_url: str, hook: str) -> None:
     def fail(_: object) -> None:
@@ -123,6 +124,7 @@ def test_without_an_event_loop_it_serves_one_passage_at_a_time_too(interlock_url
         passage.check()
 
 
+@pytest.mark.exhaustive
 async def test_a_database_that_does_not_answer_at_the_end_is_a_lost_gate(interlock_url: str) -> None:
     with cable_to(interlock_url) as (cable, url):
         gate = AsyncGate("shop", url=url, timing=QUICK)
@@ -144,6 +146,7 @@ async def test_a_database_that_does_not_answer_during_the_check_is_a_lost_gate(i
             await AsyncGate("shop", url=url, timing=QUICK, check=is_current).enter()
 
 
+@pytest.mark.exhaustive
 async def test_a_waiter_whose_database_does_not_answer_says_so(interlock_url: str) -> None:
     with cable_to(interlock_url) as (cable, url):
         async with AsyncGate("shop", url=interlock_url):
@@ -154,6 +157,7 @@ async def test_a_waiter_whose_database_does_not_answer_says_so(interlock_url: st
                 await waiting
 
 
+@pytest.mark.exhaustive
 def test_without_an_event_loop_a_report_to_a_database_that_does_not_answer_comes_back(interlock_url: str) -> None:
     def migrate(url: str, cable: Cable) -> None:
         with Gate("shop", url=url, timing=QUICK) as passage:
@@ -342,6 +346,7 @@ async def test_who_enters_waits_until_our_tables_are_free(interlock_url: str, ta
             assert passage.needed
 
 
+@pytest.mark.exhaustive
 async def test_clearing_up_cuts_a_service_that_connects_again_once(interlock_url: str) -> None:
     """It uses the migration's role, and the predecessor is not known to be dead."""
     cuts: list[int] = []

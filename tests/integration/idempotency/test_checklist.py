@@ -16,6 +16,7 @@ def test_it_holds(scenario: Scenario, orders_url: str) -> None:
         scenario(RepeatableWrites(), connection)
 
 
+@pytest.mark.exhaustive
 @each
 def test_without_care_it_does_not(scenario: Scenario, database_url: str) -> None:
     careless = CHECKLIST[scenario]()

@@ -57,6 +57,7 @@ def test_who_does_not_beat_leaves_its_groups_and_leads_no_more_but_keeps_its_loc
     assert not watching.get_lock(b"lock").acquire(blocking=False)
 
 
+@pytest.mark.exhaustive
 def test_who_beats_stays(coordinator: Coordinator) -> None:
     beating, silent = coordinator(b"beating", timeout=4), coordinator(b"silent", timeout=4)
     beating.heart.start()

@@ -78,6 +78,7 @@ def test_a_renewal_that_was_lost_holds_back_others_as_a_grant_does(pair: Pair) -
     assert acquire(url, "feeds", ttl=30).token > grant.token
 
 
+@pytest.mark.exhaustive(beyond=1)
 @either_kind
 def test_the_longest_ttl_in_use_counts_for_every_name(pair: Pair) -> None:
     release(pair.url, acquire(pair.url, "slow", ttl=500))
@@ -112,6 +113,7 @@ def test_who_is_held_back_is_told_for_how_long(pair: Pair) -> None:
     assert ask(url, "feeds", ttl=50).retry_after == 38
 
 
+@pytest.mark.exhaustive(beyond=1)
 @pytest.mark.parametrize("skew", [-5, 0, 5])
 @either_kind
 def test_a_change_of_primary_loses_every_grant_and_frees_none(pair: Pair, skew: float) -> None:
@@ -143,6 +145,7 @@ def test_a_clock_that_was_set_back_makes_the_wait_no_longer(pair: Pair) -> None:
     acquire(url, "feeds", ttl=30)
 
 
+@pytest.mark.exhaustive(beyond=1)
 @either_kind
 def test_a_grant_of_the_new_primary_is_as_good_as_any(pair: Pair) -> None:
     pair.wait_caught_up()
@@ -183,6 +186,7 @@ def test_a_grant_that_was_acknowledged_is_known_to_a_synchronous_standby(pair: P
     assert row(url, "feeds").token == grant.token
 
 
+@pytest.mark.exhaustive
 @synchronous
 def test_an_old_primary_that_lives_on_alone_grants_nothing_however_often_it_is_asked(pair: Pair) -> None:
     """Its standby was promoted, and grants. A grant that the old one has committed only for itself is not one."""
@@ -206,6 +210,7 @@ def waits_for_the_standby(pair: Pair, grant_id: UUID) -> bool:
         return waited
 
 
+@pytest.mark.exhaustive(beyond=1)
 @either_kind
 def test_who_waited_in_the_queue_of_the_old_primary_holds_up_nobody(pair: Pair) -> None:
     acquire(pair.url, "feeds", ttl=30)

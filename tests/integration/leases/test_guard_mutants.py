@@ -38,6 +38,8 @@ from support.standing_scenarios import (
     what_would_serve_others_is_refused,
 )
 
+pytestmark = pytest.mark.exhaustive
+
 
 @dataclass(frozen=True)
 class Mutant:

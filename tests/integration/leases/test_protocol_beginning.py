@@ -136,6 +136,7 @@ STEPS: list[Step] = [
 ]
 
 
+@pytest.mark.exhaustive(beyond=2)
 @pytest.mark.parametrize("step", STEPS)
 def test_whoever_has_left_the_queue_is_not_read_again(
     interlock_url: str, first: Client, second: Client, third: Client, ear: Client, step: Step

@@ -12,6 +12,7 @@ GIVES_WAY = "55P03"  # whoever frees or leaves waits for others for 200 ms at mo
 DEADLOCK = "40P01"
 
 
+@pytest.mark.exhaustive(beyond=1)
 @pytest.mark.parametrize(("waits", "grants"), [(0.0, 100), (0.3, 50)], ids=["who only try", "who also wait"])
 def test_no_grant_overlaps_no_token_goes_back_and_nothing_deadlocks(
     interlock_url: str, ear: Client, waits: float, grants: int
@@ -55,6 +56,7 @@ def test_they_would_deadlock_if_rows_were_locked_as_they_come(interlock_url: str
     assert leases_in_any_order(interlock_url)[DEADLOCK] > 0
 
 
+@pytest.mark.exhaustive
 def test_they_would_deadlock_if_queues_were_locked_as_they_come(interlock_url: str, ear: Client) -> None:
     in_order = "SELECT DISTINCT interlock.queue_lock_v1(n.name) AS bucket"
     rewrite(interlock_url, "abandon_many_v1", in_order, in_order.replace("DISTINCT ", ""))

@@ -16,6 +16,8 @@ from support import granting_anew
 from support.postgres import execute
 from support.protocol import EAR, JUST_QUEUED, Client, rewrite
 
+pytestmark = pytest.mark.exhaustive
+
 
 @dataclass(frozen=True)
 class Mutant:

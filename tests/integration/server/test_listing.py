@@ -28,6 +28,7 @@ async def pages(api: Api, **query: Any) -> Any:
             return
 
 
+@pytest.mark.exhaustive(beyond=1)
 @pytest.mark.parametrize("sort", ["name", "-name", "created", "-created", "state", "-health"])
 async def test_nothing_is_lost_or_doubled_while_others_come_in(api: Api, sort: str) -> None:
     execute(api.url, INSERT, 1000, 1119)

@@ -205,6 +205,7 @@ def test_a_fork_waits_for_whoever_is_inside_also_while_others_come_and_go() -> N
     succeeds(_OTHERS_COME_AND_GO)
 
 
+@pytest.mark.exhaustive(beyond=1)
 @pytest.mark.parametrize(
     "work",
     [

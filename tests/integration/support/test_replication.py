@@ -21,6 +21,7 @@ def insert(url: str, number: int) -> None:
     execute(url, "INSERT INTO note VALUES (%s)", number)
 
 
+@pytest.mark.exhaustive(beyond=1)
 @either_kind
 def test_what_the_standby_has_is_there_after_a_failover_and_the_client_finds_it(synchronous: bool) -> None:
     with primary_and_standby(synchronous=synchronous) as pair:

@@ -91,6 +91,7 @@ async def test_a_grant_that_its_holder_does_not_trust_is_refused_without_a_word_
     assert len(notes(url)) == 1
 
 
+@pytest.mark.exhaustive(beyond=4)
 @every_kind_and_variant
 async def test_outside_a_transaction_it_is_refused(kind: Kind, grant: Grant, url: str) -> None:
     async with kind(url, autocommit=True) as carrier:
@@ -99,6 +100,7 @@ async def test_outside_a_transaction_it_is_refused(kind: Kind, grant: Grant, url
     assert refusal.value.name == grant.name
 
 
+@pytest.mark.exhaustive(beyond=2)
 @every_kind
 async def test_in_a_nested_transaction_it_is_refused(carrier: Carrier, grant: Grant, url: str) -> None:
     async with carrier.transaction():
@@ -109,6 +111,7 @@ async def test_in_a_nested_transaction_it_is_refused(carrier: Carrier, grant: Gr
     assert notes(url) == ["outside"]
 
 
+@pytest.mark.exhaustive(beyond=2)
 @every_kind
 async def test_it_survives_the_rollback_of_a_nested_transaction(carrier: Carrier, grant: Grant, url: str) -> None:
     async with carrier.transaction():
@@ -120,6 +123,7 @@ async def test_it_survives_the_rollback_of_a_nested_transaction(carrier: Carrier
     assert notes(url) == ["outside"]
 
 
+@pytest.mark.exhaustive(beyond=2)
 @every_kind
 async def test_renewals_and_the_release_pass_an_open_guard(carrier: Carrier, grant: Grant, url: str) -> None:
     async with carrier.transaction():
@@ -130,6 +134,7 @@ async def test_renewals_and_the_release_pass_an_open_guard(carrier: Carrier, gra
     assert notes(url) == ["a"]
 
 
+@pytest.mark.exhaustive(beyond=2)
 @every_kind
 async def test_a_thief_waits_for_the_end_of_a_guarded_transaction(carrier: Carrier, grant: Grant, url: str) -> None:
     async with carrier.transaction():
@@ -140,6 +145,7 @@ async def test_a_thief_waits_for_the_end_of_a_guarded_transaction(carrier: Carri
     assert notes(url) == ["a"]
 
 
+@pytest.mark.exhaustive(beyond=2)
 @every_kind
 async def test_so_does_whoever_is_next_after_an_operator_broke_it(carrier: Carrier, grant: Grant, url: str) -> None:
     async with carrier.transaction():
@@ -158,6 +164,7 @@ async def test_the_drivers_own_errors_stay_as_they_are(carrier: Carrier, grant: 
     assert not isinstance(error.value, InterlockError)
 
 
+@pytest.mark.exhaustive(beyond=2)
 @every_kind
 async def test_with_an_older_snapshot_a_stale_guard_is_a_serialization_failure_and_the_next_try_is_told(
     carrier: Carrier, grant: Grant, url: str

@@ -64,6 +64,7 @@ async def test_a_role_that_may_use_leases_may_guard_them(grant: Grant, interlock
         guard_sync(grant, connection)
 
 
+@pytest.mark.exhaustive(beyond=4)
 @pytest.mark.parametrize("kind", [*KINDS.values(), *VARIANTS.values()], ids=KINDS | VARIANTS)
 async def test_a_sync_connection_where_it_would_block_and_an_async_one_where_nobody_awaits(
     kind: Kind, grant: Grant, interlock_url: str

@@ -50,6 +50,7 @@ async def test_the_newest_stay_and_the_oldest_goes_with_its_files(
     assert archives(keeping) == {(keeping.directory / str(one.path)).parent for one in kept}
 
 
+@pytest.mark.exhaustive
 async def test_what_is_on_a_disk_that_is_not_mounted_stays_and_so_does_what_it_would_replace(
     plane: Plane, shop: Instance, keeping: Keeping
 ) -> None:
@@ -65,6 +66,7 @@ async def test_what_is_on_a_disk_that_is_not_mounted_stays_and_so_does_what_it_w
     assert [one.state for one in kept] == ["made"] * 4
 
 
+@pytest.mark.exhaustive
 async def test_by_age_all_go_but_the_newest(plane: Plane, shop: Instance) -> None:
     made = [await plane.backed_up(shop.id) for _ in range(2)]
     execute(plane.url, "UPDATE interlock.instance_backup SET created_at = created_at - interval '3 days'")
@@ -86,6 +88,7 @@ def seeking_first(id: str) -> Callable[..., Awaitable[Any]]:  # noqa: A002
     return ask
 
 
+@pytest.mark.exhaustive
 async def test_what_is_being_restored_from_stays(plane: Plane, shop: Instance, monkeypatch: pytest.MonkeyPatch) -> None:
     other = await plane.created("other")
     made = [await plane.backed_up(shop.id) for _ in range(2)]
@@ -147,6 +150,7 @@ async def cramped(url: str, real: LocalDriver, keeping: Keeping, tmp_path: Path)
             yield plane
 
 
+@pytest.mark.exhaustive(beyond=1)
 @pytest.mark.parametrize("kind", ["file", "directory"])
 async def test_a_full_disk_is_told_and_left_as_it_was(cramped: Plane, real: LocalDriver, kind: str) -> None:
     directory = cramped.lifecycle.here.kept.directory

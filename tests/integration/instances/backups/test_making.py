@@ -60,6 +60,7 @@ async def dumping(owner: "asyncpg.Connection[Any]", backup: Backup, *, but: int 
     return pid
 
 
+@pytest.mark.exhaustive(beyond=1)
 @FORMATS
 async def test_one_is_made_of_a_running_instance_and_found_to_be_whole(
     plane: Plane, shop: Instance, keeping: Keeping, kind: str
@@ -99,6 +100,7 @@ def damage(archive: Path, *, visibly: bool) -> None:
     file.write_bytes(content)
 
 
+@pytest.mark.exhaustive(beyond=1)
 @pytest.mark.parametrize(
     ("kind", "known"), [("file", False), ("directory", True)], ids=["by its digest", "by reading it"]
 )
@@ -119,6 +121,7 @@ async def test_damage_is_found(plane: Plane, shop: Instance, keeping: Keeping, k
     assert (await plane.backup_told(plane.backups.delete, made.id)).state == "deleted"
 
 
+@pytest.mark.exhaustive
 async def test_one_whose_files_are_not_seen_here_is_not_given_up(
     plane: Plane, shop: Instance, keeping: Keeping
 ) -> None:
@@ -133,6 +136,7 @@ async def test_one_whose_files_are_not_seen_here_is_not_given_up(
     assert (checked.error, checked.verified_at is None) == (None, False)
 
 
+@pytest.mark.exhaustive
 async def test_one_that_is_cancelled_in_the_middle_leaves_nothing(
     plane: Plane, shop: Instance, real: LocalDriver, owner: "asyncpg.Connection[Any]", keeping: Keeping
 ) -> None:
@@ -225,6 +229,7 @@ async def test_an_attempt_that_was_overtaken_changes_nothing(
     assert (await plane.backup_told(plane.backups.verify, made.id)).verified_at is not None
 
 
+@pytest.mark.exhaustive
 async def test_one_of_an_instance_that_goes_meanwhile_fails(
     plane: Plane, shop: Instance, real: LocalDriver, owner: "asyncpg.Connection[Any]", keeping: Keeping
 ) -> None:
@@ -240,6 +245,7 @@ async def test_one_of_an_instance_that_goes_meanwhile_fails(
         await plane.ask(plane.backups.make, shop.id)
 
 
+@pytest.mark.exhaustive
 async def test_one_that_waits_in_vain_for_a_table_lets_others_have_their_turn(
     plane: Plane, shop: Instance, real: LocalDriver, monkeypatch: pytest.MonkeyPatch
 ) -> None:

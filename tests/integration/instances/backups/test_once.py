@@ -57,6 +57,7 @@ async def waits(owner: "asyncpg.Connection[Any]", purpose: str, sessions: int = 
             await asyncio.sleep(0.02)
 
 
+@pytest.mark.exhaustive
 async def test_what_is_restored_into_is_not_backed_up_nor_the_other_way_round(
     plane: Plane, shop: Instance, made: Backup, real: LocalDriver, owner: "asyncpg.Connection[Any]"
 ) -> None:

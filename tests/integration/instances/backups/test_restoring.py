@@ -119,6 +119,7 @@ async def test_what_was_in_it_is_in_the_new_one_and_comes_back_into_the_old_one(
     assert not [secret for secret in secrets if secret in history + rows + files + log + caplog.text]
 
 
+@pytest.mark.exhaustive
 async def test_one_that_cannot_be_filled_is_undone(plane: Plane, driver: LocalDriver, keeping: Keeping) -> None:
     shop = await plane.created("shop")
     made = await plane.backed_up(shop.id)
@@ -135,6 +136,7 @@ async def test_one_that_cannot_be_filled_is_undone(plane: Plane, driver: LocalDr
         await plane.ask(plane.instances.resize, shop.id, "64Gi")
 
 
+@pytest.mark.exhaustive
 async def test_a_backup_goes_into_a_later_version_and_not_into_an_earlier_one(
     plane: Plane, driver: LocalDriver
 ) -> None:

@@ -227,6 +227,7 @@ async def test_one_that_cannot_be_looked_at_keeps_no_other_from_being(url: str, 
         assert execute(url, "SELECT trouble FROM interlock.instance_look") == [("",)]
 
 
+@pytest.mark.exhaustive
 async def test_what_cannot_be_repaired_is_tried_ever_less_often_and_keeps_no_other_from_it(
     url: str, failing: FailingDriver, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -34,6 +34,7 @@ async def plane(url: str, driver: BusyDriver) -> AsyncIterator[Plane]:
         yield plane
 
 
+@pytest.mark.exhaustive(beyond=1)
 @pytest.mark.parametrize("moment", ["after_ids", "before_look", "after_look"])
 async def test_what_is_done_in_the_middle_of_a_look_is_no_drift(plane: Plane, driver: BusyDriver, moment: str) -> None:
     verbs = ["delete", "stop", "start", "restart"]
@@ -101,6 +102,7 @@ async def test_what_was_seen_by_one_that_lost_its_lease_is_not_written(plane: Pl
         assert await watch.look() == [("wrong_state", made.id)]
 
 
+@pytest.mark.exhaustive
 async def test_nothing_is_found_falsely_while_instances_come_and_go_all_the_time(
     plane: Plane, real: LocalDriver
 ) -> None:

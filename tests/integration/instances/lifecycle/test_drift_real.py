@@ -22,6 +22,8 @@ from support.keeping import watching
 from support.local_instances import local_driver, place_for_instances
 from support.postgres import execute
 
+pytestmark = pytest.mark.exhaustive
+
 FORBIDDEN = [
     "DELETE FROM interlock.instance",
     "UPDATE interlock.instance_event SET kind = 'other'",

@@ -27,6 +27,7 @@ async def plane(url: str, driver: FailingDriver) -> AsyncIterator[Plane]:
         yield plane
 
 
+@pytest.mark.exhaustive(beyond=2)
 @pytest.mark.parametrize(
     ("step", "code", "words"),
     [

@@ -29,6 +29,7 @@ async def refused(plane: Plane, driver: LocalDriver, error: type[errors.Interloc
     assert await driver.ids() == {}
 
 
+@pytest.mark.exhaustive
 async def test_programs_that_are_not_here(interlock_url: str, tmp_path: Path) -> None:
     with place_for_instances() as place:
         driver = LocalDriver(place, pg_bin=tmp_path)
@@ -72,6 +73,7 @@ async def test_a_disk_that_is_full(interlock_url: str) -> None:
         assert sorted(path.name for path in (disk / "instances").iterdir()) == ["ports.lock"]
 
 
+@pytest.mark.exhaustive
 async def test_an_api_server_that_does_not_answer(interlock_url: str, tmp_path: Path) -> None:
     """Whether something was made is not known then, so the names are held until somebody could look."""
     kubeconfig = tmp_path / "kubeconfig"

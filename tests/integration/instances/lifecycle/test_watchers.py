@@ -80,6 +80,7 @@ async def test_of_several_that_see_it_at_once_one_does_it(plane: Plane, paper: P
     assert {watcher for (watcher,) in recorded} == named
 
 
+@pytest.mark.exhaustive
 async def test_it_is_done_by_itself(plane: Plane) -> None:
     id = await without_watcher(plane, "shop")  # noqa: A001
     async with watching(plane) as one, watching(plane) as other, one.keepers, other.keepers:

@@ -7,12 +7,16 @@ from collections.abc import Callable
 from pathlib import Path
 from statistics import median
 
+import pytest
+
 from interlock.embedded import Binaries, account_for, find_binaries, within_reach
 from interlock.embedded.files import make_private
 from interlock.embedded.postmaster import read_postmaster
 from interlock.embedded.processes import has_ended, run, spawn_daemon, wait_until
 from interlock.instances.drivers.local import LocalDriver
 from support.local_instances import PG_BIN, new_spec
+
+pytestmark = pytest.mark.exhaustive
 
 ROUNDS = 3
 

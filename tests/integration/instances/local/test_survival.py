@@ -114,6 +114,7 @@ async def test_a_half_made_one_that_runs_is_completed_for_the_request_that_comes
     await connection.close()
 
 
+@pytest.mark.exhaustive(beyond=1)
 @pytest.mark.parametrize("step", [1, 2, 3])
 async def test_what_is_half_removed_is_not_taken_for_whole(
     root: Path, driver: LocalDriver, spec: Spec, step: int
