@@ -108,10 +108,13 @@
         └── StillWorking            waited as long as was asked, and it goes on
 
 A message is one sentence that says what happened and what to do next. What a program may want to know is in
-attributes. `exit_status` is what the command line exits with; the numbers are those of ``sysexits.h``.
+attributes. `exit_status` is what the command line exits with; the numbers are those of ``sysexits.h``. `code` is the
+error's name for programs, on records, in the API's answers and in JSON: ``name_taken`` for `NameTaken`. See `codes`.
 """
 
+import re
 from collections.abc import Sequence
+from typing import Any
 
 EX_DATAERR = 65
 EX_UNAVAILABLE = 69
@@ -127,6 +130,17 @@ class InterlockError(Exception):
     """Base of everything that Interlock raises on purpose."""
 
     exit_status: int = EX_SOFTWARE
+    code: str = "error"
+
+    def __init_subclass__(cls, **more: Any) -> None:
+        super().__init_subclass__(**more)
+        if "code" not in vars(cls):
+            cls.code = spelled(cls.__name__)
+
+
+def spelled(name: str) -> str:
+    """The name of a class as a code: ``name_taken`` for ``NameTaken``."""
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name).lower()
 
 
 class ConfigurationError(InterlockError):
@@ -399,9 +413,7 @@ class RetryTransaction(InterlockError):
 
 
 class DurableError(InterlockError):
-    """`code` tells programs what went wrong; it is kept from an activity up to whoever waits for its orchestration."""
-
-    code: str = "error"
+    """A `code` that is given is kept from an activity up to the caller that waits for its orchestration."""
 
     def __init__(self, message: str, *, code: str | None = None) -> None:
         super().__init__(message)
@@ -411,12 +423,10 @@ class DurableError(InterlockError):
 
 class OrchestrationConflict(DurableError):
     exit_status = EX_DATAERR
-    code = "conflict"
 
 
 class OrchestrationUnknown(DurableError):
     exit_status = EX_DATAERR
-    code = "unknown"
 
 
 class OrchestrationEnded(DurableError):
@@ -444,16 +454,15 @@ class ActivityFailed(DurableError):
 
 
 class AttemptSuperseded(DurableError):
-    code = "superseded"
+    pass
 
 
 class DoNotRetry(DurableError):
-    pass
+    code = "error"
 
 
 class ClockSkewed(DurableError):
     exit_status = EX_CONFIG
-    code = "clock"
 
 
 class EmbeddedError(InterlockError):
@@ -660,8 +669,6 @@ class BackupFailed(BackupError):
 class InstanceOvertaken(DoNotRetry):
     """Another orchestration works on the instance now."""
 
-    code = "overtaken"
-
 
 class ServerError(InterlockError):
     """A command could not have from the control plane what it asked for."""
@@ -678,7 +685,7 @@ class KeyRefused(ServerError):
 
 
 class ServerRefused(ServerError):
-    """`code` tells programs why. Its exit status is that of the error which the server met, where that is known."""
+    """`code` is the one in the answer. The exit status is that of the server's error, where that is known."""
 
     def __init__(self, message: str, *, code: str) -> None:
         super().__init__(message)

@@ -95,13 +95,15 @@ class Exchange:
 
     @property
     def problem(self) -> str:
-        """Which problem it is, of those that are ours."""
+        """The code of the problem."""
         assert self.headers["content-type"] == "application/problem+json"
         content = json.loads(self.body)
         assert content["status"] == self.status
         assert content["title"]
         assert content["detail"].endswith(".")
-        return str(content["type"]).removeprefix("urn:interlock:problem:")
+        code: str = content["code"]
+        assert content["type"] == f"urn:interlock:problem:{code.replace('_', '-')}"
+        return code
 
     @property
     def is_replayed(self) -> bool:

@@ -40,7 +40,7 @@ def _turns(steps: Generator[Any, Any, Any]) -> Generator[Task, Any, Any]:
         if not isinstance(task, dict):
             refusal = DoNotRetry(
                 "An orchestration awaited something that is no step of its run: put that into an activity.",
-                code="foreign await",
+                code="foreign_await",
             )
             continue
         try:

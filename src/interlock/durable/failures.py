@@ -8,12 +8,12 @@ import json
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from interlock.errors import AttemptSuperseded, DoNotRetry
+from interlock.errors import AttemptSuperseded, DoNotRetry, spelled
 
 _MARK = "interlock-failure:"
 _CANCELLED = "canceled: "
 _LONGEST = 2000
-_INTERRUPTED = ("superseded", "interrupted")
+_INTERRUPTED = (AttemptSuperseded.code, "interrupted")
 
 
 @dataclass(frozen=True)
@@ -32,19 +32,19 @@ class Failure:
     @classmethod
     def of(cls, error: BaseException, never: tuple[type[BaseException], ...] = ()) -> "Failure":
         own: Any = getattr(error, "code", None)
-        code = own if isinstance(own, str) and own else type(error).__name__
+        code = own if isinstance(own, str) and own else spelled(type(error).__name__)
         retry = not isinstance(error, (DoNotRetry, *never))
         return cls(code, (str(error) or type(error).__name__)[:_LONGEST], retry or isinstance(error, AttemptSuperseded))
 
     @classmethod
     def read(cls, text: str) -> "Failure":
         if text.startswith(_CANCELLED):  # and why is somebody's own words, which may quote a failure
-            return cls("cancelled", text.removeprefix(_CANCELLED), retry=False)
+            return Failure("cancelled", text.removeprefix(_CANCELLED), retry=False)
         _, mark, rest = text.partition(_MARK)
         if mark:
             facts, _ = json.JSONDecoder().raw_decode(rest)
             return cls(**facts)
-        return cls("engine", text[:_LONGEST], retry=False)
+        return Failure("engine_failed", text[:_LONGEST], retry=False)
 
     def __str__(self) -> str:
         return _MARK + json.dumps(asdict(self))

@@ -9,20 +9,20 @@ from interlock.durable.failures import Failure
 
 
 @dataclass(frozen=True)
-class Outcome:
+class OrchestrationOutcome:
     """`kind` is None until the orchestration has ended; `failure` is the reason if it failed or was cancelled."""
 
     kind: Literal["completed", "failed", "cancelled"] | None
     failure: Failure | None
 
 
-async def read_outcome(connection: Any, schema: str, id: str) -> Outcome | None:  # noqa: A002
+async def read_outcome(connection: Any, schema: str, id: str) -> OrchestrationOutcome | None:  # noqa: A002
     """None: no such orchestration was recorded, or it is forgotten. Its clean-up may still have to end."""
     rows = await ask_rows(connection, Statements(schema)["outcome"], id)
     if not rows:
         return None
     kind, output = rows[0]
-    return Outcome(kind, Failure.read(output or "") if kind in ("failed", "cancelled") else None)
+    return OrchestrationOutcome(kind, Failure.read(output or "") if kind in ("failed", "cancelled") else None)
 
 
 async def is_unfinished(connection: Any, schema: str, id: str) -> bool:  # noqa: A002

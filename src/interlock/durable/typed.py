@@ -41,7 +41,8 @@ class Typed(Generic[T]):
         first = error.errors(include_url=False, include_input=False)[0]
         place = ".".join(map(str, first["loc"]))
         return DoNotRetry(
-            f"{self._what} is not what it should be: {place + ': ' if place else ''}{first['msg']}.", code="invalid"
+            f"{self._what} is not what it should be: {place + ': ' if place else ''}{first['msg']}.",
+            code="invalid_value",
         )
 
 

@@ -15,7 +15,7 @@ from interlock.durable.attempt import Attempt
 from interlock.durable.database import Database
 from interlock.durable.declared import Activity, Declared
 from interlock.durable.failures import Encoded, Failure
-from interlock.errors import DoNotRetry, PermissionMissing, StoreError
+from interlock.errors import DoNotRetry, OrchestrationEnded, PermissionMissing, StoreError
 from interlock.logs import events
 
 log = events(__name__)
@@ -97,6 +97,8 @@ class Working:
                 log.warning("activity.database_away", extra={"orchestration": id, "why": str(error)})
                 await asyncio.sleep(_PATIENCE * random.uniform(0.5, 1.0))
         if not rows:
-            raise DoNotRetry(f"The orchestration {root!r} has ended: its steps are not run any more.", code="ended")
+            raise DoNotRetry(
+                f"The orchestration {root!r} has ended: its steps are not run any more.", code=OrchestrationEnded.code
+            )
         number, begun_at = rows[0]
         return Attempt(id, root, execution, step, number, begun_at, self._database.schema)

@@ -19,6 +19,7 @@ from dataclasses import replace
 from typing import Any, Literal, TypeVar
 
 from interlock import errors
+from interlock.codes import known
 from interlock.durable.attempt import Attempt
 from interlock.durable.declared import Activity, Orchestrations
 from interlock.durable.outcome import is_unfinished, read_outcome
@@ -127,7 +128,7 @@ class Activities:
         except errors.DatabaseUnreachable as error:
             if sight.state != "running":
                 raise
-            return Heard(str(error), type(error).__name__, time.monotonic() - begun, self._here.pace.patience)
+            return Heard(str(error), error.code, time.monotonic() - begun, self._here.pace.patience)
         async with self._owned(attempt, task) as (connection, _):
             where = (endpoint.host, endpoint.port, endpoint.user, endpoint.database, endpoint.ca, sight.version)
             await self._records.ask(connection, "note_endpoint", task.instance, *where, attempt.at)
@@ -242,10 +243,10 @@ class Activities:
         async with self._here.database.transaction() as connection:
             outcome = await read_outcome(connection, self._here.schema, task.orchestration)
         if outcome is None or (failure := outcome.failure) is None:
-            return Failed("unknown", "It did not come to its end.")
+            return Failed("outcome_unknown", "It did not come to its end.")
         if outcome.kind == "cancelled":
             return Failed("cancelled", f"It was cancelled: {failure.message or 'no reason'}.")
-        return Failed(failure.code, _STEP.sub("", failure.message))
+        return Failed(known(failure.code), _STEP.sub("", failure.message))
 
     async def _is_ended(self, attempt: Attempt, task: Task) -> bool:
         """Whether nothing works on the instance any more that did before this task."""

@@ -8,8 +8,9 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
+from interlock.codes import CODES
 from interlock.errors import InterlockError
-from interlock.server.statuses import code_of, facts_of, status_of
+from interlock.server.statuses import facts_of, status_of
 
 MEDIA_TYPE = "application/problem+json"
 _RETRY_AFTER = {503: {"Retry-After": "1"}}
@@ -30,7 +31,7 @@ def problem(status: int, detail: str | None = None, *, code: str | None = None, 
 
 def problem_of(error: InterlockError) -> dict[str, Any]:
     """What is said of one of our errors, as a part of an answer."""
-    return _described(status_of(error), str(error), code_of(error), **facts_of(error))
+    return _described(status_of(error), str(error), error.code, **facts_of(error))
 
 
 def answer_to(error: InterlockError) -> JSONResponse:
@@ -38,6 +39,7 @@ def answer_to(error: InterlockError) -> JSONResponse:
 
 
 def _described(status: int, detail: str | None, code: str | None, **more: Any) -> dict[str, Any]:
+    assert code is None or code in CODES, code
     title = HTTPStatus(status).phrase
     kind = f"urn:interlock:problem:{code.replace('_', '-')}" if code else "about:blank"
     said = {"detail": detail} if detail and detail != title else {}

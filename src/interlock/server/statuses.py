@@ -1,6 +1,5 @@
 """Which status each error is answered with, and what the answer tells of it: the one table."""
 
-import re
 from typing import Any
 
 from interlock import errors
@@ -60,11 +59,6 @@ def status_of(error: InterlockError) -> int:
 
 def facts_of(error: InterlockError) -> dict[str, Any]:
     return {name: getattr(error, name) for name in _line(error)[1]}
-
-
-def code_of(error: InterlockError) -> str:
-    """``name_taken`` for `NameTaken`."""
-    return re.sub(r"(?<!^)(?=[A-Z])", "_", type(error).__name__).lower()
 
 
 def _line(error: InterlockError) -> tuple[int, tuple[str, ...]]:

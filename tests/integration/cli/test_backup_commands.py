@@ -29,7 +29,7 @@ MADE: dict[str, Any] = {
 }
 ID = MADE["id"]
 MAKING = MADE | {"state": "making", "working": True, "path": None, "size_bytes": None}
-FAILED = MADE | {"state": "failed", "error": {"code": "OutOfSpace", "message": "The disk is full: make room."}}
+FAILED = MADE | {"state": "failed", "error": {"code": "out_of_space", "message": "The disk is full: make room."}}
 
 
 def test_backup_says_what_was_taken_and_with_wait_what_came_of_it(script: ScriptedServer, run: Command) -> None:
@@ -51,7 +51,7 @@ def test_one_that_fails_exits_with_1_and_the_error(script: ScriptedServer, run: 
     done = run("backup", "mydb", "--wait")
     assert (done.exit_code, done.stdout) == (1, "")
     assert done.stderr == (
-        "interlock: The backup 4f1d7c52 of mydb is failed: The disk is full: make room. (OutOfSpace)\n"
+        "interlock: The backup 4f1d7c52 of mydb is failed: The disk is full: make room. (out_of_space)\n"
     )
     done = run("backup", "mydb", "--wait", "--json")
     assert (done.exit_code, json.loads(done.stdout)) == (1, FAILED)

@@ -220,7 +220,7 @@ async def test_the_last_failure_keeps_its_code(durable: AsyncDurable) -> None:
     handle = await durable.start(buy, "bad", Order("bad", 13))
     with pytest.raises(OrchestrationFailed, match="unlucky") as failed:
         await handle.wait(50)
-    assert (failed.value.code, failed.value.id) == ("ValueError", "bad")
+    assert (failed.value.code, failed.value.id) == ("value_error", "bad")
     assert [number for _, number in calls] == [1, 2, 3]
 
 
@@ -320,7 +320,7 @@ async def test_a_result_of_another_type_is_refused(durable: AsyncDurable) -> Non
     handle = await durable.start(buy_wrongly, "wrongly", Order("w", 1))
     with pytest.raises(OrchestrationFailed, match="The result of wrong_result is not what it should be") as failed:
         await handle.wait(50)
-    assert failed.value.code == "invalid"
+    assert failed.value.code == "invalid_value"
 
 
 async def test_an_input_of_another_type_is_refused_at_once(durable: AsyncDurable) -> None:

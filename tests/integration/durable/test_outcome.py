@@ -4,7 +4,7 @@ import psycopg
 import pytest
 
 from interlock.durable.failures import Failure
-from interlock.durable.outcome import Outcome, is_unfinished, read_outcome
+from interlock.durable.outcome import OrchestrationOutcome, is_unfinished, read_outcome
 from support.postgres import execute
 
 RECORD = "SELECT interlock.record_orchestration_v1(%s, 'shop.sell', '1.0.0', '{}', NULL, NULL)"
@@ -25,11 +25,11 @@ async def test_an_outcome_is_known_once_the_orchestration_has_ended(
 ) -> None:
     execute(interlock_url, RECORD, "one")
     async with await psycopg.AsyncConnection.connect(interlock_url) as connection:
-        assert await read_outcome(connection, "interlock", "one") == Outcome(None, None)
+        assert await read_outcome(connection, "interlock", "one") == OrchestrationOutcome(None, None)
         assert await is_unfinished(connection, "interlock", "one")
     execute(interlock_url, END, kind, output, "one")
     async with await psycopg.AsyncConnection.connect(interlock_url) as connection:
-        assert await read_outcome(connection, "interlock", "one") == Outcome(kind, failure)  # type: ignore[arg-type]
+        assert await read_outcome(connection, "interlock", "one") == OrchestrationOutcome(kind, failure)  # type: ignore[arg-type]
         assert not await is_unfinished(connection, "interlock", "one")
 
 

@@ -153,7 +153,7 @@ async def test_who_may_not_wait_longer_is_told_that_it_is_under_way(
     first = Exchange(once(shop, locks)).begin()
     await shop.begun.wait()
     second = await ask(once(shop, others, wait=wait))
-    assert (second.status, second.problem) == (409, "idempotency-key-in-use")
+    assert (second.status, second.problem) == (409, "idempotency_key_in_use")
     assert second.headers["retry-after"] == "1"
     shop.go.set()
     assert (await first.answer()).status == 201
@@ -170,14 +170,14 @@ async def test_a_different_request_under_the_same_key_is_refused(
     app = once(shop, locks)
     await ask(app, "/", b"one tea", headers={"content-type": "a/b"})
     other = await ask(app, path, body, headers={"content-type": content_type})
-    assert (other.status, other.problem) == (422, "idempotency-key-reused")
+    assert (other.status, other.problem) == (422, "idempotency_key_reused")
     assert shop.calls == 1
 
 
 async def test_a_key_may_be_required(shop: Shop, locks: AsyncInterlock) -> None:
     app = once(shop, locks, required=True, methods=["post"])
     missing = await ask(app, key=None)
-    assert (missing.status, missing.problem) == (400, "idempotency-key-missing")
+    assert (missing.status, missing.problem) == (400, "idempotency_key_missing")
     assert (await ask(app, key=None, method="GET")).status == 201
     assert (await ask(app, key=None, method="PATCH")).status == 201
     assert (await ask(once(shop, locks), key=None)).status == 201
@@ -186,7 +186,7 @@ async def test_a_key_may_be_required(shop: Shop, locks: AsyncInterlock) -> None:
 
 async def test_a_malformed_key_is_refused(shop: Shop, locks: AsyncInterlock) -> None:
     malformed = await ask(once(shop, locks), key='"open')
-    assert (malformed.status, malformed.problem) == (400, "idempotency-key-malformed")
+    assert (malformed.status, malformed.problem) == (400, "idempotency_key_malformed")
     assert shop.calls == 0
 
 
@@ -342,7 +342,7 @@ async def test_a_request_that_is_too_large_is_refused(shop: Shop, locks: AsyncIn
     app = once(shop, locks, largest_request=10)
     assert (await ask(app, body=b"x" * 10)).status == 201
     refused = await ask(app, body=b"x" * 11, key="k2")
-    assert (refused.status, refused.problem) == (413, "idempotency-request-too-large")
+    assert (refused.status, refused.problem) == (413, "idempotency_request_too_large")
     assert shop.calls == 1
 
 
@@ -355,7 +355,7 @@ async def test_an_answer_that_is_too_large_is_sent_and_a_repeat_does_nothing(
     assert (first.status, first.body) == (201, b"".join(shop.parts))
     assert first.is_complete
     again = await ask(app)
-    assert (again.status, again.problem) == (409, "idempotency-answer-not-kept")
+    assert (again.status, again.problem) == (409, "idempotency_answer_not_kept")
     assert b"answered with 201" in again.body
     assert shop.calls == 1
 
@@ -413,7 +413,7 @@ async def test_a_lease_that_is_lost_cancels_the_application_and_nothing_is_kept(
     await shop.begun.wait()
     take_away(interlock_url, name_of(interlock_url))
     await exchange.answer()
-    assert (exchange.status, exchange.problem) == (503, "idempotency-unavailable")
+    assert (exchange.status, exchange.problem) == (503, "idempotency_unavailable")
     assert shop.cancelled.is_set()
     assert execute(interlock_url, RECORDS) == [(0,)]
 
@@ -434,7 +434,7 @@ async def test_what_is_done_but_could_not_be_recorded_is_told(
 async def test_a_database_that_does_not_answer_lets_nothing_run(shop: Shop) -> None:
     async with AsyncExitless("postgresql://nobody@127.0.0.1:1/none") as locks:
         exchange = await ask(once(shop, locks))
-    assert (exchange.status, exchange.problem) == (503, "idempotency-unavailable")
+    assert (exchange.status, exchange.problem) == (503, "idempotency_unavailable")
     assert shop.calls == 0
 
 

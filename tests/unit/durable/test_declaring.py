@@ -138,11 +138,11 @@ def through_the_engine(failure: Failure) -> Failure:
 @pytest.mark.parametrize(
     ("error", "failure"),
     [
-        (ValueError("bad {luck}"), Failure("ValueError", "bad {luck}", retry=True)),
+        (ValueError("bad {luck}"), Failure("value_error", "bad {luck}", retry=True)),
         (DoNotRetry("over", code="quota"), Failure("quota", "over", retry=False)),
         (ActivityFailed("it failed", activity="pay", code="quota"), Failure("quota", "it failed", retry=True)),
-        (AttemptSuperseded("late"), Failure("superseded", "late", retry=True)),
-        (KeyError(), Failure("KeyError", "KeyError", retry=True)),
+        (AttemptSuperseded("late"), Failure("attempt_superseded", "late", retry=True)),
+        (KeyError(), Failure("key_error", "KeyError", retry=True)),
     ],
 )
 def test_code_and_message_survive_the_engine(error: Exception, failure: Failure) -> None:
@@ -155,7 +155,7 @@ def test_errors_that_are_not_worth_another_attempt_are_told_by_their_type() -> N
 
 
 def test_the_engines_own_words_are_not_mistaken_for_an_activitys() -> None:
-    assert Failure.read("nondeterministic: schedule mismatch").code == "engine"
+    assert Failure.read("nondeterministic: schedule mismatch").code == "engine_failed"
     assert Failure.read("canceled: for good").code == "cancelled"
     quoted = "it hangs: interlock-failure:{"
     assert Failure.read(f"canceled: {quoted}") == Failure("cancelled", quoted, retry=False)

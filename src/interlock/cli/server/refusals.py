@@ -1,11 +1,11 @@
 """What the control plane answers when it does not do what it was asked for (RFC 9457), as an error of this side."""
 
 import json
-from collections.abc import Iterator
 from typing import Any
 
 from interlock import errors
 from interlock.cli.facts import shown
+from interlock.codes import OF_ERRORS
 
 
 def refusal(status: int, body: bytes, url: str) -> errors.InterlockError:
@@ -42,13 +42,6 @@ def _problem(body: bytes) -> dict[str, Any] | None:
 
 def _exit_status(status: int, code: str) -> int:
     """That of the error which the server met; of one that is unknown here, what its status says."""
-    for kind in _kinds(errors.InterlockError):
-        if kind.__name__.lower() == code.replace("_", "").replace("-", "").lower():
-            return kind.exit_status
+    if kind := OF_ERRORS.get(code):
+        return kind.exit_status
     return errors.EX_DATAERR if status < 500 else errors.EX_UNAVAILABLE
-
-
-def _kinds(kind: type[errors.InterlockError]) -> Iterator[type[errors.InterlockError]]:
-    for below in kind.__subclasses__():
-        yield below
-        yield from _kinds(below)

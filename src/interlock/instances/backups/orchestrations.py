@@ -7,7 +7,7 @@ may be stopped, changed or deleted meanwhile, and then the backup fails. After e
 from interlock.durable.attempt import Attempt
 from interlock.durable.declared import Activity, Orchestrations
 from interlock.durable.run import Run
-from interlock.errors import DurableError
+from interlock.errors import BackupDamaged, DurableError
 from interlock.instances.backups.activities import BackupActivities, BackupMove
 from interlock.instances.backups.model import Event
 from interlock.instances.backups.pruning import Pruning
@@ -61,7 +61,7 @@ class BackupWork:
         """One that is damaged is of no use. Of one that could not be looked at, nothing is known but that."""
         if await run.call(self._do.backup_standing, task) == "made":
             failed = await run.call(self._failure, task)
-            event: Event | None = "fail" if failed.code == "BackupDamaged" else None
+            event: Event | None = "fail" if failed.code == BackupDamaged.code else None
             await run.call(self._do.move_backup, BackupMove(task, event, failed))
 
     async def _delete_backup(self, run: Run, task: Task) -> None:

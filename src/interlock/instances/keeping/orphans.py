@@ -49,7 +49,9 @@ class Orphans:
             except InstanceUnknown:
                 instance = None
             if not is_to_be_gone(instance):
-                raise DoNotRetry(f"{orphan.instance} is an instance that has a record: delete that.", code="no_orphan")
+                raise DoNotRetry(
+                    f"{orphan.instance} is an instance that has a record: delete that.", code="not_orphaned"
+                )
             if instance is not None:
                 await self._records.note(connection, instance.id, "orphan told to go", attempt.at)
         await self._here.driver(orphan.driver).remove(orphan.instance)

@@ -8,12 +8,13 @@ from interlock.integrations.idempotency.answer import Answer
 _RETRY_AFTER = ("Retry-After", "1")
 
 
-def problem(status: int, kind: str, detail: str, *headers: tuple[str, str]) -> Answer:
+def problem(status: int, detail: str, *headers: tuple[str, str], code: str) -> Answer:
     content = {
-        "type": f"urn:interlock:problem:{kind}",
+        "type": f"urn:interlock:problem:{code.replace('_', '-')}",
         "title": HTTPStatus(status).phrase,
         "status": status,
         "detail": detail,
+        "code": code,
     }
     return Answer(
         status,
@@ -25,55 +26,55 @@ def problem(status: int, kind: str, detail: str, *headers: tuple[str, str]) -> A
 def key_missing() -> Answer:
     return problem(
         400,
-        "idempotency-key-missing",
         "This request needs an Idempotency-Key header: send one that is new for each new request, "
         "and the same again when you send the same request again.",
+        code="idempotency_key_missing",
     )
 
 
 def key_malformed(detail: str) -> Answer:
-    return problem(400, "idempotency-key-malformed", detail)
+    return problem(400, detail, code="idempotency_key_malformed")
 
 
 def key_reused() -> Answer:
     return problem(
         422,
-        "idempotency-key-reused",
         "Another request was sent under this Idempotency-Key before: use a new key for a new request.",
+        code="idempotency_key_reused",
     )
 
 
 def under_way() -> Answer:
     return problem(
         409,
-        "idempotency-key-in-use",
         "A request under this Idempotency-Key is still being carried out: send it again a little later.",
         _RETRY_AFTER,
+        code="idempotency_key_in_use",
     )
 
 
 def not_kept(status: int) -> Answer:
     return problem(
         409,
-        "idempotency-answer-not-kept",
         f"This request was carried out before and answered with {status}; that answer was too large to be kept, so it "
         "cannot be given again. Nothing was done now.",
+        code="idempotency_answer_not_kept",
     )
 
 
 def too_large(most: int) -> Answer:
     return problem(
         413,
-        "idempotency-request-too-large",
         f"A request under an Idempotency-Key may have {most} bytes at most.",
+        code="idempotency_request_too_large",
     )
 
 
 def unavailable() -> Answer:
     return problem(
         503,
-        "idempotency-unavailable",
         "Whether this request was carried out before cannot be told now, so it was not, or not to its end: "
         "send the same request again, under the same key.",
         _RETRY_AFTER,
+        code="idempotency_unavailable",
     )

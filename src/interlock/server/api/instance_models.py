@@ -86,7 +86,7 @@ class Connection(BaseModel):
 
 
 class Trouble(BaseModel):
-    code: str
+    code: str = Field(description="For programs: one of the codes that problems have too.")
     message: str
 
 

@@ -112,7 +112,7 @@ async def test_damage_is_found(plane: Plane, shop: Instance, keeping: Keeping, k
     if known:
         execute(plane.url, "UPDATE interlock.instance_backup SET sha256 = %s", with_digest)
     checked = await plane.backup_told(plane.backups.verify, made.id)
-    assert (checked.state, checked.error_code, checked.verified_at) == ("failed", "BackupDamaged", None)
+    assert (checked.state, checked.error_code, checked.verified_at) == ("failed", "backup_damaged", None)
     for verb in (plane.backups.verify, plane.backups.restore_into):
         with pytest.raises(errors.BackupUnusable, match="choose one that is made"):
             await plane.ask(verb, made.id, *([] if verb == plane.backups.verify else [shop.id]))
@@ -128,9 +128,9 @@ async def test_one_whose_files_are_not_seen_here_is_not_given_up(
     made = await plane.backed_up(shop.id)
     hidden = keeping.directory.rename(keeping.directory.with_name("elsewhere"))
     checked = await plane.backup_told(plane.backups.verify, made.id)
-    assert (checked.state, checked.error_code, checked.working) == ("made", "BackupMissing", False)
+    assert (checked.state, checked.error_code, checked.working) == ("made", "backup_missing", False)
     restored = await plane.told(plane.backups.restore_into, made.id, shop.id)
-    assert (restored.state, restored.error_code) == ("running", "BackupMissing")
+    assert (restored.state, restored.error_code) == ("running", "backup_missing")
     hidden.rename(keeping.directory)
     checked = await plane.backup_told(plane.backups.verify, made.id)
     assert (checked.error, checked.verified_at is None) == (None, False)
@@ -239,7 +239,7 @@ async def test_one_of_an_instance_that_goes_meanwhile_fails(
         assert (await plane.told(plane.instances.stop, shop.id)).state == "stopped"
         await owner.execute("SELECT pg_terminate_backend($1)", pid)  # as its server does when it stops
         failed = await plane.backup_done(asked)
-    assert (failed.state, failed.error_code, shelf(keeping)) == ("failed", "IllegalTransition", [])
+    assert (failed.state, failed.error_code, shelf(keeping)) == ("failed", "illegal_transition", [])
     assert "shop is stopped" in (failed.error or "")
     with pytest.raises(errors.IllegalTransition, match="shop is stopped"):
         await plane.ask(plane.backups.make, shop.id)
@@ -252,7 +252,7 @@ async def test_one_that_waits_in_vain_for_a_table_lets_others_have_their_turn(
     monkeypatch.setattr(programs, "_LOCKS_WITHIN", 1)
     async with item_locked(real):
         failed = await plane.backed_up(shop.id)
-    assert (failed.state, failed.error_code, failed.working) == ("failed", "BackupFailed", False)
+    assert (failed.state, failed.error_code, failed.working) == ("failed", "backup_failed", False)
     assert "in vain for a table that another transaction has locked" in (failed.error or "")
 
 

@@ -96,7 +96,7 @@ async def test_what_was_in_it_is_in_the_new_one_and_comes_back_into_the_old_one(
         " CREATE TABLE part (of text REFERENCES stock.item (name))",
     )
     refused = await plane.told(plane.backups.restore_into, backups[0].id, shop.id)
-    assert (refused.state, refused.error_code, refused.working) == ("running", "BackupFailed", False)
+    assert (refused.state, refused.error_code, refused.working) == ("running", "backup_failed", False)
     assert "cannot drop" in (refused.error or "")
     assert "\n" not in (refused.error or "")
     unchanged = "SELECT count(*), to_regclass('stock.short') IS NULL FROM stock.item"
@@ -126,7 +126,7 @@ async def test_one_that_cannot_be_filled_is_undone(plane: Plane, driver: LocalDr
     assert made.path is not None
     (keeping.directory / made.path).write_bytes(b"nothing of use")
     failed = await plane.done(await plane.ask(plane.backups.restore, made.id, "copy"))
-    assert (failed.state, failed.error_code) == ("failed", "BackupDamaged")
+    assert (failed.state, failed.error_code) == ("failed", "backup_damaged")
     assert await driver.ids() == {shop.id: "shop"}
     with pytest.raises(errors.NameTaken):
         await plane.ask(plane.backups.restore, made.id, "shop")
@@ -152,5 +152,5 @@ async def test_a_backup_goes_into_a_later_version_and_not_into_an_earlier_one(
     assert await inside(driver, new, "SELECT id FROM item") == [(42,)]
     if len(majors) > 1:
         refused = await plane.told(plane.backups.restore_into, (await plane.backed_up(new.id)).id, old.id)
-        assert (refused.state, refused.error_code) == ("running", "BackupUnusable")
+        assert (refused.state, refused.error_code) == ("running", "backup_unusable")
         assert "restore it into one that is not older" in (refused.error or "")

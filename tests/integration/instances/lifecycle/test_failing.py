@@ -31,12 +31,12 @@ async def plane(url: str, driver: FailingDriver) -> AsyncIterator[Plane]:
 @pytest.mark.parametrize(
     ("step", "code", "words"),
     [
-        ("check", "BadSpec", "no such version"),
-        ("before provision", "DriverUnreachable", "Nobody answers: look there"),
-        ("after provision", "DriverUnreachable", "Nobody answers any more"),
+        ("check", "bad_spec", "no such version"),
+        ("before provision", "driver_unreachable", "Nobody answers: look there"),
+        ("after provision", "driver_unreachable", "Nobody answers any more"),
         ("look", "not_running", "It fell down"),
-        ("password", "AccessDenied", "password authentication failed"),
-        ("publish", "DnsForeign", "somebody else's"),
+        ("password", "access_denied", "password authentication failed"),
+        ("publish", "dns_foreign", "somebody else's"),
     ],
 )
 async def test_creation_that_fails_leaves_nothing_but_the_error(
@@ -60,7 +60,7 @@ async def test_what_cannot_be_undone_keeps_its_names_until_it_is_deleted(plane: 
     driver.fails = "password"
     driver.remove = _refuse  # type: ignore[method-assign]
     failed = await plane.created("shop", dns_name="db.example.com")
-    assert (failed.state, failed.error_code) == ("failed", "AccessDenied")
+    assert (failed.state, failed.error_code) == ("failed", "access_denied")
     assert "could not be undone, so delete it" in (failed.error or "")
     with pytest.raises(errors.NameTaken, match="failed"):
         await plane.create("shop")
@@ -115,7 +115,7 @@ async def test_deletion_that_fails_keeps_the_names_and_can_be_asked_for_again(
     made = await plane.created("shop", dns_name="db.example.com")
     driver.fails = "remove"
     failed = await plane.told(plane.instances.delete, made.id)
-    assert (failed.state, failed.error_code, failed.working) == ("failed", "DriverUnreachable", False)
+    assert (failed.state, failed.error_code, failed.working) == ("failed", "driver_unreachable", False)
     assert [name for _, name in execute(plane.url, HELD)] == ["db.example.com", "shop"]
     with pytest.raises(errors.IllegalTransition):
         await plane.ask(plane.instances.start, made.id)
@@ -127,7 +127,7 @@ async def test_a_stop_that_fails_ends_where_the_instance_is(plane: Plane, driver
     made = await plane.created("shop")
     driver.fails = "stop"
     tried = await plane.told(plane.instances.stop, made.id)
-    assert (tried.state, tried.error_code, tried.working) == ("running", "DriverUnreachable", False)
+    assert (tried.state, tried.error_code, tried.working) == ("running", "driver_unreachable", False)
     assert tried.watcher not in (None, made.watcher)
     driver.fails = ""
     stopped = await plane.told(plane.instances.stop, made.id)
@@ -147,7 +147,7 @@ async def test_an_orchestration_that_is_not_named_any_more_writes_nothing(plane:
     driver.held.set()
     with pytest.raises(errors.OrchestrationFailed) as failure:
         await plane.durable.handle(plane.lifecycle.create, asked.orchestration).wait(50)
-    assert failure.value.code == "overtaken"
+    assert failure.value.code == "instance_overtaken"
     await plane.done(asked)
     assert (await plane.read(asked.id), await plane.events(asked.id)) == before
     assert await driver.ids() == {asked.id: "shop"}

@@ -23,7 +23,7 @@ HELD = "SELECT scope, name FROM interlock.claim WHERE released_at IS NULL ORDER 
 async def refused(plane: Plane, driver: LocalDriver, error: type[errors.InterlockError], words: str) -> None:
     """Created in vain: the error stays, and nothing else."""
     failed = await plane.created("shop", dns_name="db.example.com")
-    assert (failed.state, failed.working, failed.error_code) == ("failed", False, error.__name__)
+    assert (failed.state, failed.working, failed.error_code) == ("failed", False, error.code)
     assert words in (failed.error or "")
     assert execute(plane.url, HELD) == []
     assert await driver.ids() == {}
@@ -47,9 +47,9 @@ async def test_a_version_a_parameter_or_room_that_there_is_not(interlock_url: st
                 plane.created("room", storage="64Ti"),
             )
             assert [(one.state, one.error_code) for one in told] == [
-                ("failed", "BadSpec"),
-                ("failed", "BadSpec"),
-                ("failed", "OutOfSpace"),
+                ("failed", "bad_spec"),
+                ("failed", "bad_spec"),
+                ("failed", "out_of_space"),
             ]
             for one, words in zip(told, ["PostgreSQL 99 is not on this machine", "no_such", "make room"], strict=True):
                 assert words in (one.error or "")
@@ -84,7 +84,7 @@ async def test_an_api_server_that_does_not_answer(interlock_url: str, tmp_path: 
         driver = KubernetesDriver(KubernetesSettings(kubeconfig=str(cluster.kubeconfig(kubeconfig))))
         async with control_plane(interlock_url, driver) as plane:
             failed = await plane.created("shop", dns_name="db.example.com")
-            assert (failed.state, failed.error_code) == ("failed", "DriverUnreachable")
+            assert (failed.state, failed.error_code) == ("failed", "driver_unreachable")
             assert f"{cluster.url} does not answer" in (failed.error or "")
             assert "could not be undone, so delete it" in (failed.error or "")
             assert execute(interlock_url, HELD) == [("dns", "db.example.com"), ("instance", "shop")]

@@ -42,5 +42,5 @@ async def test_a_resize_that_fails_leaves_what_there_was(
     shop = await plane.created("shop", storage="2Gi")
     monkeypatch.setattr(paper, "resize", refuse)
     tried = await plane.told(plane.instances.resize, shop.id, "3Gi")
-    assert (tried.state, tried.storage_bytes, tried.error_code) == ("running", 2 * GIB, "BadSpec")
+    assert (tried.state, tried.storage_bytes, tried.error_code) == ("running", 2 * GIB, "bad_spec")
     assert tried.watcher == shop.watcher

@@ -70,7 +70,7 @@ async def test_one_that_runs_is_given_time_until_the_way_to_it_is_there(url: str
 async def test_one_that_runs_and_never_answers_is_undone(plane: Plane, driver: FailingDriver) -> None:
     driver.deaf = 1_000_000
     failed = await told(plane, plane.instances.create, "shop", driver="paper")
-    assert (failed.state, failed.error_code, await driver.ids()) == ("failed", "DatabaseUnreachable", {})
+    assert (failed.state, failed.error_code, await driver.ids()) == ("failed", "database_unreachable", {})
     assert "The instance runs, and does not answer after" in (failed.error or "")
 
 
@@ -152,7 +152,7 @@ async def test_what_a_driver_says_is_written_down_whatever_is_in_it(
 
     driver.check = check  # type: ignore[method-assign]
     failed = await told(plane, plane.instances.create, "shop", driver="paper")
-    assert (failed.state, failed.error_code) == ("failed", "BadSpec")
+    assert (failed.state, failed.error_code) == ("failed", "bad_spec")
     assert (failed.error or "").endswith("No such version: ? ?.")
     assert (await plane.events(failed.id))[0].detail == failed.error
 
