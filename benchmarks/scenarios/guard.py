@@ -1,4 +1,4 @@
-"""What the guard costs: transactions of one or a few INSERTs, with it and without; called in each, or standing."""
+"""The cost of the guard: transactions of one or a few INSERTs, with it and without."""
 
 from itertools import product
 
@@ -6,7 +6,6 @@ from benchmarks.bench import Bench
 from benchmarks.pairs import Figures, Pair
 from benchmarks.report.section import Section
 
-STANDING = (False, True)
 DRIVERS = ("asyncpg", "psycopg")
 WRITERS = (1, 8)
 INSERTS = (1, 4, 10)
@@ -16,10 +15,10 @@ GUARD = Pair("guarded_writes", "guarded", "guarded", "unguarded")
 def measure(bench: Bench) -> Figures:
     """By what the transactions are like."""
     figures = {}
-    for standing, driver, writers, inserts in product(STANDING, DRIVERS, WRITERS, INSERTS):
-        settings = f"{driver}, writers: {writers}, INSERTs: {inserts}{', standing' if standing else ''}"
+    for driver, writers, inserts in product(DRIVERS, WRITERS, INSERTS):
+        settings = f"{driver}, writers: {writers}, INSERTs: {inserts}"
         bench.say(f"guard: {settings}")
-        figures[settings] = GUARD.measure(bench, standing=standing, driver=driver, workers=writers, inserts=inserts)
+        figures[settings] = GUARD.measure(bench, driver=driver, workers=writers, inserts=inserts)
     return figures
 
 
@@ -29,9 +28,7 @@ def judge(figures: Figures) -> Section:
         title="Guarded writes",
         text=(
             "Transactions per second, committed durably, each statement a round trip of its own. All writers of a run "
-            "are guarded by the same lease, which is the hardest case: they share one row. A guard that is *standing* "
-            "is none of the statements: the guarded transactions write a table that the lease protects, which looks "
-            "at it in COMMIT, and the unguarded ones an identical table without protection."
+            "are guarded by the same lease, which is the hardest case: they share one row."
         ),
         settings="driver, writers, INSERTs in a transaction",
         promise="guarded writes beside unguarded ones",

@@ -24,10 +24,6 @@ CREATE TABLE raw.written (
     what text NOT NULL
 );
 
--- The same under a lease's protection, for a guard that stands.
-CREATE TABLE raw.protected (LIKE raw.written INCLUDING ALL);
-SELECT interlock.protect_v1('raw.protected', 'guarded');
-
 -- What a bare INSERT makes somebody's.
 CREATE TABLE raw.claim (
     id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,

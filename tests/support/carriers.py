@@ -15,7 +15,7 @@ from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
 from sqlalchemy.orm import Session, scoped_session, sessionmaker
 from sqlalchemy.pool import NullPool
 
-from interlock.coordination.guards import Guarded, guard, guard_sync, guarding, guarding_sync
+from interlock.coordination.guards import Guarded, guard, guard_sync
 from support.django_databases import django_databases
 
 
@@ -34,9 +34,6 @@ class Carrier:
             await guard(grant, self.connection)
         else:
             guard_sync(grant, self.connection)
-
-    def guarding(self, *grants: Guarded) -> AbstractAsyncContextManager[None]:
-        return entered(lambda: (guarding if self.is_async else guarding_sync)(grants, self.connection))
 
     async def execute(self, statement: str) -> None:
         if inspect.isawaitable(running := self.run(statement)):
@@ -210,9 +207,6 @@ VARIANTS: dict[str, Kind] = {
     "Django's default": partial(django_alias, None),
 }
 """The same by another road: what holds for the kind holds for them, if they lead to the right connection at all."""
-
-STANDING = {name: kind for name, kind in (KINDS | VARIANTS).items() if "session" not in name}
-"""Those that a guard can stand on, from one transaction to the next."""
 
 
 def _plain(execute: Callable[..., Any]) -> Callable[[str], Any]:

@@ -10,25 +10,18 @@ through it with a sync connection, an event loop with an async one.
 from interlock.connections.asking import Steps, ask, ask_sync
 from interlock.connections.codes import code_of
 from interlock.connections.kinds import async_use, recognised, sync_use
-from interlock.connections.use import AsyncSession, AsyncUse, Loan, Parameters, Rows, SyncSession, SyncUse
-from interlock.connections.working import Work, work, work_sync
+from interlock.connections.use import AsyncUse, Parameters, Rows, SyncUse
 
 __all__ = [
-    "AsyncSession",
     "AsyncUse",
-    "Loan",
     "Parameters",
     "Rows",
     "Steps",
-    "SyncSession",
     "SyncUse",
-    "Work",
     "ask",
     "ask_sync",
     "async_use",
     "code_of",
     "recognised",
     "sync_use",
-    "work",
-    "work_sync",
 ]

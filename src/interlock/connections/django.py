@@ -1,11 +1,9 @@
 """Django's connections."""
 
 import sys
-from typing import Any, NoReturn, Self
+from typing import Any
 
-from interlock.connections.drivers import is_engaged
-from interlock.connections.lending import PsycopgLoan
-from interlock.connections.use import Parameters, Rows, by_place, outside, placed, unfit
+from interlock.connections.use import Parameters, Rows, by_place, outside, placed
 
 
 class DjangoConnection:
@@ -24,35 +22,6 @@ class DjangoConnection:
             cursor.execute(by_place(statement), placed(statement, parameters))
             return list(cursor.fetchall())
 
-    def session(self) -> Self:
-        if why := self._foreign():
-            raise unfit(why)
-        return self
-
-    def is_engaged(self) -> bool:
-        self._connection.ensure_connection()
-        return self._connection.in_atomic_block or is_engaged(self.driver())
-
-    def settle(self, statement: str, parameters: Parameters) -> Rows:
-        try:
-            rows = self.fetch(statement, parameters)
-        except BaseException:
-            if not self._connection.get_autocommit():
-                self._connection.rollback()
-            raise
-        if not self._connection.get_autocommit():
-            self._connection.commit()
-        return rows
-
-    def roll_back(self) -> None:
-        self._connection.rollback()
-
-    def driver(self) -> Any:
-        return self._connection.connection
-
-    def loan(self) -> PsycopgLoan:
-        return PsycopgLoan(self._connection.connection)
-
     def _foreign(self) -> str | None:
         if self._connection.vendor == "postgresql":
             return None
@@ -70,9 +39,6 @@ class NoDjango:
 
     def fetch(self, statement: str, parameters: Parameters) -> Rows:
         raise LookupError(self.unfit())
-
-    def session(self) -> NoReturn:
-        raise unfit(self.unfit())
 
 
 def by_alias(alias: str | None) -> DjangoConnection | NoDjango:

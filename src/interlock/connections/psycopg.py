@@ -4,10 +4,8 @@ One that is not in autocommit mode begins a transaction with its first statement
 """
 
 import sys
-from typing import Any, Self
+from typing import Any
 
-from interlock.connections.drivers import is_engaged
-from interlock.connections.lending import PsycopgLoan
 from interlock.connections.use import Parameters, Rows, by_place, outside, placed
 
 _BETWEEN_TRANSACTIONS = ("IDLE", "ACTIVE")
@@ -29,28 +27,6 @@ class PsycopgConnection:
             cursor.execute(by_place(statement), placed(statement, parameters))
             return list(cursor.fetchall())  # in a pipeline the answer comes only to those who ask for it
 
-    def session(self) -> Self:
-        return self
-
-    def is_engaged(self) -> bool:
-        if _is_in_pipeline(self._connection):
-            with self._connection.pipeline() as pipeline:
-                pipeline.sync()
-        return is_engaged(self._connection)
-
-    def settle(self, statement: str, parameters: Parameters) -> Rows:
-        with self._connection.transaction():
-            return self.fetch(statement, parameters)
-
-    def roll_back(self) -> None:
-        self._connection.rollback()
-
-    def driver(self) -> Any:
-        return self._connection
-
-    def loan(self) -> PsycopgLoan:
-        return PsycopgLoan(self._connection)
-
 
 class AsyncPsycopgConnection:
     def __init__(self, connection: Any) -> None:
@@ -67,36 +43,10 @@ class AsyncPsycopgConnection:
             await cursor.execute(by_place(statement), placed(statement, parameters))
             return list(await cursor.fetchall())
 
-    def session(self) -> Self:
-        return self
-
-    async def is_engaged(self) -> bool:
-        if _is_in_pipeline(self._connection):
-            async with self._connection.pipeline() as pipeline:
-                await pipeline.sync()
-        return is_engaged(self._connection)
-
-    async def settle(self, statement: str, parameters: Parameters) -> Rows:
-        async with self._connection.transaction():
-            return await self.fetch(statement, parameters)
-
-    async def roll_back(self) -> None:
-        await self._connection.rollback()
-
-    async def driver(self) -> Any:
-        return self._connection
-
-    def loan(self) -> PsycopgLoan:
-        return PsycopgLoan(self._connection)
-
 
 def _is_behind(connection: Any) -> bool:
     """In a pipeline BEGIN may have been sent and not answered: then nobody here knows of the transaction yet."""
-    return bool(connection.autocommit) and _is_in_pipeline(connection)
-
-
-def _is_in_pipeline(connection: Any) -> bool:
-    return bool(connection.info.pipeline_status.name != _NOT_IN_PIPELINE)
+    return bool(connection.autocommit) and connection.info.pipeline_status.name != _NOT_IN_PIPELINE
 
 
 def _unfit(connection: Any) -> str | None:

@@ -5,10 +5,9 @@ Statements go to the driver as they are: SQLAlchemy would guess types for the pa
 """
 
 from collections.abc import Callable
-from typing import Any, NoReturn, Self
+from typing import Any
 
-from interlock.connections.drivers import hang_up, is_engaged
-from interlock.connections.use import Parameters, Rows, by_name, by_place, named, outside, placed, unfit
+from interlock.connections.use import Parameters, Rows, by_name, by_place, named, outside, placed
 
 
 class SqlAlchemyConnection:
@@ -24,31 +23,6 @@ class SqlAlchemyConnection:
 
     def fetch(self, statement: str, parameters: Parameters) -> Rows:
         return [tuple(row) for row in self._execute(statement, parameters).fetchall()]
-
-    def session(self) -> Self:
-        if why := self._foreign():
-            raise unfit(why)
-        return self
-
-    def is_engaged(self) -> bool:
-        """In autocommit mode it says that it is in a transaction, and the server knows of none."""
-        return (self._connection.in_transaction() and not self._commits_by_itself()) or is_engaged(self.driver())
-
-    def settle(self, statement: str, parameters: Parameters) -> Rows:
-        if self._connection.in_transaction():
-            return self.fetch(statement, parameters)
-        with self._connection.begin():
-            return self.fetch(statement, parameters)
-
-    def roll_back(self) -> None:
-        self._connection.rollback()
-
-    def driver(self) -> Any:
-        """A connection that was closed has given it back to its pool."""
-        return None if self._connection.closed else self._connection.connection.driver_connection
-
-    def loan(self) -> "_PooledLoan":
-        return _PooledLoan(self._connection)
 
     def _commits_by_itself(self) -> bool:
         return bool(self._connection.connection.dbapi_connection.autocommit)
@@ -78,12 +52,6 @@ class SqlAlchemySession:
     def fetch(self, statement: str, parameters: Parameters) -> Rows:
         return SqlAlchemyConnection(self._session.connection()).fetch(statement, parameters)
 
-    def session(self) -> NoReturn:
-        raise unfit(
-            "A session of SQLAlchemy's takes a connection for each transaction, and gives it back: "
-            "pass a connection, and bind the session to that"
-        )
-
 
 class _Async:
     """The sync one does it, where SQLAlchemy lets it wait."""
@@ -99,76 +67,6 @@ class _Async:
     async def fetch(self, statement: str, parameters: Parameters) -> Rows:
         rows: Rows = await self._connection.run_sync(lambda inner: self._kind(inner).fetch(statement, parameters))
         return rows
-
-    def session(self) -> "_AsyncSession":
-        self._kind(self._connection).session()  # or why not
-        return _AsyncSession(self._connection)
-
-
-class _AsyncSession:
-    def __init__(self, connection: Any) -> None:
-        self._connection = connection
-
-    async def is_engaged(self) -> bool:
-        return bool(await self._connection.run_sync(lambda inner: SqlAlchemyConnection(inner).is_engaged()))
-
-    async def settle(self, statement: str, parameters: Parameters) -> Rows:
-        rows: Rows = await self._connection.run_sync(
-            lambda inner: SqlAlchemyConnection(inner).settle(statement, parameters)
-        )
-        return rows
-
-    async def roll_back(self) -> None:
-        await self._connection.rollback()
-
-    async def driver(self) -> Any:
-        if self._connection.closed:
-            return None
-        return await self._connection.run_sync(lambda inner: SqlAlchemyConnection(inner).driver())
-
-    def loan(self) -> "_PooledLoan":
-        return _PooledLoan(self._connection.sync_connection)
-
-
-_RESERVED = "interlock.reserved"
-"""In what SQLAlchemy keeps of a driver's connection: how many have reserved it, and what was said of it before."""
-
-
-class _PooledLoan:
-    """A pool of SQLAlchemy's replaces what was softly invalidated when it would lend it next, and until then does not
-    touch it. Reserved is what is invalidated so; freed, it is as it was before."""
-
-    def __init__(self, connection: Any) -> None:
-        self._connection = connection
-        self._driver = connection.connection.driver_connection
-        self._record = getattr(
-            connection.connection, "_connection_record", None
-        )  # none, if it was taken out of its pool
-        self._reserved: dict[str, Any] | None = None
-
-    @property
-    def is_over(self) -> bool:
-        return bool(self._connection.closed)
-
-    def reserve(self) -> None:
-        if self._record is None:
-            return
-        if _RESERVED not in self._record.info:
-            self._record.info[_RESERVED] = {"by": 0, "before": self._record._soft_invalidate_time}
-            self._record.invalidate(soft=True)
-        self._reserved = self._record.info[_RESERVED]
-        self._reserved["by"] += 1
-
-    def free(self) -> None:
-        if self._record is None or self._reserved is None:
-            return
-        self._reserved["by"] -= 1
-        if not self._reserved["by"] and self._record.info.get(_RESERVED) is self._reserved:
-            del self._record.info[_RESERVED]
-            self._record._soft_invalidate_time = self._reserved["before"]
-
-    def forfeit(self) -> None:
-        hang_up(self._driver)
 
 
 def async_connection(connection: Any) -> _Async:

@@ -21,63 +21,11 @@ class SyncUse(Protocol):
 
     def fetch(self, statement: str, parameters: Parameters) -> Rows: ...
 
-    def session(self) -> "SyncSession":
-        """For what is to outlast a transaction. Raises `ConnectionUnfit` where each may have another connection."""
-
 
 class AsyncUse(Protocol):
     async def unfit(self) -> str | None: ...
 
     async def fetch(self, statement: str, parameters: Parameters) -> Rows: ...
-
-    def session(self) -> "AsyncSession": ...
-
-
-class Loan(Protocol):
-    """Of a connection by the pool that it is from, if it is from one."""
-
-    @property
-    def is_over(self) -> bool:
-        """Whether it was given back since it was reserved."""
-
-    def reserve(self) -> None:
-        """From now on the pool lends it to nobody else."""
-
-    def free(self) -> None:
-        """As far as we are concerned."""
-
-    def forfeit(self) -> None:
-        """It is over, and the session goes to nobody: end it, unless the pool does, and may be at it."""
-
-
-class SyncSession(Protocol):
-    """A connection, from one transaction to the next."""
-
-    def is_engaged(self) -> bool:
-        """Whether a transaction is open, sound or failed."""
-
-    def settle(self, statement: str, parameters: Parameters) -> Rows:
-        """Between two transactions, in one of its own, which is committed."""
-
-    def roll_back(self) -> None: ...
-
-    def driver(self) -> Any:
-        """The driver's own connection, at the bottom of it; None where it has none at the moment."""
-
-    def loan(self) -> Loan:
-        """That of the driver's connection that it has now."""
-
-
-class AsyncSession(Protocol):
-    async def is_engaged(self) -> bool: ...
-
-    async def settle(self, statement: str, parameters: Parameters) -> Rows: ...
-
-    async def roll_back(self) -> None: ...
-
-    async def driver(self) -> Any: ...
-
-    def loan(self) -> Loan: ...
 
 
 def unfit(why: str) -> ConnectionUnfit:

@@ -5,8 +5,8 @@ use. What only some kinds can do is a small interface beside `Database`. A root 
 it, and where it is not there says so: no store makes a weaker promise under the same name.
 """
 
-from collections.abc import Callable, Sequence
-from contextlib import AbstractAsyncContextManager, AbstractContextManager
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
@@ -57,11 +57,6 @@ class Guarding(Protocol):
     async def guard(self, grant: "Guarded", connection: Any) -> None: ...
 
     def guard_sync(self, grant: "Guarded", connection: Any) -> None: ...
-
-    def guarding(self, grants: "Sequence[Guarded]", connection: Any) -> AbstractAsyncContextManager[None]:
-        """For all transactions in the block that write protected tables."""
-
-    def guarding_sync(self, grants: "Sequence[Guarded]", connection: Any) -> AbstractContextManager[None]: ...
 
 
 class Database(Protocol):

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Callable, Iterable
-from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
 from uuid import UUID
 
@@ -136,11 +135,6 @@ class AsyncGrant:
     async def guard(self, connection: Any = None) -> None:
         """Let the connection's open transaction commit only while this grant is current; see docs/guard.md."""
         await self.guards.guard(self, connection)
-
-    def guarding(self, connection: Any = None) -> AbstractAsyncContextManager[None]:
-        """``async with``: so does every transaction in the block, without a call, that writes tables which this lease
-        protects; see docs/guard.md."""
-        return self.guards.guarding((self,), connection)
 
     def guard_item(self) -> dict[str, Any]:
         """For the TransactItems of your own TransactWriteItems: they are written only while this grant is current.

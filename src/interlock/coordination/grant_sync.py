@@ -3,7 +3,6 @@
 import asyncio
 import functools
 from collections.abc import Callable
-from contextlib import AbstractContextManager
 from typing import Any, Self
 from uuid import UUID
 
@@ -71,11 +70,6 @@ class Grant:
     def guard(self, connection: Any = None) -> None:
         """Let the connection's open transaction commit only while this grant is current; see docs/guard.md."""
         self._grant.guards.guard_sync(self, connection)
-
-    def guarding(self, connection: Any = None) -> AbstractContextManager[None]:
-        """``with``: so does every transaction in the block, without a call, that writes tables which this lease
-        protects; see docs/guard.md."""
-        return self._grant.guards.guarding_sync((self,), connection)
 
     def guard_item(self) -> dict[str, Any]:
         """For the TransactItems of your own TransactWriteItems; see docs/dynamodb.md."""

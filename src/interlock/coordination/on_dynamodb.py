@@ -1,6 +1,6 @@
 """A root object on a table of DynamoDB."""
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -55,12 +55,6 @@ class _NoConnections:
 
     async def guard(self, grant: "Guarded", connection: Any) -> None:
         self.guard_sync(grant, connection)
-
-    def guarding(self, grants: "Sequence[Guarded]", connection: Any) -> NoReturn:
-        self.guard_sync(grants[0], connection)
-
-    def guarding_sync(self, grants: "Sequence[Guarded]", connection: Any) -> NoReturn:
-        self.guard_sync(grants[0], connection)
 
     def guard_sync(self, grant: "Guarded", connection: Any) -> NoReturn:
         grant.check()

@@ -6,7 +6,6 @@ the same ones never wait for each other. What is lost while the rest is waited f
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Self
 
@@ -58,11 +57,6 @@ class AsyncGrants:
         """Let the connection's open transaction commit only while all of them are current."""
         for grant in self.grants:
             await grant.guard(connection)
-
-    def guarding(self, connection: Any = None) -> AbstractAsyncContextManager[None]:
-        """``async with``: every transaction in the block that writes a table which one of them protects commits only
-        while that one is current, without a call; see docs/guard.md."""
-        return self.grants[0].guards.guarding(self.grants, connection)
 
     def on_lost(self, callback: Callable[[str], object]) -> None:
         """Called once, with the reason, when the first of them is lost."""

@@ -2,7 +2,6 @@
 
 import threading
 from collections.abc import Awaitable, Callable, Mapping
-from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Self
 
 from interlock.bridge import LoopThread
@@ -43,11 +42,6 @@ class Grants:
         """Let the connection's open transaction commit only while all of them are current."""
         for grant in self.grants:
             grant.guard(connection)
-
-    def guarding(self, connection: Any = None) -> AbstractContextManager[None]:
-        """``with``: every transaction in the block that writes a table which one of them protects commits only while
-        that one is current, without a call; see docs/guard.md."""
-        return self._grants.grants[0].guards.guarding_sync(self.grants, connection)
 
     def release(self) -> bool:
         """Give all of them back. False: not all were held any more."""

@@ -24,7 +24,6 @@ GRANT EXECUTE ON FUNCTION
     interlock.again_many_v1(text[], bigint[], uuid[], uuid[], double precision[], jsonb[], text, text, integer),
     interlock.renew_v1(text, bigint, uuid, double precision), interlock.release_v1(text, bigint, uuid, integer, boolean),
     interlock.abandon_v1(text, uuid), interlock.guard_v1(text, bigint, uuid), interlock.guarded_v1(),
-    interlock.stand_v1(text, bigint, uuid, bigint), interlock.stand_down_v1(text, bigint, uuid),
     interlock.protect_v1(regclass, text), interlock.guards_v1(text), interlock.leases_v1(text),
     interlock.waiters_v1(text), interlock.sweep_v1(double precision), interlock.held_v1(text),
     interlock.wanted_v1(text), interlock.read_record_v1(text), interlock.write_record_v1(text, json, text, bigint, uuid),

@@ -114,11 +114,9 @@ async def test_a_grant_of_dynamodb_has_no_connection_to_guard(url: str) -> None:
     async with AsyncInterlock(url) as locks, locks.lease("feeds") as grant:
         with pytest.raises(errors.GuardRefused, match="guard_item"):
             await grant.guard(object())
-        with pytest.raises(errors.GuardRefused, match="guard_item"):
-            grant.guarding(object())
     async with AsyncInterlock(url) as locks, locks.leases("feeds", "mails") as grants:
         with pytest.raises(errors.GuardRefused, match="guard_item"):
-            grants.guarding(object())
+            await grants.guard(object())
 
 
 def test_threads_have_none_either(url: str) -> None:
@@ -127,7 +125,7 @@ def test_threads_have_none_either(url: str) -> None:
         locks.leases("feeds", "mails") as grants,
         pytest.raises(errors.GuardRefused, match="guard_item"),
     ):
-        grants.guarding(object())
+        grants.guard(object())
 
 
 def test_threads_have_the_item_too(url: str) -> None:

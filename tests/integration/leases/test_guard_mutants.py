@@ -15,27 +15,22 @@ from support.guard_scenarios import (
 )
 from support.postgres import execute
 from support.protection_scenarios import (
-    claims_are_checked,
-    claims_are_checked_beside_others,
+    a_guard_serves_one_transaction,
+    checked_early_after_a_savepoint_it_holds_to_the_end,
+    checked_early_after_a_savepoint_it_is_checked_again,
+    checked_early_it_keeps_thieves_out,
+    claims_beside_others_open_nothing,
+    claims_with_anothers_token_open_nothing,
+    each_table_has_its_own_guard,
+    guarded_transactions_commit,
+    guards_after_a_savepoint_open_nothing,
     guards_are_good_to_the_end,
+    late_claims_open_nothing,
+    stale_claims_open_nothing,
 )
 from support.savepoint_scenarios import (
     guards_after_a_savepoint_are_refused,
     guards_may_be_repeated,
-)
-from support.standing_scenarios import (
-    a_session_has_its_own_guards_only,
-    an_older_guard_gives_way,
-    checked_early_after_a_savepoint_it_holds_to_the_end,
-    checked_early_after_a_savepoint_it_is_checked_again,
-    checked_early_it_keeps_thieves_out,
-    every_transaction_is_served,
-    late_writers_never_commit,
-    stale_writers_never_commit,
-    strangers_with_the_same_token_never_commit,
-    what_was_locked_is_good_to_the_end,
-    what_would_serve_nobody_is_refused,
-    what_would_serve_others_is_refused,
 )
 
 pytestmark = pytest.mark.exhaustive
@@ -53,7 +48,12 @@ class Mutant:
 
 MUTANTS = {
     "plain read": Mutant("guard_v1", "FOR KEY SHARE", "", (stale_guards_never_commit, thieves_wait_for_the_commit)),
-    "FOR SHARE": Mutant("guard_v1", "FOR KEY SHARE", "FOR SHARE", (renewals_and_the_release_pass_open_guards,)),
+    "FOR SHARE": Mutant(
+        "guard_v1",
+        "FOR KEY SHARE",
+        "FOR SHARE",
+        (renewals_and_the_release_pass_open_guards, guarded_transactions_commit),
+    ),
     "a token that changes without a lock": Mutant(
         "acquire_v1",
         "FOR UPDATE OF l SKIP LOCKED",
@@ -118,30 +118,45 @@ MUTANTS = {
     "a look for savepoints that takes each group for its own": Mutant(
         "locked_here_v1", "RETURN EXISTS (", "RETURN true OR EXISTS (", (guards_after_a_savepoint_are_refused,)
     ),
+    "a guard that stays in the session": Mutant(
+        "guard_v1",
+        "jsonb_build_array(lease_token, lease_grant)))::text, true)",
+        "jsonb_build_array(lease_token, lease_grant)))::text, false)",
+        (a_guard_serves_one_transaction,),
+    ),
+    "a guard in place of that of another lease": Mutant(
+        "guard_v1", "current_setting('interlock_guard.carried', true)", "''", (each_table_has_its_own_guard,)
+    ),
+    "a trigger that asks for no guard": Mutant(
+        "guarded_v1",
+        "ELSIF guard IS NULL THEN",
+        "ELSIF guard IS NULL THEN RETURN NULL;",
+        (a_guard_serves_one_transaction, each_table_has_its_own_guard, guards_after_a_savepoint_open_nothing),
+    ),
     "a trigger that believes": Mutant(
         "guarded_v1",
         "PERFORM interlock.guard_v1(",
         "PERFORM concat(",
-        (claims_are_checked, stale_writers_never_commit, late_writers_never_commit),
+        (stale_claims_open_nothing, late_claims_open_nothing),
     ),
     "a trigger that guards anew": Mutant(
         "guarded_v1",
         "IF coalesce(locker <> pg_current_xact_id()::xid AND NOT interlock.locked_here_v1(locker), true) THEN",
         "IF true THEN",
-        (guards_are_good_to_the_end, what_was_locked_is_good_to_the_end),
+        (guards_are_good_to_the_end,),
     ),
     "a trigger that takes anybody's lock for its own": Mutant(
         "guarded_v1",
         "IF coalesce(locker <> pg_current_xact_id()::xid AND NOT interlock.locked_here_v1(locker), true) THEN",
         "IF coalesce(locker = '0'::xid, true) THEN",
-        (claims_are_checked_beside_others,),
+        (claims_beside_others_open_nothing,),
     ),
     "a trigger that only reads": Mutant(
         "guarded_v1",
         "FOR KEY SHARE",
         "",
         (
-            stale_writers_never_commit,
+            stale_claims_open_nothing,
             checked_early_it_keeps_thieves_out,
             checked_early_after_a_savepoint_it_is_checked_again,
             checked_early_after_a_savepoint_it_holds_to_the_end,
@@ -154,76 +169,28 @@ MUTANTS = {
         "guarded_v1",
         "l.token = (guard ->> 0)::bigint AND l.grant_id = (guard ->> 1)::uuid",
         "guard IS NOT NULL",
-        (stale_writers_never_commit,),
+        (stale_claims_open_nothing,),
     ),
     "a trigger without the grant": Mutant(
-        "guarded_v1", "AND l.grant_id = (guard ->> 1)::uuid", "", (strangers_with_the_same_token_never_commit,)
+        "guarded_v1", "AND l.grant_id = (guard ->> 1)::uuid", "", (claims_with_anothers_token_open_nothing,)
     ),
     "a trigger without expiry": Mutant(
-        "guarded_v1", "l.expires_at > interlock.now_v1()", "true", (late_writers_never_commit,)
+        "guarded_v1", "l.expires_at > interlock.now_v1()", "true", (late_claims_open_nothing,)
     ),
     "a trigger with expiry by the time at which the transaction began": Mutant(
-        "guarded_v1", "l.expires_at > interlock.now_v1()", "l.expires_at > now()", (late_writers_never_commit,)
+        "guarded_v1", "l.expires_at > interlock.now_v1()", "l.expires_at > now()", (late_claims_open_nothing,)
     ),
     "a trigger with expiry at one level only": Mutant(
         "guarded_v1",
         "left(current_setting('transaction_isolation'), 4) <> 'read'",
         "current_setting('transaction_isolation') <> 'read committed'",
-        (late_writers_never_commit,),
+        (late_claims_open_nothing,),
     ),
     "a trigger that locks what has expired, and finds it locked": Mutant(
         "guarded_v1",
         "FOR KEY SHARE;\n    IF FOUND THEN",
         "FOR KEY SHARE; PERFORM FROM interlock.lease l WHERE l.name = TG_ARGV[0] FOR KEY SHARE; IF false THEN",
-        (late_writers_never_commit,),
-    ),
-    "a trigger that does not know of sessions": Mutant(
-        "guarded_v1", "interlock_guard.standing", "interlock_guard.carried", (every_transaction_is_served,)
-    ),
-    "a guard that stands for one transaction": Mutant(
-        "stand_v1", "guard))::text, false)", "guard))::text, true)", (every_transaction_is_served,)
-    ),
-    "a guard that stands alone": Mutant(
-        "stand_v1", "(standing || jsonb_build_object", "(jsonb_build_object", (a_session_has_its_own_guards_only,)
-    ),
-    "a guard that stands in anybody's session": Mutant(
-        "stand_v1",
-        "announced_pid IS DISTINCT FROM pg_backend_pid()",
-        "false",
-        (what_would_serve_others_is_refused,),
-    ),
-    "a guard that stands twice": Mutant(
-        "stand_v1", "WHEN standing -> lease_name = guard", "WHEN false", (a_session_has_its_own_guards_only,)
-    ),
-    "a guard that stands for other leases' tables": Mutant(
-        "stand_v1",
-        "AND t.tgargs = convert_to(lease_name, getdatabaseencoding())",
-        "AND ''::bytea <> convert_to(lease_name, getdatabaseencoding())",
-        (what_would_serve_nobody_is_refused,),
-    ),
-    "a guard that stands for triggers that are off": Mutant(
-        "stand_v1", "AND t.tgenabled IN ('O', 'A')", "", (what_would_serve_nobody_is_refused,)
-    ),
-    "a guard that stands for any grant": Mutant(
-        "stand_v1", "AND l.grant_id = lease_grant", "", (what_would_serve_nobody_is_refused,)
-    ),
-    "a guard that stands for any token": Mutant(
-        "stand_v1", "AND l.token = lease_token", "", (what_would_serve_nobody_is_refused,)
-    ),
-    "a guard that stands after its time": Mutant(
-        "stand_v1", "AND l.expires_at > interlock.now_v1()", "", (what_would_serve_nobody_is_refused,)
-    ),
-    "a guard that stands down for one transaction": Mutant(
-        "stand_down_v1", "''), false)", "''), true)", (every_transaction_is_served,)
-    ),
-    "a guard that stands down with the others": Mutant(
-        "stand_down_v1", "(standing - lease_name)::text", "'{}'", (a_session_has_its_own_guards_only,)
-    ),
-    "a guard that stands down for a stranger": Mutant(
-        "stand_down_v1",
-        "standing -> lease_name IS DISTINCT FROM jsonb_build_array(lease_token, lease_grant)",
-        "standing -> lease_name IS NULL",
-        (a_session_has_its_own_guards_only, an_older_guard_gives_way),
+        (late_claims_open_nothing,),
     ),
 }
 

@@ -5,12 +5,12 @@ from urllib.parse import urlsplit
 import psycopg
 import pytest
 
-from interlock.schema import grant_sql
+from interlock.schema import grant_sql, whole_schema
 from support import protection_scenarios as scenarios
-from support.guard_scenarios import LEVELS, begun, guard, notes, verdict, write
+from support.guard_scenarios import LEVELS, begun, guard, notes, write
 from support.leases import Grant, expire, granted, steal
 from support.postgres import execute
-from support.protection_scenarios import claim, committed, protected
+from support.protection_scenarios import committed, protected
 
 at_each_level = pytest.mark.parametrize("level", LEVELS)
 
@@ -37,18 +37,12 @@ def test_a_change_without_the_guard_is_refused_at_commit(
     assert notes(interlock_url) == ["a"]
 
 
-@at_each_level
-def test_a_guard_at_the_start_and_one_at_the_end_are_as_good(interlock_url: str, grant: Grant, level: str) -> None:
-    with begun(interlock_url, level) as connection:
-        guard(connection, grant)
-        write(connection, "a")
-        assert committed(connection) == "committed"
-    with begun(interlock_url, level) as connection:
-        write(connection, "b")
-        assert grant.renew() == "renewed"
-        guard(connection, grant)
-        assert committed(connection) == "committed"
-    assert notes(interlock_url) == ["a", "b"]
+def test_guarded_transactions_commit_at_each_level_beside_others(interlock_url: str) -> None:
+    scenarios.guarded_transactions_commit(interlock_url)
+
+
+def test_so_do_rows_that_were_written_after_a_savepoint(interlock_url: str) -> None:
+    scenarios.rows_of_savepoints_commit(interlock_url)
 
 
 def test_the_guard_of_another_lease_is_not_the_right_one(interlock_url: str, grant: Grant) -> None:
@@ -58,60 +52,48 @@ def test_the_guard_of_another_lease_is_not_the_right_one(interlock_url: str, gra
         assert committed(connection) == "IL002"
 
 
-def test_two_guards_in_one_transaction_serve_two_tables(interlock_url: str, grant: Grant) -> None:
-    execute(interlock_url, "CREATE TABLE logs (); SELECT interlock.protect_v1('logs', 'other')")
-    with begun(interlock_url) as connection:
-        guard(connection, grant)
-        guard(connection, granted(interlock_url, "other"))
-        write(connection)
-        connection.execute("INSERT INTO logs DEFAULT VALUES")
-        assert committed(connection) == "committed"
+def test_each_table_asks_for_the_guard_of_its_own_lease(interlock_url: str) -> None:
+    scenarios.each_table_has_its_own_guard(interlock_url)
 
 
-def test_a_guard_that_was_refused_after_a_savepoint_is_none(interlock_url: str, grant: Grant) -> None:
-    with begun(interlock_url) as connection:
-        write(connection)
-        connection.execute("SAVEPOINT here")
-        assert verdict(connection, grant) == "IL003"
-        connection.execute("ROLLBACK TO here")
-        assert committed(connection) == "IL002"
+def test_a_guard_that_was_refused_after_a_savepoint_is_none(interlock_url: str) -> None:
+    scenarios.guards_after_a_savepoint_open_nothing(interlock_url)
 
 
-def test_a_guard_does_not_serve_the_next_transaction(interlock_url: str, grant: Grant) -> None:
-    with begun(interlock_url) as connection:
-        guard(connection, grant)
-        assert committed(connection) == "committed"
-        write(connection)
-        assert committed(connection) == "IL002"
+def test_a_guard_does_not_serve_the_next_transaction(interlock_url: str) -> None:
+    scenarios.a_guard_serves_one_transaction(interlock_url)
 
 
-def test_a_stale_claim_is_found_out(interlock_url: str) -> None:
-    scenarios.claims_are_checked(interlock_url)
+def test_a_stale_claim_opens_nothing_at_any_level_whatever_became_of_the_lease(interlock_url: str) -> None:
+    scenarios.stale_claims_open_nothing(interlock_url)
 
 
-def test_another_ones_lock_does_not_make_a_claim_true(interlock_url: str) -> None:
-    scenarios.claims_are_checked_beside_others(interlock_url)
+def test_nor_does_one_whose_lease_has_expired_or_was_released_even_if_nobody_took_it(interlock_url: str) -> None:
+    scenarios.late_claims_open_nothing(interlock_url)
 
 
-def test_a_true_claim_is_as_good_as_the_guard_and_locks_as_it_does(interlock_url: str, grant: Grant) -> None:
-    with begun(interlock_url) as connection:
-        claim(connection, grant)
-        write(connection)
-        connection.execute("SET CONSTRAINTS ALL IMMEDIATE")
-        assert steal(grant) == "locked"
-        assert committed(connection) == "committed"
+def test_nor_does_one_whose_token_was_granted_again_to_another(interlock_url: str) -> None:
+    scenarios.claims_with_anothers_token_open_nothing(interlock_url)
 
 
-def test_a_claim_is_checked_again_where_a_rollback_to_a_savepoint_undid_it(interlock_url: str, grant: Grant) -> None:
-    with begun(interlock_url) as connection:
-        claim(connection, grant)
-        write(connection)
-        connection.execute("SAVEPOINT here")
-        connection.execute("SET CONSTRAINTS ALL IMMEDIATE")
-        assert steal(grant) == "locked"
-        connection.execute("ROLLBACK TO here")
-        assert steal(grant) == "granted"
-        assert committed(connection) == "IL001"
+def test_anothers_lock_does_not_make_a_claim_true(interlock_url: str) -> None:
+    scenarios.claims_beside_others_open_nothing(interlock_url)
+
+
+def test_the_claim_of_an_older_grant_gives_way_to_the_guard_of_the_newer_one(interlock_url: str) -> None:
+    scenarios.a_claim_of_an_older_grant_gives_way(interlock_url)
+
+
+def test_a_true_claim_locks_as_the_guard_does(interlock_url: str) -> None:
+    scenarios.checked_early_it_keeps_thieves_out(interlock_url)
+
+
+def test_a_claim_is_checked_again_where_a_rollback_to_a_savepoint_undid_its_lock(interlock_url: str) -> None:
+    scenarios.checked_early_after_a_savepoint_it_is_checked_again(interlock_url)
+
+
+def test_and_otherwise_its_lock_holds_to_the_end(interlock_url: str) -> None:
+    scenarios.checked_early_after_a_savepoint_it_holds_to_the_end(interlock_url)
 
 
 @pytest.mark.parametrize("claim", ["nonsense", "{}", '{"feeds": [1, null]}', '{"feeds": []}', '{"feeds": null}', "[]"])
@@ -123,12 +105,12 @@ def test_a_claim_that_makes_no_sense_opens_nothing(interlock_url: str, grant: Gr
     assert notes(interlock_url) == []
 
 
-def test_a_guard_is_good_to_the_end_also_if_its_holder_releases_before_the_commit(interlock_url: str) -> None:
+def test_a_guard_is_good_to_the_end_also_if_the_lease_is_over_before_the_commit(interlock_url: str) -> None:
     scenarios.guards_are_good_to_the_end(interlock_url)
 
 
 @at_each_level
-def test_or_if_the_lease_expires_before_the_commit(interlock_url: str, grant: Grant, level: str) -> None:
+def test_also_if_it_expires_at_each_level(interlock_url: str, grant: Grant, level: str) -> None:
     with begun(interlock_url, level) as connection:
         guard(connection, grant)
         write(connection)
@@ -162,6 +144,38 @@ def test_who_owns_a_table_and_may_use_leases_may_protect_it(interlock_url: str, 
             connection.execute("SELECT interlock.protect_v1('notes', 'feeds')")
 
 
+def test_a_role_that_may_use_leases_and_write_the_table_needs_no_more(interlock_url: str, grant: Grant) -> None:
+    role = f"writer_{urlsplit(interlock_url).path.lstrip('/')}"
+    execute(interlock_url, f"CREATE ROLE {role}; {grant_sql(role, 'interlock', ['leases'])}")
+    execute(interlock_url, f"GRANT INSERT ON notes TO {role}")
+    with psycopg.connect(interlock_url) as connection:
+        connection.execute(f"SET ROLE {role}")
+        guard(connection, grant)
+        write(connection)
+        assert committed(connection) == "committed"
+
+
+@pytest.mark.parametrize("name", ["o'clock", "back\\slash", "grün", 'a "quoted" {name}', "a, b"])
+def test_leases_of_every_name_protect_tables(interlock_url: str, name: str) -> None:
+    execute(interlock_url, "CREATE TABLE notes (note text)")
+    execute(interlock_url, "SELECT interlock.protect_v1('notes', %s)", name)
+    with begun(interlock_url) as connection:
+        guard(connection, granted(interlock_url, name))
+        write(connection)
+        assert committed(connection) == "committed"
+    assert notes(interlock_url) == ["a"]
+
+
+def test_the_guard_of_another_interlock_in_the_same_database_opens_nothing(interlock_url: str) -> None:
+    execute(interlock_url, whole_schema("locks"))
+    execute(interlock_url, "CREATE TABLE notes (note text); SELECT locks.protect_v1('notes', 'feeds')")
+    with begun(interlock_url) as connection:
+        guard(connection, granted(interlock_url))
+        write(connection)
+        assert committed(connection) == "IL001"
+    assert notes(interlock_url) == []
+
+
 def test_partitions_are_protected_with_their_table(interlock_url: str, grant: Grant) -> None:
     execute(interlock_url, "CREATE TABLE parted (n integer) PARTITION BY LIST (n)")
     execute(interlock_url, "CREATE TABLE part PARTITION OF parted DEFAULT")
@@ -170,6 +184,9 @@ def test_partitions_are_protected_with_their_table(interlock_url: str, grant: Gr
         with begun(interlock_url) as connection:
             connection.execute(f"INSERT INTO {table} VALUES (1)")
             assert committed(connection) == "IL002"
+            guard(connection, grant)
+            connection.execute(f"INSERT INTO {table} VALUES (1)")
+            assert committed(connection) == "committed"
 
 
 def test_not_covered_are_truncate_and_those_who_may_drop_the_trigger(interlock_url: str, grant: Grant) -> None:

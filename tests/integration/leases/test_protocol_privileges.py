@@ -44,8 +44,6 @@ def use_everything(client: Client, ear: Client) -> None:
     (held,) = filter(None, client.again_many([again]))
     with client.connection.transaction():
         client.guard(held)
-    assert client.run("SELECT interlock.stand_v1(%s, %s, %s, pg_backend_pid())", *held.triple) == [("unprotected",)]
-    assert client.run("SELECT interlock.stand_down_v1(%s, %s, %s)", *held.triple) == [(False,)]
     waiter, leaver = client.wait("feeds", listener=EAR), client.wait("feeds", listener=EAR)
     client.abandon(leaver)
     assert client.release(held) == "released"

@@ -113,6 +113,18 @@ async def test_one_guard_for_all(locks: AsyncInterlock, interlock_url: str, lost
                 await grants.guard(connection)
 
 
+async def test_it_serves_the_protected_tables_of_all(locks: AsyncInterlock, interlock_url: str) -> None:
+    for name in ("a", "b"):
+        execute(interlock_url, f"CREATE TABLE {name} (); SELECT interlock.protect_v1('{name}', '{name}')")
+    async with locks.leases("b", "a") as grants, await psycopg.AsyncConnection.connect(interlock_url) as connection:
+        await grants.guard(connection)
+        await connection.execute("INSERT INTO a DEFAULT VALUES; INSERT INTO b DEFAULT VALUES")
+        await connection.commit()
+        await connection.execute("INSERT INTO a DEFAULT VALUES")
+        with pytest.raises(psycopg.Error, match="may only be written under the lease 'a'"):
+            await connection.commit()
+
+
 async def test_who_is_cancelled_keeps_none(
     interlock_url: str, others: AsyncInterlock, monkeypatch: pytest.MonkeyPatch
 ) -> None:

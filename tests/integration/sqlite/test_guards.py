@@ -226,11 +226,6 @@ def test_connections_that_cannot_carry_it_are_refused(file: Path, grant: Grant, 
             grant.guard(object())
 
 
-def test_no_guard_stands_on_a_file(grant: Grant, mine: sqlite3.Connection) -> None:
-    with pytest.raises(GuardRefused, match=r"grant\.guarding\(\) is for PostgreSQL: call grant\.guard\(connection\)"):
-        grant.guarding(mine)
-
-
 def test_django_outside_a_transaction_is_refused(grant: Grant, url: str) -> None:
     with django_databases(url) as django, pytest.raises(GuardRefused, match=r"transaction\.atomic"):
         grant.guard(django.connection)

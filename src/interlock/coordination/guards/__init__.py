@@ -1,18 +1,17 @@
 """The guard of a grant, put into a transaction of the user's own.
 
 Inside a transaction, one call: from then on the transaction commits only while the grant is current, and whoever gets
-the lease next gets it after that COMMIT. What decides is `guard_v1` in the database; how it is called on connections of
-many kinds is in `interlock.connections`. For protected tables it may also stand on a connection: see `standing`.
+the lease next gets it after that COMMIT. `guard_v1` in the database decides; `interlock.connections` calls it on
+connections of many kinds.
 """
 
 from typing import Any
 
 from interlock.connections import async_use, sync_use
 from interlock.coordination.guards.call import Guarded, parameters, refused, statement
-from interlock.coordination.guards.standing import guarding, guarding_sync
 from interlock.coordination.guards.verdicts import judged
 
-__all__ = ["Guarded", "guard", "guard_sync", "guarding", "guarding_sync"]
+__all__ = ["Guarded", "guard", "guard_sync"]
 
 
 async def guard(grant: Guarded, connection: Any) -> None:

@@ -7,10 +7,10 @@ the UPDATE finds is therefore as it is now, and stays so. A rollback to a savepo
 
 import os
 import sys
-from collections.abc import Awaitable, Callable, Generator, Sequence
+from collections.abc import Awaitable, Callable, Generator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 from interlock.clock import boottime
 from interlock.connections import recognised
@@ -54,13 +54,6 @@ class SqliteGuards:
                 "or Django",
             )
         carry(grant, self.file, connection)
-
-    def guarding(self, grants: Sequence[Guarded], connection: Any) -> NoReturn:
-        self.guarding_sync(grants, connection)
-
-    def guarding_sync(self, grants: Sequence[Guarded], connection: Any) -> NoReturn:
-        """No table of a file's is protected, and a guard costs no round trip there."""
-        raise refused(grants[0], "grant.guarding() is for PostgreSQL: call grant.guard(connection) in each transaction")
 
 
 def _steps(grant: Guarded, file: Path, mark: str) -> Steps:

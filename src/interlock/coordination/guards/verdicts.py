@@ -1,6 +1,6 @@
 """What the database's answer to a guard means."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 
 from interlock.connections import code_of
@@ -30,21 +30,7 @@ def judged(grant: Guarded) -> Iterator[None]:
         raise
 
 
-@contextmanager
-def told(grants: Sequence[Guarded]) -> Iterator[None]:
-    """A COMMIT that was refused because of one of these, and of no other that stands on the same connection."""
-    try:
-        yield
-    except InterlockError:
-        raise
-    except Exception as error:
-        for grant in grants if code_of(error) == NOT_CURRENT else ():
-            if _as_the_server_says(grant) in str(error):
-                raise lost(grant) from error
-        raise
-
-
-def lost(grant: Guarded) -> LeaseLost:
+def _lost(grant: Guarded) -> LeaseLost:
     return LeaseLost(
         f"The lease {grant.name!r} is not held by the grant with token {grant.token} any more: roll back and stop. "
         "(If it was, then this connection leads to another database than the lease's.)",
@@ -53,15 +39,9 @@ def lost(grant: Guarded) -> LeaseLost:
     )
 
 
-def _as_the_server_says(grant: Guarded) -> str:
-    """The end of its `quote_literal`, and what follows."""
-    quoted = grant.name.replace("\\", "\\\\").replace("'", "''")
-    return f"'{quoted}' is not held by the grant with token {grant.token} any more"
-
-
 def _verdict(grant: Guarded, code: str | None) -> InterlockError | None:
     if code == NOT_CURRENT:
-        return lost(grant)
+        return _lost(grant)
     if code == AFTER_SAVEPOINT:
         return refused(
             grant,

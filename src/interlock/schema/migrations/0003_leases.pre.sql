@@ -665,17 +665,16 @@ BEGIN
 END
 $$;
 
--- The trigger function behind `protect_v1`: at COMMIT the transaction has to carry a guard of that lease, of its own or one
--- that stands in the session. It is locked here as `guard_v1` does it; and what the transaction has locked while it was held
--- is good to the end, as it is without the trigger, also if the holder has released meanwhile. A savepoint does not matter:
--- whoever checks constraints after one, and goes back to it, loses the lock, and has the trigger called again.
--- It runs for every row, so what is usual is one statement; expiry is part of it, or a late lock would pass for an early one.
+-- The trigger function behind `protect_v1`: at COMMIT the transaction has to carry the guard of that lease. `guard_v1` leaves
+-- what it guards in a setting of the transaction; any client can set that, so the row decides: it is locked here as `guard_v1`
+-- locks it. A lock from while the lease was held is good to the end, also if the holder has released meanwhile. After
+-- SET CONSTRAINTS IMMEDIATE, a rollback to an earlier savepoint undoes the lock, and the trigger is called again at COMMIT.
+-- It runs for every row, so the usual case is one statement; it checks expiry, or a late lock would pass for an early one.
 CREATE FUNCTION interlock.guarded_v1() RETURNS trigger
     LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off
     AS $$
 DECLARE
-    guard  jsonb := coalesce(nullif(current_setting('interlock_guard.carried', true), '')::jsonb -> TG_ARGV[0],
-                             nullif(current_setting('interlock_guard.standing', true), '')::jsonb -> TG_ARGV[0]);
+    guard  jsonb := nullif(current_setting('interlock_guard.carried', true), '')::jsonb -> TG_ARGV[0];
     locker xid;
 BEGIN
     PERFORM FROM interlock.lease l
@@ -705,55 +704,6 @@ CREATE FUNCTION interlock.protect_v1(protected regclass, lease_name text) RETURN
 BEGIN
     EXECUTE format('CREATE CONSTRAINT TRIGGER interlock_guard AFTER INSERT OR UPDATE OR DELETE ON %s '
                    'DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION interlock.guarded_v1(%L)', protected, lease_name);
-END
-$$;
-
--- Let every transaction of this session carry the guard of that grant to the tables that the lease protects. To be called
--- between transactions: with one that is rolled back it would be gone. `announced_pid` is the server process that the
--- client was told of when it connected. Through a pooler it is another than this one, whose session is lent to others, so
--- nothing may stand in it. `status`: standing; pooled; lost (that grant is not the current one); unprotected (no table is
--- protected by that lease); already. An older grant's guard, which would pass nowhere, gives way.
-CREATE FUNCTION interlock.stand_v1(
-    lease_name text, lease_token bigint, lease_grant uuid, announced_pid bigint, OUT status text
-)
-    LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
-    AS $$
-DECLARE
-    standing jsonb := coalesce(nullif(current_setting('interlock_guard.standing', true), '')::jsonb, '{}');
-    guard    jsonb := jsonb_build_array(lease_token, lease_grant);
-    done     text;
-BEGIN
-    status := CASE
-        WHEN announced_pid IS DISTINCT FROM pg_backend_pid() THEN 'pooled'
-        WHEN NOT EXISTS (
-            SELECT FROM interlock.lease l
-             WHERE l.name = lease_name AND l.token = lease_token AND l.grant_id = lease_grant
-               AND l.expires_at > interlock.now_v1()) THEN 'lost'
-        WHEN NOT EXISTS (
-            SELECT FROM pg_trigger t
-             WHERE t.tgfoid = 'interlock.guarded_v1()'::regprocedure AND t.tgenabled IN ('O', 'A')
-               AND t.tgargs = convert_to(lease_name, getdatabaseencoding()) || '\x00') THEN 'unprotected'
-        WHEN standing -> lease_name = guard THEN 'already'
-        ELSE 'standing' END;
-    IF status = 'standing' THEN
-        done := set_config('interlock_guard.standing', (standing || jsonb_build_object(lease_name, guard))::text, false);
-    END IF;
-END
-$$;
-
--- Take it away again, between transactions as well. False: it did not stand.
-CREATE FUNCTION interlock.stand_down_v1(lease_name text, lease_token bigint, lease_grant uuid) RETURNS boolean
-    LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
-    AS $$
-DECLARE
-    standing jsonb := nullif(current_setting('interlock_guard.standing', true), '')::jsonb;
-    done     text;
-BEGIN
-    IF standing -> lease_name IS DISTINCT FROM jsonb_build_array(lease_token, lease_grant) THEN
-        RETURN false;
-    END IF;
-    done := set_config('interlock_guard.standing', coalesce(nullif((standing - lease_name)::text, '{}'), ''), false);
-    RETURN true;
 END
 $$;
 
@@ -1214,8 +1164,7 @@ REVOKE EXECUTE ON FUNCTION
     interlock.acquire_many_v1(text[], uuid[], double precision[], jsonb[], boolean[], text, text, integer, integer, boolean),
     interlock.grant_v1(bigint, uuid), interlock.renew_many_v1(text[], bytea, double precision[]),
     interlock.release_many_v1(text[], bigint[], uuid[], integer, boolean), interlock.abandon_many_v1(text[], uuid[], integer),
-    interlock.guard_v1(text, bigint, uuid), interlock.guarded_v1(), interlock.stand_v1(text, bigint, uuid, bigint),
-    interlock.guards_v1(text),
+    interlock.guard_v1(text, bigint, uuid), interlock.guarded_v1(), interlock.guards_v1(text),
     interlock.break_v1(text, boolean, boolean, text, text), interlock.leases_v1(text), interlock.waiters_v1(text),
     interlock.sweep_v1(double precision),
     interlock.acquire_v1(text, uuid, double precision, text, jsonb, boolean, text, integer, integer, boolean),

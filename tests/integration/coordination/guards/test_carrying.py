@@ -47,6 +47,11 @@ async def write_in_a_nested_transaction_that_fails(carrier: Carrier, grant: Gran
         raise ZeroDivisionError
 
 
+async def write(carrier: Carrier, note: str) -> None:
+    async with carrier.transaction():
+        await carrier.write(note)
+
+
 async def guard_in_a_read_only_transaction(carrier: Carrier, grant: Grant) -> None:
     async with carrier.transaction():
         await carrier.execute("SET TRANSACTION READ ONLY")
@@ -185,3 +190,17 @@ async def test_a_lease_that_has_expired_is_not_guarded_even_if_nobody_took_it(
     with pytest.raises(LeaseLost):
         await carrier.write_guarded("a", grant)
     assert notes(url) == []
+
+
+@pytest.mark.exhaustive(beyond=2)
+@every_kind
+async def test_a_protected_table_is_written_with_the_guard_and_not_without(
+    carrier: Carrier, grant: Grant, url: str
+) -> None:
+    execute(url, "SELECT interlock.protect_v1('notes', 'feeds')")
+    for _ in range(2):
+        await carrier.write_guarded("guarded", grant)
+        with pytest.raises(Exception, match="may only be written under the lease 'feeds'") as error:
+            await write(carrier, "not guarded")
+        assert not isinstance(error.value, InterlockError)
+    assert notes(url) == ["guarded", "guarded"]

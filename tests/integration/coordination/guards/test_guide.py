@@ -12,7 +12,7 @@ from support.postgres import execute
 from support.programs import environment
 
 GUIDE = (Path(__file__).parents[4] / "docs" / "guard.md").read_text()
-FIRST, PREAMBLE, *EXAMPLES, BLOCK, STANDING = re.findall(r"```python\n(.*?)```", GUIDE, re.DOTALL)
+FIRST, PREAMBLE, *EXAMPLES = re.findall(r"```python\n(.*?)```", GUIDE, re.DOTALL)
 PSQL, PROTECTION = re.findall(r"```sql\n(.*?)```", GUIDE, re.DOTALL)
 
 DJANGO = """
@@ -47,17 +47,6 @@ def test_the_examples_run(url: str, example: str) -> None:
     assert (done.returncode, done.stderr) == (0, "")
     assert states(url) == ["shipped"]
     assert FIRST.split("(")[0] in example
-
-
-@pytest.mark.parametrize("is_protected", [True, False])
-def test_the_example_of_a_guard_that_stands_runs_where_the_table_is_protected(url: str, is_protected: bool) -> None:
-    if is_protected:
-        execute(url, PROTECTION)
-    run = [sys.executable, "-c", PREAMBLE + STANDING]
-    done = subprocess.run(run, env=environment(url), capture_output=True, text=True, check=False)
-    assert (done.returncode == 0, "protected by that lease" in done.stderr) == (is_protected, not is_protected)
-    assert states(url) == ["shipped" if is_protected else "paid"]
-    assert BLOCK.split("(")[0].removeprefix("with ") in STANDING
 
 
 def test_the_lines_for_other_languages_run(url: str) -> None:
