@@ -2,7 +2,8 @@
 """Sets up and runs this checkout, on a machine that has nothing but Python 3.11 or newer with venv.
 
     python3 dev.py up [OPTION…]      run Interlock: its own PostgreSQL, the control plane on http://127.0.0.1:8080
-    python3 dev.py test              run every check and every test
+    python3 dev.py test              run every check, and the quick tests: every guarantee once
+    python3 dev.py test --all        run every check and every test; those of leases on uvloop too
     python3 dev.py test ARGUMENT…    run pytest with these arguments
     python3 dev.py bench [OPTION…]   measure leases beside other lock libraries; writes docs/benchmarks.md
 
@@ -27,12 +28,13 @@ BIN = VENV / "bin"
 PROCESSES = min((os.cpu_count() or 1) + 1, 8)
 """Tests wait more than they compute, so there are more processes for them than processors."""
 
-CHECKS = (
-    ("ruff", "check"),
-    ("ruff", "format", "--check"),
-    ("mypy",),
-    ("lint-imports",),
-    ("pytest", f"--numprocesses={PROCESSES}"),
+CHECKS = (("ruff", "check"), ("ruff", "format", "--check"), ("mypy",), ("lint-imports",))
+PYTEST = ("pytest", f"--numprocesses={PROCESSES}")
+ON_UVLOOP = (
+    "tests/unit/test_bridge.py",
+    "tests/unit/coordination",
+    "tests/integration/coordination",
+    "tests/integration/sqlite",
 )
 
 
@@ -58,18 +60,28 @@ def set_up(wanted: str) -> None:
     stamp.write_text(digest)
 
 
-def run(*command: str) -> None:
+def run(*command: str, **more: str) -> None:
     """With compiled modules kept: tests start hundreds of processes that import the same ones."""
-    environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"} | more
     if status := subprocess.run(command, cwd=ROOT, check=False, env=environment).returncode:
         sys.exit(status)
 
 
 def test(arguments: list[str]) -> None:
     set_up(extras(for_tests=True))
-    for check in [("pytest", *arguments)] if arguments else CHECKS:
-        print(f"\n$ {' '.join(check)}", flush=True)
-        run(str(BIN / check[0]), *check[1:])
+    if arguments and arguments != ["--all"]:
+        step("pytest", *arguments)
+        return
+    for check in CHECKS:
+        step(*check)
+    step(*PYTEST, *arguments)
+    if arguments:
+        step(*PYTEST, *arguments, *ON_UVLOOP, INTERLOCK_TEST_LOOP="uvloop")
+
+
+def step(program: str, *arguments: str, **environment: str) -> None:
+    print(f"\n$ {' '.join([program, *arguments])}", flush=True)
+    run(str(BIN / program), *arguments, **environment)
 
 
 def bench(arguments: list[str]) -> None:

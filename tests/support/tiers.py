@@ -3,8 +3,8 @@
 A test is exhaustive if it shows a guarantee over again: for one more driver, isolation level or engine, for a mutant,
 at each function or step, in a long race or a kill loop. `exhaustive(beyond=2)`: the cases after the first two are.
 
-`--all` runs both tiers, `--share K/N` the K-th of N shares of the exhaustive one: they are equal in number, and
-together they are the whole tier.
+`--all` runs both tiers, `--share K/N` the K-th of N shares of the exhaustive one, and both options that share of both:
+shares are equal in number, and together they are everything.
 """
 
 import re
@@ -18,21 +18,22 @@ import pytest
 def add_options(parser: pytest.Parser) -> None:
     group = parser.getgroup("tiers")
     group.addoption("--all", action="store_true", help="run the exhaustive tests too")
-    group.addoption("--share", metavar="K/N", help="run only exhaustive tests: the K-th of N shares of them")
+    group.addoption("--share", metavar="K/N", help="run only the K-th of N shares of the exhaustive tests")
 
 
 def heading(config: pytest.Config) -> str:
-    if share := config.getoption("--share"):
-        return f"tier: share {share} of the exhaustive tests"
-    return "tier: quick and exhaustive" if config.getoption("--all") else "tier: quick (with --all, exhaustive too)"
+    both, share = config.getoption("--all"), config.getoption("--share")
+    if share:
+        return f"tier: share {share} of {'all' if both else 'the exhaustive'} tests"
+    return "tier: quick and exhaustive" if both else "tier: quick (with --all, exhaustive too)"
 
 
 def select(config: pytest.Config, items: list[pytest.Item]) -> None:
-    if config.getoption("--all"):
-        return
-    exhaustive = _exhaustive(items)
-    share = config.getoption("--share")
-    wanted = _share(share, exhaustive) if share else set(items) - exhaustive
+    both, share = config.getoption("--all"), config.getoption("--share")
+    if share:
+        wanted = _share(share, items if both else _exhaustive(items))
+    else:
+        wanted = set(items) if both else set(items) - _exhaustive(items)
     config.hook.pytest_deselected(items=[item for item in items if item not in wanted])
     items[:] = [item for item in items if item in wanted]
 
@@ -56,9 +57,9 @@ def _is_marked_case(item: pytest.Item) -> bool:
     return case is not None and any(mark.name == "exhaustive" for mark in case.marks)
 
 
-def _share(share: str, exhaustive: Iterable[pytest.Item]) -> set[pytest.Item]:
+def _share(share: str, items: Iterable[pytest.Item]) -> set[pytest.Item]:
     numbers = re.fullmatch(r"([1-9]\d*)/([1-9]\d*)", share)
     if not numbers or int(numbers[1]) > int(numbers[2]):
         raise pytest.UsageError(f"--share {share}: it has to look like 2/5.")
     place, shares = int(numbers[1]), int(numbers[2])
-    return set(sorted(exhaustive, key=lambda item: zlib.crc32(item.nodeid.encode()))[place - 1 :: shares])
+    return set(sorted(items, key=lambda item: zlib.crc32(item.nodeid.encode()))[place - 1 :: shares])

@@ -1,0 +1,73 @@
+"""Which tests run by default, with --all, and in a share."""
+
+import pytest
+
+TESTS = """
+    import pytest
+
+    def test_quick():
+        pass
+
+    @pytest.mark.exhaustive
+    def test_exhaustive():
+        pass
+
+    @pytest.mark.exhaustive(beyond=2)
+    @pytest.mark.parametrize("number", range(5))
+    def test_cases(number):
+        pass
+
+    @pytest.mark.parametrize("engine", ["one", pytest.param("two", marks=pytest.mark.exhaustive)])
+    def test_engines(engine):
+        pass
+"""
+CONFTEST = """
+    from support import tiers
+
+    def pytest_addoption(parser):
+        tiers.add_options(parser)
+
+    def pytest_collection_modifyitems(config, items):
+        tiers.select(config, items)
+"""
+QUICK = {"test_quick", "test_cases[0]", "test_cases[1]", "test_engines[one]"}
+EXHAUSTIVE = {"test_exhaustive", "test_cases[2]", "test_cases[3]", "test_cases[4]", "test_engines[two]"}
+
+
+@pytest.fixture
+def suite(pytester: pytest.Pytester) -> pytest.Pytester:
+    pytester.makeconftest(CONFTEST)
+    pytester.makepyfile(TESTS)
+    pytester.makeini(
+        "[pytest]\nasyncio_default_fixture_loop_scope = function\nmarkers = exhaustive(beyond=0): of the exhaustive tier\naddopts = --strict-markers"
+    )
+    return pytester
+
+
+def ran(suite: pytest.Pytester, *options: str) -> set[str]:
+    result = suite.runpytest_inprocess("-v", *options)
+    return {line.split("::")[1].split()[0] for line in result.outlines if " PASSED" in line}
+
+
+def test_without_an_option_it_is_the_quick_tier(suite: pytest.Pytester) -> None:
+    assert ran(suite) == QUICK
+
+
+def test_all_is_both_tiers(suite: pytest.Pytester) -> None:
+    assert ran(suite, "--all") == QUICK | EXHAUSTIVE
+
+
+@pytest.mark.parametrize(("options", "whole"), [((), EXHAUSTIVE), (("--all",), QUICK | EXHAUSTIVE)])
+def test_the_shares_are_the_whole_and_no_test_is_in_two(
+    suite: pytest.Pytester, options: tuple[str, ...], whole: set[str]
+) -> None:
+    shares = [ran(suite, *options, "--share", f"{place}/3") for place in (1, 2, 3)]
+    assert set().union(*shares) == whole
+    assert sum(map(len, shares)) == len(whole)
+
+
+@pytest.mark.parametrize("share", ["0/5", "6/5", "1", "a/b", "1/0"])
+def test_a_share_that_is_none_is_refused(suite: pytest.Pytester, share: str) -> None:
+    result = suite.runpytest_inprocess("--share", share)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["*has to look like 2/5.*"])
