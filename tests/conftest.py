@@ -7,7 +7,7 @@ import psycopg
 import pytest
 
 from interlock.embedded import Cluster
-from support import dynamodb, loops, tiers
+from support import dynamodb, loops, signals, tiers
 from support.postgres import fresh_database, make_template, running_cluster
 
 pytest_plugins = ["pytester"]
@@ -19,6 +19,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure() -> None:
     loops.choose()
+    signals.restore_defaults()
 
 
 def pytest_report_header(config: pytest.Config) -> str:

@@ -1,0 +1,20 @@
+"""The signals that a process in the background is started to ignore."""
+
+import signal
+from typing import Any
+
+_DEFAULTS: dict[int, Any] = {
+    signal.SIGINT: signal.default_int_handler,
+    signal.SIGHUP: signal.SIG_DFL,
+    signal.SIGQUIT: signal.SIG_DFL,
+}
+
+
+def restore_defaults() -> None:
+    """Every process that a test starts would inherit the ignored signals, and no test of interrupts could interrupt it.
+
+    A shell script starts what it runs in the background with SIGINT and SIGQUIT ignored, `nohup` with SIGHUP ignored.
+    """
+    for signum, default in _DEFAULTS.items():
+        if signal.getsignal(signum) is signal.SIG_IGN:
+            signal.signal(signum, default)
