@@ -29,8 +29,6 @@
     │   │   └── PredecessorAlive    a migrator that died left sessions that we may not end
     │   ├── GateLost                the gate's lock went away while the migration ran
     │   ├── CheckFailed             the "is it current?" check itself broke
-    │   ├── CommandFailed           the migration command ran and failed
-    │   ├── CommandAtLarge          something of the migration command may have survived its end
     │   └── StepError
     │       ├── StepRefused         a step's precondition does not hold
     │       └── StepHalfDone        a step was begun and never finished; a person has to look
@@ -71,6 +69,8 @@
     ├── CommandNotStarted
     │   ├── CommandNotFound         there is no such program
     │   └── CommandNotExecutable    it is there and cannot be executed
+    ├── CommandFailed               it ran and failed
+    ├── CommandAtLarge              something of it may have survived its end
     ├── AddressInUse                the port to listen on is taken
     ├── DnsError
     │   ├── DnsUnreachable          the name server does not answer, or not in time
@@ -258,18 +258,6 @@ class GateLost(GateError):
 
 
 class CheckFailed(GateError):
-    pass
-
-
-class CommandFailed(GateError):
-    """`status` is the command's own exit status."""
-
-    def __init__(self, message: str, *, gate: str, status: int) -> None:
-        super().__init__(message, gate=gate)
-        self.status = status
-
-
-class CommandAtLarge(GateError):
     pass
 
 
@@ -499,6 +487,18 @@ class CommandNotFound(CommandNotStarted):
 
 class CommandNotExecutable(CommandNotStarted):
     exit_status = 126
+
+
+class CommandFailed(InterlockError):
+    """`status` is the command's own exit status."""
+
+    def __init__(self, message: str, *, status: int) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+class CommandAtLarge(InterlockError):
+    pass
 
 
 class AddressInUse(InterlockError):

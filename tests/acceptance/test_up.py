@@ -124,6 +124,16 @@ def test_asking_again_and_again_to_stop_does_not_leave_postgres_behind(
     assert postgres.pid() is None
 
 
+def test_it_is_stopped_by_sigterm_alone_where_it_was_started_to_ignore_the_rest(start: Starter, data: Path) -> None:
+    up = start("--data-dir", str(data), ignoring="INT HUP")
+    up.wait_ready()
+    up.process.send_signal(signal.SIGINT)
+    up.process.send_signal(signal.SIGHUP)
+    assert up.is_ready()  # whatever a signal had asked for was done before the answer
+    assert not up.logs("server.stopping")
+    assert up.stop(signal.SIGTERM) == 0
+
+
 @pytest.mark.exhaustive
 def test_ctrl_c_while_postgres_is_still_being_made_leaves_a_directory_to_start_from_again(
     start: Starter, fresh: Path

@@ -30,12 +30,18 @@ def interlock(*args: str, url: str | None = None, **env: str) -> subprocess.Comp
     )
 
 
+def invocation(*args: str, ignoring: str = "") -> list[str]:
+    """The command line, by a shell that ignores these signals, as of a job in the background: ``INT HUP``."""
+    shell = ["sh", "-c", f"trap '' {ignoring}; exec \"$@\"", "sh"] if ignoring else []
+    return [*shell, INTERLOCK, *args]
+
+
 class Program:
     """An `interlock` that runs while the test goes on, in a process group of its own."""
 
-    def __init__(self, *args: str, env: Mapping[str, str]) -> None:
+    def __init__(self, *args: str, env: Mapping[str, str], ignoring: str = "") -> None:
         self.process = subprocess.Popen(
-            [INTERLOCK, *args],
+            invocation(*args, ignoring=ignoring),
             env=env,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -58,8 +64,8 @@ class Program:
 
 
 @contextmanager
-def started(*args: str, url: str | None = None, **env: str) -> Iterator[Program]:
-    program = Program(*args, env=environment(url, **env))
+def started(*args: str, url: str | None = None, ignoring: str = "", **env: str) -> Iterator[Program]:
+    program = Program(*args, env=environment(url, **env), ignoring=ignoring)
     try:
         yield program
     finally:

@@ -12,7 +12,7 @@ import httpx
 
 from interlock.embedded import Cluster
 from support.postgres import open_directory
-from support.programs import INTERLOCK, environment
+from support.programs import environment, invocation
 from support.waiting import eventually
 
 
@@ -22,11 +22,11 @@ class Up:
     What it says goes to files: a pipe that nobody reads would stop it.
     """
 
-    def __init__(self, directory: Path, *args: str, url: str | None = None, **env: str) -> None:
+    def __init__(self, directory: Path, *args: str, url: str | None = None, ignoring: str = "", **env: str) -> None:
         self._out, self._err = directory / "stdout", directory / "stderr"
         with self._out.open("w") as out, self._err.open("w") as err:
             self.process = subprocess.Popen(
-                [INTERLOCK, "up", "--port", "0", *args],
+                invocation("up", "--port", "0", *args, ignoring=ignoring),
                 env=environment(url, **{"INTERLOCK_DATA_DIR": str(directory.parent / "data")} | env),
                 stdin=subprocess.DEVNULL,
                 stdout=out,
@@ -91,10 +91,10 @@ def replicas() -> Iterator[Starter]:
     running: list[Up] = []
     with open_directory("interlock-up-") as directory:
 
-        def start(*args: str, url: str | None = None, **env: str) -> Up:
+        def start(*args: str, url: str | None = None, ignoring: str = "", **env: str) -> Up:
             own = directory / str(len(running))
             own.mkdir()
-            running.append(Up(own, *args, url=url, **env))
+            running.append(Up(own, *args, url=url, ignoring=ignoring, **env))
             return running[-1]
 
         try:

@@ -5,16 +5,9 @@ from typing import Any
 
 import click
 
+from interlock.cli.command import CommandAfterDashes, exit_with
 from interlock.cli.settings import database_options
-from interlock.cli.under_lease import (
-    CommandAfterDashes,
-    exit_with,
-    metadata_option,
-    opened,
-    pairs,
-    refuse_nesting,
-    ttl_option,
-)
+from interlock.cli.under_lease import metadata_option, opened, pairs, refuse_nesting, ttl_option
 
 
 @click.command(cls=CommandAfterDashes)

@@ -5,8 +5,9 @@ from typing import Any
 
 import click
 
+from interlock.cli.command import CommandAfterDashes, exit_with
 from interlock.cli.settings import database_options
-from interlock.cli.under_lease import CommandAfterDashes, exit_with, opened, ttl_option
+from interlock.cli.under_lease import opened, ttl_option
 
 
 @click.command(cls=CommandAfterDashes)

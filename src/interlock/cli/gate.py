@@ -3,14 +3,14 @@
 import functools
 import json
 import os
-import sys
 from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
+from interlock.cli.command import CommandAfterDashes, exit_with
 from interlock.cli.facts import shown
 from interlock.cli.person import person
-from interlock.cli.settings import database, database_options, loaded, on_database, option, run
+from interlock.cli.settings import database, database_options, loaded, on_database, option
 from interlock.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ def gate() -> None:
     """The migration gate: of all replicas that start, one migrates."""
 
 
-@gate.command("run", context_settings={"ignore_unknown_options": True})
+@gate.command("run", cls=CommandAfterDashes)
 @click.option("--key", metavar="APP", help="Tells apart applications that share a database and schema.")
 @click.option("--check", metavar="LINE", help="A shell command: is the schema current? Status 0 yes, 1 no, 3 too new.")
 @click.option("--version", metavar="N", help="What COMMAND migrates to: a number, or numbers with dots between them.")
@@ -43,7 +43,6 @@ def gate() -> None:
 @click.option("--session-pooler", is_flag=True, help="The URL leads to a pooler, and that is in session mode.")
 @option("gate_ttl", type=float, metavar="S")
 @database_options
-@click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
 def run_(
     command: tuple[str, ...],
     key: str | None,
@@ -88,7 +87,7 @@ def run_(
         timing=timing,
     )
     environment = os.environ | {"INTERLOCK_DATABASE_URL": url, "INTERLOCK_SCHEMA": settings.schema}
-    sys.exit(run(run_command(migration, command, timing, environment)))
+    exit_with(run_command(migration, command, timing, environment))
 
 
 @gate.command()

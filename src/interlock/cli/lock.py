@@ -5,16 +5,14 @@ from typing import Any
 
 import click
 
+from interlock.cli.command import CommandAfterDashes, exit_with, standing_by
 from interlock.cli.settings import database_options
 from interlock.cli.under_lease import (
-    CommandAfterDashes,
-    exit_with,
     metadata_option,
     opened,
     pairs,
     patience,
     refuse_nesting,
-    standing_by,
     ttl_option,
     waiting_options,
 )

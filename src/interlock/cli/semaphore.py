@@ -5,18 +5,9 @@ from typing import Any
 
 import click
 
+from interlock.cli.command import CommandAfterDashes, exit_with, standing_by
 from interlock.cli.settings import database_options
-from interlock.cli.under_lease import (
-    CommandAfterDashes,
-    exit_with,
-    metadata_option,
-    opened,
-    pairs,
-    patience,
-    standing_by,
-    ttl_option,
-    waiting_options,
-)
+from interlock.cli.under_lease import metadata_option, opened, pairs, patience, ttl_option, waiting_options
 
 
 @click.group()

@@ -3,20 +3,20 @@
 import asyncio
 import signal
 from collections.abc import Coroutine
-from typing import Any, Self, TypeVar
+from typing import Any, Self
 
 from interlock.commands.supervised import SupervisedCommand
-
-T = TypeVar("T")
+from interlock.errors import CommandFailed
 
 _STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 _FORWARDED = (*_STOPPING, signal.SIGUSR1, signal.SIGUSR2)
 
 
 class Forwarding:
-    """While it is entered, a signal goes to the command, or waits for it until `go_to`.
+    """While it is entered, a signal goes to the command; before that is started, a request to stop ends the work.
 
-    One that this process was started to ignore, as `nohup` does, stays ignored.
+    A signal that this process was started to ignore, as by `nohup`, stays ignored; the supervisor keeps it so for the
+    command. SIGTERM always stops.
     """
 
     def __init__(self) -> None:
@@ -24,11 +24,12 @@ class Forwarding:
         """The first signal that asked us to stop."""
         self._handled: list[int] = []
         self._command: SupervisedCommand | None = None
+        self._expecting = False
         self._early: list[int] = []
-        self._waiting: asyncio.Task[Any] | None = None
+        self._working: asyncio.Task[int] | None = None
 
     def __enter__(self) -> Self:
-        self._handled = [signum for signum in _FORWARDED if signal.getsignal(signum) is not signal.SIG_IGN]
+        self._handled = [signum for signum in _FORWARDED if signum == signal.SIGTERM or not _is_ignored(signum)]
         for signum in self._handled:
             asyncio.get_running_loop().add_signal_handler(signum, self._send, signum)
         return self
@@ -37,18 +38,28 @@ class Forwarding:
         for signum in self._handled:
             asyncio.get_running_loop().remove_signal_handler(signum)
 
-    async def unless_stopped(self, work: Coroutine[Any, Any, T]) -> T | None:
-        """What has to be done before there is a command; None if a signal asks us to stop before that is done."""
-        task = asyncio.create_task(work)
-        self._waiting = task
+    @property
+    def status(self) -> int:
+        """The exit status of a program that a signal has stopped."""
+        return 128 + (self.stopped_by or 0)
+
+    async def exit_status(self, work: Coroutine[Any, Any, int]) -> int:
+        """The status that `work` returns or fails with; that of a signal if one ends it before a command is started."""
+        self._working = asyncio.create_task(work)
         try:
-            return await task
+            return await self._working
+        except CommandFailed as failure:
+            return failure.status
         except asyncio.CancelledError:
             if self.stopped_by is None:
                 raise
-            return None
+            return self.status
         finally:
-            self._waiting = None
+            self._working = None
+
+    def expect_command(self) -> None:
+        """A command is being started, and may run before we hear of it: signals wait for `go_to` from here on."""
+        self._expecting = True
 
     def go_to(self, command: SupervisedCommand) -> None:
         self._command = command
@@ -58,6 +69,7 @@ class Forwarding:
     def come_back(self) -> None:
         """The command has ended, and there may be another."""
         self._command = None
+        self._expecting = False
         self._early.clear()
 
     def _send(self, signum: int) -> None:
@@ -66,7 +78,12 @@ class Forwarding:
             self.stopped_by = signum
         if self._command:
             self._command.forward(signum)
-            return
-        self._early.append(signum)
-        if stops and self._waiting:
-            self._waiting.cancel()
+        elif self._expecting or not stops:
+            self._early.append(signum)
+        elif self._working:
+            self._working.cancel()
+            self._working = None  # a second signal does not break off the giving back
+
+
+def _is_ignored(signum: int) -> bool:
+    return signal.getsignal(signum) is signal.SIG_IGN

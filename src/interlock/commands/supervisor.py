@@ -86,6 +86,13 @@ FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 0.005, 0.5
 
 NEVER = float("inf")
 
+LEFT_IGNORED = [
+    signum
+    for signum in (signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
+    if signal.getsignal(signum) == signal.SIG_IGN
+]
+"""The signals that G was started to ignore, as by `nohup`, and does not pass on. C ignores them too."""
+
 LIBC = ctypes.CDLL(None)
 
 
@@ -287,7 +294,7 @@ def become_command(order: Order, parent: int, failure: int) -> None:
         os.setpgid(0, 0)
         prctl(PR_SET_PDEATHSIG, SIGKILL)
         if os.getppid() == parent:  # else it died before the line above
-            default_signals()
+            restore_signals()
             if order.directory:
                 os.chdir(order.directory)
             os.execvpe(order.argv[0], order.argv, order.environment)  # noqa: S606 - no shell is the point
@@ -297,11 +304,11 @@ def become_command(order: Order, parent: int, failure: int) -> None:
         os._exit(EXIT_NOT_FOUND)
 
 
-def default_signals() -> None:
+def restore_signals() -> None:
     signal.set_wakeup_fd(-1)
     for signum in signal.valid_signals():
         with Suppressed(OSError):  # SIGKILL and SIGSTOP
-            signal.signal(signum, signal.SIG_DFL)
+            signal.signal(signum, signal.SIG_IGN if signum in LEFT_IGNORED else signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
 
 

@@ -27,7 +27,7 @@ class Holding:
     def __init__(self, lock: LockSession) -> None:
         self.lock = lock
         self.progress: Progress | None = None
-        self.on_beat: list[Callable[[float], object]] = []
+        self.on_renewed: list[Callable[[float], object]] = []
         self.leave_open = False
         self._on_lost: list[Callable[[str], object]] = []
         self._why_lost: str | None = None
@@ -49,7 +49,7 @@ class Holding:
 
     def check(self) -> None:
         if self.lost:
-            raise self._gate_lost()
+            raise self.error()
 
     def tell_when_lost(self, callback: Callable[[str], object]) -> None:
         """At once, if it is lost already."""
@@ -77,7 +77,7 @@ class Holding:
                 await self._record_end(self.progress, failure)
         except errors.StoreError as error:
             self._why_lost = self._why_lost or str(error)
-            raise self._gate_lost() from failure or error
+            raise self.error() from failure or error
         except errors.GateLost as error:
             raise error from failure
         finally:
@@ -128,7 +128,7 @@ class Holding:
         self._tell(self._on_lost, why)
 
     async def _beaten(self) -> None:
-        self._tell(self.on_beat, self.lock.trusted_until)
+        self._tell(self.on_renewed, self.lock.trusted_until)
         if self.fence and self.progress and not self.progress.session.is_closed:
             try:
                 async with asyncio.timeout(self.lock.timing.heartbeat):
@@ -145,7 +145,7 @@ class Holding:
             except Exception:
                 log.exception("gate.callback_failed", extra={"gate": self.gate})
 
-    def _gate_lost(self) -> errors.GateLost:
+    def error(self) -> errors.GateLost:
         why = self._why_lost or "this process was stopped for too long"
         return errors.GateLost(
             f"The gate {self.gate} was lost while migrating ({why.rstrip('.')}): "

@@ -47,13 +47,17 @@ class AsyncPassage:
         """Raise GateLost if another replica may hold the gate by now."""
         self._held.check()
 
+    def error(self) -> errors.GateLost:
+        """The error that `check` raises."""
+        return self._held.error()
+
     def on_lost(self, callback: Callable[[str], object]) -> None:
         """Call `callback(why)` as soon as the gate is lost, on the event loop's thread: it must not block."""
         self._held.tell_when_lost(callback)
 
-    def on_beat(self, callback: Callable[[float], object]) -> None:
+    def on_renewed(self, callback: Callable[[float], object]) -> None:
         """Call `callback(trusted_until)` after each heartbeat, on the event loop's thread."""
-        self._held.on_beat.append(callback)
+        self._held.on_renewed.append(callback)
 
     def leave_open(self) -> None:
         """Do not record an end, because something of this migration may live on: a successor sees to that first."""

@@ -12,7 +12,10 @@ from typing import Any, Self
 
 
 class StopSignals:
-    """Inside the ``with`` none of the signals ends the process, nor after it, once one has come. Main thread only."""
+    """Inside the ``with`` none of the signals ends the process, nor after it, once one has come. Main thread only.
+
+    SIGINT and SIGHUP stay ignored where the process was started so, as in the background of a script or by `nohup`.
+    """
 
     def __init__(self) -> None:
         self.received = 0
@@ -21,8 +24,8 @@ class StopSignals:
 
     def __enter__(self) -> Self:
         for signum in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            if signum is signal.SIGHUP and signal.getsignal(signum) is signal.SIG_IGN:
-                continue  # started with nohup
+            if signum is not signal.SIGTERM and signal.getsignal(signum) is signal.SIG_IGN:
+                continue
             self._previous[signum] = signal.signal(signum, self._receive)
         return self
 

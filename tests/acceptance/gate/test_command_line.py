@@ -4,10 +4,12 @@ import json
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from support.gates import gate_name, is_held, waiters
+from support.lock_commands import is_gone
 from support.migrations import holding_back, long_by_psycopg, running_long, tells_what_it_meets, wait_for_go
 from support.postgres import execute
 from support.programs import environment, interlock, started
@@ -27,10 +29,31 @@ def test_the_exit_status_is_the_commands(interlock_url: str, code: str, status: 
     assert interlock("gate", "run", "--", "bash", "-c", code, url=interlock_url).returncode == status
 
 
-def test_a_command_that_does_not_exist_is_one_clear_line(interlock_url: str) -> None:
-    done = interlock("gate", "run", "--", "no-such-command", url=interlock_url)
-    assert done.returncode == 127
-    assert "Cannot run 'no-such-command'" in one_line(done.stderr)
+@pytest.mark.parametrize(("command", "status"), [("no-such-command", 127), ("/", 126)])
+def test_a_command_that_cannot_be_run_is_one_clear_line(interlock_url: str, command: str, status: int) -> None:
+    done = interlock("gate", "run", "--", command, url=interlock_url)
+    assert done.returncode == status
+    assert f"Cannot run '{command}'" in one_line(done.stderr)
+
+
+def test_the_commands_options_are_its_own(interlock_url: str) -> None:
+    done = interlock("gate", "run", "--key", "shop", "--", "echo", "--key", "-h", "--", url=interlock_url)
+    assert done.stdout == "--key -h --\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ([], "Say what to run after two dashes: interlock gate run -- COMMAND"),
+        (["--"], "Say what to run after two dashes"),
+        (["true"], "Say what to run after two dashes"),
+        (["--polcy", "skip", "--", "true"], "No such option '--polcy'"),
+    ],
+)
+def test_a_misspelt_call_is_told_how_to_call(arguments: list[str], words: str) -> None:
+    done = interlock("gate", "run", *arguments, url="postgresql://127.0.0.1:1/shop")
+    assert done.returncode == 2
+    assert words in done.stderr
 
 
 def test_a_gate_that_was_not_passed_exits_with_75(interlock_url: str) -> None:
@@ -107,6 +130,16 @@ def test_a_signal_while_waiting_ends_it_without_a_traceback(interlock_url: str) 
             status, _, error = second.end()
     assert status == 130
     assert "Traceback" not in error
+
+
+def test_a_signal_while_the_check_runs_ends_the_check_too(interlock_url: str, tmp_path: Path) -> None:
+    pid = tmp_path / "pid"
+    check = f"echo $$ > {pid}.new; mv {pid}.new {pid}; exec sleep 300"
+    with started("gate", "run", "--check", check, "--", "true", url=interlock_url) as program:
+        eventually(pid.exists)
+        program.send(signal.SIGTERM)
+        assert program.end() == (128 + signal.SIGTERM, "", "")
+    assert is_gone(int(pid.read_text()))
 
 
 def test_a_half_done_step_is_shown_and_settled(interlock_url: str) -> None:

@@ -65,7 +65,7 @@ def test_what_a_command_left_in_the_background_is_gone_before_the_gate_opens(int
     with started("gate", "run", "--", "bash", "-c", f"{long} & {wait}; exit 0", url=interlock_url) as first:
         status, _, error = first.end()
     assert status == 0
-    assert "gate.left_behind" in error
+    assert "command.left_behind" in error
     assert statements_met_by_the_next(interlock_url) == 0
     assert outcomes(interlock_url) == ["done", "done"]
 

@@ -69,7 +69,7 @@ async def test_a_cancellation_on_the_way_out_is_not_swallowed(interlock_url: str
 
 
 @pytest.mark.exhaustive(beyond=1)
-@pytest.mark.parametrize("hook", ["on_beat", "on_lost"])
+@pytest.mark.parametrize("hook", ["on_renewed", "on_lost"])
 async def test_a_callback_that_fails_does_not_keep_the_loss_from_the_body(interlock_url: str, hook: str) -> None:
     def fail(_: object) -> None:
         raise ZeroDivisionError
@@ -78,7 +78,7 @@ async def test_a_callback_that_fails_does_not_keep_the_loss_from_the_body(interl
         async with AsyncGate("shop", url=interlock_url, timing=QUICK) as passage:
             getattr(passage, hook)(fail)
             beaten = asyncio.Event()
-            passage.on_beat(lambda _: beaten.set())
+            passage.on_renewed(lambda _: beaten.set())
             await beaten.wait()
             await asyncio.to_thread(end_holder, interlock_url)
             await asyncio.Event().wait()
@@ -280,7 +280,7 @@ async def test_who_loses_its_records_keeps_the_lock_until_it_has_stopped(interlo
             finally:
                 for _ in range(2):  # heartbeats go on
                     beaten = asyncio.Event()
-                    passage.on_beat(lambda _, beaten=beaten: beaten.set())  # type: ignore[misc]
+                    passage.on_renewed(lambda _, beaten=beaten: beaten.set())  # type: ignore[misc]
                     await beaten.wait()
                 held_while_stopping.append(is_held(interlock_url, "shop"))
 

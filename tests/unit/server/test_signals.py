@@ -59,8 +59,11 @@ def test_a_process_that_was_asked_to_stop_is_not_disturbed_to_its_very_end() -> 
         signal.raise_signal(signum)
 
 
-def test_a_process_started_with_nohup_does_not_heed_the_terminals_end() -> None:
-    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+@pytest.mark.parametrize(("signum", "received"), [(signal.SIGINT, 0), (signal.SIGHUP, 0), (signal.SIGTERM, 1)])
+def test_of_the_signals_that_a_process_was_started_to_ignore_only_sigterm_stops_it(
+    signum: signal.Signals, received: int
+) -> None:
+    signal.signal(signum, signal.SIG_IGN)
     with StopSignals() as signals:
-        signal.raise_signal(signal.SIGHUP)
-    assert signals.received == 0
+        signal.raise_signal(signum)
+    assert signals.received == received

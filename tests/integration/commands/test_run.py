@@ -1,0 +1,36 @@
+"""A command under something that can be lost, and the signals that come meanwhile."""
+
+import os
+import signal
+from collections.abc import Callable
+
+from interlock.clock import boottime
+from interlock.commands import Forwarding, run_under, status_of
+from interlock.errors import InterlockError
+
+
+class Kept:
+    """Never lost."""
+
+    trusted_until = boottime() + 3600
+
+    def on_renewed(self, callback: Callable[[float], object]) -> None:
+        pass
+
+    def error(self) -> InterlockError:
+        return InterlockError()
+
+
+async def test_a_signal_that_comes_while_the_command_is_started_goes_to_the_command() -> None:
+    ended = False
+
+    async def work(signals: Forwarding) -> int:
+        nonlocal ended
+        signal.raise_signal(signal.SIGTERM)  # the event loop hears of it when it waits for the start
+        result = await run_under(Kept(), ["sleep", "300"], signals, environment=os.environ, grace=1)
+        ended = True
+        return status_of(result, Kept())
+
+    with Forwarding() as signals:
+        assert await signals.exit_status(work(signals)) == 128 + signal.SIGTERM
+    assert ended, "the work was cancelled, and the command killed without a warning"
