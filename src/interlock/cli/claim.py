@@ -1,11 +1,10 @@
 """``interlock claim``: who owns which names, and who owned them."""
 
-import json
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from interlock.cli.facts import moment, plain, shown
+from interlock.cli.facts import json_option, moment, shown, tell
 from interlock.cli.failing import NothingToDo
 from interlock.cli.settings import database_options, on_database
 
@@ -24,30 +23,25 @@ def claim() -> None:
 @click.argument("scope", required=False)
 @click.option("--owner", metavar="ID", help="Only what belongs to this one.")
 @click.option("--past", is_flag=True, help="Also what was released.")
-@click.option("--json", "as_json", is_flag=True, help="For programs.")
+@json_option
 @database_options
 def list_(scope: str | None, owner: str | None, past: bool, as_json: bool, **flags: Any) -> None:
     """Show the names in SCOPE, or in all scopes, and their owners."""
     found = _read(flags, scope, None, owner, past)
-    if as_json:
-        click.echo(json.dumps([plain(vars(one)) for one in found]))
-    elif found:
-        click.echo("\n".join(map(_line, found)))
-    else:
-        click.echo("There is no such claim in this database.")
+    tell(found, "\n".join(map(_line, found)) or "There is no such claim in this database.", as_json=as_json)
 
 
 @claim.command()
 @click.argument("scope")
 @click.argument("name")
-@click.option("--json", "as_json", is_flag=True, help="For programs.")
+@json_option
 @database_options
 def show(scope: str, name: str, as_json: bool, **flags: Any) -> None:
     """Say who owns NAME in SCOPE, and who has owned it before. Exits with 1 if nobody ever has."""
     found = _read(flags, scope, name, None, past=True)
     if not found:
         raise NothingToDo(f"Nobody has claimed the name {name!r} in the scope {scope!r}.")
-    click.echo(json.dumps([plain(vars(one)) for one in found]) if as_json else "\n".join(map(_line, found)))
+    tell(found, "\n".join(map(_line, found)), as_json=as_json)
 
 
 def _read(flags: dict[str, Any], scope: str | None, name: str | None, owner: str | None, past: bool) -> "list[Owned]":

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from interlock.cli.facts import json_option
 from interlock.cli.settings import database, database_options, loaded, run
+from interlock.cli.table import aligned
 
 if TYPE_CHECKING:
     from interlock.doctor import Finding
@@ -17,7 +19,7 @@ _COLOURS = {"ok": "green", "warning": "yellow", "problem": "red"}
 
 @click.command()
 @database_options
-@click.option("--json", "as_json", is_flag=True, help="For programs.")
+@json_option
 def doctor(as_json: bool, **flags: Any) -> None:
     """Check a database before anyone trusts it. Changes nothing.
 
@@ -40,7 +42,7 @@ def doctor(as_json: bool, **flags: Any) -> None:
         click.echo(json.dumps(facts | {"findings": [_as_facts(finding) for finding in findings]}))
     else:
         colour = False if os.environ.get("NO_COLOR") else None  # None: on a terminal
-        click.echo("\n".join([redacted(url), *map(_as_text, findings), _summary(findings)]), color=colour)
+        click.echo("\n".join([redacted(url), *_lines(findings), _summary(findings)]), color=colour)
     sys.exit(status)
 
 
@@ -54,10 +56,18 @@ def _as_facts(finding: "Finding") -> dict[str, Any]:
     }
 
 
-def _as_text(finding: "Finding") -> str:
-    verdict = click.style(f"{finding.verdict:<9}", fg=_COLOURS[finding.verdict])
-    remedy = f"\n{'':<22}→ {finding.remedy}" if finding.remedy else ""
-    return f"{verdict}{finding.check:<13}{finding.says}{remedy}"
+def _lines(findings: "list[Finding]") -> list[str]:
+    rows = [row for finding in findings for row in _rows(finding)]
+    return [_coloured(line, row[0]) for line, row in zip(aligned(rows), rows, strict=True)]
+
+
+def _rows(finding: "Finding") -> list[tuple[str, str, str]]:
+    remedy = [("", "", f"→ {finding.remedy}")] if finding.remedy else []
+    return [(str(finding.verdict), finding.check, finding.says), *remedy]
+
+
+def _coloured(line: str, verdict: str) -> str:
+    return click.style(verdict, fg=_COLOURS[verdict]) + line.removeprefix(verdict) if verdict else line
 
 
 def _summary(findings: "list[Finding]") -> str:

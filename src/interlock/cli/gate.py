@@ -1,16 +1,16 @@
 """``interlock gate``: any migration command under the gate, and a look at who is in it."""
 
 import functools
-import json
 import os
 from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
 from interlock.cli.command import CommandAfterDashes, exit_with
-from interlock.cli.facts import shown
+from interlock.cli.facts import json_option, tell
 from interlock.cli.person import person
 from interlock.cli.settings import database, database_options, loaded, on_database, option
+from interlock.cli.table import room
 from interlock.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ def run_(
 
 @gate.command()
 @database_options
-@click.option("--json", "as_json", is_flag=True, help="For programs.")
+@json_option
 def status(as_json: bool, **flags: Any) -> None:
     """Show who is migrating what, since when, how far, and who waits."""
     from interlock.cli.gate_status import as_facts, as_text
@@ -102,12 +102,8 @@ def status(as_json: bool, **flags: Any) -> None:
         return await read_gates(session, settings.schema)
 
     gates = on_database(work, flags)
-    if as_json:
-        click.echo(json.dumps([as_facts(found) for found in gates]))
-    elif not gates:
-        click.echo("No gate was ever used in this database.")
-    else:
-        click.echo("\n\n".join(map(as_text, gates)))
+    text = "\n\n".join(map(as_text, gates)) or "No gate was ever used in this database."
+    tell(list(map(as_facts, gates)), text, as_json=as_json)
 
 
 @gate.command()
@@ -154,9 +150,10 @@ def report(text: str, **flags: Any) -> None:
 @gate.command()
 @database_options
 @click.option("--gate", "name", metavar="NAME", help="As status shows it. [default: the only one]")
-@click.option("--json", "as_json", is_flag=True, help="For programs.")
+@json_option
 def steps(name: str | None, as_json: bool, **flags: Any) -> None:
     """Show the ledger of steps on targets outside the database."""
+    from interlock.cli.gate_status import steps_as_table
     from interlock.gate.progress import gate_queries
     from interlock.gate.status import find_gate
 
@@ -165,12 +162,8 @@ def steps(name: str | None, as_json: bool, **flags: Any) -> None:
         return [dict(row) for row in await session.fetch(gate_queries(settings.schema)["all_steps"], found.gate)]
 
     rows = on_database(work, flags)
-    if as_json:
-        click.echo(json.dumps(rows, default=str))
-        return
-    for row in rows:
-        state = "done" if row["finished_at"] else f"HALF DONE{': ' + row['error'] if row['error'] else ''}"
-        click.echo(shown(f"{row['started_at']:%Y-%m-%d %H:%M:%S}  {row['step']}  {state}  ({row['replica']})"))
+    text = steps_as_table(rows, room()) if rows else "No step was ever begun at this gate."
+    tell(rows, text, as_json=as_json)
 
 
 @gate.command()

@@ -1,29 +1,28 @@
 """A gate's status, for eyes and for programs."""
 
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from interlock.cli.facts import plain, shown
+from interlock.cli.facts import listed, moment, shown
+from interlock.cli.table import fitting
 from interlock.gate.status import GateStatus, Sitting
 
 
 def as_facts(found: GateStatus) -> dict[str, Any]:
-    """For JSON: times as ISO 8601 has them."""
-    facts = {
+    return {
         "gate": found.gate,
         "state": found.state,
-        "lock": list(found.lock),
+        "lock": found.lock,
         **found.run,
-        "holder": found.holder and vars(found.holder),
-        "waiting": [vars(sitting) for sitting in found.waiting],
+        "holder": found.holder,
+        "waiting": found.waiting,
     }
-    return {name: plain(value) for name, value in facts.items()}
 
 
 def as_text(found: GateStatus) -> str:
     run = found.run
     facts = {
-        "gate": f"{found.gate} (lock {found.lock})",
         "state": found.state,
         "holder": found.holder and _called(found.holder),
         "waiting": ", ".join(map(_called, found.waiting)),
@@ -35,7 +34,17 @@ def as_text(found: GateStatus) -> str:
         "ended": run["ended_at"] and f"{_time(run['ended_at'])}, {run['outcome']}",
         "error": run["error"],
     }
-    return "\n".join(f"{name + ':':<11}{shown(str(value))}" for name, value in facts.items() if value not in (None, ""))
+    return listed(f"{found.gate} (lock {found.lock})", facts)
+
+
+def steps_as_table(steps: Sequence[Mapping[str, Any]], width: int | None) -> str:
+    return fitting(("BEGUN", "STEP", "STATE", "REPLICA"), list(map(_step, steps)), width)
+
+
+def _step(step: Mapping[str, Any]) -> tuple[str, ...]:
+    error = f": {step['error']}" if step["error"] else ""
+    state = "done" if step["finished_at"] else f"HALF DONE{error}"
+    return (moment(step["started_at"]), shown(step["step"]), shown(state), shown(step["replica"]))
 
 
 def _called(sitting: Sitting) -> str:

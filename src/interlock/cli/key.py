@@ -1,12 +1,10 @@
 """``interlock key``: keys to the API, for people on other machines. Works on the database, and needs no server."""
 
-import json
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from interlock.cli.facts import moment, plain, shown
+from interlock.cli.facts import json_option, moment, plain, shown, tell
 from interlock.cli.failing import NothingToDo
 from interlock.cli.settings import database_options, on_database
 
@@ -23,7 +21,7 @@ def key() -> None:
 
 @key.command()
 @click.argument("name")
-@click.option("--json", "as_json", is_flag=True, help="For programs.")
+@json_option
 @database_options
 def create(name: str, as_json: bool, **flags: Any) -> None:
     """Make a key for NAME, and print it: it can never be shown again."""
@@ -32,11 +30,11 @@ def create(name: str, as_json: bool, **flags: Any) -> None:
         return await (await _keys(session, settings)).create(session, name)
 
     made, record = on_database(work, flags)
-    click.echo(json.dumps({"key": made, **plain(asdict(record))}) if as_json else made)
+    tell({"key": made, **plain(record)}, made, as_json=as_json)
 
 
 @key.command("list")
-@click.option("--json", "as_json", is_flag=True, help="For programs.")
+@json_option
 @database_options
 def list_(as_json: bool, **flags: Any) -> None:
     """Show which keys there are. What they open with is not kept."""
@@ -45,15 +43,12 @@ def list_(as_json: bool, **flags: Any) -> None:
         return await (await _keys(session, settings)).list(session)
 
     found = on_database(work, flags)
-    if as_json:
-        click.echo(json.dumps([plain(asdict(one)) for one in found]))
-    else:
-        click.echo("\n".join(map(_line, found)) or "There is no key in this database.")
+    tell(found, "\n".join(map(_line, found)) or "There is no key in this database.", as_json=as_json)
 
 
 @key.command()
 @click.argument("id")
-@click.option("--json", "as_json", is_flag=True, help="For programs.")
+@json_option
 @database_options
 def revoke(id: str, as_json: bool, **flags: Any) -> None:  # noqa: A002
     """Let the key ID open nothing any more, from the next request on. Exits with 1 if there is none."""
@@ -63,7 +58,7 @@ def revoke(id: str, as_json: bool, **flags: Any) -> None:  # noqa: A002
 
     if (record := on_database(work, flags)) is None:
         raise NothingToDo(f"There is no key {id!r} in this database: `interlock key list` shows those that there are.")
-    click.echo(json.dumps(plain(asdict(record))) if as_json else _line(record))
+    tell(record, _line(record), as_json=as_json)
 
 
 async def _keys(session: "Session", settings: "Settings") -> "Keys":

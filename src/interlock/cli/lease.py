@@ -1,13 +1,14 @@
 """``interlock lease``: who holds which lease and who waits for it; and how to take it from somebody."""
 
-import json
 import os
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from interlock.cli.facts import json_option, tell
 from interlock.cli.failing import NothingToDo
 from interlock.cli.settings import database_options, on_leases
+from interlock.cli.table import room
 
 if TYPE_CHECKING:
     from interlock.coordination.breaking import Broken
@@ -25,7 +26,7 @@ def lease() -> None:
 @click.argument("prefix", default="")
 @click.option("--held", is_flag=True, help="Only those that somebody holds.")
 @click.option("--waited", is_flag=True, help="Only those that somebody waits for.")
-@click.option("--json", "as_json", is_flag=True, help="For programs.")
+@json_option
 @database_options
 def list_(prefix: str, held: bool, waited: bool, as_json: bool, **flags: Any) -> None:
     """Show the leases whose names begin with PREFIX, by name."""
@@ -35,19 +36,14 @@ def list_(prefix: str, held: bool, waited: bool, as_json: bool, **flags: Any) ->
         return await operating.leases(prefix, only_held=held, only_waited=waited)
 
     leases = on_leases(work, flags)
-    if as_json:
-        click.echo(json.dumps([as_facts(found) for found in leases]))
-    elif leases:
-        click.echo(as_table(leases))
-    elif prefix or held or waited:
-        click.echo("There is no such lease in this database.")
-    else:
-        click.echo("No lease is known in this database.")
+    narrowed = prefix or held or waited
+    none = "There is no such lease in this database." if narrowed else "No lease is known in this database."
+    tell(list(map(as_facts, leases)), as_table(leases, room()) if leases else none, as_json=as_json)
 
 
 @lease.command()
 @click.argument("name")
-@click.option("--json", "as_json", is_flag=True, help="For programs.")
+@json_option
 @database_options
 def show(name: str, as_json: bool, **flags: Any) -> None:
     """Say who holds the lease NAME, since when and from where, and who waits for it.
@@ -60,11 +56,11 @@ def show(name: str, as_json: bool, **flags: Any) -> None:
         return await _found(operating, name)
 
     found = on_leases(work, flags)
-    click.echo(json.dumps(details_as_facts(found)) if as_json else as_text(found))
+    tell(details_as_facts(found), as_text(found), as_json=as_json)
 
 
 @lease.command()
-@click.option("--json", "as_json", is_flag=True, help="For programs.")
+@json_option
 @database_options
 def waits(as_json: bool, **flags: Any) -> None:
     """Say who waits for whom, and who waits in a circle."""
@@ -74,7 +70,7 @@ def waits(as_json: bool, **flags: Any) -> None:
         return await operating.waits()
 
     found = on_leases(work, flags)
-    click.echo(json.dumps(as_facts(found)) if as_json else as_text(found))
+    tell(as_facts(found), as_text(found), as_json=as_json)
 
 
 @lease.command("break")
@@ -83,7 +79,7 @@ def waits(as_json: bool, **flags: Any) -> None:
 @click.option("--terminate", is_flag=True, help="Also end the database sessions whose open transactions guard it.")
 @click.option("--reason", metavar="TEXT", help="For the record.")
 @click.option("--yes", is_flag=True, help="Do not ask. Without a terminal nothing is asked anyway.")
-@click.option("--json", "as_json", is_flag=True, help="For programs.")
+@json_option
 @database_options
 def break_(
     name: str, immediate: bool, terminate: bool, reason: str | None, yes: bool, as_json: bool, **flags: Any
@@ -112,7 +108,7 @@ def break_(
         return broken
 
     broken = on_leases(work, flags)
-    click.echo(json.dumps(broken_as_facts(broken)) if as_json else broken_as_text(broken, immediate=immediate))
+    tell(broken_as_facts(broken), broken_as_text(broken, immediate=immediate), as_json=as_json)
 
 
 async def _found(operating: "Operating", name: str) -> "LeaseDetails":

@@ -4,17 +4,17 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from interlock.cli.facts import moment, plain, shown, spoken
+from interlock.cli.facts import moment, shown, spoken
+from interlock.cli.table import fitting
 from interlock.coordination.breaking import Broken
 from interlock.coordination.status import Guard, Holding, Intervention, LeaseDetails, LeaseStatus, Party, Waiter
 
 _COLUMNS = ("NAME", "STATE", "HOLDER", "SINCE", "REMAINING", "WAITERS")
-_NUMBERS = ("REMAINING", "WAITERS")
 
 
 def as_facts(lease: LeaseStatus) -> dict[str, Any]:
-    """For JSON. Who held a lease that is free is under `last_holder` alone, so that nobody takes it for the holder."""
-    facts = {
+    """For JSON. The last holder of a free lease is under `last_holder` alone, and not taken for the holder."""
+    return {
         "name": lease.name,
         "state": lease.state,
         "token": lease.token,
@@ -25,32 +25,28 @@ def as_facts(lease: LeaseStatus) -> dict[str, Any]:
         "waiters": lease.waiters,
         "seen_at": lease.seen_at,
     }
-    return {name: plain(value) for name, value in facts.items()}
 
 
 def details_as_facts(found: LeaseDetails) -> dict[str, Any]:
-    more = {
+    return as_facts(found.lease) | {
         "waiting": None if found.waiting is None else [_flat(waiter) for waiter in found.waiting],
-        "guards": [vars(guard) for guard in found.guards],
-        "intervention": found.intervention and vars(found.intervention),
+        "guards": found.guards,
+        "intervention": found.intervention,
     }
-    return as_facts(found.lease) | {name: plain(value) for name, value in more.items()}
 
 
 def broken_as_facts(broken: Broken) -> dict[str, Any]:
     return {
         "name": broken.name,
         "token": broken.token,
-        "last_holder": vars(broken.party),
+        "last_holder": broken.party,
         "remaining": broken.remaining,
-        "terminated": list(broken.terminated),
+        "terminated": broken.terminated,
     }
 
 
-def as_table(leases: Sequence[LeaseStatus]) -> str:
-    rows = [_COLUMNS, *map(_row, leases)]
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return "\n".join(_line(row, widths) for row in rows)
+def as_table(leases: Sequence[LeaseStatus], width: int | None) -> str:
+    return fitting(_COLUMNS, list(map(_row, leases)), width)
 
 
 def as_text(found: LeaseDetails) -> str:
@@ -83,11 +79,6 @@ def _row(lease: LeaseStatus) -> tuple[str, ...]:
         "" if lease.state == "free" else spoken(lease.remaining),
         "?" if lease.waiters is None else str(lease.waiters),
     )
-
-
-def _line(row: Sequence[str], widths: Sequence[int]) -> str:
-    cells = zip(_COLUMNS, row, widths, strict=True)
-    return "  ".join(f"{cell:{'>' if column in _NUMBERS else '<'}{width}}" for column, cell, width in cells).rstrip()
 
 
 def _state(found: LeaseDetails) -> Iterator[str]:

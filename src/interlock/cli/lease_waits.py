@@ -20,8 +20,8 @@ def as_text(waits: Sequence[Wait]) -> str:
 def _facts(wait: Wait) -> dict[str, Any]:
     return {
         "lease": wait.lease,
-        "waiter": vars(wait.waiter),
-        "holder": None if wait.holder is None else vars(wait.holder),
+        "waiter": wait.waiter,
+        "holder": wait.holder,
         "waited": wait.waited,
     }
 

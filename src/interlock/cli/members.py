@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from interlock.cli.facts import moment, plain, shown, spoken
+from interlock.cli.facts import json_option, moment, shown, spoken, tell
 from interlock.cli.settings import database_options, run
 from interlock.cli.under_lease import opened
 
@@ -16,18 +16,13 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("group")
-@click.option("--json", "as_json", is_flag=True, help="For programs.")
+@json_option
 @database_options
 def members(group: str, as_json: bool, **flags: Any) -> None:
     """Show who is in GROUP now: which process each is, since when, and what it says of itself."""
     locks, _ = opened(flags)
     found = run(_read(locks, group))
-    if as_json:
-        click.echo(json.dumps([plain(vars(member)) for member in found]))
-    elif found:
-        click.echo("\n".join(map(_line, found)))
-    else:
-        click.echo("Nobody is in that group.")
+    tell(found, "\n".join(map(_line, found)) or "Nobody is in that group.", as_json=as_json)
 
 
 async def _read(locks: "AsyncInterlock", group: str) -> "list[Member]":

@@ -1,12 +1,11 @@
 """``interlock orchestration``: what was asked for, how far it is, and how to have it cancelled. Needs no engine."""
 
 import json
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from interlock.cli.facts import moment, plain, shown, spoken
+from interlock.cli.facts import json_option, listed, moment, shown, spoken, tell
 from interlock.cli.failing import NothingToDo
 from interlock.cli.settings import database_options, on_database
 
@@ -26,7 +25,7 @@ def orchestration() -> None:
 @click.argument("prefix", default="")
 @click.option("--unfinished", is_flag=True, help="Only those that have not ended.")
 @click.option("--limit", type=click.IntRange(1), default=100, show_default=True, help="Not more than so many.")
-@click.option("--json", "as_json", is_flag=True, help="For programs.")
+@json_option
 @database_options
 def list_(prefix: str, unfinished: bool, limit: int, as_json: bool, **flags: Any) -> None:
     """Show the orchestrations whose ids begin with PREFIX, the newest first."""
@@ -38,15 +37,12 @@ def list_(prefix: str, unfinished: bool, limit: int, as_json: bool, **flags: Any
         ]
 
     found = on_database(work, flags)
-    if as_json:
-        click.echo(json.dumps([plain(asdict(one)) for one in found]))
-    else:
-        click.echo("\n".join(map(_line, found)) or "There is no such orchestration in this database.")
+    tell(found, "\n".join(map(_line, found)) or "There is no such orchestration in this database.", as_json=as_json)
 
 
 @orchestration.command()
 @click.argument("id")
-@click.option("--json", "as_json", is_flag=True, help="For programs.")
+@json_option
 @database_options
 def show(id: str, as_json: bool, **flags: Any) -> None:  # noqa: A002
     """Say how far the orchestration ID is, what it was asked to do and what came of it."""
@@ -55,12 +51,12 @@ def show(id: str, as_json: bool, **flags: Any) -> None:  # noqa: A002
         return await _found(session, settings, id)
 
     found = on_database(work, flags)
-    click.echo(json.dumps(plain(asdict(found))) if as_json else _text(found))
+    tell(found, _text(found), as_json=as_json)
 
 
 @orchestration.command()
 @click.argument("id")
-@click.option("--json", "as_json", is_flag=True, help="For programs.")
+@json_option
 @database_options
 def history(id: str, as_json: bool, **flags: Any) -> None:  # noqa: A002
     """Show every step that the orchestration ID has taken, in order."""
@@ -71,16 +67,13 @@ def history(id: str, as_json: bool, **flags: Any) -> None:  # noqa: A002
         return history_of(await _rows(session, settings, "history", id))
 
     events = on_database(work, flags)
-    if as_json:
-        click.echo(json.dumps([plain(asdict(event)) for event in events]))
-    else:
-        click.echo("\n".join(map(_event, events)) or "The engine has not begun it yet.")
+    tell(events, "\n".join(map(_event, events)) or "The engine has not begun it yet.", as_json=as_json)
 
 
 @orchestration.command()
 @click.argument("id")
 @click.option("--reason", metavar="TEXT", default="", help="For the record.")
-@click.option("--json", "as_json", is_flag=True, help="For programs.")
+@json_option
 @database_options
 def cancel(id: str, reason: str, as_json: bool, **flags: Any) -> None:  # noqa: A002
     """Have the orchestration ID cancelled, and cleaned up after. A running replica does it within seconds.
@@ -101,7 +94,7 @@ def cancel(id: str, reason: str, as_json: bool, **flags: Any) -> None:  # noqa: 
         raise _unknown(id)
     if verdict == "finished":
         raise NothingToDo(f"The orchestration {id!r} has ended: nothing was done.")
-    click.echo(json.dumps({"id": id, "cancelled": verdict}) if as_json else f"{shown(id)} will be cancelled.")
+    tell({"id": id, "cancelled": verdict}, f"{shown(id)} will be cancelled.", as_json=as_json)
 
 
 async def _found(session: "Session", settings: "Settings", id: str) -> "OrchestrationStatus":  # noqa: A002
@@ -149,7 +142,7 @@ def _text(one: "OrchestrationStatus") -> str:
         "result": one.state == "completed" and json.dumps(one.result, ensure_ascii=False),
         "error": one.error and f"{one.code}: {one.error}",
     }
-    return "\n".join([shown(one.id), *(f"  {name}: {shown(str(fact))}" for name, fact in facts.items() if fact)])
+    return listed(one.id, facts)
 
 
 def _event(event: "HistoryEvent") -> str:

@@ -1,10 +1,10 @@
 """``interlock schema``: Interlock's own tables, for whoever may or may not let a program run DDL."""
 
-import json
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from interlock.cli.facts import json_option, tell
 from interlock.cli.settings import database, database_options, loaded, on_database, option, run
 from interlock.errors import ConfigurationError
 from interlock.schema import USES
@@ -82,7 +82,7 @@ def grant(role: str, uses: "tuple[Use, ...]", **flags: Any) -> None:
 
 @schema.command()
 @database_options
-@click.option("--json", "as_json", is_flag=True, help="For programs.")
+@json_option
 def status(as_json: bool, **flags: Any) -> None:
     """Show whether this release can work with the schema; exits with 1 if it cannot."""
     from interlock.schema import State, newest_version, read_status
@@ -98,7 +98,7 @@ def status(as_json: bool, **flags: Any) -> None:
         "release_version": newest_version(),
         "pending": [f"{migration.step.version:04} {migration.name}" for migration in found.pending],
     }
-    click.echo(json.dumps(facts) if as_json else "\n".join(f"{name}: {_text(facts[name])}" for name in facts))
+    tell(facts, "\n".join(f"{name}: {_text(facts[name])}" for name in facts), as_json=as_json)
     if found.state not in (State.CURRENT, State.NEWER):
         raise SystemExit(1)
 

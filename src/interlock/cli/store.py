@@ -1,11 +1,11 @@
 """``interlock store``: a table of DynamoDB for leases, made or looked at by whoever may do that."""
 
-import json
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, NoReturn
 
 import click
 
+from interlock.cli.facts import json_option, tell
 from interlock.cli.settings import loaded, run
 from interlock.errors import ConfigurationError
 
@@ -33,12 +33,12 @@ def create(url: str | None, key: str) -> None:
 
         return await create(client, key)
 
-    _tell(*_on_table(url, work))
+    click.echo(_text(*_on_table(url, work)))
 
 
 @store.command()
 @click.argument("url", required=False)
-@click.option("--json", "as_json", is_flag=True, help="For programs.")
+@json_option
 def check(url: str | None, as_json: bool) -> None:
     """Look whether the DynamoDB table of URL can serve."""
 
@@ -48,16 +48,12 @@ def check(url: str | None, as_json: bool) -> None:
         return await examine(client)
 
     name, table = _on_table(url, work)
-    if as_json:
-        click.echo(json.dumps({"table": name, **table._asdict(), "lacks": table.lacks}))
-    else:
-        _tell(name, table)
+    tell({"table": name, **table._asdict(), "lacks": table.lacks}, _text(name, table), as_json=as_json)
 
 
-def _tell(name: str, table: "Table") -> None:
-    click.echo(f"The table {name!r} can serve; its key is {table.key!r}.")
-    for missing in table.lacks:
-        click.echo(f"It lacks {missing}.")
+def _text(name: str, table: "Table") -> str:
+    lacks = [f"It lacks {missing}." for missing in table.lacks]
+    return "\n".join([f"The table {name!r} can serve; its key is {table.key!r}.", *lacks])
 
 
 def _on_table(url: str | None, work: "Callable[[Client], Awaitable[Table]]") -> "tuple[str, Table]":

@@ -9,12 +9,16 @@ _GAP = "  "
 
 def fitting(head: Sequence[str], rows: Sequence[Sequence[str]], width: int | None) -> str:
     """The last columns are left out where `width` is too small for them; None: there is room for all."""
-    lines = [head, *rows]
-    widths = [max(len(line[place]) for line in lines) for place in range(len(head))]
-    count = len(head)
+    return "\n".join(aligned([head, *rows], width))
+
+
+def aligned(rows: Sequence[Sequence[str]], width: int | None = None) -> list[str]:
+    """A line for each row."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    count = len(widths)
     while width is not None and count > 1 and sum(widths[:count]) + len(_GAP) * (count - 1) > width:
         count -= 1
-    return "\n".join(_line(line[:count], widths) for line in lines)
+    return [_line(row[:count], widths) for row in rows]
 
 
 def room() -> int | None:

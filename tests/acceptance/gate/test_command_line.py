@@ -151,7 +151,11 @@ def test_a_half_done_step_is_shown_and_settled(interlock_url: str) -> None:
     )
     killed = subprocess.run([sys.executable, "-c", code], env=environment(interlock_url), check=False)
     assert killed.returncode == -signal.SIGKILL
-    assert "HALF DONE" in interlock("gate", "steps", url=interlock_url).stdout
+    head, row = interlock("gate", "steps", url=interlock_url).stdout.splitlines()
+    assert head.split() == ["BEGUN", "STEP", "STATE", "REPLICA"]
+    assert row[head.index("STEP") : head.index("REPLICA")] == "reindex  HALF DONE  "
+    [facts] = json.loads(interlock("gate", "steps", "--json", url=interlock_url).stdout)
+    assert (facts["step"], facts["finished_at"], "T" in facts["started_at"]) == ("reindex", None, True)
     unsaid = interlock("gate", "settle", "reindex", url=interlock_url)
     assert (unsaid.returncode, "Say --done or --again" in unsaid.stderr) == (2, True)
     settled = interlock("gate", "settle", "reindex", "--again", "--reason", "looked", url=interlock_url)

@@ -1,9 +1,12 @@
 """How the command line speaks of facts."""
 
+from datetime import UTC, datetime
+
 import pytest
 
-from interlock.cli.facts import plain, shown, spoken
+from interlock.cli.facts import listed, plain, shown, spoken
 from interlock.cli.person import person
+from interlock.coordination.status import Guard
 
 
 @pytest.mark.parametrize(
@@ -30,6 +33,17 @@ def test_text_of_others_is_shown_as_it_is_where_that_does_no_harm() -> None:
 
 def test_tuples_are_lists() -> None:
     assert plain({"pids": (1, 2)}) == {"pids": [1, 2]}
+
+
+def test_dataclasses_are_objects() -> None:
+    when = datetime(2031, 1, 1, tzinfo=UTC)
+    assert plain([Guard(1, "shop", None, None, when, 1.0)]) == [
+        {"pid": 1, "role": "shop", "application": None, "state": None, "began_at": when.isoformat(), "open_for": 1.0}
+    ]
+
+
+def test_only_the_facts_that_there_are_have_a_line() -> None:
+    assert listed("mydb", {"state": "running\x1b", "error": None, "tags": ""}) == "mydb\n  state: running\\u001b"
 
 
 def test_a_user_without_a_name_is_a_number(monkeypatch: pytest.MonkeyPatch) -> None:

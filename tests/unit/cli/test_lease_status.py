@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from interlock.cli.facts import plain
 from interlock.cli.lease_status import (
     as_facts,
     as_table,
@@ -117,7 +118,11 @@ def test_what_others_wrote_does_not_act_on_the_terminal() -> None:
         (Guard(1, nasty, nasty, "idle", NOW, 1.0),),
         Intervention(77, False, (), nasty, nasty, NOW),
     )
-    for text in (as_text(details), as_table([lease]), broken_as_text(Broken(nasty, 1, party, 1.0, ()), immediate=True)):
+    for text in (
+        as_text(details),
+        as_table([lease], None),
+        broken_as_text(Broken(nasty, 1, party, 1.0, ()), immediate=True),
+    ):
         assert "\x1b" not in text
         assert "\u202e" not in text
         assert "\nfree" not in text
@@ -125,16 +130,16 @@ def test_what_others_wrote_does_not_act_on_the_terminal() -> None:
 
 def test_a_table_of_leases() -> None:
     leases = [HELD, replace(HELD, name="longer-name", state="broken", waiters=12), replace(RELEASED, name="z")]
-    assert as_table(leases).splitlines() == [
+    assert as_table(leases, None).splitlines() == [
         "NAME         STATE   HOLDER  SINCE                    REMAINING  WAITERS",
-        "feeds        held    web-1   2031-01-01 11:55:00 UTC       26 s        0",
-        "longer-name  broken                                        26 s       12",
-        "z            free                                                      0",
+        "feeds        held    web-1   2031-01-01 11:55:00 UTC  26 s       0",
+        "longer-name  broken                                   26 s       12",
+        "z            free                                                0",
     ]
 
 
 def test_facts_can_be_written_as_json_and_name_no_holder_of_a_free_lease() -> None:
-    held, free = as_facts(HELD), as_facts(RELEASED)
+    held, free = plain(as_facts(HELD)), plain(as_facts(RELEASED))
     assert held["holder"]["name"] == free["last_holder"]["name"] == "web-1"
     assert held["holder"]["acquired_at"] == "2031-01-01T11:55:00+00:00"
     assert (held["state"], free["state"], free["holder"], free["expires_at"]) == ("held", "free", None, None)
@@ -145,7 +150,7 @@ def test_facts_can_be_written_as_json_and_name_no_holder_of_a_free_lease() -> No
         (Guard(101, "shop", None, None, NOW, 1.0),),
         Intervention(77, True, (101,), None, "dba/ann@host-9", NOW),
     )
-    facts = json.loads(json.dumps(details_as_facts(details)))
+    facts = json.loads(json.dumps(plain(details_as_facts(details))))
     assert facts["waiting"] == [
         {"name": "web-1", "host": "host-1", "pid": 4711, "enqueued_at": NOW.isoformat(), "waited": 1.5}
     ]
@@ -161,6 +166,6 @@ def test_what_breaking_did() -> None:
         "Its holder learns of it when it renews next, and stops.",
         "Nobody else gets it for another 26 s, because that holder may trust it until then.",
     ]
-    assert broken_as_facts(broken)["last_holder"] == {"name": "web-1", "host": "host-1", "pid": 4711}
+    assert plain(broken_as_facts(broken))["last_holder"] == {"name": "web-1", "host": "host-1", "pid": 4711}
     at_once = broken_as_text(replace(broken, remaining=0.0, terminated=()), immediate=True)
     assert at_once.splitlines()[2].startswith("Whoever is next gets it at once")

@@ -70,5 +70,5 @@ def test_what_a_migration_reports_does_not_act_on_the_terminal() -> None:
     told = {"heartbeat_at": MOMENT, "step": "\x1b[2Jall is well", "outcome": "failed", "error": "no\nroom"}
     said = as_text(GateStatus("shop", AdvisoryKey(1, 2), run | told, None, ()))
     assert "\x1b" not in said
-    assert "step:      \\u001b[2Jall is well\n" in said
-    assert "error:     no\\nroom" in said
+    assert "  step: \\u001b[2Jall is well\n" in said
+    assert "  error: no\\nroom" in said

@@ -7,14 +7,14 @@ from typing import Any
 
 import click
 
-from interlock.cli.facts import shown
+from interlock.cli.facts import json_option, shown
 from interlock.cli.instance.backup_telling import as_table
 from interlock.cli.instance.backup_waiting import conclude_backup
 from interlock.cli.instance.concluding import wait_options
 from interlock.cli.instance.confirming import confirm
 from interlock.cli.instance.looking import pages
 from interlock.cli.instance.paths import backup_path, path_of
-from interlock.cli.server.options import json_option, server_for, server_options
+from interlock.cli.server.options import server_for, server_options
 from interlock.cli.table import room
 
 _PAGE = 200

@@ -4,11 +4,12 @@ from typing import Any
 
 import click
 
+from interlock.cli.facts import json_option
 from interlock.cli.instance.concluding import conclude, wait_options
 from interlock.cli.instance.pairs import as_mapping, pair
 from interlock.cli.instance.paths import path_of
 from interlock.cli.instance.telling import name_of
-from interlock.cli.server.options import json_option, server_for, server_options
+from interlock.cli.server.options import server_for, server_options
 from interlock.errors import InstanceBusy
 
 

@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from interlock.cli.facts import json_option
 from interlock.cli.instance.paths import path_of
 from interlock.cli.instance.telling import Facts, name_of, standing
-from interlock.cli.server.options import json_option, server_for, server_options, settings_for
+from interlock.cli.server.options import server_for, server_options, settings_for
 from interlock.errors import IllegalTransition
 
 if TYPE_CHECKING:

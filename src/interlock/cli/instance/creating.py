@@ -5,10 +5,11 @@ from typing import Any
 
 import click
 
+from interlock.cli.facts import json_option
 from interlock.cli.instance.concluding import conclude, wait_options
 from interlock.cli.instance.pairs import as_mapping
 from interlock.cli.instance.wishes import wish_options
-from interlock.cli.server.options import json_option, server_for, server_options
+from interlock.cli.server.options import server_for, server_options
 
 
 @click.command()

@@ -4,11 +4,11 @@ from typing import Any
 
 import click
 
-from interlock.cli.facts import shown
+from interlock.cli.facts import json_option, shown
 from interlock.cli.instance.concluding import conclude, wait_options
 from interlock.cli.instance.confirming import confirm
 from interlock.cli.instance.paths import path_of
-from interlock.cli.server.options import json_option, server_for, server_options
+from interlock.cli.server.options import server_for, server_options
 
 
 @click.command()

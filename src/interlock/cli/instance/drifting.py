@@ -6,10 +6,10 @@ from typing import Any
 
 import click
 
-from interlock.cli.facts import moment, shown
+from interlock.cli.facts import json_option, moment, shown
 from interlock.cli.instance.confirming import confirm
 from interlock.cli.instance.telling import Facts, time_of
-from interlock.cli.server.options import json_option, server_for, server_options
+from interlock.cli.server.options import server_for, server_options
 
 
 @click.command()

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from interlock.cli.facts import moment, shown
+from interlock.cli.facts import json_option, listed, moment, shown
 from interlock.cli.instance.pairs import pair
 from interlock.cli.instance.paths import path_of
 from interlock.cli.instance.telling import Facts, as_table, as_text, event, size, time_of
-from interlock.cli.server.options import json_option, server_for, server_options
+from interlock.cli.server.options import server_for, server_options
 from interlock.cli.table import room
 from interlock.errors import ServerRefused, ServerUnreachable
 
@@ -140,4 +140,4 @@ def _facts(name: str, found: Facts) -> str:
         "connections": f"{found['connections']} of {found['max_connections']}",
         "running since": moment(time_of(found["started_at"])),
     }
-    return "\n".join([shown(name), *(f"  {word}: {shown(str(fact))}" for word, fact in told.items())])
+    return listed(name, told)

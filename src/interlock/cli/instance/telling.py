@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from interlock.cli.facts import moment, shown, spoken
+from interlock.cli.facts import listed, moment, shown, spoken
 from interlock.cli.table import fitting
 
 Facts = Mapping[str, Any]
@@ -51,7 +51,7 @@ def as_text(instance: Facts) -> str:
         "deleted": instance["deleted_at"] and moment(time_of(instance["deleted_at"])),
         "id": instance["id"],
     }
-    return "\n".join([name_of(instance), *(f"  {name}: {shown(str(fact))}" for name, fact in facts.items() if fact)])
+    return listed(str(instance["name"]), facts)
 
 
 def standing(instance: Facts) -> str:

@@ -5,10 +5,11 @@ from typing import Any
 
 import click
 
+from interlock.cli.facts import json_option
 from interlock.cli.instance.concluding import conclude, not_cancelled, wait_options
 from interlock.cli.instance.paths import path_of
 from interlock.cli.instance.telling import Facts
-from interlock.cli.server.options import json_option, server_for, server_options
+from interlock.cli.server.options import server_for, server_options
 
 
 def _verb(name: str, about: str, why_not: Callable[[Facts, Facts], str] | None = None) -> click.Command:

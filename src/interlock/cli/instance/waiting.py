@@ -5,10 +5,11 @@ from typing import Any
 
 import click
 
+from interlock.cli.facts import json_option
 from interlock.cli.failing import WorkFailed
 from interlock.cli.instance.paths import path_of
 from interlock.cli.instance.telling import Facts, name_of, outcome, standing, trouble
-from interlock.cli.server.options import json_option, server_for, server_options
+from interlock.cli.server.options import server_for, server_options
 from interlock.errors import ServerRefused
 
 _WANTED = ["running", "stopped", "deleted", "failed", "healthy", "unhealthy"]

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from interlock.cli.facts import moment
+from interlock.cli.facts import json_option, moment
 from interlock.cli.instance.paths import path_of
 from interlock.cli.instance.patience import Deadline, Patience
 from interlock.cli.instance.telling import Facts, event, name_of, standing, time_of, trouble
-from interlock.cli.server.options import json_option, server_for, server_options
+from interlock.cli.server.options import server_for, server_options
 
 if TYPE_CHECKING:
     from interlock.cli.server.asking import Server

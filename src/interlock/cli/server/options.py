@@ -25,10 +25,6 @@ def server_options(command: F) -> F:
     return option("server", metavar="URL")(command)
 
 
-def json_option(command: F) -> F:
-    return click.option("--json", "as_json", is_flag=True, help="For programs.")(command)
-
-
 def server_for(flags: dict[str, Any]) -> "Server":
     from interlock.cli.server.asking import Server
     from interlock.cli.server.finding import whereabouts
