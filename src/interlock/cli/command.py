@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class CommandAfterDashes(click.Command):
-    """What stands after the first ``--`` is the user's command, what stands before is ours.
+    """The words after the first ``--`` are the user's command, the words before it are ours.
 
     So no option of that command is ever taken for one of ours, and no misspelt one of ours for the command.
     """

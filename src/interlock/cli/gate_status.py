@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from interlock.cli.facts import listed, moment, shown
+from interlock.cli.facts import listed, moment, shown, spoken
 from interlock.cli.table import fitting
 from interlock.gate.status import GateStatus, Sitting
 
@@ -52,8 +52,5 @@ def _called(sitting: Sitting) -> str:
     return f"{name} (server process {sitting.pid})"
 
 
-def _time(moment: datetime) -> str:
-    seconds = max(0, int((datetime.now(UTC) - moment).total_seconds()))
-    minutes, hours, days = seconds // 60, seconds // 3600, seconds // 86400
-    ago = f"{days} d" if days else f"{hours} h" if hours else f"{minutes} min" if minutes else f"{seconds} s"
-    return f"{moment:%Y-%m-%d %H:%M:%S %Z}, {ago} ago"
+def _time(when: datetime) -> str:
+    return f"{moment(when)}, {spoken(max(0.0, (datetime.now(UTC) - when).total_seconds()))} ago"

@@ -20,7 +20,7 @@ log = events(__name__)
 
 
 class Held(Protocol):
-    """What a command runs under. Its loss cancels the task that runs the command."""
+    """The grant or the passage. Its loss cancels the task that runs the command."""
 
     @property
     def trusted_until(self) -> float: ...

@@ -1,4 +1,4 @@
-"""What the end of a command under a lease or a gate amounts to."""
+"""The exit status of a command under a lease or a gate."""
 
 from collections.abc import Callable
 
