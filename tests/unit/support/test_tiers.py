@@ -38,9 +38,13 @@ EXHAUSTIVE = {"test_exhaustive", "test_cases[2]", "test_cases[3]", "test_cases[4
 def suite(pytester: pytest.Pytester) -> pytest.Pytester:
     pytester.makeconftest(CONFTEST)
     pytester.makepyfile(TESTS)
-    pytester.makeini(
-        "[pytest]\nasyncio_default_fixture_loop_scope = function\nmarkers = exhaustive(beyond=0): of the exhaustive tier\naddopts = --strict-markers"
+    lines = (
+        "[pytest]",
+        "addopts = --strict-markers",
+        "asyncio_default_fixture_loop_scope = function",
+        "markers = exhaustive(beyond=0): of the exhaustive tier",
     )
+    pytester.makeini("\n".join(lines))
     return pytester
 
 
