@@ -33,14 +33,30 @@ class Pair:
             turns = {kind: partial(self._turn, load, kind, bench.size.seconds / _SHORTER) for kind in self._kinds}
             return take_turns(turns, bench.size.rounds * _MORE, bench.excusing)
 
-    def judge(self, figures: Figures, *, title: str, text: str, settings: str, promise: str, target: float) -> Section:
+    def judge(
+        self,
+        figures: Figures,
+        *,
+        title: str,
+        text: str,
+        settings: str,
+        promise: str,
+        targets: Mapping[str, float],
+        why: str,
+    ) -> Section:
+        """`targets`: for settings that end so."""
         ratios = {name: ratio(of_one[self.with_it], of_one[self.without]) for name, of_one in figures.items()}
         return Section(
             title=title,
             text=text,
             header=(settings, *self._kinds, "ratio"),
             rows=[(name, *self._medians(of_one), f"{ratios[name]:.2f}") for name, of_one in figures.items()],
-            verdicts=[Verdict(f"{promise}: {name}", ratios[name], target) for name in figures],
+            verdicts=[
+                Verdict(f"{promise}: {name}", ratios[name], target, why=why)
+                for name in figures
+                for end, target in targets.items()
+                if name.endswith(end)
+            ],
         )
 
     @property

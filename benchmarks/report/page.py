@@ -53,5 +53,12 @@ figures. Measured on:
 
 
 def _verdicts(verdicts: Sequence[Verdict]) -> str:
-    rows = [(each.what, each.measured_text, each.target_text, _MARK[each.is_met]) for each in verdicts]
-    return table(("what", "measured", "target", "met"), rows)
+    reasons = list(dict.fromkeys(each.why for each in verdicts if each.why))
+    rows = [(each.what, each.measured_text, _target(each, reasons), _MARK[each.is_met]) for each in verdicts]
+    notes = "\n".join(f"{number}. {why}" for number, why in enumerate(reasons, 1))
+    return table(("what", "measured", "target", "met"), rows) + (f"\n\nWhy not more:\n\n{notes}" if notes else "")
+
+
+def _target(verdict: Verdict, reasons: Sequence[str]) -> str:
+    note = f" ({reasons.index(verdict.why) + 1})" if verdict.why else ""
+    return verdict.target_text + note

@@ -10,7 +10,7 @@ def counted(number: int, what: str) -> str:
 
 @dataclass(frozen=True)
 class Verdict:
-    """One target. `measured` is None where a contender could not be measured."""
+    """One target. `measured` is None where a contender could not be measured; `why` the target is not a higher one."""
 
     what: str
     measured: float | None
@@ -18,6 +18,7 @@ class Verdict:
     unit: str = "\N{MULTIPLICATION SIGN}"
     at_least: bool = True
     digits: int = 2
+    why: str = ""
 
     @property
     def is_met(self) -> bool | None:
