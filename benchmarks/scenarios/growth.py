@@ -103,9 +103,9 @@ def judge(figures: dict[str, Any]) -> Section:
             Verdict(
                 _line(what, kind, counts[what]),
                 _growth(figures[what][kind]),
-                FLAT[what],
+                flat,
                 at_least=False,
-                why=_WHY if what == "waiters" else "",
+                why=why,
             )
             for what, flat, why in FLAT
             for kind in (FRESH, AGED)

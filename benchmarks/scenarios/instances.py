@@ -123,8 +123,8 @@ def judge(figures: Figures) -> Section:
             "running: a cluster is made and started, with TLS, an owner and a database of its own, and was connected "
             "to; beside it initdb with the same options and `pg_ctl start`. The 0.5 s that the target leaves out are "
             "those of the orchestration: a dozen steps, each recorded before the next one. Watching is what the health "
-            f"checks of all instances cost, each every {HEALTH_INTERVAL} s, beyond what the server and its database take "
-            "with few of them: transactions, of so many in all, and the share of a processor of both together."
+            f"checks of all instances cost, each every {HEALTH_INTERVAL} s, beyond what the server and its database "
+            "take with few of them: transactions, of so many in all, and the share of a processor of both together."
         ),
         header=("", "measured"),
         rows=[
