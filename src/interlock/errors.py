@@ -59,7 +59,7 @@
     │   ├── ActivityFailed          an activity failed, and was tried as often as its policy allows
     │   ├── AttemptSuperseded       another replica has gone on with this step: what this one does must not count
     │   ├── DoNotRetry              raised by an activity: trying again would not help
-    │   │   └── InstanceOvertaken   another orchestration works on that instance now
+    │   │   └── RecordOvertaken     another orchestration works on that record now
     │   └── ClockSkewed             this machine's clock and the database's differ too much
     ├── EmbeddedError
     │   ├── BinariesMissing         no PostgreSQL binaries on this machine
@@ -89,6 +89,7 @@
     │   ├── OutOfSpace              the disk, or the quota, is full
     │   ├── DriverUnreachable       the system that the driver talks to does not answer, or refuses us
     │   └── DriverElsewhere         the driver serves another machine, or another directory
+    ├── RecordChanged               a record was changed since the request was made up from it
     ├── InstanceError
     │   ├── NameTaken               the name, or the DNS name, is another instance's
     │   ├── InstanceUnknown         there is no record of it, or it is deleted
@@ -597,6 +598,16 @@ class DriverElsewhere(DriverError):
         self.owner = owner
 
 
+class RecordChanged(InterlockError):
+    """`revision` is that of the record now."""
+
+    exit_status = EX_TEMPFAIL
+
+    def __init__(self, message: str, *, revision: int) -> None:
+        super().__init__(message)
+        self.revision = revision
+
+
 class InstanceError(InterlockError):
     """An instance cannot be asked for that, or not now."""
 
@@ -666,8 +677,8 @@ class BackupFailed(BackupError):
     exit_status = EX_UNAVAILABLE
 
 
-class InstanceOvertaken(DoNotRetry):
-    """Another orchestration works on the instance now."""
+class RecordOvertaken(DoNotRetry):
+    """Another orchestration works on the instance, or the backup, now."""
 
 
 class ServerError(InterlockError):

@@ -125,7 +125,7 @@ async def test_twenty_at_once_one_replica_killed_and_nothing_is_lost_or_left_ove
 
     begun_at = time.monotonic()
     creations = asyncio.gather(*map(create, range(COUNT)))
-    made = "SELECT 1 FROM interlock.instance_event WHERE kind = 'provisioned'"
+    made = "SELECT 1 FROM interlock.event WHERE kind = 'provisioned'"
     await asyncio.to_thread(eventually, lambda: execute(url, made), within=LONG)
     killed_at = time.monotonic()
     ups.pop(0).kill()

@@ -10,11 +10,11 @@ from typing import Any
 import httpx
 from fastapi import FastAPI
 
+from interlock.aggregate.transactions import Transactions
 from interlock.config import Settings
 from interlock.dns import Dns
 from interlock.dns.none import NoDns
 from interlock.instances.backups.keeping import Keeping
-from interlock.instances.database import Database
 from interlock.instances.drivers.port import Driver
 from interlock.instances.surroundings import Pace, Surroundings
 from interlock.keys.key import new_key
@@ -84,7 +84,7 @@ async def working_api(
 ) -> AsyncIterator[Api]:
     """With a replica that does what is asked for."""
 
-    def here(settings: Settings, database: Database) -> Surroundings:
+    def here(settings: Settings, database: Transactions) -> Surroundings:
         kept = Keeping(settings.place_of_backups, pg_bin=PG_BIN)
         return Surroundings(database, settings.schema, {"local": driver}, dns or NoDns(), pace, kept)
 
@@ -103,7 +103,7 @@ async def resting_api(url: str, driver: Driver) -> AsyncIterator[Api]:
     """Nothing that is asked for is done: for what is decided before that."""
     settings = Settings(database_url=url)
     async with AsyncExitStack() as stack:
-        database = Database(url)
+        database = Transactions(url, "instances")
         stack.push_async_callback(database.close)
         control = Resting(settings, url, Surroundings(database, settings.schema, {"local": driver}, NoDns(), QUICK))
         stack.push_async_callback(control.pool.close)

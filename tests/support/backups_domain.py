@@ -12,13 +12,12 @@ from typing import Any
 from urllib.parse import urlsplit
 from uuid import UUID
 
+from interlock.aggregate.record import Failed, Move, Task
 from interlock.embedded.clients import clients_for
 from interlock.instances.backups import programs
-from interlock.instances.backups.activities import BackupMove
 from interlock.instances.backups.digesting import digested
 from interlock.instances.backups.keeping import Keeping
 from interlock.instances.drivers.local import LocalDriver
-from interlock.instances.tasks import Failed, Task
 from support.durable_samples import Sample
 from support.local_instances import PG_BIN
 from support.paper_driver import SHARED
@@ -104,7 +103,7 @@ def in_backup_state(state: str, before: Prepare, *, mine: bool = True, older: in
 # Where the backup ended, and what happened, each kind once.
 STATE = """
     SELECT array_agg((b.state, b.working, b.error_code, b.path IS NULL, b.verified_at IS NULL)::text ORDER BY b.id),
-           (SELECT array_agg(e.kind ORDER BY e.kind) FROM interlock.instance_event e WHERE e.instance = md5(%(id)s))
+           (SELECT array_agg(e.kind ORDER BY e.kind) FROM interlock.event e WHERE e.subject = md5(%(id)s))
       FROM interlock.instance_backup b WHERE b.instance = md5(%(id)s)
 """
 NOTHING = "SELECT 1"
@@ -115,7 +114,7 @@ def _count(condition: str) -> str:
 
 
 def _event(kind: str) -> str:
-    return f"SELECT count(*) FROM interlock.instance_event WHERE instance = md5(%(id)s) AND kind = '{kind}'"
+    return f"SELECT count(*) FROM interlock.event WHERE subject = md5(%(id)s) AND kind = '{kind}'"
 
 
 def samples(
@@ -133,25 +132,27 @@ def samples(
 
     failed = Failed("trouble", "It could not be.")
     activities = {
-        "instances.take_turn": step("making", _count("begun_at IS NOT NULL")),
-        "instances.dump": step("making", _count("state = 'made' AND NOT working"), "backup made"),
-        "instances.read_back": step("made", _count("verified_at IS NOT NULL"), "backup verified"),
-        "instances.clear_away": step("deleting"),
-        "instances.backup_standing": step("making"),
-        "instances.move_backup": step(
+        "backups.take_turn": step("making", _count("begun_at IS NOT NULL")),
+        "backups.dump": step("making", _count("state = 'made' AND NOT working"), "backup made"),
+        "backups.read_back": step("made", _count("verified_at IS NOT NULL"), "backup verified"),
+        "backups.clear_away": step("deleting"),
+        "backups.read_state": step("making"),
+        "backups.read_failure": step("making"),
+        "backups.has_ended": step("deleting"),
+        "backups.move": step(
             "making",
             _count("state = 'failed' AND error_code = 'trouble'"),
             "backup failed",
-            value=lambda key: BackupMove(task(key), "fail", failed),
+            value=lambda key: Move(task(key), "fail", failed=failed),
         ),
-        "instances.retain": step("made", _count("state = 'deleting'"), older=1),
+        "backups.retain": step("made", _count("state = 'deleting'"), older=1),
     }
     orchestrations = {
-        "instances.back_up": way("making"),
-        "instances.discard_backup": way("making"),
-        "instances.verify_backup": way("made"),
-        "instances.leave_backup": way("made"),
-        "instances.delete_backup": way("deleting"),
-        "instances.give_up_backup": way("deleting"),
+        "backups.make": way("making"),
+        "backups.discard": way("making"),
+        "backups.verify": way("made"),
+        "backups.leave": way("made"),
+        "backups.delete": way("deleting"),
+        "backups.give_up": way("deleting"),
     }
     return activities, orchestrations

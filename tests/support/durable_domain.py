@@ -29,6 +29,7 @@ TABLES = """
 EVENT = "INSERT INTO event (subject, kind, at) VALUES (%s, %s, %s) ON CONFLICT DO NOTHING"
 
 work = Orchestrations("shop")
+parts = (work,)
 
 
 @dataclass

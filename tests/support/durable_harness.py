@@ -40,7 +40,7 @@ RELEASED = """
 
 SHOP = Domain(
     module="support.durable_domain",
-    work=shop.work,
+    parts=shop.parts,
     tables=shop.TABLES,
     activities={
         "shop.reserve": Sample(order, "SELECT count(*) FROM reservation WHERE order_id = %(id)s", _event("reserved")),
@@ -72,11 +72,11 @@ def listed() -> set[str]:
 
 
 def activities() -> list[tuple[Domain, Activity[Any, Any]]]:
-    return [(domain, activity) for domain in DOMAINS for activity in domain.work.activities]
+    return [(domain, activity) for domain in DOMAINS for part in domain.parts for activity in part.activities]
 
 
 def orchestrations() -> list[tuple[Domain, Orchestration[Any, Any]]]:
-    return [(domain, one) for domain in DOMAINS for one in domain.work.orchestrations]
+    return [(domain, one) for domain in DOMAINS for part in domain.parts for one in part.orchestrations]
 
 
 def asked(url: str, query: str, id: str) -> Any:  # noqa: A002

@@ -32,13 +32,13 @@ class Sample:
 
 @dataclass(frozen=True)
 class Domain:
-    """`module` is imported by the processes that are killed; its `TABLES` and `work` are the domain's.
+    """`module` is imported by the processes that are killed; its `TABLES` and `parts` are the domain's.
 
     `surroundings` are what it needs beside a database, for as long as tests run: variables of the environment.
     """
 
     module: str
-    work: Orchestrations
+    parts: tuple[Orchestrations, ...]
     tables: str
     activities: dict[str, Sample]
     orchestrations: dict[str, Sample] = field(default_factory=dict)

@@ -17,6 +17,7 @@ TABLES = """
 """
 
 work = Orchestrations("steps")
+parts = (work,)
 
 
 async def _note(table: str, attempt: Attempt) -> None:

@@ -49,7 +49,7 @@ class Context:
 
 async def perform(url: str, module: str, activity: str, id: str, plain: Any) -> Any:  # noqa: A002
     """One attempt at the first step of an orchestration, as the engine would have it made."""
-    declared = Declared(import_module(module).work)
+    declared = Declared(*import_module(module).parts)
     database = Database(url, "interlock")
     try:
         working = Working(declared, database, asyncio.get_running_loop())

@@ -72,7 +72,7 @@ def workers(url: str, count: int, module: str = "support.durable_steps") -> Iter
 async def take_part(url: str, module: str) -> None:
     told_to_end = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(SIGTERM, told_to_end.set)
-    async with AsyncDurable(import_module(module).work, url=url):
+    async with AsyncDurable(*import_module(module).parts, url=url):
         print("ready", flush=True)
         await told_to_end.wait()
 

@@ -8,6 +8,8 @@ from typing import Any
 
 import psycopg
 
+from interlock.aggregate.events import Event
+from interlock.aggregate.transactions import Transactions
 from interlock.dns import Dns
 from interlock.dns.none import NoDns
 from interlock.durable.replica import AsyncDurable
@@ -16,10 +18,9 @@ from interlock.errors import OrchestrationEnded
 from interlock.instances.backups.keeping import Keeping
 from interlock.instances.backups.records import Backup
 from interlock.instances.backups.requests import Backups
-from interlock.instances.database import Database
 from interlock.instances.drivers.port import Driver
 from interlock.instances.orchestrations import Lifecycle
-from interlock.instances.records import Check, Happening, Instance
+from interlock.instances.records import Check, Instance
 from interlock.instances.requests import Instances
 from interlock.instances.surroundings import Pace, Surroundings
 from support.postgres import execute
@@ -55,8 +56,8 @@ class Plane:
         found: Instance = await self.ask(self.instances.records.read, id)
         return found
 
-    async def events(self, id: str) -> list[Happening]:  # noqa: A002
-        found: list[Happening] = await self.ask(self.instances.records.events, id)
+    async def events(self, id: str) -> list[Event]:  # noqa: A002
+        found: list[Event] = await self.ask(self.instances.records.events.list, id)
         return found
 
     async def checks(self, id: str) -> list[Check]:  # noqa: A002
@@ -98,12 +99,12 @@ class Plane:
 async def control_plane(
     url: str, driver: Driver, *, dns: Dns | None = None, pace: Pace = QUICK, backups: Keeping | None = None
 ) -> AsyncIterator[Plane]:
-    database = Database(url)
-    here = Surroundings(database, "interlock", {driver.name: driver}, dns or NoDns(), pace, backups)
+    transactions = Transactions(url, "instances")
+    here = Surroundings(transactions, "interlock", {driver.name: driver}, dns or NoDns(), pace, backups)
     lifecycle = Lifecycle(here)
     try:
-        async with AsyncDurable(lifecycle.work, url=url) as durable:
+        async with AsyncDurable(*lifecycle.parts, url=url) as durable:
             instances = Instances(lifecycle)
             yield Plane(url, instances, durable, lifecycle, driver.name, Backups(instances))
     finally:
-        await database.close()
+        await transactions.close()

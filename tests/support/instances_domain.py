@@ -14,13 +14,14 @@ from typing import Any
 
 import psycopg
 
+from interlock.aggregate.record import Move, Task
+from interlock.aggregate.transactions import Transactions
 from interlock.durable.retrying import Retry
-from interlock.instances.database import Database
 from interlock.instances.drivers.local import LocalDriver
 from interlock.instances.drivers.port import Driver, Spec
 from interlock.instances.orchestrations import Lifecycle
 from interlock.instances.surroundings import Pace, Surroundings
-from interlock.instances.tasks import Move, Orphan, Task, Watch
+from interlock.instances.tasks import Orphan, Resize, Restore, SetParameters, Watch
 from support import backups_domain, paper_driver
 from support.backups_domain import Kept, backup_of, in_backup_state, place_for_backups
 from support.durable_samples import Domain, Sample
@@ -64,7 +65,7 @@ def real() -> LocalDriver:
     return _local(os.environ["INSTANCES_PLACE"], int(os.environ["INSTANCES_PORT"]))
 
 
-class Fleeting(Database):
+class Fleeting(Transactions):
     """A connection for each transaction: event loops come and go in tests."""
 
     def __init__(self) -> None:
@@ -83,7 +84,7 @@ class Drivers(dict[str, Driver]):
 
 PACE = Pace(patience=60, check_every=0.05, retry=Retry(attempts=20, first=0.2, longest=2))
 lifecycle = Lifecycle(Surroundings(Fleeting(), "interlock", Drivers(), PaperDns(url), PACE, Kept()))
-work = lifecycle.work
+parts = lifecycle.parts
 
 
 @contextmanager
@@ -155,7 +156,7 @@ def _count(table: str, condition: str = "true", key: str = "id") -> str:
 
 
 def _event(kind: str) -> str:
-    return _count("interlock.instance_event", f"kind = '{kind}'", "instance")
+    return _count("interlock.event", f"kind = '{kind}'", "subject")
 
 
 NOTHING = "SELECT 1"
@@ -170,20 +171,20 @@ STATE = """
            (SELECT count(*) FROM published d WHERE d.id = i.id),
            (SELECT count(*) FROM interlock.orchestration o WHERE o.name = 'instances.watch_health'
                AND o.input ->> 'instance' = i.id AND o.id LIKE '%%:health'),
-           (SELECT array_agg(e.kind ORDER BY e.kind) FROM interlock.instance_event e
-             WHERE e.instance = i.id AND e.kind NOT IN ('healthy', 'unhealthy'))
+           (SELECT array_agg(e.kind ORDER BY e.kind) FROM interlock.event e
+             WHERE e.subject = i.id AND e.kind NOT IN ('healthy', 'unhealthy'))
       FROM interlock.instance i WHERE i.id = md5(%(id)s)
 """
 
 CHECKED = """
     SELECT i.health, i.watcher, (SELECT count(*) FROM interlock.instance_check c WHERE c.instance = i.id),
-           (SELECT array_agg(e.kind) FROM interlock.instance_event e WHERE e.instance = i.id)
+           (SELECT array_agg(e.kind) FROM interlock.event e WHERE e.subject = i.id)
       FROM interlock.instance i WHERE i.id = md5(%(id)s)
 """
 
 
 def _changed(parameters: dict[str, str]) -> Any:
-    return lambda key: Task(instance_of(key), key, parameters=parameters)
+    return lambda key: SetParameters(record=instance_of(key), orchestration=key, parameters=parameters)
 
 
 def _step(state: str, effects: str, kind: str = "", *, made: bool = True, value: Any = task) -> Sample:
@@ -194,8 +195,12 @@ def _way(state: str, *, driver: str = "paper", made: bool = True, value: Any = t
     return Sample(value, state=shown, prepare=in_state(state, driver=driver, made=made))
 
 
+def restore(id: str) -> Restore:  # noqa: A002
+    return Restore(record=instance_of(id), orchestration=id, backup=backup_of(instance_of(id)))
+
+
 def backup_task(id: str) -> Task:  # noqa: A002
-    return Task(instance_of(id), id, backup=backup_of(instance_of(id)))
+    return Task(backup_of(instance_of(id)), id)
 
 
 def with_endpoint(state: str) -> Any:
@@ -214,14 +219,14 @@ def with_endpoint(state: str) -> Any:
 
 
 def _restored(state: str, *, made: bool = True) -> dict[str, Any]:
-    return {"value": backup_task, "prepare": in_backup_state("made", in_state(state, made=made), mine=False)}
+    return {"value": restore, "prepare": in_backup_state("made", in_state(state, made=made), mine=False)}
 
 
 BACKUP_ACTIVITIES, BACKUP_ORCHESTRATIONS = backups_domain.samples(backup_task, with_endpoint)
 
 INSTANCES = Domain(
     module=__name__,
-    work=work,
+    parts=parts,
     tables=TABLES,
     surroundings=surroundings,
     activities={
@@ -244,7 +249,7 @@ INSTANCES = Domain(
             "SELECT count(*) FROM interlock.instance i JOIN paper p ON p.id = i.id AND p.storage = i.storage_bytes"
             f" WHERE i.id = md5(%(id)s) AND p.storage = {3 * 2**30}",
             "resized",
-            value=lambda key: Task(instance_of(key), key, storage_bytes=3 * 2**30),
+            value=lambda key: Resize(record=instance_of(key), orchestration=key, storage_bytes=3 * 2**30),
         ),
         "instances.restore": Sample(effects=NOTHING, events=_event("restored"), **_restored("running")),
         "instances.withdraw": _step("deleting", "SELECT 1 - (" + _count("published") + ")", "withdrawn"),
@@ -257,9 +262,9 @@ INSTANCES = Domain(
             "come_up",
             value=lambda key: Move(task(key), "come_up"),
         ),
-        "instances.standing": _step("creating", NOTHING),
-        "instances.failure": _step("creating", NOTHING),
-        "instances.is_ended": _step("deleting", NOTHING, value=lambda key: Task(instance_of(key), key, after="gone")),
+        "instances.read_state": _step("creating", NOTHING),
+        "instances.read_failure": _step("creating", NOTHING),
+        "instances.has_ended": _step("deleting", NOTHING, value=lambda key: Task(instance_of(key), key, after="gone")),
         "instances.take_orphan": Sample(
             orphan, "SELECT 1 - (" + _count("paper") + ")", _event("orphan told to go"), prepare=orphaned
         ),
@@ -287,7 +292,9 @@ INSTANCES = Domain(
         "instances.mend": Sample(task, state=STATE, prepare=drifted),
         "instances.remove_orphan": Sample(orphan, state=STATE, prepare=orphaned),
         "instances.watch_health": _way("running", value=lambda key: Watch(instance_of(key), key), shown=CHECKED),
-        "instances.resize": _way("running", value=lambda key: Task(instance_of(key), key, storage_bytes=3 * 2**30)),
+        "instances.resize": _way(
+            "running", value=lambda key: Resize(record=instance_of(key), orchestration=key, storage_bytes=3 * 2**30)
+        ),
         "instances.create_from": Sample(state=STATE, **_restored("creating", made=False)),
         "instances.restore": Sample(state=STATE, **_restored("running")),
     }

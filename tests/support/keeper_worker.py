@@ -10,9 +10,9 @@ from collections.abc import Mapping
 
 import psycopg
 
+from interlock.aggregate.transactions import Transactions
 from interlock.coordination.root import AsyncInterlock
 from interlock.dns.none import NoDns
-from interlock.instances.database import Database
 from interlock.instances.drivers.local import LocalDriver
 from interlock.instances.drivers.port import Sight
 from interlock.instances.keeping.keepers import Habits, Keepers
@@ -42,7 +42,9 @@ def _nobody() -> LocalDriver:
 
 
 async def main(url: str) -> None:
-    here = Surroundings(Database(url), "interlock", {"paper": SlowDriver(lambda: url, _nobody)}, NoDns())
+    here = Surroundings(
+        Transactions(url, "instances"), "interlock", {"paper": SlowDriver(lambda: url, _nobody)}, NoDns()
+    )
     habits = Habits(drift_every=0.2, moment=0.05, watchers_every=60, history_every=60, ttl=3)
     async with AsyncInterlock(url) as locks, Keepers(Lifecycle(here), locks, habits):
         await asyncio.Event().wait()

@@ -102,7 +102,7 @@ def test_the_code_of_a_class_is_its_name(name: str, code: str) -> None:
         (errors.BadSpec("No."), "bad_spec"),
         (DoNotRetry("No."), "error"),
         (DoNotRetry("No.", code="sold_out"), "sold_out"),
-        (errors.InstanceOvertaken("No."), "instance_overtaken"),
+        (errors.RecordOvertaken("No."), "record_overtaken"),
         (ValueError("No."), "value_error"),
         (TimeoutError(), "timeout_error"),
     ],

@@ -57,6 +57,11 @@ class StateMachine:
             raise ConfigurationError(f"{self.table} has no event {event!r}: use one of {', '.join(self.events)}.")
         return tuple(state for state, events in self.transitions.items() if event in events)
 
+    def target(self, event: str) -> str:
+        """The state that the event leads to."""
+        self.sources(event)
+        return self._targets[event]
+
     async def apply(
         self, connection: Any, key: Any, event: str, *, values: Mapping[str, Any] | None = None
     ) -> Decision:

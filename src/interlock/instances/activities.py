@@ -1,45 +1,30 @@
-"""What orchestrations do to instances, step by step. Each step may be repeated.
+"""What orchestrations do to instances, step by step. See `interlock.aggregate.effects` for who may do what.
 
-Who may do what. The record names the orchestration that works on the instance, and only that one's steps write there:
-each write is one transaction with the fence of the attempt, the lock of the record, the look at whose it is, and the
-event. Whoever is not named any more is refused (`InstanceOvertaken`), and does not call a driver either.
-
-What a crash leaves behind. Between a driver's effect and its event: the effect, which the next attempt confirms, as
-every verb of a driver creates or confirms. What a step that is overtaken still does in a driver has no fence but the
-driver's own lock of that instance; so `delete` first waits until whatever worked on the instance has ended, and what is
-put back all the same while it goes is told to go again.
+A step that is overtaken has no fence in its driver but the driver's own lock of that instance; so `delete` first waits
+until the orchestration before it has ended, and what is put back all the same while it goes is told to go again.
 """
 
 import asyncio
-import re
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, Literal, TypeVar
+from typing import Any
 
 from interlock import errors
-from interlock.codes import known
+from interlock.aggregate.effects import Changes, Effects
+from interlock.aggregate.record import Move, Task
 from interlock.durable.attempt import Attempt
-from interlock.durable.declared import Activity, Orchestrations
-from interlock.durable.outcome import is_unfinished, read_outcome
-from interlock.durable.retrying import Retry
+from interlock.durable.declared import Orchestrations
+from interlock.durable.recording import record
 from interlock.instances.backups.restoring import LONGEST, Restoring
 from interlock.instances.drivers.port import Driver, Endpoint, Sight
-from interlock.instances.health import FOREVER
-from interlock.instances.model import State
-from interlock.instances.moving import Moving
+from interlock.instances.health import HealthWatch
 from interlock.instances.names import Names
 from interlock.instances.reaching import reach
 from interlock.instances.records import Instance, Records
 from interlock.instances.surroundings import Surroundings
-from interlock.instances.tasks import Failed, Heard, Move, Seen, Task
+from interlock.instances.tasks import Heard, Resize, Restore, Seen, SetParameters, Watch
 
-I = TypeVar("I")  # noqa: E741 # input and output
-O = TypeVar("O")  # noqa: E741
-
-_STEP = re.compile(r"^The activity '[^']*' failed: ")
-"""How an `ActivityFailed` begins. Whoever reads a record asked for an instance, and knows nothing of activities."""
 _FINAL = (
     errors.BackupDamaged,
     errors.BackupFailed,
@@ -59,126 +44,115 @@ _FINAL = (
     errors.TooManyInstances,
 )
 """Another attempt would end the same."""
-_TIMEOUT = 300.0
 _RESTORING = "restoring"
 """The event that names the transaction, of the instance's server, which is about to be committed."""
 _PAUSES = (0.5, 1, 2, 4, 8, 15, 30)
 
 
-class Activities:
-    def __init__(self, work: Orchestrations, here: Surroundings, moving: Moving) -> None:
-        self._work = work
+class Activities(Effects[Instance]):
+    def __init__(self, work: Orchestrations, here: Surroundings, health: HealthWatch) -> None:
+        super().__init__(work, Records(here.schema), here.transactions, replace(here.pace.retry, never=_FINAL))
         self._here = here
-        self._records = Records(here.schema)
+        self._health = health
         self._names = Names(here)
-        self._moving = moving
         self._restoring = Restoring(here)
-        patient = replace(here.pace.retry, never=_FINAL)
-        self.check = self._declared(self._check, patient)
-        self.provision = self._declared(self._provision, patient)
-        self.look = self._declared(self._look, patient)
-        self.answer = self._declared(self._answer, patient)
-        self.publish = self._declared(self._publish, patient)
-        self.start = self._declared(self._start, patient)
-        self.stop = self._declared(self._stop, patient)
-        self.reset_password = self._declared(self._reset_password, patient)
-        self.set_parameters = self._declared(self._set_parameters, patient)
-        self.resize = self._declared(self._resize, patient)
-        self.restore = self._declared(self._restore, patient, long=True)
-        self.withdraw = self._declared(self._withdraw, patient)
-        self.remove = self._declared(self._remove, patient)
-        self.leave_behind = self._declared(self._leave_behind, patient)
-        self.move = self._declared(self._move, FOREVER)
-        self.standing = self._declared(self._standing, FOREVER)
-        self.failure = self._declared(self._failure, FOREVER)
-        self.is_ended = self._declared(self._is_ended, FOREVER)
+        self.check = self.effect("checked", self._check)
+        self.provision = self.effect("provisioned", self._provision)
+        self.publish = self.effect("published", self._publish)
+        self.start = self.effect("told to start", self._start)
+        self.stop = self.effect("told to stop", self._stop)
+        self.reset_password = self.effect("password reset", self._reset_password)
+        self.set_parameters = self.effect("parameters set", self._set_parameters)
+        self.resize = self.effect("resized", self._resize)
+        self.withdraw = self.effect("withdrawn", self._withdraw)
+        self.remove = self.effect("told to go", self._remove)
+        self.leave_behind = self.effect("left behind", self._leave_behind)
+        self.look = self.activity(self._look)
+        self.answer = self.activity(self._answer)
+        self.restore = self.activity(self._restore, timeout=LONGEST, interruptible=True)
 
-    def _declared(
-        self, function: Callable[[Attempt, I], Awaitable[O]], retry: Retry, *, long: bool = False
-    ) -> Activity[I, O]:
-        name = function.__name__.removeprefix("_")
-        timeout = LONGEST if long else _TIMEOUT
-        return self._work.activity(name=name, retry=retry, timeout=timeout, interruptible=long)(function)
-
-    async def _check(self, attempt: Attempt, task: Task) -> None:
+    async def _check(self, instance: Instance, task: Task) -> None:
         """What is wrong with the request is said before anything is made."""
-        instance, driver = await self._mine(attempt, task)
-        await driver.check(instance.spec)
+        await self._driver(instance).check(instance.spec)
         await self._names.check(instance)
-        await self._note(attempt, task, "checked")
 
-    async def _provision(self, attempt: Attempt, task: Task) -> None:
-        instance, driver = await self._mine(attempt, task)
-        await driver.provision(instance.spec)
-        await self._note(attempt, task, "provisioned")
+    async def _provision(self, instance: Instance, task: Task) -> None:
+        await self._driver(instance).provision(instance.spec)
+
+    async def _publish(self, instance: Instance, task: Task) -> None:
+        await self._names.publish(instance)
+
+    async def _start(self, instance: Instance, task: Task) -> None:
+        await self._driver(instance).start(instance.id)
+
+    async def _stop(self, instance: Instance, task: Task) -> None:
+        await self._driver(instance).stop(instance.id)
+
+    async def _reset_password(self, instance: Instance, task: Task) -> None:
+        await self._driver(instance).reset_password(instance.id)
+
+    async def _set_parameters(self, instance: Instance, task: SetParameters) -> Changes:
+        """Its result is the driver's: ``reloaded`` or ``restart needed``."""
+        change = await self._driver(instance).set_parameters(instance.id, task.parameters)
+        return Changes({"parameters": task.parameters}, change)
+
+    async def _resize(self, instance: Instance, task: Resize) -> Changes:
+        await self._driver(instance).resize(instance.id, task.storage_bytes)
+        return Changes({"storage_bytes": task.storage_bytes}, f"{task.storage_bytes} bytes")
+
+    async def _withdraw(self, instance: Instance, task: Task) -> None:
+        await self._names.withdraw(instance)
+
+    async def _remove(self, instance: Instance, task: Task) -> None:
+        await self._driver(instance).remove(instance.id)
+
+    async def _leave_behind(self, instance: Instance, task: Task) -> Changes:
+        """A DNS name that cannot be withdrawn either gives way to the next instance that publishes it."""
+        try:
+            await self._names.withdraw(instance)
+        except errors.InterlockError as error:
+            return Changes(detail=f"Its DNS name may still lead there. {error}")
+        return Changes()
 
     async def _look(self, attempt: Attempt, task: Task) -> Seen:
-        _, driver = await self._mine(attempt, task)
-        sight = await driver.look(task.instance)
+        async with self.owned(attempt, task) as (_, instance):
+            pass
+        sight = await self._driver(instance).look(instance.id)
         return Seen(sight.state, sight.detail, self._here.pace.patience)
 
     async def _answer(self, attempt: Attempt, task: Task) -> Heard:
-        """If it is seen to answer, where it does is written down."""
-        _, driver = await self._mine(attempt, task)
-        sight = await driver.look(task.instance)
+        """If it is seen to answer, its address is written down."""
+        async with self.owned(attempt, task) as (_, instance):
+            pass
+        driver = self._driver(instance)
+        sight = await driver.look(instance.id)
         endpoint = _endpoint(sight)
         begun = time.monotonic()
         try:
-            await reach(driver, task.instance, endpoint, self._here.pace.check_timeout)
+            await reach(driver, instance.id, endpoint, self._here.pace.check_timeout)
         except errors.DatabaseUnreachable as error:
             if sight.state != "running":
                 raise
             return Heard(str(error), error.code, time.monotonic() - begun, self._here.pace.patience)
-        async with self._owned(attempt, task) as (connection, _):
-            where = (endpoint.host, endpoint.port, endpoint.user, endpoint.database, endpoint.ca, sight.version)
-            await self._records.ask(connection, "note_endpoint", task.instance, *where, attempt.at)
-            await self._records.note(connection, task.instance, "answered", attempt.at)
+        async with self.owned(attempt, task) as (connection, instance):
+            await self._records.change(
+                connection,
+                instance.id,
+                attempt.at,
+                host=endpoint.host,
+                port=endpoint.port,
+                owner=endpoint.user,
+                database=endpoint.database,
+                ca=endpoint.ca,
+                version=sight.version or instance.version,
+            )
+            await self.note(connection, attempt, task, "answered")
         return Heard()
 
-    async def _publish(self, attempt: Attempt, task: Task) -> None:
-        instance, _ = await self._mine(attempt, task)
-        await self._names.publish(instance)
-        await self._note(attempt, task, "published")
-
-    async def _start(self, attempt: Attempt, task: Task) -> None:
-        _, driver = await self._mine(attempt, task)
-        await driver.start(task.instance)
-        await self._note(attempt, task, "told to start")
-
-    async def _stop(self, attempt: Attempt, task: Task) -> None:
-        _, driver = await self._mine(attempt, task)
-        await driver.stop(task.instance)
-        await self._note(attempt, task, "told to stop")
-
-    async def _reset_password(self, attempt: Attempt, task: Task) -> None:
-        _, driver = await self._mine(attempt, task)
-        await driver.reset_password(task.instance)
-        await self._note(attempt, task, "password reset")
-
-    async def _set_parameters(self, attempt: Attempt, task: Task) -> Literal["reloaded", "restart needed"]:
-        """What the driver has taken is written down."""
-        _, driver = await self._mine(attempt, task)
-        wanted = task.parameters or {}
-        change = await driver.set_parameters(task.instance, wanted)
-        async with self._owned(attempt, task) as (connection, _):
-            await self._moving.note_parameters(connection, task.instance, wanted, attempt.at)
-            await self._records.note(connection, task.instance, "parameters set", attempt.at, change)
-        return change
-
-    async def _resize(self, attempt: Attempt, task: Task) -> None:
-        """What the driver has given is written down."""
-        _, driver = await self._mine(attempt, task)
-        assert task.storage_bytes is not None
-        await driver.resize(task.instance, task.storage_bytes)
-        async with self._owned(attempt, task) as (connection, _):
-            await self._records.ask(connection, "note_storage", task.instance, task.storage_bytes, attempt.at)
-            await self._records.note(connection, task.instance, "resized", attempt.at, f"{task.storage_bytes} bytes")
-
-    async def _restore(self, attempt: Attempt, task: Task) -> None:
-        """The backup of the task is what the instance holds then."""
-        async with self._owned(attempt, task) as (connection, instance):
-            before = await self._records.ask(connection, "event", task.instance, _RESTORING, attempt.at)
-        driver = self._here.driver(instance.driver)
+    async def _restore(self, attempt: Attempt, task: Restore) -> None:
+        async with self.owned(attempt, task) as (connection, instance):
+            before = await self._records.events.detail(connection, instance.id, _RESTORING, attempt.at)
+        driver = self._driver(instance)
 
         async def permit(transaction: str) -> None:
             """A database that is away for a moment is waited for: hours of work hang on this."""
@@ -192,86 +166,32 @@ class Activities:
                         raise
                     await asyncio.sleep(pause)
 
-        permitted = before[0][0].split()[-1] if before else None
-        endpoint = _endpoint(await driver.look(task.instance))
-        assert task.backup is not None
+        permitted = before.split()[-1] if before else None
+        endpoint = _endpoint(await driver.look(instance.id))
         await self._restoring.restore(task.backup, instance, driver, endpoint, permit, permitted)
-        async with self._owned(attempt, task) as (connection, _):
-            await self._records.note(connection, task.instance, "restored", attempt.at, task.backup)
+        async with self.owned(attempt, task) as (connection, _):
+            await self.note(connection, attempt, task, "restored", task.backup)
 
-    async def _permit(self, attempt: Attempt, task: Task, transaction: str) -> None:
+    async def _permit(self, attempt: Attempt, task: Restore, transaction: str) -> None:
         """That transaction may be committed. Of the event the last one counts: those before it were not."""
-        async with self._owned(attempt, task) as (connection, _):
-            await self._records.ask(connection, "forget_event", task.instance, _RESTORING, attempt.at)
-            said = f"transaction {transaction}"
-            await self._records.note(connection, task.instance, _RESTORING, attempt.at, said)
+        async with self.owned(attempt, task) as (connection, instance):
+            await self._records.events.forget(connection, instance.id, _RESTORING, attempt.at)
+            await self.note(connection, attempt, task, _RESTORING, f"transaction {transaction}")
 
-    async def _withdraw(self, attempt: Attempt, task: Task) -> None:
-        instance, _ = await self._mine(attempt, task)
-        await self._names.withdraw(instance)
-        await self._note(attempt, task, "withdrawn")
+    async def moving(self, connection: Any, record_: Instance, move: Move, attempt: Attempt) -> Mapping[str, Any]:
+        """A running instance has a watcher, a new one each time it comes up. Its names are freed when it is gone."""
+        columns: dict[str, Any] = {} if move.event is None else {"watcher": None, "health": "unknown"}
+        if move.event == "come_up":
+            watcher = f"{move.task.orchestration}:health"
+            columns = {"watcher": watcher, "health": "unknown" if move.failed else "healthy"}
+            await record(connection, self._here.schema, self._health.watch, watcher, Watch(record_.id, watcher))
+        if move.gone:
+            await self._names.free(connection, record_)
+            columns["names_freed_at"] = record_.names_freed_at or attempt.at
+        return columns
 
-    async def _remove(self, attempt: Attempt, task: Task) -> None:
-        _, driver = await self._mine(attempt, task)
-        await driver.remove(task.instance)
-        await self._note(attempt, task, "told to go")
-
-    async def _leave_behind(self, attempt: Attempt, task: Task) -> None:
-        """A DNS name that cannot be withdrawn either gives way to whoever is the next to publish it."""
-        async with self._owned(attempt, task) as (_, instance):
-            pass
-        trouble = ""
-        try:
-            await self._names.withdraw(instance)
-        except errors.InterlockError as error:
-            trouble = f"Its DNS name may still lead there. {error}"
-        async with self._owned(attempt, task) as (connection, _):
-            await self._records.note(connection, task.instance, "left behind", attempt.at, trouble)
-
-    async def _move(self, attempt: Attempt, move: Move) -> None:
-        async with self._owned(attempt, move.task) as (connection, instance):
-            await self._moving.move(connection, instance, move, attempt.at)
-
-    async def _standing(self, attempt: Attempt, task: Task) -> State | None:
-        """Where the instance is; None if this task has ended, or another goes on with it."""
-        async with self._here.database.transaction() as connection:
-            instance = await self._records.read(connection, task.instance)
-        return instance.state if instance.working and instance.orchestration == task.orchestration else None
-
-    async def _failure(self, attempt: Attempt, task: Task) -> Failed:
-        """How the orchestration ended that this one cleans up after."""
-        async with self._here.database.transaction() as connection:
-            outcome = await read_outcome(connection, self._here.schema, task.orchestration)
-        if outcome is None or (failure := outcome.failure) is None:
-            return Failed("outcome_unknown", "It did not come to its end.")
-        if outcome.kind == "cancelled":
-            return Failed("cancelled", f"It was cancelled: {failure.message or 'no reason'}.")
-        return Failed(known(failure.code), _STEP.sub("", failure.message))
-
-    async def _is_ended(self, attempt: Attempt, task: Task) -> bool:
-        """Whether nothing works on the instance any more that did before this task."""
-        async with self._here.database.transaction() as connection:
-            return task.after is None or not await is_unfinished(connection, self._here.schema, task.after)
-
-    async def _mine(self, attempt: Attempt, task: Task) -> tuple[Instance, Driver]:
-        async with self._owned(attempt, task) as (_, instance):
-            return instance, self._here.driver(instance.driver)
-
-    async def _note(self, attempt: Attempt, task: Task, kind: str) -> None:
-        async with self._owned(attempt, task) as (connection, _):
-            await self._records.note(connection, task.instance, kind, attempt.at)
-
-    @asynccontextmanager
-    async def _owned(self, attempt: Attempt, task: Task) -> AsyncIterator[tuple[Any, Instance]]:
-        """A transaction that only the newest attempt of the orchestration that is named commits."""
-        async with self._here.database.transaction() as connection:
-            await attempt.fence(connection)
-            instance = await self._records.lock(connection, task.instance)
-            if instance.orchestration != task.orchestration:
-                raise errors.InstanceOvertaken(
-                    f"{instance.orchestration} works on the instance {instance.id} now: leave it to that one."
-                )
-            yield connection, instance
+    def _driver(self, instance: Instance) -> Driver:
+        return self._here.driver(instance.driver)
 
 
 def _endpoint(sight: Sight) -> Endpoint:

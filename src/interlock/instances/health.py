@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from interlock.durable.attempt import Attempt
 from interlock.durable.declared import Orchestrations
-from interlock.durable.retrying import Retry
+from interlock.durable.retrying import FOREVER
 from interlock.durable.run import Run
 from interlock.errors import InterlockError
 from interlock.instances.drivers.port import Endpoint
@@ -19,9 +19,6 @@ from interlock.instances.reaching import reach
 from interlock.instances.records import Instance, Records
 from interlock.instances.surroundings import Surroundings
 from interlock.instances.tasks import Watch, Watched
-
-FOREVER = Retry(attempts=1_000_000)
-"""Of steps that need nothing but the database of the records."""
 
 
 class HealthWatch:
@@ -39,7 +36,7 @@ class HealthWatch:
 
     async def _check(self, attempt: Attempt, watch: Watch) -> Watched:
         pace = self._here.pace
-        async with self._here.database.transaction() as connection:
+        async with self._here.transactions.transaction() as connection:
             instance = await self._records.read(connection, watch.instance)
         if not _is_watched(instance, watch):
             return Watched(True, 0, 0)
@@ -47,15 +44,17 @@ class HealthWatch:
         trouble = await self._trouble(instance)
         milliseconds = (time.monotonic() - begun) * 1000
         failures = watch.failures + 1 if trouble else 0
-        async with self._here.database.transaction() as connection:
+        async with self._here.transactions.transaction() as connection:
             await attempt.fence(connection)
-            if not _is_watched(await self._records.lock(connection, watch.instance), watch):
+            now = await self._records.lock(connection, watch.instance)
+            if not _is_watched(now, watch):
                 return Watched(True, 0, 0)
             facts = (instance.id, attempt.at, not trouble, milliseconds, trouble)
             await self._records.ask(connection, "note_check", *facts)
             health: Health | None = _judged(failures, pace.unhealthy_after)
-            if health and await self._records.ask(connection, "note_health", instance.id, health, attempt.at):
-                await self._records.note(connection, instance.id, health, attempt.at, trouble)
+            if health and health != now.health:
+                await self._records.change(connection, instance.id, attempt.at, health=health)
+                await self._records.events.note(connection, instance.id, health, attempt.at, trouble)
         return Watched(False, failures, pace.check_every)
 
     async def _trouble(self, instance: Instance) -> str:

@@ -19,7 +19,6 @@ from fractions import Fraction
 from typing import Literal
 
 from interlock.errors import BadSpec, InvalidName
-from interlock.idempotency import StateMachine
 from interlock.names import dns_label
 
 State = Literal["creating", "running", "stopping", "stopped", "starting", "deleting", "deleted", "failed"]
@@ -53,19 +52,6 @@ _PARAMETER = re.compile(r"[a-z_][a-z0-9_]{0,62}(\.[a-z_][a-z0-9_]{0,62})?")
 _TAG = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_./-]{0,61}[A-Za-z0-9])?")
 _MOST_PARAMETERS, _LONGEST_PARAMETER = 200, 1000
 _MOST_TAGS, _LONGEST_TAG = 50, 255
-
-
-def machine(schema: str = "interlock") -> StateMachine:
-    """Of the table in that schema."""
-    return StateMachine(f"{schema}.instance", TRANSITIONS)
-
-
-_MACHINE = machine()
-
-
-def next_state(state: str, event: str) -> str:
-    """Pure and total: a pair that is not declared is an `IllegalTransition`."""
-    return _MACHINE.next_state(state, event)
 
 
 def instance_name(given: str) -> str:

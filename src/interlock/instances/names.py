@@ -60,7 +60,7 @@ class Names:
             await verb()
 
     async def _is_gone(self, id: str) -> bool:
-        async with self._here.database.transaction() as connection:
+        async with self._here.transactions.transaction() as connection:
             try:
                 return (await self._records.read(connection, id)).names_freed_at is not None
             except InstanceUnknown:  # perhaps another control plane's

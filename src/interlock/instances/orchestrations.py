@@ -9,6 +9,8 @@ are freed and the record says `failed`. Deletion ends the same way in `deleted`.
 names stay: what they stand for may still be there. They are freed then only if somebody says so, by abandoning it.
 """
 
+from interlock.aggregate.record import Failed, Move, Task
+from interlock.aggregate.waiting import wait_until
 from interlock.durable.declared import Orchestrations
 from interlock.durable.run import Run
 from interlock.errors import ActivityFailed, DoNotRetry, DurableError
@@ -18,28 +20,25 @@ from interlock.instances.drivers.port import Observed
 from interlock.instances.health import HealthWatch
 from interlock.instances.keeping.orphans import Orphans
 from interlock.instances.model import Event
-from interlock.instances.moving import Moving
 from interlock.instances.surroundings import Surroundings
-from interlock.instances.tasks import Failed, Move, Seen, Task
+from interlock.instances.tasks import VANISHED, Heard, Resize, Restore, Seen, SetParameters
 
-_FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 5.0
 _DOUBTS = 7
 """So often in a row is it seen down before it is believed that it does not come up."""
 _LOOK_AGAIN = 30.0
 _MIDWAY = 180.0
 """Seconds that what is on its way, up or down, is given after its work has ended: it had its time before."""
-_VANISHED = Failed("vanished", "Nothing of it is there any more, and nobody deleted it: delete it to free its names.")
 
 
 class Lifecycle:
-    """`work` is what a replica takes part in: ``AsyncDurable(lifecycle.work)``."""
+    """`parts` is what a replica takes part in: ``AsyncDurable(*lifecycle.parts)``."""
 
     def __init__(self, here: Surroundings) -> None:
-        self.work = work = Orchestrations("instances")
+        work = Orchestrations("instances")
         self.here = here
         self.health = HealthWatch(work, here)
         self.orphans = Orphans(work, here)
-        self._do = Activities(work, here, Moving(here, self.health))
+        self._do = Activities(work, here, self.health)
         self.undo = work.orchestration(name="undo")(self._undo)
         self.give_up = work.orchestration(name="give_up")(self._give_up)
         self.settle = work.orchestration(name="settle")(self._settle)
@@ -54,15 +53,16 @@ class Lifecycle:
         self.mend = work.orchestration(name="mend", cleanup=self.settle)(self._mend)
         self.create_from = work.orchestration(name="create_from", cleanup=self.undo)(self._create_from)
         self.restore = work.orchestration(name="restore", cleanup=self.settle)(self._restore)
-        self.backups = BackupWork(work, here, self._do.failure, self._do.is_ended)
         self.resize = work.orchestration(name="resize", cleanup=self.settle)(self._resize)
+        self.backups = BackupWork(here)
+        self.parts = (work, self.backups.work)
 
     async def _create(self, run: Run, task: Task) -> None:
         await run.call(self._do.check, task)
         await run.call(self._do.provision, task)
         await self._come_up(run, task)
 
-    async def _create_from(self, run: Run, task: Task) -> None:
+    async def _create_from(self, run: Run, task: Restore) -> None:
         """What is in it when it comes up is what a backup brought."""
         await run.call(self._do.check, task)
         await run.call(self._do.provision, task)
@@ -73,34 +73,31 @@ class Lifecycle:
 
     async def _undo(self, run: Run, task: Task) -> None:
         """What was made of an instance that could not be created goes again."""
-        if await run.call(self._do.standing, task) != "creating":
+        if await run.call(self._do.read_state, task) != "creating":
             return
-        failed = await run.call(self._do.failure, task)
+        failed = await run.call(self._do.read_failure, task)
         try:
             await self._take_away(run, task)
         except DurableError as error:
             both = Failed(failed.code, f"{failed.message} It could not be undone, so delete it: {error}")
             await run.call(self._do.move, Move(task, "fail", failed=both))
         else:
-            await run.call(self._do.move, Move(task, "fail", freed=True, failed=failed))
+            await run.call(self._do.move, Move(task, "fail", gone=True, failed=failed))
 
     async def _delete(self, run: Run, task: Task) -> None:
-        pause = _FIRST_PAUSE
-        while task.after is not None and not await run.call(self._do.is_ended, task):
-            await run.sleep(pause)
-            pause = min(2 * pause, _LONGEST_PAUSE)
+        await wait_until(run, lambda: run.call(self._do.has_ended, task), lambda has_ended, _: has_ended)
         await self._take_away(run, task)
-        await run.call(self._do.move, Move(task, "vanish", freed=True))
+        await run.call(self._do.move, Move(task, "vanish", gone=True))
 
     async def _abandon(self, run: Run, task: Task) -> None:
         """Its driver is not asked: it cannot be reached, and somebody said that this is to be the end of it."""
         await run.call(self._do.leave_behind, task)
-        await run.call(self._do.move, Move(task, "vanish", freed=True))
+        await run.call(self._do.move, Move(task, "vanish", gone=True))
 
     async def _give_up(self, run: Run, task: Task) -> None:
         """What could not be removed keeps its names, and can be deleted again."""
-        if await run.call(self._do.standing, task) == "deleting":
-            failed = await run.call(self._do.failure, task)
+        if await run.call(self._do.read_state, task) == "deleting":
+            failed = await run.call(self._do.read_failure, task)
             await run.call(self._do.move, Move(task, "fail", failed=failed))
 
     async def _stop(self, run: Run, task: Task) -> None:
@@ -120,11 +117,11 @@ class Lifecycle:
         await self._hear(run, task)
         await run.call(self._do.move, Move(task, None))
 
-    async def _set_parameters(self, run: Run, task: Task) -> None:
+    async def _set_parameters(self, run: Run, task: SetParameters) -> None:
         """What takes effect only with a restart is restarted; of one that is stopped it counts from its start on."""
         if await run.call(self._do.set_parameters, task) == "reloaded":
             await run.call(self._do.move, Move(task, None))
-        elif await run.call(self._do.standing, task) == "stopped":
+        elif await run.call(self._do.read_state, task) == "stopped":
             await self._go_down(run, task)  # something tries to bring it up with what was before
             await run.call(self._do.move, Move(task, None))
         else:
@@ -133,10 +130,10 @@ class Lifecycle:
 
     async def _mend(self, run: Run, task: Task) -> None:
         """It is brought to be as its record says, whatever is wrong with it. What is gone stays gone, and is told."""
-        state = await run.call(self._do.standing, task)
+        state = await run.call(self._do.read_state, task)
         seen = await run.call(self._do.look, task)
         if seen.state == "absent":
-            await run.call(self._do.move, Move(task, "fail", failed=_VANISHED))
+            await run.call(self._do.move, Move(task, "fail", failed=VANISHED))
         elif state == "running" and seen.state in ("stopped", "broken"):
             await run.call(self._do.move, Move(task, "restart", ends=False))
             await self._restart(run, task)
@@ -146,17 +143,17 @@ class Lifecycle:
             await run.call(self._do.publish, task)
             await run.call(self._do.move, Move(task, None))
 
-    async def _restore(self, run: Run, task: Task) -> None:
+    async def _restore(self, run: Run, task: Restore) -> None:
         await run.call(self._do.restore, task)
         await run.call(self._do.move, Move(task, None))
 
-    async def _resize(self, run: Run, task: Task) -> None:
+    async def _resize(self, run: Run, task: Resize) -> None:
         await run.call(self._do.resize, task)
         await run.call(self._do.move, Move(task, None))
 
     async def _settle(self, run: Run, task: Task) -> None:
         """What was begun did not come to its end: the record says where the instance is, and why."""
-        state = await run.call(self._do.standing, task)
+        state = await run.call(self._do.read_state, task)
         if state is None:
             return
         event: Event | None = None
@@ -164,22 +161,20 @@ class Lifecycle:
             seen = await self._settled(run, task)
             up: dict[Observed, Event] = {"running": "come_up", "starting": "come_up", "absent": "fail"}
             event = up.get(seen.state, "go_down")
-        failed = await run.call(self._do.failure, task)
+        failed = await run.call(self._do.read_failure, task)
         await run.call(self._do.move, Move(task, event, failed=failed))
 
     async def _settled(self, run: Run, task: Task) -> Seen:
         """Where it is. What is on its way, up or down, is waited for, but not for ever: all others are kept out."""
-        pause, waited = _FIRST_PAUSE, 0.0
-        while True:
-            try:
-                seen = await run.call(self._do.look, task)
-            except ActivityFailed:
-                await run.sleep(_LOOK_AGAIN)
-                await run.continue_as_new(task)
-            if seen.state != "starting" or waited >= min(seen.patience, _MIDWAY):
-                return seen
-            await run.sleep(pause)
-            waited, pause = waited + pause, min(2 * pause, _LONGEST_PAUSE)
+
+        def is_settled(seen: Seen, waited: float) -> bool:
+            return seen.state != "starting" or waited >= min(seen.patience, _MIDWAY)
+
+        try:
+            return await wait_until(run, lambda: run.call(self._do.look, task), is_settled)
+        except ActivityFailed:
+            await run.sleep(_LOOK_AGAIN)
+            await run.continue_as_new(task)
 
     async def _come_up(self, run: Run, task: Task) -> None:
         await self._see(run, task, "running")
@@ -189,15 +184,19 @@ class Lifecycle:
 
     async def _hear(self, run: Run, task: Task) -> None:
         """Until it answers: the way to one that runs, through a load balancer and its name, may take minutes."""
-        pause, waited = _FIRST_PAUSE, 0.0
-        while (heard := await run.call(self._do.answer, task)).trouble:
-            waited += heard.took
-            if waited >= heard.patience:
+        took = 0.0
+
+        def has_answered(heard: Heard, waited: float) -> bool:
+            nonlocal took
+            took += heard.took
+            if heard.trouble and waited + took >= heard.patience:
                 raise DoNotRetry(
-                    f"The instance runs, and does not answer after {waited:.0f} s. {heard.trouble}", code=heard.code
+                    f"The instance runs, and does not answer after {waited + took:.0f} s. {heard.trouble}",
+                    code=heard.code,
                 )
-            await run.sleep(pause)
-            waited, pause = waited + pause, min(2 * pause, _LONGEST_PAUSE)
+            return not heard.trouble
+
+        await wait_until(run, lambda: run.call(self._do.answer, task), has_answered)
 
     async def _go_down(self, run: Run, task: Task) -> None:
         await run.call(self._do.stop, task)
@@ -209,16 +208,24 @@ class Lifecycle:
         await self._see(run, task, "absent")
 
     async def _see(self, run: Run, task: Task, *wanted: Observed) -> None:
-        """Look until it is so, with timers that outlive every replica."""
-        pause, waited, doubts = _FIRST_PAUSE, 0.0, 0
-        while (seen := await run.call(self._do.look, task)).state not in wanted:
+        doubts = 0
+
+        async def look() -> Seen:
+            seen = await run.call(self._do.look, task)
+            if "absent" in wanted and seen.state in ("running", "broken"):
+                await run.call(self._do.remove, task)  # a step that came late has put it back
+            return seen
+
+        def is_seen(seen: Seen, waited: float) -> bool:
+            nonlocal doubts
+            if seen.state in wanted:
+                return True
             doubts = doubts + 1 if "running" in wanted and seen.state != "starting" else 0
             if doubts >= _DOUBTS or waited >= seen.patience:
                 raise DoNotRetry(
                     f"The instance is {seen.state} and not {wanted[0]}, after {waited:.0f} s. {seen.detail}".strip(),
                     code=f"not_{wanted[0]}",
                 )
-            if "absent" in wanted and seen.state in ("running", "broken"):
-                await run.call(self._do.remove, task)  # a step that came late has put it back
-            await run.sleep(pause)
-            waited, pause = waited + pause, min(2 * pause, _LONGEST_PAUSE)
+            return False
+
+        await wait_until(run, look, is_seen)

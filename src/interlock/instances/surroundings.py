@@ -3,11 +3,11 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from interlock.aggregate.transactions import Transactions
 from interlock.dns import Dns
 from interlock.durable.retrying import Retry
 from interlock.errors import ConfigurationError
 from interlock.instances.backups.keeping import Keeping
-from interlock.instances.database import Database
 from interlock.instances.drivers.port import Driver
 
 
@@ -29,7 +29,7 @@ class Pace:
 
 @dataclass(frozen=True)
 class Surroundings:
-    database: Database
+    transactions: Transactions
     schema: str
     drivers: Mapping[str, Driver]
     dns: Dns

@@ -2,22 +2,29 @@
 
 from dataclasses import dataclass
 
+from interlock.aggregate.record import Failed, Task
 from interlock.instances.drivers.port import Observed
-from interlock.instances.model import Event
+
+VANISHED = Failed("vanished", "Nothing of it is there any more, and nobody deleted it: delete it to free its names.")
 
 
-@dataclass(frozen=True)
-class Task:
-    """One orchestration's work on one instance. `after`: another's, which has to have ended first."""
+@dataclass(frozen=True, kw_only=True)
+class SetParameters(Task):
+    """All that are wanted."""
 
-    instance: str
-    orchestration: str
-    after: str | None = None
-    parameters: dict[str, str] | None = None
-    """All that are wanted, of a task that sets them."""
-    storage_bytes: int | None = None
-    backup: str | None = None
-    """What is made, checked, removed, or restored from."""
+    parameters: dict[str, str]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Resize(Task):
+    storage_bytes: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Restore(Task):
+    """`backup` is what the instance holds then."""
+
+    backup: str
 
 
 @dataclass(frozen=True)
@@ -36,25 +43,6 @@ class Heard:
     code: str = ""
     took: float = 0.0
     patience: float = 600.0
-
-
-@dataclass(frozen=True)
-class Failed:
-    """How an orchestration ended."""
-
-    code: str
-    message: str
-
-
-@dataclass(frozen=True)
-class Move:
-    """An event of the instance's states. `ends`: nothing is left to do then; `freed`: its names go too."""
-
-    task: Task
-    event: Event | None
-    ends: bool = True
-    freed: bool = False
-    failed: Failed | None = None
 
 
 @dataclass(frozen=True)

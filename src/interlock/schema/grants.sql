@@ -67,7 +67,7 @@ GRANT USAGE ON SCHEMA interlock TO :role;
 GRANT SELECT ON interlock.migration TO :role;
 GRANT EXECUTE ON FUNCTION interlock.now_v1() TO :role;
 GRANT SELECT, INSERT, UPDATE ON interlock.instance, interlock.instance_backup TO :role;
-GRANT SELECT, INSERT, DELETE ON interlock.instance_event, interlock.instance_check TO :role;
+GRANT SELECT, INSERT, DELETE ON interlock.event, interlock.instance_check TO :role;
 GRANT SELECT, INSERT, UPDATE, DELETE ON interlock.instance_drift TO :role;
 GRANT SELECT, INSERT, UPDATE ON interlock.instance_look TO :role;
 

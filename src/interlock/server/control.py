@@ -8,32 +8,28 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
+from interlock.aggregate.record import R
+from interlock.aggregate.transactions import Transactions
 from interlock.config import Settings
 from interlock.coordination.root import AsyncInterlock
 from interlock.durable.replica import AsyncDurable
 from interlock.errors import DataDirectoryUnusable, InterlockError
 from interlock.identity import replica_id
-from interlock.instances.backups.records import Backup
 from interlock.instances.backups.requests import Backups
-from interlock.instances.database import Database
 from interlock.instances.keeping.keepers import Keepers
 from interlock.instances.orchestrations import Lifecycle
-from interlock.instances.records import Instance
 from interlock.instances.requests import Instances
 from interlock.instances.surroundings import Surroundings
 from interlock.keys.records import Keys
 from interlock.logs import events
 from interlock.server.machine import claim_local, place
 from interlock.server.own_key import own_key
-from interlock.server.pool import Pool
 from interlock.server.presence import present
 from interlock.server.surrounding import habits, surroundings
 
 log = events(__name__)
-
-R = TypeVar("R", Instance, Backup)
 
 _PATIENCE = 10.0
 """Seconds that steps of orchestrations are given to end when this replica stops; others repeat what they cut short."""
@@ -48,10 +44,10 @@ class Control:
         self.lifecycle = Lifecycle(here)
         self.instances = Instances(self.lifecycle)
         self.backups = Backups(self.instances)
-        self.pool = Pool(url)
+        self.pool = Transactions(url, "api")
         self.keys = Keys(settings.schema)
         self.locks = AsyncInterlock(url, schema=settings.schema)
-        self.durable = AsyncDurable(self.lifecycle.work, url=url, schema=settings.schema, patience=_PATIENCE)
+        self.durable = AsyncDurable(*self.lifecycle.parts, url=url, schema=settings.schema, patience=_PATIENCE)
         self.keepers = Keepers(self.lifecycle, self.locks, habits(settings), [self.backups.tidy])
         self.stopping = asyncio.Event()
 
@@ -72,13 +68,13 @@ class Control:
 
 @asynccontextmanager
 async def controlling(
-    settings: Settings, url: str, address: str, here: Callable[[Settings, Database], Surroundings] = surroundings
+    settings: Settings, url: str, address: str, here: Callable[[Settings, Transactions], Surroundings] = surroundings
 ) -> AsyncIterator[Control]:
     """`url` is the database's, with a schema that is current; `address` is where this replica answers."""
     async with AsyncExitStack() as stack:
-        database = Database(url)
-        stack.push_async_callback(database.close)
-        control = Control(settings, url, here(settings, database))
+        transactions = Transactions(url, "instances", size=2)
+        stack.push_async_callback(transactions.close)
+        control = Control(settings, url, here(settings, transactions))
         stack.push_async_callback(control.pool.close)
         await _claim_directory(control)
         await _let_this_machine_in(control)

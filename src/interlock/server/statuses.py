@@ -16,6 +16,7 @@ STATUSES: dict[type[InterlockError], tuple[int, tuple[str, ...]]] = {
     errors.BackupUnknown: (404, ()),
     errors.DriftUnknown: (404, ()),
     # Not now, or not beside something else.
+    errors.RecordChanged: (412, ("revision",)),
     errors.InstanceError: (409, ()),
     errors.NameTaken: (409, ("name", "owner")),
     errors.InstanceBusy: (409, ("orchestration",)),

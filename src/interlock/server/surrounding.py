@@ -1,11 +1,11 @@
 """What instances live in, as the settings say."""
 
+from interlock.aggregate.transactions import Transactions
 from interlock.config import Settings
 from interlock.dns import chosen
 from interlock.dns.none import NoDns
 from interlock.errors import BadSpec, ConfigurationError
 from interlock.instances.backups.keeping import Keeping
-from interlock.instances.database import Database
 from interlock.instances.drivers.local import LocalDriver
 from interlock.instances.drivers.port import Driver
 from interlock.instances.keeping.keepers import Habits
@@ -14,13 +14,13 @@ from interlock.instances.surroundings import Pace, Surroundings
 _DAY = 86400.0
 
 
-def surroundings(settings: Settings, database: Database) -> Surroundings:
+def surroundings(settings: Settings, transactions: Transactions) -> Surroundings:
     """Changes nothing yet. Raises what is wrong with the settings."""
     makers = {"local": _local, "kubernetes": _kubernetes}
     drivers = {name: makers[name](settings) for name in settings.driver_names}
     pace = Pace(check_every=settings.health_interval, unhealthy_after=settings.health_failures)
     backups = Keeping(settings.place_of_backups, settings.backup_keep, settings.backup_days, settings.pg_bin)
-    return Surroundings(database, settings.schema, drivers, chosen(settings.dns), pace, backups)
+    return Surroundings(transactions, settings.schema, drivers, chosen(settings.dns), pace, backups)
 
 
 def habits(settings: Settings) -> Habits:

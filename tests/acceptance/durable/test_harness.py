@@ -25,8 +25,8 @@ ACTIVITIES = pytest.mark.parametrize(
 def test_nothing_is_left_out() -> None:
     """An activity or an orchestration without a sample cannot be tried, so it is not let in."""
     for domain in DOMAINS:
-        assert {one.name for one in domain.work.activities} == set(domain.activities)
-        assert {one.name for one in domain.work.orchestrations} == set(domain.orchestrations)
+        assert {one.name for part in domain.parts for one in part.activities} == set(domain.activities)
+        assert {one.name for part in domain.parts for one in part.orchestrations} == set(domain.orchestrations)
     assert in_the_product() <= listed()
 
 
@@ -93,7 +93,7 @@ async def test_an_orchestration_whose_worker_is_killed_after_any_step_ends_as_if
 ) -> None:
     """All steps of all orchestrations at the same time: each run of one loses its worker after another step."""
     execute(url, domain.tables)
-    async with AsyncDurable(domain.work, url=url, concurrency=0) as durable:
+    async with AsyncDurable(*domain.parts, url=url, concurrency=0) as durable:
         wanted = await undisturbed(durable, url, domain)
         keys = [key for name, _ in wanted for key in step_keys(url, name)]
         assert len(keys) > len(wanted)
@@ -132,7 +132,7 @@ async def undisturbed(durable: AsyncDurable, url: str, domain: Domain) -> list[t
     """How each ends if nothing happens. Its id is its name."""
     found = []
     with workers(url, 1, domain.module):
-        for one in domain.work.orchestrations:
+        for one in [one for part in domain.parts for one in part.orchestrations]:
             sample = domain.orchestrations[one.name]
             await prepared(url, sample, one.name)
             handle = await durable.start(one, one.name, sample.value(one.name))

@@ -7,7 +7,7 @@ import pytest
 from support.api import Api, count
 from support.postgres import execute
 
-WRITTEN = ("instance", "orchestration", "claim", "instance_event")
+WRITTEN = ("instance", "orchestration", "claim", "event")
 
 
 def written(api: Api) -> list[int]:
@@ -102,16 +102,17 @@ async def test_while_something_works_on_it_it_is_busy_and_says_with_what(api: Ap
         assert (problem["code"], problem["orchestration"]) == ("instance_busy", shop["orchestration"])
 
 
-async def test_parameters_that_were_made_up_from_a_record_are_refused_if_something_has_worked_on_it_since(
-    api: Api,
-) -> None:
+async def test_a_change_that_was_made_up_from_a_record_is_refused_if_that_has_changed_since(api: Api) -> None:
     shop = await api.create("shop")
-    execute(api.url, "UPDATE interlock.instance SET state = 'running', working = false, orchestration = 'another'")
-    wanted = {"parameters": {"work_mem": "8MB"}, "orchestration": shop["orchestration"]}
-    problem = await api.refused("PUT", "/instances/shop/parameters", 409, json=wanted)
-    assert (problem["code"], problem["orchestration"]) == ("instance_busy", "another")
-    changed = await api.ask("PUT", "/instances/shop/parameters", json=wanted | {"orchestration": "another"})
-    assert changed["working"]
+    execute(api.url, "UPDATE interlock.instance SET state = 'running', working = false, revision = revision + 1")
+    wanted = {"json": {"parameters": {"work_mem": "8MB"}}, "headers": {"If-Match": f'"{shop["revision"]}"'}}
+    problem = await api.refused("PUT", "/instances/shop/parameters", 412, **wanted)
+    assert (problem["code"], problem["revision"]) == ("record_changed", shop["revision"] + 1)
+    seen = (await api.client.get("/api/v1/instances/shop")).headers["etag"]
+    changed = await api.ask("PUT", "/instances/shop/parameters", **wanted | {"headers": {"If-Match": seen}})
+    assert (changed["working"], changed["revision"]) == (True, shop["revision"] + 2)
+    problem = await api.refused("POST", "/instances/shop/stop", 422, headers={"If-Match": "yesterday"})
+    assert problem["code"] == "bad_spec"
 
 
 async def test_what_a_state_does_not_allow_is_told_with_the_state(api: Api) -> None:

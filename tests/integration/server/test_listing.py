@@ -98,11 +98,11 @@ async def test_events_come_page_by_page_the_newest_first(api: Api) -> None:
     shop = await api.create("shop")
     execute(
         api.url,
-        "INSERT INTO interlock.instance_event SELECT %s, kind, now() + n / 2 * interval '1 ms', kind"
+        "INSERT INTO interlock.event SELECT 'instance', %s, now() + n / 2 * interval '1 ms', kind, kind, 'interlock'"
         " FROM generate_series(1, 30) AS n, format('kind-%%s', n) AS kind",
         shop["id"],
     )
-    expected = execute(api.url, "SELECT kind FROM interlock.instance_event ORDER BY recorded_at DESC, kind DESC")
+    expected = execute(api.url, "SELECT kind FROM interlock.event ORDER BY recorded_at DESC, kind DESC")
     seen: list[str] = []
     following: str | None = None
     while True:

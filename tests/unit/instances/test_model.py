@@ -8,10 +8,13 @@ import pytest
 
 from interlock.errors import BadSpec, IllegalTransition, InvalidName
 from interlock.instances import model
-from interlock.instances.model import Event, State, machine, next_state
+from interlock.instances.model import Event, State
+from interlock.instances.records import Records
 
 STATES: tuple[State, ...] = get_args(State)
 EVENTS: tuple[Event, ...] = get_args(Event)
+
+MACHINE = Records("interlock").machine
 
 # Line by line what is written in docs/instance-states.md.
 LEGAL = {
@@ -42,18 +45,18 @@ LEGAL = {
 @pytest.mark.parametrize(("state", "event"), [*product((*STATES, "unknown"), (*EVENTS, "unknown"))])
 def test_the_next_state_is_declared_or_illegal(state: str, event: str) -> None:
     if (state, event) in LEGAL:
-        assert next_state(state, event) == LEGAL[state, event]
+        assert MACHINE.next_state(state, event) == LEGAL[state, event]
     else:
         with pytest.raises(IllegalTransition) as caught:
-            next_state(state, event)
+            MACHINE.next_state(state, event)
         assert (caught.value.state, caught.value.event) == (state, event)
 
 
 def test_there_are_no_other_states_or_events() -> None:
-    assert set(machine().states) == set(STATES)
-    assert set(machine().events) == set(EVENTS)
-    assert machine().initial == "creating"
-    assert machine("other").table == "other.instance"
+    assert set(MACHINE.states) == set(STATES)
+    assert set(MACHINE.events) == set(EVENTS)
+    assert MACHINE.initial == "creating"
+    assert Records("other").machine.table == "other.instance"
 
 
 def reachable(state: str) -> set[str]:
@@ -68,7 +71,7 @@ def reachable(state: str) -> set[str]:
 
 @pytest.mark.parametrize("state", [state for state in STATES if state != "deleted"])
 def test_whatever_is_going_on_it_can_be_deleted(state: State) -> None:
-    assert state == "deleting" or next_state(state, "delete") == "deleting"
+    assert state == "deleting" or MACHINE.next_state(state, "delete") == "deleting"
     assert "deleted" in reachable(state)
 
 
@@ -79,7 +82,7 @@ def test_what_may_be_half_gone_never_runs_again(state: State) -> None:
 
 @pytest.mark.parametrize("state", ["stopping", "starting"])
 def test_what_did_not_stop_or_start_may_be_tried_again(state: State) -> None:
-    assert {next_state(state, "come_up"), next_state(state, "go_down")} == {"running", "stopped"}
+    assert {MACHINE.next_state(state, "come_up"), MACHINE.next_state(state, "go_down")} == {"running", "stopped"}
 
 
 def test_what_is_deleted_stays_so() -> None:
@@ -88,7 +91,7 @@ def test_what_is_deleted_stays_so() -> None:
 
 def test_the_page_shows_the_machine() -> None:
     page = (Path(__file__).parents[3] / "docs" / "instance-states.md").read_text(encoding="utf-8")
-    assert f"```mermaid\n{machine().mermaid()}\n```" in page
+    assert f"```mermaid\n{MACHINE.mermaid()}\n```" in page
     assert all(f"| `{event}` |" in page for event in EVENTS)
     assert all(f"| `{state}` |" in page for state in STATES)
 

@@ -15,13 +15,13 @@ from interlock.server.api import (
     bulk,
     credential,
     drift,
+    events,
     facts,
-    history,
     instance_models,
     instances,
 )
 
-MODULES = (backup_models, backups, bulk, credential, drift, facts, history, instance_models, instances)
+MODULES = (backup_models, backups, bulk, credential, drift, events, facts, instance_models, instances)
 MODELS = [
     model
     for module in MODULES

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from interlock.aggregate.transactions import Transactions
 from interlock.config import Settings
-from interlock.instances.database import Database
 from interlock.instances.drivers.kubernetes import objects
 from interlock.instances.drivers.port import Spec
 from interlock.server.surrounding import surroundings
@@ -17,7 +17,9 @@ RFC2136 = "rfc2136://127.0.0.1/db.example.com?key=interlock&secret-env=NOBODY"
 def test_external_dns_is_told_a_name_unless_interlock_publishes_it(tmp_path: Path, dns: str, told: bool) -> None:
     settings = Settings(data_dir=tmp_path, drivers="kubernetes", driver="kubernetes", dns=dns)
 
-    driver = surroundings(settings, Database("postgresql://nobody@localhost:1/nothing")).driver("kubernetes")
+    driver = surroundings(settings, Transactions("postgresql://nobody@localhost:1/nothing", "instances")).driver(
+        "kubernetes"
+    )
 
     spec = Spec(id="1", name="shop", dns_name="shop.db.example.com")
     service = objects.service(spec, driver._settings)  # type: ignore[attr-defined]

@@ -35,14 +35,14 @@ def set_(
     given = {parameter.lower(): value for parameter, value in as_mapping(pairs, "parameter").items()}
     server = server_for(flags)
     found = server.get(path_of(name))
-    if found["working"]:  # what it works on may be these, and what we read would undo it; the server looks once more
+    if found["working"]:  # these parameters may be just what is changed; the server compares the revision once more
         raise InstanceBusy(
             f"{found['orchestration']} works on {name_of(found)}: wait until that has ended.",
             orchestration=found["orchestration"],
         )
     left = {key: value for key, value in found["parameters"].items() if key not in {one.lower() for one in unset}}
-    body = {"parameters": left | given, "orchestration": found["orchestration"]}
-    asked = server.change("PUT", path_of(found["id"], "parameters"), body)
+    body = {"parameters": left | given}
+    asked = server.change("PUT", path_of(found["id"], "parameters"), body, revision=found["revision"])
     conclude(server, asked, wait=wait, timeout=timeout, as_json=as_json)
 
 

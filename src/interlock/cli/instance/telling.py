@@ -13,6 +13,8 @@ Facts = Mapping[str, Any]
 _COLUMNS = ("NAME", "STATE", "HEALTH", "ADDRESS", "DNS NAME", "VERSION", "DRIVER", "AGE")
 _WORDS = {"come_up": "running", "go_down": "stopped", "vanish": "deleted", "fail": "failed"}
 """Events that are called differently by whoever is not the machine of their states."""
+_ITSELF = "interlock"
+"""The actor of everything that nobody asked for alone."""
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 
 
@@ -79,8 +81,10 @@ def outcome(instance: Facts) -> str:
 
 def event(happening: Facts) -> str:
     kind = _WORDS.get(happening["kind"], str(happening["kind"]))
+    actor = str(happening.get("actor") or _ITSELF)
+    by = "" if actor == _ITSELF else f" by {actor}"
     detail = happening.get("detail")
-    return shown(f"{kind}: {detail}" if detail else kind)
+    return shown(f"{kind}{by}: {detail}" if detail else f"{kind}{by}")
 
 
 def size(count: float) -> str:

@@ -61,9 +61,12 @@ class Server:
     def get(self, path: str, **query: Any) -> Any:
         return _content(*self._asked(self._request("GET", path, query), HTTPResponse.read))
 
-    def change(self, method: str, path: str, body: Any = None) -> Any:
-        """Carried out once, however often it has to be sent."""
-        request = self._request(method, path, {}, body, {"Idempotency-Key": f'"{uuid.uuid4()}"'})
+    def change(self, method: str, path: str, body: Any = None, *, revision: int | None = None) -> Any:
+        """Carried out once, however often it has to be sent; not if the record has another `revision` by then."""
+        headers = {"Idempotency-Key": f'"{uuid.uuid4()}"'}
+        if revision is not None:
+            headers["If-Match"] = f'"{revision}"'
+        request = self._request(method, path, {}, body, headers)
         return _content(*self._asked(request, HTTPResponse.read))
 
     def lines(self, path: str, **query: Any) -> Iterator[str]:

@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from typing import Literal, get_args
 
 from interlock.errors import BadSpec
-from interlock.idempotency import StateMachine
 
 State = Literal["making", "made", "failed", "deleting", "deleted"]
 Event = Literal["finish", "fail", "delete", "vanish"]
@@ -20,11 +19,6 @@ TRANSITIONS: Mapping[str, Mapping[str, str]] = {
     "failed": {"delete": "deleting"},
     "deleting": {"vanish": "deleted", "fail": "failed"},
 }
-
-
-def machine(schema: str = "interlock") -> StateMachine:
-    """Of the table in that schema."""
-    return StateMachine(f"{schema}.instance_backup", TRANSITIONS)
 
 
 def backup_format(given: str) -> Format:

@@ -4,88 +4,89 @@ One orchestration at a time works on a backup: the one that its record names. No
 may be stopped, changed or deleted meanwhile, and then the backup fails. After each one that was made, old ones go.
 """
 
+from dataclasses import replace
+
+from interlock.aggregate.record import Move, Task
+from interlock.aggregate.waiting import wait_until
 from interlock.durable.attempt import Attempt
-from interlock.durable.declared import Activity, Orchestrations
+from interlock.durable.declared import Orchestrations
+from interlock.durable.retrying import FOREVER
 from interlock.durable.run import Run
 from interlock.errors import BackupDamaged, DurableError
-from interlock.instances.backups.activities import BackupActivities, BackupMove
+from interlock.instances.backups.activities import BackupActivities
 from interlock.instances.backups.model import Event
 from interlock.instances.backups.pruning import Pruning
-from interlock.instances.health import FOREVER
 from interlock.instances.surroundings import Surroundings
-from interlock.instances.tasks import Failed, Task
 
-_FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 30.0
+_LONGEST_PAUSE = 30.0
 
 
 class BackupWork:
-    """`failure` and `is_ended` are the activities of instances."""
+    """`work` is what a replica takes part in."""
 
-    def __init__(
-        self, work: Orchestrations, here: Surroundings, failure: Activity[Task, Failed], is_ended: Activity[Task, bool]
-    ) -> None:
+    def __init__(self, here: Surroundings) -> None:
+        self.work = work = Orchestrations("backups")
         self._here = here
         self._do = BackupActivities(work, here)
-        self._failure = failure
-        self._is_ended = is_ended
-        self.discard_backup = work.orchestration(name="discard_backup")(self._discard_backup)
-        self.leave_backup = work.orchestration(name="leave_backup")(self._leave_backup)
-        self.give_up_backup = work.orchestration(name="give_up_backup")(self._give_up_backup)
-        self.delete_backup = work.orchestration(name="delete_backup", cleanup=self.give_up_backup)(self._delete_backup)
-        self.verify_backup = work.orchestration(name="verify_backup", cleanup=self.leave_backup)(self._verify_backup)
-        self.pruning = Pruning(here, self.delete_backup)
-        self.retain = work.activity(name="retain", retry=FOREVER, timeout=300)(self._retain)
-        self.back_up = work.orchestration(name="back_up", cleanup=self.discard_backup)(self._back_up)
+        self.discard = work.orchestration(name="discard")(self._discard)
+        self.leave = work.orchestration(name="leave")(self._leave)
+        self.give_up = work.orchestration(name="give_up")(self._give_up)
+        self.delete = work.orchestration(name="delete", cleanup=self.give_up)(self._delete)
+        self.verify = work.orchestration(name="verify", cleanup=self.leave)(self._verify)
+        self.pruning = Pruning(here, self.delete)
+        self.retain = self._do.activity(self._retain, FOREVER)
+        self.make = work.orchestration(name="make", cleanup=self.discard)(self._make)
 
-    async def _back_up(self, run: Run, task: Task) -> None:
+    async def _make(self, run: Run, task: Task) -> None:
         await self._wait_for_turn(run, task)
         await run.call(self._do.dump, task)
         await run.call(self.retain, task)
 
-    async def _discard_backup(self, run: Run, task: Task) -> None:
+    async def _discard(self, run: Run, task: Task) -> None:
         """What was written of one that could not be made goes again. What cannot be removed now, `sweep` removes."""
-        if await run.call(self._do.backup_standing, task) != "making":
+        if await run.call(self._do.read_state, task) != "making":
             return
-        failed = await run.call(self._failure, task)
+        failed = await run.call(self._do.read_failure, task)
         try:
             await run.call(self._do.clear_away, task)
         except DurableError as error:
-            failed = Failed(failed.code, f"{failed.message} What was written of it could not be removed yet: {error}")
-        await run.call(self._do.move_backup, BackupMove(task, "fail", failed))
+            message = f"{failed.message} What was written of it could not be removed yet: {error}"
+            failed = replace(failed, message=message)
+        await run.call(self._do.move, Move(task, "fail", failed=failed))
 
-    async def _verify_backup(self, run: Run, task: Task) -> None:
+    async def _verify(self, run: Run, task: Task) -> None:
         await self._wait_for_turn(run, task)
         await run.call(self._do.read_back, task)
 
-    async def _leave_backup(self, run: Run, task: Task) -> None:
+    async def _leave(self, run: Run, task: Task) -> None:
         """One that is damaged is of no use. Of one that could not be looked at, nothing is known but that."""
-        if await run.call(self._do.backup_standing, task) == "made":
-            failed = await run.call(self._failure, task)
+        if await run.call(self._do.read_state, task) == "made":
+            failed = await run.call(self._do.read_failure, task)
             event: Event | None = "fail" if failed.code == BackupDamaged.code else None
-            await run.call(self._do.move_backup, BackupMove(task, event, failed))
+            await run.call(self._do.move, Move(task, event, failed=failed))
 
-    async def _delete_backup(self, run: Run, task: Task) -> None:
-        pause = _FIRST_PAUSE
-        while task.after is not None and not await run.call(self._is_ended, task):
-            await run.sleep(pause)
-            pause = min(2 * pause, _LONGEST_PAUSE)
+    async def _delete(self, run: Run, task: Task) -> None:
+        await wait_until(run, lambda: run.call(self._do.has_ended, task), lambda has_ended, _: has_ended)
         await run.call(self._do.clear_away, task)
-        await run.call(self._do.move_backup, BackupMove(task, "vanish"))
+        await run.call(self._do.move, Move(task, "vanish"))
 
-    async def _give_up_backup(self, run: Run, task: Task) -> None:
+    async def _give_up(self, run: Run, task: Task) -> None:
         """What could not be removed can be deleted again."""
-        if await run.call(self._do.backup_standing, task) == "deleting":
-            failed = await run.call(self._failure, task)
-            await run.call(self._do.move_backup, BackupMove(task, "fail", failed))
+        if await run.call(self._do.read_state, task) == "deleting":
+            failed = await run.call(self._do.read_failure, task)
+            await run.call(self._do.move, Move(task, "fail", failed=failed))
 
     async def _wait_for_turn(self, run: Run, task: Task) -> None:
-        pause = _FIRST_PAUSE
-        while not await run.call(self._do.take_turn, task):
-            await run.sleep(pause)
-            pause = min(2 * pause, _LONGEST_PAUSE)
+        await wait_until(
+            run,
+            lambda: run.call(self._do.take_turn, task),
+            lambda has_turn, _: has_turn,
+            longest_pause=_LONGEST_PAUSE,
+        )
 
     async def _retain(self, attempt: Attempt, task: Task) -> None:
         """Those of the instance that are not to be kept any more, now that there is a newer one."""
-        async with self._here.database.transaction() as connection:
+        async with self._here.transactions.transaction() as connection:
             await attempt.fence(connection)
-            await self.pruning.prune(connection, task.instance)
+            made = await self.pruning.records.read(connection, task.record)
+            await self.pruning.prune(connection, made.instance)

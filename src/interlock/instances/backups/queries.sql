@@ -1,41 +1,8 @@
--- name: insert
--- Nothing → making.
-INSERT INTO interlock.instance_backup (id, instance, instance_name, format, orchestration, created_at, updated_at)
-VALUES (CAST($1 AS text), CAST($2 AS text), CAST($3 AS text), CAST($4 AS text), CAST($5 AS text), interlock.now_v1(),
-        interlock.now_v1())
-RETURNING created_at;
-
--- name: read
--- One, as it is.
-SELECT :columns FROM interlock.instance_backup b WHERE b.id = CAST($1 AS text);
-
--- name: lock
--- The same; nobody else writes it until the transaction ends.
-SELECT :columns FROM interlock.instance_backup b WHERE b.id = CAST($1 AS text) FOR NO KEY UPDATE;
-
 -- name: find
 -- By its id, or by how that begins: two rows are one too many.
-SELECT :columns FROM interlock.instance_backup b
- WHERE b.id = CAST($1 AS text) OR (length(CAST($1 AS text)) >= 8 AND starts_with(b.id, CAST($1 AS text)))
- ORDER BY b.id LIMIT 2;
-
--- name: list
--- The newest first: of that instance, by id or name, or of all; in these states; also deleted ones or not; before that one.
-SELECT :columns FROM interlock.instance_backup b
- WHERE (CAST($1 AS text) IS NULL OR b.instance = CAST($1 AS text) OR b.instance_name = CAST($1 AS text))
-   AND (CAST($2 AS text[]) IS NULL OR b.state = ANY (CAST($2 AS text[])))
-   AND (CAST($3 AS boolean) OR b.deleted_at IS NULL)
-   AND (CAST($4 AS text) IS NULL
-        OR (b.created_at, b.id) < (SELECT o.created_at, o.id FROM interlock.instance_backup o WHERE o.id = CAST($4 AS text)))
- ORDER BY b.created_at DESC, b.id DESC LIMIT CAST($5 AS integer);
-
--- name: hand_over
--- Worked on by nobody, or by another → by this orchestration.
-UPDATE interlock.instance_backup b
-   SET orchestration = CAST($2 AS text), working = true, begun_at = NULL, error = NULL, error_code = NULL,
-       updated_at = interlock.now_v1()
- WHERE b.id = CAST($1 AS text)
-RETURNING b.updated_at;
+SELECT :columns FROM interlock.instance_backup t
+ WHERE t.id = CAST($1 AS text) OR (length(CAST($1 AS text)) >= 8 AND starts_with(t.id, CAST($1 AS text)))
+ ORDER BY t.id LIMIT 2;
 
 -- name: take_turn
 -- Waiting → at work, while fewer than so many are. Two that ask at once may both be let in: it is a matter of load.
@@ -44,20 +11,6 @@ UPDATE interlock.instance_backup b
  WHERE b.id = CAST($1 AS text)
    AND (b.begun_at IS NOT NULL
         OR (SELECT count(*) FROM interlock.instance_backup o WHERE o.working AND o.begun_at IS NOT NULL) < CAST($2 AS integer))
-RETURNING 1;
-
--- name: verified
--- Worked on → by nobody, and known to be whole.
-UPDATE interlock.instance_backup b
-   SET working = false, error = NULL, error_code = NULL, verified_at = CAST($2 AS timestamptz), updated_at = CAST($2 AS timestamptz)
- WHERE b.id = CAST($1 AS text) AND b.state = 'made'
-RETURNING 1;
-
--- name: finish
--- Worked on → by nobody; with the error that it ended with.
-UPDATE interlock.instance_backup b
-   SET working = false, error = CAST($2 AS text), error_code = CAST($3 AS text), updated_at = CAST($4 AS timestamptz)
- WHERE b.id = CAST($1 AS text)
 RETURNING 1;
 
 -- name: restoring

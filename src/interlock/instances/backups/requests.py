@@ -12,59 +12,68 @@ import uuid
 from collections.abc import Mapping
 from typing import Any
 
-from interlock.durable import recording
-from interlock.durable.declared import Orchestration
+from interlock.aggregate.events import INTERLOCK
+from interlock.aggregate.requests import Requests
 from interlock.errors import BackupBusy, BackupUnknown, BadSpec
 from interlock.instances.backups.activities import running
 from interlock.instances.backups.model import backup_format
-from interlock.instances.backups.pruning import new_id
 from interlock.instances.backups.records import Backup, BackupRecords
 from interlock.instances.backups.restoring import major_of, usable
 from interlock.instances.backups.shelf import Shelf, remove_all
 from interlock.instances.model import major_version
 from interlock.instances.records import Instance
 from interlock.instances.requests import Instances
-from interlock.instances.tasks import Task
 from interlock.logs import events
 
 log = events(__name__)
 
 
-class Backups:
-    """`records` is for reading. What is asked for has ended when the record's orchestration has."""
+class Backups(Requests[Backup]):
+    records: BackupRecords
 
     def __init__(self, instances: Instances) -> None:
+        super().__init__(BackupRecords(instances.records.schema))
         self._instances = instances
         self._lifecycle = instances.lifecycle
         self._here = self._lifecycle.here
         self._work = self._lifecycle.backups
-        self.records = BackupRecords(self._here.schema)
 
-    async def make(self, connection: Any, instance: str, format: str = "file", *, id: str | None = None) -> Backup:
+    async def make(
+        self,
+        connection: Any,
+        instance: str,
+        format: str = "file",
+        *,
+        id: str | None = None,
+        by: str = INTERLOCK,
+    ) -> Backup:
         """Of an instance, by its id, that runs. What was made under `id` is given, and nothing made again."""
         wanted, _ = backup_format(format), self._here.kept
         if id and (before := await self._made(connection, id)):
             return before
         found = await self._instances.idle(connection, instance)
         running(found)
-        made = id or str(uuid.uuid4())
-        task = Task(instance, new_id(made, "back_up"), backup=made)
-        [[at]] = await self.records.ask(connection, "insert", made, instance, found.name, wanted, task.orchestration)
-        await self._instances.records.note(connection, instance, "backup asked for", at, made)
-        await self._record(connection, self._work.back_up, task)
-        return await self.records.read(connection, made)
+        columns = {"instance": instance, "instance_name": found.name, "format": wanted}
+        backup = await self.insert(connection, id or str(uuid.uuid4()), columns, self._work.make, by=by)
+        await self._instances.records.events.note(
+            connection,
+            instance,
+            "backup asked for",
+            backup.created_at,
+            backup.id,
+            actor=by,
+            orchestration=backup.orchestration,
+        )
+        return backup
 
-    async def verify(self, connection: Any, id: str) -> Backup:
-        backup = await self._idle(connection, id)
+    async def verify(self, connection: Any, id: str, *, by: str = INTERLOCK) -> Backup:
+        backup = await self.idle(connection, id)
         usable(backup)
-        task = Task(backup.instance, new_id(id, "verify_backup"), backup=id)
-        await self.records.ask(connection, "hand_over", id, task.orchestration)
-        await self._record(connection, self._work.verify_backup, task)
-        return await self.records.read(connection, id)
+        return await self.begin(connection, backup, None, self._work.verify, by=by, columns={"begun_at": None})
 
-    async def delete(self, connection: Any, id: str) -> Backup:
+    async def delete(self, connection: Any, id: str, *, by: str = INTERLOCK) -> Backup:
         """Whatever is going on, unless it is just restored from. Of one that is being deleted nothing is changed."""
-        return await self._work.pruning.delete(connection, id)
+        return await self._work.pruning.delete(connection, id, by=by)
 
     async def restore(
         self,
@@ -79,6 +88,7 @@ class Backups:
         parameters: Mapping[str, str | int | float | bool] | None = None,
         tags: Mapping[str, str] | None = None,
         new_id: str | None = None,
+        by: str = INTERLOCK,
     ) -> Instance:
         """Into a new instance: of the driver and the major version that the backed up one has, unless told.
 
@@ -106,9 +116,12 @@ class Backups:
             tags=tags,
             backup=id,
             id=new_id,
+            by=by,
         )
 
-    async def restore_into(self, connection: Any, id: str, instance: str, *, key: str | None = None) -> Instance:
+    async def restore_into(
+        self, connection: Any, id: str, instance: str, *, key: str | None = None, by: str = INTERLOCK
+    ) -> Instance:
         """Into one that runs, by its id: what the backup brings replaces what is there.
 
         What was asked for under `key` is not done again, as what was written since would be lost.
@@ -123,7 +136,7 @@ class Backups:
                 f"The backup {unfinished} of {found.name} is being made: wait until that has ended, or delete it.",
                 orchestration=orchestration,
             )
-        return await self._instances.restore(connection, instance, id, key=key)
+        return await self._instances.restore(connection, instance, id, key=key, by=by)
 
     async def prune(self, connection: Any) -> list[str]:
         """Begin to remove those that are not to be kept any more, of all instances: their ids."""
@@ -132,7 +145,7 @@ class Backups:
     async def tidy(self) -> None:
         """Both, now and then."""
         if self._here.backups is not None:
-            async with self._here.database.transaction() as connection:
+            async with self._here.transactions.transaction() as connection:
                 await self.prune(connection)
             await self.sweep()
 
@@ -140,7 +153,7 @@ class Backups:
         """Remove what crashes left of backups that are made, failed or gone: how much that was."""
         shelf, swept = Shelf(self._here.kept.directory), 0
         for owner, place in await asyncio.to_thread(lambda: list(shelf.found())):
-            async with self._here.database.transaction() as connection:
+            async with self._here.transactions.transaction() as connection:
                 try:
                     backup = await self.records.read(connection, owner)
                 except BackupUnknown:  # perhaps another control plane's
@@ -160,15 +173,3 @@ class Backups:
             return await self.records.read(connection, id)
         except BackupUnknown:
             return None
-
-    async def _idle(self, connection: Any, id: str) -> Backup:
-        backup = await self.records.lock(connection, id)
-        if backup.working:
-            raise BackupBusy(
-                f"{backup.orchestration} works on the backup {id}, which is {backup.state}: wait until that has ended.",
-                orchestration=backup.orchestration,
-            )
-        return backup
-
-    async def _record(self, connection: Any, orchestration: Orchestration[Task, None], task: Task) -> None:
-        await recording.record(connection, self._here.schema, orchestration, task.orchestration, task)

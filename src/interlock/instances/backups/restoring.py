@@ -33,7 +33,7 @@ class Restoring:
         self, id: str, instance: Instance, driver: Driver, endpoint: Endpoint, permit: Permit, permitted: str | None
     ) -> None:
         """`permitted` is the transaction that an earlier attempt was let commit: if it did, all is done."""
-        async with self._here.database.transaction() as connection:
+        async with self._here.transactions.transaction() as connection:
             backup = await self._records.read(connection, id)
         purpose = f"restore {instance.id}"
         async with alone(driver, instance.id, endpoint, purpose, self._here.pace.check_timeout) as server:

@@ -58,7 +58,7 @@ class Drift:
                 await self._compare(grant, name, driver, there)
 
     async def _compare(self, grant: AsyncGrant, name: str, driver: Driver, there: Mapping[str, str]) -> None:
-        async with self._here.database.transaction() as connection:
+        async with self._here.transactions.transaction() as connection:
             known = {finding.instance for finding in await self._findings.open(connection, name)}
             before = await self._findings.records(connection, name, [*there, *known])
         others = {one.id for one in before.values() if one.driver != name}
@@ -114,9 +114,9 @@ class Drift:
         verdicts: Mapping[str, Verdicts],
         trouble: str,
     ) -> None:
-        async with self._here.database.transaction() as connection:
+        async with self._here.transactions.transaction() as connection:
             await grant.guard(connection)
-            [[at]] = await self._findings.ask(connection, "now")
+            at = await self._records.clock(connection)
             now = await self._findings.records(connection, driver, list(verdicts))
             known = {(one.instance, one.kind): one for one in await self._findings.open(connection, driver)}
             for each, found in verdicts.items():
@@ -146,12 +146,12 @@ class Drift:
                 await self._findings.ask(connection, "describe", known.id, seen.detail)
             return
         if instance is not None:
-            await self._records.note(connection, instance.id, happened, at, seen.detail)
+            await self._records.events.note(connection, instance.id, happened, at, seen.detail)
 
     async def _note_trouble(self, grant: AsyncGrant, driver: str, trouble: str) -> None:
-        async with self._here.database.transaction() as connection:
+        async with self._here.transactions.transaction() as connection:
             await grant.guard(connection)
-            [[at]] = await self._findings.ask(connection, "now")
+            at = await self._records.clock(connection)
             await self._findings.ask(connection, "note_look", driver, at, trouble)
 
 

@@ -2,14 +2,13 @@
 
 from dataclasses import dataclass, fields
 from datetime import datetime
-from functools import cache
 from typing import Any
 
 from interlock import connections
+from interlock.aggregate.statements import ask, queries
 from interlock.errors import DriftUnknown
 from interlock.instances.keeping.comparing import Kind
-from interlock.instances.records import COLUMNS, Instance, asked, instance_of
-from interlock.stores.postgres.queries import Queries
+from interlock.instances.records import Instance, Records
 
 
 @dataclass(frozen=True)
@@ -40,7 +39,8 @@ class Findings:
     """Those in one schema. Every function works in the transaction that is open on `connection`."""
 
     def __init__(self, schema: str) -> None:
-        self._schema = schema
+        self._records = Records(schema)
+        self._queries = queries("interlock.instances.keeping", schema)
 
     async def page(self, connection: Any, *, closed: bool = False, limit: int = 200) -> list[Finding]:
         """The newest first."""
@@ -66,17 +66,12 @@ class Findings:
     async def records(self, connection: Any, driver: str, ids: list[str]) -> dict[str, Instance]:
         """Of that driver's instances those that hold their names, and these."""
         rows = await self.ask(connection, "records", driver, ids)
-        return {instance.id: instance for instance in map(instance_of, rows)}
+        return {instance.id: instance for instance in map(self._records.record_of, rows)}
 
     async def ask(self, connection: Any, name: str, *args: Any) -> connections.Rows:
-        statement = _queries(self._schema)[name].replace(":columns", COLUMNS).replace(":findings", _FINDINGS)
-        return await asked(connection, statement, *args)
+        statement = self._queries[name].replace(":columns", self._records.columns).replace(":findings", _FINDINGS)
+        return await ask(connection, statement, *args)
 
 
 _FINDINGS = ", ".join(f"d.{field.name}" for field in fields(Finding))
 _CLOSED = [field.name for field in fields(Finding)].index("closed_at")
-
-
-@cache
-def _queries(schema: str) -> Queries:
-    return Queries("interlock.instances.keeping", "queries.sql", schema)

@@ -1,5 +1,6 @@
 """What is old is forgotten, in batches: each is a transaction of its own, so that nobody waits long for one."""
 
+from interlock.aggregate.events import prune_events
 from interlock.instances.keeping.findings import Findings
 from interlock.instances.records import Records
 from interlock.instances.surroundings import Surroundings
@@ -30,7 +31,7 @@ class History:
         return forgotten
 
     async def _forget(self, batch: int) -> int:
-        async with self._here.database.transaction() as connection:
-            kept = {"events": self._events_kept, "checks": self._checks_kept}
-            gone = await self._records.prune(connection, **kept, limit=batch)
+        async with self._here.transactions.transaction() as connection:
+            gone = await prune_events(connection, self._here.schema, self._events_kept, batch)
+            gone += await self._records.prune_checks(connection, self._checks_kept, batch)
             return gone + len(await self._findings.ask(connection, "prune", self._events_kept, batch))

@@ -6,6 +6,7 @@ be held while it goes, and whoever removes it too, as another `delete` of the re
 
 from dataclasses import replace
 
+from interlock.aggregate.waiting import wait_until
 from interlock.durable.attempt import Attempt
 from interlock.durable.declared import Orchestrations
 from interlock.durable.run import Run
@@ -15,7 +16,6 @@ from interlock.instances.records import Records
 from interlock.instances.surroundings import Surroundings
 from interlock.instances.tasks import Orphan, Seen
 
-_FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 5.0
 _FINAL = (BadSpec, ConfigurationError, ForeignResource)
 _TIMEOUT = 300.0
 
@@ -31,18 +31,19 @@ class Orphans:
 
     async def _remove(self, run: Run, orphan: Orphan) -> None:
         await run.call(self.take, orphan)
-        pause, waited = _FIRST_PAUSE, 0.0
-        while (seen := await run.call(self.look, orphan)).state != "absent":
-            if waited >= seen.patience:
+
+        def is_absent(seen: Seen, waited: float) -> bool:
+            if seen.state != "absent" and waited >= seen.patience:
                 raise DoNotRetry(
                     f"{orphan.instance} is still {seen.state} after {waited:.0f} s. {seen.detail}".strip(),
                     code="not_absent",
                 )
-            await run.sleep(pause)
-            waited, pause = waited + pause, min(2 * pause, _LONGEST_PAUSE)
+            return seen.state == "absent"
+
+        await wait_until(run, lambda: run.call(self.look, orphan), is_absent)
 
     async def _take(self, attempt: Attempt, orphan: Orphan) -> None:
-        async with self._here.database.transaction() as connection:
+        async with self._here.transactions.transaction() as connection:
             await attempt.fence(connection)
             try:
                 instance = await self._records.lock(connection, orphan.instance)
@@ -53,7 +54,7 @@ class Orphans:
                     f"{orphan.instance} is an instance that has a record: delete that.", code="not_orphaned"
                 )
             if instance is not None:
-                await self._records.note(connection, instance.id, "orphan told to go", attempt.at)
+                await self._records.events.note(connection, instance.id, "orphan told to go", attempt.at)
         await self._here.driver(orphan.driver).remove(orphan.instance)
 
     async def _look(self, attempt: Attempt, orphan: Orphan) -> Seen:

@@ -8,19 +8,15 @@ SELECT i.id, i.watcher FROM interlock.instance i
 -- name: rewatch
 -- Watched by one that has ended → watched by this one. Whoever names a watcher records it in the same transaction, and none that
 -- has ended goes on: so it is enough that the record still names the one that was found missing.
-UPDATE interlock.instance i SET watcher = CAST($3 AS text), updated_at = interlock.now_v1()
+UPDATE interlock.instance i SET watcher = CAST($3 AS text), updated_at = interlock.now_v1(), revision = revision + 1
  WHERE i.id = CAST($1 AS text) AND i.state = 'running' AND i.watcher IS NOT DISTINCT FROM CAST($2 AS text)
 RETURNING i.updated_at;
 
 -- name: records
 -- Of that driver's instances those that hold their names, and these.
 SELECT :columns
-  FROM interlock.instance i
- WHERE (i.driver = CAST($1 AS text) AND i.names_freed_at IS NULL) OR i.id = ANY (CAST($2 AS text[]));
-
--- name: now
--- The time of the records.
-SELECT interlock.now_v1();
+  FROM interlock.instance t
+ WHERE (t.driver = CAST($1 AS text) AND t.names_freed_at IS NULL) OR t.id = ANY (CAST($2 AS text[]));
 
 -- name: open
 -- What is known to have drifted, of a driver.

@@ -51,7 +51,7 @@ class Repairs:
 
     async def repair_all(self, grant: AsyncGrant) -> None:
         """What may be put right without asking anybody, some of it at a time."""
-        async with self._here.database.transaction() as connection:
+        async with self._here.transactions.transaction() as connection:
             found = await self.findings.repairable(connection, list(self._here.drivers))
         begun = 0
         for finding in found:
@@ -60,7 +60,7 @@ class Repairs:
 
     async def _repaired(self, grant: AsyncGrant, finding: Finding) -> bool:
         try:
-            async with self._here.database.transaction() as connection:
+            async with self._here.transactions.transaction() as connection:
                 await grant.guard(connection)
                 if finding.kind == "orphan":
                     await self._instances.records.read(connection, finding.instance)

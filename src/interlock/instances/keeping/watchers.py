@@ -29,17 +29,17 @@ class Watchers:
 
     async def restore(self) -> int:
         """How many were missing."""
-        async with self._here.database.transaction() as connection:
+        async with self._here.transactions.transaction() as connection:
             missing = await self._findings.ask(connection, "unwatched", _BATCH)
         return sum([await self._watched_again(*one) for one in missing])
 
     async def _watched_again(self, id: str, before: str | None) -> bool:
         watcher = f"instance-{id}-watch-{uuid.uuid4().hex[:8]}:health"
-        async with self._here.database.transaction() as connection:
+        async with self._here.transactions.transaction() as connection:
             rows = await self._findings.ask(connection, "rewatch", id, before, watcher)
             if not rows:
                 return False
             await record(connection, self._here.schema, self._health.watch, watcher, Watch(id, watcher))
-            await self._records.note(connection, id, "watched again", rows[0][0])
+            await self._records.events.note(connection, id, "watched again", rows[0][0])
         log.warning("instance.watched_again", extra={"instance": id, "before": before})
         return True

@@ -45,6 +45,7 @@ class Backup(BaseModel):
                     "instance_name": "orders",
                     "format": "file",
                     "state": "made",
+                    "revision": 2,
                     "path": "orders/20260131T120000Z-4f1d7c52-0c8b-4a0e-9b39-6f5f7c2b8a10.1/archive.dump",
                     "size_bytes": 48213,
                     "sha256": "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
@@ -53,6 +54,7 @@ class Backup(BaseModel):
                     "orchestration": "backup-4f1d7c52-0c8b-4a0e-9b39-6f5f7c2b8a10-back_up-1f2e3d4c",
                     "working": False,
                     "created_at": "2026-01-31T12:00:00Z",
+                    "created_by": "key:5d0c2a7b91e4",
                     "updated_at": "2026-01-31T12:00:04Z",
                     "made_at": "2026-01-31T12:00:01Z",
                     "verified_at": None,
@@ -67,6 +69,7 @@ class Backup(BaseModel):
     instance_name: str
     format: Format
     state: State
+    revision: int = Field(description="Grows with each change; the `ETag`, for If-Match.")
     path: str | None = Field(description="In the directory of backups; null until it is made.")
     size_bytes: int | None
     sha256: str | None
@@ -75,6 +78,7 @@ class Backup(BaseModel):
     orchestration: str
     working: bool
     created_at: datetime
+    created_by: str = Field(description="`key:ID`, or `interlock`.")
     updated_at: datetime
     made_at: datetime | None
     verified_at: datetime | None

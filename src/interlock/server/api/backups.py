@@ -1,21 +1,25 @@
 """Backups: asked for, listed, shown, verified, deleted."""
 
+from collections.abc import Awaitable, Callable
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request, Response
 from pydantic import Field
 
-from interlock.errors import BackupUnknown
+from interlock.aggregate.table import Cursor, Page
 from interlock.instances.backups import records
 from interlock.instances.backups.model import State
 from interlock.server.api import cursor
 from interlock.server.api.backup_models import Backup, BackupPage, NewBackup
+from interlock.server.api.change import Change, Changing, tag
 from interlock.server.api.instance_models import Asked, Text
 from interlock.server.api.repeating import repeatable_id
-from interlock.server.api.running import Running, found
+from interlock.server.api.running import Running, found, found_backup
 from interlock.server.control import Control
 
 router = APIRouter(tags=["backups"])
+
+Verb = Callable[..., Awaitable[records.Backup]]
 
 _USUAL = NewBackup(format="file")
 """Of a request that says nothing of it."""
@@ -28,8 +32,8 @@ class OfOne(Asked):
     after: str | None = Field(None, max_length=2000, description="The `next` of the page before.")
 
     @property
-    def place(self) -> str | None:
-        return None if self.after is None else cursor.unpacked(self.after, "backups", more=1)[0]
+    def place(self) -> Cursor | None:
+        return cursor.place(self.after, "backups")
 
 
 class OfAny(OfOne):
@@ -40,6 +44,7 @@ class OfAny(OfOne):
 async def make(
     id: str,  # noqa: A002
     control: Running,
+    change: Changing,
     request: Request,
     response: Response,
     wanted: NewBackup = _USUAL,
@@ -49,9 +54,9 @@ async def make(
 
     async def work(connection: Any) -> records.Backup:
         instance = (await found(control, connection, id)).id
-        return await control.backups.make(connection, instance, wanted.format, id=repeated)
+        return await control.backups.make(connection, instance, wanted.format, id=repeated, by=change.actor)
 
-    record = await control.carry_out(work)
+    record = change.told(await control.carry_out(work))
     response.headers["Location"] = f"/api/v1/backups/{record.id}"
     return Backup.of(record)
 
@@ -69,48 +74,42 @@ async def list_(wanted: Annotated[OfAny, Query()], control: Running) -> BackupPa
 
 
 @router.get("/backups/{id}", summary="Show a backup")
-async def show(id: str, control: Running) -> Backup:  # noqa: A002
+async def show(id: str, control: Running, response: Response) -> Backup:  # noqa: A002
     """By its id, or by the first eight characters of that, or more."""
-    return Backup.of(await control.pool.transact(lambda connection: found_backup(control, connection, id)))
+    record = await control.pool.transact(lambda connection: found_backup(control, connection, id))
+    tag(response, record)
+    return Backup.of(record)
 
 
 @router.post("/backups/{id}/verify", status_code=202, summary="Verify a backup")
-async def verify(id: str, control: Running) -> Backup:  # noqa: A002
+async def verify(id: str, control: Running, change: Changing) -> Backup:  # noqa: A002
     """Its files are compared with what was written, and read to their end. `verified_at` says when."""
-
-    async def work(connection: Any) -> records.Backup:
-        return await control.backups.verify(connection, (await found_backup(control, connection, id)).id)
-
-    return Backup.of(await control.carry_out(work))
+    return await _asked(control, change, id, control.backups.verify)
 
 
 @router.delete("/backups/{id}", status_code=202, summary="Delete a backup")
-async def delete(id: str, control: Running) -> Backup:  # noqa: A002
+async def delete(id: str, control: Running, change: Changing) -> Backup:  # noqa: A002
     """One that is being made is cancelled. One that is being restored from is refused."""
-
-    async def work(connection: Any) -> records.Backup:
-        return await control.backups.delete(connection, (await found_backup(control, connection, id)).id)
-
-    return Backup.of(await control.carry_out(work))
+    return await _asked(control, change, id, control.backups.delete)
 
 
-async def found_backup(control: Control, connection: Any, id: str) -> records.Backup:  # noqa: A002
-    if not id.isprintable():  # which the database would refuse to look for
-        raise BackupUnknown(f"There is no backup {id!r}: list those that there are.")
-    return await control.backups.records.find(connection, id.lower())
+async def _asked(control: Control, change: Change, id: str, verb: Verb) -> Backup:  # noqa: A002
+    table = control.backups.records
+    return Backup.of(await change.carry_out(control, table, lambda on: found_backup(control, on, id), verb))
 
 
 async def _page(control: Control, wanted: OfOne, instance: str | None) -> BackupPage:
-    async def read(connection: Any) -> records.BackupPage:
+    async def read(connection: Any) -> Page[records.Backup]:
         return await control.backups.records.page(
             connection,
             instance=instance,
             states=wanted.state or None,
             deleted=wanted.deleted,
+            descending=True,
             after=wanted.place,
             limit=wanted.limit,
         )
 
     page = await control.pool.transact(read)
-    following = page.following and cursor.packed("backups", page.following)
-    return BackupPage(items=[Backup.of(one) for one in page.backups], next=following)
+    following = page.following and cursor.packed("backups", *page.following)
+    return BackupPage(items=[Backup.of(one) for one in page.items], next=following)

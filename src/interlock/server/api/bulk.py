@@ -8,6 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from interlock.errors import InterlockError
 from interlock.instances import records
+from interlock.server.api.change import Changing
 from interlock.server.api.instance_models import Asked, Instance, NewInstance, Text
 from interlock.server.api.instances import created, deleted
 from interlock.server.api.repeating import SOME_REFUSED
@@ -50,17 +51,20 @@ _SOME_REFUSED: dict[int | str, dict[str, Any]] = {
 @router.post(
     "/bulk-create", summary="Create several instances", response_model_exclude_unset=True, responses=_SOME_REFUSED
 )
-async def bulk_create(wanted: NewInstances, control: Running, request: Request, response: Response) -> Outcomes:
+async def bulk_create(
+    wanted: NewInstances, control: Running, change: Changing, request: Request, response: Response
+) -> Outcomes:
     """In the order in which they are given; one that is refused keeps none of the others up."""
-    asked = enumerate(wanted.instances)
-    return await _outcomes(response, ((one.name, created(control, request, one, str(place))) for place, one in asked))
+    by, asked = change.actor, enumerate(wanted.instances)
+    work = ((one.name, created(control, request, by, one, str(place))) for place, one in asked)
+    return await _outcomes(response, work)
 
 
 @router.post(
     "/bulk-delete", summary="Delete several instances", response_model_exclude_unset=True, responses=_SOME_REFUSED
 )
-async def bulk_delete(wanted: OldInstances, control: Running, response: Response) -> Outcomes:
-    return await _outcomes(response, ((one, deleted(control, one)) for one in wanted.instances))
+async def bulk_delete(wanted: OldInstances, control: Running, change: Changing, response: Response) -> Outcomes:
+    return await _outcomes(response, ((one, deleted(control, one, change)) for one in wanted.instances))
 
 
 async def _outcomes(response: Response, asked: Iterable[tuple[str, Awaitable[records.Instance]]]) -> Outcomes:

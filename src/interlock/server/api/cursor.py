@@ -25,3 +25,11 @@ def unpacked(cursor: str, *kind: str, more: int) -> list[str]:
     ):
         raise BadSpec("The cursor in `after` is not the `next` of a page in this order: leave it out to begin anew.")
     return place[len(kind) :]
+
+
+def place(after: str | None, *kind: str) -> tuple[str, str] | None:
+    """The sort key and the id of the last record of the page before; None: there was none."""
+    if after is None:
+        return None
+    key, last = unpacked(after, *kind, more=2)
+    return key, last

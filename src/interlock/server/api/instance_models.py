@@ -60,9 +60,6 @@ class NewParameters(Asked):
     model_config = ConfigDict(json_schema_extra={"examples": [{"parameters": {"work_mem": "16MB"}}]})
 
     parameters: Parameters = Field(description="All that are wanted: what is left out goes back to its default.")
-    orchestration: Text | None = Field(
-        None, description="As the record had it when they were made up from that: refused if it has another by now."
-    )
 
 
 class NewStorage(Asked):
@@ -106,6 +103,7 @@ class Instance(BaseModel):
                     "parameters": {"max_connections": "50"},
                     "tags": {"team": "shop"},
                     "state": "running",
+                    "revision": 4,
                     "health": "healthy",
                     "connection": {
                         "host": "127.0.0.1",
@@ -119,6 +117,7 @@ class Instance(BaseModel):
                     "orchestration": "instance-0b8e5f0c-7f4e-4a52-9d3e-2f8f3a6f1c55-create-1f2e3d4c",
                     "working": False,
                     "created_at": "2026-01-31T12:00:00Z",
+                    "created_by": "key:5d0c2a7b91e4",
                     "updated_at": "2026-01-31T12:00:04Z",
                     "deleted_at": None,
                 }
@@ -135,12 +134,14 @@ class Instance(BaseModel):
     parameters: dict[str, str]
     tags: dict[str, str]
     state: State
+    revision: int = Field(description="Grows with each change; the `ETag`, for If-Match.")
     health: Health
     connection: Connection | None
     error: Trouble | None = Field(description="What the last orchestration ended with, unless it succeeded.")
     orchestration: str
     working: bool
     created_at: datetime
+    created_by: str = Field(description="`key:ID`, or `interlock`.")
     updated_at: datetime
     deleted_at: datetime | None
 

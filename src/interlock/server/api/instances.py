@@ -5,11 +5,13 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Query, Request, Response
 from pydantic import Field
 
+from interlock.aggregate.table import Cursor, Page
 from interlock.errors import BadSpec
 from interlock.instances import records
 from interlock.instances.model import State
-from interlock.instances.records import Cursor, Sort
+from interlock.instances.records import Sort
 from interlock.server.api import cursor
+from interlock.server.api.change import Change, Changing, tag
 from interlock.server.api.instance_models import Asked, Instance, InstancePage, NewInstance, Text
 from interlock.server.api.repeating import repeatable_id
 from interlock.server.api.running import Running, found
@@ -46,23 +48,22 @@ class Wanted(Asked):
 
     @property
     def place(self) -> Cursor | None:
-        if self.after is None:
-            return None
-        key, last = cursor.unpacked(self.after, self.sort, more=2)
-        return key, last
+        return cursor.place(self.after, self.sort)
 
 
 @router.post("", status_code=202, summary="Create an instance")
-async def create(wanted: NewInstance, control: Running, request: Request, response: Response) -> Instance:
+async def create(
+    wanted: NewInstance, control: Running, change: Changing, request: Request, response: Response
+) -> Instance:
     """It is answered at once: names are claimed, and the work goes on until the instance is `running` or `failed`."""
-    record = await created(control, request, wanted)
+    record = change.told(await created(control, request, change.actor, wanted))
     response.headers["Location"] = f"/api/v1/instances/{record.id}"
     return Instance.of(record)
 
 
 @router.get("", summary="List instances")
 async def list_(wanted: Annotated[Wanted, Query()], control: Running) -> InstancePage:
-    async def read(connection: Any) -> records.Page:
+    async def read(connection: Any) -> Page[records.Instance]:
         return await control.instances.records.page(
             connection,
             deleted=wanted.deleted,
@@ -77,22 +78,24 @@ async def list_(wanted: Annotated[Wanted, Query()], control: Running) -> Instanc
 
     page = await control.pool.transact(read)
     following = page.following and cursor.packed(wanted.sort, *page.following)
-    return InstancePage(items=[Instance.of(one) for one in page.instances], next=following)
+    return InstancePage(items=[Instance.of(one) for one in page.items], next=following)
 
 
 @router.get("/{id}", summary="Show an instance")
-async def show(id: str, control: Running) -> Instance:  # noqa: A002
+async def show(id: str, control: Running, response: Response) -> Instance:  # noqa: A002
     """By its id, or by its name if it is not deleted."""
-    return Instance.of(await control.pool.transact(lambda connection: found(control, connection, id)))
+    record = await control.pool.transact(lambda connection: found(control, connection, id))
+    tag(response, record)
+    return Instance.of(record)
 
 
 @router.delete("/{id}", status_code=202, summary="Delete an instance")
-async def delete(id: str, control: Running) -> Instance:  # noqa: A002
+async def delete(id: str, control: Running, change: Changing) -> Instance:  # noqa: A002
     """Whatever works on it is cancelled. Its names are free when everything of it was seen to be gone."""
-    return Instance.of(await deleted(control, id))
+    return Instance.of(await deleted(control, id, change))
 
 
-async def created(control: Control, request: Request, wanted: NewInstance, *which: str) -> records.Instance:
+async def created(control: Control, request: Request, actor: str, wanted: NewInstance, *which: str) -> records.Instance:
     """`which`: of several in one request."""
     driver = wanted.driver or control.settings.default_driver
     if driver not in control.here.drivers:
@@ -101,13 +104,11 @@ async def created(control: Control, request: Request, wanted: NewInstance, *whic
     id = repeatable_id(request, wanted.name, *which)  # noqa: A001
 
     async def work(connection: Any) -> records.Instance:
-        return await control.instances.create(connection, wanted.name, driver=driver, id=id, **wishes)
+        return await control.instances.create(connection, wanted.name, driver=driver, id=id, by=actor, **wishes)
 
     return await control.carry_out(work)
 
 
-async def deleted(control: Control, id: str) -> records.Instance:  # noqa: A002
-    async def work(connection: Any) -> records.Instance:
-        return await control.instances.delete(connection, (await found(control, connection, id)).id)
-
-    return await control.carry_out(work)
+async def deleted(control: Control, id: str, change: Change) -> records.Instance:  # noqa: A002
+    instances = control.instances
+    return await change.carry_out(control, instances.records, lambda on: found(control, on, id), instances.delete)

@@ -7,16 +7,23 @@ from fastapi import APIRouter, Request, Response
 from interlock.errors import BadSpec
 from interlock.instances import records
 from interlock.server.api.backup_models import Restore
-from interlock.server.api.backups import found_backup
+from interlock.server.api.change import Changing
 from interlock.server.api.instance_models import Instance
 from interlock.server.api.repeating import repeatable_id
-from interlock.server.api.running import Running, found
+from interlock.server.api.running import Running, found, found_backup
 
 router = APIRouter(prefix="/backups/{id}", tags=["backups"])
 
 
 @router.post("/restore", status_code=202, summary="Restore a backup")
-async def restore(id: str, wanted: Restore, control: Running, request: Request, response: Response) -> Instance:  # noqa: A002
+async def restore(
+    id: str,  # noqa: A002
+    wanted: Restore,
+    control: Running,
+    change: Changing,
+    request: Request,
+    response: Response,
+) -> Instance:
     """Into a new instance, which is undone if that fails; or into one that runs, all of it or nothing."""
     wishes = wanted.model_dump(exclude={"name", "into"})
     if (wanted.name is None) == (wanted.into is None) or (wanted.into and any(wishes.values())):
@@ -30,9 +37,10 @@ async def restore(id: str, wanted: Restore, control: Running, request: Request, 
         if wanted.into is not None:
             instance = (await found(control, connection, wanted.into)).id
             key = repeated and repeated.replace("-", "")
-            return await control.backups.restore_into(connection, backup, instance, key=key)
-        return await control.backups.restore(connection, backup, wanted.name or "", new_id=repeated, **wishes)
+            return await control.backups.restore_into(connection, backup, instance, key=key, by=change.actor)
+        name = wanted.name or ""
+        return await control.backups.restore(connection, backup, name, new_id=repeated, by=change.actor, **wishes)
 
-    record = await control.carry_out(work)
+    record = change.told(await control.carry_out(work))
     response.headers["Location"] = f"/api/v1/instances/{record.id}"
     return Instance.of(record)

@@ -5,7 +5,8 @@ from typing import Annotated, Any
 from fastapi import Depends, Request
 from starlette.exceptions import HTTPException
 
-from interlock.errors import InstanceUnknown, InterlockError
+from interlock.errors import BackupUnknown, InstanceUnknown, InterlockError
+from interlock.instances.backups.records import Backup
 from interlock.instances.records import Instance
 from interlock.names import dns_label
 from interlock.server.control import Control
@@ -29,6 +30,13 @@ async def found(control: Control, connection: Any, id_or_name: str) -> Instance:
     if not id_or_name.isprintable():  # which the database would refuse to look for
         raise InstanceUnknown(f"There is no instance {id_or_name!r}: list those that there are.")
     return await control.instances.records.find(connection, _spelt(id_or_name))
+
+
+async def found_backup(control: Control, connection: Any, id: str) -> Backup:  # noqa: A002
+    """Raises BackupUnknown."""
+    if not id.isprintable():
+        raise BackupUnknown(f"There is no backup {id!r}: list those that there are.")
+    return await control.backups.records.find(connection, id.lower())
 
 
 def _spelt(id_or_name: str) -> str:

@@ -10,15 +10,14 @@ import asyncpg
 import pytest
 
 from interlock import errors
+from interlock.aggregate.record import Task
 from interlock.durable.attempt import Attempt
 from interlock.instances.backups import programs
-from interlock.instances.backups.activities import BackupActivities
 from interlock.instances.backups.digesting import digested
 from interlock.instances.backups.keeping import Keeping
-from interlock.instances.backups.records import Backup
+from interlock.instances.backups.records import Backup, BackupRecords
 from interlock.instances.drivers.local import LocalDriver
 from interlock.instances.records import Instance
-from interlock.instances.tasks import Task
 from support.instances import Plane
 from support.local_instances import as_owner
 from support.paper_driver import SHARED
@@ -190,15 +189,15 @@ async def test_a_step_that_is_repeated_after_it_was_lost_leaves_one_archive(
 ) -> None:
     """The archive has its name, and nobody wrote that down."""
     seen: list[list[Path]] = []
-    real_apply = BackupActivities._apply
+    real_move = BackupRecords.move
 
-    async def lost(self: BackupActivities, *args: Any) -> None:
+    async def lost(self: BackupRecords, *args: Any, **columns: Any) -> bool:
         seen.append(shelf(keeping))
         if len(seen) == 1:
             raise errors.ConnectionLost("The database went away: it comes back.")
-        await real_apply(self, *args)
+        return await real_move(self, *args, **columns)
 
-    monkeypatch.setattr(BackupActivities, "_apply", lost)
+    monkeypatch.setattr(BackupRecords, "move", lost)
     made = await plane.backed_up(shop.id, "directory")
     assert [len(archives) for archives in seen] == [1, 2]
     assert (made.state, shelf(keeping)) == ("made", [(keeping.directory / str(made.path)).parent])
@@ -213,7 +212,7 @@ async def test_an_attempt_that_was_overtaken_changes_nothing(
         asked = await plane.ask(plane.backups.make, shop.id)
         first = await dumping(owner, asked)
         [[step]] = execute(plane.url, "SELECT step FROM interlock.attempt ORDER BY step DESC LIMIT 1")
-        task = Task(shop.id, asked.orchestration, backup=asked.id)
+        task = Task(asked.id, asked.orchestration)
         number = "SELECT interlock.begin_attempt_v1(%s, %s, 1, %s)"
         execute(plane.url, number, asked.orchestration, asked.orchestration, step)
         [[count, at]] = execute(plane.url, "SELECT attempt, begun_at FROM interlock.attempt WHERE step = %s", step)

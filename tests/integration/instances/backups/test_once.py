@@ -9,11 +9,12 @@ import asyncpg
 import pytest
 
 from interlock import errors
+from interlock.aggregate.events import EventLog
 from interlock.instances.backups import programs
 from interlock.instances.backups.records import Backup
 from interlock.instances.backups.relay import Permit
 from interlock.instances.drivers.local import LocalDriver
-from interlock.instances.records import Instance, Records
+from interlock.instances.records import Instance
 from support.instances import Plane
 from support.local_instances import as_owner
 from support.paper_driver import SHARED
@@ -25,7 +26,7 @@ pytestmark = pytest.mark.timeout(200)
 Step = Callable[[Permit], Awaitable[None]]
 ROWS = "SELECT count(*) FROM item"
 LATER = "INSERT INTO item VALUES (-1, 'written since')"
-TOLD = "SELECT kind, count(*) FROM interlock.instance_event WHERE kind LIKE 'restor%' GROUP BY kind ORDER BY kind"
+TOLD = "SELECT kind, count(*) FROM interlock.event WHERE kind LIKE 'restor%' GROUP BY kind ORDER BY kind"
 OVERTAKE = """
     SELECT interlock.begin_attempt_v1(a.root, a.orchestration, a.execution, a.step)
       FROM interlock.attempt a JOIN interlock.instance i ON i.orchestration = a.orchestration
@@ -142,16 +143,16 @@ async def test_it_is_committed_once_wherever_its_worker_falls_or_stands_still(
             raise
 
     async def has_no_database_for_a_moment(run: Step, permit: Permit) -> None:
-        real_note, missed = Records.note, list[str]()
+        real_note, missed = EventLog.note, list[str]()
 
-        async def note(self: Records, connection: Any, id: str, kind: str, *args: Any) -> None:  # noqa: A002
+        async def note(self: EventLog, connection: Any, id: str, kind: str, *args: Any, **more: Any) -> None:  # noqa: A002
             if kind == "restoring" and not missed:
                 missed.append(kind)
                 raise errors.ConnectionLost("The database went away: it comes back.")
-            await real_note(self, connection, id, kind, *args)
+            await real_note(self, connection, id, kind, *args, **more)
 
         with pytest.MonkeyPatch.context() as patched:
-            patched.setattr(Records, "note", note)
+            patched.setattr(EventLog, "note", note)
             await run(permit)
         assert missed
 

@@ -20,7 +20,7 @@ from support.waiting import eventually
 pytestmark = pytest.mark.timeout(200)
 
 DRIFT = "SELECT kind, instance, name, closed_at IS NULL FROM interlock.instance_drift ORDER BY id"
-TOLD = "SELECT kind, count(*) FROM interlock.instance_event WHERE kind LIKE 'drift%%' GROUP BY kind ORDER BY kind"
+TOLD = "SELECT kind, count(*) FROM interlock.event WHERE kind LIKE 'drift%%' GROUP BY kind ORDER BY kind"
 OVER = """
     SELECT NOT EXISTS (SELECT FROM interlock.instance WHERE working)
        AND NOT EXISTS (SELECT FROM interlock.orchestration

@@ -26,7 +26,7 @@ pytestmark = pytest.mark.exhaustive
 
 FORBIDDEN = [
     "DELETE FROM interlock.instance",
-    "UPDATE interlock.instance_event SET kind = 'other'",
+    "UPDATE interlock.event SET kind = 'other'",
     "UPDATE interlock.instance_check SET healthy = true",
     "UPDATE interlock.claim SET owner = 'me'",
     "TRUNCATE interlock.instance_drift",

@@ -147,7 +147,7 @@ async def test_an_orchestration_that_is_not_named_any_more_writes_nothing(plane:
     driver.held.set()
     with pytest.raises(errors.OrchestrationFailed) as failure:
         await plane.durable.handle(plane.lifecycle.create, asked.orchestration).wait(50)
-    assert failure.value.code == "instance_overtaken"
+    assert failure.value.code == "record_overtaken"
     await plane.done(asked)
     assert (await plane.read(asked.id), await plane.events(asked.id)) == before
     assert await driver.ids() == {asked.id: "shop"}

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from interlock import AsyncInterlock, errors
-from interlock.instances.database import Database
+from interlock.aggregate.transactions import Transactions
 from interlock.instances.keeping.history import History
 from interlock.instances.keeping.keepers import Keepers
 from interlock.instances.orchestrations import Lifecycle
@@ -17,14 +17,14 @@ from support.postgres import execute
 
 DAY = 86400
 COUNTS = """
-    SELECT (SELECT count(*) FROM interlock.instance_event), (SELECT count(*) FROM interlock.instance_check),
+    SELECT (SELECT count(*) FROM interlock.event), (SELECT count(*) FROM interlock.instance_check),
            (SELECT count(*) FROM interlock.instance_drift)
 """
 
 
 @pytest.fixture
 async def here(url: str, paper: PaperDriver) -> AsyncIterator[Surroundings]:
-    database = Database(url)
+    database = Transactions(url, "instances")
     yield Surroundings(database, "interlock", {"paper": paper}, PaperDns(lambda: url))
     await database.close()
 
@@ -38,7 +38,8 @@ async def test_what_is_older_than_it_is_kept_goes_and_the_record_stays(url: str,
     days = "now() - make_interval(days => n) + interval '1 minute'"
     execute(
         url,
-        f"INSERT INTO interlock.instance_event SELECT 'a', 'come_up', {days} FROM generate_series(1, 20) n;"
+        f"INSERT INTO interlock.event SELECT 'instance', 'a', {days}, 'come_up', '', 'interlock'"
+        " FROM generate_series(1, 20) n;"
         f"INSERT INTO interlock.instance_check SELECT 'a', {days}, true, 1 FROM generate_series(1, 20) n;"
         "INSERT INTO interlock.instance_drift (driver, instance, kind, name, detail, found_at, closed_at)"
         f" SELECT 'paper', 'a', 'dns', 'a', '', {days}, {days} FROM generate_series(1, 20) n;"

@@ -1,5 +1,6 @@
 """The rows: found, listed, pruned; and held to their states by the database."""
 
+import re
 from datetime import UTC, datetime, timedelta
 from itertools import product
 from typing import Any, get_args
@@ -9,11 +10,15 @@ import psycopg
 import pytest
 from psycopg import errors as refusals
 
-from interlock.instances.model import TRANSITIONS, State, machine
-from interlock.instances.records import Page, Records
+from interlock.aggregate.events import prune_events
+from interlock.aggregate.table import Page
+from interlock.instances.model import TRANSITIONS, State
+from interlock.instances.records import Instance, Records
 from support.postgres import execute
 
 RECORDS = Records("interlock")
+SHARED = re.compile(r"\w*state_machine(_v1)?\(\)")
+"""Users have a function for each table; ours share one."""
 TRIGGERS = """
     SELECT tgname, pg_get_triggerdef(t.oid), regexp_replace(f.prosrc, '\\s+', ' ', 'g')
       FROM pg_trigger t JOIN pg_proc f ON f.oid = t.tgfoid
@@ -31,23 +36,23 @@ def add(url: str, name: str, tags: str = "{}", *, number: int = 0) -> str:
     return f"id-{name}"
 
 
-async def page(url: str, **wishes: Any) -> Page:
+async def page(url: str, **wishes: Any) -> Page[Instance]:
     async with await psycopg.AsyncConnection.connect(url) as connection:
         return await RECORDS.page(connection, **wishes)
 
 
 async def names(url: str, **wishes: Any) -> list[str]:
-    return [one.name for one in (await page(url, **wishes)).instances]
+    return [one.name for one in (await page(url, **wishes)).items]
 
 
 async def test_the_triggers_are_those_of_the_declaration(interlock_url: str) -> None:
     def installed() -> list[Any]:
         rows = execute(interlock_url, TRIGGERS)
-        return sorted((name, what.replace("_v1()", "()"), body) for name, what, body in rows)
+        return sorted((name, SHARED.sub("state_machine()", what), body) for name, what, body in rows)
 
     migrated = installed()
     assert len(migrated) == 2
-    execute(interlock_url, machine().install_sql())
+    execute(interlock_url, RECORDS.machine.install_sql())
     assert installed() == migrated
 
 
@@ -89,7 +94,7 @@ def test_a_row_begins_as_creating_and_two_never_hold_one_name(interlock_url: str
 async def test_a_list_is_filtered_sorted_and_turned_page_by_page(interlock_url: str) -> None:
     for number, name in enumerate(["cherry", "apple", "banana", "damson", "elder"]):
         add(interlock_url, name, '{"team": "blue"}' if number % 2 else '{"team": "red"}', number=number)
-    assert await names(interlock_url) == ["apple", "banana", "cherry", "damson", "elder"]
+    assert await names(interlock_url, sort="name") == ["apple", "banana", "cherry", "damson", "elder"]
     assert await names(interlock_url, sort="created") == ["cherry", "apple", "banana", "damson", "elder"]
     assert await names(interlock_url, tags={"team": "blue"}) == ["apple", "damson"]
     assert await names(interlock_url, name_part="an") == ["banana"]
@@ -100,7 +105,7 @@ async def test_a_list_is_filtered_sorted_and_turned_page_by_page(interlock_url: 
         after = None
         while True:
             one = await page(interlock_url, sort="state", descending=descending, limit=2, after=after)
-            turned += [instance.name for instance in one.instances]
+            turned += [instance.name for instance in one.items]
             after = one.following
             if after is None:
                 break
@@ -120,10 +125,11 @@ async def test_events_stand_once_and_what_is_old_is_pruned(interlock_url: str) -
     connection = await asyncpg.connect(interlock_url)
     async with connection.transaction():
         for at in (old, old, now):
-            await RECORDS.note(connection, id, "come_up", at)
+            await RECORDS.events.note(connection, id, "come_up", at)
             await RECORDS.ask(connection, "note_check", id, at, True, 1.0, "")
-        assert len(await RECORDS.events(connection, id)) == len(await RECORDS.checks(connection, id)) == 2
-        assert await RECORDS.prune(connection, events=20 * 86400, checks=86400) == 1
-        assert [event.recorded_at for event in await RECORDS.events(connection, id)] == [now, old]
+        assert len(await RECORDS.events.list(connection, id)) == len(await RECORDS.checks(connection, id)) == 2
+        assert await prune_events(connection, "interlock", 20 * 86400, limit=100) == 0
+        assert await RECORDS.prune_checks(connection, 86400, limit=100) == 1
+        assert [event.recorded_at for event in await RECORDS.events.list(connection, id)] == [now, old]
         assert [check.recorded_at for check in await RECORDS.checks(connection, id)] == [now]
     await connection.close()

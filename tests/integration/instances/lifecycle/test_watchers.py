@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from interlock.instances.database import Database
+from interlock.aggregate.transactions import Transactions
 from interlock.instances.keeping.watchers import Watchers
 from interlock.instances.orchestrations import Lifecycle
 from interlock.instances.surroundings import Surroundings
@@ -65,7 +65,7 @@ async def test_one_whose_watcher_was_forgotten_is_watched_again_and_one_that_doe
 
 async def test_of_several_that_see_it_at_once_one_does_it(plane: Plane, paper: PaperDriver) -> None:
     ids = await asyncio.gather(*(without_watcher(plane, f"db{number}") for number in range(3)))
-    databases = [Database(plane.url) for _ in range(5)]
+    databases = [Transactions(plane.url, "instances") for _ in range(5)]
     crowd = []
     for database in databases:
         here = Surroundings(database, "interlock", {"paper": paper}, PaperDns(lambda: plane.url), QUICK)
@@ -84,6 +84,6 @@ async def test_of_several_that_see_it_at_once_one_does_it(plane: Plane, paper: P
 async def test_it_is_done_by_itself(plane: Plane) -> None:
     id = await without_watcher(plane, "shop")  # noqa: A001
     async with watching(plane) as one, watching(plane) as other, one.keepers, other.keepers:
-        again = "SELECT 1 FROM interlock.instance_event WHERE instance = %s AND kind = 'watched again'"
+        again = "SELECT 1 FROM interlock.event WHERE subject = %s AND kind = 'watched again'"
         await seen(plane, again, id)
     assert len(execute(plane.url, UNFINISHED)) == 1

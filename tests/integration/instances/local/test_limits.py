@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from interlock.aggregate.transactions import Transactions
 from interlock.config import Settings
 from interlock.errors import ConfigurationError, TooManyInstances
-from interlock.instances.database import Database
 from interlock.instances.drivers.local import LocalDriver
 from interlock.instances.drivers.local.machine import Machine
 from interlock.server.surrounding import surroundings
@@ -77,13 +77,15 @@ def test_defaults_that_cannot_be_are_told_at_the_start(tmp_path: Path, told: str
     settings = Settings(data_dir=tmp_path, pg_bin=PG_BIN, instance_defaults=told)
 
     with pytest.raises(ConfigurationError, match=f"^instance_defaults is '{told}': .*{words}"):
-        surroundings(settings, Database("postgresql://nobody@localhost:1/nothing"))
+        surroundings(settings, Transactions("postgresql://nobody@localhost:1/nothing", "instances"))
 
 
 async def test_the_settings_reach_the_driver(tmp_path: Path) -> None:
     settings = Settings(data_dir=tmp_path, pg_bin=PG_BIN, instance_limit=0, instance_defaults="work_mem=5MB")
 
-    driver = surroundings(settings, Database("postgresql://nobody@localhost:1/nothing")).driver("local")
+    driver = surroundings(settings, Transactions("postgresql://nobody@localhost:1/nothing", "instances")).driver(
+        "local"
+    )
 
     with pytest.raises(TooManyInstances):
         await driver.check(new_spec())
@@ -92,4 +94,4 @@ async def test_the_settings_reach_the_driver(tmp_path: Path) -> None:
 def test_without_programs_the_start_goes_on(tmp_path: Path) -> None:
     settings = Settings(data_dir=tmp_path, pg_bin=tmp_path, instance_defaults="work_mem=5MB")
 
-    assert surroundings(settings, Database("postgresql://nobody@localhost:1/nothing")).driver("local")
+    assert surroundings(settings, Transactions("postgresql://nobody@localhost:1/nothing", "instances")).driver("local")

@@ -12,6 +12,7 @@ CREATE TABLE interlock.instance (
     parameters     jsonb            NOT NULL DEFAULT '{}',
     tags           jsonb            NOT NULL DEFAULT '{}',
     state          text             NOT NULL DEFAULT 'creating',
+    revision       bigint           NOT NULL DEFAULT 1,
     health         text             NOT NULL DEFAULT 'unknown',
     host           text,
     port           integer,
@@ -24,6 +25,7 @@ CREATE TABLE interlock.instance (
     working        boolean          NOT NULL DEFAULT true,
     watcher        text COLLATE "C",
     created_at     timestamptz      NOT NULL,
+    created_by     text             NOT NULL DEFAULT 'interlock',
     updated_at     timestamptz      NOT NULL,
     names_freed_at timestamptz,
     deleted_at     timestamptz,
@@ -39,16 +41,8 @@ CREATE UNIQUE INDEX instance_name_held ON interlock.instance (name) WHERE names_
 CREATE UNIQUE INDEX instance_dns_name_held ON interlock.instance (dns_name) WHERE names_freed_at IS NULL;
 
 -- The states of `interlock/instances/model.py`: the database refuses every other change.
-CREATE FUNCTION interlock.instance_state_machine_v1() RETURNS trigger LANGUAGE plpgsql AS $$
-BEGIN
-    RAISE EXCEPTION USING ERRCODE = 'check_violation', CONSTRAINT = TG_NAME, TABLE = TG_TABLE_NAME,
-        SCHEMA = TG_TABLE_SCHEMA, MESSAGE = CASE TG_OP
-            WHEN 'INSERT' THEN format('a row of %I does not begin in the state %L', TG_TABLE_NAME, NEW."state")
-            ELSE format('a row of %I does not go from %L to %L', TG_TABLE_NAME, OLD."state", NEW."state") END;
-END
-$$;
 CREATE TRIGGER instance_state_machine_begin AFTER INSERT ON interlock.instance FOR EACH ROW
-    WHEN (NEW.state IS DISTINCT FROM 'creating') EXECUTE FUNCTION interlock.instance_state_machine_v1();
+    WHEN (NEW.state IS DISTINCT FROM 'creating') EXECUTE FUNCTION interlock.state_machine_v1();
 CREATE TRIGGER instance_state_machine AFTER UPDATE ON interlock.instance FOR EACH ROW
     WHEN (OLD.state IS DISTINCT FROM NEW.state
           AND ((OLD.state, NEW.state) IN (('creating', 'running'), ('creating', 'failed'), ('creating', 'deleting'), ('running', 'stopping'),
@@ -56,19 +50,9 @@ CREATE TRIGGER instance_state_machine AFTER UPDATE ON interlock.instance FOR EAC
                ('stopping', 'running'), ('stopping', 'failed'), ('stopping', 'deleting'), ('stopped', 'starting'),
                ('stopped', 'failed'), ('stopped', 'deleting'), ('starting', 'running'), ('starting', 'stopped'),
                ('starting', 'failed'), ('starting', 'deleting'), ('failed', 'deleting'), ('deleting', 'deleted'),
-               ('deleting', 'failed'))) IS NOT TRUE) EXECUTE FUNCTION interlock.instance_state_machine_v1();
+               ('deleting', 'failed'))) IS NOT TRUE) EXECUTE FUNCTION interlock.state_machine_v1();
 
--- What happened to an instance: once for its kind and the recorded time, however often it is reported.
-CREATE TABLE interlock.instance_event (
-    instance    text COLLATE "C" NOT NULL,
-    kind        text             NOT NULL,
-    recorded_at timestamptz      NOT NULL,
-    detail      text             NOT NULL DEFAULT '',
-    CONSTRAINT instance_event_pkey PRIMARY KEY (instance, recorded_at, kind),
-    CONSTRAINT instance_event_of_instance FOREIGN KEY (instance) REFERENCES interlock.instance (id)
-);
-
--- What its health checks found, the same way.
+-- What the health checks of an instance found: once for the recorded time, however often it is reported.
 CREATE TABLE interlock.instance_check (
     instance     text COLLATE "C" NOT NULL,
     recorded_at  timestamptz      NOT NULL,
@@ -79,5 +63,4 @@ CREATE TABLE interlock.instance_check (
     CONSTRAINT instance_check_of_instance FOREIGN KEY (instance) REFERENCES interlock.instance (id)
 );
 
-CREATE INDEX instance_event_by_time ON interlock.instance_event (recorded_at);
 CREATE INDEX instance_check_by_time ON interlock.instance_check (recorded_at);

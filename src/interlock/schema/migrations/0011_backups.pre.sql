@@ -7,6 +7,7 @@ CREATE TABLE interlock.instance_backup (
     instance_name   text COLLATE "C" NOT NULL,
     format          text             NOT NULL,
     state           text             NOT NULL DEFAULT 'making',
+    revision        bigint           NOT NULL DEFAULT 1,
     path            text,
     size_bytes      bigint,
     sha256          text,
@@ -18,6 +19,7 @@ CREATE TABLE interlock.instance_backup (
     working         boolean          NOT NULL DEFAULT true,
     begun_at        timestamptz,
     created_at      timestamptz      NOT NULL,
+    created_by      text             NOT NULL DEFAULT 'interlock',
     updated_at      timestamptz      NOT NULL,
     made_at         timestamptz,
     verified_at     timestamptz,
@@ -36,18 +38,10 @@ CREATE INDEX instance_backup_by_instance ON interlock.instance_backup (instance,
 CREATE INDEX instance_backup_by_time ON interlock.instance_backup (created_at);
 
 -- The states of `interlock/instances/backups/model.py`: the database refuses every other change.
-CREATE FUNCTION interlock.instance_backup_state_machine_v1() RETURNS trigger LANGUAGE plpgsql AS $$
-BEGIN
-    RAISE EXCEPTION USING ERRCODE = 'check_violation', CONSTRAINT = TG_NAME, TABLE = TG_TABLE_NAME,
-        SCHEMA = TG_TABLE_SCHEMA, MESSAGE = CASE TG_OP
-            WHEN 'INSERT' THEN format('a row of %I does not begin in the state %L', TG_TABLE_NAME, NEW."state")
-            ELSE format('a row of %I does not go from %L to %L', TG_TABLE_NAME, OLD."state", NEW."state") END;
-END
-$$;
 CREATE TRIGGER instance_backup_state_machine_begin AFTER INSERT ON interlock.instance_backup FOR EACH ROW
-    WHEN (NEW.state IS DISTINCT FROM 'making') EXECUTE FUNCTION interlock.instance_backup_state_machine_v1();
+    WHEN (NEW.state IS DISTINCT FROM 'making') EXECUTE FUNCTION interlock.state_machine_v1();
 CREATE TRIGGER instance_backup_state_machine AFTER UPDATE ON interlock.instance_backup FOR EACH ROW
     WHEN (OLD.state IS DISTINCT FROM NEW.state
           AND ((OLD.state, NEW.state) IN (('making', 'made'), ('making', 'failed'), ('making', 'deleting'), ('made', 'failed'),
                ('made', 'deleting'), ('failed', 'deleting'), ('deleting', 'deleted'), ('deleting', 'failed'))) IS NOT TRUE)
-    EXECUTE FUNCTION interlock.instance_backup_state_machine_v1();
+    EXECUTE FUNCTION interlock.state_machine_v1();

@@ -1,14 +1,14 @@
-"""The connections on which requests are answered."""
+"""The connections for transactions on records."""
 
 import asyncio
 from typing import Any
 
 import pytest
 
+from interlock.aggregate import transactions as module
+from interlock.aggregate.transactions import Transactions
 from interlock.connections import ask
 from interlock.errors import NameTaken, RetryTransaction, StoreThrottled
-from interlock.server import pool as module
-from interlock.server.pool import Pool
 from support.api import Api
 from support.postgres import execute
 from support.waiting import eventually
@@ -30,7 +30,7 @@ def noted(interlock_url: str) -> str:
 
 
 async def test_what_got_in_anothers_way_is_rolled_back_and_done_again(noted: str) -> None:
-    pool, attempts = Pool(noted), []
+    pool, attempts = Transactions(noted, "api"), []
 
     async def work(connection: Any) -> str:
         attempts.append(connection)
@@ -45,7 +45,7 @@ async def test_what_got_in_anothers_way_is_rolled_back_and_done_again(noted: str
 
 
 async def test_what_gets_in_the_way_again_and_again_is_told_in_the_end(noted: str) -> None:
-    pool = Pool(noted)
+    pool = Transactions(noted, "api")
 
     async def work(connection: Any) -> None:
         raise RetryTransaction("Again.", sqlstate="40001")
@@ -56,7 +56,7 @@ async def test_what_gets_in_the_way_again_and_again_is_told_in_the_end(noted: st
 
 
 async def test_who_is_refused_has_written_nothing_and_leaves_the_connection_to_the_next(noted: str) -> None:
-    pool = Pool(noted)
+    pool = Transactions(noted, "api")
 
     async def work(connection: Any) -> None:
         await insert(connection)
@@ -74,7 +74,7 @@ async def test_who_is_refused_has_written_nothing_and_leaves_the_connection_to_t
 async def test_who_finds_no_connection_free_is_asked_to_come_again(noted: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_PATIENCE", 0.05)
     monkeypatch.setattr(module, "_SIZE", 1)
-    pool = Pool(noted)
+    pool = Transactions(noted, "api")
     async with pool.session() as session:
         with pytest.raises(StoreThrottled):
             await pool.transact(insert)
@@ -84,7 +84,7 @@ async def test_who_finds_no_connection_free_is_asked_to_come_again(noted: str, m
 
 
 async def test_a_request_that_is_cut_off_takes_its_connection_with_it(noted: str) -> None:
-    pool, inside = Pool(noted), asyncio.Event()
+    pool, inside = Transactions(noted, "api"), asyncio.Event()
 
     async def work(connection: Any) -> None:
         await insert(connection)
@@ -110,7 +110,7 @@ async def test_after_a_restart_of_the_database_requests_are_answered_again(api: 
 
 
 async def test_a_database_that_is_away_is_told_as_such(api: Api) -> None:
-    api.control.pool = Pool("postgresql://shop:geheim@127.0.0.1:1/shop")
+    api.control.pool = Transactions("postgresql://shop:geheim@127.0.0.1:1/shop", "api")
     answer = await api.client.get("/api/v1/instances")
     assert (answer.status_code, answer.headers["retry-after"]) == (503, "1")
     assert answer.json()["code"] == "database_unreachable"

@@ -1,6 +1,6 @@
-"""The connections on which requests are answered: a few, each for one request at a time.
+"""The connections for transactions on records: a few, opened when they are needed, each for one transaction at a time.
 
-A request may have to wait for somebody else's open transaction; with one connection for all, everybody would.
+A transaction may have to wait for another one's locks; with one connection for all, everybody would wait.
 """
 
 import asyncio
@@ -13,7 +13,6 @@ from interlock.stores.postgres import Session, connect
 
 T = TypeVar("T")
 
-_SIZE = 5
 _PATIENCE = 10.0
 """Seconds until a connection has to be free."""
 _TIMEOUT = 20.0
@@ -22,11 +21,14 @@ _AGAIN = ("40P01", "23505")
 """A deadlock; or somebody else has just written what was seen to be missing: the next attempt finds it."""
 
 
-class Pool:
-    def __init__(self, url: str) -> None:
+class Transactions:
+    """`purpose` is what the sessions are called in the server."""
+
+    def __init__(self, url: str, purpose: str, size: int = 5) -> None:
         self._url = url
+        self._purpose = purpose
         self._free: list[Session] = []
-        self._places = asyncio.Semaphore(_SIZE)
+        self._places = asyncio.Semaphore(size)
         self._is_closed = False
 
     async def transact(self, work: Callable[[Any], Awaitable[T]]) -> T:
@@ -40,6 +42,12 @@ class Pool:
                 if error.sqlstate not in _AGAIN:
                     raise
         return await self._transacted(work)
+
+    @asynccontextmanager
+    async def transaction(self) -> AsyncIterator[Any]:
+        """Gives the connection, of the kind that `Attempt.fence` takes."""
+        async with self.session() as session, session.transaction(longest_pause=_TIMEOUT):
+            yield session.driver_connection
 
     @asynccontextmanager
     async def session(self) -> AsyncIterator[Session]:
@@ -66,8 +74,8 @@ class Pool:
             await session.close()
 
     async def _transacted(self, work: Callable[[Any], Awaitable[T]]) -> T:
-        async with self.session() as session, session.transaction(longest_pause=_TIMEOUT):
-            return await work(session.driver_connection)
+        async with self.transaction() as connection:
+            return await work(connection)
 
     @asynccontextmanager
     async def _place(self) -> AsyncIterator[None]:
@@ -75,7 +83,7 @@ class Pool:
             async with asyncio.timeout(_PATIENCE):
                 await self._places.acquire()
         except TimeoutError:
-            raise StoreThrottled("Too many requests are being answered just now: try again in a while.") from None
+            raise StoreThrottled("All connections to the database are in use: try again in a while.") from None
         try:
             yield
         finally:
@@ -85,7 +93,8 @@ class Pool:
         while self._free:
             if not (session := self._free.pop()).is_closed:
                 return session
-        return await connect(self._url, application_name="interlock api", statement_timeout=_TIMEOUT, prepared=True)
+        name = f"interlock {self._purpose}"
+        return await connect(self._url, application_name=name, statement_timeout=_TIMEOUT, prepared=True)
 
     def _give_back(self, session: Session) -> None:
         if self._is_closed:

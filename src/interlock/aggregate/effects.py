@@ -1,0 +1,168 @@
+"""Steps of orchestrations on the records of one kind. Each may be repeated, and leaves one effect and one event.
+
+Who may do what. The record names the orchestration that works on it, and only that one's steps write there: each write
+is one transaction with the fence of the attempt, the lock of the record, the comparison with its orchestration, and the
+event (`owned`). A step of any other is refused (`RecordOvertaken`), and has no effect outside either.
+
+What a crash leaves behind. Between an effect and its event: the effect, which the next attempt confirms. An effect of a
+step that is overtaken meanwhile has no fence but its own system's; so what takes over waits first until the
+orchestration before it has ended (`has_ended`).
+"""
+
+import re
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar, get_type_hints
+
+from interlock.aggregate.record import DELETED, Failed, Move, R, Task
+from interlock.aggregate.table import Table
+from interlock.aggregate.transactions import Transactions
+from interlock.codes import known
+from interlock.durable.attempt import Attempt
+from interlock.durable.declared import Activity, Orchestrations
+from interlock.durable.outcome import is_unfinished, read_outcome
+from interlock.durable.retrying import FOREVER, Retry
+from interlock.errors import IllegalTransition, RecordOvertaken
+
+I = TypeVar("I")  # noqa: E741 # input and output
+O = TypeVar("O")  # noqa: E741
+T = TypeVar("T", bound=Task)
+
+_STEP = re.compile(r"^The activity '[^']*' failed: ")
+"""The begin of an `ActivityFailed`, which says nothing to a reader of the record."""
+_TIMEOUT = 300.0
+
+
+@dataclass(frozen=True)
+class Changes:
+    """What an effect changes in the record, and the detail of its event."""
+
+    columns: Mapping[str, Any] = field(default_factory=dict)
+    detail: str = ""
+
+
+class Effects(Generic[R]):
+    """A domain's activities are a subclass, which declares its steps with `effect` and `activity` when it is made."""
+
+    def __init__(self, work: Orchestrations, records: Table[R], transactions: Transactions, retry: Retry) -> None:
+        self._work = work
+        self._records = records
+        self._transactions = transactions
+        self._retry = retry
+        self.move = self.activity(self._move, FOREVER)
+        self.read_state = self.activity(self._read_state, FOREVER)
+        self.read_failure = self.activity(self._read_failure, FOREVER)
+        self.has_ended = self.activity(self._has_ended, FOREVER)
+
+    def activity(
+        self,
+        function: Callable[[Attempt, I], Awaitable[O]],
+        retry: Retry | None = None,
+        *,
+        timeout: float = _TIMEOUT,
+        interruptible: bool = False,
+    ) -> Activity[I, O]:
+        """Named as the function, without its underscore."""
+        declare = self._work.activity(
+            name=function.__name__.removeprefix("_"),
+            retry=retry or self._retry,
+            timeout=timeout,
+            interruptible=interruptible,
+        )
+        return declare(function)
+
+    def effect(self, event: str, function: Callable[[R, T], Awaitable[Changes | None]]) -> Activity[T, str]:
+        """Declare `function` as a step: of a record that is ours, without a transaction, as often as it is repeated.
+
+        Then, in one transaction, its changes are written and `event` is noted. The step's result is the event's detail.
+        """
+
+        async def perform(attempt: Attempt, task: T) -> str:
+            async with self.owned(attempt, task) as (_, record):
+                pass
+            changes = await function(record, task) or Changes()
+            async with self.owned(attempt, task) as (connection, _):
+                if changes.columns:
+                    await self._records.change(connection, task.record, attempt.at, **changes.columns)
+                await self.note(connection, attempt, task, event, changes.detail)
+            return changes.detail
+
+        _, task_type, *_ = get_type_hints(function).values()
+        perform.__name__ = function.__name__
+        perform.__annotations__["task"] = task_type
+        return self.activity(perform)
+
+    @asynccontextmanager
+    async def owned(self, attempt: Attempt, task: Task) -> AsyncIterator[tuple[Any, R]]:
+        """A transaction that only the newest attempt of the orchestration that the record names commits."""
+        async with self._transactions.transaction() as connection:
+            await attempt.fence(connection)
+            record = await self._records.lock(connection, task.record)
+            if record.orchestration != task.orchestration:
+                raise RecordOvertaken(
+                    f"{record.orchestration} works on the {self._records.word} {record.id} now: leave it to that one."
+                )
+            yield connection, record
+
+    async def note(self, connection: Any, attempt: Attempt, task: Task, kind: str, detail: str = "") -> None:
+        """In the history of the record."""
+        await self._records.events.note(
+            connection, task.record, kind, attempt.at, detail, orchestration=task.orchestration
+        )
+
+    async def moving(self, connection: Any, record: R, move: Move, attempt: Attempt) -> Mapping[str, Any]:
+        """What belongs to a move in its transaction, for a domain to override; returns columns that are written too."""
+        return {}
+
+    async def _move(self, attempt: Attempt, move: Move) -> None:
+        """A repetition changes nothing: it finds the record in the event's state, or no longer worked on."""
+        at, failed, columns = attempt.at, move.failed, dict[str, Any]()
+        async with self.owned(attempt, move.task) as (connection, record):
+            if not record.working:
+                return
+            if move.event is not None:
+                state = self._target(record, move.event)
+                if state == record.state:
+                    return
+                columns = {"deleted_at": at} if state == DELETED else {}
+            columns |= await self.moving(connection, record, move, attempt)
+            if move.event is not None:
+                await self._records.move(connection, record, move.event, **columns)
+                columns = {}
+            if move.ends:
+                columns |= {"working": False, "error": failed and failed.message, "error_code": failed and failed.code}
+            await self._records.change(connection, record.id, at, **columns)
+            await self.note(connection, attempt, move.task, move.event or "done", failed.message if failed else "")
+
+    def _target(self, record: R, event: str) -> str:
+        machine = self._records.machine
+        if record.state == machine.target(event):
+            return record.state
+        try:
+            return machine.next_state(record.state, event)
+        except IllegalTransition as error:
+            raise RecordOvertaken(
+                f"The {self._records.word} {record.id} is {record.state} and cannot {event} any more: leave it so."
+            ) from error
+
+    async def _read_state(self, attempt: Attempt, task: Task) -> str | None:
+        """None if this task has ended, or another orchestration goes on with the record."""
+        async with self._transactions.transaction() as connection:
+            record = await self._records.read(connection, task.record)
+        return record.state if record.working and record.orchestration == task.orchestration else None
+
+    async def _read_failure(self, attempt: Attempt, task: Task) -> Failed:
+        """The end of the orchestration that this clean-up is for."""
+        async with self._transactions.transaction() as connection:
+            outcome = await read_outcome(connection, self._records.schema, task.orchestration)
+        if outcome is None or (failure := outcome.failure) is None:
+            return Failed("outcome_unknown", "It did not come to its end.")
+        if outcome.kind == "cancelled":
+            return Failed("cancelled", f"It was cancelled: {failure.message or 'no reason'}.")
+        return Failed(known(failure.code), _STEP.sub("", failure.message))
+
+    async def _has_ended(self, attempt: Attempt, task: Task) -> bool:
+        """Whether the orchestration before this task, which worked on the record, has ended with its clean-up."""
+        async with self._transactions.transaction() as connection:
+            return task.after is None or not await is_unfinished(connection, self._records.schema, task.after)

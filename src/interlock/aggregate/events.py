@@ -1,0 +1,68 @@
+"""The history of records: one log for all domains, with the actor of each event."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from interlock import connections
+from interlock.aggregate.statements import ask, queries
+
+INTERLOCK = "interlock"
+"""The actor of everything that nobody asked for. Others are ``key:ID``."""
+
+
+@dataclass(frozen=True)
+class Event:
+    """`orchestration` is the one whose step this was, or the one that was asked for."""
+
+    kind: str
+    recorded_at: datetime
+    detail: str = ""
+    actor: str = INTERLOCK
+    orchestration: str | None = None
+
+
+class EventLog:
+    """The events of records of one kind. `subject` is a record's id."""
+
+    def __init__(self, schema: str, kind: str) -> None:
+        self._queries = queries("interlock.aggregate", schema)
+        self._kind = kind
+
+    async def note(
+        self,
+        connection: Any,
+        subject: str,
+        kind: str,
+        at: datetime,
+        detail: str = "",
+        *,
+        actor: str = INTERLOCK,
+        orchestration: str | None = None,
+    ) -> None:
+        """Once for the kind of event and the recorded time, however often it is reported."""
+        await self._ask(connection, "note", subject, at, kind, detail, actor, orchestration)
+
+    async def list(
+        self, connection: Any, subject: str, limit: int = 100, *, after: tuple[datetime, str] | None = None
+    ) -> list[Event]:
+        """The newest first; `after` is the time and the kind of the last one of the page before."""
+        rows = await self._ask(connection, "events", subject, limit, *(after or (None, None)))
+        return [Event(*row) for row in rows]
+
+    async def detail(self, connection: Any, subject: str, kind: str, at: datetime) -> str | None:
+        """None: there is no such event."""
+        rows = await self._ask(connection, "event", subject, at, kind)
+        return rows[0][0] if rows else None
+
+    async def forget(self, connection: Any, subject: str, kind: str, at: datetime) -> None:
+        await self._ask(connection, "forget_event", subject, at, kind)
+
+    async def _ask(self, connection: Any, name: str, *args: Any) -> connections.Rows:
+        return await ask(connection, self._queries[name], self._kind, *args)
+
+
+async def prune_events(connection: Any, schema: str, older_than: float, limit: int) -> int:
+    """Forget events of all kinds of records, `limit` at most; how many that were."""
+    statement = queries("interlock.aggregate", schema)["prune_events"]
+    return len(await ask(connection, statement, older_than, limit))

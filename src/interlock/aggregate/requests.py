@@ -1,0 +1,141 @@
+"""Requests for the work on records. Each is part of the caller's transaction: it is there if that commits.
+
+Who may do what. A request locks the record. While an orchestration works on it, nothing is taken but what takes over:
+that names itself as the one that works on it, so that no step of the other writes any more, and cancels it. An
+orchestration says in the record when it ends; one that has ended without that, with its clean-up (somebody cancelled
+it, or the engine gave it up), works no more, and keeps no request out.
+
+What a crash leaves behind: nothing, or what was committed; the recorded orchestration is started by any replica.
+"""
+
+import uuid
+from collections.abc import Mapping
+from dataclasses import replace
+from types import MappingProxyType
+from typing import Any, Generic
+
+from interlock.aggregate.events import INTERLOCK
+from interlock.aggregate.record import DELETED, R, Task
+from interlock.aggregate.table import Table
+from interlock.durable import recording
+from interlock.durable.declared import Orchestration
+from interlock.durable.outcome import is_unfinished
+from interlock.errors import IllegalTransition
+
+NOTHING_MORE = Task()
+
+
+class Requests(Generic[R]):
+    """`records` is for reading. What is asked for has ended when the record's orchestration has. `by` is the actor."""
+
+    def __init__(self, records: Table[R]) -> None:
+        self.records = records
+
+    async def insert(
+        self,
+        connection: Any,
+        id: str,
+        columns: Mapping[str, Any],
+        orchestration: Orchestration[Any, Any],
+        task: Task = NOTHING_MORE,
+        *,
+        by: str = INTERLOCK,
+    ) -> R:
+        """A new record, worked on by `orchestration`."""
+        work = self.new_id(id, orchestration)
+        at = await self.records.insert(connection, id=id, orchestration=work, created_by=by, **columns)
+        return await self._started(connection, id, orchestration, replace(task, orchestration=work), by, at)
+
+    async def begin(
+        self,
+        connection: Any,
+        record: R,
+        event: str | None,
+        orchestration: Orchestration[Any, Any],
+        task: Task = NOTHING_MORE,
+        *,
+        by: str = INTERLOCK,
+        key: str | None = None,
+        columns: Mapping[str, Any] = MappingProxyType({}),
+    ) -> R:
+        """`record` is locked; whatever works on it is cancelled and followed. `event` None leaves it in its state.
+
+        `columns` are written too. The id of the orchestration is the same each time for a `key`.
+        """
+        if event is not None:
+            await self.records.move(connection, record, event)
+        after = record.orchestration if record.working else None
+        if after is not None:
+            reason = f"{_verb(orchestration)} was asked for"
+            await recording.cancel(connection, self.records.schema, after, reason)
+        work = self.new_id(record.id, orchestration, key)
+        at = await self.records.change(
+            connection, record.id, orchestration=work, working=True, error=None, error_code=None, **columns
+        )
+        return await self._started(
+            connection, record.id, orchestration, replace(task, orchestration=work, after=after), by, at
+        )
+
+    async def cancel(self, connection: Any, id: str, *, by: str = INTERLOCK) -> R:
+        """The orchestration that works on it is cut short, and its clean-up says how the record is then."""
+        record = await self.locked(connection, id)
+        if not record.working:
+            raise IllegalTransition(
+                f"Nothing works on the {self.records.word} {record.label}, which is {record.state}: leave it as it is.",
+                state=record.state,
+                event="cancel",
+            )
+        await recording.cancel(connection, self.records.schema, record.orchestration, "that was asked for")
+        at = await self.records.clock(connection)
+        await self.records.events.note(
+            connection, id, "cancel asked for", at, actor=by, orchestration=record.orchestration
+        )
+        return record
+
+    async def locked(self, connection: Any, id: str) -> R:
+        """`working` is whether anything really does."""
+        record = await self.records.lock(connection, id)
+        if record.working:
+            is_working = await is_unfinished(connection, self.records.schema, record.orchestration)
+            return replace(record, working=is_working)
+        return record
+
+    async def present(self, connection: Any, id: str) -> R:
+        """Locked, whatever works on it. Raises the table's `unknown` if it is deleted."""
+        record = await self.locked(connection, id)
+        if record.state == DELETED:
+            raise self.records.unknown(f"The {self.records.word} {record.label} is deleted: list those that there are.")
+        return record
+
+    async def idle(self, connection: Any, id: str) -> R:
+        """Locked, and nothing works on it. Raises the table's `busy`."""
+        record = await self.locked(connection, id)
+        if record.working:
+            raise self.records.busy(
+                f"The {self.records.word} {record.label} is {record.state}, and {record.orchestration} works on it: "
+                "wait until that has ended.",
+                orchestration=record.orchestration,  # type: ignore[call-arg] # see `Table.busy`
+            )
+        return record
+
+    def new_id(self, id: str, orchestration: Orchestration[Any, Any], key: str | None = None) -> str:
+        """Of an orchestration that works on the record."""
+        return f"{self.records.word}-{id}-{_verb(orchestration)}-{key or uuid.uuid4().hex[:8]}"
+
+    async def _started(
+        self,
+        connection: Any,
+        id: str,
+        orchestration: Orchestration[Any, Any],
+        task: Task,
+        by: str,
+        at: Any,
+    ) -> R:
+        kind, work = f"{_verb(orchestration)} asked for", task.orchestration
+        await self.records.events.note(connection, id, kind, at, actor=by, orchestration=work)
+        await recording.record(connection, self.records.schema, orchestration, work, replace(task, record=id))
+        return await self.records.read(connection, id)
+
+
+def _verb(orchestration: Orchestration[Any, Any]) -> str:
+    return orchestration.name.rpartition(".")[2]

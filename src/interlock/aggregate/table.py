@@ -1,0 +1,172 @@
+"""The records of one kind: rows that are inserted, read, locked, changed, moved from state to state and listed.
+
+Every function works in the transaction that is open on `connection`, which may be of any kind that Interlock knows.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from datetime import datetime
+from typing import Any, ClassVar, Generic
+
+from interlock import connections
+from interlock.aggregate.events import EventLog
+from interlock.aggregate.record import R
+from interlock.aggregate.statements import ask, queries
+from interlock.errors import IllegalTransition, InterlockError
+from interlock.idempotency import Done, Refused, StateMachine
+from interlock.idempotency.machine import Transitions
+from interlock.stores.postgres.queries import in_schema
+
+Cursor = tuple[str, str]
+"""The end of a page: the sort key and the id of its last record."""
+
+
+@dataclass(frozen=True)
+class Page(Generic[R]):
+    """`following` is where the next one begins; None: that was the last."""
+
+    items: Sequence[R]
+    following: Cursor | None
+
+
+class Table(Generic[R]):
+    """A subclass declares the kind of record, and adds the statements that are its own.
+
+    `word` is what messages and events call a record, and `table` what the database does. `filters` and `sorts` are
+    conditions and keys of `page` in SQL, where ``t`` is the record and ``{0}`` the value that is asked for.
+    """
+
+    record: type[R]
+    table: str
+    word: str
+    transitions: Transitions
+    unknown: type[InterlockError]
+    busy: type[InterlockError]
+    """Takes ``orchestration=``."""
+    package: str
+    """Its ``queries.sql`` has the statements of `ask`."""
+    json_columns: frozenset[str] = frozenset()
+    filters: ClassVar[Mapping[str, str]] = {}
+    sorts: ClassVar[Mapping[str, str]] = {}
+
+    def __init__(self, schema: str) -> None:
+        self.schema = schema
+        self.machine = StateMachine(f"{schema}.{self.table}", self.transitions)
+        self.events = EventLog(schema, self.word)
+        self._names = [field.name for field in fields(self.record)]
+        # As text what drivers would read as JSON or not, each in its own way.
+        self.columns = ", ".join(f"t.{name}{'::text' * (name in self.json_columns)}" for name in self._names)
+
+    async def insert(self, connection: Any, **columns: Any) -> datetime:
+        """In its first state, worked on by `orchestration`. Returns the time of that."""
+        names, values = ", ".join(columns), [self._stored(*column) for column in columns.items()]
+        places = ", ".join(f"${number}" for number in range(1, len(values) + 1))
+        statement = (
+            f"INSERT INTO {self._table} ({names}, created_at, updated_at) VALUES ({places}, {self._now}, {self._now}) "
+            "RETURNING created_at"
+        )
+        [[at]] = await ask(connection, statement, *values)
+        return at  # type: ignore[no-any-return]
+
+    async def read(self, connection: Any, id: str) -> R:
+        return self.one(await self._ask_own(connection, "read", id), id)
+
+    async def lock(self, connection: Any, id: str) -> R:
+        """No other transaction writes it until this one ends."""
+        return self.one(await self._ask_own(connection, "lock", id), id)
+
+    async def change(self, connection: Any, id: str, at: datetime | None = None, **columns: Any) -> datetime:
+        """`at` is the time of the change; None: now. Returns it."""
+        values = [self._stored(*column) for column in columns.items()]
+        writes = "".join(f"{name} = ${number}, " for number, name in enumerate(columns, 3))
+        statement = (
+            f"UPDATE {self._table} SET {writes}updated_at = coalesce(CAST($2 AS timestamptz), {self._now}), "
+            "revision = revision + 1 WHERE id = $1 RETURNING updated_at"
+        )
+        [[changed_at]] = await ask(connection, statement, id, at, *values)
+        return changed_at  # type: ignore[no-any-return]
+
+    async def move(self, connection: Any, record: R, event: str, **columns: Any) -> bool:
+        """Write the event's state, with `columns`; False: it was moved before. Raises `IllegalTransition`."""
+        values = {name: self._stored(name, value) for name, value in columns.items()}
+        decision = await self.machine.apply(connection, record.id, event, values=values)
+        if isinstance(decision, Refused):
+            raise self.illegal(record, event)
+        return isinstance(decision, Done)
+
+    async def page(
+        self,
+        connection: Any,
+        *,
+        sort: str = "created",
+        descending: bool = False,
+        deleted: bool = False,
+        after: Cursor | None = None,
+        limit: int = 50,
+        **wanted: Any,
+    ) -> Page[R]:
+        """`wanted` are values of `filters`; None leaves a filter out."""
+        asked = {name: value for name, value in wanted.items() if value is not None}
+        values = [self._stored(*each) for each in asked.items()]
+        conditions = [self.filters[name].format(f"${place}") for place, name in enumerate(asked, 1)]
+        conditions += [] if deleted else ["t.deleted_at IS NULL"]
+        way, beyond = ("DESC", "<") if descending else ("", ">")
+        if after is not None:
+            values += after
+            key, last = len(values) - 1, len(values)
+            conditions.append(f"(k.key, t.id) {beyond} (CAST(${key} AS text), CAST(${last} AS text))")
+        statement = (
+            f"SELECT k.key, {self.columns} FROM {self._table} t "
+            f'CROSS JOIN LATERAL (SELECT ({self._sort_keys()[sort]}) COLLATE "C" AS key) k '
+            f"WHERE {' AND '.join(conditions) or 'true'} ORDER BY k.key {way}, t.id {way} "
+            f"LIMIT CAST(${len(values) + 1} AS integer)"
+        )
+        rows = await ask(connection, statement, *values, limit + 1)
+        shown = [self.record_of(row[1:]) for row in rows[:limit]]
+        return Page(shown, (rows[limit - 1][0], shown[-1].id) if len(rows) > limit else None)
+
+    async def clock(self, connection: Any) -> datetime:
+        [[now]] = await self._ask_own(connection, "clock")
+        return now  # type: ignore[no-any-return]
+
+    async def ask(self, connection: Any, name: str, *args: Any) -> connections.Rows:
+        """A statement of the domain's own. ``:columns`` in it are those of `record_of`, of a table called ``t``."""
+        statement = queries(self.package, self.schema)[name]
+        return await ask(connection, statement.replace(":columns", self.columns), *args)
+
+    def one(self, rows: connections.Rows, sought: str) -> R:
+        if not rows:
+            raise self.unknown(f"There is no {self.word} {sought!r}: list those that there are.")
+        return self.record_of(rows[0])
+
+    def record_of(self, row: Sequence[Any]) -> R:
+        facts = dict(zip(self._names, row, strict=True))
+        return self.record(**facts | {name: json.loads(facts[name]) for name in self.json_columns})
+
+    def illegal(self, record: R, verb: str) -> IllegalTransition:
+        return IllegalTransition(
+            f"The {self.word} {record.label} is {record.state} and cannot {verb}: see what may be asked for in that "
+            "state.",
+            state=record.state,
+            event=verb,
+        )
+
+    def _sort_keys(self) -> Mapping[str, str]:
+        moment = """to_char(t.created_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US')"""
+        return {"created": moment, "state": "t.state", **self.sorts}
+
+    async def _ask_own(self, connection: Any, name: str, *args: Any) -> connections.Rows:
+        statement = queries("interlock.aggregate", self.schema)[name]
+        return await ask(connection, statement.replace(":columns", self.columns).replace(":table", self._table), *args)
+
+    def _stored(self, name: str, value: Any) -> Any:
+        return json.dumps(value) if name in self.json_columns else value
+
+    @property
+    def _table(self) -> str:
+        return in_schema(f"interlock.{self.table}", self.schema)
+
+    @property
+    def _now(self) -> str:
+        return in_schema("interlock.now_v1()", self.schema)

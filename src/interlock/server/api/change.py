@@ -1,0 +1,75 @@
+"""What every request that changes a record has in common: its actor, and the revision that it was made up from."""
+
+from collections.abc import Awaitable, Callable
+from typing import Annotated, Any
+
+from fastapi import Depends, Header, Request, Response
+
+from interlock.aggregate.record import R, Record
+from interlock.aggregate.table import Table
+from interlock.errors import BadSpec, RecordChanged
+from interlock.server.control import Control
+
+
+class Change:
+    """`actor` is the key that the request came with."""
+
+    def __init__(
+        self,
+        request: Request,
+        response: Response,
+        if_match: Annotated[
+            str | None, Header(description="The `ETag` of an answer: the request is refused if the record has changed.")
+        ] = None,
+    ) -> None:
+        self.actor = f"key:{request.state.key}"
+        self._response = response
+        self._revision = _revision(if_match)
+
+    async def carry_out(
+        self,
+        control: Control,
+        table: Table[R],
+        find: Callable[[Any], Awaitable[Record]],
+        verb: Callable[..., Awaitable[R]],
+        *args: Any,
+    ) -> R:
+        """`verb` of the record that `find` finds, unless that has changed. Raises `RecordChanged`."""
+
+        async def work(connection: Any) -> R:
+            id = (await find(connection)).id  # noqa: A001
+            if self._revision is not None:
+                self._check(table, await table.lock(connection, id))
+            return await verb(connection, id, *args, by=self.actor)
+
+        return self.told(await control.carry_out(work))
+
+    def told(self, record: R) -> R:
+        """With its revision in the answer's headers."""
+        tag(self._response, record)
+        return record
+
+    def _check(self, table: Table[R], record: R) -> None:
+        if record.revision != self._revision:
+            raise RecordChanged(
+                f"The {table.word} {record.label} has changed since its revision {self._revision} was read: read it, "
+                "and ask again.",
+                revision=record.revision,
+            )
+
+
+Changing = Annotated[Change, Depends()]
+
+
+def tag(response: Response, record: Record) -> None:
+    response.headers["ETag"] = f'"{record.revision}"'
+
+
+def _revision(if_match: str | None) -> int | None:
+    """None: any."""
+    if if_match is None or if_match.strip() == "*":
+        return None
+    text = if_match.strip().removeprefix('"').removesuffix('"')
+    if not (text.isascii() and text.isdigit()):
+        raise BadSpec('If-Match has to be the ETag of an answer, such as "7", or *.')
+    return int(text)
