@@ -26,8 +26,8 @@ from support.postgres import execute
 _WAYS: dict[str, tuple[str, ...]] = {"making": (), "made": ("made",), "deleting": ("made", "deleting")}
 _INSERT = """
     INSERT INTO interlock.instance_backup (id, instance, instance_name, format, path, size_bytes, sha256,
-           server_version, program_version, orchestration, working, created_at, updated_at, made_at)
-    VALUES (%s, %s, 'shop', 'file', %s, %s, %s, %s, %s, %s, %s, %s, now(), now())
+           server_version, program_version, orchestration, created_by, working, created_at, updated_at, made_at)
+    VALUES (%s, %s, 'shop', 'file', %s, %s, %s, %s, %s, %s, 'test', %s, %s, now(), now())
 """
 Prepare = Callable[[str, str], None]
 

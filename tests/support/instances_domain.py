@@ -112,8 +112,8 @@ def in_state(state: str, *, driver: str = "paper", made: bool = True) -> Any:
         instance = instance_of(id)
         name, host = f"i{instance}", f"i{instance}.example.com"
         insert = (
-            "INSERT INTO interlock.instance (id, name, dns_name, driver, orchestration, created_at, updated_at)"
-            " VALUES (%s, %s, %s, %s, %s, now(), now())"
+            "INSERT INTO interlock.instance (id, name, dns_name, driver, orchestration, created_by, created_at,"
+            " updated_at) VALUES (%s, %s, %s, %s, %s, 'test', now(), now())"
         )
         execute(database, insert, instance, name, host, driver, id)
         for scope, claimed in (("instance", name), ("dns", host)):

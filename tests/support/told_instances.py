@@ -12,6 +12,7 @@ RUNNING: dict[str, Any] = {
     "parameters": {"work_mem": "8MB"},
     "tags": {"team": "shop"},
     "state": "running",
+    "revision": 4,
     "health": "healthy",
     "connection": {
         "host": "127.0.0.1",

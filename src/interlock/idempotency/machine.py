@@ -78,13 +78,29 @@ class StateMachine:
         """The UPDATE of that event, for programs in any language; ``$1`` is the key."""
         return self._guard(event, ())
 
-    def install_sql(self) -> str:
-        """What makes the database itself refuse every other change of the state. Run it when the machine is new."""
+    def install_sql(self, function: str | None = None) -> str:
+        """What makes the database itself refuse every other change of the state. Run it when the machine is new.
+
+        `function` is a trigger function that several machines share; None makes one beside the table.
+        """
         table, column, _ = self._quoted()
-        name, short = beside(self.table, "state_machine"), beside(self.table, "state_machine").rpartition(".")[2]
+        short = beside(self.table, "state_machine").rpartition(".")[2]
         begin = beside(self.table, "state_machine_begin").rpartition(".")[2]
+        name = quoted(function) if function else beside(self.table, "state_machine")
         moves = [(state, to) for state, events in self.transitions.items() for to in events.values()]
         pairs = ", ".join(f"({_text(state)}, {_text(to)})" for state, to in moves) or "(NULL, NULL)"
+        return f"""\
+{"" if function else self._function_sql(name)}DROP TRIGGER IF EXISTS {begin} ON {table};
+CREATE TRIGGER {begin} AFTER INSERT ON {table} FOR EACH ROW
+    WHEN (NEW.{column} IS DISTINCT FROM {_text(self.initial)}) EXECUTE FUNCTION {name}();
+DROP TRIGGER IF EXISTS {short} ON {table};
+CREATE TRIGGER {short} AFTER UPDATE ON {table} FOR EACH ROW
+    WHEN (OLD.{column} IS DISTINCT FROM NEW.{column}
+          AND ((OLD.{column}, NEW.{column}) IN ({pairs})) IS NOT TRUE) EXECUTE FUNCTION {name}();
+"""
+
+    def _function_sql(self, name: str) -> str:
+        _, column, _ = self._quoted()
         return f"""\
 CREATE OR REPLACE FUNCTION {name}() RETURNS trigger LANGUAGE plpgsql AS $interlock$
 BEGIN
@@ -94,13 +110,6 @@ BEGIN
             ELSE format('a row of %I does not go from %L to %L', TG_TABLE_NAME, OLD.{column}, NEW.{column}) END;
 END
 $interlock$;
-DROP TRIGGER IF EXISTS {begin} ON {table};
-CREATE TRIGGER {begin} AFTER INSERT ON {table} FOR EACH ROW
-    WHEN (NEW.{column} IS DISTINCT FROM {_text(self.initial)}) EXECUTE FUNCTION {name}();
-DROP TRIGGER IF EXISTS {short} ON {table};
-CREATE TRIGGER {short} AFTER UPDATE ON {table} FOR EACH ROW
-    WHEN (OLD.{column} IS DISTINCT FROM NEW.{column}
-          AND ((OLD.{column}, NEW.{column}) IN ({pairs})) IS NOT TRUE) EXECUTE FUNCTION {name}();
 """
 
     def mermaid(self) -> str:

@@ -14,6 +14,7 @@ MADE: dict[str, Any] = {
     "instance_name": "mydb",
     "format": "file",
     "state": "made",
+    "revision": 2,
     "path": "mydb/20310101T120000Z-4f1d7c52-0000-4000-8000-000000000001.1/archive.dump",
     "size_bytes": 5 * 2**20,
     "sha256": "9f86",
@@ -31,6 +32,8 @@ ID = MADE["id"]
 MAKING = MADE | {"state": "making", "working": True, "path": None, "size_bytes": None}
 FAILED = MADE | {"state": "failed", "error": {"code": "out_of_space", "message": "The disk is full: make room."}}
 
+NOTHING_YET: dict[str, Any] = {"items": []}
+
 
 def test_backup_says_what_was_taken_and_with_wait_what_came_of_it(script: ScriptedServer, run: Command) -> None:
     script.answers("POST /instances/mydb/backups", Answer(MAKING, 202))
@@ -40,14 +43,17 @@ def test_backup_says_what_was_taken_and_with_wait_what_came_of_it(script: Script
     )
     assert script.asked[0].body == {"format": "directory"}
     script.answers(f"GET /backups/{ID}", MAKING, MAKING, MADE)
+    finished = {"kind": "finish", "recorded_at": MADE["updated_at"], "detail": ""}
+    script.answers(f"GET /backups/{ID}/events", NOTHING_YET, {"items": [finished]})
     done = run("backup", "mydb", "--wait")
-    assert (done.exit_code, done.stderr) == (0, "")
+    assert (done.exit_code, done.stderr) == (0, "The backup 4f1d7c52 of mydb: made\n")
     assert done.stdout == f"The backup 4f1d7c52 of mydb is made, 5 MiB at {MADE['path']}.\n"
 
 
 def test_one_that_fails_exits_with_1_and_the_error(script: ScriptedServer, run: Command) -> None:
     script.answers("POST /instances/mydb/backups", Answer(MAKING, 202))
     script.answers(f"GET /backups/{ID}", FAILED)
+    script.answers(f"GET /backups/{ID}/events", NOTHING_YET)
     done = run("backup", "mydb", "--wait")
     assert (done.exit_code, done.stdout) == (1, "")
     assert done.stderr == (
@@ -60,14 +66,18 @@ def test_one_that_fails_exits_with_1_and_the_error(script: ScriptedServer, run: 
 def test_a_wait_that_takes_too_long_exits_with_75(script: ScriptedServer, run: Command) -> None:
     script.answers("POST /backups/4f1d7c52/verify", Answer(MADE | {"working": True}, 202))
     script.answers(f"GET /backups/{ID}", MADE | {"working": True})
+    script.answers(f"GET /backups/{ID}/events", NOTHING_YET)
     done = run("verify", "4f1d7c52", "--wait", "--timeout", "0")
     assert done.exit_code == 75
-    assert done.stderr.startswith("interlock: The backup 4f1d7c52 is made after 0 s: what was asked for goes on")
+    assert done.stderr.startswith(
+        "interlock: The backup 4f1d7c52 of mydb is made after 0 s: what was asked for goes on"
+    )
 
 
 def test_verify_says_that_it_is_whole(script: ScriptedServer, run: Command) -> None:
     script.answers("POST /backups/4f1d7c52/verify", Answer(MADE | {"working": True}, 202))
     script.answers(f"GET /backups/{ID}", MADE | {"verified_at": "2031-01-01T13:00:00Z"})
+    script.answers(f"GET /backups/{ID}/events", NOTHING_YET)
     assert "is made and verified, 5 MiB at" in run("verify", "4f1d7c52", "--wait").stdout
 
 
@@ -94,7 +104,7 @@ def test_restore_makes_a_new_instance_or_asks_before_it_replaces(
     asked = len(script.asked)
     refused = run("restore", "4f1d7c52", "--into", "mydb")
     assert (refused.exit_code, "say --yes to restore" in refused.stderr) == (2, True)
-    monkeypatch.setattr("interlock.cli.instance.confirming._is_somebody_there", lambda: True)
+    monkeypatch.setattr("interlock.cli.record.confirmation._is_somebody_there", lambda: True)
     assert run("restore", "4f1d7c52", "--into", "mydb", typed="n\n").exit_code == 1
     assert len(script.asked) == asked
     assert run("restore", "4f1d7c52", "--into", "mydb", typed="y\n").exit_code == 0

@@ -114,7 +114,7 @@ def test_a_wait_for_one_at_rest_does_not_say_that_something_works_on_it(
         75,
         "interlock: mydb is running, healthy after 0 s: nothing works on it.\n",
     )
-    monkeypatch.setattr("interlock.cli.instance.patience.time.sleep", interrupted)
+    monkeypatch.setattr("interlock.cli.record.patience.time.sleep", interrupted)
     done = run("wait", "mydb", "--for", "stopped")
     assert (done.exit_code, done.stderr.strip()) == (130, "")
 
@@ -149,7 +149,7 @@ def test_a_name_that_is_no_text_is_unknown(script: ScriptedServer, run: Command)
 def test_an_interrupted_wait_says_that_the_work_goes_on(
     script: ScriptedServer, run: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("interlock.cli.instance.patience.time.sleep", interrupted)
+    monkeypatch.setattr("interlock.cli.record.patience.time.sleep", interrupted)
     script.answers("POST /instances", Answer(CREATING, 202))
     script.answers(f"GET /instances/{ID}", CREATING)
     script.answers(f"GET /instances/{ID}/events", {"items": []})
@@ -233,7 +233,7 @@ def test_delete_does_nothing_in_a_script_that_does_not_say_yes(script: ScriptedS
 def test_delete_asks_on_a_terminal(
     script: ScriptedServer, run: Command, monkeypatch: pytest.MonkeyPatch, typed: str, deleted: bool
 ) -> None:
-    monkeypatch.setattr("interlock.cli.instance.confirming._is_somebody_there", lambda: True)
+    monkeypatch.setattr("interlock.cli.record.confirmation._is_somebody_there", lambda: True)
     script.answers("DELETE /instances/mydb", Answer(DELETED, 202))
     done = run("delete", "mydb", typed=typed)
     assert "Delete mydb, with all data?" in done.stderr
@@ -295,8 +295,8 @@ def test_set_changes_what_is_named_and_leaves_the_rest(script: ScriptedServer, r
     script.answers("GET /instances/mydb", RUNNING | {"parameters": {"work_mem": "8MB", "jit": "off", "port": "1"}})
     script.answers(f"PUT /instances/{ID}/parameters", Answer(RUNNING | {"working": True}, 202))
     assert run("set", "mydb", "Work_Mem=64MB", "--unset", "JIT").exit_code == 0
-    wanted = {"parameters": {"work_mem": "64MB", "port": "1"}, "orchestration": RUNNING["orchestration"]}
-    assert script.asked[-1].body == wanted
+    assert script.asked[-1].body == {"parameters": {"work_mem": "64MB", "port": "1"}}
+    assert script.asked[-1].headers["If-Match"] == f'"{RUNNING["revision"]}"'
     assert run("set", "mydb").exit_code == 2
 
 

@@ -9,8 +9,8 @@ from support.api import Api
 from support.postgres import execute
 
 INSERT = """
-    INSERT INTO interlock.instance (id, name, driver, orchestration, created_at, updated_at, tags)
-    SELECT md5(n::text), 'i' || lpad(n::text, 4, '0'), 'local', 'none',
+    INSERT INTO interlock.instance (id, name, driver, orchestration, created_by, created_at, updated_at, tags)
+    SELECT md5(n::text), 'i' || lpad(n::text, 4, '0'), 'local', 'none', 'test',
            timestamptz '2026-01-01' + n * interval '1 ms', now(),
            CASE WHEN mod(n, 2) = 0 THEN '{"even": "yes"}' ELSE '{}' END::jsonb
       FROM generate_series(%s::int, %s::int) AS n

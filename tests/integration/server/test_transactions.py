@@ -73,8 +73,7 @@ async def test_who_is_refused_has_written_nothing_and_leaves_the_connection_to_t
 
 async def test_who_finds_no_connection_free_is_asked_to_come_again(noted: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_PATIENCE", 0.05)
-    monkeypatch.setattr(module, "_SIZE", 1)
-    pool = Transactions(noted, "api")
+    pool = Transactions(noted, "api", size=1)
     async with pool.session() as session:
         with pytest.raises(StoreThrottled):
             await pool.transact(insert)

@@ -11,8 +11,8 @@ from click.testing import CliRunner
 
 from interlock.cli import main
 from interlock.cli.gate_status import as_text
-from interlock.cli.instance.progress import Progress
 from interlock.cli.live import aside
+from interlock.cli.record.progress import Progress
 from interlock.gate.status import GateStatus
 from interlock.stores.postgres import AdvisoryKey
 

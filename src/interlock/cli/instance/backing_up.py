@@ -8,16 +8,14 @@ from typing import Any
 import click
 
 from interlock.cli.facts import json_option, shown
-from interlock.cli.instance.backup_telling import as_table
-from interlock.cli.instance.backup_waiting import conclude_backup
-from interlock.cli.instance.concluding import wait_options
-from interlock.cli.instance.confirming import confirm
-from interlock.cli.instance.looking import pages
-from interlock.cli.instance.paths import backup_path, path_of
+from interlock.cli.instance.backup_telling import BACKUPS, as_table
+from interlock.cli.instance.telling import INSTANCES
+from interlock.cli.record.conclusion import conclude, wait_options
+from interlock.cli.record.confirmation import confirm
+from interlock.cli.record.pages import PAGE, pages
+from interlock.cli.record.paths import path_of
 from interlock.cli.server.options import server_for, server_options
 from interlock.cli.table import room
-
-_PAGE = 200
 
 
 @click.command()
@@ -36,8 +34,8 @@ _PAGE = 200
 def backup(name: str, kind: str, wait: bool, timeout: float | None, as_json: bool, **flags: Any) -> None:
     """Back up the instance NAME, which has to run, with pg_dump."""
     server = server_for(flags)
-    asked = server.change("POST", path_of(name, "backups"), {"format": kind})
-    conclude_backup(server, asked, wait=wait, timeout=timeout, as_json=as_json)
+    asked = server.change("POST", path_of(INSTANCES.path, name, "backups"), {"format": kind})
+    conclude(server, BACKUPS, asked, wait=wait, timeout=timeout, as_json=as_json)
 
 
 @click.command()
@@ -55,7 +53,7 @@ def backups(
         "instance": name,
         "state": states or None,
         "deleted": "true" if deleted else None,
-        "limit": min(limit or _PAGE, _PAGE),
+        "limit": min(limit or PAGE, PAGE),
     }
     found = list(islice(pages(server_for(flags).get, "/backups", query), limit))
     if as_json:
@@ -72,8 +70,8 @@ def backups(
 def verify(backup: str, wait: bool, timeout: float | None, as_json: bool, **flags: Any) -> None:
     """Compare the files of BACKUP with what was written, and read them to their end."""
     server = server_for(flags)
-    asked = server.change("POST", backup_path(backup, "verify"))
-    conclude_backup(server, asked, wait=wait, timeout=timeout, as_json=as_json)
+    asked = server.change("POST", path_of(BACKUPS.path, backup, "verify"))
+    conclude(server, BACKUPS, asked, wait=wait, timeout=timeout, as_json=as_json)
 
 
 @click.command("delete-backup")
@@ -87,5 +85,5 @@ def delete_backup(backup: str, yes: bool, wait: bool, timeout: float | None, as_
     server = server_for(flags)
     if not yes:
         confirm(f"Delete the backup {shown(backup)}, with its files? This cannot be undone.", "delete")
-    asked = server.change("DELETE", backup_path(backup))
-    conclude_backup(server, asked, wait=wait, timeout=timeout, as_json=as_json)
+    asked = server.change("DELETE", path_of(BACKUPS.path, backup))
+    conclude(server, BACKUPS, asked, wait=wait, timeout=timeout, as_json=as_json)

@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from interlock.cli.facts import shown, spoken
-from interlock.cli.instance.telling import Facts, size, time_of, trouble
+from interlock.cli.instance.telling import size
+from interlock.cli.record.kind import Facts, Kind, time_of, trouble
 from interlock.cli.table import fitting
 
 _COLUMNS = ("BACKUP", "INSTANCE", "STATE", "SIZE", "FORMAT", "AGE", "VERIFIED", "VERSION")
@@ -20,9 +21,13 @@ def as_table(backups: Sequence[Facts], now: datetime, width: int | None) -> str:
     return fitting(_COLUMNS, [_row(one, now) for one in backups], width)
 
 
+def label(backup: Facts) -> str:
+    return f"The backup {short(backup)} of {shown(str(backup['instance_name']))}"
+
+
 def outcome(backup: Facts) -> str:
     """What has come of a request, and what to do next."""
-    what = f"The backup {short(backup)} of {shown(str(backup['instance_name']))}"
+    what = label(backup)
     state = shown(str(backup["state"]))
     if backup["working"]:
         return f"{what} is {state}: `interlock instance backups` tells when that is done."
@@ -32,13 +37,6 @@ def outcome(backup: Facts) -> str:
         return f"{what} is {state}."
     checked = " and verified" if backup["verified_at"] else ""
     return f"{what} is made{checked}, {size(backup['size_bytes'])} at {shown(str(backup['path']))}."
-
-
-def failure(asked: Facts, now: Facts) -> str:
-    """Why what was asked for did not come to its end; empty if it did."""
-    if now["orchestration"] != asked["orchestration"]:
-        return f"The backup {short(now)}: something else was asked for meanwhile, and it is {shown(now['state'])} now."
-    return outcome(now) if now["error"] else ""
 
 
 def _row(backup: Facts, now: datetime) -> tuple[str, ...]:
@@ -51,3 +49,13 @@ def _row(backup: Facts, now: datetime) -> tuple[str, ...]:
 
 def _age(moment: str, now: datetime) -> str:
     return spoken((now - time_of(moment)).total_seconds())
+
+
+BACKUPS = Kind(
+    path="/backups",
+    label=label,
+    standing=lambda backup: shown(str(backup["state"])),
+    outcome=outcome,
+    follow_up=lambda backup: "`interlock instance backups` shows it",
+    events={"finish": "made"},
+)

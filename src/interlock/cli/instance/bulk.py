@@ -8,9 +8,10 @@ import click
 
 from interlock.cli.facts import shown
 from interlock.cli.failing import WorkFailed
-from interlock.cli.instance.concluding import ended, failed
-from interlock.cli.instance.telling import Facts, outcome
+from interlock.cli.instance.telling import INSTANCES, outcome
 from interlock.cli.live import aside
+from interlock.cli.record.conclusion import ended, failed
+from interlock.cli.record.kind import Facts
 from interlock.cli.server.refusals import sentence
 from interlock.errors import InterlockError
 
@@ -58,7 +59,7 @@ def _asked(server: "Server", verb: str, wanted: Sequence[Any]) -> tuple[list[dic
 
 def _follow(server: "Server", taken: list[dict[str, Any]], timeout: float | None) -> list[str]:
     asked: list[Facts] = [item["instance"] for item in taken]
-    found = ended(server, asked, timeout)
+    found = ended(server, INSTANCES, asked, timeout)
     for item, instance in zip(taken, found, strict=True):
         item["instance"] = instance
-    return [why for why in map(failed, asked, found) if why]
+    return [why for one, now in zip(asked, found, strict=True) if (why := failed(INSTANCES, one, now))]

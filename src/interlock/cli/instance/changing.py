@@ -5,10 +5,10 @@ from typing import Any
 import click
 
 from interlock.cli.facts import json_option
-from interlock.cli.instance.concluding import conclude, wait_options
-from interlock.cli.instance.pairs import as_mapping, pair
-from interlock.cli.instance.paths import path_of
-from interlock.cli.instance.telling import name_of
+from interlock.cli.instance.telling import INSTANCES, name_of
+from interlock.cli.record.conclusion import conclude, wait_options
+from interlock.cli.record.pairs import as_mapping, pair
+from interlock.cli.record.paths import path_of
 from interlock.cli.server.options import server_for, server_options
 from interlock.errors import InstanceBusy
 
@@ -34,7 +34,7 @@ def set_(
         raise click.UsageError("Say what to set, as in work_mem=64MB, or what to --unset.")
     given = {parameter.lower(): value for parameter, value in as_mapping(pairs, "parameter").items()}
     server = server_for(flags)
-    found = server.get(path_of(name))
+    found = server.get(path_of(INSTANCES.path, name))
     if found["working"]:  # these parameters may be just what is changed; the server compares the revision once more
         raise InstanceBusy(
             f"{found['orchestration']} works on {name_of(found)}: wait until that has ended.",
@@ -42,8 +42,8 @@ def set_(
         )
     left = {key: value for key, value in found["parameters"].items() if key not in {one.lower() for one in unset}}
     body = {"parameters": left | given}
-    asked = server.change("PUT", path_of(found["id"], "parameters"), body, revision=found["revision"])
-    conclude(server, asked, wait=wait, timeout=timeout, as_json=as_json)
+    asked = server.change("PUT", path_of(INSTANCES.path, found["id"], "parameters"), body, revision=found["revision"])
+    conclude(server, INSTANCES, asked, wait=wait, timeout=timeout, as_json=as_json)
 
 
 @click.command()
@@ -55,5 +55,5 @@ def set_(
 def resize(name: str, storage: str, wait: bool, timeout: float | None, as_json: bool, **flags: Any) -> None:
     """Give the instance NAME this much storage, such as 20Gi, where its driver can."""
     server = server_for(flags)
-    asked = server.change("PUT", path_of(name, "storage"), {"storage": storage})
-    conclude(server, asked, wait=wait, timeout=timeout, as_json=as_json)
+    asked = server.change("PUT", path_of(INSTANCES.path, name, "storage"), {"storage": storage})
+    conclude(server, INSTANCES, asked, wait=wait, timeout=timeout, as_json=as_json)

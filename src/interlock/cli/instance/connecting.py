@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from interlock.cli.facts import json_option
-from interlock.cli.instance.paths import path_of
-from interlock.cli.instance.telling import Facts, name_of, standing
+from interlock.cli.instance.telling import INSTANCES, name_of, standing
+from interlock.cli.record.kind import Facts
+from interlock.cli.record.paths import path_of
 from interlock.cli.server.options import server_for, server_options, settings_for
 from interlock.errors import IllegalTransition
 
@@ -39,7 +40,7 @@ _ELSEWHERE = (
 def password(name: str, as_json: bool, **flags: Any) -> None:
     """Print the password of the owner of the instance NAME."""
     server = server_for(flags)
-    secret = _password(server, server.get(path_of(name)))
+    secret = _password(server, server.get(path_of(INSTANCES.path, name)))
     click.echo(json.dumps({"password": secret}) if as_json else secret)
 
 
@@ -55,7 +56,7 @@ def connect(name: str, arguments: tuple[str, ...], **flags: Any) -> None:
     Becomes psql: its exit status is psql's.
     """
     server = server_for(flags)
-    instance = server.get(path_of(name))
+    instance = server.get(path_of(INSTANCES.path, name))
     if not instance["connection"]:
         raise IllegalTransition(
             f"{name_of(instance)} is {standing(instance)} and listens nowhere yet: wait until it runs, with "
@@ -104,7 +105,7 @@ def _password(server: "Server", instance: Facts) -> str:
 
     opener = Opener()
     public_key = base64.b64encode(opener.public_key).decode()
-    answer = server.change("POST", path_of(instance["id"], "credential"), {"public_key": public_key})
+    answer = server.change("POST", path_of(INSTANCES.path, instance["id"], "credential"), {"public_key": public_key})
     secret: str = opener.open(base64.b64decode(answer["sealed"]), instance["id"])
     return secret
 

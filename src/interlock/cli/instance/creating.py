@@ -6,9 +6,10 @@ from typing import Any
 import click
 
 from interlock.cli.facts import json_option
-from interlock.cli.instance.concluding import conclude, wait_options
-from interlock.cli.instance.pairs import as_mapping
+from interlock.cli.instance.telling import INSTANCES
 from interlock.cli.instance.wishes import wish_options
+from interlock.cli.record.conclusion import conclude, wait_options
+from interlock.cli.record.pairs import as_mapping
 from interlock.cli.server.options import server_for, server_options
 
 
@@ -65,4 +66,4 @@ def create(
         in_bulk(server, "create", wanted_in(file), wait=wait, timeout=timeout, as_json=as_json)
         return
     asked = server.change("POST", "/instances", {"name": name, **wanted})
-    conclude(server, asked, wait=wait, timeout=timeout, as_json=as_json)
+    conclude(server, INSTANCES, asked, wait=wait, timeout=timeout, as_json=as_json)

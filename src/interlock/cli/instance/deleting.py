@@ -5,9 +5,10 @@ from typing import Any
 import click
 
 from interlock.cli.facts import json_option, shown
-from interlock.cli.instance.concluding import conclude, wait_options
-from interlock.cli.instance.confirming import confirm
-from interlock.cli.instance.paths import path_of
+from interlock.cli.instance.telling import INSTANCES
+from interlock.cli.record.conclusion import conclude, wait_options
+from interlock.cli.record.confirmation import confirm
+from interlock.cli.record.paths import path_of
 from interlock.cli.server.options import server_for, server_options
 
 
@@ -24,8 +25,8 @@ def delete(names: tuple[str, ...], yes: bool, wait: bool, timeout: float | None,
         listed = ", ".join(map(shown, names))
         confirm(f"Delete {listed}, with all data? This cannot be undone.", "delete")
     if len(names) == 1:
-        asked = server.change("DELETE", path_of(names[0]))
-        conclude(server, asked, wait=wait, timeout=timeout, as_json=as_json)
+        asked = server.change("DELETE", path_of(INSTANCES.path, names[0]))
+        conclude(server, INSTANCES, asked, wait=wait, timeout=timeout, as_json=as_json)
         return
     from interlock.cli.instance.bulk import in_bulk
 
@@ -46,5 +47,5 @@ def abandon(name: str, yes: bool, wait: bool, timeout: float | None, as_json: bo
     server = server_for(flags)
     if not yes:
         confirm(f"Abandon {shown(name)}? Its names are freed, and what there is of it is left behind.", "abandon it")
-    asked = server.change("POST", path_of(name, "abandon"))
-    conclude(server, asked, wait=wait, timeout=timeout, as_json=as_json)
+    asked = server.change("POST", path_of(INSTANCES.path, name, "abandon"))
+    conclude(server, INSTANCES, asked, wait=wait, timeout=timeout, as_json=as_json)

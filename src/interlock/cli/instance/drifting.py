@@ -7,8 +7,8 @@ from typing import Any
 import click
 
 from interlock.cli.facts import json_option, moment, shown
-from interlock.cli.instance.confirming import confirm
-from interlock.cli.instance.telling import Facts, time_of
+from interlock.cli.record.confirmation import confirm
+from interlock.cli.record.kind import Facts, time_of
 from interlock.cli.server.options import server_for, server_options
 
 

@@ -1,7 +1,6 @@
 """``interlock instance list``, ``show``, ``events``, ``logs`` and ``facts``: what there is, and how it is doing."""
 
 import json
-from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from itertools import islice
 from typing import TYPE_CHECKING, Any
@@ -9,9 +8,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from interlock.cli.facts import json_option, listed, moment, shown
-from interlock.cli.instance.pairs import pair
-from interlock.cli.instance.paths import path_of
-from interlock.cli.instance.telling import Facts, as_table, as_text, event, size, time_of
+from interlock.cli.instance.telling import INSTANCES, as_table, as_text, size
+from interlock.cli.record.kind import Facts, time_of
+from interlock.cli.record.pages import PAGE, pages
+from interlock.cli.record.pairs import pair
+from interlock.cli.record.paths import path_of
 from interlock.cli.server.options import server_for, server_options
 from interlock.cli.table import room
 from interlock.errors import ServerRefused, ServerUnreachable
@@ -19,7 +20,6 @@ from interlock.errors import ServerRefused, ServerUnreachable
 if TYPE_CHECKING:
     from interlock.cli.server.asking import Server
 
-_PAGE = 200
 _SORTS = ["name", "-name", "created", "-created", "state", "-state", "health", "-health"]
 
 
@@ -51,7 +51,7 @@ def list_(
         "tag": [f"{name}={value}" for name, value in tags] or None,
         "deleted": "true" if deleted else None,
         "sort": sort,
-        "limit": min(limit or _PAGE, _PAGE),
+        "limit": min(limit or PAGE, PAGE),
     }
     found = list(islice(pages(server_for(flags).get, "/instances", query), limit))
     if as_json:
@@ -66,23 +66,23 @@ def list_(
 @server_options
 def show(name: str, as_json: bool, **flags: Any) -> None:
     """Say how the instance NAME is, where it listens and what it is like."""
-    found = server_for(flags).get(path_of(name))
+    found = server_for(flags).get(path_of(INSTANCES.path, name))
     click.echo(json.dumps(found) if as_json else as_text(found))
 
 
 @click.command()
 @click.argument("name")
-@click.option("--limit", type=click.IntRange(1, _PAGE), default=50, show_default=True, help="The newest so many.")
+@click.option("--limit", type=click.IntRange(1, PAGE), default=50, show_default=True, help="The newest so many.")
 @json_option
 @server_options
 def events(name: str, limit: int, as_json: bool, **flags: Any) -> None:
     """Show what happened to the instance NAME, the oldest first."""
-    newest = server_for(flags).get(path_of(name, "events"), limit=limit)["items"]
+    newest = server_for(flags).get(path_of(INSTANCES.path, name, "events"), limit=limit)["items"]
     found = sorted(newest, key=lambda one: time_of(one["recorded_at"]))
     if as_json:
         click.echo(json.dumps(found))
     else:
-        click.echo("\n".join(f"{moment(time_of(one['recorded_at']))}  {event(one)}" for one in found))
+        click.echo("\n".join(f"{moment(time_of(one['recorded_at']))}  {INSTANCES.event(one)}" for one in found))
 
 
 @click.command()
@@ -94,7 +94,7 @@ def events(name: str, limit: int, as_json: bool, **flags: Any) -> None:
 def logs(name: str, lines: int, follow: bool, as_json: bool, **flags: Any) -> None:
     """Show what the PostgreSQL of the instance NAME has logged. With --json, an object for each line."""
     server = server_for(flags)
-    for line in server.lines(path_of(name, "logs"), lines=lines, follow="true" if follow else None):
+    for line in server.lines(path_of(INSTANCES.path, name, "logs"), lines=lines, follow="true" if follow else None):
         click.echo(json.dumps({"line": line}) if as_json else shown(line.expandtabs()))
     if follow and _is_there(server, name):
         raise ServerUnreachable(
@@ -109,28 +109,17 @@ def logs(name: str, lines: int, follow: bool, as_json: bool, **flags: Any) -> No
 @server_options
 def facts(name: str, as_json: bool, **flags: Any) -> None:
     """Ask the PostgreSQL of the instance NAME itself: version, size, connections."""
-    found = server_for(flags).get(path_of(name, "facts"))
+    found = server_for(flags).get(path_of(INSTANCES.path, name, "facts"))
     click.echo(json.dumps(found) if as_json else _facts(name, found))
 
 
 def _is_there(server: "Server", name: str) -> bool:
     try:
-        return bool(server.get(path_of(name))["deleted_at"] is None)
+        return bool(server.get(path_of(INSTANCES.path, name))["deleted_at"] is None)
     except ServerRefused as error:
         if error.code != "instance_unknown":
             raise
         return False
-
-
-def pages(get: Callable[..., Any], path: str, query: dict[str, Any]) -> Iterator[Facts]:
-    """Everything, page after page."""
-    after = None
-    while True:
-        page = get(path, **query, after=after)
-        yield from page["items"]
-        after = page["next"]
-        if after is None:
-            return
 
 
 def _facts(name: str, found: Facts) -> str:

@@ -5,11 +5,13 @@ from typing import Any
 import click
 
 from interlock.cli.facts import json_option, shown
-from interlock.cli.instance.concluding import conclude, wait_options
-from interlock.cli.instance.confirming import confirm
-from interlock.cli.instance.pairs import as_mapping
-from interlock.cli.instance.paths import backup_path
+from interlock.cli.instance.backup_telling import BACKUPS
+from interlock.cli.instance.telling import INSTANCES
 from interlock.cli.instance.wishes import wish_options
+from interlock.cli.record.conclusion import conclude, wait_options
+from interlock.cli.record.confirmation import confirm
+from interlock.cli.record.pairs import as_mapping
+from interlock.cli.record.paths import path_of
 from interlock.cli.server.options import server_for, server_options
 
 
@@ -60,5 +62,5 @@ def restore(
     if into and not yes:
         confirm(f"Replace what is in {shown(into)} by the backup {shown(backup)}? This cannot be undone.", "restore")
     body = {"into": into} if into else {"name": name, **wanted}
-    asked = server.change("POST", backup_path(backup, "restore"), body)
-    conclude(server, asked, wait=wait, timeout=timeout, as_json=as_json)
+    asked = server.change("POST", path_of(BACKUPS.path, backup, "restore"), body)
+    conclude(server, INSTANCES, asked, wait=wait, timeout=timeout, as_json=as_json)

@@ -1,20 +1,13 @@
 """An instance, as the control plane tells of it, in words. What others wrote is never let loose on a terminal."""
 
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
-from typing import Any
+from datetime import datetime
 
 from interlock.cli.facts import listed, moment, shown, spoken
+from interlock.cli.record.kind import Facts, Kind, time_of, trouble
 from interlock.cli.table import fitting
 
-Facts = Mapping[str, Any]
-"""As the API has it."""
-
 _COLUMNS = ("NAME", "STATE", "HEALTH", "ADDRESS", "DNS NAME", "VERSION", "DRIVER", "AGE")
-_WORDS = {"come_up": "running", "go_down": "stopped", "vanish": "deleted", "fail": "failed"}
-"""Events that are called differently by whoever is not the machine of their states."""
-_ITSELF = "interlock"
-"""The actor of everything that nobody asked for alone."""
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 
 
@@ -62,12 +55,6 @@ def standing(instance: Facts) -> str:
     return shown(state if health == "unknown" or state == "deleted" else f"{state}, {health}")
 
 
-def trouble(instance: Facts) -> str:
-    """What the last that was asked of it ended with; empty if that went well."""
-    error = instance["error"]
-    return shown(f"{error['message']} ({error['code']})") if error else ""
-
-
 def outcome(instance: Facts) -> str:
     """What has come of a request, and what to do next."""
     name, state = name_of(instance), shown(str(instance["state"]))
@@ -79,24 +66,12 @@ def outcome(instance: Facts) -> str:
     return f"{name} is {state}: {why}" if why else f"{name} is {state}."
 
 
-def event(happening: Facts) -> str:
-    kind = _WORDS.get(happening["kind"], str(happening["kind"]))
-    actor = str(happening.get("actor") or _ITSELF)
-    by = "" if actor == _ITSELF else f" by {actor}"
-    detail = happening.get("detail")
-    return shown(f"{kind}{by}: {detail}" if detail else f"{kind}{by}")
-
-
 def size(count: float) -> str:
     for unit in _UNITS:
         if count < 1024 or unit == _UNITS[-1]:
             break
         count /= 1024
     return f"{count:.0f} {unit}" if count >= 100 or count == int(count) else f"{count:.1f} {unit}"
-
-
-def time_of(text: str) -> datetime:
-    return datetime.fromisoformat(text).astimezone(UTC)
 
 
 def _row(instance: Facts, now: datetime) -> tuple[str, ...]:
@@ -109,3 +84,14 @@ def _row(instance: Facts, now: datetime) -> tuple[str, ...]:
 
 def _pairs(given: Mapping[str, str]) -> str:
     return ", ".join(f"{name}={value}" for name, value in sorted(given.items()))
+
+
+INSTANCES = Kind(
+    path="/instances",
+    label=name_of,
+    standing=standing,
+    outcome=outcome,
+    follow_up=lambda instance: f"`interlock instance wait {name_of(instance)}` waits for it",
+    cancel_command=lambda instance: f"interlock instance cancel {name_of(instance)}",
+    events={"come_up": "running", "go_down": "stopped"},
+)

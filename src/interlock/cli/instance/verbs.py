@@ -6,13 +6,14 @@ from typing import Any
 import click
 
 from interlock.cli.facts import json_option
-from interlock.cli.instance.concluding import conclude, not_cancelled, wait_options
-from interlock.cli.instance.paths import path_of
-from interlock.cli.instance.telling import Facts
+from interlock.cli.instance.telling import INSTANCES
+from interlock.cli.record.conclusion import conclude, not_cancelled, wait_options
+from interlock.cli.record.kind import Facts, Kind
+from interlock.cli.record.paths import path_of
 from interlock.cli.server.options import server_for, server_options
 
 
-def _verb(name: str, about: str, why_not: Callable[[Facts, Facts], str] | None = None) -> click.Command:
+def _verb(name: str, about: str, why_not: Callable[[Kind, Facts, Facts], str] | None = None) -> click.Command:
     @click.command(name, help=about)
     @click.argument("instance", metavar="NAME")
     @wait_options
@@ -20,8 +21,8 @@ def _verb(name: str, about: str, why_not: Callable[[Facts, Facts], str] | None =
     @server_options
     def verb(instance: str, wait: bool, timeout: float | None, as_json: bool, **flags: Any) -> None:
         server = server_for(flags)
-        asked = server.change("POST", path_of(instance, name))
-        conclude(server, asked, wait=wait, timeout=timeout, as_json=as_json, why_not=why_not)
+        asked = server.change("POST", path_of(INSTANCES.path, instance, name))
+        conclude(server, INSTANCES, asked, wait=wait, timeout=timeout, as_json=as_json, why_not=why_not)
 
     return verb
 

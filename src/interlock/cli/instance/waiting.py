@@ -7,8 +7,9 @@ import click
 
 from interlock.cli.facts import json_option
 from interlock.cli.failing import WorkFailed
-from interlock.cli.instance.paths import path_of
-from interlock.cli.instance.telling import Facts, name_of, outcome, standing, trouble
+from interlock.cli.instance.telling import INSTANCES, name_of, outcome, standing
+from interlock.cli.record.kind import Facts, trouble
+from interlock.cli.record.paths import path_of
 from interlock.cli.server.options import server_for, server_options
 from interlock.errors import ServerRefused
 
@@ -32,21 +33,21 @@ def wait(name: str, wanted: str | None, timeout: float | None, as_json: bool, **
     Exits with 0 if it has; with 1, and the error, if what worked on it failed or it cannot come to that any more; with
     75 if that takes longer than --timeout.
     """
-    from interlock.cli.instance.following import follow
-    from interlock.cli.instance.patience import Deadline
-    from interlock.cli.instance.progress import Progress
+    from interlock.cli.record.history import follow
+    from interlock.cli.record.patience import Deadline
+    from interlock.cli.record.progress import Progress
 
     deadline = Deadline(timeout)
     server = server_for(flags).within(deadline.at)
     try:
-        found = server.get(path_of(name))
+        found = server.get(path_of(INSTANCES.path, name))
     except ServerRefused as error:
         if wanted == "deleted" and error.code == "instance_unknown":
             click.echo(json.dumps(None) if as_json else f"There is no instance {name!r} any more.")
             return
         raise
     with Progress() as progress:
-        found = follow(server, found, lambda now: is_over(now, wanted), deadline, progress)
+        found = follow(server, INSTANCES, found, lambda now: is_over(now, wanted), deadline, progress)
     failure = missed(found, wanted)
     if as_json:
         click.echo(json.dumps(found))

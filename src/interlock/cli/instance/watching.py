@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from interlock.cli.facts import json_option, moment
-from interlock.cli.instance.paths import path_of
-from interlock.cli.instance.patience import Deadline, Patience
-from interlock.cli.instance.telling import Facts, event, name_of, standing, time_of, trouble
+from interlock.cli.instance.telling import INSTANCES, name_of, standing
+from interlock.cli.record.kind import Facts, time_of, trouble
+from interlock.cli.record.paths import path_of
+from interlock.cli.record.patience import Deadline, Patience
 from interlock.cli.server.options import server_for, server_options
 
 if TYPE_CHECKING:
@@ -43,31 +44,35 @@ Seen = tuple[datetime, Facts, Facts]
 
 
 def _events(server: "Server", name: str) -> Iterator[Seen]:
-    from interlock.cli.instance.following import Happenings
+    from interlock.cli.record.history import Happenings
 
     patience = Patience(server, Deadline(None))
-    instance = server.get(path_of(name))
-    happenings = Happenings(patience, instance)
+    instance = server.get(path_of(INSTANCES.path, name))
+    happenings = Happenings(patience, INSTANCES, instance)
     if not instance["working"]:
-        instance = patience.get(path_of(instance["id"]))  # as it is after what is not told any more
+        instance = patience.get(path_of(INSTANCES.path, instance["id"]))  # as it is after what is not told any more
     yield datetime.now(UTC), instance, _standing(instance)
     while True:
         for one in happenings.new():
-            yield time_of(one["recorded_at"]), instance, {"event": one["kind"], "detail": one.get("detail")}
+            yield (
+                time_of(one["recorded_at"]),
+                instance,
+                _of_event(one),
+            )
         if instance["deleted_at"]:
             return
         time.sleep(_INTERVAL)
-        instance = patience.get(path_of(instance["id"]))
+        instance = patience.get(path_of(INSTANCES.path, instance["id"]))
 
 
 def _changes(server: "Server") -> Iterator[Seen]:
-    from interlock.cli.instance.looking import pages
+    from interlock.cli.record.pages import pages
 
     patience = Patience(server, Deadline(None))
     before: Mapping[str, Facts] = {}
     while True:
         listed = {one["id"]: one for one in pages(patience.get, "/instances", {"limit": 200})}
-        gone = {key: patience.get(path_of(key)) for key in before.keys() - listed.keys()}
+        gone = {key: patience.get(path_of(INSTANCES.path, key)) for key in before.keys() - listed.keys()}
         for instance in changed(before, listed | gone):
             yield datetime.now(UTC), instance, _standing(instance)
         before = listed
@@ -83,8 +88,12 @@ def _standing(instance: Facts) -> Facts:
     return {name: instance[name] for name in ("state", "health", "working", "error")}
 
 
+def _of_event(one: Facts) -> Facts:
+    return {"event": one["kind"], "detail": one.get("detail"), "actor": one.get("actor")}
+
+
 def _words(said: Facts) -> str:
     if "event" in said:
-        return event({"kind": said["event"], "detail": said["detail"]})
+        return INSTANCES.event({"kind": said["event"], "detail": said["detail"], "actor": said["actor"]})
     why = trouble(said)
     return standing(said) + (f": {why}" if why else "")

@@ -5,7 +5,7 @@ from typing import Any, TypeVar
 
 import click
 
-from interlock.cli.instance.pairs import pair
+from interlock.cli.record.pairs import pair
 
 F = TypeVar("F", bound=Callable[..., Any])
 

@@ -25,7 +25,7 @@ CREATE TABLE interlock.instance (
     working        boolean          NOT NULL DEFAULT true,
     watcher        text COLLATE "C",
     created_at     timestamptz      NOT NULL,
-    created_by     text             NOT NULL DEFAULT 'interlock',
+    created_by     text             NOT NULL,
     updated_at     timestamptz      NOT NULL,
     names_freed_at timestamptz,
     deleted_at     timestamptz,

@@ -19,7 +19,7 @@ CREATE TABLE interlock.instance_backup (
     working         boolean          NOT NULL DEFAULT true,
     begun_at        timestamptz,
     created_at      timestamptz      NOT NULL,
-    created_by      text             NOT NULL DEFAULT 'interlock',
+    created_by      text             NOT NULL,
     updated_at      timestamptz      NOT NULL,
     made_at         timestamptz,
     verified_at     timestamptz,

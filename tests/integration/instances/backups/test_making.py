@@ -269,11 +269,11 @@ async def test_they_are_listed_the_newest_first_and_found_by_the_beginning_of_th
 ) -> None:
     made = [await plane.backed_up(shop.id) for _ in range(3)]
     newest_first = [one.id for one in reversed(made)]
-    page = await plane.ask(plane.backups.records.page, instance="shop", limit=2)
-    rest = await plane.ask(plane.backups.records.page, instance=shop.id, limit=2, after=page.following)
-    assert [one.id for one in (*page.backups, *rest.backups)] == newest_first
+    page = await plane.ask(plane.backups.records.page, descending=True, instance="shop", limit=2)
+    rest = await plane.ask(plane.backups.records.page, descending=True, instance=shop.id, limit=2, after=page.following)
+    assert [one.id for one in (*page.items, *rest.items)] == newest_first
     assert rest.following is None
-    assert (await plane.ask(plane.backups.records.page, instance="other")).backups == []
+    assert (await plane.ask(plane.backups.records.page, descending=True, instance="other")).items == []
     assert (await plane.ask(plane.backups.records.find, made[0].id[:8])).id == made[0].id
     execute(plane.url, "UPDATE interlock.instance SET driver = 'cloud'")
     with pytest.raises(errors.BadSpec, match="of the driver cloud, which is not here: name one of paper"):

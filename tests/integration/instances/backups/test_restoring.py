@@ -47,7 +47,7 @@ def driver() -> Iterator[LocalDriver]:
 async def plane(interlock_url: str, driver: LocalDriver, keeping: Keeping) -> AsyncIterator[Plane]:
     async with control_plane(interlock_url, driver, backups=keeping) as plane:
         yield plane
-        for instance in (await plane.ask(plane.instances.records.page)).instances:
+        for instance in (await plane.ask(plane.instances.records.page)).items:
             await plane.told(plane.instances.delete, instance.id)
 
 

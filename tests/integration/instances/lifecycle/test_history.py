@@ -32,8 +32,8 @@ async def here(url: str, paper: PaperDriver) -> AsyncIterator[Surroundings]:
 async def test_what_is_older_than_it_is_kept_goes_and_the_record_stays(url: str, here: Surroundings) -> None:
     execute(
         url,
-        "INSERT INTO interlock.instance (id, name, driver, orchestration, created_at, updated_at)"
-        " VALUES ('a', 'a', 'paper', 'o', now() - interval '1 year', now() - interval '1 year')",
+        "INSERT INTO interlock.instance (id, name, driver, orchestration, created_by, created_at, updated_at)"
+        " VALUES ('a', 'a', 'paper', 'o', 'test', now() - interval '1 year', now() - interval '1 year')",
     )
     days = "now() - make_interval(days => n) + interval '1 minute'"
     execute(

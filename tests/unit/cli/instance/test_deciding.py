@@ -4,11 +4,12 @@ import io
 
 import pytest
 
-from interlock.cli.instance.concluding import failed, is_ended, not_cancelled
 from interlock.cli.instance.connecting import client_environment
-from interlock.cli.instance.progress import Progress
+from interlock.cli.instance.telling import INSTANCES
 from interlock.cli.instance.waiting import is_over, missed
 from interlock.cli.instance.watching import changed
+from interlock.cli.record.conclusion import failed, is_ended, not_cancelled
+from interlock.cli.record.progress import Progress
 from support.told_instances import CREATING, DELETED, FAILED, RUNNING
 
 OVERTAKEN = CREATING | {"state": "deleting", "orchestration": "instance-5b0c-delete-2"}
@@ -22,14 +23,17 @@ def test_what_was_asked_for_has_ended_when_nothing_works_on_it_or_something_else
 
 
 def test_why_it_failed() -> None:
-    assert failed(CREATING, RUNNING) == ""
-    assert failed(CREATING, FAILED) == "mydb is failed: The disk is full: make room. (out_of_space)"
-    assert failed(CREATING, OVERTAKEN) == "mydb: something else was asked for meanwhile, and it is deleting now."
+    assert failed(INSTANCES, CREATING, RUNNING) == ""
+    assert failed(INSTANCES, CREATING, FAILED) == "mydb is failed: The disk is full: make room. (out_of_space)"
+    assert (
+        failed(INSTANCES, CREATING, OVERTAKEN)
+        == "mydb: something else was asked for meanwhile, and it is deleting now."
+    )
 
 
 def test_whoever_cancels_wants_it_to_be_cancelled() -> None:
-    assert not_cancelled(CREATING, CANCELLED) == ""
-    assert "came to its end before" in not_cancelled(CREATING, RUNNING)
+    assert not_cancelled(INSTANCES, CREATING, CANCELLED) == ""
+    assert "came to its end before" in not_cancelled(INSTANCES, CREATING, RUNNING)
 
 
 @pytest.mark.parametrize(

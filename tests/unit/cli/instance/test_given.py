@@ -5,14 +5,14 @@ from pathlib import Path
 import click
 import pytest
 
-from interlock.cli.instance.pairs import as_mapping, pair
-from interlock.cli.instance.paths import path_of
 from interlock.cli.instance.wanted import wanted_in
+from interlock.cli.record.pairs import as_mapping, pair
+from interlock.cli.record.paths import path_of
 from interlock.errors import ConfigurationError
 
 
 def test_a_name_is_a_part_of_a_path_and_not_more() -> None:
-    assert path_of("a..b?c#d", "logs") == "/instances/a..b%3Fc%23d/logs"
+    assert path_of("/instances", "a..b?c#d", "logs") == "/instances/a..b%3Fc%23d/logs"
 
 
 def test_a_value_may_have_anything_in_it() -> None:

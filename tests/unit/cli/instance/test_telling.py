@@ -4,7 +4,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from interlock.cli.instance.telling import address, as_table, as_text, event, outcome, size, standing, trouble
+from interlock.cli.instance.telling import INSTANCES, address, as_table, as_text, outcome, size, standing
+from interlock.cli.record.kind import trouble
 from interlock.cli.table import fitting
 from support.told_instances import CREATING, DELETED, FAILED, RUNNING, happening
 
@@ -53,7 +54,7 @@ def test_the_first_column_stays_however_narrow_it_is() -> None:
 def test_what_others_wrote_does_not_act_on_the_terminal() -> None:
     nasty = RUNNING | {"name": "a\x1b[2Jb", "dns_name": "c\x1b]0;d", "error": {"code": "x", "message": "\x1b[31m"}}
     assert "\x1b" not in as_text(nasty) + as_table([nasty], NOW, None) + outcome(nasty) + trouble(nasty)
-    assert "\x1b" not in event(happening("unhealthy", 1, "\x1b[2J"))
+    assert "\x1b" not in INSTANCES.event(happening("unhealthy", 1, "\x1b[2J"))
 
 
 @pytest.mark.parametrize(
@@ -78,8 +79,8 @@ def test_an_address_of_six() -> None:
 
 
 def test_events_are_called_as_people_call_them() -> None:
-    assert event(happening("come_up", 1)) == "running"
-    assert event(happening("unhealthy", 1, "Nobody answers.")) == "unhealthy: Nobody answers."
+    assert INSTANCES.event(happening("come_up", 1)) == "running"
+    assert INSTANCES.event(happening("unhealthy", 1, "Nobody answers.")) == "unhealthy: Nobody answers."
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from interlock.cli.failing import WorkFailed
-from interlock.cli.instance.telling import Facts, name_of, outcome, standing, trouble
+from interlock.cli.record.kind import Facts, Kind, trouble
 
 if TYPE_CHECKING:
     from interlock.cli.server.asking import Server
@@ -36,34 +36,35 @@ def _for_a_wait(context: click.Context, option: click.Parameter, timeout: float 
 
 def conclude(
     server: "Server",
+    kind: Kind,
     asked: Facts,
     *,
     wait: bool,
     timeout: float | None,
     as_json: bool,
-    why_not: Callable[[Facts, Facts], str] | None = None,
+    why_not: Callable[[Kind, Facts, Facts], str] | None = None,
 ) -> None:
     """Of one request. Raises WorkFailed if it was waited for and came to nothing: `why_not`, instead of `failed`."""
-    [instance] = ended(server, [asked], timeout) if wait else [asked]
-    failure = (why_not or failed)(asked, instance) if wait else ""
+    [record] = ended(server, kind, [asked], timeout) if wait else [asked]
+    failure = (why_not or failed)(kind, asked, record) if wait else ""
     if as_json:
-        click.echo(json.dumps(instance))
+        click.echo(json.dumps(record))
     elif not failure:
-        click.echo(outcome(instance))
+        click.echo(kind.outcome(record))
     if failure:
         raise WorkFailed(failure)
 
 
-def ended(server: "Server", asked: Sequence[Facts], timeout: float | None) -> list[Facts]:
+def ended(server: "Server", kind: Kind, asked: Sequence[Facts], timeout: float | None) -> list[Facts]:
     """Each as it is when nothing that was asked for works on it any more."""
-    from interlock.cli.instance.following import follow
-    from interlock.cli.instance.patience import Deadline
-    from interlock.cli.instance.progress import Progress
+    from interlock.cli.record.history import follow
+    from interlock.cli.record.patience import Deadline
+    from interlock.cli.record.progress import Progress
 
     deadline = Deadline(timeout)
     with Progress() as progress:
         return [
-            follow(server, one, lambda now, one=one: is_ended(one, now), deadline, progress)  # type: ignore[misc]
+            follow(server, kind, one, lambda now, one=one: is_ended(one, now), deadline, progress)  # type: ignore[misc]
             for one in asked
         ]
 
@@ -72,15 +73,15 @@ def is_ended(asked: Facts, now: Facts) -> bool:
     return not now["working"] or now["orchestration"] != asked["orchestration"]
 
 
-def not_cancelled(asked: Facts, now: Facts) -> str:
+def not_cancelled(kind: Kind, asked: Facts, now: Facts) -> str:
     """Why something was not cancelled; empty if it was."""
     if now["error"] and now["error"]["code"] == "cancelled":
         return ""
-    return f"{name_of(now)} is {standing(now)}: it came to its end before it could be cancelled."
+    return f"{kind.label(now)} is {kind.standing(now)}: it came to its end before it could be cancelled."
 
 
-def failed(asked: Facts, now: Facts) -> str:
+def failed(kind: Kind, asked: Facts, now: Facts) -> str:
     """Why what was asked for did not come to its end; empty if it did."""
     if now["orchestration"] != asked["orchestration"]:
-        return f"{name_of(now)}: something else was asked for meanwhile, and it is {now['state']} now."
-    return f"{name_of(now)} is {now['state']}: {trouble(now)}" if now["error"] else ""
+        return f"{kind.label(now)}: something else was asked for meanwhile, and it is {now['state']} now."
+    return f"{kind.label(now)} is {now['state']}: {trouble(now)}" if now["error"] else ""

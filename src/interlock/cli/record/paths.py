@@ -1,18 +1,13 @@
-"""Where the API has an instance, and a backup."""
+"""Where the API has a record."""
 
 from urllib.parse import quote
 
 from interlock.errors import InvalidName
 
 
-def path_of(name: str, *more: str) -> str:
-    """`name` is what somebody typed: one part of the path, and not more. Raises InvalidName."""
-    return "/".join(["/instances", _part(name), *more])
-
-
-def backup_path(id: str, *more: str) -> str:  # noqa: A002
-    """As `path_of`."""
-    return "/".join(["/backups", _part(id), *more])
+def path_of(kind: str, name: str, *more: str) -> str:
+    """`kind` is the path of all of them; `name` what somebody typed, which is one part. Raises InvalidName."""
+    return "/".join([kind, _part(name), *more])
 
 
 def _part(typed: str) -> str:
