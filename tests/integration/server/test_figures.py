@@ -13,7 +13,8 @@ async def test_fifty_instances_are_listed(api: Api, record_property: Any) -> Non
         api.url,
         "INSERT INTO interlock.instance (id, name, driver, orchestration, created_by, created_at, updated_at, host,"
         " port, owner, database, ca, parameters, tags)"
-        " SELECT md5(n::text), 'i' || n, 'local', 'none', 'test', now(), now(), '127.0.0.1', n, 'shop', 'shop', repeat('x', 1500), '{\"work_mem\": \"16MB\"}', '{\"team\": \"blue\"}'"
+        " SELECT md5(n::text), 'i' || n, 'local', 'none', 'test', now(), now(), '127.0.0.1', n,"
+        " 'shop', 'shop', repeat('x', 1500), '{\"work_mem\": \"16MB\"}', '{\"team\": \"blue\"}'"
         " FROM generate_series(1, 50) AS n",
     )
     took = []

@@ -1,13 +1,12 @@
 """Backups as the API shows them, and as they are asked for."""
 
 from datetime import datetime
-from typing import Any, Self
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from interlock.instances.backups import records
 from interlock.instances.backups.model import Format, State
-from interlock.server.api.instance_models import Asked, Parameters, Text, Trouble
+from interlock.server.api.instance_models import Parameters
+from interlock.server.api.record_models import Asked, RecordModel, Text
 
 
 class NewBackup(Asked):
@@ -33,9 +32,7 @@ class Restore(Asked):
     tags: dict[str, str] = Field(default_factory=dict, description="Words of your own, to find it by.")
 
 
-class Backup(BaseModel):
-    """`orchestration` works on it while `working`, and was the last that did otherwise."""
-
+class Backup(RecordModel):
     model_config = ConfigDict(
         json_schema_extra={
             "examples": [
@@ -64,31 +61,16 @@ class Backup(BaseModel):
         }
     )
 
-    id: str
     instance: str = Field(description="The id of the instance that it is of.")
     instance_name: str
     format: Format
     state: State
-    revision: int = Field(description="Grows with each change; the `ETag`, for If-Match.")
     path: str | None = Field(description="In the directory of backups; null until it is made.")
     size_bytes: int | None
     sha256: str | None
     server_version: str | None
-    error: Trouble | None = Field(description="What the last orchestration ended with, unless it succeeded.")
-    orchestration: str
-    working: bool
-    created_at: datetime
-    created_by: str = Field(description="`key:ID`, or `interlock`.")
-    updated_at: datetime
     made_at: datetime | None
     verified_at: datetime | None
-    deleted_at: datetime | None
-
-    @classmethod
-    def of(cls, record: records.Backup) -> Self:
-        facts: dict[str, Any] = {name: getattr(record, name) for name in cls.model_fields}
-        trouble = record.error is not None and Trouble(code=record.error_code or "error", message=record.error)
-        return cls(**facts | {"error": trouble or None})
 
 
 class BackupPage(BaseModel):

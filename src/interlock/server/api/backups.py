@@ -6,13 +6,12 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query, Request, Response
 from pydantic import Field
 
-from interlock.aggregate.table import Cursor, Page
+from interlock.aggregate.table import Page
 from interlock.instances.backups import records
 from interlock.instances.backups.model import State
-from interlock.server.api import cursor
 from interlock.server.api.backup_models import Backup, BackupPage, NewBackup
 from interlock.server.api.change import Change, Changing, tag
-from interlock.server.api.instance_models import Asked, Text
+from interlock.server.api.record_models import Listed, Text, page_of
 from interlock.server.api.repeating import repeatable_id
 from interlock.server.api.running import Running, found, found_backup
 from interlock.server.control import Control
@@ -25,15 +24,8 @@ _USUAL = NewBackup(format="file")
 """Of a request that says nothing of it."""
 
 
-class OfOne(Asked):
+class OfOne(Listed):
     state: list[State] = Field([], description="One of these.")
-    deleted: bool = Field(False, description="Also those that are deleted.")
-    limit: int = Field(50, ge=1, le=200)
-    after: str | None = Field(None, max_length=2000, description="The `next` of the page before.")
-
-    @property
-    def place(self) -> Cursor | None:
-        return cursor.place(self.after, "backups")
 
 
 class OfAny(OfOne):
@@ -95,7 +87,8 @@ async def delete(id: str, control: Running, change: Changing) -> Backup:  # noqa
 
 async def _asked(control: Control, change: Change, id: str, verb: Verb) -> Backup:  # noqa: A002
     table = control.backups.records
-    return Backup.of(await change.carry_out(control, table, lambda on: found_backup(control, on, id), verb))
+    record = await change.carry_out(control, table, lambda on: found_backup(control, on, id), verb)
+    return Backup.of(record)
 
 
 async def _page(control: Control, wanted: OfOne, instance: str | None) -> BackupPage:
@@ -106,10 +99,9 @@ async def _page(control: Control, wanted: OfOne, instance: str | None) -> Backup
             states=wanted.state or None,
             deleted=wanted.deleted,
             descending=True,
-            after=wanted.place,
+            after=wanted.place("backups"),
             limit=wanted.limit,
         )
 
-    page = await control.pool.transact(read)
-    following = page.following and cursor.packed("backups", *page.following)
-    return BackupPage(items=[Backup.of(one) for one in page.items], next=following)
+    items, following = page_of(await control.pool.transact(read), Backup.of, "backups")
+    return BackupPage(items=items, next=following)

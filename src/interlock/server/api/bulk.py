@@ -9,8 +9,9 @@ from pydantic import BaseModel, ConfigDict, Field
 from interlock.errors import InterlockError
 from interlock.instances import records
 from interlock.server.api.change import Changing
-from interlock.server.api.instance_models import Asked, Instance, NewInstance, Text
+from interlock.server.api.instance_models import Instance, NewInstance
 from interlock.server.api.instances import created, deleted
+from interlock.server.api.record_models import Asked, Text
 from interlock.server.api.repeating import SOME_REFUSED
 from interlock.server.api.running import Running
 from interlock.server.problems import problem_of

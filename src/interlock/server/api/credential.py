@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from interlock.errors import BadSpec
 from interlock.sealing import seal
-from interlock.server.api.instance_models import Asked
+from interlock.server.api.record_models import Asked
 from interlock.server.api.running import Running, found
 
 router = APIRouter(prefix="/instances/{id}/credential", tags=["instances"])

@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from interlock.instances.keeping import findings
 from interlock.instances.keeping.comparing import Kind
-from interlock.server.api.instance_models import Asked
+from interlock.server.api.record_models import Asked
 from interlock.server.api.running import Running
 from interlock.server.control import Control
 

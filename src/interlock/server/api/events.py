@@ -12,7 +12,7 @@ from interlock.aggregate.record import Record
 from interlock.errors import BadSpec
 from interlock.instances import records
 from interlock.server.api import cursor
-from interlock.server.api.instance_models import Asked
+from interlock.server.api.record_models import Asked
 from interlock.server.api.running import Running, found, found_backup
 from interlock.server.control import Control
 

@@ -1,30 +1,16 @@
 """Instances as the API shows them, and as they are asked for."""
 
-from datetime import datetime
-from typing import Annotated, Any, Self
+from typing import Any, Self
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field
 
+from interlock.aggregate.record import Record
 from interlock.instances import records
 from interlock.instances.model import Health, State
+from interlock.server.api.record_models import Asked, RecordModel, Text
 from interlock.tls.sslmode import Mode, sslmode
 
 Parameters = dict[str, str | bool | int | float]
-
-
-def _printable(text: str) -> str:
-    if not text.isprintable():
-        raise ValueError("it has control characters in it")
-    return text
-
-
-Text = Annotated[str, Field(max_length=300), AfterValidator(_printable)]
-
-
-class Asked(BaseModel):
-    """A field that is not known is refused: a misspelt one would pass in silence."""
-
-    model_config = ConfigDict(extra="forbid")
 
 
 class NewInstance(Asked):
@@ -82,14 +68,7 @@ class Connection(BaseModel):
     )
 
 
-class Trouble(BaseModel):
-    code: str = Field(description="For programs: one of the codes that problems have too.")
-    message: str
-
-
-class Instance(BaseModel):
-    """`orchestration` works on it while `working`, and was the last that did otherwise."""
-
+class Instance(RecordModel):
     model_config = ConfigDict(
         json_schema_extra={
             "examples": [
@@ -125,7 +104,6 @@ class Instance(BaseModel):
         }
     )
 
-    id: str
     name: str
     dns_name: str | None
     driver: str
@@ -134,22 +112,13 @@ class Instance(BaseModel):
     parameters: dict[str, str]
     tags: dict[str, str]
     state: State
-    revision: int = Field(description="Grows with each change; the `ETag`, for If-Match.")
     health: Health
     connection: Connection | None
-    error: Trouble | None = Field(description="What the last orchestration ended with, unless it succeeded.")
-    orchestration: str
-    working: bool
-    created_at: datetime
-    created_by: str = Field(description="`key:ID`, or `interlock`.")
-    updated_at: datetime
-    deleted_at: datetime | None
 
     @classmethod
-    def of(cls, record: records.Instance) -> Self:
-        facts: dict[str, Any] = {name: getattr(record, name) for name in cls.model_fields if hasattr(record, name)}
-        trouble = record.error is not None and Trouble(code=record.error_code or "error", message=record.error)
-        return cls(**facts | {"connection": _connection(record), "error": trouble or None})
+    def of(cls, record: Record, **more: Any) -> Self:
+        assert isinstance(record, records.Instance)
+        return super().of(record, connection=_connection(record), **more)
 
 
 def _connection(record: records.Instance) -> Connection | None:

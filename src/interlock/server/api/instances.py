@@ -5,14 +5,14 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Query, Request, Response
 from pydantic import Field
 
-from interlock.aggregate.table import Cursor, Page
+from interlock.aggregate.table import Page
 from interlock.errors import BadSpec
 from interlock.instances import records
 from interlock.instances.model import State
 from interlock.instances.records import Sort
-from interlock.server.api import cursor
 from interlock.server.api.change import Change, Changing, tag
-from interlock.server.api.instance_models import Asked, Instance, InstancePage, NewInstance, Text
+from interlock.server.api.instance_models import Instance, InstancePage, NewInstance
+from interlock.server.api.record_models import Listed, Text, page_of
 from interlock.server.api.repeating import repeatable_id
 from interlock.server.api.running import Running, found
 from interlock.server.control import Control
@@ -22,16 +22,13 @@ router = APIRouter(prefix="/instances", tags=["instances"])
 Order = Literal["name", "-name", "created", "-created", "state", "-state", "health", "-health"]
 
 
-class Wanted(Asked):
+class Wanted(Listed):
     """Which instances, in which order."""
 
     state: list[State] = Field([], description="One of these.")
     name: Text | None = Field(None, description="With this in their names.")
     tag: list[Text] = Field([], description="With this tag: `team=shop`. Several have to be there all.")
-    deleted: bool = Field(False, description="Also those that are deleted.")
     sort: Order = "name"
-    limit: int = Field(50, ge=1, le=200)
-    after: str | None = Field(None, max_length=2000, description="The `next` of the page before.")
 
     @property
     def key(self) -> Sort:
@@ -45,10 +42,6 @@ class Wanted(Asked):
         if len(tags := dict(pairs)) < len(pairs):
             raise BadSpec("No instance has two values of one tag: ask for each of them alone.")
         return tags
-
-    @property
-    def place(self) -> Cursor | None:
-        return cursor.place(self.after, self.sort)
 
 
 @router.post("", status_code=202, summary="Create an instance")
@@ -72,13 +65,12 @@ async def list_(wanted: Annotated[Wanted, Query()], control: Running) -> Instanc
             tags=wanted.tags,
             sort=wanted.key,
             descending=wanted.sort.startswith("-"),
-            after=wanted.place,
+            after=wanted.place(wanted.sort),
             limit=wanted.limit,
         )
 
-    page = await control.pool.transact(read)
-    following = page.following and cursor.packed(wanted.sort, *page.following)
-    return InstancePage(items=[Instance.of(one) for one in page.items], next=following)
+    items, following = page_of(await control.pool.transact(read), Instance.of, wanted.sort)
+    return InstancePage(items=items, next=following)
 
 
 @router.get("/{id}", summary="Show an instance")

@@ -65,4 +65,5 @@ async def abandon(id: str, control: Running, change: Changing) -> Instance:  # n
 
 async def asked(control: Control, change: Change, id_or_name: str, verb: Verb, *args: Any) -> Instance:
     table = control.instances.records
-    return Instance.of(await change.carry_out(control, table, lambda on: found(control, on, id_or_name), verb, *args))
+    record = await change.carry_out(control, table, lambda on: found(control, on, id_or_name), verb, *args)
+    return Instance.of(record)
