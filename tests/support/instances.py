@@ -8,7 +8,7 @@ from typing import Any
 
 import psycopg
 
-from interlock.aggregate.events import Event
+from interlock.aggregate.events import RecordEvent
 from interlock.aggregate.transactions import Transactions
 from interlock.dns import Dns
 from interlock.dns.none import NoDns
@@ -56,8 +56,8 @@ class Plane:
         found: Instance = await self.ask(self.instances.records.read, id)
         return found
 
-    async def events(self, id: str) -> list[Event]:  # noqa: A002
-        found: list[Event] = await self.ask(self.instances.records.events.list, id)
+    async def events(self, id: str) -> list[RecordEvent]:  # noqa: A002
+        found: list[RecordEvent] = await self.ask(self.instances.records.events.list, id)
         return found
 
     async def checks(self, id: str) -> list[Check]:  # noqa: A002

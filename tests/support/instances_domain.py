@@ -21,7 +21,7 @@ from interlock.instances.drivers.local import LocalDriver
 from interlock.instances.drivers.port import Driver, Spec
 from interlock.instances.orchestrations import Lifecycle
 from interlock.instances.surroundings import Pace, Surroundings
-from interlock.instances.tasks import Orphan, Resize, Restore, SetParameters, Watch
+from interlock.instances.tasks import Orphan, Resize, Restoration, SetParameters, Watch
 from support import backups_domain, paper_driver
 from support.backups_domain import Kept, backup_of, in_backup_state, place_for_backups
 from support.durable_samples import Domain, Sample
@@ -195,8 +195,8 @@ def _way(state: str, *, driver: str = "paper", made: bool = True, value: Any = t
     return Sample(value, state=shown, prepare=in_state(state, driver=driver, made=made))
 
 
-def restore(id: str) -> Restore:  # noqa: A002
-    return Restore(record=instance_of(id), orchestration=id, backup=backup_of(instance_of(id)))
+def restore(id: str) -> Restoration:  # noqa: A002
+    return Restoration(record=instance_of(id), orchestration=id, backup=backup_of(instance_of(id)))
 
 
 def backup_task(id: str) -> Task:  # noqa: A002

@@ -1,5 +1,4 @@
 """Records with states, on each of which one orchestration at a time works: the base of every domain.
 
-A domain declares a `Record` with its `Table`, the effects of its orchestrations on `Effects`, and what may be asked for
-on `Requests`. See docs/architecture.md, "A new domain".
+A domain declares a `Record` and its `RecordTable`, its steps as `Effects`, and its requests as `Requests`. See docs/architecture.md, "A new domain".
 """

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar, get_type_hints
 
 from interlock.aggregate.record import DELETED, Failed, Move, R, Task
-from interlock.aggregate.table import Table
+from interlock.aggregate.table import RecordTable
 from interlock.aggregate.transactions import Transactions
 from interlock.codes import known
 from interlock.durable.attempt import Attempt
@@ -45,7 +45,7 @@ class Changes:
 class Effects(Generic[R]):
     """A domain's activities are a subclass, which declares its steps with `effect` and `activity` when it is made."""
 
-    def __init__(self, work: Orchestrations, records: Table[R], transactions: Transactions, retry: Retry) -> None:
+    def __init__(self, work: Orchestrations, records: RecordTable[R], transactions: Transactions, retry: Retry) -> None:
         self._work = work
         self._records = records
         self._transactions = transactions

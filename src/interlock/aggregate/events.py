@@ -12,7 +12,7 @@ INTERLOCK = "interlock"
 
 
 @dataclass(frozen=True)
-class Event:
+class RecordEvent:
     """`orchestration` is the one whose step this was, or the one that was asked for."""
 
     kind: str
@@ -22,7 +22,7 @@ class Event:
     orchestration: str | None = None
 
 
-class EventLog:
+class RecordHistory:
     """The events of records of one kind. `subject` is a record's id."""
 
     def __init__(self, schema: str, kind: str) -> None:
@@ -45,10 +45,10 @@ class EventLog:
 
     async def list(
         self, connection: Any, subject: str, limit: int = 100, *, after: tuple[datetime, str] | None = None
-    ) -> list[Event]:
+    ) -> list[RecordEvent]:
         """The newest first; `after` is the time and the kind of the last one of the page before."""
         rows = await self._ask(connection, "events", subject, limit, *(after or (None, None)))
-        return [Event(*row) for row in rows]
+        return [RecordEvent(*row) for row in rows]
 
     async def detail(self, connection: Any, subject: str, kind: str, at: datetime) -> str | None:
         """None: there is no such event."""

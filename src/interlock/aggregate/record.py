@@ -29,7 +29,7 @@ class Record:
 
     @property
     def label(self) -> str:
-        """What people call it."""
+        """Its name in messages."""
         return self.id
 
 

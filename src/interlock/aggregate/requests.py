@@ -16,7 +16,7 @@ from typing import Any, Generic
 
 from interlock.aggregate.events import INTERLOCK
 from interlock.aggregate.record import DELETED, R, Task
-from interlock.aggregate.table import Table
+from interlock.aggregate.table import RecordTable
 from interlock.durable import recording
 from interlock.durable.declared import Orchestration
 from interlock.durable.outcome import is_unfinished
@@ -28,7 +28,7 @@ NOTHING_MORE = Task()
 class Requests(Generic[R]):
     """`records` is for reading. What is asked for has ended when the record's orchestration has. `by` is the actor."""
 
-    def __init__(self, records: Table[R]) -> None:
+    def __init__(self, records: RecordTable[R]) -> None:
         self.records = records
 
     async def insert(
@@ -60,7 +60,7 @@ class Requests(Generic[R]):
     ) -> R:
         """`record` is locked; whatever works on it is cancelled and followed. `event` None leaves it in its state.
 
-        `columns` are written too. The id of the orchestration is the same each time for a `key`.
+        `columns` are written too. `key`: see `new_id`.
         """
         if event is not None:
             await self.records.move(connection, record, event)
@@ -114,12 +114,12 @@ class Requests(Generic[R]):
             raise self.records.busy(
                 f"The {self.records.word} {record.label} is {record.state}, and {record.orchestration} works on it: "
                 "wait until that has ended.",
-                orchestration=record.orchestration,  # type: ignore[call-arg] # see `Table.busy`
+                orchestration=record.orchestration,  # type: ignore[call-arg] # see `RecordTable.busy`
             )
         return record
 
     def new_id(self, id: str, orchestration: Orchestration[Any, Any], key: str | None = None) -> str:
-        """Of an orchestration that works on the record."""
+        """The id of an orchestration that works on the record, the same each time for a `key`."""
         return f"{self.records.word}-{id}-{_verb(orchestration)}-{key or uuid.uuid4().hex[:8]}"
 
     async def _started(

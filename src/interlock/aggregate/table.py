@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import Any, ClassVar, Generic
 
 from interlock import connections
-from interlock.aggregate.events import EventLog
+from interlock.aggregate.events import RecordHistory
 from interlock.aggregate.record import R
 from interlock.aggregate.statements import ask, queries
 from interlock.errors import IllegalTransition, InterlockError
@@ -30,7 +30,7 @@ class Page(Generic[R]):
     following: Cursor | None
 
 
-class Table(Generic[R]):
+class RecordTable(Generic[R]):
     """A subclass declares the kind of record, and adds the statements that are its own.
 
     `word` is what messages and events call a record, and `table` what the database does. `filters` and `sorts` are
@@ -53,7 +53,7 @@ class Table(Generic[R]):
     def __init__(self, schema: str) -> None:
         self.schema = schema
         self.machine = StateMachine(f"{schema}.{self.table}", self.transitions)
-        self.events = EventLog(schema, self.word)
+        self.events = RecordHistory(schema, self.word)
         self._names = [field.name for field in fields(self.record)]
         # As text what drivers would read as JSON or not, each in its own way.
         self.columns = ", ".join(f"t.{name}{'::text' * (name in self.json_columns)}" for name in self._names)

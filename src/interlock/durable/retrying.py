@@ -35,4 +35,4 @@ class Retry:
 USUAL = Retry()
 ONCE = Retry(attempts=1)
 FOREVER = Retry(attempts=1_000_000)
-"""Of steps that need nothing but the database."""
+"""For steps that need nothing but the database."""

@@ -1,4 +1,4 @@
-"""What orchestrations do to instances, step by step. See `interlock.aggregate.effects` for who may do what.
+"""The steps of orchestrations on instances. See `interlock.aggregate.effects` for who may do what.
 
 A step that is overtaken has no fence in its driver but the driver's own lock of that instance; so `delete` first waits
 until the orchestration before it has ended, and what is put back all the same while it goes is told to go again.
@@ -23,7 +23,7 @@ from interlock.instances.names import Names
 from interlock.instances.reaching import reach
 from interlock.instances.records import Instance, Records
 from interlock.instances.surroundings import Surroundings
-from interlock.instances.tasks import Heard, Resize, Restore, Seen, SetParameters, Watch
+from interlock.instances.tasks import Heard, Resize, Restoration, Seen, SetParameters, Watch
 
 _FINAL = (
     errors.BackupDamaged,
@@ -149,7 +149,7 @@ class Activities(Effects[Instance]):
             await self.note(connection, attempt, task, "answered")
         return Heard()
 
-    async def _restore(self, attempt: Attempt, task: Restore) -> None:
+    async def _restore(self, attempt: Attempt, task: Restoration) -> None:
         async with self.owned(attempt, task) as (connection, instance):
             before = await self._records.events.detail(connection, instance.id, _RESTORING, attempt.at)
         driver = self._driver(instance)
@@ -172,7 +172,7 @@ class Activities(Effects[Instance]):
         async with self.owned(attempt, task) as (connection, _):
             await self.note(connection, attempt, task, "restored", task.backup)
 
-    async def _permit(self, attempt: Attempt, task: Restore, transaction: str) -> None:
+    async def _permit(self, attempt: Attempt, task: Restoration, transaction: str) -> None:
         """That transaction may be committed. Of the event the last one counts: those before it were not."""
         async with self.owned(attempt, task) as (connection, instance):
             await self._records.events.forget(connection, instance.id, _RESTORING, attempt.at)

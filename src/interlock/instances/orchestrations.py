@@ -10,7 +10,7 @@ names stay: what they stand for may still be there. They are freed then only if 
 """
 
 from interlock.aggregate.record import Failed, Move, Task
-from interlock.aggregate.waiting import wait_until
+from interlock.aggregate.wait import wait_until
 from interlock.durable.declared import Orchestrations
 from interlock.durable.run import Run
 from interlock.errors import ActivityFailed, DoNotRetry, DurableError
@@ -21,7 +21,7 @@ from interlock.instances.health import HealthWatch
 from interlock.instances.keeping.orphans import Orphans
 from interlock.instances.model import Event
 from interlock.instances.surroundings import Surroundings
-from interlock.instances.tasks import VANISHED, Heard, Resize, Restore, Seen, SetParameters
+from interlock.instances.tasks import VANISHED, Heard, Resize, Restoration, Seen, SetParameters
 
 _DOUBTS = 7
 """So often in a row is it seen down before it is believed that it does not come up."""
@@ -62,7 +62,7 @@ class Lifecycle:
         await run.call(self._do.provision, task)
         await self._come_up(run, task)
 
-    async def _create_from(self, run: Run, task: Restore) -> None:
+    async def _create_from(self, run: Run, task: Restoration) -> None:
         """What is in it when it comes up is what a backup brought."""
         await run.call(self._do.check, task)
         await run.call(self._do.provision, task)
@@ -143,7 +143,7 @@ class Lifecycle:
             await run.call(self._do.publish, task)
             await run.call(self._do.move, Move(task, None))
 
-    async def _restore(self, run: Run, task: Restore) -> None:
+    async def _restore(self, run: Run, task: Restoration) -> None:
         await run.call(self._do.restore, task)
         await run.call(self._do.move, Move(task, None))
 

@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any, ClassVar, Literal
 
 from interlock.aggregate.record import Record
-from interlock.aggregate.table import Table
+from interlock.aggregate.table import RecordTable
 from interlock.errors import InstanceBusy, InstanceUnknown
 from interlock.instances.drivers.port import Endpoint, Spec
 from interlock.instances.model import TRANSITIONS, Health, State
@@ -60,7 +60,7 @@ class Check:
     detail: str
 
 
-class Records(Table[Instance]):
+class Records(RecordTable[Instance]):
     record = Instance
     table = "instance"
     word = "instance"
@@ -85,5 +85,5 @@ class Records(Table[Instance]):
         return [Check(*row) for row in await self.ask(connection, "checks", id, limit)]
 
     async def prune_checks(self, connection: Any, older_than: float, limit: int) -> int:
-        """Those of more than so many seconds ago, `limit` at most; how many that were."""
+        """Forget checks older than so many seconds, `limit` at most. Returns the number of deleted rows."""
         return len(await self.ask(connection, "prune_checks", older_than, limit))

@@ -1,4 +1,4 @@
-"""What may be asked of instances: see `interlock.aggregate.requests`. Only `delete` takes over."""
+"""Requests for instances: see `interlock.aggregate.requests`. Only `delete` takes over."""
 
 import uuid
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ from interlock.instances.drivers.port import Spec
 from interlock.instances.names import Names
 from interlock.instances.orchestrations import Lifecycle
 from interlock.instances.records import Instance, Records
-from interlock.instances.tasks import Resize, Restore, SetParameters
+from interlock.instances.tasks import Resize, Restoration, SetParameters
 
 Parameters = Mapping[str, str | int | float | bool]
 
@@ -74,7 +74,7 @@ class Instances(Requests[Instance]):
         }
         if backup is None:
             return await self.insert(connection, spec.id, columns, self.lifecycle.create, by=by)
-        task = Restore(backup=backup)
+        task = Restoration(backup=backup)
         return await self.insert(connection, spec.id, columns, self.lifecycle.create_from, task, by=by)
 
     async def delete(self, connection: Any, id: str, *, by: str = INTERLOCK) -> Instance:
@@ -141,7 +141,7 @@ class Instances(Requests[Instance]):
     ) -> Instance:
         """See `Backups.restore_into`."""
         instance = await self._idle_in(connection, id, "be changed", "running")
-        task = Restore(backup=backup)
+        task = Restoration(backup=backup)
         return await self.begin(connection, instance, None, self.lifecycle.restore, task, by=by, key=key)
 
     async def asked_before(self, connection: Any, id: str, key: str) -> Instance | None:
@@ -173,7 +173,7 @@ class Instances(Requests[Instance]):
         *,
         by: str,
     ) -> Instance:
-        """What changes its state ends its watch."""
+        """A change of state ends the watch."""
         columns = {"watcher": None, "health": "unknown"}
         begun = await self.begin(connection, instance, event, orchestration, by=by, columns=columns)
         if instance.watcher:

@@ -21,7 +21,7 @@ class Resize(Task):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Restore(Task):
+class Restoration(Task):
     """`backup` is what the instance holds then."""
 
     backup: str

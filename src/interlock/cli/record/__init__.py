@@ -1,1 +1,1 @@
-"""What commands on records of every kind share: pages, changes that are waited for, histories, confirmations."""
+"""The shared parts of commands on records: pages, changes that are waited for, histories, confirmations."""

@@ -38,7 +38,7 @@ class Kind:
 
 
 def trouble(record: Facts) -> str:
-    """What the last that was asked of it ended with; empty if that went well."""
+    """The error of the last orchestration that worked on it; empty if there was none."""
     error = record["error"]
     return shown(f"{error['message']} ({error['code']})") if error else ""
 

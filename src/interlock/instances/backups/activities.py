@@ -1,4 +1,4 @@
-"""What orchestrations do to backups, step by step. See `interlock.aggregate.effects` for who may do what.
+"""The steps of orchestrations on backups. See `interlock.aggregate.effects` for who may do what.
 
 Files have no fence, so no attempt touches another's: see `shelf`. The rename that makes an archive visible is done
 inside the transaction that says so, which no later attempt gets past.

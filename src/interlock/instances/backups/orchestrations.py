@@ -7,7 +7,7 @@ may be stopped, changed or deleted meanwhile, and then the backup fails. After e
 from dataclasses import replace
 
 from interlock.aggregate.record import Move, Task
-from interlock.aggregate.waiting import wait_until
+from interlock.aggregate.wait import wait_until
 from interlock.durable.attempt import Attempt
 from interlock.durable.declared import Orchestrations
 from interlock.durable.retrying import FOREVER

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from typing import Any, ClassVar
 
 from interlock.aggregate.record import Record
-from interlock.aggregate.table import Table
+from interlock.aggregate.table import RecordTable
 from interlock.errors import BackupBusy, BackupUnknown
 from interlock.instances.backups.model import TRANSITIONS, Format, State
 
@@ -38,7 +38,7 @@ class Backup(Record):
         return f"{self.instance_name}/{self.created_at.astimezone(UTC):%Y%m%dT%H%M%SZ}-{self.id}"
 
 
-class BackupRecords(Table[Backup]):
+class BackupRecords(RecordTable[Backup]):
     record = Backup
     table = "instance_backup"
     word = "backup"

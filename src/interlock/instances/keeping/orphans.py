@@ -6,7 +6,7 @@ be held while it goes, and whoever removes it too, as another `delete` of the re
 
 from dataclasses import replace
 
-from interlock.aggregate.waiting import wait_until
+from interlock.aggregate.wait import wait_until
 from interlock.durable.attempt import Attempt
 from interlock.durable.declared import Orchestrations
 from interlock.durable.run import Run

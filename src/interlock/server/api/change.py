@@ -1,4 +1,4 @@
-"""What every request that changes a record has in common: its actor, and the revision that it was made up from."""
+"""The shared part of every request that changes a record: its actor, and the revision that it was made up from."""
 
 from collections.abc import Awaitable, Callable
 from typing import Annotated, Any
@@ -6,7 +6,7 @@ from typing import Annotated, Any
 from fastapi import Depends, Header, Request, Response
 
 from interlock.aggregate.record import R, Record
-from interlock.aggregate.table import Table
+from interlock.aggregate.table import RecordTable
 from interlock.errors import BadSpec, RecordChanged
 from interlock.server.control import Control
 
@@ -29,7 +29,7 @@ class Change:
     async def carry_out(
         self,
         control: Control,
-        table: Table[R],
+        table: RecordTable[R],
         find: Callable[[Any], Awaitable[Record]],
         verb: Callable[..., Awaitable[R]],
         *args: Any,
@@ -49,7 +49,7 @@ class Change:
         tag(self._response, record)
         return record
 
-    def _check(self, table: Table[R], record: R) -> None:
+    def _check(self, table: RecordTable[R], record: R) -> None:
         if record.revision != self._revision:
             raise RecordChanged(
                 f"The {table.word} {record.label} has changed since its revision {self._revision} was read: read it, "

@@ -1,4 +1,4 @@
-"""What happened to an instance or a backup, and what health checks found: the newest first."""
+"""The history of an instance or a backup, and the results of health checks: the newest first."""
 
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
@@ -95,9 +95,9 @@ async def checks(id: str, wanted: Annotated[Newest, Query()], control: Running) 
 
 
 async def _events(
-    control: Control, history: log.EventLog, wanted: Since, find: Callable[[Any], Awaitable[Record]]
+    control: Control, history: log.RecordHistory, wanted: Since, find: Callable[[Any], Awaitable[Record]]
 ) -> Events:
-    async def read(connection: Any) -> list[log.Event]:
+    async def read(connection: Any) -> list[log.RecordEvent]:
         return await history.list(connection, (await find(connection)).id, wanted.limit + 1, after=wanted.place)
 
     happened = await control.pool.transact(read)

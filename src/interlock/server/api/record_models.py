@@ -1,4 +1,4 @@
-"""What records of every kind look like in the API, and what lists of them are asked with."""
+"""Records of every kind as the API shows them, and the parameters of their lists."""
 
 from collections.abc import Callable
 from datetime import datetime
@@ -56,7 +56,7 @@ class RecordModel(BaseModel):
 
 
 class Listed(Asked):
-    """Which page of a list."""
+    """The page of a list that is asked for."""
 
     deleted: bool = Field(False, description="Also those that are deleted.")
     limit: int = Field(50, ge=1, le=200)

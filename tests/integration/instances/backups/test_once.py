@@ -9,7 +9,7 @@ import asyncpg
 import pytest
 
 from interlock import errors
-from interlock.aggregate.events import EventLog
+from interlock.aggregate.events import RecordHistory
 from interlock.instances.backups import programs
 from interlock.instances.backups.records import Backup
 from interlock.instances.backups.relay import Permit
@@ -143,16 +143,16 @@ async def test_it_is_committed_once_wherever_its_worker_falls_or_stands_still(
             raise
 
     async def has_no_database_for_a_moment(run: Step, permit: Permit) -> None:
-        real_note, missed = EventLog.note, list[str]()
+        real_note, missed = RecordHistory.note, list[str]()
 
-        async def note(self: EventLog, connection: Any, id: str, kind: str, *args: Any, **more: Any) -> None:  # noqa: A002
+        async def note(self: RecordHistory, connection: Any, id: str, kind: str, *args: Any, **more: Any) -> None:  # noqa: A002
             if kind == "restoring" and not missed:
                 missed.append(kind)
                 raise errors.ConnectionLost("The database went away: it comes back.")
             await real_note(self, connection, id, kind, *args, **more)
 
         with pytest.MonkeyPatch.context() as patched:
-            patched.setattr(EventLog, "note", note)
+            patched.setattr(RecordHistory, "note", note)
             await run(permit)
         assert missed
 
