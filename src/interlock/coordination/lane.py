@@ -6,7 +6,7 @@ it; where that was in vain for a while, it is sent at once.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Generic, TypeVar, cast
 
 from interlock import errors
@@ -22,7 +22,7 @@ _LARGEST = 1000
 _ALONE = 8
 """After so many that came alone nobody else is expected. Of two groups that take turns, one may be a single request."""
 
-ASKED_ONE_BY_ONE = (errors.StatementFailed, errors.LockNotAvailable)
+_ASKED_ONE_BY_ONE = (errors.StatementFailed, errors.LockNotAvailable)
 """After these of a batch each is sent alone: one bad request must not cost the others."""
 
 
@@ -69,11 +69,6 @@ class Lane(Generic[Request, Answer]):
             except BaseException:  # an interrupt, or the stack is full: whoever comes next, or drains it, begins anew
                 future.cancel()
                 raise
-
-    @property
-    def waiting(self) -> "Iterator[Request]":
-        """What has not been sent yet, and is still wanted."""
-        return (request for request, future in self._queue if not future.done())
 
     def post(self, request: Request) -> None:
         """Nobody waits for the answer."""
@@ -141,7 +136,7 @@ class Lane(Generic[Request, Answer]):
         sent_at = boottime()
         try:
             answers = await self._send([request for request, _ in batch])
-        except ASKED_ONE_BY_ONE as error:
+        except _ASKED_ONE_BY_ONE as error:
             if len(batch) == 1:
                 self._fail(batch, error)
                 return

@@ -2,8 +2,7 @@
 
 Two go straight to the database and two by a cable that can be spoilt; one lives by a clock that is set again and again.
 They hold a lease for a few milliseconds. Two more hold another lease for longer than its ttl, time and again. Some do
-not wait for their releases, and of one more lease whoever lets go of it mostly takes it again at once. Those of the
-cable are on a machine of their own.
+not wait for their releases, and of one more lease the process that lets go of it mostly wants it again at once.
 """
 
 from collections.abc import Callable
@@ -148,14 +147,10 @@ def test_no_trouble_makes_two_holders_of_one_lease(
         racers.dismiss()
         found, happened = racers.judge()
     assert found == []
-    [[again]] = execute(interlock_url, _CALLS, "again%")
-    [[told]] = execute(interlock_url, _CALLS, "hand_on%")
+    [[handed_on]] = execute(interlock_url, _CALLS, "hand_on%")
     record_property(
-        "figure",
-        f"races, judged without a violation: {dict(happened)}, {again} times asked for again, "
-        f"{told} times left to the server to tell whoever it was handed to",
+        "figure", f"races, judged without a violation: {dict(happened)}, {handed_on} releases to an expected waiter"
     )
     assert happened["granted"] > 1000
-    assert again > 100
-    assert told > 10
+    assert handed_on > 10
     assert happened["lost"] > 0

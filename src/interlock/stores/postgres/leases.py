@@ -18,7 +18,6 @@ from interlock import errors
 from interlock.stores.leases import (
     AcquireAnswer,
     Ask,
-    Change,
     Handed,
     Held,
     Holder,
@@ -52,7 +51,7 @@ _MOST_WANTED = 4096
 
 
 class PostgresLeases:
-    """A `LeaseStore`, with `GrantsAnew`, `SendsAtOnce`, `Listing`, `Turns` and `Records`.
+    """A `LeaseStore`, with `SendsAtOnce`, `Listing`, `Turns` and `Records`.
 
     `timeout` is a statement's, on our side.
     """
@@ -123,14 +122,6 @@ class PostgresLeases:
     @property
     def is_idle(self) -> bool:
         return self._pooled is False and self._acquiring.is_free
-
-    def is_contended(self, name: str) -> bool:
-        return name in self._wanted
-
-    async def again(self, changes: Sequence[Change[Held]]) -> list[AcquireAnswer | None]:
-        if len(changes) == 1:
-            return [await self._again_one(*changes[0])]
-        return await self._again_many(changes)
 
     async def hand_over(self, grants: Sequence[Held]) -> list[ReleaseAnswer]:
         return await self._release_many(grants, if_waited=True)
@@ -313,33 +304,6 @@ class PostgresLeases:
             answers[request - 1] = AcquireAnswer(
                 status, token or 0, remaining or 0.0, retry_after or 0.0, held_by, clock or 0.0
             )
-        return answers
-
-    async def _again_one(self, grant: Held, ask: Ask) -> AcquireAnswer | None:
-        holder = self._holder
-        (row,) = await self._fetch(
-            self._acquiring, "again_one", grant.name, grant.token, grant.grant_id, ask.grant_id, ask.ttl,
-            holder.replica, ask.metadata, holder.host, holder.pid,
-        )  # fmt: skip
-        return None if row[0] is None else AcquireAnswer("granted", row[0], ask.ttl, 0.0, None)
-
-    async def _again_many(self, changes: Sequence[Change[Held]]) -> list[AcquireAnswer | None]:
-        rows = await self._fetch(
-            self._acquiring,
-            "again_many",
-            [change.grant.name for change in changes],
-            [change.grant.token for change in changes],
-            [change.grant.grant_id for change in changes],
-            [change.ask.grant_id for change in changes],
-            [change.ask.ttl for change in changes],
-            [change.ask.metadata for change in changes],
-            self._holder.replica,
-            self._holder.host,
-            self._holder.pid,
-        )
-        answers: list[AcquireAnswer | None] = [None] * len(changes)
-        for request, token in rows:
-            answers[request - 1] = AcquireAnswer("granted", token, changes[request - 1].ask.ttl, 0.0, None)
         return answers
 
     async def _release_one(self, grant: Held) -> ReleaseAnswer:

@@ -8,14 +8,6 @@ SELECT status, token, remaining, retry_after, held_by, clock
 SELECT request, status, token, remaining, retry_after, holder, clock
   FROM interlock.acquire_many_v1($1, $2, $3, $4::text[]::jsonb[], $5, $6, $7, $8, $9, $10);
 
--- name: again_one
--- Let go of → held anew by the same process, if nobody waits for it.
-SELECT interlock.again_v1($1, $2, $3, $4, $5, $6, $7::text::jsonb, $8, $9);
-
--- name: again_many
--- The same for a batch.
-SELECT request, new_token FROM interlock.again_many_v1($1, $2, $3, $4, $5, $6::text[]::jsonb[], $7, $8, $9);
-
 -- name: register
 -- Names that nobody has leased before get a row. It need not survive a crash before somebody has leased them.
 SELECT interlock.register_v1($1)
