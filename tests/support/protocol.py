@@ -69,7 +69,6 @@ class HandedOn(NamedTuple):
     elsewhere: bool | None
     token: int | None
     until: float | None
-    ear: int | None
 
 
 class Client:

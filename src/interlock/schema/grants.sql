@@ -28,7 +28,7 @@ GRANT EXECUTE ON FUNCTION
     interlock.forget_records_v1(text, double precision)
 TO :role;
 GRANT EXECUTE ON PROCEDURE
-    interlock.hand_on_v1(text, bigint, uuid, integer, text, uuid, boolean, bigint, double precision, integer)
+    interlock.hand_on_v1(text, bigint, uuid, integer, text, uuid, boolean, bigint, double precision)
 TO :role;
 
 -- name: orchestrations

@@ -1033,7 +1033,7 @@ $$;
 CREATE PROCEDURE interlock.hand_on_v1(
     name text, token bigint, grant_id uuid, listener integer,
     INOUT status text DEFAULT NULL, INOUT offered uuid DEFAULT NULL, INOUT elsewhere boolean DEFAULT NULL,
-    INOUT next_token bigint DEFAULT NULL, INOUT next_until double precision DEFAULT NULL, INOUT ear integer DEFAULT NULL
+    INOUT next_token bigint DEFAULT NULL, INOUT next_until double precision DEFAULT NULL
 )
     LANGUAGE plpgsql
     AS $$
@@ -1047,13 +1047,12 @@ BEGIN
     elsewhere := came.elsewhere;
     next_token := came.next_token;
     next_until := came.next_until;
-    ear := came.ear;
     IF next_token IS NOT NULL THEN
         COMMIT;
     END IF;
     done := pg_catalog.set_config('synchronous_commit', 'off', true);
     IF elsewhere AND next_token IS NOT NULL THEN
-        done := pg_catalog.pg_notify(pg_catalog.concat('interlock_', ear),
+        done := pg_catalog.pg_notify(pg_catalog.concat('interlock_', came.ear),
                                      pg_catalog.concat_ws(' ', offered, next_token, next_until));
     END IF;
 END
@@ -1076,5 +1075,5 @@ REVOKE EXECUTE ON FUNCTION
     interlock.abandon_v1(text, uuid)
 FROM PUBLIC;
 REVOKE EXECUTE ON PROCEDURE
-    interlock.hand_on_v1(text, bigint, uuid, integer, text, uuid, boolean, bigint, double precision, integer)
+    interlock.hand_on_v1(text, bigint, uuid, integer, text, uuid, boolean, bigint, double precision)
 FROM PUBLIC;
