@@ -32,7 +32,7 @@ from interlock.coordination.reasons import Loss, Reason
 from interlock.coordination.timing import LeaseTiming
 from interlock.coordination.unconfirmed_releases import UnconfirmedReleases
 from interlock.coordination.waiting import WaitingRoom
-from interlock.stores.leases import AcquireAnswer, ReleaseAnswer, idleness
+from interlock.stores.leases import AcquireAnswer, ReleaseAnswer
 
 G = TypeVar("G", bound=AsyncGrant)
 T = TypeVar("T")
@@ -65,7 +65,7 @@ class Engine:
         self.books = Books(store, self._patience, self._errands, self._before_each, self._lose)
         self._unconfirmed = UnconfirmedReleases(self._errands.releasing, self._see_let_go)
         self._asking: Lane[Acquisition[Any], AcquireAnswer] = Lane(
-            store.acquire, self._errands.give_back, self._errands.failed, is_idle=idleness(store)
+            store.acquire, self._errands.give_back, self._errands.failed
         )
         self._handing = HandingOver(store, observer, self._errands, self._lose, self._forget)
         self._keeper = Keeper(store, observer, self._lose)

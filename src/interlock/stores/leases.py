@@ -7,7 +7,7 @@ the holder's clock, from before the request was sent: `remaining` of an answer i
 """
 
 from collections.abc import Callable, Sequence
-from typing import Literal, NamedTuple, Protocol, runtime_checkable
+from typing import Literal, NamedTuple, Protocol
 from uuid import UUID
 
 AcquireStatus = Literal["granted", "busy", "locked", "changing", "held back"]
@@ -143,16 +143,3 @@ class LeaseStore(Protocol):
         """Close connections that were not used for so long. Whether none is left."""
 
     async def close(self) -> None: ...
-
-
-@runtime_checkable
-class SendsAtOnce(Protocol):
-    """A store whose requests may begin in the middle of somebody else's task."""
-
-    @property
-    def is_idle(self) -> bool:
-        """Whether an acquire or a release of one lease would be on its way before it has to wait for anything."""
-
-
-def idleness(store: LeaseStore) -> Callable[[], bool]:
-    return (lambda: store.is_idle) if isinstance(store, SendsAtOnce) else (lambda: False)

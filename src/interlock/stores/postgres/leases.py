@@ -48,7 +48,7 @@ _MOST_WANTED = 4096
 
 
 class PostgresLeases:
-    """A `LeaseStore`, with `SendsAtOnce`, `Listing`, `Turns` and `Records`.
+    """A `LeaseStore`, with `Listing`, `Turns` and `Records`.
 
     `timeout` is a statement's, on our side.
     """
@@ -112,10 +112,6 @@ class PostgresLeases:
         if len(grants) == 1:
             return [await self._release_one(grants[0])]
         return await self._release_many(grants, if_waited=False)
-
-    @property
-    def is_idle(self) -> bool:
-        return self._pooled is False and self._acquiring.is_free
 
     async def hand_over(self, grants: Sequence[Held]) -> list[ReleaseAnswer]:
         return await self._release_many(grants, if_waited=True)
