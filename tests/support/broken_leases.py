@@ -50,11 +50,6 @@ def release_by_holder(url: str) -> None:
     rewrite(url, "release_v1", _GRANT, f"AND l.holder = {holder}", everywhere=True)
 
 
-def again_by_name(url: str) -> None:
-    """Whoever has let go of a lease may take it again, also when it is another's by now."""
-    rewrite(url, "again_v1", "AND l.token = again_v1.token AND l.grant_id = again_v1.grant_id", "")
-
-
 def delete_on_release(url: str) -> None:
     """A row is only there while its lease is held, and its token counts the grants since then."""
     rewrite(url, "release_v1", _FREE, "DELETE FROM interlock.lease l")

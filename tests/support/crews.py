@@ -104,14 +104,6 @@ class Crew:
         held.worker.wait()
         return held
 
-    def hire_one_that_dies(self, **more: Any) -> None:
-        """By itself, at some time; until then it works like the others."""
-        [name] = self.hire(**more)
-        self._killed.add(name)
-        self.wait_for(lambda: not self.members[name].is_alive)
-        status, complaint = self.members[name].wait()
-        assert status == -SIGKILL, complaint
-
     def wait_for(self, look: Callable[[], T]) -> T:
         """The first true answer of `look`, unless one of them ends without being asked to."""
         return eventually(lambda: self._all_well() and look())

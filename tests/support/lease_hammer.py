@@ -35,7 +35,7 @@ FAULTS = {
     "a lease was granted before it had expired": """
         SELECT * FROM change
          WHERE token <> old_token AND old_expiry > granted_at
-           AND (statement !~ '[.](hand_on|release|again|again_many)_v1[(]' OR old_grant IS NULL)""",
+           AND (statement !~ '[.](hand_on|release)_v1[(]' OR old_grant IS NULL)""",
     "a lease was granted while one of an older timeline could be trusted": """
         SELECT * FROM change c JOIN interlock.lease_epoch e USING (timeline)
          WHERE c.token <> c.old_token AND c.granted_at < e.since + make_interval(secs => e.longest_ttl)""",

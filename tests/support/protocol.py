@@ -22,11 +22,6 @@ _ACQUIRE_MANY = """
       FROM interlock.acquire_many_v1(%s::text[], %s::uuid[], %s::float8[], %s::jsonb[], %s::bool[], %s, NULL, NULL, %s)
      ORDER BY request
 """
-_AGAIN = "SELECT new_token FROM interlock.again_v1(%s, %s, %s, %s, %s, %s)"
-_AGAIN_MANY = """
-    SELECT request, new_token
-      FROM interlock.again_many_v1(%s, %s::bigint[], %s::uuid[], %s::uuid[], %s::float8[], NULL, %s, NULL, NULL)
-"""
 RENEW_MANY = """
     SELECT lost, locked
       FROM (SELECT string_agg(interlock.grant_v1(g.token, g.grant_id), '' ORDER BY g.place) AS grants
@@ -74,7 +69,6 @@ class HandedOn(NamedTuple):
     elsewhere: bool | None
     token: int | None
     until: float | None
-    ear: int | None
 
 
 class Client:
@@ -142,20 +136,6 @@ class Client:
         arrays = [ttl] * len(chosen), [None] * len(chosen), [wait] * len(chosen)
         rows = self.run(_ACQUIRE_MANY, list(names), chosen, *arrays, self.who, listener)
         return [Answer(name, grant_id, *row) for name, grant_id, row in zip(names, chosen, rows, strict=True)]
-
-    def again(self, grant: Answer, *, ttl: float = 30, grant_id: UUID | None = None) -> Answer | None:
-        """What that grant held, granted anew to this client; None: nothing was done."""
-        chosen = grant_id or uuid4()
-        [[token]] = self.run(_AGAIN, *grant.triple, chosen, ttl, self.who)
-        return None if token is None else Answer(grant.name, chosen, "granted", token, ttl, None, None)
-
-    def again_many(self, grants: Sequence[Answer], *, ttl: float = 30) -> list[Answer | None]:
-        chosen = [uuid4() for _ in grants]
-        tokens = dict(self.run(_AGAIN_MANY, *columns(grants), chosen, [ttl] * len(grants), self.who))
-        return [
-            Answer(grant.name, grant_id, "granted", tokens[place], ttl, None, None) if place in tokens else None
-            for place, (grant, grant_id) in enumerate(zip(grants, chosen, strict=True), 1)
-        ]
 
     def renew(self, grant: Answer, *, ttl: float = 30) -> str:
         return str(self.run("SELECT status FROM interlock.renew_v1(%s, %s, %s, %s)", *grant.triple, ttl)[0][0])

@@ -10,7 +10,6 @@ from interlock.embedded import Cluster
 from support.crashing import crash
 from support.crews import Crew
 from support.postgres import execute
-from support.protocol import rewrite
 from support.proxy import cable_to
 from support.sql_leases import row
 
@@ -60,17 +59,6 @@ def the_answer_to_a_release_is_lost(crew: Crew) -> Iterator[None]:
             cable.restore()
             crew.go_on(2)
             yield
-
-
-def a_lease_is_taken_again_too_late(crew: Crew) -> Iterator[None]:
-    """What takes it again comes to the database when it has expired, and mostly another has it."""
-    first = "IF again_v1.new_grant_id IS NULL"
-    rewrite(crew.url, "again_v1", first, f"PERFORM pg_sleep(1.5) WHERE random() < 0.1;\n    {first}")
-    crew.hire(brisk=True)
-    crew.hire(linger=2.0, rest=0.2)
-    while True:
-        crew.go_on(2)
-        yield
 
 
 def answers_are_slow(crew: Crew, variant: str = "") -> Iterator[None]:

@@ -1,15 +1,11 @@
 """What can be different about one worker's process: the world that it lives in, or its copy of the library."""
 
-import os
 import random
 import time
-from signal import SIGKILL
 from typing import Any
 
 from interlock.clock import boottime
 from interlock.coordination.grant import AsyncGrant
-from interlock.stores.postgres import bell
-from interlock.stores.postgres.bell import Bell
 from interlock.stores.postgres.leases import PostgresLeases
 
 
@@ -20,8 +16,6 @@ def become(variant: str) -> None:
             "wall clock astray": wall_clock_astray,
             "trust from receipt": trust_from_receipt,
             "always acquiring": always_acquiring,
-            "on another machine": on_another_machine,
-            "dies at the bell": dies_at_the_bell,
         }
         variants[variant]()
 
@@ -31,16 +25,6 @@ def wall_clock_astray() -> None:
     true_time, true_time_ns = time.time, time.time_ns
     time.time = lambda: true_time() + random.choice((-3600, 0, 3600))
     time.time_ns = lambda: true_time_ns() + random.choice((-3600, 0, 3600)) * 10**9
-
-
-def on_another_machine() -> None:
-    """Those of the machine that the tests run on cannot ring there; all that are of this kind can ring each other."""
-    bell.place_of_this_machine = lambda: -1
-
-
-def dies_at_the_bell() -> None:
-    """Whoever it hands a lease to for the first time that way never hears of it from here."""
-    Bell.ring = lambda *_: os.kill(os.getpid(), SIGKILL)  # type: ignore[assignment,method-assign]
 
 
 def trust_from_receipt() -> None:

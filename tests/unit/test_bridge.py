@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from interlock.bridge import LoopThread, Question, all_back, in_caller, in_caller_to_its_end, in_thread, loop_thread
+from interlock.bridge import LoopThread, Question, in_caller, in_caller_to_its_end, in_thread, loop_thread
 from interlock.errors import ConfigurationError
 from support.waiting import eventually
 
@@ -474,42 +474,6 @@ def test_all_threads_are_answered_many_times(loop: LoopThread) -> None:
     with ThreadPoolExecutor(16) as threads:
         for result in [threads.submit(work) for _ in range(16)]:
             assert result.result(10) == [2 * number for number in range(200)]
-
-
-@pytest.mark.parametrize(("others", "back"), [(1, True), (7, True), (0, False), (8, False)])
-def test_who_was_answered_is_let_come_back_if_few_wait_for_it(
-    loop: LoopThread, monkeypatch: pytest.MonkeyPatch, others: int, back: bool
-) -> None:
-    monkeypatch.setattr(loop_thread, "_RETURN", 30)  # it is over as soon as it is back
-    may_answer = asyncio.Event()
-
-    async def first() -> None:
-        await may_answer.wait()
-
-    async def second() -> str:
-        return "second"
-
-    def work() -> str:
-        loop.run(first())
-        return loop.run(second())
-
-    async def answer() -> list[str]:
-        may_answer.set()
-        await asyncio.sleep(0)  # it ends
-        await all_back(others)
-        return [task.get_coro().__qualname__.rpartition(".")[2] for task in asyncio.all_tasks()]  # type: ignore[union-attr]
-
-    with ThreadPoolExecutor(1) as threads:
-        working = threads.submit(work)
-        eventually(lambda: asyncio.all_tasks(loop.loop))
-        answering = asyncio.run_coroutine_threadsafe(answer(), loop.loop)
-        assert sorted(answering.result(10)) == (["answer", "second"] if back else ["answer"])
-        assert working.result(10) == "second"
-
-
-async def test_on_a_loop_without_a_thread_of_its_own_nobody_waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(loop_thread, "_RETURN", 3600)
-    await asyncio.wait_for(all_back(1), 10)
 
 
 @pytest.fixture

@@ -7,16 +7,14 @@ hold are often bound to it: Django's connections, SQLite's, anything in a thread
 
 from interlock.bridge.calls import Question, nothing_to_ask
 from interlock.bridge.jobs import RunBlocking, in_caller, in_thread
-from interlock.bridge.loop_thread import LoopThread, all_back, in_caller_to_its_end, most_together
+from interlock.bridge.loop_thread import LoopThread, in_caller_to_its_end
 
 __all__ = [
     "LoopThread",
     "Question",
     "RunBlocking",
-    "all_back",
     "in_caller",
     "in_caller_to_its_end",
     "in_thread",
-    "most_together",
     "nothing_to_ask",
 ]

@@ -74,7 +74,6 @@ class Call(Generic[T]):
 
     def _end(self) -> None:
         self.ended = True
-        self._thread.answered += 1
         self.jobs.put(None)
 
 

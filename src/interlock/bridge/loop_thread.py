@@ -2,10 +2,8 @@
 
 import asyncio
 import collections
-import queue
 import sys
 import threading
-import time
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from typing import Any, Self, TypeVar
@@ -17,14 +15,6 @@ from interlock.errors import ConfigurationError
 
 T = TypeVar("T")
 
-_RETURN = 0.00002
-"""Seconds. Threads that were answered together mostly come back together, as soon as they are let run."""
-_FEW = 8
-_MANY = 32
-"""Half of them work for longer than a statement takes."""
-_SLOW = 0.001
-"""If that takes so long, another thread computes, and whoever is on the way here has to wait for that one."""
-
 
 class LoopThread:
     """An event loop in a daemon thread, for any number of calling threads. `close()` ends both."""
@@ -34,10 +24,8 @@ class LoopThread:
     ) -> None:
         self._pid = process.pid
         self.loop = loop_factory()
-        self.answered = 0
         self.asking: set[Ask[Any]] = set()
         self._arriving: collections.deque[Call[Any]] = collections.deque()
-        self._all_arrived: queue.SimpleQueue[None] | None = None
         self._posted: collections.deque[Callable[[], object]] = collections.deque()
         self._called = False
         self._closing = self._stopped = self._over = False
@@ -125,43 +113,15 @@ class LoopThread:
             )
 
     def start_all(self) -> None:
-        """On the loop: whoever is on the way here shares the next statement, if it is let come. This thread, which has
-        just answered all of them, would be back before most."""
-        arrived, begun_at = -1, time.monotonic()
-        while arrived < len(self._arriving) < self.answered and time.monotonic() < begun_at + _SLOW:
-            arrived, begun_at = len(self._arriving), time.monotonic()
-            self._await_all()
-        self.answered = 0
+        """On the loop: all who have called since it last came to this."""
         self._called = False  # first: who arrives from here on is taken below, or wakes us again
         while self._arriving and not self._closing:
             self._do_posted()  # among them what the thread of the next had posted before it called
             self._arriving.popleft().start()
         self._do_posted()
 
-    def _await_all(self) -> None:
-        """Until whoever was answered has arrived; not for long."""
-        self._all_arrived = queue.SimpleQueue()  # first: who arrives from here on tells us, or is seen below
-        if len(self._arriving) < self.answered:
-            with suppress(queue.Empty):
-                self._all_arrived.get(timeout=_RETURN)
-        self._all_arrived = None
-
-    def start_few(self, others: int) -> None:
-        """The same, if they are few, with the others who wait for them: more are better at work while the others'
-        statement is under way."""
-        if self.answered + others <= _FEW:
-            self.start_all()
-
-    def half_of_many(self) -> int | None:
-        """Of the threads that ask: only one thread of an interpreter works at a time, and the others may do so while
-        this half waits."""
-        threads = len(self.asking) + self.answered + len(self._arriving)
-        return (threads + 1) // 2 if threads >= _MANY else None
-
     def _start_soon(self, call: "Call[Any]") -> None:
         self._arriving.append(call)
-        if (all_arrived := self._all_arrived) is not None and len(self._arriving) >= self.answered:
-            all_arrived.put(None)
         self._wake()
         if self._over:
             self._refuse_all()
@@ -261,23 +221,6 @@ class LoopThread:
 
 
 _open: dict[asyncio.AbstractEventLoop, LoopThread] = {}
-
-
-async def all_back(others: int) -> None:
-    """Until those who were just answered have come with what they ask next, if it is at once: tasks, and a few threads.
-
-    `others` is how many wait meanwhile.
-    """
-    loop = asyncio.get_running_loop()
-    if others and (thread := _open.get(loop)) is not None:
-        loop.call_soon(thread.start_few, others)  # what goes wrong there is not for whoever waits here
-    await asyncio.sleep(0)
-
-
-def most_together() -> int | None:
-    """How many requests best share a statement, of those who ask again and again. None: all of them."""
-    thread = _open.get(asyncio.get_running_loop())
-    return thread.half_of_many() if thread is not None else None
 
 
 async def in_caller_to_its_end(function: Callable[[], T], /) -> T:

@@ -29,10 +29,10 @@ from interlock.coordination.lane import Lane
 from interlock.coordination.observing import Observer
 from interlock.coordination.patience import PASSING, Patience
 from interlock.coordination.reasons import Loss, Reason
-from interlock.coordination.returning import Returns
 from interlock.coordination.timing import LeaseTiming
+from interlock.coordination.unconfirmed_releases import UnconfirmedReleases
 from interlock.coordination.waiting import WaitingRoom
-from interlock.stores.leases import AcquireAnswer, ReleaseAnswer, idleness
+from interlock.stores.leases import AcquireAnswer, ReleaseAnswer
 
 G = TypeVar("G", bound=AsyncGrant)
 T = TypeVar("T")
@@ -63,11 +63,9 @@ class Engine:
         self._errands = Errands(store, observer, self._room)
         self._patience = Patience(store, observer)
         self.books = Books(store, self._patience, self._errands, self._before_each, self._lose)
-        self._returns = Returns(
-            store, self._errands.releasing, self._asked_for, self._see_let_go, self._errands.release_later
-        )
+        self._unconfirmed = UnconfirmedReleases(self._errands.releasing, self._see_let_go)
         self._asking: Lane[Acquisition[Any], AcquireAnswer] = Lane(
-            self._returns.acquire, self._errands.give_back, self._errands.failed, is_idle=idleness(store)
+            store.acquire, self._errands.give_back, self._errands.failed
         )
         self._handing = HandingOver(store, observer, self._errands, self._lose, self._forget)
         self._keeper = Keeper(store, observer, self._lose)
@@ -141,7 +139,7 @@ class Engine:
 
     async def tried(self, begun: Acquisition[G]) -> G | None:
         try:
-            answer, sent_at = await self._ask_without_waiting(begun)
+            answer, sent_at = await self._ask(begun, resend=1)
         except BaseException as error:
             self._failed(begun, error)
             raise
@@ -211,14 +209,14 @@ class Engine:
         return asked
 
     def let_go(self, grant: AsyncGrant) -> bool:
-        """Give it back, and do not wait for the answer; what is asked for afterwards is asked after that.
+        """Give it back, and do not wait for the answer; later requests for that name are sent after it.
 
         False: it is not held any more, as far as we know.
         """
         if not self._end(grant):
             return False
         try:
-            self._returns.post(grant)
+            self._unconfirmed.send(grant)
         finally:
             self._note_release(grant)
         return True
@@ -247,15 +245,12 @@ class Engine:
     def _see_let_go(self, grant: AsyncGrant, asked: "asyncio.Future[tuple[ReleaseAnswer, float]]") -> None:
         if self.released(grant, asked):
             return
-        if asked.result()[1] >= grant.trusted_until:  # it was let go of in time, and expired before it was sent back
+        if asked.result()[1] >= grant.trusted_until:  # let go of in time, and expired before this was sent
             grant.correct("released")
             return
         # A person took it, for one, and the block had ended before we heard of that.
         self._observer.lost_unseen(grant.name, grant.token, "refused")
         grant.tell("refused")
-
-    def _asked_for(self) -> set[str]:
-        return {ask.name for ask in self._asking.waiting}
 
     def released(self, grant: AsyncGrant, asked: "asyncio.Future[tuple[ReleaseAnswer, float]]") -> bool:
         """By the answer that has come."""
@@ -289,7 +284,6 @@ class Engine:
         for grant in self._keeper:
             self._lose(grant, "closed")
             self._errands.releasing.post(grant)
-        self._returns.send_all()
         self._room.call_all()
         await asyncio.sleep(0)  # whoever was just answered gives back what it got
         await self._keeper.close()
@@ -317,7 +311,7 @@ class Engine:
     def _submit(self, begun: Acquisition[Any]) -> Asked:
         self._watch_idleness()
         begun.attempts += 1
-        earlier = self._returns.under_way(begun.name)
+        earlier = self._unconfirmed.pending(begun.name)
         if earlier is None:
             return self._asking.submit(begun)
         asked: Asked = asyncio.get_running_loop().create_future()
@@ -333,18 +327,13 @@ class Engine:
     async def _first_or_in_turn(self, begun: Acquisition[Any]) -> tuple[AcquireAnswer, float]:
         may_wait = begun.timeout != 0
         if begun.turn is None:  # it may be free: then nobody has to listen
-            answer, sent_at = await (self._ask(begun) if may_wait else self._ask_without_waiting(begun))
+            answer, sent_at = await self._ask(begun, resend=None if may_wait else 1)
             if answer.status == "granted":
                 return answer, sent_at
             if not may_wait:
                 raise TimeoutError
             self._queue(begun)
         return await self._in_turn(begun)
-
-    async def _ask_without_waiting(self, begun: Acquisition[Any]) -> tuple[AcquireAnswer, float]:
-        """Twice if need be: what was let go of here, and could not be granted anew, has been given back by then."""
-        answer, sent_at = await self._ask(begun, resend=1)
-        return await self._ask(begun, resend=1) if answer.status == "changing" else (answer, sent_at)
 
     async def _ask(self, begun: Acquisition[Any], resend: int | None = None) -> tuple[AcquireAnswer, float]:
         """With the same grant_id as often as it takes; `resend` times if that is given."""

@@ -17,7 +17,7 @@ from interlock.coordination.lane import Lane
 from interlock.coordination.observing import Observer
 from interlock.coordination.waiting import WaitingRoom
 from interlock.stores.forgetting import Forgetting
-from interlock.stores.leases import AcquireAnswer, Ask, Held, LeaseStore, ReleaseAnswer, idleness
+from interlock.stores.leases import AcquireAnswer, Ask, Held, LeaseStore, ReleaseAnswer
 
 UNKNOWN = (errors.ConnectionLost, errors.DatabaseUnreachable)
 """After these nobody knows whether the statement took effect."""
@@ -48,9 +48,7 @@ class Errands:
     """Run by an engine, until `close`."""
 
     def __init__(self, store: LeaseStore, observer: Observer, room: WaitingRoom) -> None:
-        self.releasing: Lane[Held, ReleaseAnswer] = Lane(
-            store.release, self.settle, self._undelivered, always=True, is_idle=idleness(store)
-        )
+        self.releasing: Lane[Held, ReleaseAnswer] = Lane(store.release, self.settle, self._undelivered, always=True)
         self.leaving: Lane[Ask, None] = Lane(self._abandon, lambda *_: None, self._not_left, always=True)
         self._store = store
         self._observer = observer

@@ -33,6 +33,7 @@ class AsyncGrant:
         "_end",
         "_on_lost",
         "acquired_at",
+        "confirmed",
         "engine",
         "grant_id",
         "handing",
@@ -45,9 +46,6 @@ class AsyncGrant:
         "watchers",
     )
 
-    confirmed = True
-    """Whether the end of a block waits until the store has answered that the lease was given back."""
-
     def __init__(
         self, engine: "Engine", name: str, token: int, grant_id: UUID, timing: LeaseTiming, owner: object
     ) -> None:
@@ -57,6 +55,8 @@ class AsyncGrant:
         self.grant_id = grant_id
         self.timing = timing
         self.owner = owner
+        self.confirmed = True
+        """Whether the end of a block waits until the store has answered that the lease was given back."""
         self.acquired_at = boottime()
         self.trusted_until = 0.0
         """The moment on `boottime()` up to which it is certainly held; it moves with each renewal."""
@@ -239,14 +239,6 @@ class AsyncGrant:
             name=self.name,
             token=self.token,
         )
-
-
-class BriskGrant(AsyncGrant):
-    """The end of a block gives it back, and does not wait for the answer."""
-
-    __slots__ = ()
-
-    confirmed = False
 
 
 _REASONS = {

@@ -16,11 +16,12 @@ class Grant:
     """As `AsyncGrant`, without await. Nothing can interrupt a thread: ask `check()` between steps, or be told by
     `on_lost`; a lease that was lost also raises at the end of the block."""
 
-    __slots__ = ("_grant", "_left", "_thread")
+    __slots__ = ("_confirmed", "_grant", "_left", "_thread")
 
-    def __init__(self, thread: LoopThread, grant: AsyncGrant) -> None:
+    def __init__(self, thread: LoopThread, grant: AsyncGrant, *, confirmed: bool = True) -> None:
         self._thread = thread
         self._grant = grant
+        self._confirmed = confirmed
         self._left = False
 
     def __repr__(self) -> str:
@@ -108,7 +109,7 @@ class Grant:
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> bool | None:
         try:
             released_before = self._grant.is_released
-            held = self.release() if self._grant.confirmed else self._let_go()
+            held = self.release() if self._confirmed else self._let_go()
         except BaseException:
             self.drop()
             raise

@@ -2,27 +2,23 @@
 
 What arrives while a statement is under way goes together in the next one, so under load one round trip, and one wait
 for the disk, serves many. Otherwise a request waits for the end of this turn of the event loop, for others that come in
-it; where that was in vain for a while, it is sent at once.
+it.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Generic, TypeVar, cast
 
 from interlock import errors
-from interlock.bridge import all_back, most_together
 from interlock.clock import boottime
-from interlock.coordination import head_start
 from interlock.stores.leases import PartlyFailed
 
 Request = TypeVar("Request")
 Answer = TypeVar("Answer")
 
 _LARGEST = 1000
-_ALONE = 8
-"""After so many that came alone nobody else is expected. Of two groups that take turns, one may be a single request."""
 
-ASKED_ONE_BY_ONE = (errors.StatementFailed, errors.LockNotAvailable)
+_ASKED_ONE_BY_ONE = (errors.StatementFailed, errors.LockNotAvailable)
 """After these of a batch each is sent alone: one bad request must not cost the others."""
 
 
@@ -30,8 +26,7 @@ class Lane(Generic[Request, Answer]):
     """`send` takes a batch and answers in its order.
 
     Whoever waits for an answer may go away: then the answer goes to `orphaned`, or the error to `failed`. A request
-    whose caller went away before it was sent is left out, unless `always`. `is_idle`: whether one that is sent at once
-    would be on its way before it has to wait for anything.
+    whose caller went away before it was sent is left out, unless `always`.
     """
 
     def __init__(
@@ -41,16 +36,13 @@ class Lane(Generic[Request, Answer]):
         failed: Callable[[Request, Exception], None],
         *,
         always: bool = False,
-        is_idle: Callable[[], bool] = lambda: False,
     ) -> None:
         self._send = send
         self._orphaned = orphaned
         self._failed = failed
         self._always = always
-        self._is_idle = is_idle
         self._queue: list[tuple[Request, asyncio.Future[tuple[Answer, float]]]] = []
         self._sent: list[tuple[Request, asyncio.Future[tuple[Answer, float]]]] = []
-        self._alone = 0
         self._at_work = False
         self._worker: asyncio.Task[None] | None = None
 
@@ -65,15 +57,10 @@ class Lane(Generic[Request, Answer]):
         self._queue.append((request, future))
         if not self._at_work:
             try:
-                self._begin(at_once=self._alone >= _ALONE and self._is_idle())
+                self._begin()
             except BaseException:  # an interrupt, or the stack is full: whoever comes next, or drains it, begins anew
                 future.cancel()
                 raise
-
-    @property
-    def waiting(self) -> "Iterator[Request]":
-        """What has not been sent yet, and is still wanted."""
-        return (request for request, future in self._queue if not future.done())
 
     def post(self, request: Request) -> None:
         """Nobody waits for the answer."""
@@ -89,19 +76,16 @@ class Lane(Generic[Request, Answer]):
         """Until everything has been sent and answered."""
         while self._at_work or self._queue:
             if not self._at_work:  # whoever should have begun could not
-                self._begin(at_once=False)
+                self._begin()
             assert self._worker is not None
             await asyncio.wait([self._worker])
 
-    def _begin(self, *, at_once: bool) -> None:
-        """Or after all who are ready now have put in theirs."""
+    def _begin(self) -> None:
+        """With the next turn of the event loop, when all who are ready now have put in theirs."""
         self._at_work = True
         try:
-            if at_once:
-                self._worker = head_start.begin(self._work())
-            else:
-                self._worker = asyncio.get_running_loop().create_task(self._work())
-                self._worker.add_done_callback(self._ended)
+            self._worker = asyncio.get_running_loop().create_task(self._work())
+            self._worker.add_done_callback(self._ended)
         except BaseException:
             self._at_work = False
             raise
@@ -109,17 +93,14 @@ class Lane(Generic[Request, Answer]):
     async def _work(self) -> None:
         try:
             while self._queue:
-                largest = min(most_together() or _LARGEST, _LARGEST)
-                batch = self._queue[:largest]
-                del self._queue[:largest]
+                batch = self._queue[:_LARGEST]
+                del self._queue[:_LARGEST]
                 if not self._always:
                     batch = [entry for entry in batch if not entry[1].done()]
                 if batch:
                     self._sent = batch
-                    self._alone = self._alone + 1 if len(batch) == 1 else 0
                     await self._serve(batch)
-                    # Whoever was just answered may be back at once: then all share the next.
-                    await all_back(len(self._queue))
+                    await asyncio.sleep(0)  # tasks that were just answered may be back at once: then all share the next
         except BaseException:  # the event loop ends
             self._cancel_all()
             raise
@@ -141,7 +122,7 @@ class Lane(Generic[Request, Answer]):
         sent_at = boottime()
         try:
             answers = await self._send([request for request, _ in batch])
-        except ASKED_ONE_BY_ONE as error:
+        except _ASKED_ONE_BY_ONE as error:
             if len(batch) == 1:
                 self._fail(batch, error)
                 return

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar
 
 from interlock.coordination.acquiring import Acquiring, Entered
-from interlock.coordination.grant import AsyncGrant, BriskGrant
+from interlock.coordination.grant import AsyncGrant
 from interlock.coordination.name import own_name
 from interlock.coordination.timing import Duration, LeaseTiming, checked_timeout
 from interlock.coordination.wrapping import wrapped_async
@@ -31,7 +31,7 @@ _NUL = re.compile(r"(?<!\\)(\\\\)*\\u0000")
 class LeaseSettings:
     """What a lease is asked for with, and how; checked when it is made. `own`: the name is one of Interlock's."""
 
-    __slots__ = ("kind", "metadata", "name", "timing")
+    __slots__ = ("confirm_release", "metadata", "name", "timing")
 
     def __init__(
         self,
@@ -45,7 +45,7 @@ class LeaseSettings:
         confirm_release: bool = True,
     ) -> None:
         self.name = name if own else own_name(name)
-        self.kind = AsyncGrant if confirm_release else BriskGrant
+        self.confirm_release = confirm_release
         self.timing = LeaseTiming.of(ttl, renew_every, request_timeout)
         self.metadata = _as_json(metadata)
 
@@ -96,7 +96,10 @@ class AsyncLease:
 
     async def try_acquire(self) -> AsyncGrant | None:
         """The grant, if the lease is free and nobody waits for it; otherwise None, at once."""
-        return await self._settings.try_acquire(self._engine(), asyncio.current_task(), self._settings.kind)
+        grant = await self._settings.try_acquire(self._engine(), asyncio.current_task(), AsyncGrant)
+        if grant is not None:
+            grant.confirmed = self._settings.confirm_release
+        return grant
 
     def acquire(self, timeout: Duration | None = None) -> Acquiring[AsyncGrant]:
         """Wait for the lease, first come, first served. To be awaited, or entered: ``async with lease.acquire(5)``.
@@ -125,14 +128,17 @@ class AsyncLease:
 
     async def __aenter__(self) -> AsyncGrant:
         task, settings = asyncio.current_task(), self._settings  # not by `_acquire`, which is a coroutine more
-        grant = await settings.acquire(self._engine(), task, None, settings.kind)
+        grant = await settings.acquire(self._engine(), task, None, AsyncGrant)
+        grant.confirmed = settings.confirm_release
         return self._entered.add(task, await grant.__aenter__())
 
     async def __aexit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         await self._entered.pop(asyncio.current_task()).__aexit__(kind, error, trace)
 
     async def _acquire(self, timeout: float | None) -> AsyncGrant:
-        return await self._settings.acquire(self._engine(), asyncio.current_task(), timeout, self._settings.kind)
+        grant = await self._settings.acquire(self._engine(), asyncio.current_task(), timeout, AsyncGrant)
+        grant.confirmed = self._settings.confirm_release
+        return grant
 
 
 def _as_json(metadata: Mapping[str, Any] | None) -> str | None:

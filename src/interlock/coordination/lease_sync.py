@@ -43,11 +43,11 @@ class Lease(Blocks[Grant]):
 
     def try_acquire(self) -> Grant | None:
         """The grant, if the lease is free and nobody waits for it; otherwise None, at once."""
-        return self._granted(_Trying(self._locks, self._settings, 0.0, self._settings.kind))
+        return self._granted(_Trying(self._locks, self._settings, 0.0, AsyncGrant))
 
     def acquire(self, timeout: Duration | None = None) -> Grant:
         """Wait for the lease, first come, first served; after `timeout` seconds it raises `LeaseTimeout`."""
-        grant = self._granted(_Acquiring(self._locks, self._settings, checked_timeout(timeout), self._settings.kind))
+        grant = self._granted(_Acquiring(self._locks, self._settings, checked_timeout(timeout), AsyncGrant))
         assert grant is not None
         return grant
 
@@ -85,13 +85,13 @@ class Lease(Blocks[Grant]):
         try:
             thread = self._locks.loop_thread()
             grant = question.put_to(thread)
-            return None if grant is None else Grant(thread, grant)
+            return None if grant is None else Grant(thread, grant, confirmed=self._settings.confirm_release)
         except BaseException:
             question.give_back()
             raise
 
     def _acquire(self, granted: list[Grant]) -> Grant:
-        question = _Acquiring(self._locks, self._settings, None, self._settings.kind)
+        question = _Acquiring(self._locks, self._settings, None, AsyncGrant)
         try:
             grant = self._granted(question)
             assert grant is not None

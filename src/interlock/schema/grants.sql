@@ -20,8 +20,6 @@ GRANT EXECUTE ON FUNCTION
     interlock.grant_v1(bigint, uuid), interlock.renew_many_v1(text[], bytea, double precision[]),
     interlock.release_many_v1(text[], bigint[], uuid[], integer, boolean), interlock.abandon_many_v1(text[], uuid[], integer),
     interlock.acquire_v1(text, uuid, double precision, text, jsonb, boolean, text, integer, integer, boolean),
-    interlock.again_v1(text, bigint, uuid, uuid, double precision, text, jsonb, text, integer),
-    interlock.again_many_v1(text[], bigint[], uuid[], uuid[], double precision[], jsonb[], text, text, integer),
     interlock.renew_v1(text, bigint, uuid, double precision), interlock.release_v1(text, bigint, uuid, integer, boolean),
     interlock.abandon_v1(text, uuid), interlock.guard_v1(text, bigint, uuid), interlock.guarded_v1(),
     interlock.protect_v1(regclass, text), interlock.guards_v1(text), interlock.leases_v1(text),
@@ -30,7 +28,7 @@ GRANT EXECUTE ON FUNCTION
     interlock.forget_records_v1(text, double precision)
 TO :role;
 GRANT EXECUTE ON PROCEDURE
-    interlock.hand_on_v1(text, bigint, uuid, integer, text, uuid, boolean, bigint, double precision, integer)
+    interlock.hand_on_v1(text, bigint, uuid, integer, text, uuid, boolean, bigint, double precision)
 TO :role;
 
 -- name: orchestrations

@@ -7,7 +7,7 @@ the holder's clock, from before the request was sent: `remaining` of an answer i
 """
 
 from collections.abc import Callable, Sequence
-from typing import Generic, Literal, NamedTuple, Protocol, TypeVar, runtime_checkable
+from typing import Literal, NamedTuple, Protocol
 from uuid import UUID
 
 AcquireStatus = Literal["granted", "busy", "locked", "changing", "held back"]
@@ -100,9 +100,6 @@ class Held(Protocol):
     def ttl(self) -> float: ...
 
 
-H = TypeVar("H", bound=Held, covariant=True)
-
-
 class PartlyFailed(Exception):
     """Of a batch: `outcomes` are its answers and, in the place of those that there are none of, their errors."""
 
@@ -146,34 +143,3 @@ class LeaseStore(Protocol):
         """Close connections that were not used for so long. Whether none is left."""
 
     async def close(self) -> None: ...
-
-
-class Change(NamedTuple, Generic[H]):
-    """A grant that was let go of, and who wants its lease next."""
-
-    grant: H
-    ask: Ask
-
-
-@runtime_checkable
-class GrantsAnew(Protocol):
-    """A store in which a release and the next acquire of the same process can be one step."""
-
-    def is_contended(self, name: str) -> bool:
-        """Whether somebody was seen to wait for it: then that step will not be possible."""
-
-    async def again(self, changes: Sequence[Change[Held]]) -> list[AcquireAnswer | None]:
-        """None: that could not be done, and nothing was, because somebody waits, for one. Release it, then ask."""
-
-
-@runtime_checkable
-class SendsAtOnce(Protocol):
-    """A store whose requests may begin in the middle of somebody else's task."""
-
-    @property
-    def is_idle(self) -> bool:
-        """Whether an acquire or a release of one lease would be on its way before it has to wait for anything."""
-
-
-def idleness(store: LeaseStore) -> Callable[[], bool]:
-    return (lambda: store.is_idle) if isinstance(store, SendsAtOnce) else (lambda: False)

@@ -2,8 +2,7 @@
 
 Two go straight to the database and two by a cable that can be spoilt; one lives by a clock that is set again and again.
 They hold a lease for a few milliseconds. Two more hold another lease for longer than its ttl, time and again. Some do
-not wait for their releases, and of one more lease whoever lets go of it mostly takes it again at once. Those of the
-cable are on a machine of their own.
+not wait for their releases, and of one more lease the process that lets go of it mostly wants it again at once.
 """
 
 from collections.abc import Callable
@@ -51,11 +50,6 @@ class Race:
 def holders_are_killed(race: Race) -> None:
     for _ in range(3):
         race.crew.replace(race.crew.kill_a_holder().worker)
-
-
-def whoever_hands_it_on_dies_before_it_says_so(race: Race) -> None:
-    for _ in range(3):
-        race.crew.hire_one_that_dies(names=NAMES, variant="dies at the bell")
 
 
 def holders_are_stopped_for_longer_than_the_ttl(race: Race) -> None:
@@ -107,7 +101,6 @@ def sessions_are_terminated_while_a_holder_stands_still(race: Race) -> None:
 
 TROUBLES: list[Callable[[Race], None]] = [
     holders_are_killed,
-    whoever_hands_it_on_dies_before_it_says_so,
     holders_are_stopped_for_longer_than_the_ttl,
     sessions_are_terminated,
     heartbeats_are_terminated,
@@ -136,7 +129,7 @@ def test_no_trouble_makes_two_holders_of_one_lease(
         racers.hire(1, names=NAMES, tasks=2)
         racers.hire(1, names=NAMES, tasks=2, brisk=True)
         racers.hire(1, names=NAMES, variant="wall clock astray")
-        racers.hire(2, names=NAMES, tasks=2, url=through, variant="on another machine")
+        racers.hire(2, names=NAMES, tasks=2, url=through)
         racers.hire(2, names=["long"], ttl=0.5, dwell=0.6)
         racers.hire(1, names=["own"], brisk=True, rest=0.002)
         racers.hire(1, names=["own"], brisk=True, rest=0.2, url=through)
@@ -148,14 +141,10 @@ def test_no_trouble_makes_two_holders_of_one_lease(
         racers.dismiss()
         found, happened = racers.judge()
     assert found == []
-    [[again]] = execute(interlock_url, _CALLS, "again%")
-    [[told]] = execute(interlock_url, _CALLS, "hand_on%")
+    [[handed_on]] = execute(interlock_url, _CALLS, "hand_on%")
     record_property(
-        "figure",
-        f"races, judged without a violation: {dict(happened)}, {again} times asked for again, "
-        f"{told} times left to the server to tell whoever it was handed to",
+        "figure", f"races, judged without a violation: {dict(happened)}, {handed_on} releases to an expected waiter"
     )
     assert happened["granted"] > 1000
-    assert again > 100
-    assert told > 10
+    assert handed_on > 10
     assert happened["lost"] > 0

@@ -2,7 +2,7 @@
 
 It fails if the token is made before the row is locked (a sequence's `nextval` in the same INSERT, say), if a release
 deletes the row and the count begins again, or if two processes hold the lease at once. Every third does not wait for
-its releases, and may be granted the lease anew.
+its releases.
 """
 
 import subprocess

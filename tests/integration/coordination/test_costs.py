@@ -14,7 +14,7 @@ OURS = str(Path(interlock.__file__).parent)
 BLOCKS = 100
 
 
-@pytest.mark.parametrize(("confirm_release", "most"), [(True, 162), (False, 98)])
+@pytest.mark.parametrize(("confirm_release", "most"), [(True, 128), (False, 126)])
 async def test_a_block_calls_no_more_of_our_functions_than_it_did(
     interlock_url: str, record_property: Any, confirm_release: bool, most: int
 ) -> None:

@@ -297,14 +297,11 @@ async def test_a_request_that_was_late_and_whose_answer_was_lost_keeps_no_place_
     locks: AsyncInterlock, others: AsyncInterlock, interlock_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It was given up, and left the queue, before the server had put it in."""
-    held = await others.lease("feeds", ttl=60).acquire()
-    patient = await queued(locks, interlock_url)  # so that we listen: our places in queues are alive
-    [waiter] = queue(interlock_url)
-    acquire, late, go = PostgresLeases.acquire, asyncio.Event(), asyncio.Event()
+    acquire, armed, late, go = PostgresLeases.acquire, asyncio.Event(), asyncio.Event(), asyncio.Event()
     in_queue, lose = asyncio.Event(), asyncio.Event()
 
     async def answer_lost(store: PostgresLeases, asks: Sequence[Ask]) -> list[AcquireAnswer]:
-        if late.is_set():
+        if late.is_set() or not armed.is_set():
             return await acquire(store, asks)
         late.set()
         await go.wait()
@@ -313,7 +310,11 @@ async def test_a_request_that_was_late_and_whose_answer_was_lost_keeps_no_place_
         await lose.wait()
         raise errors.ConnectionLost("It was lost.")
 
-    monkeypatch.setattr(PostgresLeases, "acquire", answer_lost)
+    monkeypatch.setattr(PostgresLeases, "acquire", answer_lost)  # lanes take hold of it when they are made
+    held = await others.lease("feeds", ttl=60).acquire()
+    patient = await queued(locks, interlock_url)  # so that we listen: our places in queues are alive
+    [waiter] = queue(interlock_url)
+    armed.set()
     abandoned = stop_after(monkeypatch, "abandon")
     given_up = acquiring(locks.lease("feeds", ttl=2))
     await late.wait()

@@ -11,7 +11,6 @@ from interlock import AsyncInterlock, errors
 from interlock.coordination.events import Acquired, Event, Released
 from interlock.coordination.grant import AsyncGrant
 from interlock.coordination.lane import Lane
-from interlock.coordination.returning import Returns
 from support.holding import count_calls, fail, holder, queue, reach, stop_after, stop_before, until
 from support.postgres import execute
 from support.proxy import cable_to
@@ -181,7 +180,6 @@ async def test_what_stops_while_it_is_given_back_is_not_kept(
         grant = await locks.lease(f"feeds/{number}").acquire()
         with monkeypatch.context() as patch:
             patch.setattr(Lane, "submit", Mock(side_effect=KeyboardInterrupt))
-            patch.setattr(Returns, "post", Mock(side_effect=KeyboardInterrupt))
             with pytest.raises(KeyboardInterrupt):
                 give_back(grant)
         assert locks.engine().held == locks.metrics.snapshot().held == 0

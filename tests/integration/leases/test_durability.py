@@ -11,10 +11,8 @@ import pytest
 
 from interlock.embedded import Cluster
 from interlock.schema import whole_schema
-from support.granting_anew import Again, alone_and_in_a_batch, granted
 from support.postgres import QUICK, execute, running_cluster
-from support.protocol import Client
-from support.sql_leases import Answer, acquire, ask, may_write, release, renew, row, set_clock
+from support.sql_leases import acquire, ask, may_write, release, renew, row, set_clock
 
 CARELESS = QUICK | {"synchronous_commit": "off", "wal_writer_delay": "10s", "wal_writer_flush_after": "2GB"}
 Crash = Callable[[], None]
@@ -75,18 +73,6 @@ def test_a_batch_of_grants_that_was_acknowledged_is_there_after_a_crash(url: str
     before = [row(url, name) for name in "ab"]
     crash()
     assert [row(url, name) for name in "ab"] == before
-
-
-@alone_and_in_a_batch
-def test_what_was_granted_anew_is_there_after_a_crash(url: str, crash: Crash, again: Again) -> None:
-    with Client(url) as client:
-        held = client.acquire("feeds")
-        anew = granted(again(client, held))
-    crash()
-    assert row(url, "feeds")[:2] == (anew.token, anew.grant_id)
-    assert ask(url, "feeds", ttl=30).status == "busy"
-    assert not may_write(url, Answer(*held[:4], 0, None))
-    assert may_write(url, Answer(*anew[:4], 0, None))
 
 
 def test_a_renewal_that_was_acknowledged_is_there_after_a_crash(url: str, crash: Crash) -> None:

@@ -89,14 +89,6 @@ def kept_in_a_batch(client: Client, held: Answer) -> Callable[[], object]:
     return lambda: client.release_many([held], if_waited=True)
 
 
-def granted_anew(client: Client, held: Answer) -> Callable[[], object]:
-    return lambda: client.again(held)
-
-
-def granted_anew_in_a_batch(client: Client, held: Answer) -> Callable[[], object]:
-    return lambda: client.again_many([held])
-
-
 def acquired(client: Client, held: Answer) -> Callable[[], object]:
     client.release(held)
     return lambda: client.acquire("feeds")
@@ -127,8 +119,6 @@ STEPS: list[Step] = [
     released_to_nobody,
     released_in_a_batch,
     kept_in_a_batch,
-    granted_anew,
-    granted_anew_in_a_batch,
     acquired,
     acquired_in_a_batch,
     refused,
@@ -154,9 +144,7 @@ def busy(client: Client, held: Answer) -> Callable[[], object]:
     return lambda: client.ask("feeds")
 
 
-@pytest.mark.parametrize(
-    "step", [handed_on, released_to_somebody, released_to_nobody, granted_anew, acquired, queued, busy]
-)
+@pytest.mark.parametrize("step", [handed_on, released_to_somebody, released_to_nobody, acquired, queued, busy])
 def test_what_a_lease_was_before_is_not_read_again(
     interlock_url: str, first: Client, third: Client, ear: Client, step: Step
 ) -> None:

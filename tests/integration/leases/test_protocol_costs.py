@@ -95,9 +95,6 @@ def everything(client: Client, one: str, *several: str) -> None:
     held = client.acquire(one)
     assert client.ask(one).status == "busy"
     assert client.ask(f"new {uuid4()}").status == "granted"
-    again = client.again(held)
-    assert again is not None
-    (held,) = filter(None, client.again_many([again]))
     waiter = client.wait(one, listener=EAR)
     client.guard(held)
     assert (client.renew(held), client.release(held)) == ("renewed", "released")
@@ -140,11 +137,6 @@ def acquired(first: Client, second: Client) -> Callable[[], object]:
     return lambda: second.acquire("feeds")
 
 
-def granted_anew(first: Client, second: Client) -> Callable[[], object]:
-    held = first.acquire("feeds")
-    return lambda: second.again(held)
-
-
 def released(first: Client, second: Client) -> Callable[[], object]:
     held = first.acquire("feeds")
     return lambda: second.release(held)
@@ -166,7 +158,7 @@ def handed_on(first: Client, second: Client) -> Callable[[], object]:
     return work
 
 
-@pytest.mark.parametrize("step", [acquired, granted_anew, released, released_to_who_waits, handed_on])
+@pytest.mark.parametrize("step", [acquired, released, released_to_who_waits, handed_on])
 def test_a_lease_is_looked_for_once(
     first: Client, second: Client, ear: Client, step: Callable[[Client, Client], Callable[[], object]]
 ) -> None:

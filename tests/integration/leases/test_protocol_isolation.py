@@ -89,9 +89,6 @@ def test_where_that_is_the_default_everything_works(interlock_url: str, first: C
     ) as strict:
         held = strict.acquire("feeds")
         assert strict.renew(held) == "renewed"
-        again = strict.again(held)
-        assert again is not None
-        (held,) = filter(None, strict.again_many([again]))
         waiter = strict.wait("feeds", listener=EAR)
         assert strict.release(held) == "released"
         assert ear.heard() == [waiter.grant_id]

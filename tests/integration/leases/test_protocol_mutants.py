@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 from psycopg.errors import LockNotAvailable, QueryCanceled
 
-from support import granting_anew
 from support.postgres import execute
 from support.protocol import EAR, JUST_QUEUED, Client, rewrite
 
@@ -21,14 +20,13 @@ pytestmark = pytest.mark.exhaustive
 
 @dataclass(frozen=True)
 class Mutant:
-    """In the body of `function`, `good` becomes `bad` (`besides` too), or `statement` is run; that test will notice."""
+    """In the body of `function`, `good` becomes `bad`, or `statement` is run; that test will notice."""
 
     what: str
     found_by: tuple[str, str]
     function: str = ""
     good: str = ""
     bad: str = ""
-    besides: tuple[str, str] | None = None
     statement: str = ""
     arguments: dict[str, Any] = field(default_factory=dict)
 
@@ -37,8 +35,6 @@ class Mutant:
             execute(url, self.statement)
         else:
             rewrite(url, self.function, self.good, self.bad, everywhere=True)
-        if self.besides:
-            rewrite(url, self.function, *self.besides)
 
 
 FREE = "FOR UPDATE OF l SKIP LOCKED"
@@ -53,11 +49,6 @@ LOCKED = ("batches", "test_a_row_that_somebody_else_has_locked_holds_up_nobody")
 RENEWALS = ("batches", "test_renewals_and_releases_of_a_batch_pass_a_locked_row")
 PATIENCE = ("batches", "test_a_renewal_leaves_the_time_that_a_transaction_waits_for_locks_as_it_was")
 JUST_COMING = ("waking", "test_a_release_waits_for_who_is_just_coming_and_tells_it")
-ANOTHERS = ("again", "test_a_grant_that_differs_in_one_thing_touches_nothing")
-GUARDED = ("giving_way", "test_it_gives_way_to_a_transaction_that_carries_the_guard")
-GROWS = ("again", "test_the_token_grows_also_when_the_clock_was_set_back")
-OTHER_TIMELINE = ("again", "test_nothing_is_granted_anew_on_another_timeline")
-HELD_BACK = ("again", "test_nothing_is_granted_anew_while_a_lease_of_another_timeline_could_be_trusted")
 TOKENS = ("tokens", "test_a_token_is_higher_than_every_one_before")
 
 CLIENTS = {"first", "second", "third", "ear"}
@@ -70,18 +61,6 @@ def alone(client: Client, name: str = "feeds") -> Any:
 
 def in_a_batch(client: Client, name: str = "feeds") -> Any:
     return client.ask_many([name])[0]
-
-
-def anew(what: str, good: str, bad: str, found_by: tuple[str, str], **arguments: Any) -> list[Mutant]:
-    """Of both functions that grant anew; where they name what is asked for, it is `{}` here."""
-    ways = [("again_v1", "again_v1", granting_anew.alone), ("again_many_v1", "a", granting_anew.in_a_batch)]
-    return [
-        Mutant(
-            f"{function[:-3]}: {what}", found_by, function, good.replace("{}", asked), bad.replace("{}", asked),
-            arguments={"again": way, **arguments},
-        )
-        for function, asked, way in ways
-    ]  # fmt: skip
 
 
 def happening(name: str) -> dict[str, Any]:
@@ -248,44 +227,6 @@ MUTANTS = [
            "IF FOUND AND wait IS NOT TRUE THEN",
            "PERFORM FROM interlock.lease l WHERE l.name = acquire_v1.name FOR KEY SHARE SKIP LOCKED;\n"
            "    IF until IS NOT NULL AND wait IS NOT TRUE THEN"),
-    *anew("of any token", "l.token = {}.token AND ", "", ANOTHERS),
-    *anew("of any grant", " AND l.grant_id = {}.grant_id", "", ANOTHERS),
-    *anew("of what is nobody's", "l.grant_id = {}.grant_id", "l.grant_id IS NOT DISTINCT FROM {}.grant_id",
-          ("again", "test_what_was_released_belongs_to_nobody_who_knows_no_grant")),
-    *anew("by a lock that guards pass", FREE, "FOR NO KEY UPDATE OF l SKIP LOCKED", GUARDED, level="READ COMMITTED"),
-    *anew("by a lock that old snapshots pass", FREE, "FOR NO KEY UPDATE OF l SKIP LOCKED",
-          ("giving_way", "test_the_guard_of_the_old_grant_fails_also_by_a_snapshot_of_before"), level="SERIALIZABLE"),
-    *anew("without the row lock", FREE, "", GUARDED, level="READ COMMITTED"),
-    Mutant("again: without the row lock, and another has it by then",
-           ("giving_way", "test_who_saw_its_grant_and_came_to_change_it_after_another_had_it_gets_nothing"),
-           "again_v1", FREE, "", ("l.ctid = place", "l.name = again_v1.name"),
-           arguments={"again": granting_anew.alone}),
-    *anew("waiting for locked rows", FREE, "FOR UPDATE OF l",
-          ("giving_way", "test_a_row_that_somebody_has_locked_is_left_and_not_waited_for"), lock="FOR UPDATE"),
-    *anew("past whoever waits", "WHERE w.name = {}.name AND w.enqueued_at", "WHERE false AND w.enqueued_at",
-          ("giving_way", "test_it_gives_way_to_whoever_is_in_the_queue"), listener=EAR),
-    *anew("with the same token", "greatest(l.token + 1, (extract(epoch FROM moment) * 1000000)::bigint)", "l.token",
-          GROWS),
-    *anew("with tokens by the clock only", "greatest(l.token + 1, (extract(epoch FROM moment) * 1000000)::bigint)",
-          "(extract(epoch FROM moment) * 1000000)::bigint", GROWS),
-    *anew("from a time before it had the row", "    moment := interlock.now_v1();\n", "",
-          ("again", "test_it_counts_from_when_it_has_the_row")),
-    *anew("as if it had not been heard of", "listener = NULL", "listener = l.listener",
-          ("again", "test_who_was_handed_it_has_it_for_its_whole_ttl_when_it_takes_it_again")),
-    *anew("carelessly", "interlock.durably_v1()", "NULL",
-          ("again", "test_it_waits_for_the_disk_whatever_the_role_is_set_to"), set_to="off", becomes="on"),
-    Mutant("again: on another timeline", OTHER_TIMELINE, "again_v1", "e.timeline = interlock.timeline_v1()", "true",
-           arguments={"again": granting_anew.alone}),
-    Mutant("again_many: on another timeline", OTHER_TIMELINE, "again_many_v1", ":= interlock.epoch_v1()",
-           ":= (SELECT e FROM interlock.lease_epoch e)", arguments={"again": granting_anew.in_a_batch_of_one}),
-    Mutant("again: no hold-back", HELD_BACK, "again_v1",
-           "AND e.since <= moment - make_interval(secs => greatest(e.longest_ttl, again_v1.ttl))", "",
-           arguments={"again": granting_anew.alone}),
-    Mutant("again_many: no hold-back", HELD_BACK, "again_many_v1",
-           "IF moment < epoch.since + make_interval(secs => longest) THEN", "IF false THEN",
-           arguments={"again": granting_anew.in_a_batch}),
-    Mutant("again: no hold-back for a longer ttl", HELD_BACK, "again_v1", "greatest(e.longest_ttl, again_v1.ttl)",
-           "e.longest_ttl", arguments={"again": granting_anew.alone}),
     Mutant("names from anywhere",
            ("privileges", "test_whatever_acts_for_the_owner_finds_names_where_only_the_owner_can_put_them"),
            statement="ALTER FUNCTION interlock.release_v1 RESET search_path"),

@@ -39,9 +39,6 @@ def use_everything(client: Client, ear: Client) -> None:
     assert client.ask("feeds").status == "busy"
     assert client.ask("feeds", grant_id=held.grant_id).status == "granted"
     assert client.renew(held) == "renewed"
-    again = client.again(held)
-    assert again is not None
-    (held,) = filter(None, client.again_many([again]))
     with client.connection.transaction():
         client.guard(held)
     waiter, leaver = client.wait("feeds", listener=EAR), client.wait("feeds", listener=EAR)

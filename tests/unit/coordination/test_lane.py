@@ -1,19 +1,15 @@
 """Requests that share statements: who goes together, who gets which answer, and what becomes of those who went away."""
 
 import asyncio
-import threading
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from interlock import errors
-from interlock.bridge import LoopThread, Question, loop_thread
 from interlock.clock import boottime
 from interlock.coordination import lane as module
 from interlock.coordination.lane import Lane
 from interlock.stores.leases import PartlyFailed
-from support.waiting import eventually
 
 REFUSED = errors.StatementFailed("It was refused.", sqlstate="22023")
 
@@ -37,39 +33,13 @@ class Server:
                 raise self.bad[number]
         return [2 * number for number in batch]
 
-    def lane(self, *, always: bool = False, is_idle: bool = False) -> Lane[int, int]:
+    def lane(self, *, always: bool = False) -> Lane[int, int]:
         return Lane(
             self.send,
             lambda request, answer, sent_at: self.orphans.append((request, answer)),
             lambda request, error: self.failures.append((request, error)),
             always=always,
-            is_idle=lambda: is_idle,
         )
-
-
-class Doubling(Question[int]):
-    """Of a thread."""
-
-    def __init__(self, lane: Lane[int, int], number: int) -> None:
-        self._lane = lane
-        self._number = number
-
-    def ask(self) -> "asyncio.Future[tuple[int, float]]":
-        self._asked = self._lane.submit(self._number)
-        return self._asked
-
-    def answer(self) -> int:
-        return self._asked.result()[0]
-
-
-async def loner(server: Server, *, always: bool = False) -> Lane[int, int]:
-    """A lane on which nobody else has come for a while."""
-    lane = server.lane(always=always, is_idle=True)
-    for _ in range(module._ALONE):
-        await lane.submit(0)
-        await lane.drain()
-    server.batches.clear()
-    return lane
 
 
 async def answers(*futures: "asyncio.Future[tuple[int, float]]") -> list[int]:
@@ -93,61 +63,6 @@ async def test_who_was_answered_and_is_back_at_once_is_sent_in_the_same_turn_of_
     assert sent_by_then == [[1], [2]]
 
 
-async def test_where_nobody_else_comes_a_request_is_sent_at_once() -> None:
-    server = Server()
-    server.open.clear()
-    lane = server.lane(is_idle=True)
-    sent_at_once = []
-    for number in range(module._ALONE + 1):
-        asked = lane.submit(number)
-        sent_at_once.append(server.batches == [[number]])
-        later = lane.submit(10 + number) if server.batches else None
-        await asyncio.sleep(0)
-        server.open.set()
-        assert await answers(asked) == [2 * number]
-        if later is not None:
-            assert await answers(later) == [2 * (10 + number)], "it goes with the next"
-        await lane.drain()
-        server.batches.clear()
-        server.open.clear()
-    assert sent_at_once == [False] * module._ALONE + [True]
-
-
-async def test_where_others_came_a_request_waits_for_the_end_of_the_turn() -> None:
-    server = Server()
-    lane = await loner(server)
-    server.open.clear()
-    first, *others = [lane.submit(number) for number in (1, 2, 3)]
-    assert server.batches == [[1]]
-    server.open.set()
-    assert await answers(first, *others) == [2, 4, 6]
-    await lane.drain()
-    again = [lane.submit(number) for number in (4, 5)]
-    assert server.batches == [[1], [2, 3]]
-    assert await answers(*again) == [8, 10]
-    assert server.batches[2:] == [[4, 5]]
-
-
-async def test_a_store_that_is_not_idle_is_sent_nothing_at_once() -> None:
-    server = Server()
-    lane = server.lane(is_idle=False)
-    for number in range(2 * module._ALONE):
-        asked = lane.submit(number)
-        assert len(server.batches) == number
-        await asked
-        await lane.drain()
-
-
-async def test_what_is_sent_at_once_fails_like_anything_else() -> None:
-    server = Server()
-    lane = await loner(server)
-    server.bad[1] = REFUSED
-    with pytest.raises(errors.StatementFailed):
-        await lane.submit(1)
-    await lane.drain()
-    assert await answers(lane.submit(2)) == [4]
-
-
 async def test_what_could_not_be_begun_is_drained(monkeypatch: pytest.MonkeyPatch) -> None:
     """The stack is full, say, and nobody comes who would send it with theirs."""
     server = Server()
@@ -162,31 +77,6 @@ async def test_what_could_not_be_begun_is_drained(monkeypatch: pytest.MonkeyPatc
             lane.submit(1)
     await lane.drain()
     assert server.batches == [[1]]
-
-
-async def test_what_is_sent_at_once_is_drained_and_may_be_nobodys() -> None:
-    server = Server()
-    lane = await loner(server, always=True)
-    server.open.clear()
-    lane.post(1)
-    assert server.batches == [[1]]
-    asyncio.get_running_loop().call_soon(server.open.set)
-    await lane.drain()
-    assert server.orphans == [(1, 2)]
-
-
-async def test_when_the_loop_ends_nobody_waits_for_what_was_sent_at_once() -> None:
-    server = Server()
-    lane = await loner(server)
-    server.open.clear()
-    sent = lane.submit(1)
-    assert lane._worker is not None
-    await asyncio.sleep(0)
-    lane._worker.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await sent
-    server.open.set()
-    assert await answers(lane.submit(2)) == [4]
 
 
 async def test_whoever_comes_while_a_statement_is_under_way_goes_with_the_next() -> None:
@@ -207,21 +97,6 @@ async def test_a_batch_has_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
     lane = server.lane()
     await answers(*(lane.submit(number) for number in range(5)))
     assert server.batches == [[0, 1], [2, 3], [4]]
-
-
-@pytest.mark.parametrize(("many", "batches"), [(5, [4]), (4, [2, 2])])
-def test_half_of_many_threads_share_a_statement(monkeypatch: pytest.MonkeyPatch, many: int, batches: list[int]) -> None:
-    monkeypatch.setattr(loop_thread, "_MANY", many)
-    thread, all_came, server = LoopThread("test-loop"), threading.Event(), Server()
-    lane = server.lane()
-    with ThreadPoolExecutor(4) as threads:
-        thread.loop.call_soon_threadsafe(all_came.wait)
-        asked = [threads.submit(thread.ask, Doubling(lane, number)) for number in range(4)]
-        eventually(lambda: len(thread._arriving) == 4)
-        all_came.set()
-        assert [each.result(10) for each in asked] == [0, 2, 4, 6]
-    thread.close()
-    assert [len(batch) for batch in server.batches] == batches
 
 
 async def test_the_moment_is_before_it_was_sent() -> None:
@@ -351,16 +226,14 @@ async def test_when_the_loop_ends_nobody_waits_for_ever() -> None:
 
 async def test_when_the_loop_ends_before_the_worker_has_begun_nobody_waits_for_ever() -> None:
     server = Server()
-    for lane in (server.lane(), await loner(server)):
-        server.open.clear()
-        waiting = lane.submit(1)
-        assert lane._worker is not None
-        lane._worker.cancel()
-        await asyncio.wait([waiting], timeout=1)
-        assert waiting.cancelled()
-        await asyncio.wait_for(lane.drain(), 1)
-        server.open.set()
-        assert await answers(lane.submit(2)) == [4]
+    lane = server.lane()
+    waiting = lane.submit(1)
+    assert lane._worker is not None
+    lane._worker.cancel()
+    await asyncio.wait([waiting], timeout=1)
+    assert waiting.cancelled()
+    await asyncio.wait_for(lane.drain(), 1)
+    assert await answers(lane.submit(2)) == [4]
 
 
 async def test_when_the_loop_ends_while_each_is_sent_alone_nobody_waits_for_ever() -> None:
@@ -410,20 +283,18 @@ async def test_where_requests_are_on_their_own_each_has_its_own_outcome() -> Non
     assert [request for request, _ in server.failures] == [4]
 
 
-async def test_who_could_not_begin_leaves_the_lane_to_the_next() -> None:
+async def test_who_could_not_begin_leaves_the_lane_to_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
     """The stack was full, or an interrupt came."""
-    server, is_full = Server(), True
+    server = Server()
+    lane = server.lane()
 
-    def is_idle() -> bool:
-        if is_full:
-            raise RecursionError
-        return True
+    def refuse(*_: object) -> None:
+        raise RecursionError
 
-    lane = Lane(server.send, lambda *_: None, lambda *_: None, is_idle=is_idle)
-    lane._alone = module._ALONE
-    with pytest.raises(RecursionError):
-        lane.submit(1)
-    is_full = False
+    with monkeypatch.context() as patch:
+        patch.setattr(Lane, "_work", refuse)
+        with pytest.raises(RecursionError):
+            lane.submit(1)
     async with asyncio.timeout(10):
         assert (await lane.submit(2))[0] == 4
     assert server.batches == [[2]]

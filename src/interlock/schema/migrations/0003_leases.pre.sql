@@ -107,8 +107,6 @@ CREATE FUNCTION interlock.queue_lock_v1(name text) RETURNS integer
 -- keeps open: an hour's back-up would keep the rows of everybody who waited in that hour. Nobody who joins comes before it,
 -- by the clock, which is read once the queue's lock is had. Where the clock was set back, and now and then in any case, all
 -- are looked at.
--- Where the whole condition is that nobody waits, it is a sub-select with LIMIT: EXISTS becomes a join there, which may read
--- the whole queue and compare then.
 CREATE FUNCTION interlock.queue_start_v1(queue_from timestamptz, token bigint) RETURNS timestamptz
     LANGUAGE sql STABLE
     AS $$
@@ -926,100 +924,6 @@ BEGIN
 END
 $$;
 
--- What its holder has let go of, and wants again at once, is granted anew, with the next token, in place of a release and an
--- acquire. NULL: somebody waits for it, a transaction guards it, it is not that grant's any more, or nothing is granted at
--- the moment: then nothing was done, release it and ask. Whoever comes into the queue at the same time is served by the
--- next release: the lease was held before and is held after, so there is nothing that it could have missed.
-CREATE FUNCTION interlock.again_v1(
-    name text, token bigint, grant_id uuid, new_grant_id uuid, ttl double precision, holder text,
-    metadata jsonb DEFAULT NULL, host text DEFAULT NULL, pid integer DEFAULT NULL, OUT new_token bigint
-)
-    LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
-    SET enable_seqscan = off SET enable_bitmapscan = off SET plan_cache_mode = force_generic_plan
-    AS $$
-#variable_conflict use_column
-DECLARE
-    moment timestamptz := interlock.now_v1();
-    place  tid;
-    done   text;  -- an assignment costs a tenth of PERFORM
-BEGIN
-    IF again_v1.new_grant_id IS NULL OR NOT coalesce(again_v1.ttl BETWEEN 0.1 AND 86400, false) THEN
-        RAISE EXCEPTION USING ERRCODE = '22023',
-            MESSAGE = 'a lease needs a name, a grant_id and a ttl of 0.1 to 86400 seconds';
-    END IF;
-    SELECT l.ctid INTO place FROM interlock.lease l, interlock.lease_epoch e
-     WHERE l.name BETWEEN again_v1.name AND again_v1.name AND l.token = again_v1.token AND l.grant_id = again_v1.grant_id
-       AND e.only_row AND e.timeline = interlock.timeline_v1()
-       AND e.since <= moment - make_interval(secs => greatest(e.longest_ttl, again_v1.ttl))
-       AND (SELECT true FROM interlock.waiter w
-             WHERE w.name = again_v1.name AND w.enqueued_at >= interlock.queue_start_v1(l.queue_from, l.token) LIMIT 1) IS NULL
-     ORDER BY l.name DESC LIMIT 1 FOR UPDATE OF l SKIP LOCKED;
-    IF NOT FOUND THEN
-        RETURN;
-    END IF;
-    done := interlock.durably_v1();
-    moment := interlock.now_v1();
-    UPDATE interlock.lease l
-       SET token = greatest(l.token + 1, (extract(epoch FROM moment) * 1000000)::bigint),
-           grant_id = again_v1.new_grant_id, holder = again_v1.holder, host = again_v1.host, pid = again_v1.pid,
-           listener = NULL, metadata = again_v1.metadata, ttl = again_v1.ttl, acquired_at = moment, renewed_at = moment,
-           expires_at = moment + make_interval(secs => again_v1.ttl)
-     WHERE l.ctid = place
-    RETURNING l.token INTO new_token;
-END
-$$;
-
--- The same for a batch: the requests that were granted anew.
-CREATE FUNCTION interlock.again_many_v1(
-    names text[], tokens bigint[], grant_ids uuid[], new_grant_ids uuid[], ttls double precision[], metadatas jsonb[],
-    new_holder text, new_host text, new_pid integer
-) RETURNS TABLE (request integer, new_token bigint)
-    LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
-    SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off
-    SET enable_material = off SET plan_cache_mode = force_generic_plan
-    AS $$
-DECLARE
-    epoch    interlock.lease_epoch := interlock.epoch_v1();
-    moment   timestamptz := interlock.now_v1();
-    longest  double precision;
-    shortest double precision;
-    chosen   integer[];
-    rows     tid[];  -- where a row is stays so while it is locked, and is found there without its index
-BEGIN
-    SELECT greatest(epoch.longest_ttl, max(a.ttl)), min(a.ttl) INTO longest, shortest FROM unnest(ttls) AS a (ttl);
-    IF shortest < 0.1 OR longest > 86400 OR array_position(ttls, NULL) > 0 OR array_position(new_grant_ids, NULL) > 0
-       OR cardinality(names) <> cardinality(ttls) OR cardinality(names) <> cardinality(new_grant_ids) THEN
-        RAISE EXCEPTION USING ERRCODE = '22023',
-            MESSAGE = 'a lease needs a name, a grant_id and a ttl of 0.1 to 86400 seconds';
-    END IF;
-    IF moment < epoch.since + make_interval(secs => longest) THEN
-        RETURN;
-    END IF;
-    SELECT array_agg(locked.request), array_agg(locked.row) INTO chosen, rows
-      FROM (SELECT a.request::integer, l.ctid AS row
-              FROM unnest(names, tokens, grant_ids) WITH ORDINALITY AS a (name, token, grant_id, request)
-              JOIN interlock.lease l ON l.name = a.name
-             WHERE l.token = a.token AND l.grant_id = a.grant_id
-               AND (SELECT true FROM interlock.waiter w
-                     WHERE w.name = a.name AND w.enqueued_at >= interlock.queue_start_v1(l.queue_from, l.token) LIMIT 1) IS NULL
-             ORDER BY l.name FOR UPDATE OF l SKIP LOCKED) AS locked;
-    IF chosen IS NULL THEN
-        RETURN;
-    END IF;
-    PERFORM interlock.durably_v1();
-    moment := interlock.now_v1();
-    RETURN QUERY
-    UPDATE interlock.lease l
-       SET token = greatest(l.token + 1, (extract(epoch FROM moment) * 1000000)::bigint),
-           grant_id = new_grant_ids[c.request], holder = new_holder, host = new_host, pid = new_pid,
-           listener = NULL, metadata = metadatas[c.request], ttl = ttls[c.request], acquired_at = moment,
-           renewed_at = moment, expires_at = moment + make_interval(secs => ttls[c.request])
-      FROM unnest(chosen, rows) AS c (request, row)
-     WHERE l.ctid = c.row
-    RETURNING c.request, l.token;
-END
-$$;
-
 CREATE FUNCTION interlock.renew_v1(name text, token bigint, grant_id uuid, ttl double precision, OUT status text, OUT remaining double precision)
     LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
     AS $$
@@ -1129,7 +1033,7 @@ $$;
 CREATE PROCEDURE interlock.hand_on_v1(
     name text, token bigint, grant_id uuid, listener integer,
     INOUT status text DEFAULT NULL, INOUT offered uuid DEFAULT NULL, INOUT elsewhere boolean DEFAULT NULL,
-    INOUT next_token bigint DEFAULT NULL, INOUT next_until double precision DEFAULT NULL, INOUT ear integer DEFAULT NULL
+    INOUT next_token bigint DEFAULT NULL, INOUT next_until double precision DEFAULT NULL
 )
     LANGUAGE plpgsql
     AS $$
@@ -1143,13 +1047,12 @@ BEGIN
     elsewhere := came.elsewhere;
     next_token := came.next_token;
     next_until := came.next_until;
-    ear := came.ear;
     IF next_token IS NOT NULL THEN
         COMMIT;
     END IF;
     done := pg_catalog.set_config('synchronous_commit', 'off', true);
     IF elsewhere AND next_token IS NOT NULL THEN
-        done := pg_catalog.pg_notify(pg_catalog.concat('interlock_', ear),
+        done := pg_catalog.pg_notify(pg_catalog.concat('interlock_', came.ear),
                                      pg_catalog.concat_ws(' ', offered, next_token, next_until));
     END IF;
 END
@@ -1168,11 +1071,9 @@ REVOKE EXECUTE ON FUNCTION
     interlock.break_v1(text, boolean, boolean, text, text), interlock.leases_v1(text), interlock.waiters_v1(text),
     interlock.sweep_v1(double precision),
     interlock.acquire_v1(text, uuid, double precision, text, jsonb, boolean, text, integer, integer, boolean),
-    interlock.again_v1(text, bigint, uuid, uuid, double precision, text, jsonb, text, integer),
-    interlock.again_many_v1(text[], bigint[], uuid[], uuid[], double precision[], jsonb[], text, text, integer),
     interlock.renew_v1(text, bigint, uuid, double precision), interlock.release_v1(text, bigint, uuid, integer, boolean),
     interlock.abandon_v1(text, uuid)
 FROM PUBLIC;
 REVOKE EXECUTE ON PROCEDURE
-    interlock.hand_on_v1(text, bigint, uuid, integer, text, uuid, boolean, bigint, double precision, integer)
+    interlock.hand_on_v1(text, bigint, uuid, integer, text, uuid, boolean, bigint, double precision)
 FROM PUBLIC;

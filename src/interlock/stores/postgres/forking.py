@@ -1,4 +1,4 @@
-"""Forked children let go of the sessions and bells that are their parent's.
+"""Forked children let go of the sessions that are their parent's.
 
 A child has a copy of every socket. As long as that is open, the server does not hear that the parent has died, and the
 parent's locks stay. And a goodbye that the child says there would be the parent's.

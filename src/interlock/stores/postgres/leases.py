@@ -9,7 +9,6 @@ growing steps.
 import asyncio
 import random
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from functools import partial
 from typing import Any, Literal
 from uuid import UUID
@@ -18,7 +17,6 @@ from interlock import errors
 from interlock.stores.leases import (
     AcquireAnswer,
     Ask,
-    Change,
     Handed,
     Held,
     Holder,
@@ -27,8 +25,6 @@ from interlock.stores.leases import (
     RenewAnswer,
 )
 from interlock.stores.listing import HeldLease
-from interlock.stores.postgres import bell
-from interlock.stores.postgres.bell import Bell
 from interlock.stores.postgres.connecting import Password, connect
 from interlock.stores.postgres.direct import configure, noticing_a_dead_network
 from interlock.stores.postgres.line import Line
@@ -52,7 +48,7 @@ _MOST_WANTED = 4096
 
 
 class PostgresLeases:
-    """A `LeaseStore`, with `GrantsAnew`, `SendsAtOnce`, `Listing`, `Turns` and `Records`.
+    """A `LeaseStore`, with `Listing`, `Turns` and `Records`.
 
     `timeout` is a statement's, on our side.
     """
@@ -76,9 +72,6 @@ class PostgresLeases:
         self._sql = Queries("interlock.stores.postgres", "leases.sql", schema)
         self._pooled: bool | None = None if pooler == "detect" else pooler == "transaction"
         self._listener: int | None = None
-        self._bell: Bell | None = None
-        self._near = False
-        """Whether what we handed on last went to a process of this machine: then the next one is probably there too."""
         self._wanted: dict[str, None] = {}
         """What we had to wait for, and others may be waiting for by now; the newest of it."""
         self._servers: list[Address] = []
@@ -119,18 +112,6 @@ class PostgresLeases:
         if len(grants) == 1:
             return [await self._release_one(grants[0])]
         return await self._release_many(grants, if_waited=False)
-
-    @property
-    def is_idle(self) -> bool:
-        return self._pooled is False and self._acquiring.is_free
-
-    def is_contended(self, name: str) -> bool:
-        return name in self._wanted
-
-    async def again(self, changes: Sequence[Change[Held]]) -> list[AcquireAnswer | None]:
-        if len(changes) == 1:
-            return [await self._again_one(*changes[0])]
-        return await self._again_many(changes)
 
     async def hand_over(self, grants: Sequence[Held]) -> list[ReleaseAnswer]:
         return await self._release_many(grants, if_waited=True)
@@ -176,7 +157,6 @@ class PostgresLeases:
         try:
             listener = await self._open_ear(session, on_turn)
         except (errors.StoreError, asyncio.CancelledError):
-            self._close_bell()
             self._listening.drop(session)
             raise
         self._listener = listener
@@ -184,38 +164,22 @@ class PostgresLeases:
         def end() -> None:
             if self._listener == listener:  # and not one that came after it
                 self._listener = None
-                self._close_bell()
                 on_end()
 
         session.on_end(end)
         if session.is_closed:  # just before we asked to be told
             self._listener = None
-            self._close_bell()
             raise errors.ConnectionLost(f"The connection to {session.shown_url} ended.")
         return True
 
     async def _open_ear(self, session: Session, on_turn: OnTurn) -> int:
         session.keep_alive(_KEEP_ALIVE)
         await configure(session, noticing_a_dead_network(_DEAD_AFTER))
-        listener = self._take_number(on_turn)
+        listener = random.randrange(1, 2**31)
         while not await session.fetchval(self._sql["show_alive"], listener):
-            listener = self._take_number(on_turn)
+            listener = random.randrange(1, 2**31)
         await session.listen(f"interlock_{listener}", lambda payload: on_turn(*_heard(payload)))
         return listener
-
-    def _take_number(self, on_turn: OnTurn) -> int:
-        """By which others know where to tell us: by our bell, or at least by the server."""
-        self._close_bell()
-        place = bell.place_of_this_machine()
-        with suppress(OSError, NotImplementedError):  # sockets may be forbidden here, or unknown to the event loop
-            if place is not None:
-                self._bell = Bell(place, partial(_rung, on_turn))
-        return random.randrange(1, 2**31) if self._bell is None else self._bell.number
-
-    def _close_bell(self) -> None:
-        if self._bell is not None:
-            self._bell.close()
-            self._bell = None
 
     async def _check_ear(self, session: Session) -> None:
         """Where another server has taken over, nobody tells us anything on what still leads to the one before, and our
@@ -226,7 +190,6 @@ class PostgresLeases:
 
     async def deafen(self) -> None:
         self._listener = None
-        self._close_bell()
         await self._listening.close()
 
     async def sweep(self, unused_for: float) -> int:
@@ -262,13 +225,11 @@ class PostgresLeases:
 
     async def close(self) -> None:
         self._listener = None
-        self._close_bell()
         for line in self._lines:
             await line.shut()
 
     def sever(self) -> None:
         """Let go of every connection without a word: the event loop has ended."""
-        self._close_bell()
         for line in self._lines:
             line.sever()
 
@@ -315,57 +276,17 @@ class PostgresLeases:
             )
         return answers
 
-    async def _again_one(self, grant: Held, ask: Ask) -> AcquireAnswer | None:
-        holder = self._holder
-        (row,) = await self._fetch(
-            self._acquiring, "again_one", grant.name, grant.token, grant.grant_id, ask.grant_id, ask.ttl,
-            holder.replica, ask.metadata, holder.host, holder.pid,
-        )  # fmt: skip
-        return None if row[0] is None else AcquireAnswer("granted", row[0], ask.ttl, 0.0, None)
-
-    async def _again_many(self, changes: Sequence[Change[Held]]) -> list[AcquireAnswer | None]:
-        rows = await self._fetch(
-            self._acquiring,
-            "again_many",
-            [change.grant.name for change in changes],
-            [change.grant.token for change in changes],
-            [change.grant.grant_id for change in changes],
-            [change.ask.grant_id for change in changes],
-            [change.ask.ttl for change in changes],
-            [change.ask.metadata for change in changes],
-            self._holder.replica,
-            self._holder.host,
-            self._holder.pid,
-        )
-        answers: list[AcquireAnswer | None] = [None] * len(changes)
-        for request, token in rows:
-            answers[request - 1] = AcquireAnswer("granted", token, changes[request - 1].ask.ttl, 0.0, None)
-        return answers
-
     async def _release_one(self, grant: Held) -> ReleaseAnswer:
         """Handing it on takes two commits, which in a transaction there cannot be; and a little longer, for nothing if
         nobody waits. Who does not expect anybody calls whoever is there, after all."""
-        if self._pooled or grant.name not in self._wanted:
-            query = "release_one"
-        else:
-            query = "hand_on_near" if self._near and self._bell is not None else "hand_on"
+        query = "release_one" if self._pooled or grant.name not in self._wanted else "hand_on"
         (row,) = await self._fetch(self._any, query, grant.name, grant.token, grant.grant_id, self._listener)
-        status, offered, elsewhere, token, until, ear = row
+        status, offered, elsewhere, token, until = row
         if offered is None:
             self._wanted.pop(grant.name, None)
         if token is None:
             return ReleaseAnswer(status, offered, bool(elsewhere))
-        if elsewhere:
-            self._near = self._bell is not None and self._bell.is_near(ear)
-            if query == "hand_on_near":
-                await self._tell(ear, f"{offered} {token} {until!r}")
         return ReleaseAnswer(status, offered, elsewhere, Handed(token, until))
-
-    async def _tell(self, ear: int, word: str) -> None:
-        """If we die before that, whoever was handed the lease looks for itself, after some seconds."""
-        self._near = self._near and self._bell is not None and self._bell.ring(ear, word)
-        if not self._near:
-            await self._fetch(self._any, "tell", ear, word)
 
     async def _release_many(self, grants: Sequence[Held], *, if_waited: bool) -> list[ReleaseAnswer]:
         rows = await self._fetch(
@@ -429,16 +350,6 @@ class PostgresLeases:
 async def _is_pooled(session: Session) -> bool:
     """Asked in a way that prepares nothing: through a pooler that would stay behind in somebody's session."""
     return await session.execute(f"SELECT WHERE pg_backend_pid() = {session.announced_pid}") != "SELECT 1"
-
-
-def _rung(on_turn: OnTurn, word: str) -> None:
-    """Anybody on this machine can say anything: what is no word of ours is passed over."""
-    try:
-        grant_id, handed = _heard(word)
-    except (ValueError, IndexError):
-        return
-    if handed is not None:
-        on_turn(grant_id, handed)
 
 
 def _heard(payload: str) -> tuple[UUID | None, Handed | None]:

@@ -8,14 +8,6 @@ SELECT status, token, remaining, retry_after, held_by, clock
 SELECT request, status, token, remaining, retry_after, holder, clock
   FROM interlock.acquire_many_v1($1, $2, $3, $4::text[]::jsonb[], $5, $6, $7, $8, $9, $10);
 
--- name: again_one
--- Let go of → held anew by the same process, if nobody waits for it.
-SELECT interlock.again_v1($1, $2, $3, $4, $5, $6, $7::text::jsonb, $8, $9);
-
--- name: again_many
--- The same for a batch.
-SELECT request, new_token FROM interlock.again_many_v1($1, $2, $3, $4, $5, $6::text[]::jsonb[], $7, $8, $9);
-
 -- name: register
 -- Names that nobody has leased before get a row. It need not survive a crash before somebody has leased them.
 SELECT interlock.register_v1($1)
@@ -24,25 +16,13 @@ SELECT interlock.register_v1($1)
 -- name: release_one
 -- Free the lease, and tell whose turn it is. Alone in its transaction it need not wait for the disk: a release that a
 -- crash forgets only means that the lease expires.
-SELECT status, offered, elsewhere, next_token, next_until, ear
+SELECT status, offered, elsewhere, next_token, next_until
   FROM (SELECT set_config('synchronous_commit', 'off', true) OFFSET 0) AS quickly,
        LATERAL interlock.release_v1($1, $2, $3, $4);
 
 -- name: hand_on
 -- The same; but the first in the queue, if there is one, has it then.
 CALL interlock.hand_on_v1($1, $2, $3, $4);
-
--- name: hand_on_near
--- The same; and then nobody has told it yet.
-SELECT status, offered, elsewhere, next_token, next_until, ear
-  FROM interlock.release_v1($1, $2, $3, $4, true),
-       LATERAL (SELECT CASE WHEN next_token IS NULL THEN set_config('synchronous_commit', 'off', true) END OFFSET 0)
-       AS quickly;
-
--- name: tell
--- Whoever was handed something.
-SELECT pg_notify('interlock_' || $1::integer, $2)
-  FROM (SELECT set_config('synchronous_commit', 'off', true) OFFSET 0) AS quickly;
 
 -- name: release_many
 -- The same for a batch, or only for what somebody waits for.
