@@ -89,15 +89,17 @@
     │   ├── OutOfSpace              the disk, or the quota, is full
     │   ├── DriverUnreachable       the system that the driver talks to does not answer, or refuses us
     │   └── DriverElsewhere         the driver serves another machine, or another directory
-    ├── RecordChanged               a record was changed since the request was made up from it
-    ├── InstanceError
-    │   ├── NameTaken               the name, or the DNS name, is another instance's
-    │   ├── InstanceUnknown         there is no record of it, or it is deleted
-    │   ├── InstanceBusy            something else works on it just now
-    │   └── DriftUnknown            nothing of that number has drifted, or not any more
+    ├── RecordError
+    │   ├── NameTaken               the name, or the DNS name, is another record's
+    │   ├── RecordChanged           it was changed since the request was made up from it
+    │   ├── RecordUnknown           there is no record of it, or it is deleted
+    │   │   ├── InstanceUnknown
+    │   │   ├── BackupUnknown
+    │   │   └── DriftUnknown        nothing of that number has drifted, or not any more
+    │   └── RecordBusy              something works on it just now
+    │       ├── InstanceBusy
+    │       └── BackupBusy          or is being restored from it
     ├── BackupError
-    │   ├── BackupUnknown           there is no record of it, or it is deleted
-    │   ├── BackupBusy              something works on it, or is being restored from it
     │   ├── BackupUnusable          it was not made, or cannot be restored there
     │   ├── BackupMissing           its files are not where they should be, as seen from this machine
     │   ├── BackupDamaged           its files are not what was written
@@ -598,7 +600,11 @@ class DriverElsewhere(DriverError):
         self.owner = owner
 
 
-class RecordChanged(InterlockError):
+class RecordError(InterlockError):
+    """A record cannot be asked for that, or not now."""
+
+
+class RecordChanged(RecordError):
     """`revision` is that of the record now."""
 
     exit_status = EX_TEMPFAIL
@@ -608,12 +614,8 @@ class RecordChanged(InterlockError):
         self.revision = revision
 
 
-class InstanceError(InterlockError):
-    """An instance cannot be asked for that, or not now."""
-
-
-class NameTaken(InstanceError):
-    """`owner` is the id of the instance whose name it is; None: somebody is just claiming or releasing it."""
+class NameTaken(RecordError):
+    """`owner` is the id of the record whose name it is; None: another transaction is claiming or releasing it."""
 
     exit_status = EX_CANTCREAT
 
@@ -623,35 +625,11 @@ class NameTaken(InstanceError):
         self.owner = owner
 
 
-class InstanceUnknown(InstanceError):
+class RecordUnknown(RecordError):
     exit_status = EX_DATAERR
 
 
-class InstanceBusy(InstanceError):
-    """`orchestration` is the id of what works on it."""
-
-    exit_status = EX_TEMPFAIL
-
-    def __init__(self, message: str, *, orchestration: str) -> None:
-        super().__init__(message)
-        self.orchestration = orchestration
-
-
-class DriftUnknown(InstanceError):
-    """Nothing of that number has drifted, or not any more."""
-
-    exit_status = EX_DATAERR
-
-
-class BackupError(InterlockError):
-    """A backup cannot be made, used or removed, or not now."""
-
-
-class BackupUnknown(BackupError):
-    exit_status = EX_DATAERR
-
-
-class BackupBusy(BackupError):
+class RecordBusy(RecordError):
     """`orchestration` is the id of what works on it, or restores from it."""
 
     exit_status = EX_TEMPFAIL
@@ -659,6 +637,30 @@ class BackupBusy(BackupError):
     def __init__(self, message: str, *, orchestration: str) -> None:
         super().__init__(message)
         self.orchestration = orchestration
+
+
+class InstanceUnknown(RecordUnknown):
+    pass
+
+
+class InstanceBusy(RecordBusy):
+    pass
+
+
+class BackupUnknown(RecordUnknown):
+    pass
+
+
+class BackupBusy(RecordBusy):
+    pass
+
+
+class DriftUnknown(RecordUnknown):
+    """Nothing of that number has drifted, or not any more."""
+
+
+class BackupError(InterlockError):
+    """A backup cannot be made or used."""
 
 
 class BackupUnusable(BackupError):
@@ -678,7 +680,7 @@ class BackupFailed(BackupError):
 
 
 class RecordOvertaken(DoNotRetry):
-    """Another orchestration works on the instance, or the backup, now."""
+    """Another orchestration works on the record now."""
 
 
 class ServerError(InterlockError):

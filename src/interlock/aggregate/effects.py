@@ -18,11 +18,13 @@ from typing import Any, Generic, TypeVar, get_type_hints
 from interlock.aggregate.record import DELETED, Failed, Move, R, Task
 from interlock.aggregate.table import RecordTable
 from interlock.aggregate.transactions import Transactions
+from interlock.aggregate.wait import wait_until
 from interlock.codes import known
 from interlock.durable.attempt import Attempt
 from interlock.durable.declared import Activity, Orchestrations
 from interlock.durable.outcome import is_unfinished, read_outcome
 from interlock.durable.retrying import FOREVER, Retry
+from interlock.durable.run import Run
 from interlock.errors import IllegalTransition, RecordOvertaken
 
 I = TypeVar("I")  # noqa: E741 # input and output
@@ -72,6 +74,16 @@ class Effects(Generic[R]):
         )
         return declare(function)
 
+    def observation(self, function: Callable[[R, T], Awaitable[O]]) -> Activity[T, O]:
+        """Declare `function` as a step that looks at what belongs to a record that is ours, and changes nothing."""
+
+        async def perform(attempt: Attempt, task: T) -> O:
+            async with self.owned(attempt, task) as (_, record):
+                pass
+            return await function(record, task)
+
+        return self.activity(_like(function, perform, result=get_type_hints(function)["return"]))
+
     def effect(self, event: str, function: Callable[[R, T], Awaitable[Changes | None]]) -> Activity[T, str]:
         """Declare `function` as a step: of a record that is ours, without a transaction, as often as it is repeated.
 
@@ -88,10 +100,7 @@ class Effects(Generic[R]):
                 await self.note(connection, attempt, task, event, changes.detail)
             return changes.detail
 
-        _, task_type, *_ = get_type_hints(function).values()
-        perform.__name__ = function.__name__
-        perform.__annotations__["task"] = task_type
-        return self.activity(perform)
+        return self.activity(_like(function, perform, result=str))
 
     @asynccontextmanager
     async def owned(self, attempt: Attempt, task: Task) -> AsyncIterator[tuple[Any, R]]:
@@ -111,23 +120,28 @@ class Effects(Generic[R]):
             connection, task.record, kind, attempt.at, detail, orchestration=task.orchestration
         )
 
+    async def wait_for_predecessor(self, run: Run, task: Task) -> None:
+        """Until the orchestration that this one has taken over from has ended, with its clean-up."""
+        await wait_until(run, lambda: run.call(self.has_ended, task), lambda has_ended, _: has_ended)
+
     async def moving(self, connection: Any, record: R, move: Move, attempt: Attempt) -> Mapping[str, Any]:
         """What belongs to a move in its transaction, for a domain to override; returns columns that are written too."""
         return {}
 
     async def _move(self, attempt: Attempt, move: Move) -> None:
-        """A repetition changes nothing: it finds the record in the event's state, or no longer worked on."""
+        """A repetition changes nothing: it finds the record at rest, or in the state of a move halfway."""
         at, failed, columns = attempt.at, move.failed, dict[str, Any]()
         async with self.owned(attempt, move.task) as (connection, record):
             if not record.working:
                 return
-            if move.event is not None:
-                state = self._target(record, move.event)
-                if state == record.state:
-                    return
-                columns = {"deleted_at": at} if state == DELETED else {}
-            columns |= await self.moving(connection, record, move, attempt)
-            if move.event is not None:
+            state = record.state if move.event is None else self._target(record, move.event)
+            moves = move.event is not None and state != record.state
+            if not (moves or move.ends):
+                return
+            if moves or move.event is None:
+                columns = dict(await self.moving(connection, record, move, attempt))
+            if move.event is not None and moves:
+                columns |= {"deleted_at": at} if state == DELETED else {}
                 await self._records.move(connection, record, move.event, **columns)
                 columns = {}
             if move.ends:
@@ -166,3 +180,11 @@ class Effects(Generic[R]):
         """Whether the orchestration before this task, which worked on the record, has ended with its clean-up."""
         async with self._transactions.transaction() as connection:
             return task.after is None or not await is_unfinished(connection, self._records.schema, task.after)
+
+
+def _like(function: Callable[..., Any], step: Callable[..., Any], *, result: Any) -> Callable[..., Any]:
+    """`step` with the name, the place and the types of `function`, which it performs."""
+    _, task, *_ = get_type_hints(function).values()
+    step.__name__, step.__qualname__, step.__module__ = function.__name__, function.__qualname__, function.__module__
+    step.__annotations__ = {"attempt": Attempt, "task": task, "return": result}
+    return step

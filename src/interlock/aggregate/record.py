@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TypeVar
 
-DELETED = "deleted"
-"""The state out of which nothing leads."""
+DELETING, DELETED = "deleting", "deleted"
+"""States that every kind of record has. Nothing leads out of the second one."""
 
 
 @dataclass(frozen=True)

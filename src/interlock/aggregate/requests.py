@@ -9,18 +9,18 @@ What a crash leaves behind: nothing, or what was committed; the recorded orchest
 """
 
 import uuid
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, Generic
 
 from interlock.aggregate.events import INTERLOCK
-from interlock.aggregate.record import DELETED, R, Task
+from interlock.aggregate.record import DELETED, DELETING, R, Task
 from interlock.aggregate.table import RecordTable
 from interlock.durable import recording
 from interlock.durable.declared import Orchestration
 from interlock.durable.outcome import is_unfinished
-from interlock.errors import IllegalTransition
+from interlock.errors import IllegalTransition, OnceConflict
 
 NOTHING_MORE = Task()
 
@@ -76,6 +76,42 @@ class Requests(Generic[R]):
             connection, record.id, orchestration, replace(task, orchestration=work, after=after), by, at
         )
 
+    async def change_state(self, connection: Any, record: R, event: str, *, by: str = INTERLOCK) -> R:
+        """A change of state that needs no work. `record` is locked."""
+        await self.records.move(connection, record, event)
+        at = await self.records.change(connection, record.id)
+        await self.records.events.note(connection, record.id, event, at, actor=by)
+        return await self.records.read(connection, record.id)
+
+    async def begin_deletion(
+        self,
+        connection: Any,
+        id: str,
+        orchestration: Orchestration[Any, Any],
+        *,
+        by: str = INTERLOCK,
+        columns: Mapping[str, Any] = MappingProxyType({}),
+        check: Callable[[R], Awaitable[None]] | None = None,
+    ) -> R:
+        """Whatever works on the record. Of one that is being deleted nothing is changed. `check` may refuse."""
+        record = await self.present(connection, id)
+        if record.state == DELETING and record.working:
+            return record
+        if check is not None:
+            await check(record)
+        return await self.begin(connection, record, "delete", orchestration, by=by, columns=columns)
+
+    async def made(self, connection: Any, id: str | None, **same: Any) -> R | None:
+        """What a request that is repeated has made under that id. Raises `OnceConflict` if it is not the same."""
+        try:
+            record = id and await self.records.read(connection, id)
+        except self.records.unknown:
+            return None
+        if record and any(getattr(record, name) != value for name, value in same.items()):
+            word = self.records.word
+            raise OnceConflict(f"The {word} {record.label} was made under that key: use a new one.", key=record.id)
+        return record or None
+
     async def cancel(self, connection: Any, id: str, *, by: str = INTERLOCK) -> R:
         """The orchestration that works on it is cut short, and its clean-up says how the record is then."""
         record = await self.locked(connection, id)
@@ -114,7 +150,7 @@ class Requests(Generic[R]):
             raise self.records.busy(
                 f"The {self.records.word} {record.label} is {record.state}, and {record.orchestration} works on it: "
                 "wait until that has ended.",
-                orchestration=record.orchestration,  # type: ignore[call-arg] # see `RecordTable.busy`
+                orchestration=record.orchestration,
             )
         return record
 

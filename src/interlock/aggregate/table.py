@@ -13,7 +13,7 @@ from interlock import connections
 from interlock.aggregate.events import RecordHistory
 from interlock.aggregate.record import R
 from interlock.aggregate.statements import ask, queries
-from interlock.errors import IllegalTransition, InterlockError
+from interlock.errors import IllegalTransition, RecordBusy, RecordUnknown
 from interlock.idempotency import Done, Refused, StateMachine
 from interlock.idempotency.machine import Transitions
 from interlock.stores.postgres.queries import in_schema
@@ -41,10 +41,9 @@ class RecordTable(Generic[R]):
     table: str
     word: str
     transitions: Transitions
-    unknown: type[InterlockError]
-    busy: type[InterlockError]
-    """Takes ``orchestration=``."""
-    package: str
+    unknown: type[RecordUnknown]
+    busy: type[RecordBusy]
+    package: str = ""
     """Its ``queries.sql`` has the statements of `ask`."""
     json_columns: frozenset[str] = frozenset()
     filters: ClassVar[Mapping[str, str]] = {}
@@ -109,7 +108,7 @@ class RecordTable(Generic[R]):
         """`wanted` are values of `filters`; None leaves a filter out."""
         asked = {name: value for name, value in wanted.items() if value is not None}
         values = [self._stored(*each) for each in asked.items()]
-        conditions = [self.filters[name].format(f"${place}") for place, name in enumerate(asked, 1)]
+        conditions = [self._filters()[name].format(f"${place}") for place, name in enumerate(asked, 1)]
         conditions += [] if deleted else ["t.deleted_at IS NULL"]
         way, beyond = ("DESC", "<") if descending else ("", ">")
         if after is not None:
@@ -152,6 +151,14 @@ class RecordTable(Generic[R]):
             event=verb,
         )
 
+    def triggers(self) -> str:
+        """The triggers of its states, for the migration that makes the table."""
+        lines = self.machine.install_sql("interlock.state_machine_v1").splitlines()
+        return "\n".join(line for line in lines if not line.startswith("DROP")).replace('"', "")
+
+    def _filters(self) -> Mapping[str, str]:
+        return {"states": "t.state = ANY (CAST({0} AS text[]))", **self.filters}
+
     def _sort_keys(self) -> Mapping[str, str]:
         moment = """to_char(t.created_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US')"""
         return {"created": moment, "state": "t.state", **self.sorts}
@@ -170,3 +177,24 @@ class RecordTable(Generic[R]):
     @property
     def _now(self) -> str:
         return in_schema("interlock.now_v1()", self.schema)
+
+
+class NamedTable(RecordTable[R]):
+    """Records with a column `name`, which one at a time holds."""
+
+    is_held = "t.deleted_at IS NULL"
+    """The condition under which a record holds its name."""
+
+    async def find(self, connection: Any, id_or_name: str) -> R:
+        """By its id, or by its name if it is not deleted; the record that holds the name goes before others."""
+        statement = (
+            f"SELECT {self.columns} FROM {self._table} t WHERE t.id = $1 OR (t.name = $1 AND t.deleted_at IS NULL) "
+            f"ORDER BY t.id = $1 DESC, ({self.is_held}) DESC, t.created_at DESC LIMIT 1"
+        )
+        return self.one(await ask(connection, statement, id_or_name), id_or_name)
+
+    def _filters(self) -> Mapping[str, str]:
+        return {"name_part": "strpos(t.name, CAST({0} AS text)) > 0", **super()._filters()}
+
+    def _sort_keys(self) -> Mapping[str, str]:
+        return {"name": "t.name", **super()._sort_keys()}

@@ -67,7 +67,7 @@ class Activities(Effects[Instance]):
         self.withdraw = self.effect("withdrawn", self._withdraw)
         self.remove = self.effect("told to go", self._remove)
         self.leave_behind = self.effect("left behind", self._leave_behind)
-        self.look = self.activity(self._look)
+        self.look = self.observation(self._look)
         self.answer = self.activity(self._answer)
         self.restore = self.activity(self._restore, timeout=LONGEST, interruptible=True)
 
@@ -114,9 +114,7 @@ class Activities(Effects[Instance]):
             return Changes(detail=f"Its DNS name may still lead there. {error}")
         return Changes()
 
-    async def _look(self, attempt: Attempt, task: Task) -> Seen:
-        async with self.owned(attempt, task) as (_, instance):
-            pass
+    async def _look(self, instance: Instance, task: Task) -> Seen:
         sight = await self._driver(instance).look(instance.id)
         return Seen(sight.state, sight.detail, self._here.pace.patience)
 

@@ -85,7 +85,7 @@ class Lifecycle:
             await run.call(self._do.move, Move(task, "fail", gone=True, failed=failed))
 
     async def _delete(self, run: Run, task: Task) -> None:
-        await wait_until(run, lambda: run.call(self._do.has_ended, task), lambda has_ended, _: has_ended)
+        await self._do.wait_for_predecessor(run, task)
         await self._take_away(run, task)
         await run.call(self._do.move, Move(task, "vanish", gone=True))
 

@@ -1,10 +1,3 @@
--- name: find
--- By its id, or by its name if it is not deleted; the instance that holds the name goes before those that held it.
-SELECT :columns
-  FROM interlock.instance t
- WHERE t.id = CAST($1 AS text) OR (t.name = CAST($1 AS text) AND t.deleted_at IS NULL)
- ORDER BY t.id = CAST($1 AS text) DESC, t.names_freed_at IS NULL DESC, t.created_at DESC LIMIT 1;
-
 -- name: note_check
 -- What a check found, once.
 INSERT INTO interlock.instance_check (instance, recorded_at, healthy, milliseconds, detail)

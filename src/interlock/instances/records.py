@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any, ClassVar, Literal
 
 from interlock.aggregate.record import Record
-from interlock.aggregate.table import RecordTable
+from interlock.aggregate.table import NamedTable
 from interlock.errors import InstanceBusy, InstanceUnknown
 from interlock.instances.drivers.port import Endpoint, Spec
 from interlock.instances.model import TRANSITIONS, Health, State
@@ -60,7 +60,7 @@ class Check:
     detail: str
 
 
-class Records(RecordTable[Instance]):
+class Records(NamedTable[Instance]):
     record = Instance
     table = "instance"
     word = "instance"
@@ -69,16 +69,9 @@ class Records(RecordTable[Instance]):
     busy = InstanceBusy
     package = "interlock.instances"
     json_columns = frozenset({"parameters", "tags"})
-    filters: ClassVar = {
-        "states": "t.state = ANY (CAST({0} AS text[]))",
-        "name_part": "strpos(t.name, CAST({0} AS text)) > 0",
-        "tags": "t.tags @> CAST({0} AS jsonb)",
-    }
-    sorts: ClassVar = {"name": "t.name", "health": "t.health"}
-
-    async def find(self, connection: Any, id_or_name: str) -> Instance:
-        """By its id, or by its name if it is not deleted."""
-        return self.one(await self.ask(connection, "find", id_or_name), id_or_name)
+    filters: ClassVar = {"tags": "t.tags @> CAST({0} AS jsonb)"}
+    sorts: ClassVar = {"health": "t.health"}
+    is_held = "t.names_freed_at IS NULL"
 
     async def checks(self, connection: Any, id: str, limit: int = 100) -> list[Check]:
         """The newest first."""

@@ -2,6 +2,7 @@
 
 import uuid
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from interlock.aggregate.events import INTERLOCK
@@ -10,13 +11,15 @@ from interlock.aggregate.requests import Requests
 from interlock.durable import recording
 from interlock.durable.declared import Orchestration
 from interlock.durable.outcome import read_outcome
-from interlock.errors import BadSpec, IllegalTransition, InstanceUnknown, NotSupported, OnceConflict
+from interlock.errors import BadSpec, IllegalTransition, NotSupported
 from interlock.instances import model
 from interlock.instances.drivers.port import Spec
 from interlock.instances.names import Names
 from interlock.instances.orchestrations import Lifecycle
 from interlock.instances.records import Instance, Records
 from interlock.instances.tasks import Resize, Restoration, SetParameters
+
+_UNWATCHED = {"watcher": None, "health": "unknown"}
 
 Parameters = Mapping[str, str | int | float | bool]
 
@@ -60,7 +63,7 @@ class Instances(Requests[Instance]):
             dns_name=self._here.dns.full_name(dns_name) if dns_name else None,
             tags=model.tags(tags or {}),
         )
-        if id and (made := await self._made(connection, spec)):
+        if made := await self.made(connection, id, name=spec.name):
             return made
         await self._names.claim(connection, spec)
         columns = {
@@ -79,10 +82,9 @@ class Instances(Requests[Instance]):
 
     async def delete(self, connection: Any, id: str, *, by: str = INTERLOCK) -> Instance:
         """Whatever is going on. Of one that is being deleted nothing is changed."""
-        instance = await self.present(connection, id)
-        if instance.state == "deleting" and instance.working:
-            return instance
-        return await self._begin(connection, instance, "delete", self.lifecycle.delete, by=by)
+        return await self.begin_deletion(
+            connection, id, self.lifecycle.delete, by=by, columns=_UNWATCHED, check=partial(self._end_watch, connection)
+        )
 
     async def abandon(self, connection: Any, id: str, *, by: str = INTERLOCK) -> Instance:
         """Of one that could not be removed, because where it is cannot be reached any more: its names are freed, and
@@ -155,15 +157,6 @@ class Instances(Requests[Instance]):
         instance = await self._idle_in(connection, id, "be mended", "running", "stopped")
         return await self.begin(connection, instance, None, self.lifecycle.mend, by=by)
 
-    async def _made(self, connection: Any, spec: Spec) -> Instance | None:
-        try:
-            made = await self.records.read(connection, spec.id)
-        except InstanceUnknown:
-            return None
-        if made.name != spec.name:
-            raise OnceConflict(f"The instance {made.name} was made under that key: use a new one.", key=spec.id)
-        return made
-
     async def _begin(
         self,
         connection: Any,
@@ -173,13 +166,15 @@ class Instances(Requests[Instance]):
         *,
         by: str,
     ) -> Instance:
-        """A change of state ends the watch."""
-        columns = {"watcher": None, "health": "unknown"}
-        begun = await self.begin(connection, instance, event, orchestration, by=by, columns=columns)
-        if instance.watcher:
-            reason = f"{event} was asked for."
-            await recording.cancel(connection, self._here.schema, instance.watcher, reason)
+        begun = await self.begin(connection, instance, event, orchestration, by=by, columns=_UNWATCHED)
+        await self._end_watch(connection, instance)
         return begun
+
+    async def _end_watch(self, connection: Any, instance: Instance) -> None:
+        """For a change of state."""
+        if instance.watcher:
+            reason = f"The instance does not stay {instance.state}."
+            await recording.cancel(connection, self._here.schema, instance.watcher, reason)
 
     async def _idle_in(self, connection: Any, id: str, verb: str, *states: model.State) -> Instance:
         instance = await self.idle(connection, id)

@@ -66,7 +66,7 @@ class BackupWork:
             await run.call(self._do.move, Move(task, event, failed=failed))
 
     async def _delete(self, run: Run, task: Task) -> None:
-        await wait_until(run, lambda: run.call(self._do.has_ended, task), lambda has_ended, _: has_ended)
+        await self._do.wait_for_predecessor(run, task)
         await run.call(self._do.clear_away, task)
         await run.call(self._do.move, Move(task, "vanish"))
 

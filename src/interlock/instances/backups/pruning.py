@@ -25,14 +25,15 @@ class Pruning(Requests[Backup]):
 
     async def delete(self, connection: Any, id: str, *, by: str = INTERLOCK) -> Backup:
         """Whatever is going on, unless it is just restored from. Of one that is being deleted nothing is changed."""
-        backup = await self.present(connection, id)
-        if backup.state == "deleting" and backup.working:
-            return backup
-        for (restoring,) in await self.records.ask(connection, "restoring", id):
-            raise BackupBusy(
-                f"{restoring} restores from the backup {id}: wait until that has ended.", orchestration=restoring
-            )
-        return await self.begin(connection, backup, "delete", self._orchestration, by=by, columns={"begun_at": None})
+
+        async def check(backup: Backup) -> None:
+            for (restoring,) in await self.records.ask(connection, "restoring", id):
+                raise BackupBusy(
+                    f"{restoring} restores from the backup {id}: wait until that has ended.", orchestration=restoring
+                )
+
+        columns = {"begun_at": None}
+        return await self.begin_deletion(connection, id, self._orchestration, by=by, columns=columns, check=check)
 
     async def prune(self, connection: Any, instance: str | None = None) -> list[str]:
         """Begin to remove those that are not to be kept, of that instance or of all: their ids.

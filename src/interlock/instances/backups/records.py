@@ -46,10 +46,7 @@ class BackupRecords(RecordTable[Backup]):
     unknown = BackupUnknown
     busy = BackupBusy
     package = "interlock.instances.backups"
-    filters: ClassVar = {
-        "instance": "(t.instance = CAST({0} AS text) OR t.instance_name = CAST({0} AS text))",
-        "states": "t.state = ANY (CAST({0} AS text[]))",
-    }
+    filters: ClassVar = {"instance": "(t.instance = CAST({0} AS text) OR t.instance_name = CAST({0} AS text))"}
 
     async def find(self, connection: Any, id: str) -> Backup:
         """By its id, or by the first eight characters of that, or more."""

@@ -49,7 +49,7 @@ class Backups(Requests[Backup]):
     ) -> Backup:
         """Of an instance, by its id, that runs. What was made under `id` is given, and nothing made again."""
         wanted, _ = backup_format(format), self._here.kept
-        if id and (before := await self._made(connection, id)):
+        if before := await self.made(connection, id):
             return before
         found = await self._instances.idle(connection, instance)
         running(found)
@@ -167,9 +167,3 @@ class Backups(Requests[Backup]):
                 except OSError as error:  # the others go all the same
                     log.warning("backups.not_swept", extra={"place": str(place), "why": str(error)})
         return swept
-
-    async def _made(self, connection: Any, id: str) -> Backup | None:
-        try:
-            return await self.records.read(connection, id)
-        except BackupUnknown:
-            return None

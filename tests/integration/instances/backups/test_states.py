@@ -1,20 +1,14 @@
 """The database itself holds a backup to its states."""
 
 from itertools import product
-from typing import Any, get_args
+from typing import get_args
 
 import psycopg
 from psycopg import errors as refusals
 
 from interlock.instances.backups.model import TRANSITIONS, State
-from interlock.instances.backups.records import BackupRecords
 from support.postgres import execute
 
-TRIGGERS = """
-    SELECT tgname, pg_get_triggerdef(t.oid), regexp_replace(f.prosrc, '\\s+', ' ', 'g')
-      FROM pg_trigger t JOIN pg_proc f ON f.oid = t.tgfoid
-     WHERE tgrelid = 'interlock.instance_backup'::regclass AND NOT tgisinternal
-"""
 INSTANCE = """
     INSERT INTO interlock.instance (id, name, driver, orchestration, created_by, created_at, updated_at)
     VALUES ('i', 'shop', 'paper', 'o', 'test', now(), now())
@@ -24,17 +18,6 @@ BACKUP = """
            server_version, program_version, orchestration, created_by, created_at, updated_at, made_at)
     VALUES ('b', 'i', 'shop', 'file', 'p', 1, 's', '17.1', '17.1', 'o', 'test', now(), now(), now())
 """
-
-
-def test_the_triggers_are_those_of_the_declaration(interlock_url: str) -> None:
-    def installed() -> list[Any]:
-        rows = execute(interlock_url, TRIGGERS)
-        return sorted(rows)
-
-    migrated = installed()
-    assert len(migrated) == 2
-    execute(interlock_url, BackupRecords("interlock").machine.install_sql("interlock.state_machine_v1"))
-    assert installed() == migrated
 
 
 def test_every_change_that_is_not_declared_is_refused(interlock_url: str) -> None:

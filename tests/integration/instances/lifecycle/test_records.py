@@ -16,11 +16,6 @@ from interlock.instances.records import Instance, Records
 from support.postgres import execute
 
 RECORDS = Records("interlock")
-TRIGGERS = """
-    SELECT tgname, pg_get_triggerdef(t.oid), regexp_replace(f.prosrc, '\\s+', ' ', 'g')
-      FROM pg_trigger t JOIN pg_proc f ON f.oid = t.tgfoid
-     WHERE tgrelid = 'interlock.instance'::regclass AND NOT tgisinternal
-"""
 INSERT = """
     INSERT INTO interlock.instance (id, name, driver, orchestration, created_by, tags, created_at, updated_at)
     VALUES (%s, %s, 'paper', 'o', 'test', %s, %s, now())
@@ -40,17 +35,6 @@ async def page(url: str, **wishes: Any) -> Page[Instance]:
 
 async def names(url: str, **wishes: Any) -> list[str]:
     return [one.name for one in (await page(url, **wishes)).items]
-
-
-async def test_the_triggers_are_those_of_the_declaration(interlock_url: str) -> None:
-    def installed() -> list[Any]:
-        rows = execute(interlock_url, TRIGGERS)
-        return sorted(rows)
-
-    migrated = installed()
-    assert len(migrated) == 2
-    execute(interlock_url, RECORDS.machine.install_sql("interlock.state_machine_v1"))
-    assert installed() == migrated
 
 
 def test_the_database_refuses_every_change_that_is_not_declared(interlock_url: str) -> None:
