@@ -25,7 +25,7 @@ from interlock.durable.declared import Activity, Orchestrations
 from interlock.durable.outcome import is_unfinished, read_outcome
 from interlock.durable.retrying import FOREVER, Retry
 from interlock.durable.run import Run
-from interlock.errors import IllegalTransition, RecordOvertaken
+from interlock.errors import DoNotRetry, IllegalTransition, RecordOvertaken
 
 I = TypeVar("I")  # noqa: E741 # input and output
 O = TypeVar("O")  # noqa: E741
@@ -147,10 +147,13 @@ class Effects(Generic[R]):
             if move.ends:
                 columns |= {"working": False, "error": failed and failed.message, "error_code": failed and failed.code}
             await self._records.change(connection, record.id, at, **columns)
-            await self.note(connection, attempt, move.task, move.event or "done", failed.message if failed else "")
+            kind = move.event or ("failed" if failed else "done")
+            await self.note(connection, attempt, move.task, kind, failed.message if failed else "")
 
     def _target(self, record: R, event: str) -> str:
         machine = self._records.machine
+        if event not in machine.events:
+            raise DoNotRetry(f"A {self._records.word} has no event {event!r}: correct the orchestration.")
         if record.state == machine.target(event):
             return record.state
         try:

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Generic
 from interlock import connections
 from interlock.aggregate.events import RecordHistory
 from interlock.aggregate.record import R
-from interlock.aggregate.statements import ask, queries
+from interlock.aggregate.statements import ask, queries, storable
 from interlock.errors import IllegalTransition, RecordBusy, RecordUnknown
 from interlock.idempotency import Done, Refused, StateMachine
 from interlock.idempotency.machine import Transitions
@@ -34,13 +34,13 @@ class RecordTable(Generic[R]):
     """A subclass declares the kind of record, and adds the statements that are its own.
 
     `word` is what messages and events call a record, and `table` what the database does. `filters` and `sorts` are
-    conditions and keys of `page` in SQL, where ``t`` is the record and ``{0}`` the value that is asked for.
+    conditions and keys (texts) of `page` in SQL, where ``t`` is the record and ``{0}`` the value that is asked for.
     """
 
     record: type[R]
     table: str
     word: str
-    transitions: Transitions
+    transitions: ClassVar[Transitions]
     unknown: type[RecordUnknown]
     busy: type[RecordBusy]
     package: str = ""
@@ -60,7 +60,7 @@ class RecordTable(Generic[R]):
     async def insert(self, connection: Any, **columns: Any) -> datetime:
         """In its first state, worked on by `orchestration`. Returns the time of that."""
         names, values = ", ".join(columns), [self._stored(*column) for column in columns.items()]
-        places = ", ".join(f"${number}" for number in range(1, len(values) + 1))
+        places = ", ".join(self._place(name, number) for number, name in enumerate(columns, 1))
         statement = (
             f"INSERT INTO {self._table} ({names}, created_at, updated_at) VALUES ({places}, {self._now}, {self._now}) "
             "RETURNING created_at"
@@ -78,7 +78,7 @@ class RecordTable(Generic[R]):
     async def change(self, connection: Any, id: str, at: datetime | None = None, **columns: Any) -> datetime:
         """`at` is the time of the change; None: now. Returns it."""
         values = [self._stored(*column) for column in columns.items()]
-        writes = "".join(f"{name} = ${number}, " for number, name in enumerate(columns, 3))
+        writes = "".join(f"{name} = {self._place(name, number)}, " for number, name in enumerate(columns, 3))
         statement = (
             f"UPDATE {self._table} SET {writes}updated_at = coalesce(CAST($2 AS timestamptz), {self._now}), "
             "revision = revision + 1 WHERE id = $1 RETURNING updated_at"
@@ -87,8 +87,11 @@ class RecordTable(Generic[R]):
         return changed_at  # type: ignore[no-any-return]
 
     async def move(self, connection: Any, record: R, event: str, **columns: Any) -> bool:
-        """Write the event's state, with `columns`; False: it was moved before. Raises `IllegalTransition`."""
-        values = {name: self._stored(name, value) for name, value in columns.items()}
+        """Write the event's state, with `columns`, of a record that is locked; False: it was moved before.
+
+        Raises `IllegalTransition`. JSON columns are for `change`.
+        """
+        values = {name: storable(value) for name, value in columns.items()} | {"revision": record.revision + 1}
         decision = await self.machine.apply(connection, record.id, event, values=values)
         if isinstance(decision, Refused):
             raise self.illegal(record, event)
@@ -111,15 +114,16 @@ class RecordTable(Generic[R]):
         conditions = [self._filters()[name].format(f"${place}") for place, name in enumerate(asked, 1)]
         conditions += [] if deleted else ["t.deleted_at IS NULL"]
         way, beyond = ("DESC", "<") if descending else ("", ">")
+        key, kind = self._sort_keys()[sort]
         if after is not None:
             values += after
-            key, last = len(values) - 1, len(values)
-            conditions.append(f"(k.key, t.id) {beyond} (CAST(${key} AS text), CAST(${last} AS text))")
-        statement = (
-            f"SELECT k.key, {self.columns} FROM {self._table} t "
-            f'CROSS JOIN LATERAL (SELECT ({self._sort_keys()[sort]}) COLLATE "C" AS key) k '
-            f"WHERE {' AND '.join(conditions) or 'true'} ORDER BY k.key {way}, t.id {way} "
-            f"LIMIT CAST(${len(values) + 1} AS integer)"
+            last = f"CAST(CAST(${len(values) - 1} AS text) AS {kind}), CAST(${len(values)} AS text)"
+            conditions.append(f"({key}, t.id) {beyond} ({last})")
+        statement = in_schema(
+            f"SELECT CAST({key} AS text), {self.columns} FROM interlock.{self.table} t "
+            f"WHERE {' AND '.join(conditions) or 'true'} ORDER BY {key} {way}, t.id {way} "
+            f"LIMIT CAST(${len(values) + 1} AS integer)",
+            self.schema,
         )
         rows = await ask(connection, statement, *values, limit + 1)
         shown = [self.record_of(row[1:]) for row in rows[:limit]]
@@ -141,7 +145,7 @@ class RecordTable(Generic[R]):
 
     def record_of(self, row: Sequence[Any]) -> R:
         facts = dict(zip(self._names, row, strict=True))
-        return self.record(**facts | {name: json.loads(facts[name]) for name in self.json_columns})
+        return self.record(**facts | {name: json.loads(facts[name] or "null") for name in self.json_columns})
 
     def illegal(self, record: R, verb: str) -> IllegalTransition:
         return IllegalTransition(
@@ -159,16 +163,23 @@ class RecordTable(Generic[R]):
     def _filters(self) -> Mapping[str, str]:
         return {"states": "t.state = ANY (CAST({0} AS text[]))", **self.filters}
 
-    def _sort_keys(self) -> Mapping[str, str]:
-        moment = """to_char(t.created_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US')"""
-        return {"created": moment, "state": "t.state", **self.sorts}
+    def _sort_keys(self) -> Mapping[str, tuple[str, str]]:
+        """Expressions with their types."""
+        texts = {name: (_text(key), "text") for name, key in {"state": "t.state", **self.sorts}.items()}
+        return {"created": ("t.created_at", "timestamptz"), **texts}
 
     async def _ask_own(self, connection: Any, name: str, *args: Any) -> connections.Rows:
         statement = queries("interlock.aggregate", self.schema)[name]
         return await ask(connection, statement.replace(":columns", self.columns).replace(":table", self._table), *args)
 
     def _stored(self, name: str, value: Any) -> Any:
-        return json.dumps(value) if name in self.json_columns else value
+        """JSON as text, whatever the connection makes of values of its own."""
+        if name not in self.json_columns or value is None:
+            return value
+        return json.dumps(_storable(value))
+
+    def _place(self, name: str, number: int) -> str:
+        return f"CAST(CAST(${number} AS text) AS jsonb)" if name in self.json_columns else f"${number}"
 
     @property
     def _table(self) -> str:
@@ -196,5 +207,21 @@ class NamedTable(RecordTable[R]):
     def _filters(self) -> Mapping[str, str]:
         return {"name_part": "strpos(t.name, CAST({0} AS text)) > 0", **super()._filters()}
 
-    def _sort_keys(self) -> Mapping[str, str]:
-        return {"name": "t.name", **super()._sort_keys()}
+    def _sort_keys(self) -> Mapping[str, tuple[str, str]]:
+        return {"name": (_text("t.name"), "text"), **super()._sort_keys()}
+
+
+def _text(key: str) -> str:
+    """In an order that no locale changes, without NULL, which nothing comes after."""
+    return f"coalesce({key}, '') COLLATE \"C\""
+
+
+def _storable(value: Any) -> Any:
+    """A JSON value, with texts as `storable` makes them."""
+    match value:
+        case dict():
+            return {storable(name): _storable(inner) for name, inner in value.items()}
+        case list() | tuple():
+            return [_storable(inner) for inner in value]
+        case _:
+            return storable(value)

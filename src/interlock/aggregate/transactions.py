@@ -13,8 +13,6 @@ from interlock.stores.postgres import Session, connect
 
 T = TypeVar("T")
 
-_PATIENCE = 10.0
-"""Seconds until a connection has to be free."""
 _TIMEOUT = 20.0
 _ATTEMPTS = 5
 _AGAIN = ("40P01", "23505")
@@ -22,13 +20,14 @@ _AGAIN = ("40P01", "23505")
 
 
 class Transactions:
-    """`purpose` is what the sessions are called in the server."""
+    """`purpose` is what the sessions are called in the server. `patience` is how long a free one is waited for."""
 
-    def __init__(self, url: str, purpose: str, size: int = 5) -> None:
+    def __init__(self, url: str, purpose: str, size: int = 5, *, patience: float | None = None) -> None:
         self._url = url
         self._purpose = purpose
         self._free: list[Session] = []
         self._places = asyncio.Semaphore(size)
+        self._patience = patience
         self._is_closed = False
 
     async def transact(self, work: Callable[[Any], Awaitable[T]]) -> T:
@@ -80,7 +79,7 @@ class Transactions:
     @asynccontextmanager
     async def _place(self) -> AsyncIterator[None]:
         try:
-            async with asyncio.timeout(_PATIENCE):
+            async with asyncio.timeout(self._patience):
                 await self._places.acquire()
         except TimeoutError:
             raise StoreThrottled("All connections to the database are in use: try again in a while.") from None

@@ -1,7 +1,7 @@
 -- name: record
 -- Nothing → recorded. See record_orchestration_v1.
 SELECT interlock.record_orchestration_v1(
-    CAST($1 AS text), CAST($2 AS text), CAST($3 AS text), CAST($4 AS jsonb), CAST($5 AS text), CAST($6 AS text));
+    CAST($1 AS text), CAST($2 AS text), CAST($3 AS text), CAST(CAST($4 AS text) AS jsonb), CAST($5 AS text), CAST($6 AS text));
 
 -- name: cancel
 -- Unfinished → to be cancelled. See cancel_orchestration_v1.

@@ -101,6 +101,8 @@ class Activities(Effects[Instance]):
         return Changes({"storage_bytes": task.storage_bytes}, f"{task.storage_bytes} bytes")
 
     async def _withdraw(self, instance: Instance, task: Task) -> None:
+        """Not where its driver is missing: its name would go, and the instance would stay."""
+        self._driver(instance)
         await self._names.withdraw(instance)
 
     async def _remove(self, instance: Instance, task: Task) -> None:

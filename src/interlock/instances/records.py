@@ -69,7 +69,7 @@ class Records(NamedTable[Instance]):
     busy = InstanceBusy
     package = "interlock.instances"
     json_columns = frozenset({"parameters", "tags"})
-    filters: ClassVar = {"tags": "t.tags @> CAST({0} AS jsonb)"}
+    filters: ClassVar = {"tags": "t.tags @> CAST(CAST({0} AS text) AS jsonb)"}
     sorts: ClassVar = {"health": "t.health"}
     is_held = "t.names_freed_at IS NULL"
 

@@ -44,7 +44,7 @@ class Control:
         self.lifecycle = Lifecycle(here)
         self.instances = Instances(self.lifecycle)
         self.backups = Backups(self.instances)
-        self.pool = Transactions(url, "api")
+        self.pool = Transactions(url, "api", patience=_PATIENCE)
         self.keys = Keys(settings.schema)
         self.locks = AsyncInterlock(url, schema=settings.schema)
         self.durable = AsyncDurable(*self.lifecycle.parts, url=url, schema=settings.schema, patience=_PATIENCE)

@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 
-from interlock.aggregate import transactions as module
 from interlock.aggregate.transactions import Transactions
 from interlock.connections import ask
 from interlock.errors import NameTaken, RetryTransaction, StoreThrottled
@@ -71,9 +70,8 @@ async def test_who_is_refused_has_written_nothing_and_leaves_the_connection_to_t
     await asyncio.to_thread(eventually, lambda: not execute(noted, OURS))
 
 
-async def test_who_finds_no_connection_free_is_asked_to_come_again(noted: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_PATIENCE", 0.05)
-    pool = Transactions(noted, "api", size=1)
+async def test_who_finds_no_connection_free_is_asked_to_come_again(noted: str) -> None:
+    pool = Transactions(noted, "api", size=1, patience=0.05)
     async with pool.session() as session:
         with pytest.raises(StoreThrottled):
             await pool.transact(insert)

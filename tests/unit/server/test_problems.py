@@ -96,8 +96,9 @@ async def test_whoever_finds_the_database_away_is_told_when_to_come_again(
 
 def test_every_error_of_the_domain_has_a_line_of_its_own() -> None:
     families = (errors.RecordError, errors.BackupError, errors.DriverError, errors.DnsError)
+    of_kinds = (errors.RecordUnknown, errors.RecordBusy)
     domain = {kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, families)}
-    assert domain <= set(STATUSES)
+    assert {kind for kind in domain if not issubclass(kind, of_kinds)} | {*of_kinds} <= set(STATUSES)
     assert {errors.InvalidName, errors.IllegalTransition, errors.OnceConflict, errors.StoreError} <= set(STATUSES)
     for kind, (_, facts) in STATUSES.items():
         told = inspect.signature(kind.__init__).parameters

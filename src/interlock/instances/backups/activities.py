@@ -96,7 +96,6 @@ class BackupActivities(Effects[Backup]):
                 "working": False,
                 "made_at": attempt.at,
                 "updated_at": attempt.at,
-                "revision": backup.revision + 1,
             }
             await self._records.move(connection, backup, "finish", **values)
             await self.note(connection, attempt, task, "finish")

@@ -9,7 +9,7 @@ restore replaces sees the new ones, and of them, by its older snapshot, no row. 
 
 import asyncio
 import uuid
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from interlock.aggregate.events import INTERLOCK
@@ -120,9 +120,16 @@ class Backups(Requests[Backup]):
         )
 
     async def restore_into(
-        self, connection: Any, id: str, instance: str, *, key: str | None = None, by: str = INTERLOCK
+        self,
+        connection: Any,
+        id: str,
+        instance: str,
+        *,
+        key: str | None = None,
+        by: str = INTERLOCK,
+        check: Callable[[Instance], Awaitable[None]] | None = None,
     ) -> Instance:
-        """Into one that runs, by its id: what the backup brings replaces what is there.
+        """Into one that runs, by its id: what the backup brings replaces what is there. `check` may refuse.
 
         What was asked for under `key` is not done again, as what was written since would be lost.
         """
@@ -131,6 +138,8 @@ class Backups(Requests[Backup]):
             return before
         usable(backup)
         found = await self._instances.idle(connection, instance)
+        if check is not None:
+            await check(found)
         for unfinished, orchestration in await self.records.ask(connection, "making", instance):
             raise BackupBusy(
                 f"The backup {unfinished} of {found.name} is being made: wait until that has ended, or delete it.",

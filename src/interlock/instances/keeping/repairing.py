@@ -15,6 +15,7 @@ What could not be put right is tried again and again, each time after twice as l
 import uuid
 from typing import Any
 
+from interlock.aggregate.events import INTERLOCK
 from interlock.coordination.grant import AsyncGrant
 from interlock.durable import recording
 from interlock.durable.outcome import is_unfinished
@@ -39,14 +40,14 @@ class Repairs:
         self._instances = Instances(lifecycle)
         self.findings = Findings(lifecycle.here.schema)
 
-    async def repair(self, connection: Any, id: int) -> Finding:
+    async def repair(self, connection: Any, id: int, *, by: str = INTERLOCK) -> Finding:
         """Have it put right, in the caller's transaction. While that is under way, it changes nothing.
 
         Raises `DriftUnknown`, or, while something else works on the instance, `InstanceBusy`.
         """
         finding = await self.findings.lock(connection, id)
         if finding.repair is None or not await is_unfinished(connection, self._here.schema, finding.repair):
-            await self.findings.ask(connection, "note_repair", id, await self._begun(connection, finding))
+            await self.findings.ask(connection, "note_repair", id, await self._begun(connection, finding, by))
         return await self.findings.lock(connection, id)
 
     async def repair_all(self, grant: AsyncGrant) -> None:
@@ -74,9 +75,9 @@ class Repairs:
         log.warning("drift.repairing", extra=facts)
         return True
 
-    async def _begun(self, connection: Any, finding: Finding) -> str:
+    async def _begun(self, connection: Any, finding: Finding, by: str) -> str:
         if finding.kind != "orphan":
-            return (await self._instances.mend(connection, finding.instance)).orchestration
+            return (await self._instances.mend(connection, finding.instance, by=by)).orchestration
         orphan = Orphan(finding.driver, finding.instance)
         orchestration = f"orphan-{finding.instance}-remove-{uuid.uuid4().hex[:8]}"
         await recording.record(connection, self._here.schema, self._lifecycle.orphans.remove, orchestration, orphan)

@@ -48,7 +48,7 @@ class Backup(RecordModel):
                     "sha256": "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
                     "server_version": "17.5",
                     "error": None,
-                    "orchestration": "backup-4f1d7c52-0c8b-4a0e-9b39-6f5f7c2b8a10-back_up-1f2e3d4c",
+                    "orchestration": "backup-4f1d7c52-0c8b-4a0e-9b39-6f5f7c2b8a10-make-1f2e3d4c",
                     "working": False,
                     "created_at": "2026-01-31T12:00:00Z",
                     "created_by": "key:5d0c2a7b91e4",

@@ -10,7 +10,7 @@ from interlock.aggregate.table import Page
 from interlock.instances.backups import records
 from interlock.instances.backups.model import State
 from interlock.server.api.backup_models import Backup, BackupPage, NewBackup
-from interlock.server.api.change import Change, Changing, tag
+from interlock.server.api.change import Change, Changing, Requested, tag
 from interlock.server.api.record_models import Listed, Text, page_of
 from interlock.server.api.repeating import repeatable_id
 from interlock.server.api.running import Running, found, found_backup
@@ -36,7 +36,7 @@ class OfAny(OfOne):
 async def make(
     id: str,  # noqa: A002
     control: Running,
-    change: Changing,
+    asked: Requested,
     request: Request,
     response: Response,
     wanted: NewBackup = _USUAL,
@@ -46,9 +46,9 @@ async def make(
 
     async def work(connection: Any) -> records.Backup:
         instance = (await found(control, connection, id)).id
-        return await control.backups.make(connection, instance, wanted.format, id=repeated, by=change.actor)
+        return await control.backups.make(connection, instance, wanted.format, id=repeated, by=asked.actor)
 
-    record = change.told(await control.carry_out(work))
+    record = asked.told(await control.carry_out(work))
     response.headers["Location"] = f"/api/v1/backups/{record.id}"
     return Backup.of(record)
 

@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from interlock.errors import InterlockError
 from interlock.instances import records
-from interlock.server.api.change import Changing
+from interlock.server.api.change import Requested
 from interlock.server.api.instance_models import Instance, NewInstance
 from interlock.server.api.instances import created, deleted
 from interlock.server.api.record_models import Asked, Text
@@ -53,19 +53,19 @@ _SOME_REFUSED: dict[int | str, dict[str, Any]] = {
     "/bulk-create", summary="Create several instances", response_model_exclude_unset=True, responses=_SOME_REFUSED
 )
 async def bulk_create(
-    wanted: NewInstances, control: Running, change: Changing, request: Request, response: Response
+    wanted: NewInstances, control: Running, asked: Requested, request: Request, response: Response
 ) -> Outcomes:
     """In the order in which they are given; one that is refused keeps none of the others up."""
-    by, asked = change.actor, enumerate(wanted.instances)
-    work = ((one.name, created(control, request, by, one, str(place))) for place, one in asked)
+    by, each = asked.actor, enumerate(wanted.instances)
+    work = ((one.name, created(control, request, by, one, str(place))) for place, one in each)
     return await _outcomes(response, work)
 
 
 @router.post(
     "/bulk-delete", summary="Delete several instances", response_model_exclude_unset=True, responses=_SOME_REFUSED
 )
-async def bulk_delete(wanted: OldInstances, control: Running, change: Changing, response: Response) -> Outcomes:
-    return await _outcomes(response, ((one, deleted(control, one, change)) for one in wanted.instances))
+async def bulk_delete(wanted: OldInstances, control: Running, asked: Requested, response: Response) -> Outcomes:
+    return await _outcomes(response, ((one, deleted(control, one, asked.actor)) for one in wanted.instances))
 
 
 async def _outcomes(response: Response, asked: Iterable[tuple[str, Awaitable[records.Instance]]]) -> Outcomes:

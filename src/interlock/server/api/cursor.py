@@ -21,7 +21,7 @@ def unpacked(cursor: str, *kind: str, more: int) -> list[str]:
         not isinstance(place, list)
         or len(place) != len(kind) + more
         or place[: len(kind)] != list(kind)
-        or not all(isinstance(part, str) and part.isascii() and part.isprintable() for part in place)
+        or not all(isinstance(part, str) and part.isprintable() for part in place)
     ):
         raise BadSpec("The cursor in `after` is not the `next` of a page in this order: leave it out to begin anew.")
     return place[len(kind) :]

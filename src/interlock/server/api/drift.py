@@ -8,6 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from interlock.instances.keeping import findings
 from interlock.instances.keeping.comparing import Kind
+from interlock.server.api.change import Requested
 from interlock.server.api.record_models import Asked
 from interlock.server.api.running import Running
 from interlock.server.control import Control
@@ -86,12 +87,12 @@ async def look(control: Running) -> Drift:
 
 
 @router.post("/{finding}/repair", status_code=202, summary="Put right what has drifted")
-async def repair(finding: Annotated[int, Path(ge=1, le=2**63 - 1)], control: Running) -> Finding:
+async def repair(finding: Annotated[int, Path(ge=1, le=2**63 - 1)], control: Running, asked: Requested) -> Finding:
     """By an orchestration: an orphan is removed; what vanished is marked as failed; what is down, or up, is brought
     to what its record says; a DNS name is published again. The next look closes the finding."""
 
     async def work(connection: Any) -> findings.Finding:
-        return await control.keepers.repairs.repair(connection, finding)
+        return await control.keepers.repairs.repair(connection, finding, by=asked.actor)
 
     begun = await control.pool.transact(work)
     if begun.repair:

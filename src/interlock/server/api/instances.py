@@ -1,5 +1,6 @@
 """Instances: asked for, listed, shown, deleted."""
 
+from functools import partial
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query, Request, Response
@@ -10,7 +11,7 @@ from interlock.errors import BadSpec
 from interlock.instances import records
 from interlock.instances.model import State
 from interlock.instances.records import Sort
-from interlock.server.api.change import Change, Changing, tag
+from interlock.server.api.change import Changing, Requested, tag
 from interlock.server.api.instance_models import Instance, InstancePage, NewInstance
 from interlock.server.api.record_models import Listed, Text, page_of
 from interlock.server.api.repeating import repeatable_id
@@ -46,10 +47,10 @@ class Wanted(Listed):
 
 @router.post("", status_code=202, summary="Create an instance")
 async def create(
-    wanted: NewInstance, control: Running, change: Changing, request: Request, response: Response
+    wanted: NewInstance, control: Running, asked: Requested, request: Request, response: Response
 ) -> Instance:
     """It is answered at once: names are claimed, and the work goes on until the instance is `running` or `failed`."""
-    record = change.told(await created(control, request, change.actor, wanted))
+    record = asked.told(await created(control, request, asked.actor, wanted))
     response.headers["Location"] = f"/api/v1/instances/{record.id}"
     return Instance.of(record)
 
@@ -84,7 +85,10 @@ async def show(id: str, control: Running, response: Response) -> Instance:  # no
 @router.delete("/{id}", status_code=202, summary="Delete an instance")
 async def delete(id: str, control: Running, change: Changing) -> Instance:  # noqa: A002
     """Whatever works on it is cancelled. Its names are free when everything of it was seen to be gone."""
-    return Instance.of(await deleted(control, id, change))
+    instances = control.instances
+    find = partial(found, control, id_or_name=id)
+    record = await change.carry_out(control, instances.records, find, instances.delete)
+    return Instance.of(record)
 
 
 async def created(control: Control, request: Request, actor: str, wanted: NewInstance, *which: str) -> records.Instance:
@@ -101,6 +105,8 @@ async def created(control: Control, request: Request, actor: str, wanted: NewIns
     return await control.carry_out(work)
 
 
-async def deleted(control: Control, id: str, change: Change) -> records.Instance:  # noqa: A002
-    instances = control.instances
-    return await change.carry_out(control, instances.records, lambda on: found(control, on, id), instances.delete)
+async def deleted(control: Control, id: str, actor: str) -> records.Instance:  # noqa: A002
+    async def work(connection: Any) -> records.Instance:
+        return await control.instances.delete(connection, (await found(control, connection, id)).id, by=actor)
+
+    return await control.carry_out(work)

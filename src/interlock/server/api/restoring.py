@@ -37,7 +37,9 @@ async def restore(
         if wanted.into is not None:
             instance = (await found(control, connection, wanted.into)).id
             key = repeated and repeated.replace("-", "")
-            return await control.backups.restore_into(connection, backup, instance, key=key, by=change.actor)
+            return await control.backups.restore_into(
+                connection, backup, instance, key=key, by=change.actor, check=change.check
+            )
         name = wanted.name or ""
         return await control.backups.restore(connection, backup, name, new_id=repeated, by=change.actor, **wishes)
 
