@@ -55,7 +55,7 @@ def test_the_version_is_the_packages() -> None:
     [
         "interlock",
         "interlock.cli",
-        "interlock.cli.instance.creating",
+        "interlock.cli.instance.creation",
         "interlock.cli.server.asking",
         "interlock.config",
         "interlock.errors",

@@ -71,6 +71,10 @@ class RecordTable(Generic[R]):
     async def read(self, connection: Any, id: str) -> R:
         return self.one(await self._ask_own(connection, "read", id), id)
 
+    async def find(self, connection: Any, id: str) -> R:
+        """By what people call it; here, by its id."""
+        return await self.read(connection, id)
+
     async def lock(self, connection: Any, id: str) -> R:
         """No other transaction writes it until this one ends."""
         return self.one(await self._ask_own(connection, "lock", id), id)
@@ -196,13 +200,13 @@ class NamedTable(RecordTable[R]):
     is_held = "t.deleted_at IS NULL"
     """The condition under which a record holds its name."""
 
-    async def find(self, connection: Any, id_or_name: str) -> R:
+    async def find(self, connection: Any, id: str) -> R:
         """By its id, or by its name if it is not deleted; the record that holds the name goes before others."""
         statement = (
             f"SELECT {self.columns} FROM {self._table} t WHERE t.id = $1 OR (t.name = $1 AND t.deleted_at IS NULL) "
             f"ORDER BY t.id = $1 DESC, ({self.is_held}) DESC, t.created_at DESC LIMIT 1"
         )
-        return self.one(await ask(connection, statement, id_or_name), id_or_name)
+        return self.one(await ask(connection, statement, id), id)
 
     def _filters(self) -> Mapping[str, str]:
         return {"name_part": "strpos(t.name, CAST({0} AS text)) > 0", **super()._filters()}

@@ -396,7 +396,7 @@ def test_watching_all_until_interrupted(script: ScriptedServer, run: Command, mo
         if kind := next(looks):
             raise kind
 
-    monkeypatch.setattr("interlock.cli.instance.watching.time.sleep", pause)
+    monkeypatch.setattr("interlock.cli.instance.watch.time.sleep", pause)
     other = RUNNING | {"id": "other", "name": "other"}
     listings = [[RUNNING, other], [RUNNING | {"health": "unhealthy"}, other], [other]]
     script.answers("GET /instances", *({"items": items, "next": None} for items in listings))

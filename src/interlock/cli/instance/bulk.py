@@ -1,19 +1,20 @@
-"""Many instances in one request. Each is taken or refused for itself."""
+"""Many instances in one request, and the files that name them. Each is taken or refused for itself."""
 
 import json
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from interlock.cli.facts import shown
 from interlock.cli.failing import WorkFailed
-from interlock.cli.instance.telling import INSTANCES, outcome
+from interlock.cli.instance.presentation import INSTANCES, outcome
 from interlock.cli.live import aside
 from interlock.cli.record.conclusion import ended, failed
 from interlock.cli.record.kind import Facts
 from interlock.cli.server.refusals import sentence
-from interlock.errors import InterlockError
+from interlock.errors import ConfigurationError, InterlockError
 
 if TYPE_CHECKING:
     from interlock.cli.server.asking import Server
@@ -63,3 +64,32 @@ def _follow(server: "Server", taken: list[dict[str, Any]], timeout: float | None
     for item, instance in zip(taken, found, strict=True):
         item["instance"] = instance
     return [why for one, now in zip(asked, found, strict=True) if (why := failed(INSTANCES, one, now))]
+
+
+def wanted_in(path: Path) -> list[dict[str, Any]]:
+    """As the API takes them; what is wrong with each is for the server to say."""
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+        found = _toml(text) if path.suffix == ".toml" else json.loads(text)
+    except OSError as error:
+        raise ConfigurationError(f"The file {path} cannot be read: {error.strerror}.") from error
+    except ValueError as error:
+        kind = "TOML" if path.suffix == ".toml" else "JSON"
+        raise ConfigurationError(f"The file {path} is not {kind}: {error}.") from error
+    listed = found.get("instances") if isinstance(found, dict) else found
+    if not isinstance(listed, list) or not listed or not all(isinstance(one, dict) and "name" in one for one in listed):
+        raise ConfigurationError(
+            f"The file {path} names no instances: write a list of objects with a name in JSON, "
+            "or [[instances]] tables in TOML."
+        )
+    try:
+        json.dumps(listed)
+    except TypeError as error:  # TOML knows dates and times, and no instance has one
+        raise ConfigurationError(f"The file {path} holds a date or a time: put it into quotes.") from error
+    return listed
+
+
+def _toml(text: str) -> Any:
+    import tomllib
+
+    return tomllib.loads(text)

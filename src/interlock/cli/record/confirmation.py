@@ -1,9 +1,16 @@
 """Asking before something is lost."""
 
 import sys
-from typing import TextIO
+from collections.abc import Callable
+from typing import Any, TextIO, TypeVar
 
 import click
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def yes_option(command: F) -> F:
+    return click.option("--yes", is_flag=True, help="Do not ask. Scripts have to say this.")(command)
 
 
 def confirm(question: str, to: str) -> None:

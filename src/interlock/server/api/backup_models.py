@@ -4,9 +4,11 @@ from datetime import datetime
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from interlock.instances.backups import records
 from interlock.instances.backups.model import Format, State
 from interlock.server.api.instance_models import Parameters
 from interlock.server.api.record_models import Asked, RecordModel, Text
+from interlock.server.api.resource import Resource
 
 
 class NewBackup(Asked):
@@ -76,3 +78,6 @@ class Backup(RecordModel):
 class BackupPage(BaseModel):
     items: list[Backup]
     next: str | None = Field(description="For `after` of the next request; null: this was the last page.")
+
+
+BACKUPS: Resource[records.Backup, Backup] = Resource(lambda control: control.backups, Backup)

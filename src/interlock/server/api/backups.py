@@ -1,24 +1,21 @@
 """Backups: asked for, listed, shown, verified, deleted."""
 
-from collections.abc import Awaitable, Callable
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request, Response
 from pydantic import Field
 
-from interlock.aggregate.table import Page
 from interlock.instances.backups import records
 from interlock.instances.backups.model import State
-from interlock.server.api.backup_models import Backup, BackupPage, NewBackup
-from interlock.server.api.change import Change, Changing, Requested, tag
-from interlock.server.api.record_models import Listed, Text, page_of
+from interlock.server.api.backup_models import BACKUPS, Backup, BackupPage, NewBackup
+from interlock.server.api.change import Changing, Requested
+from interlock.server.api.instance_models import INSTANCES
+from interlock.server.api.record_models import Listed, Text
 from interlock.server.api.repeating import repeatable_id
-from interlock.server.api.running import Running, found, found_backup
+from interlock.server.api.running import Running
 from interlock.server.control import Control
 
 router = APIRouter(tags=["backups"])
-
-Verb = Callable[..., Awaitable[records.Backup]]
 
 _USUAL = NewBackup(format="file")
 """Of a request that says nothing of it."""
@@ -45,7 +42,7 @@ async def make(
     repeated = repeatable_id(request, id)
 
     async def work(connection: Any) -> records.Backup:
-        instance = (await found(control, connection, id)).id
+        instance = (await INSTANCES.found(control, connection, id)).id
         return await control.backups.make(connection, instance, wanted.format, id=repeated, by=asked.actor)
 
     record = asked.told(await control.carry_out(work))
@@ -55,8 +52,7 @@ async def make(
 
 @router.get("/instances/{id}/backups", summary="List the backups of an instance")
 async def list_of_one(id: str, wanted: Annotated[OfOne, Query()], control: Running) -> BackupPage:  # noqa: A002
-    instance = await control.pool.transact(lambda connection: found(control, connection, id))
-    return await _page(control, wanted, instance.id)
+    return await _page(control, wanted, (await INSTANCES.read(control, id)).id)
 
 
 @router.get("/backups", summary="List backups")
@@ -68,40 +64,22 @@ async def list_(wanted: Annotated[OfAny, Query()], control: Running) -> BackupPa
 @router.get("/backups/{id}", summary="Show a backup")
 async def show(id: str, control: Running, response: Response) -> Backup:  # noqa: A002
     """By its id, or by the first eight characters of that, or more."""
-    record = await control.pool.transact(lambda connection: found_backup(control, connection, id))
-    tag(response, record)
-    return Backup.of(record)
+    return await BACKUPS.show(control, id, response)
 
 
 @router.post("/backups/{id}/verify", status_code=202, summary="Verify a backup")
 async def verify(id: str, control: Running, change: Changing) -> Backup:  # noqa: A002
     """Its files are compared with what was written, and read to their end. `verified_at` says when."""
-    return await _asked(control, change, id, control.backups.verify)
+    return await BACKUPS.change(control, change, id, control.backups.verify)
 
 
 @router.delete("/backups/{id}", status_code=202, summary="Delete a backup")
 async def delete(id: str, control: Running, change: Changing) -> Backup:  # noqa: A002
     """One that is being made is cancelled. One that is being restored from is refused."""
-    return await _asked(control, change, id, control.backups.delete)
-
-
-async def _asked(control: Control, change: Change, id: str, verb: Verb) -> Backup:  # noqa: A002
-    table = control.backups.records
-    record = await change.carry_out(control, table, lambda on: found_backup(control, on, id), verb)
-    return Backup.of(record)
+    return await BACKUPS.change(control, change, id, control.backups.delete)
 
 
 async def _page(control: Control, wanted: OfOne, instance: str | None) -> BackupPage:
-    async def read(connection: Any) -> Page[records.Backup]:
-        return await control.backups.records.page(
-            connection,
-            instance=instance,
-            states=wanted.state or None,
-            deleted=wanted.deleted,
-            descending=True,
-            after=wanted.place("backups"),
-            limit=wanted.limit,
-        )
-
-    items, following = page_of(await control.pool.transact(read), Backup.of, "backups")
+    how = {"instance": instance, "states": wanted.state or None, "descending": True}
+    items, following = await BACKUPS.page(control, wanted, "backups", **how)
     return BackupPage(items=items, next=following)

@@ -8,8 +8,9 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from interlock.errors import BadSpec
 from interlock.sealing import seal
+from interlock.server.api.instance_models import INSTANCES
 from interlock.server.api.record_models import Asked
-from interlock.server.api.running import Running, found
+from interlock.server.api.running import Running
 
 router = APIRouter(prefix="/instances/{id}/credential", tags=["instances"])
 
@@ -32,7 +33,7 @@ class Sealed(BaseModel):
 @router.post("", summary="Ask for the owner's password")
 async def credential(id: str, wanted: PublicKey, control: Running) -> Sealed:  # noqa: A002
     """Its answer is never recorded under an Idempotency-Key."""
-    instance = await control.pool.transact(lambda connection: found(control, connection, id))
+    instance = await INSTANCES.read(control, id)
     password = await control.here.driver(instance.driver).password(instance.id)
     return Sealed(sealed=base64.b64encode(seal(password, _decoded(wanted.public_key), instance.id)).decode())
 

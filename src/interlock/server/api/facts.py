@@ -6,7 +6,8 @@ from fastapi import APIRouter
 from pydantic import BaseModel, ConfigDict
 
 from interlock.instances.facts import facts
-from interlock.server.api.running import Running, found
+from interlock.server.api.instance_models import INSTANCES
+from interlock.server.api.running import Running
 
 router = APIRouter(prefix="/instances/{id}", tags=["instances"])
 
@@ -37,6 +38,6 @@ class Facts(BaseModel):
 
 @router.get("/facts", summary="Ask a running instance itself")
 async def tell(id: str, control: Running) -> Facts:  # noqa: A002
-    instance = await control.pool.transact(lambda connection: found(control, connection, id))
+    instance = await INSTANCES.read(control, id)
     driver = control.here.driver(instance.driver)
     return Facts(**vars(await facts(driver, instance, control.here.pace.check_timeout)))

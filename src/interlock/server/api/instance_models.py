@@ -5,9 +5,12 @@ from typing import Any, Self
 from pydantic import BaseModel, ConfigDict, Field
 
 from interlock.aggregate.record import Record
+from interlock.errors import InterlockError
 from interlock.instances import records
 from interlock.instances.model import Health, State
+from interlock.names import dns_label
 from interlock.server.api.record_models import Asked, RecordModel, Text
+from interlock.server.api.resource import Resource
 from interlock.tls.sslmode import Mode, sslmode
 
 Parameters = dict[str, str | bool | int | float]
@@ -137,3 +140,14 @@ def _connection(record: records.Instance) -> Connection | None:
 class InstancePage(BaseModel):
     items: list[Instance]
     next: str | None = Field(description="For `after` of the next request; null: this was the last page.")
+
+
+def _spelled(id_or_name: str) -> str:
+    """As names are kept: in lower case, as ids are too, and in ASCII."""
+    try:
+        return dns_label(id_or_name)
+    except InterlockError:
+        return id_or_name.lower()
+
+
+INSTANCES: Resource[records.Instance, Instance] = Resource(lambda control: control.instances, Instance, _spelled)

@@ -1,21 +1,19 @@
 """Instances: asked for, listed, shown, deleted."""
 
-from functools import partial
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query, Request, Response
 from pydantic import Field
 
-from interlock.aggregate.table import Page
 from interlock.errors import BadSpec
 from interlock.instances import records
 from interlock.instances.model import State
 from interlock.instances.records import Sort
-from interlock.server.api.change import Changing, Requested, tag
-from interlock.server.api.instance_models import Instance, InstancePage, NewInstance
-from interlock.server.api.record_models import Listed, Text, page_of
+from interlock.server.api.change import Changing, Requested
+from interlock.server.api.instance_models import INSTANCES, Instance, InstancePage, NewInstance
+from interlock.server.api.record_models import Listed, Text
 from interlock.server.api.repeating import repeatable_id
-from interlock.server.api.running import Running, found
+from interlock.server.api.running import Running
 from interlock.server.control import Control
 
 router = APIRouter(prefix="/instances", tags=["instances"])
@@ -57,38 +55,29 @@ async def create(
 
 @router.get("", summary="List instances")
 async def list_(wanted: Annotated[Wanted, Query()], control: Running) -> InstancePage:
-    async def read(connection: Any) -> Page[records.Instance]:
-        return await control.instances.records.page(
-            connection,
-            deleted=wanted.deleted,
-            states=wanted.state or None,
-            name_part=wanted.name,
-            tags=wanted.tags,
-            sort=wanted.key,
-            descending=wanted.sort.startswith("-"),
-            after=wanted.place(wanted.sort),
-            limit=wanted.limit,
-        )
-
-    items, following = page_of(await control.pool.transact(read), Instance.of, wanted.sort)
+    items, following = await INSTANCES.page(
+        control,
+        wanted,
+        wanted.sort,
+        states=wanted.state or None,
+        name_part=wanted.name,
+        tags=wanted.tags,
+        sort=wanted.key,
+        descending=wanted.sort.startswith("-"),
+    )
     return InstancePage(items=items, next=following)
 
 
 @router.get("/{id}", summary="Show an instance")
 async def show(id: str, control: Running, response: Response) -> Instance:  # noqa: A002
     """By its id, or by its name if it is not deleted."""
-    record = await control.pool.transact(lambda connection: found(control, connection, id))
-    tag(response, record)
-    return Instance.of(record)
+    return await INSTANCES.show(control, id, response)
 
 
 @router.delete("/{id}", status_code=202, summary="Delete an instance")
 async def delete(id: str, control: Running, change: Changing) -> Instance:  # noqa: A002
     """Whatever works on it is cancelled. Its names are free when everything of it was seen to be gone."""
-    instances = control.instances
-    find = partial(found, control, id_or_name=id)
-    record = await change.carry_out(control, instances.records, find, instances.delete)
-    return Instance.of(record)
+    return await INSTANCES.change(control, change, id, control.instances.delete)
 
 
 async def created(control: Control, request: Request, actor: str, wanted: NewInstance, *which: str) -> records.Instance:
@@ -107,6 +96,6 @@ async def created(control: Control, request: Request, actor: str, wanted: NewIns
 
 async def deleted(control: Control, id: str, actor: str) -> records.Instance:  # noqa: A002
     async def work(connection: Any) -> records.Instance:
-        return await control.instances.delete(connection, (await found(control, connection, id)).id, by=actor)
+        return await control.instances.delete(connection, (await INSTANCES.found(control, connection, id)).id, by=actor)
 
     return await control.carry_out(work)

@@ -13,8 +13,9 @@ from fastapi.responses import PlainTextResponse, Response
 from pydantic import Field
 from starlette.types import Receive, Scope, Send
 
+from interlock.server.api.instance_models import INSTANCES
 from interlock.server.api.record_models import Asked
-from interlock.server.api.running import Running, found
+from interlock.server.api.running import Running
 
 router = APIRouter(prefix="/instances/{id}", tags=["instances"])
 
@@ -34,7 +35,7 @@ class Excerpt(Asked):
     responses={200: {"content": {"text/plain": {"example": "LOG:  database system is ready to accept connections\n"}}}},
 )
 async def logs(id: str, wanted: Annotated[Excerpt, Query()], control: Running) -> Response:  # noqa: A002
-    instance = await control.pool.transact(lambda connection: found(control, connection, id))
+    instance = await INSTANCES.read(control, id)
     source = control.here.driver(instance.driver).logs(instance.id, lines=wanted.lines, follow=wanted.follow)
     stream = LineStream(source, control.stopping)
     await stream.begin()

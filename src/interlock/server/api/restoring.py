@@ -6,11 +6,11 @@ from fastapi import APIRouter, Request, Response
 
 from interlock.errors import BadSpec
 from interlock.instances import records
-from interlock.server.api.backup_models import Restore
+from interlock.server.api.backup_models import BACKUPS, Restore
 from interlock.server.api.change import Changing
-from interlock.server.api.instance_models import Instance
+from interlock.server.api.instance_models import INSTANCES, Instance
 from interlock.server.api.repeating import repeatable_id
-from interlock.server.api.running import Running, found, found_backup
+from interlock.server.api.running import Running
 
 router = APIRouter(prefix="/backups/{id}", tags=["backups"])
 
@@ -33,9 +33,9 @@ async def restore(
     repeated = repeatable_id(request, wanted.name or wanted.into or "")
 
     async def work(connection: Any) -> records.Instance:
-        backup = (await found_backup(control, connection, id)).id
+        backup = (await BACKUPS.found(control, connection, id)).id
         if wanted.into is not None:
-            instance = (await found(control, connection, wanted.into)).id
+            instance = (await INSTANCES.found(control, connection, wanted.into)).id
             key = repeated and repeated.replace("-", "")
             return await control.backups.restore_into(
                 connection, backup, instance, key=key, by=change.actor, check=change.check

@@ -4,10 +4,10 @@ import io
 
 import pytest
 
-from interlock.cli.instance.connecting import client_environment
-from interlock.cli.instance.telling import INSTANCES
-from interlock.cli.instance.waiting import is_over, missed
-from interlock.cli.instance.watching import changed
+from interlock.cli.instance.connection import client_environment
+from interlock.cli.instance.presentation import INSTANCES
+from interlock.cli.instance.wait import is_over, missed
+from interlock.cli.instance.watch import changed
 from interlock.cli.record.conclusion import failed, is_ended, not_cancelled
 from interlock.cli.record.progress import Progress
 from support.told_instances import CREATING, DELETED, FAILED, RUNNING

@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 import pytest
 
-from interlock.cli.instance.wanted import wanted_in
+from interlock.cli.instance.bulk import wanted_in
 from interlock.cli.record.pairs import as_mapping, pair
 from interlock.cli.record.paths import path_of
 from interlock.errors import ConfigurationError

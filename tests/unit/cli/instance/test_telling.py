@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from interlock.cli.instance.telling import INSTANCES, address, as_table, as_text, outcome, size, standing
+from interlock.cli.instance.presentation import INSTANCES, address, outcome, size, standing
 from interlock.cli.record.kind import trouble
 from interlock.cli.table import fitting
 from support.told_instances import CREATING, DELETED, FAILED, RUNNING, happening
@@ -13,7 +13,7 @@ NOW = datetime(2031, 1, 1, 12, 5, tzinfo=UTC)
 
 
 def test_everything_about_one() -> None:
-    assert as_text(RUNNING).splitlines() == [
+    assert INSTANCES.text(RUNNING).splitlines() == [
         "mydb",
         "  state: running, healthy",
         "  address: 127.0.0.1:15432, user mydb, database mydb",
@@ -31,19 +31,19 @@ def test_everything_about_one() -> None:
 
 
 def test_one_that_is_not_there_yet_and_one_that_failed() -> None:
-    assert "  worked on by: instance-5b0c-create-1" in as_text(CREATING).splitlines()
-    assert "  error: The disk is full: make room. (out_of_space)" in as_text(FAILED).splitlines()
+    assert "  worked on by: instance-5b0c-create-1" in INSTANCES.text(CREATING).splitlines()
+    assert "  error: The disk is full: make room. (out_of_space)" in INSTANCES.text(FAILED).splitlines()
     assert trouble(RUNNING) == ""
 
 
 def test_many_are_a_table_whose_last_columns_go_where_there_is_no_room() -> None:
-    whole = as_table([RUNNING, FAILED], NOW, None).splitlines()
+    whole = INSTANCES.table([RUNNING, FAILED], NOW, None).splitlines()
     assert whole == [
         "NAME  STATE           HEALTH   ADDRESS          DNS NAME          VERSION  DRIVER  AGE",
         "mydb  running         healthy  127.0.0.1:15432  mydb.example.com  17       local   5 min",
         "mydb  failed (error)  -        -                mydb.example.com  17       local   5 min",
     ]
-    narrow = as_table([RUNNING, FAILED], NOW, 50).splitlines()
+    narrow = INSTANCES.table([RUNNING, FAILED], NOW, 50).splitlines()
     assert narrow == [line[:46].rstrip() for line in whole]
 
 
@@ -53,7 +53,7 @@ def test_the_first_column_stays_however_narrow_it_is() -> None:
 
 def test_what_others_wrote_does_not_act_on_the_terminal() -> None:
     nasty = RUNNING | {"name": "a\x1b[2Jb", "dns_name": "c\x1b]0;d", "error": {"code": "x", "message": "\x1b[31m"}}
-    assert "\x1b" not in as_text(nasty) + as_table([nasty], NOW, None) + outcome(nasty) + trouble(nasty)
+    assert "\x1b" not in INSTANCES.text(nasty) + INSTANCES.table([nasty], NOW, None) + outcome(nasty) + trouble(nasty)
     assert "\x1b" not in INSTANCES.event(happening("unhealthy", 1, "\x1b[2J"))
 
 

@@ -1,13 +1,11 @@
-"""An instance, as the control plane tells of it, in words. What others wrote is never let loose on a terminal."""
+"""An instance in words. Texts of others never act on the terminal."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 
-from interlock.cli.facts import listed, moment, shown, spoken
-from interlock.cli.record.kind import Facts, Kind, time_of, trouble
-from interlock.cli.table import fitting
+from interlock.cli.facts import shown
+from interlock.cli.record.kind import Facts, Kind, age_of, moments_of, trouble
 
-_COLUMNS = ("NAME", "STATE", "HEALTH", "ADDRESS", "DNS NAME", "VERSION", "DRIVER", "AGE")
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 
 
@@ -23,13 +21,9 @@ def address(instance: Facts) -> str:
     return f"[{host}]:{where['port']}" if ":" in host else f"{host}:{where['port']}"
 
 
-def as_table(instances: Sequence[Facts], now: datetime, width: int | None) -> str:
-    return fitting(_COLUMNS, [_row(one, now) for one in instances], width)
-
-
-def as_text(instance: Facts) -> str:
+def facts_of(instance: Facts) -> Mapping[str, object]:
     where = instance["connection"]
-    facts = {
+    return {
         "state": standing(instance),
         "error": trouble(instance),
         "address": where and f"{address(instance)}, user {where['user']}, database {where['database']}",
@@ -40,13 +34,8 @@ def as_text(instance: Facts) -> str:
         "storage": instance["storage_bytes"] and size(instance["storage_bytes"]),
         "parameters": _pairs(instance["parameters"]),
         "tags": _pairs(instance["tags"]),
-        "worked on by": instance["working"] and instance["orchestration"],
-        "created": moment(time_of(instance["created_at"])),
-        "changed": moment(time_of(instance["updated_at"])),
-        "deleted": instance["deleted_at"] and moment(time_of(instance["deleted_at"])),
-        "id": instance["id"],
+        **moments_of(instance),
     }
-    return listed(str(instance["name"]), facts)
 
 
 def standing(instance: Facts) -> str:
@@ -74,12 +63,11 @@ def size(count: float) -> str:
     return f"{count:.0f} {unit}" if count >= 100 or count == int(count) else f"{count:.1f} {unit}"
 
 
-def _row(instance: Facts, now: datetime) -> tuple[str, ...]:
+def _row(instance: Facts, now: datetime) -> Sequence[str]:
     state = str(instance["state"]) + (" (error)" if instance["error"] else "")
-    age = spoken((now - time_of(instance["created_at"])).total_seconds())
     health = "" if instance["health"] == "unknown" else instance["health"]
     cells = (instance["name"], state, health, address(instance), instance["dns_name"], instance["version"])
-    return (*(shown(str(cell or "-")) for cell in (*cells, instance["driver"])), age)
+    return (*cells, instance["driver"], age_of(instance["created_at"], now))
 
 
 def _pairs(given: Mapping[str, str]) -> str:
@@ -87,7 +75,11 @@ def _pairs(given: Mapping[str, str]) -> str:
 
 
 INSTANCES = Kind(
+    word="instance",
     path="/instances",
+    columns=("NAME", "STATE", "HEALTH", "ADDRESS", "DNS NAME", "VERSION", "DRIVER", "AGE"),
+    row=_row,
+    facts=facts_of,
     label=name_of,
     standing=standing,
     outcome=outcome,

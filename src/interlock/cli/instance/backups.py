@@ -1,29 +1,70 @@
-"""``interlock instance restore``."""
+"""``interlock instance backup``, ``backups``, ``verify``, ``delete-backup`` and ``restore``."""
 
 from typing import Any
 
 import click
 
 from interlock.cli.facts import json_option, shown
-from interlock.cli.instance.backup_telling import BACKUPS
-from interlock.cli.instance.telling import INSTANCES
-from interlock.cli.instance.wishes import wish_options
+from interlock.cli.instance.backup_presentation import BACKUPS
+from interlock.cli.instance.creation import property_options
+from interlock.cli.instance.presentation import INSTANCES
+from interlock.cli.record.commands import confirmed_command, list_options, show_list, verb_command
 from interlock.cli.record.conclusion import conclude, wait_options
-from interlock.cli.record.confirmation import confirm
+from interlock.cli.record.confirmation import confirm, yes_option
 from interlock.cli.record.pairs import as_mapping
 from interlock.cli.record.paths import path_of
 from interlock.cli.server.options import server_for, server_options
 
 
 @click.command()
+@click.argument("name")
+@click.option(
+    "--format",
+    "kind",
+    type=click.Choice(["file", "directory"]),
+    default="file",
+    show_default=True,
+    help="pg_dump's custom format in one file, or its directory format.",
+)
+@wait_options
+@json_option
+@server_options
+def backup(name: str, kind: str, wait: bool, timeout: float | None, as_json: bool, **flags: Any) -> None:
+    """Back up the instance NAME, which has to run, with pg_dump."""
+    server = server_for(flags)
+    asked = server.change("POST", path_of(INSTANCES.path, name, "backups"), {"format": kind})
+    conclude(server, BACKUPS, asked, wait=wait, timeout=timeout, as_json=as_json)
+
+
+@click.command()
+@click.argument("name", required=False)
+@list_options
+def backups(
+    name: str | None, states: tuple[str, ...], deleted: bool, limit: int | None, as_json: bool, **flags: Any
+) -> None:
+    """Show the backups of the instance NAME, also if it is gone; without it, of all. The newest come first."""
+    show_list(BACKUPS, flags, states=states, deleted=deleted, limit=limit, as_json=as_json, instance=name)
+
+
+verify = verb_command(BACKUPS, "verify", "Compare the files of BACKUP with what was written, and read all of them.")
+delete_backup = confirmed_command(
+    BACKUPS,
+    "delete-backup",
+    "Delete BACKUP, with its files.",
+    "Delete the backup {}, with its files? This cannot be undone.",
+    "delete",
+)
+
+
+@click.command()
 @click.argument("backup")
 @click.argument("name", required=False)
 @click.option("--into", metavar="NAME", help="An instance that runs: what the backup brings replaces what is there.")
-@click.option("--yes", is_flag=True, help="With --into: do not ask. Scripts have to say this.")
+@yes_option
 @click.option("--dns-name", metavar="NAME", help="A host name of its own for the new one.")
 @click.option("--driver", "kind", metavar="DRIVER", help="Where the new one runs. [default: as the old one]")
 @click.option("--version", metavar="N", help="PostgreSQL's major version. [default: the old one's]")
-@wish_options
+@property_options
 @wait_options
 @json_option
 @server_options

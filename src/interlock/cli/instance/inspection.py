@@ -1,20 +1,17 @@
-"""``interlock instance list``, ``show``, ``events``, ``logs`` and ``facts``: what there is, and how it is doing."""
+"""``interlock instance list``, ``show``, ``events``, ``logs`` and ``facts``."""
 
 import json
-from datetime import UTC, datetime
-from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from interlock.cli.facts import json_option, listed, moment, shown
-from interlock.cli.instance.telling import INSTANCES, as_table, as_text, size
+from interlock.cli.instance.presentation import INSTANCES, size
+from interlock.cli.record.commands import events_command, list_options, show_command, show_list
 from interlock.cli.record.kind import Facts, time_of
-from interlock.cli.record.pages import PAGE, pages
 from interlock.cli.record.pairs import pair
 from interlock.cli.record.paths import path_of
 from interlock.cli.server.options import server_for, server_options
-from interlock.cli.table import room
 from interlock.errors import ServerRefused, ServerUnreachable
 
 if TYPE_CHECKING:
@@ -25,15 +22,11 @@ _SORTS = ["name", "-name", "created", "-created", "state", "-state", "health", "
 
 @click.command("list")
 @click.argument("part", metavar="[PART]", required=False)
-@click.option("--state", "states", metavar="STATE", multiple=True, help="Only those; repeatable.")
 @click.option(
     "--tag", "tags", type=pair, multiple=True, metavar="NAME=VALUE", help="Only those with this tag; repeatable."
 )
-@click.option("--deleted", is_flag=True, help="Also those that are deleted.")
 @click.option("--sort", type=click.Choice(_SORTS), default="name", show_default=True, help="With - downwards.")
-@click.option("--limit", type=click.IntRange(1), help="Not more than so many.")
-@json_option
-@server_options
+@list_options
 def list_(
     part: str | None,
     states: tuple[str, ...],
@@ -45,44 +38,12 @@ def list_(
     **flags: Any,
 ) -> None:
     """Show the instances that have PART in their names; without it, all."""
-    query = {
-        "name": part,
-        "state": states or None,
-        "tag": [f"{name}={value}" for name, value in tags] or None,
-        "deleted": "true" if deleted else None,
-        "sort": sort,
-        "limit": min(limit or PAGE, PAGE),
-    }
-    found = list(islice(pages(server_for(flags).get, "/instances", query), limit))
-    if as_json:
-        click.echo(json.dumps(found))
-    else:
-        click.echo(as_table(found, datetime.now(UTC), room()) if found else "There is no such instance.")
+    more = {"name": part, "tag": [f"{name}={value}" for name, value in tags] or None, "sort": sort}
+    show_list(INSTANCES, flags, states=states, deleted=deleted, limit=limit, as_json=as_json, **more)
 
 
-@click.command()
-@click.argument("name")
-@json_option
-@server_options
-def show(name: str, as_json: bool, **flags: Any) -> None:
-    """Say how the instance NAME is, where it listens and what it is like."""
-    found = server_for(flags).get(path_of(INSTANCES.path, name))
-    click.echo(json.dumps(found) if as_json else as_text(found))
-
-
-@click.command()
-@click.argument("name")
-@click.option("--limit", type=click.IntRange(1, PAGE), default=50, show_default=True, help="The newest so many.")
-@json_option
-@server_options
-def events(name: str, limit: int, as_json: bool, **flags: Any) -> None:
-    """Show what happened to the instance NAME, the oldest first."""
-    newest = server_for(flags).get(path_of(INSTANCES.path, name, "events"), limit=limit)["items"]
-    found = sorted(newest, key=lambda one: time_of(one["recorded_at"]))
-    if as_json:
-        click.echo(json.dumps(found))
-    else:
-        click.echo("\n".join(f"{moment(time_of(one['recorded_at']))}  {INSTANCES.event(one)}" for one in found))
+show = show_command(INSTANCES, "Say how the instance NAME is, where it listens and what it is like.")
+events = events_command(INSTANCES, "Show what happened to the instance NAME, the oldest first.")
 
 
 @click.command()

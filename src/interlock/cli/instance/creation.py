@@ -1,16 +1,39 @@
-"""``interlock instance create``."""
+"""``interlock instance create``, and the options of every command that makes an instance."""
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import click
 
 from interlock.cli.facts import json_option
-from interlock.cli.instance.telling import INSTANCES
-from interlock.cli.instance.wishes import wish_options
+from interlock.cli.instance.presentation import INSTANCES
 from interlock.cli.record.conclusion import conclude, wait_options
-from interlock.cli.record.pairs import as_mapping
+from interlock.cli.record.pairs import as_mapping, pair
 from interlock.cli.server.options import server_for, server_options
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def property_options(command: F) -> F:
+    """What a new instance is to be like."""
+    command = click.option(
+        "--tag",
+        "tags",
+        type=pair,
+        multiple=True,
+        metavar="NAME=VALUE",
+        help="A word of yours to find it by; repeatable.",
+    )(command)
+    command = click.option(
+        "--parameter",
+        "parameters",
+        type=pair,
+        multiple=True,
+        metavar="NAME=VALUE",
+        help="A setting of PostgreSQL's; repeatable.",
+    )(command)
+    return click.option("--storage", metavar="SIZE", help="Such as 10Gi or 500MB.")(command)
 
 
 @click.command()
@@ -18,7 +41,7 @@ from interlock.cli.server.options import server_for, server_options
 @click.option("--dns-name", metavar="NAME", help="A host name of its own: nobody else gets it while this one has it.")
 @click.option("--driver", "kind", metavar="DRIVER", help="Where it runs: local, kubernetes. [default: the server's]")
 @click.option("--version", metavar="N", help="PostgreSQL's major version. [default: the driver's newest]")
-@wish_options
+@property_options
 @click.option(
     "--file",
     type=click.Path(path_type=Path),
@@ -60,8 +83,7 @@ def create(
         raise click.UsageError("Name one instance and say what it is to be like, or give a --file that says all.")
     server = server_for(flags)
     if file:
-        from interlock.cli.instance.bulk import in_bulk
-        from interlock.cli.instance.wanted import wanted_in
+        from interlock.cli.instance.bulk import in_bulk, wanted_in
 
         in_bulk(server, "create", wanted_in(file), wait=wait, timeout=timeout, as_json=as_json)
         return

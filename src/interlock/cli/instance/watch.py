@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from interlock.cli.facts import json_option, moment
-from interlock.cli.instance.telling import INSTANCES, name_of, standing
+from interlock.cli.instance.presentation import INSTANCES, name_of, standing
 from interlock.cli.record.kind import Facts, time_of, trouble
 from interlock.cli.record.paths import path_of
 from interlock.cli.record.patience import Deadline, Patience

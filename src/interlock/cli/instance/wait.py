@@ -7,7 +7,7 @@ import click
 
 from interlock.cli.facts import json_option
 from interlock.cli.failing import WorkFailed
-from interlock.cli.instance.telling import INSTANCES, name_of, outcome, standing
+from interlock.cli.instance.presentation import INSTANCES, name_of, outcome, standing
 from interlock.cli.record.kind import Facts, trouble
 from interlock.cli.record.paths import path_of
 from interlock.cli.server.options import server_for, server_options

@@ -1,0 +1,122 @@
+"""Commands that are the same for records of every kind, made from its declaration."""
+
+import json
+from collections.abc import Callable
+from datetime import UTC, datetime
+from itertools import islice
+from typing import Any, TypeVar
+
+import click
+
+from interlock.cli.facts import json_option, moment, shown
+from interlock.cli.record.conclusion import conclude, wait_options
+from interlock.cli.record.confirmation import confirm, yes_option
+from interlock.cli.record.kind import Facts, Kind, time_of
+from interlock.cli.record.pages import PAGE, pages
+from interlock.cli.record.paths import path_of
+from interlock.cli.server.options import server_for, server_options
+from interlock.cli.table import room
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def list_options(command: F) -> F:
+    """The command gets `states`, `deleted`, `limit` and `as_json`, for `show_list`."""
+    for option in (
+        server_options,
+        json_option,
+        click.option("--limit", type=click.IntRange(1), help="Not more than so many."),
+        click.option("--deleted", is_flag=True, help="Also those that are deleted."),
+        click.option("--state", "states", metavar="STATE", multiple=True, help="Only those; repeatable."),
+    ):
+        command = option(command)
+    return command
+
+
+def show_list(
+    kind: Kind,
+    flags: dict[str, Any],
+    *,
+    states: tuple[str, ...],
+    deleted: bool,
+    limit: int | None,
+    as_json: bool,
+    **more: Any,
+) -> None:
+    """`more` are further parameters of the API's list."""
+    query = {
+        **more,
+        "state": states or None,
+        "deleted": "true" if deleted else None,
+        "limit": min(limit or PAGE, PAGE),
+    }
+    found = list(islice(pages(server_for(flags).get, kind.path, query), limit))
+    click.echo(json.dumps(found) if as_json else kind.table(found, datetime.now(UTC), room()))
+
+
+def show_command(kind: Kind, about: str) -> click.Command:
+    @click.command("show", help=about)
+    @click.argument("name", metavar=kind.argument)
+    @json_option
+    @server_options
+    def show(name: str, as_json: bool, **flags: Any) -> None:
+        found = server_for(flags).get(path_of(kind.path, name))
+        click.echo(json.dumps(found) if as_json else kind.text(found))
+
+    return show
+
+
+def events_command(kind: Kind, about: str) -> click.Command:
+    @click.command("events", help=about)
+    @click.argument("name", metavar=kind.argument)
+    @click.option("--limit", type=click.IntRange(1, PAGE), default=50, show_default=True, help="The newest so many.")
+    @json_option
+    @server_options
+    def events(name: str, limit: int, as_json: bool, **flags: Any) -> None:
+        newest = server_for(flags).get(path_of(kind.path, name, "events"), limit=limit)["items"]
+        found = sorted(newest, key=lambda one: time_of(one["recorded_at"]))
+        if as_json:
+            click.echo(json.dumps(found))
+        else:
+            click.echo("\n".join(f"{moment(time_of(one['recorded_at']))}  {kind.event(one)}" for one in found))
+
+    return events
+
+
+def verb_command(
+    kind: Kind, verb: str, about: str, why_not: Callable[[Kind, Facts, Facts], str] | None = None
+) -> click.Command:
+    """A request that needs nothing but the name. `why_not`: see `conclude`."""
+
+    @click.command(verb, help=about)
+    @click.argument("name", metavar=kind.argument)
+    @wait_options
+    @json_option
+    @server_options
+    def command(name: str, wait: bool, timeout: float | None, as_json: bool, **flags: Any) -> None:
+        server = server_for(flags)
+        asked = server.change("POST", path_of(kind.path, name, verb))
+        conclude(server, kind, asked, wait=wait, timeout=timeout, as_json=as_json, why_not=why_not)
+
+    return command
+
+
+def confirmed_command(
+    kind: Kind, command_name: str, about: str, question: str, to: str, *, method: str = "DELETE", verb: str = ""
+) -> click.Command:
+    """A request that asks before something is lost; ``{}`` in the question is the name. `to`: see `confirm`."""
+
+    @click.command(command_name, help=about)
+    @click.argument("name", metavar=kind.argument)
+    @yes_option
+    @wait_options
+    @json_option
+    @server_options
+    def command(name: str, yes: bool, wait: bool, timeout: float | None, as_json: bool, **flags: Any) -> None:
+        server = server_for(flags)
+        if not yes:
+            confirm(question.format(shown(name)), to)
+        asked = server.change(method, path_of(kind.path, name, *filter(None, [verb])))
+        conclude(server, kind, asked, wait=wait, timeout=timeout, as_json=as_json)
+
+    return command
