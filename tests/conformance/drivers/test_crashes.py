@@ -49,6 +49,7 @@ async def test_what_is_half_removed_is_removed(stage: Stage, driver: Driver, spe
     assert await driver.ids() == {}
 
 
+@pytest.mark.exhaustive
 async def test_no_step_was_forgotten(stage: Stage, driver: Driver, driver_kind: str, spec: Spec) -> None:
     assert not await stage.crash("provision", spec, KINDS[driver_kind].steps["provision"] + 1)
     await seen(driver, spec.id, "running")
@@ -68,6 +69,7 @@ async def test_several_at_once_make_one(stage: Stage, spec: Spec) -> None:
     assert await drivers[0].ids() == {spec.id: spec.name}
 
 
+@pytest.mark.exhaustive(beyond=1)
 async def test_several_at_once_remove_one(stage: Stage, spec: Spec) -> None:
     drivers = [stage.driver() for _ in range(3)]
     await drivers[0].provision(spec)
