@@ -25,9 +25,13 @@ def test_no_grant_overlaps_no_token_goes_back_and_nothing_deadlocks(
     assert all(counts[kind] for kind in ("busy", "released", "written", "lost", "refused")), counts
 
 
-def test_whenever_it_is_quiet_everyone_who_could_have_a_lease_has_been_told(interlock_url: str, ear: Client) -> None:
+@pytest.mark.exhaustive(beyond=1)
+@pytest.mark.parametrize("rounds", [5, 25])
+def test_whenever_it_is_quiet_everyone_who_could_have_a_lease_has_been_told(
+    interlock_url: str, ear: Client, rounds: int
+) -> None:
     prepare(interlock_url)
-    for _ in range(25):
+    for _ in range(rounds):
         hammer(interlock_url, sessions=5, rounds=8, waits=0.7)
         assert untold(interlock_url) == []
 

@@ -110,6 +110,7 @@ async def test_a_stopped_instances_port_that_somebody_took_is_an_error_that_name
     assert await port_of(driver, spec) == port
 
 
+@pytest.mark.exhaustive
 async def test_instances_of_several_drivers_run_side_by_side(root: Path) -> None:
     specs = [new_spec(f"shop {number}") for number in range(3)]
     await asyncio.gather(*(local_driver(root).provision(spec) for spec in specs))
