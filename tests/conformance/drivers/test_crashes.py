@@ -9,7 +9,7 @@ from conformance.drivers.stage import Stage, seen
 from interlock.instances.drivers.port import Driver, Spec
 
 
-@pytest.mark.exhaustive(beyond=2)
+@pytest.mark.exhaustive(beyond=1)
 async def test_what_is_half_made_is_completed(stage: Stage, driver: Driver, spec: Spec, step_of_provision: int) -> None:
     assert await stage.crash("provision", spec, step_of_provision)
 
@@ -22,7 +22,7 @@ async def test_what_is_half_made_is_completed(stage: Stage, driver: Driver, spec
     assert await driver.ids() == {spec.id: spec.name}
 
 
-@pytest.mark.exhaustive(beyond=2)
+@pytest.mark.exhaustive(beyond=1)
 async def test_what_is_half_made_is_removed(stage: Stage, driver: Driver, spec: Spec, step_of_provision: int) -> None:
     assert await stage.crash("provision", spec, step_of_provision)
     assert (await driver.look(spec.id)).state != "absent"
@@ -34,7 +34,7 @@ async def test_what_is_half_made_is_removed(stage: Stage, driver: Driver, spec: 
     assert await driver.ids() == {}
 
 
-@pytest.mark.exhaustive(beyond=2)
+@pytest.mark.exhaustive(beyond=1)
 async def test_what_is_half_removed_is_removed(stage: Stage, driver: Driver, spec: Spec, step_of_remove: int) -> None:
     await driver.provision(spec)
     await seen(driver, spec.id, "running")

@@ -50,6 +50,7 @@ def test_who_chooses_is_alone_until_the_choice_is_written_down(root: Path) -> No
     assert sorted(chosen) == list(range(FIRST_PORT, FIRST_PORT + 20))
 
 
+@pytest.mark.exhaustive
 async def test_a_port_that_is_taken_is_passed_over(root: Path, spec: Spec) -> None:
     with listener(FIRST_PORT):
         driver = local_driver(root)
