@@ -97,6 +97,7 @@ def project(tmp_path: Path, database_url: str) -> Project:
     return project
 
 
+@pytest.mark.exhaustive
 def test_of_four_that_start_at_once_one_migrates_and_all_succeed(project: Project) -> None:
     with ExitStack() as stack:
         processes = [stack.enter_context(project.started("upgrade", "head")) for _ in range(4)]

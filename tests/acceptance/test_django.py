@@ -111,6 +111,7 @@ def project(tmp_path: Path, database_url: str) -> Project:
     return project
 
 
+@pytest.mark.exhaustive
 def test_of_four_that_start_at_once_one_migrates_and_all_succeed(project: Project, database_url: str) -> None:
     with ExitStack() as stack:
         processes = [stack.enter_context(project.started("gated_migrate")) for _ in range(4)]

@@ -54,6 +54,7 @@ def test_it_can_be_stopped_while_it_waits_at_the_gate(
     assert "Traceback" not in up.said
 
 
+@pytest.mark.exhaustive
 def test_of_several_replicas_one_migrates_and_all_become_ready(start: Starter, database_url: str) -> None:
     several = [start(url=database_url) for _ in range(3)]
     for up in several:

@@ -47,6 +47,7 @@ async def test_a_lease_that_nobody_renews_goes_to_whoever_asks_next(store: OpenS
     assert (await other.renew([new], 30.0)).lost == []
 
 
+@pytest.mark.exhaustive(beyond=2)
 @pytest.mark.guarantee(lease, "an expired lease is not revived")
 async def test_what_has_expired_cannot_be_renewed_even_if_nobody_has_taken_it(store: OpenStore) -> None:
     got = await grant(store, ttl=SOON)
@@ -55,6 +56,7 @@ async def test_what_has_expired_cannot_be_renewed_even_if_nobody_has_taken_it(st
     assert (await store.renew([got], 30.0)).lost == [0]
 
 
+@pytest.mark.exhaustive(beyond=1)
 @pytest.mark.guarantee(lease, "tokens only grow")
 async def test_tokens_grow_over_release_expiry_and_new_connections(
     store: OpenStore, opened: Callable[[str], OpenStore]

@@ -94,6 +94,7 @@ async def test_an_answer_that_comes_late_is_trusted_for_less(
     await grant.release()
 
 
+@pytest.mark.exhaustive(beyond=1)
 @pytest.mark.guarantee(lease, "the holder is told before another gets it")
 async def test_a_holder_that_cannot_renew_is_cancelled_before_the_next_has_the_lease(
     locks: AsyncInterlock, others: AsyncInterlock, monkeypatch: pytest.MonkeyPatch
@@ -122,6 +123,7 @@ async def test_a_holder_that_cannot_renew_is_cancelled_before_the_next_has_the_l
     assert told == ["expired", "granted"]
 
 
+@pytest.mark.exhaustive(beyond=1)
 @pytest.mark.guarantee(lease, "a lease is kept as long as its holder works")
 async def test_a_lease_that_is_renewed_outlives_its_ttl(locks: AsyncInterlock, others: AsyncInterlock) -> None:
     async with locks.lease("feeds", ttl=4, renew_every=0.1) as grant:

@@ -44,6 +44,7 @@ async def test_as_many_work_as_there_are_slots_and_no_more(locks: AsyncInterlock
         await grant.release()
 
 
+@pytest.mark.exhaustive(beyond=1)
 @pytest.mark.guarantee("semaphore", "whoever waits is served in order of arrival")
 async def test_nobody_comes_twice_before_one_who_waits(url: str) -> None:
     """Each wants a slot again as soon as it has had one. Who stands still for a second loses its place, and a machine
@@ -68,7 +69,7 @@ async def test_nobody_comes_twice_before_one_who_waits(url: str) -> None:
     assert worst.total() < 10, f"others came twice before one who waited: {worst}"
 
 
-@pytest.mark.exhaustive(beyond=2)
+@pytest.mark.exhaustive(beyond=1)
 @pytest.mark.guarantee("semaphore", "a killed holder's slot comes free")
 async def test_the_slot_of_a_killed_process_goes_to_whoever_waits(
     locks: AsyncInterlock, process: Callable[..., Program]
@@ -117,6 +118,7 @@ async def test_leaders_follow_one_another(locks: AsyncInterlock, others: AsyncIn
     assert {who for who, _ in terms} == {"one", "two"}
 
 
+@pytest.mark.exhaustive(beyond=1)
 @pytest.mark.guarantee("election", "a killed leader is followed by another")
 async def test_who_waits_leads_when_the_leader_was_killed(
     locks: AsyncInterlock, process: Callable[..., Program]
@@ -187,6 +189,7 @@ async def test_no_tick_is_run_twice(locks: AsyncInterlock, others: AsyncInterloc
     assert ticks == sorted(tick for tick in ticks if tick)
 
 
+@pytest.mark.exhaustive(beyond=1)
 @pytest.mark.guarantee("periodic singleton", "a clock that was ahead for a moment does not stop it")
 async def test_a_tick_that_is_recorded_far_ahead_is_not_waited_for(
     locks: AsyncInterlock, others: AsyncInterlock
@@ -289,6 +292,7 @@ async def test_a_guard_of_several_is_a_guard_of_each(url: str, kind: str, locks:
         await asyncio.to_thread(write, sync)
 
 
+@pytest.mark.exhaustive(beyond=1)
 @pytest.mark.guarantee("read/write lease", "a writer that waits is not overtaken by readers")
 async def test_readers_that_come_later_wait_for_a_writer(locks: AsyncInterlock, others: AsyncInterlock) -> None:
     order: list[str] = []

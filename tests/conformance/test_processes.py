@@ -34,6 +34,7 @@ async def test_the_lease_of_a_killed_process_goes_to_whoever_waits(
     await grant.release()
 
 
+@pytest.mark.exhaustive(beyond=1)
 @pytest.mark.guarantee(lease, "a killed waiter holds up nobody")
 async def test_the_dead_in_a_queue_are_passed_over(locks: AsyncInterlock, process: Callable[..., Program]) -> None:
     grant = await locks.lease("feeds").acquire()
@@ -50,6 +51,7 @@ async def test_the_dead_in_a_queue_are_passed_over(locks: AsyncInterlock, proces
     assert int(token) > grant.token
 
 
+@pytest.mark.exhaustive(beyond=1)
 @pytest.mark.guarantee(lease, "a killed waiter holds up nobody")
 async def test_one_that_dies_when_it_was_told_is_passed_over(
     locks: AsyncInterlock, process: Callable[..., Program]
@@ -83,6 +85,7 @@ async def test_a_process_that_was_stopped_past_its_ttl_neither_trusts_its_lease_
     assert await grant.release()
 
 
+@pytest.mark.exhaustive(beyond=1)
 @pytest.mark.guarantee(lease, "whoever does not come is passed over")
 async def test_a_waiter_that_stands_still_is_passed_over_and_queues_again(
     locks: AsyncInterlock, process: Callable[..., Program]

@@ -64,6 +64,7 @@ async def test_records_are_deleted_by_age_and_by_the_beginning_of_their_keys(sto
     assert [record and record.key for record in found] == [None, None, "bil", "BILL:1"]
 
 
+@pytest.mark.exhaustive(beyond=1)
 @pytest.mark.guarantee("listing", "who holds what can be listed")
 async def test_held_leases_are_listed_by_the_beginning_of_their_names(store: OpenStore) -> None:
     listing = able(store, "held")

@@ -8,6 +8,14 @@ from interlock import AsyncInterlock, Interlock
 from support.protocol import rewrite
 
 
+@pytest.fixture(autouse=True)
+def _frequent_sweeps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is recorded is begun, settled and cleaned up after in a sweep each: at the usual pace, a test of an instance
+    would wait for them most of its time."""
+    monkeypatch.setattr("interlock.durable.replica._SWEEP_EVERY", 0.1)
+    monkeypatch.setattr("interlock.durable.outbox._GRACE", 0.05)
+
+
 @pytest.fixture
 async def locks(interlock_url: str) -> AsyncIterator[AsyncInterlock]:
     locks = AsyncInterlock(interlock_url, replica="one")

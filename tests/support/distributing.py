@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 from xdist.scheduler import LoadScopeScheduling
 
+from support.tiers import patience
+
 _SHARES = 'scope="module"'
 
 
@@ -27,13 +29,8 @@ def _shares(file: Path) -> bool:
 def spread(items: list[pytest.Item]) -> None:
     """Acceptance tests wait a lot and start processes: each among others, so that some wait while some compute. Those
     that may take longest begin first, and all of them well before the end, where nothing is left to fill the waits."""
-    long = sorted((item for item in items if "acceptance" in item.path.parts), key=_patience, reverse=True)
+    long = sorted((item for item in items if "acceptance" in item.path.parts), key=patience, reverse=True)
     others = [item for item in items if "acceptance" not in item.path.parts]
     step = len(others) * 0.75 / max(len(long), 1)
     places = [(number * step, item) for number, item in enumerate(long)] + list(enumerate(others))
     items[:] = [item for _, item in sorted(places, key=lambda place: place[0])]
-
-
-def _patience(item: pytest.Item) -> float:
-    mark = item.get_closest_marker("timeout")
-    return float(mark.args[0]) if mark else 0.0

@@ -4,7 +4,8 @@ A test is exhaustive if it shows a guarantee over again: for one more driver, is
 at each function or step, in a long race or a kill loop. `exhaustive(beyond=2)`: the cases after the first two are.
 
 `--all` runs both tiers, `--share K/N` the K-th of N shares of the exhaustive one, and both options that share of both:
-shares are equal in number, and together they are everything.
+shares are equal in number, and together they are everything. Each has as many long tests as any other: those are dealt
+out first, by the time that they are given.
 """
 
 import re
@@ -57,9 +58,16 @@ def _is_marked_case(item: pytest.Item) -> bool:
     return case is not None and any(mark.name == "exhaustive" for mark in case.marks)
 
 
+def patience(item: pytest.Item) -> float:
+    """Seconds that the test is given by its mark: only long ones have one."""
+    mark = item.get_closest_marker("timeout")
+    return float(mark.args[0]) if mark else 0.0
+
+
 def _share(share: str, items: Iterable[pytest.Item]) -> set[pytest.Item]:
     numbers = re.fullmatch(r"([1-9]\d*)/([1-9]\d*)", share)
     if not numbers or int(numbers[1]) > int(numbers[2]):
         raise pytest.UsageError(f"--share {share}: it has to look like 2/5.")
     place, shares = int(numbers[1]), int(numbers[2])
-    return set(sorted(items, key=lambda item: zlib.crc32(item.nodeid.encode()))[place - 1 :: shares])
+    dealt_out = sorted(items, key=lambda item: (-patience(item), zlib.crc32(item.nodeid.encode())))
+    return set(dealt_out[place - 1 :: shares])

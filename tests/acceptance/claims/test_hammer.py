@@ -51,6 +51,7 @@ def hammered(url: str, directory: Path, transactions: int = TRANSACTIONS, round_
     return [transaction for path in paths for transaction in read(path)]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.timeout(120)
 def test_no_name_has_two_owners_and_every_loser_is_told_the_true_one(
     interlock_url: str, tmp_path: Path, record_property: Callable[[str, object], None]

@@ -64,6 +64,7 @@ def test_one_gets_it_and_all_others_are_told_who(interlock_url: str) -> None:
     assert deadlocks(interlock_url) == 0
 
 
+@pytest.mark.exhaustive
 def test_without_the_unique_index_and_the_lock_several_would(interlock_url: str) -> None:
     execute(interlock_url, "DROP INDEX interlock.claim_held")
     rewrite(interlock_url, "claim_one_v1", "AND interlock.claim_lock_v1(claim_scope, claim_name)", "")

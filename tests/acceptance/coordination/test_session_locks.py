@@ -153,6 +153,7 @@ def test_a_forked_child_neither_keeps_a_dead_parents_lock_nor_ends_a_living_ones
         assert holder(database_url) != parents
 
 
+@pytest.mark.exhaustive
 def test_a_dozen_processes_never_hold_it_at_the_same_time(database_url: str) -> None:
     execute(database_url, "CREATE TABLE counter AS SELECT 0 AS value")
     processes = [Process("count", database_url) for _ in range(12)]

@@ -52,6 +52,7 @@ def traces(url: str, domain: Domain, activity: Activity[Any, Any]) -> tuple[Any,
     return asked(url, sample.effects, "it"), asked(url, sample.events, "it")
 
 
+@pytest.mark.exhaustive(beyond=12)
 @ACTIVITIES
 async def test_an_activity_that_runs_twice_leaves_one_effect_and_one_event(
     url: str, domain: Domain, activity: Activity[Any, Any]
@@ -65,7 +66,7 @@ async def test_an_activity_that_runs_twice_leaves_one_effect_and_one_event(
     assert traces(url, domain, activity) == ([1], [1])
 
 
-@pytest.mark.exhaustive(beyond=3)
+@pytest.mark.exhaustive(beyond=1)
 @ACTIVITIES
 async def test_an_activity_that_is_killed_after_its_effect_leaves_one_effect_and_one_event(
     url: str, domain: Domain, activity: Activity[Any, Any]

@@ -86,12 +86,14 @@ def seconds_locked(url: str) -> list[float]:
     return [until / 1000 - time.time() for (until,) in found]
 
 
+@pytest.mark.exhaustive(beyond=1)
+@pytest.mark.parametrize("count", [8, COUNT])
 async def test_the_work_of_a_replica_that_was_killed_is_finished_by_the_other(
-    steps_url: str, asking: AsyncDurable, record_property: Callable[[str, object], None]
+    steps_url: str, asking: AsyncDurable, record_property: Callable[[str, object], None], count: int
 ) -> None:
     """What it had locked is free five seconds later at most, as the locks themselves say; the rest is work."""
     with workers(steps_url, 2) as team:
-        handles = await begin(asking)
+        handles = await begin(asking, count)
         await until_both_are_busy(steps_url, team)
         killed = "SELECT extract(epoch FROM min(at) FILTER (WHERE attempt > 1) - %s), extract(epoch FROM max(at) - %s)"
         [[killed_at]] = execute(steps_url, "SELECT clock_timestamp()")
@@ -99,14 +101,14 @@ async def test_the_work_of_a_replica_that_was_killed_is_finished_by_the_other(
         left = seconds_locked(steps_url)
         assert left
         assert max(left) <= LONGEST_LOCK
-        assert await finished(handles, within=50) == [STEPS] * COUNT
+        assert await finished(handles, within=50) == [STEPS] * count
     [[resumed, ended]] = execute(steps_url, f"{killed} FROM begun", killed_at, killed_at)
     record_property(
         "figure",
-        f"durable: {COUNT} of {COUNT} finished after a replica was killed: its locks lasted {max(left):.1f} s more, "
+        f"durable: {count} of {count} finished after a replica was killed: its locks lasted {max(left):.1f} s more, "
         f"its steps were begun again after {resumed:.1f} s, the last step was begun after {ended:.1f} s",
     )
-    assert times_written(steps_url) == [(1, 3 * COUNT)]
+    assert times_written(steps_url) == [(1, 3 * count)]
     assert any(attempt > 1 for (attempt,) in execute(steps_url, "SELECT attempt FROM written"))
 
 

@@ -161,6 +161,7 @@ def acquired(psql: Psql) -> Grant:
     return grant
 
 
+@pytest.mark.exhaustive
 @pytest.mark.timeout(120)
 def test_a_race_of_psql_and_python(interlock_url: str, url: str, psql: Psql, tmp_path: Path) -> None:
     with crew(interlock_url, tmp_path, ["feeds"], ttl=5) as racers:

@@ -71,6 +71,7 @@ async def test_one_for_clients_who_trust_its_authority_anyway(stage: Stage, driv
     assert await stage.lets_in(replace(new, ca=authority.ca), await driver.password(spec.id))
 
 
+@pytest.mark.exhaustive
 async def test_one_for_an_instance_that_is_stopped(stage: Stage, driver: Driver, spec: Spec) -> None:
     own, authority = await able(driver, spec), Authority()
     await driver.stop(spec.id)
@@ -120,6 +121,7 @@ async def test_whatever_a_crash_leaves_can_be_connected_to(
     assert await stage.lets_in(own, password)
 
 
+@pytest.mark.exhaustive
 async def test_no_step_of_it_was_forgotten(stage: Stage, driver: Driver, driver_kind: str, spec: Spec) -> None:
     await able(driver, spec)
 

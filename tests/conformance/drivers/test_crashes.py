@@ -9,7 +9,7 @@ from conformance.drivers.stage import Stage, seen
 from interlock.instances.drivers.port import Driver, Spec
 
 
-@pytest.mark.exhaustive(beyond=2)
+@pytest.mark.exhaustive(beyond=1)
 async def test_what_is_half_made_is_completed(stage: Stage, driver: Driver, spec: Spec, step_of_provision: int) -> None:
     assert await stage.crash("provision", spec, step_of_provision)
 
@@ -22,7 +22,7 @@ async def test_what_is_half_made_is_completed(stage: Stage, driver: Driver, spec
     assert await driver.ids() == {spec.id: spec.name}
 
 
-@pytest.mark.exhaustive(beyond=2)
+@pytest.mark.exhaustive(beyond=1)
 async def test_what_is_half_made_is_removed(stage: Stage, driver: Driver, spec: Spec, step_of_provision: int) -> None:
     assert await stage.crash("provision", spec, step_of_provision)
     assert (await driver.look(spec.id)).state != "absent"
@@ -34,7 +34,7 @@ async def test_what_is_half_made_is_removed(stage: Stage, driver: Driver, spec: 
     assert await driver.ids() == {}
 
 
-@pytest.mark.exhaustive(beyond=2)
+@pytest.mark.exhaustive(beyond=1)
 async def test_what_is_half_removed_is_removed(stage: Stage, driver: Driver, spec: Spec, step_of_remove: int) -> None:
     await driver.provision(spec)
     await seen(driver, spec.id, "running")
@@ -49,6 +49,7 @@ async def test_what_is_half_removed_is_removed(stage: Stage, driver: Driver, spe
     assert await driver.ids() == {}
 
 
+@pytest.mark.exhaustive
 async def test_no_step_was_forgotten(stage: Stage, driver: Driver, driver_kind: str, spec: Spec) -> None:
     assert not await stage.crash("provision", spec, KINDS[driver_kind].steps["provision"] + 1)
     await seen(driver, spec.id, "running")
@@ -68,6 +69,7 @@ async def test_several_at_once_make_one(stage: Stage, spec: Spec) -> None:
     assert await drivers[0].ids() == {spec.id: spec.name}
 
 
+@pytest.mark.exhaustive(beyond=1)
 async def test_several_at_once_remove_one(stage: Stage, spec: Spec) -> None:
     drivers = [stage.driver() for _ in range(3)]
     await drivers[0].provision(spec)

@@ -68,6 +68,7 @@ async def test_all_of_it_works(carrier: Carrier, interlock_url: str) -> None:
         assert isinstance(await names("claim", "a", "C"), Taken)
 
 
+@pytest.mark.exhaustive(beyond=2)
 @every_kind
 async def test_an_error_in_the_transaction_takes_the_claim_with_it(carrier: Carrier, interlock_url: str) -> None:
     async def claim_and_fail() -> None:
@@ -80,6 +81,7 @@ async def test_an_error_in_the_transaction_takes_the_claim_with_it(carrier: Carr
     assert execute(interlock_url, "SELECT count(*) FROM interlock.claim") == [(0,)]
 
 
+@pytest.mark.exhaustive(beyond=8)
 @every_kind_and_variant
 async def test_outside_a_transaction_it_is_refused(kind: Kind, interlock_url: str) -> None:
     async with kind(interlock_url, autocommit=True) as carrier:
@@ -87,6 +89,7 @@ async def test_outside_a_transaction_it_is_refused(kind: Kind, interlock_url: st
             await Names(interlock_url, carrier)("claim", "mydb", "A")
 
 
+@pytest.mark.exhaustive(beyond=2)
 @every_kind
 async def test_an_old_snapshot_is_told_to_try_again(carrier: Carrier, interlock_url: str) -> None:
     names = Names(interlock_url, carrier)

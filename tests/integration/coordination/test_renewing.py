@@ -40,6 +40,7 @@ async def test_all_that_is_due_is_renewed_in_one_statement(
     assert all(len(grants) == 50 for grants, _ in calls[begun + 1 :])
 
 
+@pytest.mark.exhaustive
 async def test_a_lease_is_held_for_as_long_as_it_is_wanted(locks: AsyncInterlock, interlock_url: str) -> None:
     grant = await locks.lease("feeds", ttl=4, renew_every=0.1).acquire()
     first = grant.trusted_until

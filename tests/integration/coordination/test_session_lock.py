@@ -205,11 +205,13 @@ async def test_a_cancelled_waiter_leaves_neither_session_nor_place_behind(locks:
         assert sessions(database_url) == {grant.backend_pid}
 
 
+@pytest.mark.exhaustive(beyond=1)
+@pytest.mark.parametrize("rounds", [5, 25])
 async def test_a_waiter_that_is_cancelled_just_when_it_gets_the_lock_does_not_keep_it(
-    locks: Locks, database_url: str
+    locks: Locks, database_url: str, rounds: int
 ) -> None:
     lock = locks()
-    for _ in range(25):
+    for _ in range(rounds):
         grant = await lock.acquire()
         waiting = asyncio.create_task(wait_for(lock))
         await until(lambda: in_line(database_url))

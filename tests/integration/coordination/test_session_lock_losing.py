@@ -131,6 +131,7 @@ async def test_a_holder_that_is_cut_off_knows_before_the_server_lets_another_in(
             assert holder(database_url) == second.backend_pid
 
 
+@pytest.mark.exhaustive
 async def test_a_holder_whose_replies_are_lost_does_not_keep_the_lock(locks: Locks, database_url: str) -> None:
     with cable_to(database_url) as (cable, url):
         grant = await locks_at(url)(ttl=UNHURRIED).acquire()

@@ -11,6 +11,7 @@ import pytest
 from interlock import Interlock, errors
 from interlock.bridge import LoopThread
 from interlock.coordination.session_lock_sync import SessionLock
+from support.postgres import execute, kept_connections
 from support.session_locks import end, holder, in_line, locks_at, sessions
 from support.waiting import eventually
 
@@ -109,11 +110,13 @@ def test_the_blocks_own_error_is_kept_as_the_cause(locks: Locks, database_url: s
     assert isinstance(lost.value.__cause__, LookupError)
 
 
-def test_heartbeats_go_on_while_the_thread_computes(locks: Locks) -> None:
-    with locks(ttl=5) as grant:
-        ends_at = time.monotonic() + 6
-        while time.monotonic() < ends_at:
-            grant.check()
+def test_heartbeats_go_on_while_the_thread_computes(locks: Locks, database_url: str) -> None:
+    last_heard = "SELECT query_start FROM pg_stat_activity WHERE pid = %s"
+    with locks(ttl=5) as grant, kept_connections():
+        granted_at = execute(database_url, last_heard, grant.backend_pid)
+        while execute(database_url, last_heard, grant.backend_pid) == granted_at:
+            for _ in range(10_000):
+                grant.check()
 
 
 def test_a_caller_that_is_interrupted_while_it_waits_leaves_nothing_behind(locks: Locks, database_url: str) -> None:

@@ -112,6 +112,7 @@ async def test_what_the_credentials_may_not_do_is_said(
     assert any(words in finding.says for finding in found.values())
 
 
-async def test_nobody_answers(aws_credentials: None) -> None:
+async def test_nobody_answers(aws_credentials: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("interlock.doctor.dynamodb._TIMEOUT", 1.0)
     found = await findings("dynamodb://locks?region=eu-west-1&endpoint=http%3A%2F%2F127.0.0.1%3A1")
     assert exit_status(found.values()) == 69

@@ -1,10 +1,8 @@
 import os
-import shutil
 import subprocess
 import sys
-import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -12,31 +10,27 @@ import pytest
 
 from interlock.embedded import Binaries, Cluster, find_binaries
 from interlock.errors import EmbeddedError
+from support.postgres import open_directory
 
 MakeCluster = Callable[..., Cluster]
 RunPython = Callable[..., "subprocess.Popen[str]"]
 
 
-def _open_directory() -> Path:
-    """As root, pytest's own temporary directories are closed to the user that PostgreSQL runs as."""
-    path = Path(tempfile.mkdtemp(prefix="interlock-test-"))
-    path.chmod(0o755)
-    return path
-
-
-def _clear(place: Path) -> None:
-    for root in [place, *place.glob("**/control.lock")]:
-        with suppress(EmbeddedError):
-            Cluster(root.parent if root.name == "control.lock" else root).stop("immediate")
-    shutil.rmtree(place)
+@contextmanager
+def _place_for_clusters() -> Iterator[Path]:
+    """Those that are left running in it are stopped."""
+    with open_directory("interlock-test-") as path:
+        yield path
+        for root in [path, *path.glob("**/control.lock")]:
+            with suppress(EmbeddedError):
+                Cluster(root.parent if root.name == "control.lock" else root).stop("immediate")
 
 
 @pytest.fixture
 def place() -> Iterator[Path]:
-    """A directory for clusters; those that are left running in it are stopped."""
-    path = _open_directory()
-    yield path
-    _clear(path)
+    """A directory for clusters."""
+    with _place_for_clusters() as path:
+        yield path
 
 
 @pytest.fixture(scope="session")
@@ -48,10 +42,9 @@ def binaries() -> Binaries:
 @pytest.fixture(scope="session")
 def common_root(binaries: Binaries) -> Iterator[Path]:
     """The root of a created cluster that tests share, one after the other: creating one takes most of a second."""
-    path = _open_directory()
-    Cluster(path / "common", binaries=binaries).create()
-    yield path / "common"
-    _clear(path)
+    with _place_for_clusters() as path:
+        Cluster(path / "common", binaries=binaries).create()
+        yield path / "common"
 
 
 @pytest.fixture

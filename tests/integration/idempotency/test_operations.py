@@ -38,6 +38,7 @@ async def do(carrier: Carrier, what: Any, *args: Any, **options: Any) -> Any:
     return getattr(what.__self__, f"{what.__name__}_sync")(carrier.connection, *args, **options)
 
 
+@pytest.mark.exhaustive(beyond=2)
 @every_kind
 async def test_every_decision_is_returned(carrier: Carrier) -> None:
     values = {"id": "7", "created_by": "A"}
@@ -66,6 +67,7 @@ async def test_every_decision_is_returned(carrier: Carrier) -> None:
     assert kinds == [Done, Replayed] * 5
 
 
+@pytest.mark.exhaustive(beyond=2)
 @every_kind
 async def test_an_event_may_write_columns_with_the_state(carrier: Carrier, orders_url: str) -> None:
     async with carrier.transaction():
@@ -76,6 +78,7 @@ async def test_an_event_may_write_columns_with_the_state(carrier: Carrier, order
     assert execute(orders_url, "SELECT note, updated_at FROM orders") == [("by card", NOON)]
 
 
+@pytest.mark.exhaustive(beyond=2)
 @every_kind
 async def test_outside_a_transaction_nothing_is_done(kind: Kind, orders_url: str) -> None:
     async with kind(orders_url, autocommit=True) as carrier:

@@ -62,6 +62,7 @@ def test_nothing_is_granted_while_a_grant_that_was_lost_may_be_trusted(pair: Pai
     assert acquire(url, "feeds", ttl=30).token > lost.token
 
 
+@pytest.mark.exhaustive
 @asynchronous
 def test_a_renewal_that_was_lost_holds_back_others_as_a_grant_does(pair: Pair) -> None:
     grant = acquire(pair.url, "feeds", ttl=30)
@@ -132,6 +133,7 @@ def test_a_change_of_primary_loses_every_grant_and_frees_none(pair: Pair, skew: 
     assert ask(url, "feeds", ttl=30).status == "held back"
 
 
+@pytest.mark.exhaustive
 @asynchronous
 def test_a_clock_that_was_set_back_makes_the_wait_no_longer(pair: Pair) -> None:
     _, url = lose_a_grant(pair)

@@ -25,9 +25,13 @@ def test_no_grant_overlaps_no_token_goes_back_and_nothing_deadlocks(
     assert all(counts[kind] for kind in ("busy", "released", "written", "lost", "refused")), counts
 
 
-def test_whenever_it_is_quiet_everyone_who_could_have_a_lease_has_been_told(interlock_url: str, ear: Client) -> None:
+@pytest.mark.exhaustive(beyond=1)
+@pytest.mark.parametrize("rounds", [5, 25])
+def test_whenever_it_is_quiet_everyone_who_could_have_a_lease_has_been_told(
+    interlock_url: str, ear: Client, rounds: int
+) -> None:
     prepare(interlock_url)
-    for _ in range(25):
+    for _ in range(rounds):
         hammer(interlock_url, sessions=5, rounds=8, waits=0.7)
         assert untold(interlock_url) == []
 
@@ -50,6 +54,7 @@ def test_batches_of_waiters_in_any_order_never_deadlock(interlock_url: str, ear:
     assert set(queues_in_any_order(interlock_url)) <= {GIVES_WAY}
 
 
+@pytest.mark.exhaustive
 def test_they_would_deadlock_if_rows_were_locked_as_they_come(interlock_url: str) -> None:
     for function, lock in (("renew_many_v1", "NO KEY UPDATE"), ("release_many_v1", "NO KEY UPDATE")):
         rewrite(interlock_url, function, f"ORDER BY l.name FOR {lock} OF l SKIP LOCKED", f"FOR {lock} OF l")
@@ -64,6 +69,7 @@ def test_they_would_deadlock_if_queues_were_locked_as_they_come(interlock_url: s
     assert queues_in_any_order(interlock_url)[DEADLOCK] > 0
 
 
+@pytest.mark.exhaustive
 def test_grants_would_overlap_if_rows_were_not_locked(interlock_url: str) -> None:
     rewrite(interlock_url, "acquire_v1", "FOR UPDATE OF l SKIP LOCKED", "")
     rewrite(interlock_url, "acquire_v1", "l.ctid = place\n", "l.name = acquire_v1.name\n")

@@ -70,6 +70,26 @@ def test_the_shares_are_the_whole_and_no_test_is_in_two(
     assert sum(map(len, shares)) == len(whole)
 
 
+def test_each_share_has_as_many_long_tests_as_any_other(suite: pytest.Pytester) -> None:
+    suite.makepyfile("""
+        import pytest
+
+        @pytest.mark.parametrize("number", range(12))
+        @pytest.mark.exhaustive
+        def test_short(number):
+            pass
+
+        @pytest.mark.parametrize("number", range(3))
+        @pytest.mark.timeout(900)
+        @pytest.mark.exhaustive
+        def test_long(number):
+            pass
+    """)
+    for place in (1, 2, 3):
+        [long] = [test for test in ran(suite, "--share", f"{place}/3") if test.startswith("test_long")]
+        assert long
+
+
 @pytest.mark.parametrize("share", ["0/5", "6/5", "1", "a/b", "1/0"])
 def test_a_share_that_is_none_is_refused(suite: pytest.Pytester, share: str) -> None:
     result = suite.runpytest_inprocess("--share", share)

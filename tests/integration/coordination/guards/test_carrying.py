@@ -75,6 +75,7 @@ async def test_a_guarded_write_commits_while_the_grant_is_current(carrier: Carri
     assert notes(url) == ["a", "b"]
 
 
+@pytest.mark.exhaustive(beyond=8)
 @every_kind_and_variant
 async def test_a_stale_grant_writes_nothing_and_its_holder_is_told(carrier: Carrier, grant: Grant, url: str) -> None:
     assert steal(grant) == "granted"
@@ -84,6 +85,7 @@ async def test_a_stale_grant_writes_nothing_and_its_holder_is_told(carrier: Carr
     assert notes(url) == []
 
 
+@pytest.mark.exhaustive(beyond=2)
 @every_kind
 async def test_a_grant_that_its_holder_does_not_trust_is_refused_without_a_word_to_the_database(
     carrier: Carrier, grant: Grant, url: str
@@ -182,6 +184,7 @@ async def test_with_an_older_snapshot_a_stale_guard_is_a_serialization_failure_a
     assert notes(url) == []
 
 
+@pytest.mark.exhaustive(beyond=2)
 @every_kind
 async def test_a_lease_that_has_expired_is_not_guarded_even_if_nobody_took_it(
     carrier: Carrier, grant: Grant, url: str

@@ -26,6 +26,7 @@ def grant(interlock_url: str) -> Grant:
     return granted(interlock_url)
 
 
+@pytest.mark.exhaustive(beyond=2)
 @each
 async def test_a_connection_to_a_database_without_interlock(kind: Kind, grant: Grant, database_url: str) -> None:
     async with kind(database_url) as carrier:
@@ -48,6 +49,7 @@ def stranger_url(interlock_url: str) -> str:
     return urlunsplit(parts._replace(netloc=f"{role}:geheim@{parts.hostname}:{parts.port}"))
 
 
+@pytest.mark.exhaustive(beyond=2)
 @each
 async def test_a_role_that_was_granted_nothing(kind: Kind, grant: Grant, stranger_url: str) -> None:
     async with kind(stranger_url) as carrier:

@@ -42,6 +42,7 @@ async def ended(plane: Plane, orchestration: str) -> None:
     await plane.durable.handle(kind, orchestration).wait(50)
 
 
+@pytest.mark.exhaustive
 async def test_where_nothing_has_drifted_nothing_is_found(plane: Plane, watch: Watch) -> None:
     made, stopped, gone = await asyncio.gather(
         plane.created("shop", dns_name="db.example.com"), plane.created("other"), plane.created("third")

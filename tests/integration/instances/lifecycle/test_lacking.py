@@ -65,6 +65,7 @@ async def test_ports_that_are_all_taken(interlock_url: str) -> None:
             await refused(plane, driver, errors.OutOfPorts, "port")
 
 
+@pytest.mark.exhaustive
 async def test_a_disk_that_is_full(interlock_url: str) -> None:
     with small_disk(30) as disk:
         driver = local_driver(disk / "instances")

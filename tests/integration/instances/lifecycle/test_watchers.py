@@ -63,6 +63,7 @@ async def test_one_whose_watcher_was_forgotten_is_watched_again_and_one_that_doe
     assert execute(plane.url, UNFINISHED) == [((await plane.read(id)).watcher,)]
 
 
+@pytest.mark.exhaustive
 async def test_of_several_that_see_it_at_once_one_does_it(plane: Plane, paper: PaperDriver) -> None:
     ids = await asyncio.gather(*(without_watcher(plane, f"db{number}") for number in range(3)))
     databases = [Transactions(plane.url, "instances") for _ in range(5)]

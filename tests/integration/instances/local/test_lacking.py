@@ -56,6 +56,7 @@ async def test_what_is_made_is_not_asked_for_room_again(shop: Shop) -> None:
     assert (await shop.driver.look(shop.spec.id)).state == "running"
 
 
+@pytest.mark.exhaustive(beyond=1)
 @pytest.mark.parametrize("megabytes", [1, 20, 38])
 async def test_a_full_disk_is_told_and_left_as_it_was(megabytes: int) -> None:
     with small_disk(megabytes) as disk:

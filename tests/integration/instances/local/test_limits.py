@@ -36,6 +36,7 @@ async def test_one_too_many_is_refused_until_another_is_removed(root: Path) -> N
     await driver.check(second)
 
 
+@pytest.mark.exhaustive
 async def test_of_several_at_once_there_are_no_more(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """All of them found room when they looked first."""
     monkeypatch.setattr(Machine, "check", lambda machine, spec: machine.binaries(spec.version))

@@ -50,6 +50,7 @@ def test_who_chooses_is_alone_until_the_choice_is_written_down(root: Path) -> No
     assert sorted(chosen) == list(range(FIRST_PORT, FIRST_PORT + 20))
 
 
+@pytest.mark.exhaustive
 async def test_a_port_that_is_taken_is_passed_over(root: Path, spec: Spec) -> None:
     with listener(FIRST_PORT):
         driver = local_driver(root)
@@ -110,6 +111,7 @@ async def test_a_stopped_instances_port_that_somebody_took_is_an_error_that_name
     assert await port_of(driver, spec) == port
 
 
+@pytest.mark.exhaustive
 async def test_instances_of_several_drivers_run_side_by_side(root: Path) -> None:
     specs = [new_spec(f"shop {number}") for number in range(3)]
     await asyncio.gather(*(local_driver(root).provision(spec) for spec in specs))
