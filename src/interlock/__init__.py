@@ -5,29 +5,29 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from interlock.coordination.claims import AsyncClaims, Claimed, Claims, Pending, Released, Taken
-    from interlock.coordination.election import AsyncElection, AsyncTerm
-    from interlock.coordination.election_sync import Election, Term
-    from interlock.coordination.grant import AsyncGrant
-    from interlock.coordination.grant_sync import Grant
-    from interlock.coordination.lease import AsyncLease
-    from interlock.coordination.lease_sync import Lease
-    from interlock.coordination.membership import AsyncMembership, Member
-    from interlock.coordination.membership_sync import Membership
-    from interlock.coordination.periodic import AsyncPeriodic
-    from interlock.coordination.periodic_sync import Periodic
+    from interlock.coordination.lease.grant import AsyncGrant
+    from interlock.coordination.lease.lease import AsyncLease
+    from interlock.coordination.lease.several import AsyncGrants, AsyncLeases
+    from interlock.coordination.primitives.election import AsyncElection, AsyncTerm
+    from interlock.coordination.primitives.membership import AsyncMembership, Member
+    from interlock.coordination.primitives.periodic import AsyncPeriodic
+    from interlock.coordination.primitives.shared import AsyncShared
     from interlock.coordination.root import AsyncInterlock
-    from interlock.coordination.root_sync import Interlock
-    from interlock.coordination.session_grant import AsyncSessionGrant
-    from interlock.coordination.session_lock import AsyncSessionLock
-    from interlock.coordination.session_lock_sync import SessionGrant, SessionLock
-    from interlock.coordination.several import AsyncGrants, AsyncLeases
-    from interlock.coordination.several_sync import Grants, Leases
-    from interlock.coordination.shared import AsyncShared
-    from interlock.coordination.shared_sync import Shared
+    from interlock.coordination.session_lock.grant import AsyncSessionGrant
+    from interlock.coordination.session_lock.lock import AsyncSessionLock
+    from interlock.coordination.sync.election import Election, Term
+    from interlock.coordination.sync.grant import Grant
+    from interlock.coordination.sync.lease import Lease
+    from interlock.coordination.sync.membership import Membership
+    from interlock.coordination.sync.periodic import Periodic
+    from interlock.coordination.sync.root import Interlock
+    from interlock.coordination.sync.session_lock import SessionGrant, SessionLock
+    from interlock.coordination.sync.several import Grants, Leases
+    from interlock.coordination.sync.shared import Shared
     from interlock.durable.attempt import Attempt
     from interlock.durable.declared import Orchestrations
     from interlock.durable.replica import AsyncDurable
-    from interlock.durable.retrying import Retry
+    from interlock.durable.retry import Retry
     from interlock.durable.run import Run
     from interlock.durable.sync import Durable
     from interlock.errors import (
@@ -47,53 +47,53 @@ _HOMES = {
     "AsyncClaims": "interlock.coordination.claims",
     "ActivityFailed": "interlock.errors",
     "AsyncDurable": "interlock.durable.replica",
-    "AsyncElection": "interlock.coordination.election",
+    "AsyncElection": "interlock.coordination.primitives.election",
     "AsyncGate": "interlock.gate",
-    "AsyncGrant": "interlock.coordination.grant",
-    "AsyncGrants": "interlock.coordination.several",
+    "AsyncGrant": "interlock.coordination.lease.grant",
+    "AsyncGrants": "interlock.coordination.lease.several",
     "AsyncInterlock": "interlock.coordination.root",
-    "AsyncLease": "interlock.coordination.lease",
-    "AsyncLeases": "interlock.coordination.several",
-    "AsyncMembership": "interlock.coordination.membership",
+    "AsyncLease": "interlock.coordination.lease.lease",
+    "AsyncLeases": "interlock.coordination.lease.several",
+    "AsyncMembership": "interlock.coordination.primitives.membership",
     "AsyncPassage": "interlock.gate",
-    "AsyncPeriodic": "interlock.coordination.periodic",
-    "AsyncSessionGrant": "interlock.coordination.session_grant",
-    "AsyncSessionLock": "interlock.coordination.session_lock",
-    "AsyncShared": "interlock.coordination.shared",
-    "AsyncTerm": "interlock.coordination.election",
+    "AsyncPeriodic": "interlock.coordination.primitives.periodic",
+    "AsyncSessionGrant": "interlock.coordination.session_lock.grant",
+    "AsyncSessionLock": "interlock.coordination.session_lock.lock",
+    "AsyncShared": "interlock.coordination.primitives.shared",
+    "AsyncTerm": "interlock.coordination.primitives.election",
     "Claimed": "interlock.coordination.claims",
     "Claims": "interlock.coordination.claims",
     "Attempt": "interlock.durable.attempt",
     "DoNotRetry": "interlock.errors",
     "Durable": "interlock.durable.sync",
-    "Election": "interlock.coordination.election_sync",
+    "Election": "interlock.coordination.sync.election",
     "Gate": "interlock.gate",
-    "Grant": "interlock.coordination.grant_sync",
-    "Grants": "interlock.coordination.several_sync",
+    "Grant": "interlock.coordination.sync.grant",
+    "Grants": "interlock.coordination.sync.several",
     "HeldLease": "interlock.stores.listing",
-    "Interlock": "interlock.coordination.root_sync",
+    "Interlock": "interlock.coordination.sync.root",
     "InterlockError": "interlock.errors",
-    "Lease": "interlock.coordination.lease_sync",
+    "Lease": "interlock.coordination.sync.lease",
     "LeaseLost": "interlock.errors",
-    "Leases": "interlock.coordination.several_sync",
-    "Member": "interlock.coordination.membership",
-    "Membership": "interlock.coordination.membership_sync",
+    "Leases": "interlock.coordination.sync.several",
+    "Member": "interlock.coordination.primitives.membership",
+    "Membership": "interlock.coordination.sync.membership",
     "OnceConflict": "interlock.errors",
     "OrchestrationCancelled": "interlock.errors",
     "OrchestrationFailed": "interlock.errors",
     "Orchestrations": "interlock.durable.declared",
     "Passage": "interlock.gate",
     "Pending": "interlock.coordination.claims",
-    "Periodic": "interlock.coordination.periodic_sync",
+    "Periodic": "interlock.coordination.sync.periodic",
     "Released": "interlock.coordination.claims",
-    "Retry": "interlock.durable.retrying",
+    "Retry": "interlock.durable.retry",
     "Run": "interlock.durable.run",
-    "SessionGrant": "interlock.coordination.session_lock_sync",
-    "SessionLock": "interlock.coordination.session_lock_sync",
-    "Shared": "interlock.coordination.shared_sync",
+    "SessionGrant": "interlock.coordination.sync.session_lock",
+    "SessionLock": "interlock.coordination.sync.session_lock",
+    "Shared": "interlock.coordination.sync.shared",
     "StateMachine": "interlock.idempotency",
     "Taken": "interlock.coordination.claims",
-    "Term": "interlock.coordination.election_sync",
+    "Term": "interlock.coordination.sync.election",
     "Timing": "interlock.gate",
     "Verdict": "interlock.gate",
 }

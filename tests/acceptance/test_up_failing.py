@@ -10,7 +10,7 @@ from urllib.parse import quote, urlsplit
 
 import pytest
 
-from interlock.server.listening import listen
+from interlock.server.listener import listen
 from support.postgres import execute, on_database
 from support.programs import environment, interlock
 from support.up_process import data_directory

@@ -8,8 +8,8 @@ from uuid import uuid4
 import pytest
 
 from conformance.asking import SOON, Got, answer, give_back, grant, grant_after_expiry, wish
-from interlock.coordination.choosing import OpenStore
-from interlock.coordination.lane import Lane
+from interlock.coordination.backends.choice import OpenStore
+from interlock.coordination.engine.batch import Lane
 from interlock.errors import InterlockError
 from interlock.stores.leases import AcquireAnswer, Ask
 

@@ -10,7 +10,7 @@ import pytest
 
 from conformance.asking import SOON, Got, answer, give_back, grant, grant_after_expiry, wish
 from conformance.stores import KINDS
-from interlock.coordination.choosing import Guarding, OpenStore, StoreOptions, chosen
+from interlock.coordination.backends.choice import Guarding, OpenStore, StoreOptions, chosen
 from interlock.errors import GuardRefused, LeaseLost
 
 guard = "guard"

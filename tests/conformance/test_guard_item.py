@@ -10,7 +10,7 @@ from aiobotocore.session import get_session
 from botocore.exceptions import ClientError
 
 from conformance.asking import SOON, Got, give_back, grant, grant_after_expiry, wish
-from interlock.coordination.choosing import GuardsByItem, OpenStore
+from interlock.coordination.backends.choice import GuardsByItem, OpenStore
 from interlock.stores.dynamodb.address import parsed
 
 guard = "guard"

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from interlock import AsyncGrant, AsyncInterlock, AsyncLease, Interlock, LeaseLost
-from interlock.coordination.choosing import OpenStore
+from interlock.coordination.backends.choice import OpenStore
 from interlock.coordination.events import Event, Waiting
 from interlock.errors import DatabaseUnreachable, LeaseNested, LeaseTimeout
 

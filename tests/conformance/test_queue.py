@@ -6,7 +6,7 @@ from uuid import UUID
 import pytest
 
 from conformance.asking import answer, give_back, grant, wish
-from interlock.coordination.choosing import OpenStore
+from interlock.coordination.backends.choice import OpenStore
 from interlock.stores.leases import Ask, Handed
 
 queue = "lease"

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from conformance.asking import SOON, give_back, grant, grant_after_expiry, wish
-from interlock.coordination.choosing import OpenStore
+from interlock.coordination.backends.choice import OpenStore
 
 
 def able(store: OpenStore, *methods: str) -> Any:

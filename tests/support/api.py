@@ -14,9 +14,9 @@ from interlock.aggregate.transactions import Transactions
 from interlock.config import Settings
 from interlock.dns import Dns
 from interlock.dns.none import NoDns
-from interlock.instances.backups.keeping import Keeping
+from interlock.instances.backups.retention import Keeping
+from interlock.instances.context import Pace, Surroundings
 from interlock.instances.drivers.port import Driver
-from interlock.instances.surroundings import Pace, Surroundings
 from interlock.keys.key import new_key
 from interlock.schema import State
 from interlock.schema.status import SchemaStatus

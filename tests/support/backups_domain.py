@@ -15,8 +15,8 @@ from uuid import UUID
 from interlock.aggregate.record import Failed, Move, Task
 from interlock.embedded.clients import clients_for
 from interlock.instances.backups import programs
-from interlock.instances.backups.digesting import digested
-from interlock.instances.backups.keeping import Keeping
+from interlock.instances.backups.digest import digested
+from interlock.instances.backups.retention import Keeping
 from interlock.instances.drivers.local import LocalDriver
 from support.durable_samples import Sample
 from support.local_instances import PG_BIN

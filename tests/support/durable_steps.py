@@ -7,7 +7,7 @@ import psycopg
 
 from interlock.durable.attempt import Attempt
 from interlock.durable.declared import Orchestrations
-from interlock.durable.retrying import Retry
+from interlock.durable.retry import Retry
 from interlock.durable.run import Run
 
 TABLES = """

@@ -16,7 +16,7 @@ import psycopg
 
 from interlock.durable.database import Database
 from interlock.durable.declared import Declared
-from interlock.durable.working import Working
+from interlock.durable.worker import Working
 from support.durable_worker import take_part
 
 VICTIMS = "CREATE TABLE victim (key text PRIMARY KEY, died boolean NOT NULL DEFAULT false)"

@@ -10,7 +10,7 @@ import pytest
 
 from interlock import AsyncInterlock, errors
 from interlock.clock import boottime
-from interlock.coordination.grant import AsyncGrant
+from interlock.coordination.lease.grant import AsyncGrant
 from interlock.stores.postgres.leases import PostgresLeases
 from support.postgres import execute
 from support.waiting import PATIENCE, eventually

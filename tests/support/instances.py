@@ -13,16 +13,16 @@ from interlock.aggregate.transactions import Transactions
 from interlock.dns import Dns
 from interlock.dns.none import NoDns
 from interlock.durable.replica import AsyncDurable
-from interlock.durable.retrying import Retry
+from interlock.durable.retry import Retry
 from interlock.errors import OrchestrationEnded
-from interlock.instances.backups.keeping import Keeping
 from interlock.instances.backups.records import Backup
 from interlock.instances.backups.requests import Backups
+from interlock.instances.backups.retention import Keeping
+from interlock.instances.context import Pace, Surroundings
 from interlock.instances.drivers.port import Driver
 from interlock.instances.orchestrations import Lifecycle
 from interlock.instances.records import Check, Instance
 from interlock.instances.requests import Instances
-from interlock.instances.surroundings import Pace, Surroundings
 from support.postgres import execute
 from support.waiting import eventually
 

@@ -16,11 +16,11 @@ import psycopg
 
 from interlock.aggregate.record import Move, Task
 from interlock.aggregate.transactions import Transactions
-from interlock.durable.retrying import Retry
+from interlock.durable.retry import Retry
+from interlock.instances.context import Pace, Surroundings
 from interlock.instances.drivers.local import LocalDriver
 from interlock.instances.drivers.port import Driver, Spec
 from interlock.instances.orchestrations import Lifecycle
-from interlock.instances.surroundings import Pace, Surroundings
 from interlock.instances.tasks import Orphan, Resize, Restoration, SetParameters, Watch
 from support import backups_domain, paper_driver
 from support.backups_domain import Kept, backup_of, in_backup_state, place_for_backups

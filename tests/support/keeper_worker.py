@@ -13,11 +13,11 @@ import psycopg
 from interlock.aggregate.transactions import Transactions
 from interlock.coordination.root import AsyncInterlock
 from interlock.dns.none import NoDns
+from interlock.instances.context import Surroundings
 from interlock.instances.drivers.local import LocalDriver
 from interlock.instances.drivers.port import Sight
-from interlock.instances.keeping.keepers import Habits, Keepers
 from interlock.instances.orchestrations import Lifecycle
-from interlock.instances.surroundings import Surroundings
+from interlock.instances.upkeep.keepers import Habits, Keepers
 from support.paper_driver import PaperDriver
 
 TABLES = "CREATE TABLE looking (pid integer PRIMARY KEY)"

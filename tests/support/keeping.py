@@ -9,9 +9,9 @@ from typing import Any
 
 from interlock.coordination.root import AsyncInterlock
 from interlock.instances.drivers.port import Driver, Sight
-from interlock.instances.keeping.findings import Finding
-from interlock.instances.keeping.keepers import Habits, Keepers
 from interlock.instances.orchestrations import Lifecycle
+from interlock.instances.upkeep.findings import Finding
+from interlock.instances.upkeep.keepers import Habits, Keepers
 from support.instances import Plane
 from support.paper_driver import PaperDriver
 from support.postgres import execute

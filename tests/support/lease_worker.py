@@ -25,7 +25,7 @@ from typing import Any
 import psycopg
 
 from interlock import AsyncInterlock, errors
-from interlock.coordination.grant import AsyncGrant
+from interlock.coordination.lease.grant import AsyncGrant
 from support import worker_variants
 from support.histories import Write
 from support.postgres import execute

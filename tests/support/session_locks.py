@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from urllib.parse import urlsplit
 
-from interlock.coordination.session_line import Connect
-from interlock.coordination.session_lock import AsyncSessionLock
+from interlock.coordination.session_lock.lock import AsyncSessionLock
+from interlock.coordination.session_lock.queue import Connect
 from interlock.stores.postgres import AdvisoryKey, Session, connect
 from support.postgres import execute
 

@@ -5,7 +5,7 @@ import time
 from typing import Any
 
 from interlock.clock import boottime
-from interlock.coordination.grant import AsyncGrant
+from interlock.coordination.lease.grant import AsyncGrant
 from interlock.stores.postgres.leases import PostgresLeases
 
 

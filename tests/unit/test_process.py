@@ -60,5 +60,5 @@ def test_an_interrupt_in_a_fork_does_not_keep_its_child_from_knowing_that_it_is_
 
 
 def test_an_interrupt_in_a_fork_does_not_keep_its_child_waiting_for_a_thread_that_it_has_not() -> None:
-    before = "import interlock.coordination.root, interlock.coordination.lease_sync"
+    before = "import interlock.coordination.root, interlock.coordination.sync.lease"
     succeeds(_LEFT_TO_THE_NEXT_HOOK.format(imported_before=before, program=_THREAD))

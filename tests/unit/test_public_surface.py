@@ -56,7 +56,7 @@ def test_the_version_is_the_packages() -> None:
         "interlock",
         "interlock.cli",
         "interlock.cli.instance.creation",
-        "interlock.cli.server.asking",
+        "interlock.cli.server.client",
         "interlock.config",
         "interlock.errors",
     ],

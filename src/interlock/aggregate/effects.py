@@ -23,7 +23,7 @@ from interlock.codes import known
 from interlock.durable.attempt import Attempt
 from interlock.durable.declared import Activity, Orchestrations
 from interlock.durable.outcome import is_unfinished, read_outcome
-from interlock.durable.retrying import FOREVER, Retry
+from interlock.durable.retry import FOREVER, Retry
 from interlock.durable.run import Run
 from interlock.errors import DoNotRetry, IllegalTransition, RecordOvertaken
 

@@ -17,7 +17,7 @@ from typing import Any, Generic
 from interlock.aggregate.events import INTERLOCK
 from interlock.aggregate.record import DELETED, DELETING, R, Task
 from interlock.aggregate.table import RecordTable
-from interlock.durable import recording
+from interlock.durable import requests
 from interlock.durable.declared import Orchestration
 from interlock.durable.outcome import is_unfinished
 from interlock.errors import IllegalTransition, OnceConflict
@@ -67,7 +67,7 @@ class Requests(Generic[R]):
         after = record.orchestration if record.working else None
         if after is not None:
             reason = f"{_verb(orchestration)} was asked for"
-            await recording.cancel(connection, self.records.schema, after, reason)
+            await requests.cancel(connection, self.records.schema, after, reason)
         work = self.new_id(record.id, orchestration, key)
         at = await self.records.change(
             connection, record.id, orchestration=work, working=True, error=None, error_code=None, **columns
@@ -121,7 +121,7 @@ class Requests(Generic[R]):
                 state=record.state,
                 event="cancel",
             )
-        await recording.cancel(connection, self.records.schema, record.orchestration, "that was asked for")
+        await requests.cancel(connection, self.records.schema, record.orchestration, "that was asked for")
         at = await self.records.clock(connection)
         await self.records.events.note(
             connection, id, "cancel asked for", at, actor=by, orchestration=record.orchestration
@@ -169,7 +169,7 @@ class Requests(Generic[R]):
     ) -> R:
         kind, work = f"{_verb(orchestration)} asked for", task.orchestration
         await self.records.events.note(connection, id, kind, at, actor=by, orchestration=work)
-        await recording.record(connection, self.records.schema, orchestration, work, replace(task, record=id))
+        await requests.record(connection, self.records.schema, orchestration, work, replace(task, record=id))
         return await self.records.read(connection, id)
 
 

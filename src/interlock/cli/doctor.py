@@ -32,7 +32,7 @@ def doctor(as_json: bool, **flags: Any) -> None:
     settings = loaded(**flags)
     url = database(settings)
     if url.partition(":")[0].lower() == "dynamodb":
-        from interlock.coordination.on_dynamodb import require_driver
+        from interlock.coordination.backends.dynamodb import require_driver
 
         require_driver()
     findings = run(examine(url, settings.schema))

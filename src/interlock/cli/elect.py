@@ -25,7 +25,7 @@ def elect(name: str, ttl: float, metadata: tuple[str, ...], command: tuple[str, 
 
     Exits when COMMAND ends by itself, with its status, and gives the lead to whoever waits for it.
     """
-    from interlock.coordination.running import lead_command
+    from interlock.coordination.lease.command import lead_command
 
     locks, url = opened(flags)
     lease = locks.lease(name, ttl=ttl, metadata=pairs(metadata))

@@ -33,7 +33,7 @@ def every(
     At each tick one of them runs it, by the database's clock; if that one dies, another runs it again. Goes on until a
     signal comes. A COMMAND that fails is logged, and the next tick is another chance.
     """
-    from interlock.coordination.running import run_command_every
+    from interlock.coordination.lease.command import run_command_every
 
     locks, _ = opened(flags)
     make = locks.periodic(when, int(missed) if missed.isdecimal() else missed, timezone, ttl)  # type: ignore[arg-type] # checked there

@@ -66,7 +66,7 @@ def run_(
     while COMMAND ran, which was then stopped.
     """
     from interlock.gate import AsyncGate, Timing
-    from interlock.gate.running import ask_command, run_command
+    from interlock.gate.command import ask_command, run_command
 
     settings = loaded(**flags)
     timing = Timing.of(settings)
@@ -117,12 +117,12 @@ def unlock(force: bool, name: str | None, reason: str | None, **flags: Any) -> N
     Ends the session that holds it; the next replica takes over as after a crash. Leaves a row in
     interlock.gate_intervention.
     """
-    from interlock.gate import intervening
+    from interlock.gate import intervention
     from interlock.gate.status import find_gate
 
     async def work(session: "Session", settings: "Settings") -> None:
         found = await find_gate(session, settings.schema, name)
-        pid = await intervening.unlock(session, settings.schema, found, reason=reason, by=person())
+        pid = await intervention.unlock(session, settings.schema, found, reason=reason, by=person())
         click.echo(f"The gate {found.gate} is unlocked: server process {pid} was ended.")
 
     on_database(work, flags)
@@ -182,12 +182,12 @@ def settle(
     """
     if answer is None:
         raise click.UsageError("Say --done or --again.")
-    from interlock.gate import intervening
+    from interlock.gate import intervention
     from interlock.gate.status import find_gate
 
     async def work(session: "Session", settings: "Settings") -> None:
         found = await find_gate(session, settings.schema, name)
-        await intervening.settle(session, settings.schema, found.gate, step, answer, reason=reason, by=person())
+        await intervention.settle(session, settings.schema, found.gate, step, answer, reason=reason, by=person())
 
     on_database(work, flags)
     click.echo(f"Step {step!r} counts as done." if answer == "done" else f"Step {step!r} may run again.")

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from interlock.cli.facts import json_option, moment, plain, shown, tell
-from interlock.cli.failing import NothingToDo
+from interlock.cli.failure import NothingToDo
 from interlock.cli.settings import database_options, on_database
 
 if TYPE_CHECKING:

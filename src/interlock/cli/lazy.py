@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from interlock.cli.failing import InterlockGroup
+from interlock.cli.failure import InterlockGroup
 
 
 class LazyGroup(InterlockGroup):

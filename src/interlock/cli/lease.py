@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from interlock.cli.facts import json_option, tell
-from interlock.cli.failing import NothingToDo
+from interlock.cli.failure import NothingToDo
 from interlock.cli.settings import database_options, on_leases
 from interlock.cli.table import room
 
 if TYPE_CHECKING:
-    from interlock.coordination.breaking import Broken
-    from interlock.coordination.operating import Operating
-    from interlock.coordination.status import LeaseDetails, LeaseStatus
-    from interlock.coordination.waits import Wait
+    from interlock.coordination.operators import Operating
+    from interlock.coordination.operators.intervention import Broken
+    from interlock.coordination.operators.status import LeaseDetails, LeaseStatus
+    from interlock.coordination.operators.waits import Wait
 
 
 @click.group()
@@ -112,7 +112,7 @@ def break_(
 
 
 async def _found(operating: "Operating", name: str) -> "LeaseDetails":
-    from interlock.coordination.name import checked_name
+    from interlock.coordination.lease.name import checked_name
 
     found = await operating.lease(checked_name(name))
     if found is None:

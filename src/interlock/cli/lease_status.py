@@ -6,8 +6,16 @@ from typing import Any
 
 from interlock.cli.facts import moment, shown, spoken
 from interlock.cli.table import fitting
-from interlock.coordination.breaking import Broken
-from interlock.coordination.status import Guard, Holding, Intervention, LeaseDetails, LeaseStatus, Party, Waiter
+from interlock.coordination.operators.intervention import Broken
+from interlock.coordination.operators.status import (
+    Guard,
+    Holding,
+    Intervention,
+    LeaseDetails,
+    LeaseStatus,
+    Party,
+    Waiter,
+)
 
 _COLUMNS = ("NAME", "STATE", "HOLDER", "SINCE", "REMAINING", "WAITERS")
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from interlock.cli.lease_status import called, for_so_long, quoted
-from interlock.coordination.waits import Wait, cycles
+from interlock.coordination.operators.waits import Wait, cycles
 
 
 def as_facts(waits: Sequence[Wait]) -> dict[str, Any]:

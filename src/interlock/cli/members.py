@@ -10,7 +10,7 @@ from interlock.cli.settings import database_options, run
 from interlock.cli.under_lease import opened
 
 if TYPE_CHECKING:
-    from interlock.coordination.membership import Member
+    from interlock.coordination.primitives.membership import Member
     from interlock.coordination.root import AsyncInterlock
 
 

@@ -26,7 +26,7 @@ def once(key: str, ttl: float, wait: float | None, no_wait: bool, command: tuple
     Exits with 0 if it has succeeded, now or before; else with COMMAND's own status; 75 if somebody else is still at it
     after --wait; 74 if the lease was lost.
     """
-    from interlock.coordination.running import run_command_once
+    from interlock.coordination.lease.command import run_command_once
 
     timeout = patience(wait, no_wait)
     locks, _ = opened(flags)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from interlock.cli.facts import json_option, listed, moment, shown, spoken, tell
-from interlock.cli.failing import NothingToDo
+from interlock.cli.failure import NothingToDo
 from interlock.cli.settings import database_options, on_database
 
 if TYPE_CHECKING:

@@ -40,7 +40,7 @@ def run_(
     """
     timeout = patience(wait, no_wait)
     with standing_by() as standby:
-        from interlock.coordination.running import run_command
+        from interlock.coordination.lease.command import run_command
 
         locks, _ = opened(flags)
         lease = locks.lease(name, ttl=ttl, metadata=pairs(metadata), slots=slots)

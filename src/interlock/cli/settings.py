@@ -13,7 +13,7 @@ from interlock.errors import ConfigurationError
 from interlock.stores.scheme import FOR_LEASES_ALONE
 
 if TYPE_CHECKING:
-    from interlock.coordination.operating import Operating
+    from interlock.coordination.operators import Operating
     from interlock.stores.postgres import Session
 
 _PATIENCE = 5.0
@@ -77,7 +77,7 @@ def on_database(work: "Callable[[Session, Settings], Awaitable[T]]", flags: dict
 
 def on_leases(work: "Callable[[Operating], Awaitable[T]]", flags: dict[str, Any]) -> T:
     """Run `work` with what an operator sees of the leases in the database to work on, whatever kind it is."""
-    from interlock.coordination.choosing import StoreOptions, chosen
+    from interlock.coordination.backends.choice import StoreOptions, chosen
 
     settings = loaded(**flags)
     named = chosen(database(settings), StoreOptions(None, settings.schema, "detect", _PATIENCE))

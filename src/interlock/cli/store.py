@@ -58,7 +58,7 @@ def _text(name: str, table: "Table") -> str:
 
 def _on_table(url: str | None, work: "Callable[[Client], Awaitable[Table]]") -> "tuple[str, Table]":
     """The table's name, and what `work` found there."""
-    from interlock.coordination.on_dynamodb import require_driver
+    from interlock.coordination.backends.dynamodb import require_driver
     from interlock.stores.dynamodb.address import parsed
 
     require_driver()

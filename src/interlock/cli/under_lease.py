@@ -38,7 +38,7 @@ def patience(wait: float | None, no_wait: bool) -> float | None:
     """How long to wait; None: without end."""
     if no_wait and wait is not None:
         raise click.UsageError("Say --wait or --no-wait, not both.")
-    from interlock.coordination.timing import checked_timeout
+    from interlock.coordination.lease.times import checked_timeout
 
     return 0.0 if no_wait else checked_timeout(wait)
 
@@ -58,10 +58,10 @@ def opened(flags: dict[str, Any]) -> "tuple[AsyncInterlock, str]":
 
 def refuse_nesting(locks: "AsyncInterlock", url: str, name: str) -> None:
     """Where we run under that very lease already, we would wait for ourselves."""
-    from interlock.coordination.running import NAME
+    from interlock.coordination.lease.command import NAME
 
     if os.environ.get(NAME) == name:
-        from interlock.coordination.nesting import require_not_within
+        from interlock.coordination.lease.nested import require_not_within
 
         run(require_not_within(url, locks.schema, name, os.environ))
 

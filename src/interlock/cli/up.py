@@ -26,7 +26,7 @@ def up(**flags: Any) -> None:
 
 def _server() -> Callable[[Settings, Callable[[str], None]], None]:
     try:
-        from interlock.server.serving import serve
+        from interlock.server.service import serve
     except ModuleNotFoundError as error:
         if error.name is None or error.name.partition(".")[0] == "interlock":
             raise

@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
-from interlock.commands.forwarding import Forwarding
+from interlock.commands.signals import Forwarding
 from interlock.commands.standby import Standby
 from interlock.commands.supervised import CommandResult, SupervisedCommand
 from interlock.errors import CommandAtLarge, InterlockError

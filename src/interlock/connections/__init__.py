@@ -7,8 +7,8 @@ What is to be asked is written once, as a generator of questions (`Steps`), and 
 through it with a sync connection, an event loop with an async one.
 """
 
-from interlock.connections.asking import Steps, ask, ask_sync
 from interlock.connections.codes import code_of
+from interlock.connections.execution import Steps, ask, ask_sync
 from interlock.connections.kinds import async_use, recognised, sync_use
 from interlock.connections.use import AsyncUse, Parameters, Rows, SyncUse
 

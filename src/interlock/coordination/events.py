@@ -19,8 +19,8 @@ passes over what it does not know.
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar
 
-from interlock.coordination.reasons import Loss as Loss
-from interlock.coordination.reasons import Reason as Reason
+from interlock.coordination.lease.reasons import Loss as Loss
+from interlock.coordination.lease.reasons import Reason as Reason
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,12 +11,12 @@ from weakref import WeakKeyDictionary
 
 from interlock import process
 from interlock.config import check_schema_name, database_url, own_schema
-from interlock.coordination.choosing import Database, OpenStore, StoreOptions, chosen, with_sessions
-from interlock.coordination.engine import Engine
-from interlock.coordination.lease import AsyncLease, LeaseSettings
-from interlock.coordination.metrics import Metrics
-from interlock.coordination.observing import Hook, Observer
-from interlock.coordination.timing import Duration, checked_timeout, seconds
+from interlock.coordination.backends.choice import Database, OpenStore, StoreOptions, chosen, with_sessions
+from interlock.coordination.engine.engine import Engine
+from interlock.coordination.lease.lease import AsyncLease, LeaseSettings
+from interlock.coordination.lease.times import Duration, checked_timeout, seconds
+from interlock.coordination.observation.metrics import Metrics
+from interlock.coordination.observation.observer import Hook, Observer
 from interlock.errors import ConfigurationError
 from interlock.identity import replica_id
 from interlock.stores.leases import Holder
@@ -24,15 +24,15 @@ from interlock.stores.leases import Holder
 if TYPE_CHECKING:
     from interlock.coordination.claims.results import Claiming
     from interlock.coordination.claims.scope import AsyncClaims, Spelling
-    from interlock.coordination.grant import AsyncGrant
-    from interlock.coordination.membership import AsyncMembership, Member
-    from interlock.coordination.once import Once, Retention, Unfinished
-    from interlock.coordination.periodic import AsyncPeriodic
-    from interlock.coordination.recording import Ask, Inside
-    from interlock.coordination.schedule import Missed
-    from interlock.coordination.session_lock import AsyncSessionLock
-    from interlock.coordination.several import AsyncLeases, LeasesSettings
-    from interlock.coordination.shared import AsyncShared, ReadingSettings, WritingSettings
+    from interlock.coordination.lease.grant import AsyncGrant
+    from interlock.coordination.lease.several import AsyncLeases, LeasesSettings
+    from interlock.coordination.primitives.membership import AsyncMembership, Member
+    from interlock.coordination.primitives.once import Once, Retention, Unfinished
+    from interlock.coordination.primitives.periodic import AsyncPeriodic
+    from interlock.coordination.primitives.schedule import Missed
+    from interlock.coordination.primitives.shared import AsyncShared, ReadingSettings, WritingSettings
+    from interlock.coordination.primitives.user_records import Ask, Inside
+    from interlock.coordination.session_lock.lock import AsyncSessionLock
     from interlock.stores.postgres import Password, Session
     from interlock.stores.postgres.leases import Pooler
 
@@ -144,18 +144,18 @@ class AsyncInterlock:
                 "confirm_release=False is for a lease without slots: each slot is another lease, "
                 "and whoever comes next wants any of them."
             )
-        from interlock.coordination.slots import SlotSettings
+        from interlock.coordination.primitives.semaphore import SlotSettings
 
         return SlotSettings(name, slots, ttl, renew_every, self._request_timeout, metadata)
 
     def leases(self, *names: str, ttl: Duration = 30.0, metadata: Mapping[str, Any] | None = None) -> "AsyncLeases":
         """Several leases that are held together, or not at all; never a deadlock, in whichever order they are given."""
-        from interlock.coordination.several import AsyncLeases
+        from interlock.coordination.lease.several import AsyncLeases
 
         return AsyncLeases(self.engine, self.several(names, ttl, metadata))
 
     def several(self, names: Sequence[str], ttl: Duration, metadata: Mapping[str, Any] | None) -> "LeasesSettings":
-        from interlock.coordination.several import LeasesSettings
+        from interlock.coordination.lease.several import LeasesSettings
 
         return LeasesSettings([self.settings(name, ttl, None, metadata, None) for name in names])
 
@@ -168,14 +168,14 @@ class AsyncInterlock:
         metadata: Mapping[str, Any] | None = None,
     ) -> "AsyncShared":
         """A lease that up to so many `readers` hold together, or one writer alone."""
-        from interlock.coordination.shared import AsyncShared
+        from interlock.coordination.primitives.shared import AsyncShared
 
         return AsyncShared(self.engine, *self.sides(name, readers, ttl, metadata))
 
     def sides(
         self, name: str, readers: int, ttl: Duration, metadata: Mapping[str, Any] | None
     ) -> "tuple[ReadingSettings, WritingSettings]":
-        from interlock.coordination.shared import ReadingSettings, WritingSettings
+        from interlock.coordination.primitives.shared import ReadingSettings, WritingSettings
 
         given = (name, readers, ttl, self._request_timeout, metadata)
         return ReadingSettings(*given), WritingSettings(*given)
@@ -189,13 +189,13 @@ class AsyncInterlock:
         ttl: Duration = 10.0,
     ) -> "AsyncMembership":
         """Be one of a group: ``async with locks.join("workers", metadata={"zone": "a"}): …``"""
-        from interlock.coordination.membership import AsyncMembership
+        from interlock.coordination.primitives.membership import AsyncMembership
 
         return AsyncMembership(self.engine, group, id, ttl, self._request_timeout, metadata)
 
     async def members(self, group: str) -> "list[Member]":
         """Who is in it now, by id."""
-        from interlock.coordination.membership import members
+        from interlock.coordination.primitives.membership import members
 
         return await members(self.engine(), group)
 
@@ -223,7 +223,7 @@ class AsyncInterlock:
         inside = None
         if connection is not None:
             from interlock.connections import ask
-            from interlock.coordination.recording import judge
+            from interlock.coordination.primitives.user_records import judge
 
             inside = self.inside(lambda steps: ask(connection, steps, judge))
         result: T = await once.run(
@@ -239,13 +239,13 @@ class AsyncInterlock:
         retention: "Retention | None" = None,
         unfinished: "Unfinished" = "again",
     ) -> "Once":
-        from interlock.coordination.once import Once
+        from interlock.coordination.primitives.once import Once
 
         return Once(key, ttl, self._request_timeout, request, retention, unfinished)
 
     def inside(self, ask: "Ask") -> "Inside":
         """A transaction of the user's, on a connection of whatever kind."""
-        from interlock.coordination.recording import Inside
+        from interlock.coordination.primitives.user_records import Inside
 
         return Inside(ask, self._named().schema)
 
@@ -276,9 +276,9 @@ class AsyncInterlock:
     def periodic(
         self, when: str | Duration, missed: "Missed", timezone: str | None, ttl: Duration
     ) -> "Callable[[str, Callable[[AsyncGrant], Awaitable[object]]], AsyncPeriodic]":
-        from interlock.coordination.name import whole_name
-        from interlock.coordination.periodic import AsyncPeriodic
-        from interlock.coordination.schedule import checked_missed, schedule
+        from interlock.coordination.lease.name import whole_name
+        from interlock.coordination.primitives.periodic import AsyncPeriodic
+        from interlock.coordination.primitives.schedule import checked_missed, schedule
 
         ticks, policy = schedule(when, timezone), checked_missed(missed)
 
@@ -305,7 +305,7 @@ class AsyncInterlock:
         """A lock that is held as long as a database session lives; it needs a direct connection to PostgreSQL."""
         if self._database is not None:
             with_sessions(self._database)
-        from interlock.coordination.session_lock import AsyncSessionLock
+        from interlock.coordination.session_lock.lock import AsyncSessionLock
 
         return AsyncSessionLock(self._connect_for_lock, name, schema=self.schema, ttl=ttl)
 

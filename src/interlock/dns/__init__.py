@@ -8,7 +8,7 @@ beforehand.
 The package knows names, targets and owners, and none of the domains that publish them.
 """
 
-from interlock.dns.choosing import chosen
 from interlock.dns.port import Dns, Published
+from interlock.dns.selection import chosen
 
 __all__ = ["Dns", "Published", "chosen"]

@@ -1,6 +1,6 @@
 """Checks a database before anyone trusts it with leases and gates."""
 
 from interlock.doctor.examination import examine
-from interlock.doctor.finding import Finding, Verdict, exit_status, worst
+from interlock.doctor.result import Finding, Verdict, exit_status, worst
 
 __all__ = ["Finding", "Verdict", "examine", "exit_status", "worst"]

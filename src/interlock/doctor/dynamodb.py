@@ -3,10 +3,10 @@
 from collections.abc import Iterator
 
 from interlock.doctor.checks.reach import answers
-from interlock.doctor.finding import Finding, ok, problem, warning
+from interlock.doctor.result import Finding, ok, problem, warning
 from interlock.errors import EX_NOPERM, InterlockError
 from interlock.stores.dynamodb.address import Address
-from interlock.stores.dynamodb.examining import Look, look
+from interlock.stores.dynamodb.examination import Look, look
 from interlock.stores.dynamodb.table import TTL
 
 _TIMEOUT = 5.0

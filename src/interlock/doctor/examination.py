@@ -6,9 +6,9 @@ from itertools import chain
 from interlock import errors
 from interlock.doctor import checks
 from interlock.doctor.facts import Facts
-from interlock.doctor.finding import Finding
-from interlock.doctor.observing import observe
-from interlock.doctor.probing import NAME, look_at_servers
+from interlock.doctor.observation import observe
+from interlock.doctor.probes import NAME, look_at_servers
+from interlock.doctor.result import Finding
 from interlock.stores.dynamodb.address import parsed
 from interlock.stores.postgres import connect
 from interlock.stores.postgres.url import checked, target_session_attrs

@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-from interlock.doctor.finding import Finding, ok, problem
+from interlock.doctor.result import Finding, ok, problem
 from interlock.errors import InterlockError
-from interlock.stores.sqlite.examining import Look, look
+from interlock.stores.sqlite.examination import Look, look
 
 
 def examine_file(path: Path) -> list[Finding]:

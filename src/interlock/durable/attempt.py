@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from interlock.durable.carrying import ask, ask_sync
+from interlock.durable.caller_transaction import ask, ask_sync
 from interlock.stores.postgres.queries import in_schema
 
 _FENCE = (

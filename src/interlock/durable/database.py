@@ -5,7 +5,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from interlock import errors
-from interlock.durable.way import primary_session
+from interlock.durable.server_access import primary_session
 from interlock.schema import read_status
 from interlock.stores.postgres import Password, Queries, Session, quote_identifier
 from interlock.stores.postgres.line import Line

@@ -6,9 +6,9 @@ from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, overload
 
-from interlock.coordination.timing import Duration, seconds
+from interlock.coordination.lease.times import Duration, seconds
 from interlock.durable.purity import check
-from interlock.durable.retrying import USUAL, Retry
+from interlock.durable.retry import USUAL, Retry
 from interlock.durable.typed import Typed, types_of
 from interlock.errors import ConfigurationError
 

@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 from interlock.clock import boottime
 from interlock.durable.database import engine_schema
 from interlock.durable.declared import Declared
-from interlock.durable.driving import generator_of
+from interlock.durable.generators import generator_of
 from interlock.errors import ConfigurationError, StoreError
 from interlock.logs import events
 from interlock.stores.postgres import AdvisoryKey, Session

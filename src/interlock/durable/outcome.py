@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from interlock.durable.carrying import ask, ask_rows
+from interlock.durable.caller_transaction import ask, ask_rows
 from interlock.durable.database import Statements
 from interlock.durable.failures import Failure
 

@@ -14,22 +14,22 @@ from typing import Any, Generic, Self, TypedDict, TypeVar
 
 from interlock import errors
 from interlock.config import check_schema_name, database_url, own_schema
-from interlock.coordination.grant import AsyncGrant
+from interlock.coordination.lease.grant import AsyncGrant
+from interlock.coordination.lease.times import Duration, checked_timeout, seconds
 from interlock.coordination.root import AsyncInterlock
-from interlock.coordination.timing import Duration, checked_timeout, seconds
-from interlock.durable.carrying import ask
+from interlock.durable.caller_transaction import ask
+from interlock.durable.completion import Waiting
 from interlock.durable.database import Database, Statements
 from interlock.durable.declared import Declared, Orchestration, Orchestrations
 from interlock.durable.engine import Engine
+from interlock.durable.engine_renewal import Engines
 from interlock.durable.failures import Failure
 from interlock.durable.outbox import Outbox
-from interlock.durable.renewing import Engines
 from interlock.durable.run import ended_badly, enveloped
+from interlock.durable.server_access import let_in
+from interlock.durable.start_request import Wish, check_known
 from interlock.durable.status import HistoryEvent, OrchestrationStatus, history_of
-from interlock.durable.waiting import Waiting
-from interlock.durable.way import let_in
-from interlock.durable.wish import Wish, check_known
-from interlock.durable.working import Working
+from interlock.durable.worker import Working
 from interlock.logs import events
 from interlock.stores.postgres import Password
 from interlock.stores.postgres.url import checked, to_the_primary

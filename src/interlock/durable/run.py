@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Generic, Never, TypeVar, cast, overload
 
-from interlock.coordination.timing import Duration, seconds
+from interlock.coordination.lease.times import Duration, seconds
 from interlock.durable.declared import Activity, Orchestration
 from interlock.durable.failures import Failure
-from interlock.durable.retrying import ONCE, Retry
+from interlock.durable.retry import ONCE, Retry
 from interlock.durable.typed import Typed
 from interlock.errors import ActivityFailed, DurableError, OrchestrationCancelled, OrchestrationFailed
 

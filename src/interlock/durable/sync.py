@@ -4,12 +4,12 @@ from collections.abc import Coroutine, Sequence
 from typing import Any, Generic, Self, TypeVar, Unpack
 
 from interlock.bridge import LoopThread
-from interlock.coordination.timing import Duration
-from interlock.durable.carrying import ask_sync
+from interlock.coordination.lease.times import Duration
+from interlock.durable.caller_transaction import ask_sync
 from interlock.durable.declared import Orchestration, Orchestrations
 from interlock.durable.replica import AsyncDurable, AsyncOrchestrationHandle, DurableOptions
+from interlock.durable.start_request import Wish, check_known
 from interlock.durable.status import HistoryEvent, OrchestrationStatus
-from interlock.durable.wish import Wish, check_known
 from interlock.errors import ConfigurationError
 
 I = TypeVar("I")  # noqa: E741 # input and output

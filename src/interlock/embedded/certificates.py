@@ -13,9 +13,9 @@ from interlock.embedded.accounts import Account
 from interlock.embedded.binaries import Binaries
 from interlock.embedded.files import write_whole
 from interlock.embedded.layout import Layout
+from interlock.embedded.lifecycle import tail_of
 from interlock.embedded.postmaster import live_postmaster
 from interlock.embedded.processes import wait_until
-from interlock.embedded.running import tail_of
 from interlock.embedded.tls import served_certificate
 from interlock.errors import ClusterFailed, TlsUnavailable
 from interlock.logs import events

@@ -20,11 +20,11 @@ from interlock.embedded.certificates import (
 from interlock.embedded.creation import make_data
 from interlock.embedded.install import within_reach
 from interlock.embedded.layout import Layout, readable
+from interlock.embedded.lifecycle import Launch, Port, StopMode, halt, tail_of
 from interlock.embedded.locks import exclusive, is_shared, share
 from interlock.embedded.postmaster import Postmaster, live_postmaster, read_postmaster
 from interlock.embedded.remains import end_remains
 from interlock.embedded.removal import remove_everything, remove_outside
-from interlock.embedded.running import Launch, Port, StopMode, halt, tail_of
 from interlock.embedded.settings import check_settings
 from interlock.errors import ClusterFailed, ConfigurationError, DataDirectoryUnusable
 from interlock.logs import events

@@ -3,7 +3,7 @@
 from interlock.gate.gate import AsyncGate, GateOptions
 from interlock.gate.passage import AsyncPassage
 from interlock.gate.sync import Gate, Passage
-from interlock.gate.timing import Timing
+from interlock.gate.times import Timing
 from interlock.gate.verdict import Verdict
 
 __all__ = ["AsyncGate", "AsyncPassage", "Gate", "GateOptions", "Passage", "Timing", "Verdict"]

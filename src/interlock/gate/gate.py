@@ -24,15 +24,15 @@ from interlock import config, errors, schema
 from interlock.body import Body
 from interlock.bridge import RunBlocking, in_thread
 from interlock.gate import predecessor
-from interlock.gate.holding import Holding
 from interlock.gate.lock import LockSession
+from interlock.gate.lock_holder import Holding
 from interlock.gate.passage import AsyncPassage, Reason
 from interlock.gate.progress import OpenRun, Progress, Records, patiently
 from interlock.gate.sessions import open_session
 from interlock.gate.steps import Ledger, call
-from interlock.gate.timing import Timing
+from interlock.gate.times import Timing
 from interlock.gate.verdict import Verdict, Version, as_verdict, check_versions, compare
-from interlock.gate.waiting import WaitingClock, held_by
+from interlock.gate.wait import WaitingClock, held_by
 from interlock.logs import events
 from interlock.stores.postgres import connect
 from interlock.stores.postgres.url import checked

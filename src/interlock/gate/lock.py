@@ -10,7 +10,7 @@ from typing import Self
 from interlock.clock import boottime
 from interlock.gate.name import GateName
 from interlock.gate.sessions import hold_shared, open_session
-from interlock.gate.timing import Timing
+from interlock.gate.times import Timing
 from interlock.stores.postgres import Session
 from interlock.stores.postgres.advisory import HOLDERS
 from interlock.stores.postgres.direct import milliseconds

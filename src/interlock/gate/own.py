@@ -2,7 +2,7 @@
 
 from interlock import schema
 from interlock.gate.gate import AsyncGate
-from interlock.gate.timing import Timing
+from interlock.gate.times import Timing
 from interlock.schema.migrations import Phase
 from interlock.stores.postgres import connect
 

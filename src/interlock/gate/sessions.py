@@ -2,7 +2,7 @@
 
 from interlock import errors
 from interlock.gate.name import PRESENT
-from interlock.gate.timing import Timing
+from interlock.gate.times import Timing
 from interlock.identity import replica_id
 from interlock.stores.postgres import AdvisoryKey, Session, connect
 from interlock.stores.postgres.advisory import HOLDERS

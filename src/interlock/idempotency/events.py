@@ -7,8 +7,8 @@ from typing import Any
 from interlock.connections import Steps, ask, ask_sync
 from interlock.errors import ConfigurationError, InterlockError
 from interlock.idempotency.decisions import Decision, Done, Replayed, decided
+from interlock.idempotency.identifiers import beside, column, quoted
 from interlock.idempotency.moments import checked_moment
-from interlock.idempotency.naming import beside, column, quoted
 
 _NO_CONSTRAINT = "42P10"
 

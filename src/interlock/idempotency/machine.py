@@ -15,7 +15,7 @@ from typing import Any
 from interlock.connections import Steps, ask, ask_sync
 from interlock.errors import ConfigurationError, IllegalTransition, RetryTransaction
 from interlock.idempotency.decisions import Decision, Done, Refused, Replayed, decided
-from interlock.idempotency.naming import beside, column, quoted
+from interlock.idempotency.identifiers import beside, column, quoted
 
 _WORD = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 _TRIES = 10

@@ -12,8 +12,8 @@ from typing import Any
 from interlock.connections import Steps, ask, ask_sync
 from interlock.errors import ConfigurationError, InterlockError, RetryTransaction
 from interlock.idempotency.decisions import Decision, Done, Refused, Replayed, decided
+from interlock.idempotency.identifiers import column, quoted
 from interlock.idempotency.moments import checked_moment
-from interlock.idempotency.naming import column, quoted
 
 _TRIES = 10
 _NO_CONSTRAINT = "42P10"

@@ -15,14 +15,14 @@ from interlock.aggregate.effects import Changes, Effects
 from interlock.aggregate.record import Move, Task
 from interlock.durable.attempt import Attempt
 from interlock.durable.declared import Orchestrations
-from interlock.durable.recording import record
-from interlock.instances.backups.restoring import LONGEST, Restoring
+from interlock.durable.requests import record
+from interlock.instances.backups.restoration import LONGEST, Restoring
+from interlock.instances.client import reach
+from interlock.instances.context import Surroundings
 from interlock.instances.drivers.port import Driver, Endpoint, Sight
 from interlock.instances.health import HealthWatch
 from interlock.instances.names import Names
-from interlock.instances.reaching import reach
 from interlock.instances.records import Instance, Records
-from interlock.instances.surroundings import Surroundings
 from interlock.instances.tasks import Heard, Resize, Restoration, Seen, SetParameters, Watch
 
 _FINAL = (

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from interlock.errors import DriverUnreachable, IllegalTransition, StoreError
+from interlock.instances.client import connected
 from interlock.instances.drivers.port import Driver
-from interlock.instances.reaching import connected
 from interlock.instances.records import Instance
 from interlock.stores.statements import statements
 

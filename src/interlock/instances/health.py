@@ -10,14 +10,14 @@ from dataclasses import replace
 
 from interlock.durable.attempt import Attempt
 from interlock.durable.declared import Orchestrations
-from interlock.durable.retrying import FOREVER
+from interlock.durable.retry import FOREVER
 from interlock.durable.run import Run
 from interlock.errors import InterlockError
+from interlock.instances.client import reach
+from interlock.instances.context import Surroundings
 from interlock.instances.drivers.port import Endpoint
 from interlock.instances.model import Health
-from interlock.instances.reaching import reach
 from interlock.instances.records import Instance, Records
-from interlock.instances.surroundings import Surroundings
 from interlock.instances.tasks import Watch, Watched
 
 

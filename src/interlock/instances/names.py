@@ -5,9 +5,9 @@ from typing import Any
 
 from interlock.coordination.claims import AsyncClaims, Claimed, Pending, Taken
 from interlock.errors import DnsForeign, InstanceUnknown, NameTaken, RetryTransaction
+from interlock.instances.context import Surroundings
 from interlock.instances.drivers.port import Spec
 from interlock.instances.records import Instance, Records
-from interlock.instances.surroundings import Surroundings
 from interlock.names import dns_label, host_name
 
 _PATIENCE = 5.0

@@ -16,12 +16,12 @@ from interlock.durable.run import Run
 from interlock.errors import ActivityFailed, DoNotRetry, DurableError
 from interlock.instances.activities import Activities
 from interlock.instances.backups.orchestrations import BackupWork
+from interlock.instances.context import Surroundings
 from interlock.instances.drivers.port import Observed
 from interlock.instances.health import HealthWatch
-from interlock.instances.keeping.orphans import Orphans
 from interlock.instances.model import Event
-from interlock.instances.surroundings import Surroundings
 from interlock.instances.tasks import VANISHED, Heard, Resize, Restoration, Seen, SetParameters
+from interlock.instances.upkeep.orphans import Orphans
 
 _DOUBTS = 7
 """So often in a row is it seen down before it is believed that it does not come up."""

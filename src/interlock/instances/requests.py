@@ -8,7 +8,7 @@ from typing import Any
 from interlock.aggregate.events import INTERLOCK
 from interlock.aggregate.record import Task
 from interlock.aggregate.requests import Requests
-from interlock.durable import recording
+from interlock.durable import requests
 from interlock.durable.declared import Orchestration
 from interlock.durable.outcome import read_outcome
 from interlock.errors import BadSpec, IllegalTransition, NotSupported
@@ -174,7 +174,7 @@ class Instances(Requests[Instance]):
         """For a change of state."""
         if instance.watcher:
             reason = f"The instance does not stay {instance.state}."
-            await recording.cancel(connection, self._here.schema, instance.watcher, reason)
+            await requests.cancel(connection, self._here.schema, instance.watcher, reason)
 
     async def _idle_in(self, connection: Any, id: str, verb: str, *states: model.State) -> Instance:
         instance = await self.idle(connection, id)

@@ -45,7 +45,7 @@ from interlock.errors import ConfigurationError, InterlockError
 # every logger that exists by then: the gate would wait without a word.
 if TYPE_CHECKING:
     from interlock.gate import GateOptions, Verdict
-    from interlock.integrations.passing import Newer
+    from interlock.integrations.gated_migration import Newer
 
 
 def gated(
@@ -62,14 +62,14 @@ def gated(
     The database is `url`, else INTERLOCK_DATABASE_URL, else Alembic's ``sqlalchemy.url``; a pooler has to be
     circumvented. The gate is named for the version table, unless `app` names it; both have to be told about a version
     table that is not where Alembic puts it by itself. `newer` says what to do about a revision that this release does
-    not know; see `interlock.integrations.passing.Newer`. The rest is a gate's own options.
+    not know; see `interlock.integrations.gated_migration.Newer`. The rest is a gate's own options.
     """
     if not _has_destination():
         run()
         return
     with _failing_in_one_line():
         from interlock.gate import Gate
-        from interlock.integrations.passing import check_newer, migrate, settings_and_timing
+        from interlock.integrations.gated_migration import check_newer, migrate, settings_and_timing
 
         newer = _flags(options).get("gate_newer", newer)
         check_newer(newer)
@@ -138,7 +138,7 @@ def _check(url: str, table: str, schema: str | None, newer: "Newer") -> "Callabl
 def judge(applied: Collection[str], script: ScriptDirectory, newer: "Newer") -> "Verdict":
     """Where a database at the revisions `applied` stands, to a release with these scripts."""
     from interlock.gate import Verdict
-    from interlock.integrations.passing import newer_verdict
+    from interlock.integrations.gated_migration import newer_verdict
 
     unknown = sorted(set(applied) - {known.revision for known in script.walk_revisions()})
     if unknown:

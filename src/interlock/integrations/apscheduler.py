@@ -15,9 +15,9 @@
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from interlock.coordination.election_sync import Term
-from interlock.coordination.root_sync import Interlock
-from interlock.coordination.timing import Duration
+from interlock.coordination.lease.times import Duration
+from interlock.coordination.sync.election import Term
+from interlock.coordination.sync.root import Interlock
 from interlock.errors import ConfigurationError, InterlockError, LeaseLost
 from interlock.integrations.leadership import Leadership, LedTerm
 from interlock.logs import events

@@ -10,7 +10,7 @@ from copy import copy
 from datetime import datetime
 from typing import Any
 
-from interlock.coordination.root_sync import Interlock
+from interlock.coordination.sync.root import Interlock
 from interlock.errors import ConfigurationError, InterlockError, LeaseLost
 from interlock.integrations.leadership import Leadership, LedTerm
 from interlock.logs import events

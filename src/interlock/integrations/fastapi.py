@@ -19,9 +19,9 @@ from typing import Any
 from starlette.exceptions import HTTPException
 from starlette.requests import HTTPConnection
 
-from interlock.coordination.grant import AsyncGrant
+from interlock.coordination.lease.grant import AsyncGrant
+from interlock.coordination.lease.times import Duration, checked_timeout
 from interlock.coordination.root import AsyncInterlock
-from interlock.coordination.timing import Duration, checked_timeout
 from interlock.errors import ConfigurationError, LeaseNotAcquired
 
 Lifespan = Callable[[Any], AbstractAsyncContextManager[Any]]

@@ -13,12 +13,12 @@ from collections.abc import Callable
 from typing import Any
 
 from interlock.bridge import LoopThread
-from interlock.coordination.election import AsyncElection
-from interlock.coordination.election_sync import Term
-from interlock.coordination.lease import LeaseSettings
-from interlock.coordination.name import part, whole_name
-from interlock.coordination.root_sync import Interlock
-from interlock.coordination.timing import Duration
+from interlock.coordination.lease.lease import LeaseSettings
+from interlock.coordination.lease.name import part, whole_name
+from interlock.coordination.lease.times import Duration
+from interlock.coordination.primitives.election import AsyncElection
+from interlock.coordination.sync.election import Term
+from interlock.coordination.sync.root import Interlock
 from interlock.errors import ConfigurationError, InterlockError
 from interlock.logs import events
 

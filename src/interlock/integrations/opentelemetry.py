@@ -17,8 +17,8 @@ from collections.abc import Callable, Iterable
 
 from interlock import __version__
 from interlock.coordination.events import Acquired, Event, HandedOver, Lost, Released, Renewed
-from interlock.coordination.figures import MEASURES, Distribution, Measure
-from interlock.coordination.metrics import Measured
+from interlock.coordination.observation.metric_catalogue import MEASURES, Distribution, Measure
+from interlock.coordination.observation.metrics import Measured
 from interlock.errors import ConfigurationError
 
 try:

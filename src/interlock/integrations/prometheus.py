@@ -13,8 +13,8 @@ leases are no label either, because every name that was ever used would stay a t
 
 from collections.abc import Iterator
 
-from interlock.coordination.figures import MEASURES, Distribution, Measure, Snapshot
-from interlock.coordination.metrics import Measured
+from interlock.coordination.observation.metric_catalogue import MEASURES, Distribution, Measure, Snapshot
+from interlock.coordination.observation.metrics import Measured
 from interlock.errors import ConfigurationError
 
 try:

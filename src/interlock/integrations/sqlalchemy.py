@@ -20,8 +20,8 @@ from sqlalchemy import Connection, Engine, event
 from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession
 from sqlalchemy.orm import Session, SessionTransaction
 
-from interlock.coordination.grant import AsyncGrant
-from interlock.coordination.grant_sync import Grant
+from interlock.coordination.lease.grant import AsyncGrant
+from interlock.coordination.sync.grant import Grant
 from interlock.errors import ConfigurationError
 
 

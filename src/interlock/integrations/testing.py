@@ -22,11 +22,11 @@ import pytest
 from interlock import clock
 from interlock.bridge import LoopThread
 from interlock.config import environment_name
-from interlock.coordination.choosing import OpenStore, StoreOptions, chosen
-from interlock.coordination.grant import AsyncGrant
-from interlock.coordination.grant_sync import Grant
-from interlock.coordination.root_sync import Interlock
-from interlock.coordination.timing import Duration, seconds
+from interlock.coordination.backends.choice import OpenStore, StoreOptions, chosen
+from interlock.coordination.lease.grant import AsyncGrant
+from interlock.coordination.lease.times import Duration, seconds
+from interlock.coordination.sync.grant import Grant
+from interlock.coordination.sync.root import Interlock
 from interlock.embedded import Cluster
 from interlock.errors import ConfigurationError
 from interlock.schema import whole_schema

@@ -8,8 +8,8 @@ from fastapi.staticfiles import StaticFiles
 from interlock import __version__
 from interlock.server.api.authentication import Authentication
 from interlock.server.api.description import describe
+from interlock.server.api.idempotency import Repeating
 from interlock.server.api.limits import Limits
-from interlock.server.api.repeating import Repeating
 from interlock.server.api.routes import api_router
 from interlock.server.cut_short import CutShort
 from interlock.server.headers import Headers

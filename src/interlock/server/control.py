@@ -18,16 +18,16 @@ from interlock.durable.replica import AsyncDurable
 from interlock.errors import DataDirectoryUnusable, InterlockError
 from interlock.identity import replica_id
 from interlock.instances.backups.requests import Backups
-from interlock.instances.keeping.keepers import Keepers
+from interlock.instances.context import Surroundings
 from interlock.instances.orchestrations import Lifecycle
 from interlock.instances.requests import Instances
-from interlock.instances.surroundings import Surroundings
+from interlock.instances.upkeep.keepers import Keepers
 from interlock.keys.records import Keys
 from interlock.logs import events
+from interlock.server.instance_context import habits, surroundings
 from interlock.server.machine import claim_local, place
 from interlock.server.own_key import own_key
 from interlock.server.presence import present
-from interlock.server.surrounding import habits, surroundings
 
 log = events(__name__)
 

@@ -9,7 +9,7 @@ from interlock.config import Settings
 from interlock.gate.gate import AsyncGate
 from interlock.gate.own import OwnGate
 from interlock.gate.progress import OpenRun
-from interlock.gate.timing import Timing
+from interlock.gate.times import Timing
 from interlock.logs import events
 from interlock.schema import SchemaStatus
 from interlock.server.database import Database

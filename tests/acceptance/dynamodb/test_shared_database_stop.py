@@ -16,7 +16,7 @@ from typing import Literal
 import pytest
 
 from interlock import AsyncInterlock
-from interlock.coordination.grant import AsyncGrant
+from interlock.coordination.lease.grant import AsyncGrant
 from support.dynamodb_stores import replicas
 
 Status = Literal["UP", "DOWN", "UNKNOWN"]

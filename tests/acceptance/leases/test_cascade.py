@@ -7,8 +7,8 @@ import psycopg
 import pytest
 
 from interlock import AsyncInterlock
-from interlock.coordination import waiting as waiting_room
-from interlock.coordination.grant import AsyncGrant
+from interlock.coordination.engine import queue as waiting_room
+from interlock.coordination.lease.grant import AsyncGrant
 from interlock.schema import whole_schema
 from support.cascading import Chain, three_servers
 from support.holding import until

@@ -8,7 +8,7 @@ import psycopg
 import pytest
 
 from interlock import AsyncInterlock, errors
-from interlock.coordination.grant import AsyncGrant
+from interlock.coordination.lease.grant import AsyncGrant
 from interlock.schema import whole_schema
 from support.histories import counts, violations
 from support.holding import reach

@@ -9,7 +9,7 @@ from uuid import uuid4
 import pytest
 
 from interlock import AsyncInterlock, errors
-from interlock.coordination.grant import AsyncGrant
+from interlock.coordination.lease.grant import AsyncGrant
 from support.crews import crew
 from support.postgres import execute
 from support.programs import interlock

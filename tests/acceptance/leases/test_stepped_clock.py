@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from interlock import AsyncInterlock
-from interlock.coordination.grant import AsyncGrant
+from interlock.coordination.lease.grant import AsyncGrant
 from support.sql_leases import row, step_clock
 from support.waiting import eventually
 

@@ -13,11 +13,11 @@ from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
 
 from interlock.aggregate.transactions import Transactions
 from interlock.dns.none import NoDns
-from interlock.instances.backups.keeping import Keeping
 from interlock.instances.backups.records import BackupRecords
+from interlock.instances.backups.retention import Keeping
+from interlock.instances.context import Surroundings
 from interlock.instances.orchestrations import Lifecycle
 from interlock.instances.requests import Instances
-from interlock.instances.surroundings import Surroundings
 from interlock.schema import whole_schema
 from support.paper_driver import PaperDriver
 from support.postgres import execute

@@ -13,7 +13,7 @@ from interlock.aggregate.table import NamedTable
 from interlock.aggregate.transactions import Transactions
 from interlock.durable.declared import Orchestrations
 from interlock.durable.replica import AsyncDurable
-from interlock.durable.retrying import Retry
+from interlock.durable.retry import Retry
 from interlock.durable.run import Run
 from interlock.errors import IllegalTransition, OnceConflict, OrchestrationFailed, RecordBusy, RecordUnknown
 from support.postgres import execute

@@ -18,7 +18,7 @@ from interlock.aggregate.requests import Requests
 from interlock.aggregate.table import Page, RecordTable
 from interlock.aggregate.transactions import Transactions
 from interlock.durable.declared import Orchestrations
-from interlock.durable.retrying import Retry
+from interlock.durable.retry import Retry
 from interlock.durable.run import Run
 from interlock.errors import DoNotRetry, OrchestrationEnded, RecordBusy, RecordUnknown
 from interlock.server.api.record_models import Listed, page_of

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from interlock.cli.server.asking import Server
+from interlock.cli.server.client import Server
 from interlock.cli.server.exchange import Request
-from interlock.cli.server.finding import Whereabouts
+from interlock.cli.server.location import Whereabouts
 from interlock.errors import ConfigurationError, KeyRefused, ServerRefused, ServerUnreachable
 from interlock.tls.self_signed import self_signed
 from support.scripted_server import KEY, LOST, Answer, ScriptedServer, problem, scripted_server
@@ -100,7 +100,7 @@ def test_whoever_waits_until_a_certain_moment_is_not_kept_longer(
         given.append((timeout, silence))
         raise TimeoutError("timed out")
 
-    monkeypatch.setattr("interlock.cli.server.asking.answered", silent)
+    monkeypatch.setattr("interlock.cli.server.client.answered", silent)
     with pytest.raises(ServerUnreachable, match="timed out"):
         server.within(time.monotonic() - 1).get("/instances")
     assert given == [(5.0, 5.0)]

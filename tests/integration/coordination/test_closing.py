@@ -10,7 +10,7 @@ import pytest
 
 from interlock import AsyncInterlock, Interlock, errors
 from interlock.bridge import LoopThread
-from interlock.coordination.grant import AsyncGrant
+from interlock.coordination.lease.grant import AsyncGrant
 from interlock.stores.postgres import Session
 from interlock.stores.postgres.leases import PostgresLeases
 from support.holding import holder, queue, reach, sessions, stop_after, until, until_answered

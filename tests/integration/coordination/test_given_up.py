@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from interlock import AsyncInterlock
-from interlock.coordination import waiting as waiting_room
+from interlock.coordination.engine import queue as waiting_room
 from support.postgres import execute
 from support.waiting import eventually
 

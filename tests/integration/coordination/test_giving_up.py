@@ -7,10 +7,10 @@ import psycopg
 import pytest
 
 from interlock import AsyncInterlock, errors
-from interlock.coordination import waiting
-from interlock.coordination.grant import AsyncGrant
-from interlock.coordination.lease import AsyncLease
-from interlock.coordination.timing import LeaseTiming
+from interlock.coordination.engine import queue as waiting_room
+from interlock.coordination.lease.grant import AsyncGrant
+from interlock.coordination.lease.lease import AsyncLease
+from interlock.coordination.lease.times import LeaseTiming
 from interlock.stores.leases import AcquireAnswer, Ask
 from interlock.stores.postgres.leases import PostgresLeases
 from support.holding import (
@@ -35,7 +35,7 @@ UNREACHABLE = errors.DatabaseUnreachable("It did not answer in time.")
 @pytest.fixture
 def no_looks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody looks by itself: whoever waits is told, or waits for ever."""
-    monkeypatch.setattr(waiting, "_LOOK_AGAIN", 3600.0)
+    monkeypatch.setattr(waiting_room, "_LOOK_AGAIN", 3600.0)
 
 
 def acquiring(lease: AsyncLease, timeout: float | None = None) -> "asyncio.Task[AsyncGrant]":

@@ -8,7 +8,8 @@ import psycopg
 import pytest
 
 from interlock import AsyncInterlock, errors
-from interlock.coordination import engine, errands, waiting
+from interlock.coordination.engine import deferred, engine
+from interlock.coordination.engine import queue as waiting_room
 from interlock.stores.leases import Handed
 from interlock.stores.postgres import leases
 from interlock.stores.postgres.leases import PostgresLeases
@@ -119,7 +120,7 @@ async def test_an_old_word_is_not_believed(
         words.append(heard(payload))
         return uuid4(), None
 
-    monkeypatch.setattr(waiting, "_LOOK_AGAIN", 3600.0)
+    monkeypatch.setattr(waiting_room, "_LOOK_AGAIN", 3600.0)
     held = await locks.lease("feeds").acquire()
     task = await queued(others, interlock_url)
     monkeypatch.setattr(leases, "_heard", keep)
@@ -205,14 +206,14 @@ async def test_each_that_was_handed_on_is_followed_up_when_its_second_is_over(
     monkeypatch.setattr(PostgresLeases, "offer", note)
     await locks.open()
     clock = [1000.0]
-    monkeypatch.setattr(errands, "boottime", lambda: clock[0])
+    monkeypatch.setattr(deferred, "boottime", lambda: clock[0])
     follow_up = locks.engine()._errands._follow_up
     follow_up("a")
-    clock[0] += 0.75 * errands._FOLLOW_UP
+    clock[0] += 0.75 * deferred._FOLLOW_UP
     follow_up("b")
-    clock[0] += 0.3 * errands._FOLLOW_UP
+    clock[0] += 0.3 * deferred._FOLLOW_UP
     await until(lambda: looked)
-    clock[0] += 0.8 * errands._FOLLOW_UP
+    clock[0] += 0.8 * deferred._FOLLOW_UP
     await until(lambda: len(looked) == 2)
     assert looked == [["a"], ["b"]]
 

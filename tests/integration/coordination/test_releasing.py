@@ -8,9 +8,9 @@ import psycopg
 import pytest
 
 from interlock import AsyncInterlock, errors
+from interlock.coordination.engine.batch import Lane
 from interlock.coordination.events import Acquired, Event, Released
-from interlock.coordination.grant import AsyncGrant
-from interlock.coordination.lane import Lane
+from interlock.coordination.lease.grant import AsyncGrant
 from support.holding import count_calls, fail, holder, queue, reach, stop_after, stop_before, until
 from support.postgres import execute
 from support.proxy import cable_to

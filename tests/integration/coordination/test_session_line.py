@@ -9,8 +9,8 @@ import psycopg
 import pytest
 
 from interlock import errors
-from interlock.coordination.session_grant import AsyncSessionGrant
-from interlock.coordination.session_lock import AsyncSessionLock
+from interlock.coordination.session_lock.grant import AsyncSessionGrant
+from interlock.coordination.session_lock.lock import AsyncSessionLock
 from interlock.embedded import Cluster
 from support.postgres import execute
 from support.session_locks import (

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from interlock import AsyncInterlock, errors
-from interlock.coordination.session_grant import AsyncSessionGrant
-from interlock.coordination.session_line import LineSession, SessionTiming
-from interlock.coordination.session_lock import AsyncSessionLock
+from interlock.coordination.session_lock.grant import AsyncSessionGrant
+from interlock.coordination.session_lock.lock import AsyncSessionLock
+from interlock.coordination.session_lock.queue import LineSession, SessionTiming
 from interlock.stores.postgres import AdvisoryKey
 from support.postgres import execute
 from support.replication import primary_and_standby

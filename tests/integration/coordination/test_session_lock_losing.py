@@ -6,8 +6,8 @@ from collections.abc import Callable
 import pytest
 
 from interlock import errors
-from interlock.coordination.session_grant import AsyncSessionGrant
-from interlock.coordination.session_lock import AsyncSessionLock
+from interlock.coordination.session_lock.grant import AsyncSessionGrant
+from interlock.coordination.session_lock.lock import AsyncSessionLock
 from support.postgres import execute
 from support.proxy import cable_to
 from support.session_locks import QUICK, end, holder, in_line, locks_at, sessions

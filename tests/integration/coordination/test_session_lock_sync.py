@@ -10,7 +10,7 @@ import pytest
 
 from interlock import Interlock, errors
 from interlock.bridge import LoopThread
-from interlock.coordination.session_lock_sync import SessionLock
+from interlock.coordination.sync.session_lock import SessionLock
 from support.postgres import execute, kept_connections
 from support.session_locks import end, holder, in_line, locks_at, sessions
 from support.waiting import eventually

@@ -15,7 +15,7 @@ from interlock import Interlock, Lease, errors
 from interlock.bridge import LoopThread, Question
 from interlock.bridge.calls import Ask
 from interlock.coordination.events import Lost
-from interlock.coordination.grant import AsyncGrant
+from interlock.coordination.lease.grant import AsyncGrant
 from support.holding import count_calls, holder, queue, sessions, take_away
 from support.postgres import execute
 from support.waiting import eventually

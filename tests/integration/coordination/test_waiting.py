@@ -10,8 +10,8 @@ import psycopg
 import pytest
 
 from interlock import AsyncInterlock, errors
-from interlock.coordination import waiting
-from interlock.coordination.grant import AsyncGrant
+from interlock.coordination.engine import queue as waiting_room
+from interlock.coordination.lease.grant import AsyncGrant
 from interlock.stores.postgres import leases
 from support.holding import count_calls, end_session, fail, holder, queue, queued, sessions, stop_before, until
 from support.postgres import execute, fresh_database, make_template, running_cluster
@@ -22,7 +22,7 @@ UNREACHABLE = errors.DatabaseUnreachable("It did not answer in time.")
 
 @pytest.fixture
 def quick_looks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(waiting, "_LOOK_AGAIN", 0.3)
+    monkeypatch.setattr(waiting_room, "_LOOK_AGAIN", 0.3)
 
 
 @pytest.mark.usefixtures("no_looks")

@@ -5,8 +5,8 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from interlock.doctor.observing import SETTINGS, observe
-from interlock.doctor.probing import clock_offset, round_trip
+from interlock.doctor.observation import SETTINGS, observe
+from interlock.doctor.probes import clock_offset, round_trip
 from interlock.stores.postgres import Session, connect
 
 
@@ -21,7 +21,7 @@ async def test_a_clock_of_ours_that_was_moved_shows(
     session: Session, monkeypatch: pytest.MonkeyPatch, moved: float
 ) -> None:
     true_time = time.time
-    monkeypatch.setattr("interlock.doctor.probing.time.time", lambda: true_time() + moved)
+    monkeypatch.setattr("interlock.doctor.probes.time.time", lambda: true_time() + moved)
     offset = await clock_offset(session)
     assert abs(offset.ahead + moved) <= offset.uncertainty
     assert offset.uncertainty > 0

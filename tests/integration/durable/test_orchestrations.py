@@ -29,7 +29,7 @@ from interlock import (
 )
 from interlock.durable.database import Database
 from interlock.durable.declared import Declared
-from interlock.durable.working import Working
+from interlock.durable.worker import Working
 from support.durable_victim import Context
 from support.ports import nobodys_port
 from support.postgres import execute, fresh_database

@@ -10,7 +10,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from interlock.embedded import Binaries, Cluster, running, running_url
+from interlock.embedded import Binaries, Cluster, lifecycle, running_url
 from interlock.embedded.locks import is_held
 from interlock.embedded.processes import has_ended, wait_until
 from interlock.errors import AddressInUse, ClusterFailed
@@ -117,7 +117,7 @@ def test_orphans_that_never_end_fail_the_start_and_leave_everything_as_it_is(
     pid_file = (cluster.root / "data" / "postmaster.pid").read_text()
     try:
         with monkeypatch.context() as hurry:
-            hurry.setattr(running, "_ORPHANS_TIMEOUT", 0.0)
+            hurry.setattr(lifecycle, "_ORPHANS_TIMEOUT", 0.0)
             with pytest.raises(ClusterFailed, match=ORPHANS) as failure:
                 cluster.start()
         assert ORPHANS in failure.value.log_tail
@@ -135,7 +135,7 @@ def test_while_there_are_orphans_another_with_the_postmasters_id_is_not_disowned
     try:
         with monkeypatch.context() as hurry, process_of_the_servers_user() as stranger:
             give_process_id(cluster.root / "data", stranger.pid)
-            hurry.setattr(running, "_ORPHANS_TIMEOUT", 0.0)
+            hurry.setattr(lifecycle, "_ORPHANS_TIMEOUT", 0.0)
             with pytest.raises(ClusterFailed, match=r'lock file "postmaster\.pid" already exists'):
                 cluster.start()
             assert file.read_text().startswith(f"{stranger.pid}\n")

@@ -1,6 +1,6 @@
 import pytest
 
-from interlock.integrations.django.judging import Key, unknown_and_newer
+from interlock.integrations.django.migration_state import Key, unknown_and_newer
 
 
 @pytest.mark.parametrize(

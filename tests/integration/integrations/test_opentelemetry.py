@@ -6,8 +6,8 @@ import pytest
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import HistogramDataPoint, InMemoryMetricReader, Metric, NumberDataPoint, Sum
 
-from interlock.coordination.figures import MEASURES
-from interlock.coordination.observing import Observer
+from interlock.coordination.observation.metric_catalogue import MEASURES
+from interlock.coordination.observation.observer import Observer
 from interlock.errors import ConnectionLost
 from interlock.integrations.opentelemetry import histograms, instrument
 

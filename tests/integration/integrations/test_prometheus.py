@@ -13,8 +13,8 @@ from prometheus_client.openmetrics import exposition as openmetrics
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 from prometheus_client.parser import text_string_to_metric_families as parse
 
-from interlock.coordination.figures import MEASURES
-from interlock.coordination.observing import Observer
+from interlock.coordination.observation.metric_catalogue import MEASURES
+from interlock.coordination.observation.observer import Observer
 from interlock.errors import ConnectionLost
 from interlock.integrations.prometheus import collector, series_name
 

@@ -10,7 +10,7 @@ from sqlalchemy import Engine, NullPool, create_engine, text
 
 from interlock.errors import GateLost
 from interlock.integrations.alembic import _watch
-from interlock.integrations.severing import Connections
+from interlock.integrations.termination import Connections
 from support.postgres import execute
 from support.waiting import eventually
 

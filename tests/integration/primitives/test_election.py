@@ -7,7 +7,7 @@ from uuid import UUID
 import pytest
 
 from interlock import AsyncInterlock, Interlock, errors
-from interlock.coordination.election import AsyncElection, AsyncTerm
+from interlock.coordination.primitives.election import AsyncElection, AsyncTerm
 from support.holding import holder, queue, sessions, take_away, until
 from support.postgres import execute
 

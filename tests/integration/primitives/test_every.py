@@ -11,7 +11,7 @@ import psycopg
 import pytest
 
 from interlock import AsyncGrant, AsyncInterlock, Grant, Interlock, errors
-from interlock.coordination.periodic import AsyncPeriodic
+from interlock.coordination.primitives.periodic import AsyncPeriodic
 from support.holding import queue, take_away, until
 from support.ports import nobodys_port
 from support.postgres import execute
@@ -242,7 +242,7 @@ async def test_guarded_by_its_grant(locks: AsyncInterlock, interlock_url: str) -
 async def test_it_runs_while_it_is_entered_and_survives_its_database(
     locks: AsyncInterlock, interlock_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from interlock.coordination import periodic
+    from interlock.coordination.primitives import periodic
 
     monkeypatch.setattr(periodic, "_PATIENCE", 0.1)
     ran = asyncio.Semaphore(0)

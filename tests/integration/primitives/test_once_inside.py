@@ -9,7 +9,7 @@ import psycopg
 import pytest
 
 from interlock import AsyncInterlock, Interlock, errors
-from interlock.coordination.once import Once
+from interlock.coordination.primitives.once import Once
 from interlock.schema import grant_sql
 from support.carriers import KINDS, Carrier, Kind
 from support.holding import queue, take_away, until
@@ -270,8 +270,10 @@ async def test_every_decision_is_logged(locks: AsyncInterlock, caplog: pytest.Lo
     async def work() -> int:
         return 1
 
-    with caplog.at_level("INFO", "interlock.coordination.once"):
+    with caplog.at_level("INFO", "interlock.coordination.primitives.once"):
         for _ in range(2):
             await locks.once("fee:7", work)
-    told = [vars(record)["event"] for record in caplog.records if record.name == "interlock.coordination.once"]
+    told = [
+        vars(record)["event"] for record in caplog.records if record.name == "interlock.coordination.primitives.once"
+    ]
     assert told == ["once.done", "once.replayed"]

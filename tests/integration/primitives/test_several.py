@@ -8,8 +8,8 @@ import psycopg
 import pytest
 
 from interlock import AsyncInterlock, Interlock, errors
-from interlock.coordination.grant_sync import Grant
-from interlock.coordination.several import AsyncGrants
+from interlock.coordination.lease.several import AsyncGrants
+from interlock.coordination.sync.grant import Grant
 from support.holding import cancel_as_it_ends, holder, queue, stop_after, take_away, until
 from support.postgres import execute
 

@@ -9,15 +9,15 @@ import psycopg
 import pytest
 
 from interlock import AsyncGrant, AsyncInterlock, Interlock, errors
-from interlock.coordination import waiting
-from interlock.coordination.lease import AsyncLease
+from interlock.coordination.engine import queue as waiting_room
+from interlock.coordination.lease.lease import AsyncLease
 from support.holding import holder, queue, until
 from support.postgres import execute
 
 
 @pytest.fixture(autouse=True)
 def no_looks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(waiting, "_LOOK_AGAIN", 3600.0)
+    monkeypatch.setattr(waiting_room, "_LOOK_AGAIN", 3600.0)
 
 
 def waiters(url: str) -> int:
@@ -170,7 +170,7 @@ async def test_a_writer_that_knows_of_fewer_places_waits_for_what_a_reader_still
 async def test_a_reader_that_loses_the_door_while_it_writes_its_number_down_comes_again(
     locks: AsyncInterlock, others: AsyncInterlock, interlock_url: str
 ) -> None:
-    from interlock.coordination.books import Books
+    from interlock.coordination.engine.records import Books
 
     original, lost = Books.write, list[str]()
 
@@ -204,7 +204,7 @@ async def test_a_reader_that_lost_the_door_before_it_had_a_slot_does_not_come_in
     locks: AsyncInterlock, others: AsyncInterlock, interlock_url: str
 ) -> None:
     """A writer came in meanwhile, and has been through all slots before the reader took one."""
-    from interlock.coordination.engine import Engine
+    from interlock.coordination.engine.engine import Engine
 
     original = Engine.try_acquire
     writers: list[AsyncGrant] = []

@@ -7,7 +7,7 @@ import pytest
 from interlock.schema import State
 from interlock.schema.status import SchemaStatus
 from interlock.server import readiness as module
-from interlock.server.listening import listen
+from interlock.server.listener import listen
 from interlock.server.readiness import Readiness
 from interlock.server.startup import Startup
 from support.postgres import execute

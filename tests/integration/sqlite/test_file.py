@@ -14,7 +14,7 @@ import pytest
 from interlock import AsyncInterlock, Interlock, errors
 from interlock.coordination.events import Event, Waiting
 from interlock.stores.leases import Ask, Holder
-from interlock.stores.sqlite import boot, granting, leases, queueing
+from interlock.stores.sqlite import boot, decisions, leases, queue
 from interlock.stores.sqlite.file import LeaseFile
 from interlock.stores.sqlite.leases import SqliteLeases
 
@@ -100,7 +100,7 @@ async def test_a_waiter_whose_socket_was_taken_away_listens_at_another(url: str,
 
 @pytest.fixture
 def _no_looking(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("interlock.coordination.waiting._LOOK_AGAIN", 3600.0)
+    monkeypatch.setattr("interlock.coordination.engine.queue._LOOK_AGAIN", 3600.0)
 
 
 async def test_what_was_held_before_the_machine_was_started_again_is_free(
@@ -108,7 +108,7 @@ async def test_what_was_held_before_the_machine_was_started_again_is_free(
 ) -> None:
     locks = AsyncInterlock(url)
     before = await locks.lease("feeds", ttl=3600).acquire()
-    for module in (granting, queueing, leases):
+    for module in (decisions, queue, leases):
         monkeypatch.setattr(module, "boot_id", lambda: "another start")
     async with AsyncInterlock(url) as anew:
         after = await anew.lease("feeds").try_acquire()

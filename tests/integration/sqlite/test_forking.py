@@ -10,7 +10,7 @@ import pytest
 
 from interlock import Interlock, errors
 from interlock.stores.sqlite.file import LeaseFile
-from interlock.stores.sqlite.forking import Inside
+from interlock.stores.sqlite.forks import Inside
 from interlock.stores.sqlite.log import Connection
 from support.forks import started, succeeds
 
@@ -159,10 +159,10 @@ locks.close()
 
 _OTHERS_COME_AND_GO = """
 import os, sys, threading
-from interlock.stores.sqlite import forking
+from interlock.stores.sqlite import forks
 
-inside, is_inside, may_leave = forking.Inside(), threading.Event(), threading.Event()
-there = [forking.Inside() for _ in range(10)]
+inside, is_inside, may_leave = forks.Inside(), threading.Event(), threading.Event()
+there = [forks.Inside() for _ in range(10)]
 steps = 0
 
 def stay_inside():
@@ -175,7 +175,7 @@ def come_and_go(frame, event, argument):  # as other threads might, between any 
     steps += 1
     if steps > 1000:
         may_leave.set()
-    there.append(forking.Inside())
+    there.append(forks.Inside())
     del there[0]
     return come_and_go
 

@@ -7,18 +7,18 @@ from support.forks import succeeds
 _WHILE_IT_WAITS = """
 import os, signal, sys, threading
 from interlock import Interlock, errors
-from interlock.stores.sqlite import forking
+from interlock.stores.sqlite import forks
 
 url = sys.argv[1]
 is_inside, may_leave, interrupted = threading.Event(), threading.Event(), threading.Event()
 
 def stay_inside():
-    with forking.Inside():
+    with forks.Inside():
         is_inside.set()
         may_leave.wait()
 
 def interrupt(_, frame):
-    if frame.f_code.co_filename == forking.__file__ and not interrupted.is_set():
+    if frame.f_code.co_filename == forks.__file__ and not interrupted.is_set():
         interrupted.set()
         raise KeyboardInterrupt
 
@@ -60,9 +60,9 @@ assert os.waitpid(fork(granted), 0)[1] == 0
 _AS_IT_ENDS = """
 import _thread, os, threading
 os.register_at_fork(before=_thread.interrupt_main)  # called last of all, just before the fork itself
-from interlock.stores.sqlite import forking
+from interlock.stores.sqlite import forks
 
-inside, went_inside = forking.Inside(), threading.Event()
+inside, went_inside = forks.Inside(), threading.Event()
 try:
     if os.fork() == 0:
         os._exit(0)

@@ -13,7 +13,7 @@ from uuid import uuid4
 import pytest
 
 from interlock import errors
-from interlock.coordination.errands import Unwanted
+from interlock.coordination.engine.deferred import Unwanted
 from interlock.stores.leases import AcquireAnswer, Ask, Holder
 from interlock.stores.sqlite import leases, log
 from interlock.stores.sqlite.leases import SqliteLeases

@@ -113,7 +113,7 @@ async def test_what_cannot_be_a_url_of_a_database_is_a_matter_of_configuration(u
 
 
 async def test_a_server_that_is_too_old_is_refused(web_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("interlock.stores.postgres.connecting._OLDEST_SERVER", 99)
+    monkeypatch.setattr("interlock.stores.postgres.connection._OLDEST_SERVER", 99)
     assert "Interlock needs PostgreSQL 99 or newer" in await refused(web_url, errors.UnsupportedServer)
 
 

@@ -1,7 +1,7 @@
 """Records that have grown old are deleted by whoever writes new ones."""
 
 from interlock import AsyncInterlock
-from interlock.coordination.once import Retention
+from interlock.coordination.primitives.once import Retention
 from support.holding import until
 from support.postgres import execute
 

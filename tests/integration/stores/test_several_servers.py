@@ -9,7 +9,7 @@ from uuid import uuid4
 import pytest
 
 from interlock import errors
-from interlock.coordination.errands import Unwanted
+from interlock.coordination.engine.deferred import Unwanted
 from interlock.server.database import NamedDatabase
 from interlock.stores.leases import Holder, RenewAnswer
 from interlock.stores.postgres import Session, connect

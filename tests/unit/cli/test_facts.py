@@ -6,7 +6,7 @@ import pytest
 
 from interlock.cli.facts import listed, plain, shown, spoken
 from interlock.cli.person import person
-from interlock.coordination.status import Guard
+from interlock.coordination.operators.status import Guard
 
 
 @pytest.mark.parametrize(

@@ -15,8 +15,16 @@ from interlock.cli.lease_status import (
     broken_as_text,
     details_as_facts,
 )
-from interlock.coordination.breaking import Broken
-from interlock.coordination.status import Guard, Holding, Intervention, LeaseDetails, LeaseStatus, Party, Waiter
+from interlock.coordination.operators.intervention import Broken
+from interlock.coordination.operators.status import (
+    Guard,
+    Holding,
+    Intervention,
+    LeaseDetails,
+    LeaseStatus,
+    Party,
+    Waiter,
+)
 
 NOW = datetime(2031, 1, 1, 12, 0, tzinfo=UTC)
 PARTY = Party("web-1", "host-1", 4711)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from interlock.cli.server.finding import Whereabouts, running, whereabouts
+from interlock.cli.server.location import Whereabouts, running, whereabouts
 from interlock.errors import ConfigurationError, KeyRefused, ServerUnreachable
 from support.scripted_server import KEY, listed, private
 

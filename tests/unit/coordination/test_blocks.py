@@ -4,7 +4,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Self
 
-from interlock.coordination.blocks import Blocks
+from interlock.coordination.sync.blocks import Blocks
 
 
 class Held:

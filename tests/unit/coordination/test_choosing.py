@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from interlock import AsyncInterlock
-from interlock.coordination.on_postgres import PostgresDatabase
+from interlock.coordination.backends.postgres import PostgresDatabase
 from interlock.errors import ConfigurationError
 
 
@@ -38,6 +38,6 @@ def test_the_environment_is_asked_when_something_is_opened(monkeypatch: pytest.M
 
 
 def test_no_driver_is_imported_before_a_url_asks_for_it() -> None:
-    code = "import sys, interlock.coordination.root_sync; print(*sys.modules)"
+    code = "import sys, interlock.coordination.sync.root; print(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
     assert not {"aiobotocore", "asyncpg", "botocore", "sqlite3"} & set(loaded)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from interlock.coordination.clockwatch import ClockWatch
+from interlock.coordination.engine.clock_watch import ClockWatch
 
 
 def read(watch: ClockWatch, at: float, *, ahead: float, out: float = 0.01, back: float = 0.01) -> float:

@@ -7,8 +7,8 @@ import pytest
 
 from interlock import errors
 from interlock.clock import boottime
-from interlock.coordination import lane as module
-from interlock.coordination.lane import Lane
+from interlock.coordination.engine import batch as module
+from interlock.coordination.engine.batch import Lane
 from interlock.stores.leases import PartlyFailed
 
 REFUSED = errors.StatementFailed("It was refused.", sqlstate="22023")

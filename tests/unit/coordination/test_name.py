@@ -2,7 +2,7 @@
 
 import pytest
 
-from interlock.coordination.name import checked_name, own_name, part, parts, whole_name
+from interlock.coordination.lease.name import checked_name, own_name, part, parts, whole_name
 from interlock.errors import ConfigurationError
 
 

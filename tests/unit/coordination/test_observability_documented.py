@@ -7,8 +7,8 @@ from typing import get_args
 import pytest
 
 from interlock.coordination.events import KINDS, Event, Loss, Reason
-from interlock.coordination.figures import MEASURES, Measure
-from interlock.coordination.metrics import Metrics
+from interlock.coordination.observation.metric_catalogue import MEASURES, Measure
+from interlock.coordination.observation.metrics import Metrics
 from interlock.integrations.prometheus import series_name
 
 PAGE = (Path(__file__).parents[3] / "docs" / "observability.md").read_text(encoding="utf-8")

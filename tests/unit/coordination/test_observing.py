@@ -13,7 +13,7 @@ from typing import Any, get_args
 
 import pytest
 
-from interlock.coordination import events, observing
+from interlock.coordination import events
 from interlock.coordination.events import (
     Acquired,
     Event,
@@ -27,9 +27,10 @@ from interlock.coordination.events import (
     Renewed,
     Waiting,
 )
-from interlock.coordination.figures import MEASURES, Snapshot
-from interlock.coordination.metrics import Histogram, Metrics, Outcome
-from interlock.coordination.observing import Observer
+from interlock.coordination.observation import observer as module
+from interlock.coordination.observation.metric_catalogue import MEASURES, Snapshot
+from interlock.coordination.observation.metrics import Histogram, Metrics, Outcome
+from interlock.coordination.observation.observer import Observer
 from interlock.errors import ConfigurationError, ConnectionLost
 
 BROKEN = ConnectionLost("The database ended the connection.")
@@ -149,7 +150,7 @@ def test_the_hook_is_told(call: Call, event: Event, level: int) -> None:
 
 @EACH
 def test_a_line_is_logged_at_its_level(call: Call, event: Event, level: int, caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.DEBUG, observing.__name__)
+    caplog.set_level(logging.DEBUG, module.__name__)
     call(Observer("web-1"))
     (record,) = caplog.records
     assert record.levelno == level
@@ -164,7 +165,7 @@ def test_every_kind_of_event_is_told_somewhere() -> None:
 
 
 def test_a_line_names_lease_holder_and_token(caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.DEBUG, observing.__name__)
+    caplog.set_level(logging.DEBUG, module.__name__)
     observer = Observer("web-1")
     observer.waiting("feeds", "web-2", 16)
     observer.granted("feeds", 17, 0.0123456789, 2)
@@ -201,7 +202,7 @@ def test_an_event_can_be_matched() -> None:
 def test_no_event_is_made_while_nobody_listens(
     call: Call, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    caplog.set_level(logging.WARNING, observing.__name__)
+    caplog.set_level(logging.WARNING, module.__name__)
     monkeypatch.setattr(Observer, "_tell", lambda *_: pytest.fail("made for nobody"))
     call(Observer("web-1"))
 
@@ -313,7 +314,7 @@ def test_a_hook_that_fails_is_logged_and_costs_nothing(error: BaseException, cap
     def on_event(event: Event) -> None:
         raise error
 
-    caplog.set_level(logging.INFO, observing.__name__)
+    caplog.set_level(logging.INFO, module.__name__)
     observer = Observer("web-1", on_event)
     for token in range(10):
         observer.granted("feeds", token, 0.0, 1)
@@ -335,7 +336,7 @@ def test_a_log_filter_that_fails_costs_nothing() -> None:
     def refuse(record: logging.LogRecord) -> bool:
         raise ValueError("no such field")
 
-    logger = logging.getLogger(observing.__name__)
+    logger = logging.getLogger(module.__name__)
     logger.addFilter(refuse)
     try:
         Observer("web-1").lost("feeds", 17, 1.0, "expired")
@@ -362,7 +363,7 @@ def test_a_hook_that_cannot_be_called_is_refused() -> None:
 
 
 def test_nothing_is_imported_that_only_some_need() -> None:
-    code = "import sys, interlock.coordination.observing; print(*sys.modules)"
+    code = "import sys, interlock.coordination.observation.observer; print(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
     assert not [name for name in loaded if name.partition(".")[0] in ("prometheus_client", "opentelemetry")]
 

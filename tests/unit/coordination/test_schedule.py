@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from interlock.coordination.schedule import Missed, checked_missed, due, interval, schedule
+from interlock.coordination.primitives.schedule import Missed, checked_missed, due, interval, schedule
 from interlock.errors import ConfigurationError
 
 

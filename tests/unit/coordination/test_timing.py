@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from interlock.coordination.timing import LeaseTiming, checked_timeout, seconds
+from interlock.coordination.lease.times import LeaseTiming, checked_timeout, seconds
 from interlock.errors import ConfigurationError
 
 POSSIBLE = [

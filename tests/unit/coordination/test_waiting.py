@@ -8,8 +8,8 @@ from uuid import uuid4
 
 import pytest
 
-from interlock.coordination import waiting
-from interlock.coordination.waiting import Turn, WaitingRoom
+from interlock.coordination.engine import queue
+from interlock.coordination.engine.queue import Turn, WaitingRoom
 from interlock.stores.leases import AcquireAnswer, AcquireStatus, Ask, Handed, LeaseStore, OnTurn
 
 
@@ -185,7 +185,7 @@ async def test_the_first_who_waits_for_a_name_looks_when_the_lease_expires() -> 
 
 
 async def test_when_the_look_out_leaves_another_looks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(waiting, "_LOOK_AGAIN", 0.01)
+    monkeypatch.setattr(queue, "_LOOK_AGAIN", 0.01)
     room = room_of(Store())
     await room.open_ear()
     turns = [enter(room), enter(room)]
@@ -253,7 +253,7 @@ NOW = 10_000.0
 @pytest.fixture
 def room_and_turn(monkeypatch: pytest.MonkeyPatch) -> tuple[WaitingRoom, Turn]:
     """This machine's clock stands still."""
-    monkeypatch.setattr(waiting, "boottime", lambda: NOW)
+    monkeypatch.setattr(queue, "boottime", lambda: NOW)
     room = room_of(Store())
     return room, enter(room)
 

@@ -3,8 +3,8 @@
 import pytest
 
 from interlock.cli.lease_waits import as_facts, as_text
-from interlock.coordination.status import Party
-from interlock.coordination.waits import Wait, cycles
+from interlock.coordination.operators.status import Party
+from interlock.coordination.operators.waits import Wait, cycles
 
 
 def waits(*edges: str) -> list[Wait]:

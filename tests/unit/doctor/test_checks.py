@@ -12,7 +12,7 @@ from interlock.doctor.checks.durability import durability, replication
 from interlock.doctor.checks.reach import reachable, version
 from interlock.doctor.examination import judge
 from interlock.doctor.facts import Offset, Pooler, Room, Server, Standby
-from interlock.doctor.observing import SETTINGS
+from interlock.doctor.observation import SETTINGS
 from support.observed import HEALTHY, but, with_settings
 
 OK, WARNING, PROBLEM = Verdict.OK, Verdict.WARNING, Verdict.PROBLEM

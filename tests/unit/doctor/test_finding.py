@@ -5,7 +5,7 @@ from itertools import product
 import pytest
 
 from interlock.doctor import Finding, Verdict, exit_status, worst
-from interlock.doctor.finding import shown
+from interlock.doctor.result import shown
 
 ALL = list(product(Verdict, repeat=3))
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from interlock.durable.way import _with_password
+from interlock.durable.server_access import _with_password
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 import pytest
 
 from interlock.errors import ConfigurationError
-from interlock.gate.timing import Timing
+from interlock.gate.times import Timing
 
 POSSIBLE = [Timing(), Timing(2, 0.05, 0.01), Timing(2, 0.5, 2), Timing(4, 1, 1), Timing(60, 15, 5), Timing(60, 0.1, 60)]
 

@@ -7,7 +7,7 @@ from uuid import UUID
 
 import pytest
 
-from interlock.coordination.once import LARGEST_RESULT
+from interlock.coordination.primitives.once import LARGEST_RESULT
 from interlock.errors import ConfigurationError
 from interlock.integrations.idempotency.answer import LARGEST, Answer, packed, unpacked
 from interlock.integrations.idempotency.rules import KeyedRequest, Rules, is_final

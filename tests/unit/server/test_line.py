@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from interlock.server import line
-from interlock.server.listening import listen
-from interlock.server.serving import _Server
+from interlock.server.listener import listen
+from interlock.server.service import _Server
 
 BEGUN = b"GET / HTTP/1.1\r\nHost: interlock.test\r\n"
 

@@ -6,7 +6,7 @@ import socket
 import pytest
 
 from interlock.errors import AddressInUse, ConfigurationError
-from interlock.server.listening import listen, page_url
+from interlock.server.listener import listen, page_url
 
 
 def test_a_free_port_is_taken_when_none_is_named() -> None:

@@ -8,7 +8,7 @@ from interlock.aggregate.transactions import Transactions
 from interlock.config import Settings
 from interlock.instances.drivers.kubernetes import objects
 from interlock.instances.drivers.port import Spec
-from interlock.server.surrounding import surroundings
+from interlock.server.instance_context import surroundings
 
 RFC2136 = "rfc2136://127.0.0.1/db.example.com?key=interlock&secret-env=NOBODY"
 

@@ -2,7 +2,7 @@
 
 from uuid import uuid4
 
-from interlock.coordination.errands import Unwanted
+from interlock.coordination.engine.deferred import Unwanted
 from interlock.stores.postgres.renewal_arguments import RenewalArguments
 
 

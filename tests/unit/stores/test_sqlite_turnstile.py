@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from interlock.stores.sqlite import turnstile
-from interlock.stores.sqlite.turnstile import Turnstile
+from interlock.stores.sqlite import writer_lock
+from interlock.stores.sqlite.writer_lock import Turnstile
 from support.forks import Child
 
 PATIENCE = 30
@@ -56,7 +56,7 @@ def gate(tmp_path: Path) -> Iterator[Other]:
 def rests(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """How long somebody would have rested, each time."""
     lengths: list[float] = []
-    monkeypatch.setattr("interlock.stores.sqlite.turnstile.time.sleep", lengths.append)
+    monkeypatch.setattr("interlock.stores.sqlite.writer_lock.time.sleep", lengths.append)
     return lengths
 
 
@@ -64,7 +64,7 @@ def rests(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 def shut(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
     """Set when somebody has found a gate shut, and will wait there."""
     found = threading.Event()
-    real = turnstile._passed
+    real = writer_lock._passed
 
     def passed(gate: int) -> bool:
         opened = real(gate)
@@ -72,7 +72,7 @@ def shut(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
             found.set()
         return opened
 
-    monkeypatch.setattr(turnstile, "_passed", passed)
+    monkeypatch.setattr(writer_lock, "_passed", passed)
     return found
 
 
@@ -124,7 +124,7 @@ def test_whoever_is_woken_in_that_moment_goes_first(
         gate.take()
         woken.set()
 
-    monkeypatch.setattr("interlock.stores.sqlite.turnstile.time.sleep", rest)
+    monkeypatch.setattr("interlock.stores.sqlite.writer_lock.time.sleep", rest)
     shut.clear()
     thread = pass_through(ours)
     assert woken.wait(PATIENCE)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from interlock.cli.facts import shown
-from interlock.cli.failing import WorkFailed
+from interlock.cli.failure import WorkFailed
 from interlock.cli.instance.presentation import INSTANCES, outcome
 from interlock.cli.live import aside
 from interlock.cli.record.conclusion import ended, failed
@@ -17,7 +17,7 @@ from interlock.cli.server.refusals import sentence
 from interlock.errors import ConfigurationError, InterlockError
 
 if TYPE_CHECKING:
-    from interlock.cli.server.asking import Server
+    from interlock.cli.server.client import Server
 
 _MOST = 50
 """In one request."""

@@ -24,7 +24,7 @@ from interlock.cli.server.options import server_for, server_options, settings_fo
 from interlock.errors import IllegalTransition
 
 if TYPE_CHECKING:
-    from interlock.cli.server.asking import Server
+    from interlock.cli.server.client import Server
 
 _ELSEWHERE = (
     *("PGHOSTADDR", "PGSERVICE", "PGSERVICEFILE", "PGPASSFILE", "PGREQUIREPEER", "PGTARGETSESSIONATTRS"),

@@ -15,7 +15,7 @@ from interlock.cli.server.options import server_for, server_options
 from interlock.errors import ServerRefused, ServerUnreachable
 
 if TYPE_CHECKING:
-    from interlock.cli.server.asking import Server
+    from interlock.cli.server.client import Server
 
 _SORTS = ["name", "-name", "created", "-created", "state", "-state", "health", "-health"]
 

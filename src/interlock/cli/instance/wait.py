@@ -6,7 +6,7 @@ from typing import Any
 import click
 
 from interlock.cli.facts import json_option
-from interlock.cli.failing import WorkFailed
+from interlock.cli.failure import WorkFailed
 from interlock.cli.instance.presentation import INSTANCES, name_of, outcome, standing
 from interlock.cli.record.kind import Facts, trouble
 from interlock.cli.record.paths import path_of

@@ -16,7 +16,7 @@ from interlock.cli.record.patience import Deadline, Patience
 from interlock.cli.server.options import server_for, server_options
 
 if TYPE_CHECKING:
-    from interlock.cli.server.asking import Server
+    from interlock.cli.server.client import Server
 
 _INTERVAL = 1.0
 

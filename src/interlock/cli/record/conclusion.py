@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from interlock.cli.failing import WorkFailed
+from interlock.cli.failure import WorkFailed
 from interlock.cli.record.kind import Facts, Kind, trouble
 
 if TYPE_CHECKING:
-    from interlock.cli.server.asking import Server
+    from interlock.cli.server.client import Server
 
 F = TypeVar("F", bound=Callable[..., Any])
 

@@ -13,7 +13,7 @@ from interlock.cli.record.progress import Progress
 from interlock.errors import StillWorking
 
 if TYPE_CHECKING:
-    from interlock.cli.server.asking import Server
+    from interlock.cli.server.client import Server
 
 _PAUSES = (0.1, 0.2, 0.4, 0.7)
 _MOST_EVENTS = 50

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from interlock.errors import ServerUnreachable, StillWorking
 
 if TYPE_CHECKING:
-    from interlock.cli.server.asking import Server
+    from interlock.cli.server.client import Server
 
 LONGEST_PAUSE = 1.0
 _PATIENCE = 60.0

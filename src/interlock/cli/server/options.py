@@ -11,7 +11,7 @@ from interlock.cli.settings import option
 from interlock.config import Settings
 
 if TYPE_CHECKING:
-    from interlock.cli.server.asking import Server
+    from interlock.cli.server.client import Server
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -26,8 +26,8 @@ def server_options(command: F) -> F:
 
 
 def server_for(flags: dict[str, Any]) -> "Server":
-    from interlock.cli.server.asking import Server
-    from interlock.cli.server.finding import whereabouts
+    from interlock.cli.server.client import Server
+    from interlock.cli.server.location import whereabouts
 
     where = whereabouts(_named(flags), config=flags.get("config"))
     return Server(where, tell=aside)

@@ -7,9 +7,9 @@ from functools import cached_property
 from typing import Any, TypeVar
 
 from interlock.connections import Steps, ask, ask_sync
-from interlock.coordination.claims.asking import claiming, claiming_all, judge, listing, releasing
+from interlock.coordination.claims.queries import claiming, claiming_all, judge, listing, releasing
 from interlock.coordination.claims.results import Claiming, Free, Kept, Owned, Releasing, Transferring
-from interlock.coordination.timing import Duration, checked_timeout
+from interlock.coordination.lease.times import Duration, checked_timeout
 from interlock.errors import ConfigurationError
 from interlock.logs import events
 from interlock.names import plain_name

@@ -1,6 +1,6 @@
 """Claims as an operator reads them, on a session of Interlock's own."""
 
-from interlock.coordination.claims.asking import owned, queries
+from interlock.coordination.claims.queries import owned, queries
 from interlock.coordination.claims.results import Owned
 from interlock.stores.postgres import Session
 

@@ -9,7 +9,7 @@ from interlock.doctor.checks.durability import durability, replication
 from interlock.doctor.checks.reach import not_reached, reachable, servers, version
 from interlock.doctor.checks.timeouts import timeouts
 from interlock.doctor.facts import Facts
-from interlock.doctor.finding import Finding
+from interlock.doctor.result import Finding
 
 ALL: tuple[Callable[[Facts], Iterator[Finding]], ...] = (
     reachable,

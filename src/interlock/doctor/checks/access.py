@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from interlock.doctor.facts import Facts, Held, Need
-from interlock.doctor.finding import Finding, ok, problem, warning
+from interlock.doctor.result import Finding, ok, problem, warning
 from interlock.errors import EX_NOPERM, SchemaError
 from interlock.schema import State, newest_version
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from interlock.doctor.facts import Facts, Offset, Server, Standby
-from interlock.doctor.finding import Finding, ok, problem, shown, warning
+from interlock.doctor.result import Finding, ok, problem, shown, warning
 
 APART = 1.0
 FAR_APART = 10.0

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from interlock.doctor.facts import Facts, Pooler
-from interlock.doctor.finding import Finding, ok, problem, warning
+from interlock.doctor.result import Finding, ok, problem, warning
 from interlock.errors import EX_UNAVAILABLE
 
 FEW = 10

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from interlock.doctor.facts import Facts, Server
-from interlock.doctor.finding import Finding, ok, problem, shown, warning
+from interlock.doctor.result import Finding, ok, problem, shown, warning
 from interlock.errors import EX_UNAVAILABLE, StoreError
 
 SLOW = 0.1

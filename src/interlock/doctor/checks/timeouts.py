@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from interlock.doctor.facts import Facts, Setting
-from interlock.doctor.finding import Finding, ok, problem, shown, warning
+from interlock.doctor.result import Finding, ok, problem, shown, warning
 from interlock.stores.postgres import quote_identifier
 
 

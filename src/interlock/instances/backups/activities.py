@@ -20,17 +20,17 @@ from interlock.aggregate.effects import Effects
 from interlock.aggregate.record import Move, Task
 from interlock.durable.attempt import Attempt
 from interlock.durable.declared import Orchestrations
-from interlock.durable.retrying import FOREVER
+from interlock.durable.retry import FOREVER
 from interlock.embedded.clients import clients_for
 from interlock.instances.backups import programs
-from interlock.instances.backups.asking import alone
-from interlock.instances.backups.digesting import digested
+from interlock.instances.backups.digest import digested
 from interlock.instances.backups.records import Backup, BackupRecords
-from interlock.instances.backups.restoring import LONGEST, damaged, major_of, usable
+from interlock.instances.backups.restoration import LONGEST, damaged, major_of, usable
+from interlock.instances.backups.server_session import alone
 from interlock.instances.backups.shelf import Shelf
+from interlock.instances.context import Surroundings
 from interlock.instances.drivers.port import Endpoint
 from interlock.instances.records import Instance, Records
-from interlock.instances.surroundings import Surroundings
 
 FINAL = (
     errors.BackupDamaged,

@@ -10,13 +10,13 @@ from interlock.aggregate.record import Move, Task
 from interlock.aggregate.wait import wait_until
 from interlock.durable.attempt import Attempt
 from interlock.durable.declared import Orchestrations
-from interlock.durable.retrying import FOREVER
+from interlock.durable.retry import FOREVER
 from interlock.durable.run import Run
 from interlock.errors import BackupDamaged, DurableError
 from interlock.instances.backups.activities import BackupActivities
 from interlock.instances.backups.model import Event
-from interlock.instances.backups.pruning import Pruning
-from interlock.instances.surroundings import Surroundings
+from interlock.instances.backups.removal import Pruning
+from interlock.instances.context import Surroundings
 
 _LONGEST_PAUSE = 30.0
 

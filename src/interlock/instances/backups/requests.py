@@ -18,7 +18,7 @@ from interlock.errors import BackupBusy, BackupUnknown, BadSpec
 from interlock.instances.backups.activities import running
 from interlock.instances.backups.model import backup_format
 from interlock.instances.backups.records import Backup, BackupRecords
-from interlock.instances.backups.restoring import major_of, usable
+from interlock.instances.backups.restoration import major_of, usable
 from interlock.instances.backups.shelf import Shelf, remove_all
 from interlock.instances.model import major_version
 from interlock.instances.records import Instance

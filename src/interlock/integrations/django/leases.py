@@ -7,12 +7,12 @@ from typing import Any, Generic, TypeVar
 
 from django.db import transaction
 
-from interlock.coordination.grant_sync import Grant
-from interlock.coordination.lease import AsyncLease
-from interlock.coordination.lease_sync import Lease
+from interlock.coordination.lease.lease import AsyncLease
+from interlock.coordination.lease.times import Duration
 from interlock.coordination.root import AsyncInterlock
-from interlock.coordination.root_sync import Interlock
-from interlock.coordination.timing import Duration
+from interlock.coordination.sync.grant import Grant
+from interlock.coordination.sync.lease import Lease
+from interlock.coordination.sync.root import Interlock
 from interlock.errors import ConfigurationError
 from interlock.integrations.django.configuration import Configuration, configured
 

@@ -5,7 +5,7 @@ import json
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from interlock.coordination.once import LARGEST_RESULT
+from interlock.coordination.primitives.once import LARGEST_RESULT
 
 Headers = Sequence[tuple[str, str]]
 

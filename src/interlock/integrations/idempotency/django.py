@@ -22,8 +22,8 @@ from django.http import HttpResponse
 from django.utils.module_loading import import_string
 
 from interlock.bridge import in_caller_to_its_end
-from interlock.coordination.grant import AsyncGrant
-from interlock.coordination.grant_sync import Grant
+from interlock.coordination.lease.grant import AsyncGrant
+from interlock.coordination.sync.grant import Grant
 from interlock.errors import ConfigurationError
 from interlock.integrations.django.configuration import own_settings
 from interlock.integrations.django.leases import async_locks, locks

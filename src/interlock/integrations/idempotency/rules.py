@@ -7,12 +7,12 @@ from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass
 from typing import NamedTuple, TypedDict
 
-from interlock.coordination.engine import Engine
-from interlock.coordination.grant import AsyncGrant
-from interlock.coordination.once import Once, Retention
+from interlock.coordination.engine.engine import Engine
+from interlock.coordination.lease.grant import AsyncGrant
+from interlock.coordination.lease.times import Duration, LeaseTiming, checked_timeout, seconds
+from interlock.coordination.primitives.once import Once, Retention
 from interlock.coordination.root import AsyncInterlock
-from interlock.coordination.root_sync import Interlock
-from interlock.coordination.timing import Duration, LeaseTiming, checked_timeout, seconds
+from interlock.coordination.sync.root import Interlock
 from interlock.errors import ConfigurationError, InterlockError, LeaseTimeout, OnceConflict
 from interlock.integrations.idempotency import problems
 from interlock.integrations.idempotency.answer import LARGEST, Answer, packed, unpacked

@@ -24,12 +24,12 @@ from tooz.coordination import (
 )
 
 from interlock.clock import boottime
-from interlock.coordination.root_sync import Interlock
-from interlock.coordination.timing import LeaseTiming
-from interlock.integrations.tooz import naming
-from interlock.integrations.tooz.failing import translated
+from interlock.coordination.lease.times import LeaseTiming
+from interlock.coordination.sync.root import Interlock
+from interlock.integrations.tooz import lease_names
+from interlock.integrations.tooz.errors import translated
 from interlock.integrations.tooz.groups import Groups, Info
-from interlock.integrations.tooz.leading import Leading
+from interlock.integrations.tooz.leaders import Leading
 from interlock.integrations.tooz.locks import LeaseLock
 from interlock.logs import events
 
@@ -50,12 +50,12 @@ class InterlockDriver(CoordinationDriverCachedRunWatchers):
     )
 
     def __init__(self, member_id: bytes, parsed_url: Any, options: dict[str, Any]) -> None:
-        super().__init__(naming.as_bytes(member_id), parsed_url, options)
+        super().__init__(lease_names.as_bytes(member_id), parsed_url, options)
         given = utils.collapse(options)
         with translated():
             self._timeout = _checked_ttl(given.pop("timeout", _TIMEOUT))
             self._readers = _checked_readers(given.pop("readers", None))
-            self.locks = Interlock(_own_url(parsed_url, given), replica=naming.quoted(member_id))
+            self.locks = Interlock(_own_url(parsed_url, given), replica=lease_names.quoted(member_id))
         self._executor: ThreadPoolExecutor
         self._groups: Groups
         self._leading: Leading
@@ -63,34 +63,34 @@ class InterlockDriver(CoordinationDriverCachedRunWatchers):
         self._heard_at = 0.0
 
     def create_group(self, group_id: bytes) -> CoordAsyncResult[None]:
-        return self._later(lambda: self._groups.create(naming.as_bytes(group_id)))
+        return self._later(lambda: self._groups.create(lease_names.as_bytes(group_id)))
 
     def get_groups(self) -> CoordAsyncResult[list[bytes]]:
         return self._later(lambda: self._groups.names())
 
     def delete_group(self, group_id: bytes) -> CoordAsyncResult[None]:
-        return self._later(lambda: self._groups.delete(naming.as_bytes(group_id)))
+        return self._later(lambda: self._groups.delete(lease_names.as_bytes(group_id)))
 
     def join_group(self, group_id: bytes, capabilities: Capabilities | None = None) -> CoordAsyncResult[None]:
         async def join() -> None:
             self.heartbeat()
-            await self._groups.join(naming.as_bytes(group_id), capabilities)
+            await self._groups.join(lease_names.as_bytes(group_id), capabilities)
             self._joined_groups.add(group_id)
 
         return self._later(join)
 
     def leave_group(self, group_id: bytes) -> CoordAsyncResult[None]:
         async def leave() -> None:
-            group = naming.as_bytes(group_id)
+            group = lease_names.as_bytes(group_id)
             self._joined_groups.discard(group_id)
             if not await self._groups.leave(group):
-                await self._take_away(naming.member(group, self._member_id))
+                await self._take_away(lease_names.member(group, self._member_id))
 
         return self._later(leave)
 
     def get_members(self, group_id: bytes) -> CoordAsyncResult[set[bytes]]:
         async def look() -> set[bytes]:
-            return set(await self._groups.members(naming.as_bytes(group_id)))
+            return set(await self._groups.members(lease_names.as_bytes(group_id)))
 
         return self._later(look)
 
@@ -102,7 +102,7 @@ class InterlockDriver(CoordinationDriverCachedRunWatchers):
 
     def get_members_with_capabilities(self, group_id: bytes) -> CoordAsyncResult[dict[bytes, Capabilities | None]]:
         async def look() -> dict[bytes, Capabilities | None]:
-            infos = await self._groups.members(naming.as_bytes(group_id))
+            infos = await self._groups.members(lease_names.as_bytes(group_id))
             return {member_id: info.capabilities for member_id, info in infos.items()}
 
         return self._later(look)
@@ -115,7 +115,7 @@ class InterlockDriver(CoordinationDriverCachedRunWatchers):
         return self._later(look)
 
     def update_capabilities(self, group_id: bytes, capabilities: Capabilities) -> CoordAsyncResult[None]:
-        return self._later(lambda: self._groups.update(naming.as_bytes(group_id), capabilities))
+        return self._later(lambda: self._groups.update(lease_names.as_bytes(group_id), capabilities))
 
     def run_watchers(self, timeout: float | None = None) -> list[Any]:
         told = super().run_watchers(timeout)
@@ -124,7 +124,7 @@ class InterlockDriver(CoordinationDriverCachedRunWatchers):
 
     def run_elect_coordinator(self) -> None:
         for group_id, hooks in list(self._hooks_elected_leader.items()):
-            if hooks and self._elected(naming.as_bytes(group_id)):
+            if hooks and self._elected(lease_names.as_bytes(group_id)):
                 hooks.run(LeaderElected(group_id, self._member_id))
 
     def unwatch_elected_as_leader(self, group_id: bytes, callback: EventCallback[LeaderElected]) -> None:
@@ -134,11 +134,11 @@ class InterlockDriver(CoordinationDriverCachedRunWatchers):
             self.stand_down_group_leader(group_id)
 
     def stand_down_group_leader(self, group_id: bytes) -> bool:
-        return self._now(lambda: self._leading.stand_down(naming.as_bytes(group_id)))
+        return self._now(lambda: self._leading.stand_down(lease_names.as_bytes(group_id)))
 
     def get_leader(self, group_id: bytes) -> CoordAsyncResult[bytes]:
         async def look() -> Any:  # tooz's drivers say None, although its types do not
-            return await self._leading.leader(naming.as_bytes(group_id))
+            return await self._leading.leader(lease_names.as_bytes(group_id))
 
         return self._later(look)
 
@@ -183,18 +183,18 @@ class InterlockDriver(CoordinationDriverCachedRunWatchers):
         while True:
             left = self._heard_at + self._timeout - boottime()
             if left <= 0 and self._groups.drop_all() | self._leading.drop_all():
-                log.warning("tooz.no_heartbeat", extra={"member": naming.quoted(self._member_id)})
+                log.warning("tooz.no_heartbeat", extra={"member": lease_names.quoted(self._member_id)})
             await asyncio.sleep(left if left > 0 else self._timeout / 4)
 
     def _elected(self, group: bytes) -> bool:
         return self._now(lambda: self._leading.elected(group))
 
     async def _member(self, group_id: bytes, member_id: bytes) -> Info:
-        return await self._groups.member(naming.as_bytes(group_id), naming.as_bytes(member_id))
+        return await self._groups.member(lease_names.as_bytes(group_id), lease_names.as_bytes(member_id))
 
     async def _take_away(self, lease: str) -> bool:
         """At once, though its holder may be at work: tooz lets anybody do that, Interlock only who may."""
-        by, reason = naming.quoted(self._member_id), "asked for through tooz"
+        by, reason = lease_names.quoted(self._member_id), "asked for through tooz"
         async with self.locks.engine().database.operating() as operating:
             return await operating.take_away(lease, immediate=True, terminate=False, reason=reason, by=by) is not None
 

@@ -26,11 +26,11 @@ from tooz.coordination import (
     MemberNotJoined,
 )
 
-from interlock.coordination.engine import Engine
-from interlock.coordination.grant import AsyncGrant
-from interlock.coordination.lease import LeaseSettings
-from interlock.coordination.schedule import as_date
-from interlock.integrations.tooz import naming
+from interlock.coordination.engine.engine import Engine
+from interlock.coordination.lease.grant import AsyncGrant
+from interlock.coordination.lease.lease import LeaseSettings
+from interlock.coordination.primitives.schedule import as_date
+from interlock.integrations.tooz import lease_names
 
 _LIST_TTL = 3.0
 """So long others wait when whoever changes the list of groups dies."""
@@ -69,8 +69,8 @@ class Groups:
         self._joined: dict[bytes, Joined] = {}
 
     async def names(self) -> list[bytes]:
-        record = await self._engine.books.read(naming.GROUPS)
-        return [] if record is None else [naming.unquoted(word) for word in json.loads(record.value)]
+        record = await self._engine.books.read(lease_names.GROUPS)
+        return [] if record is None else [lease_names.unquoted(word) for word in json.loads(record.value)]
 
     async def create(self, group: bytes) -> None:
         async with await self._changing() as grant:
@@ -93,7 +93,7 @@ class Groups:
 
     async def join(self, group: bytes, capabilities: Capabilities | None) -> None:
         """Another that is called like us is not waited for, unless it has died."""
-        settings = self._settings(naming.member(group, self._member_id), capabilities)
+        settings = self._settings(lease_names.member(group, self._member_id), capabilities)
         grant = await settings.try_acquire(self._engine, object(), AsyncGrant)
         if grant is None:
             if self._member_id in await self.members(group):
@@ -122,7 +122,7 @@ class Groups:
             await self._require(group)
             raise MemberNotJoined(group, self._member_id)
         joined.updates += 1
-        name = naming.update(group, self._member_id, joined.grant.token, joined.updates)
+        name = lease_names.update(group, self._member_id, joined.grant.token, joined.updates)
         settings = self._settings(name, capabilities)
         newer = await settings.acquire(self._engine, object(), self._ttl, AsyncGrant)
         if self._joined.get(group) is not joined:  # it was left meanwhile
@@ -153,11 +153,13 @@ class Groups:
 
     async def _changing(self) -> AsyncGrant:
         """The lease of the list."""
-        settings = LeaseSettings(naming.GROUPS, min(self._ttl, _LIST_TTL), None, None, None, own=True)
+        settings = LeaseSettings(lease_names.GROUPS, min(self._ttl, _LIST_TTL), None, None, None, own=True)
         return await settings.acquire(self._engine, object(), None, AsyncGrant)
 
     async def _write(self, names: list[bytes], grant: AsyncGrant) -> None:
-        await self._engine.books.write(naming.GROUPS, json.dumps([naming.quoted(name) for name in names]), grant)
+        await self._engine.books.write(
+            lease_names.GROUPS, json.dumps([lease_names.quoted(name) for name in names]), grant
+        )
 
     def _settings(self, name: str, capabilities: Capabilities | None) -> LeaseSettings:
         return LeaseSettings(name, self._ttl, None, None, {"capabilities": capabilities}, own=True)
@@ -174,9 +176,10 @@ class Groups:
 
     async def _infos(self, group: bytes) -> dict[bytes, Info]:
         """A member's newest word counts. Words of one that was called like it before do not."""
-        prefix = naming.members(group)
+        prefix = lease_names.members(group)
         held = [
-            (naming.parsed(lease.name.removeprefix(prefix)), lease) for lease in await self._engine.books.held(prefix)
+            (lease_names.parsed(lease.name.removeprefix(prefix)), lease)
+            for lease in await self._engine.books.held(prefix)
         ]
         members = {of.member_id: lease for of, lease in held if not of.updates}
         newest = dict(members)

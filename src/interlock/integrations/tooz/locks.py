@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 import tooz
 from tooz import locking, utils
 
-from interlock.coordination.grant_sync import Grant
-from interlock.coordination.lease_sync import Lease
+from interlock.coordination.sync.grant import Grant
+from interlock.coordination.sync.lease import Lease
 from interlock.errors import LeaseTimeout
-from interlock.integrations.tooz import naming
-from interlock.integrations.tooz.failing import translated
+from interlock.integrations.tooz import lease_names
+from interlock.integrations.tooz.errors import translated
 
 if TYPE_CHECKING:
     from interlock.integrations.tooz.driver import InterlockDriver
@@ -38,9 +38,9 @@ class LeaseLock(locking.Lock):
         self._reading: Lease | None = None
         with translated():
             if readers is None:
-                self._writing = driver.locks.lease(naming.lock(name), ttl=ttl)
+                self._writing = driver.locks.lease(lease_names.lock(name), ttl=ttl)
             else:
-                both = driver.locks.shared(naming.lock(name), readers=readers, ttl=ttl)
+                both = driver.locks.shared(lease_names.lock(name), readers=readers, ttl=ttl)
                 self._reading, self._writing = both.read(), both.write()
         self._holdings: dict[threading.Thread, _Holding] = {}
 

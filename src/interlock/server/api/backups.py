@@ -9,10 +9,10 @@ from interlock.instances.backups import records
 from interlock.instances.backups.model import State
 from interlock.server.api.backup_models import BACKUPS, Backup, BackupPage, NewBackup
 from interlock.server.api.change import Changing, Requested
+from interlock.server.api.dependencies import Running
+from interlock.server.api.idempotency import repeatable_id
 from interlock.server.api.instance_models import INSTANCES
 from interlock.server.api.record_models import Listed, Text
-from interlock.server.api.repeating import repeatable_id
-from interlock.server.api.running import Running
 from interlock.server.control import Control
 
 router = APIRouter(tags=["backups"])

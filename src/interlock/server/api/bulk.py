@@ -9,11 +9,11 @@ from pydantic import BaseModel, ConfigDict, Field
 from interlock.errors import InterlockError
 from interlock.instances import records
 from interlock.server.api.change import Requested
+from interlock.server.api.dependencies import Running
+from interlock.server.api.idempotency import SOME_REFUSED
 from interlock.server.api.instance_models import Instance, NewInstance
 from interlock.server.api.instances import created, deleted
 from interlock.server.api.record_models import Asked, Text
-from interlock.server.api.repeating import SOME_REFUSED
-from interlock.server.api.running import Running
 from interlock.server.problems import problem_of
 
 router = APIRouter(prefix="/instances", tags=["instances"])

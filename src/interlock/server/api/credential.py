@@ -8,9 +8,9 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from interlock.errors import BadSpec
 from interlock.sealing import seal
+from interlock.server.api.dependencies import Running
 from interlock.server.api.instance_models import INSTANCES
 from interlock.server.api.record_models import Asked
-from interlock.server.api.running import Running
 
 router = APIRouter(prefix="/instances/{id}/credential", tags=["instances"])
 

@@ -6,11 +6,11 @@ from typing import Annotated, Any, Self
 from fastapi import APIRouter, Path, Query
 from pydantic import BaseModel, ConfigDict, Field
 
-from interlock.instances.keeping import findings
-from interlock.instances.keeping.comparing import Kind
+from interlock.instances.upkeep import findings
+from interlock.instances.upkeep.comparison import Kind
 from interlock.server.api.change import Requested
+from interlock.server.api.dependencies import Running
 from interlock.server.api.record_models import Asked
-from interlock.server.api.running import Running
 from interlock.server.control import Control
 
 router = APIRouter(prefix="/drift", tags=["drift"])

@@ -8,9 +8,9 @@ from pydantic import BaseModel
 
 from interlock.instances import records
 from interlock.server.api.backup_models import BACKUPS
+from interlock.server.api.dependencies import Running
 from interlock.server.api.instance_models import INSTANCES
 from interlock.server.api.resource import Events, Newest, Since
-from interlock.server.api.running import Running
 
 router = APIRouter()
 

@@ -6,8 +6,8 @@ from fastapi import APIRouter
 from pydantic import BaseModel, ConfigDict
 
 from interlock.instances.facts import facts
+from interlock.server.api.dependencies import Running
 from interlock.server.api.instance_models import INSTANCES
-from interlock.server.api.running import Running
 
 router = APIRouter(prefix="/instances/{id}", tags=["instances"])
 

@@ -10,10 +10,10 @@ from interlock.instances import records
 from interlock.instances.model import State
 from interlock.instances.records import Sort
 from interlock.server.api.change import Changing, Requested
+from interlock.server.api.dependencies import Running
+from interlock.server.api.idempotency import repeatable_id
 from interlock.server.api.instance_models import INSTANCES, Instance, InstancePage, NewInstance
 from interlock.server.api.record_models import Listed, Text
-from interlock.server.api.repeating import repeatable_id
-from interlock.server.api.running import Running
 from interlock.server.control import Control
 
 router = APIRouter(prefix="/instances", tags=["instances"])

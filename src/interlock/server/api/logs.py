@@ -13,9 +13,9 @@ from fastapi.responses import PlainTextResponse, Response
 from pydantic import Field
 from starlette.types import Receive, Scope, Send
 
+from interlock.server.api.dependencies import Running
 from interlock.server.api.instance_models import INSTANCES
 from interlock.server.api.record_models import Asked
-from interlock.server.api.running import Running
 
 router = APIRouter(prefix="/instances/{id}", tags=["instances"])
 

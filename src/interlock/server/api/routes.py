@@ -12,7 +12,7 @@ from interlock.server.api import (
     facts,
     instances,
     logs,
-    restoring,
+    restoration,
     verbs,
 )
 
@@ -22,6 +22,6 @@ _KEY = HTTPBearer(auto_error=False, scheme_name="key", description="A key: `inte
 
 def api_router() -> APIRouter:
     router = APIRouter(prefix="/api/v1", dependencies=[Security(_KEY)])
-    for part in (instances, bulk, verbs, events, logs, facts, credential, backups, restoring, drift):
+    for part in (instances, bulk, verbs, events, logs, facts, credential, backups, restoration, drift):
         router.include_router(part.router)
     return router

@@ -3,8 +3,8 @@
 from fastapi import APIRouter
 
 from interlock.server.api.change import Changing
+from interlock.server.api.dependencies import Running
 from interlock.server.api.instance_models import INSTANCES, Instance, NewParameters, NewStorage
-from interlock.server.api.running import Running
 
 router = APIRouter(prefix="/instances/{id}", tags=["instances"])
 

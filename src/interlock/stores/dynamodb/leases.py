@@ -26,9 +26,9 @@ from interlock.stores.dynamodb import table as tables
 from interlock.stores.dynamodb.address import Address
 from interlock.stores.dynamodb.client import Client
 from interlock.stores.dynamodb.failures import ConditionFailed
+from interlock.stores.dynamodb.observation import Watch
 from interlock.stores.dynamodb.row import Item, Row
 from interlock.stores.dynamodb.side_by_side import each_of, side_by_side
-from interlock.stores.dynamodb.watching import Watch
 from interlock.stores.leases import AcquireAnswer, Ask, Held, Holder, OnTurn, ReleaseAnswer, RenewAnswer
 
 SHARDS = 8

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from interlock.stores.dynamodb import guard, listing, records
+from interlock.stores.dynamodb import guard, lease_list, records
 from interlock.stores.dynamodb.leases import DynamoLeases
 from interlock.stores.leases import Held
 from interlock.stores.listing import HeldLease
@@ -15,7 +15,7 @@ class DynamoStore(DynamoLeases):
     _has_transactions = False
 
     async def held(self, prefix: str) -> list[HeldLease]:
-        return await listing.held(self, prefix)
+        return await lease_list.held(self, prefix)
 
     async def read(self, key: str) -> Record | None:
         await self._require_transactions()

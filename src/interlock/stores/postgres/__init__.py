@@ -1,7 +1,7 @@
 """PostgreSQL: sessions whose errors are Interlock's, named queries, advisory keys."""
 
 from interlock.stores.postgres.advisory import AdvisoryKey
-from interlock.stores.postgres.connecting import Password, connect
+from interlock.stores.postgres.connection import Password, connect
 from interlock.stores.postgres.queries import Queries, quote_identifier
 from interlock.stores.postgres.session import Session
 from interlock.stores.postgres.url import redacted

@@ -25,7 +25,7 @@ from interlock.stores.leases import (
     RenewAnswer,
 )
 from interlock.stores.listing import HeldLease
-from interlock.stores.postgres.connecting import Password, connect
+from interlock.stores.postgres.connection import Password, connect
 from interlock.stores.postgres.direct import configure, noticing_a_dead_network
 from interlock.stores.postgres.line import Line
 from interlock.stores.postgres.queries import Queries

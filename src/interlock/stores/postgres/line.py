@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 
 from interlock.clock import boottime
 from interlock.errors import ConfigurationError
-from interlock.stores.postgres.forking import closed_in_children
+from interlock.stores.postgres.forks import closed_in_children
 from interlock.stores.postgres.session import Session
 
 Connect = Callable[[str], Awaitable[Session]]

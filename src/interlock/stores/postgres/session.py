@@ -13,7 +13,7 @@ from typing import Any, Self
 import asyncpg
 
 from interlock import errors
-from interlock.stores.postgres.forking import put_nothing_in_place_of
+from interlock.stores.postgres.forks import put_nothing_in_place_of
 
 Row = asyncpg.Record
 

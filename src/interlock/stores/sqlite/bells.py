@@ -16,7 +16,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from uuid import UUID
 
-from interlock.stores.sqlite.forking import left_alone_in_children
+from interlock.stores.sqlite.forks import left_alone_in_children
 
 _LONGEST_ADDRESS = 100
 _MOST_IDS = 1000

@@ -10,10 +10,10 @@ from pathlib import Path
 
 from interlock import errors
 from interlock.stores.sqlite.faults import require_version, translated
-from interlock.stores.sqlite.forking import Inside, left_alone_in_children, require_fit
+from interlock.stores.sqlite.forks import Inside, left_alone_in_children, require_fit
 from interlock.stores.sqlite.log import Connection, Log
 from interlock.stores.sqlite.mounts import require_local
-from interlock.stores.sqlite.turnstile import Turnstile
+from interlock.stores.sqlite.writer_lock import Turnstile
 from interlock.stores.statements import text
 
 _VERSION = 1

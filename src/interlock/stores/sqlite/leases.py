@@ -17,14 +17,14 @@ from interlock.clock import boottime
 from interlock.stores.leases import AcquireAnswer, Ask, Held, Holder, OnTurn, ReleaseAnswer, RenewAnswer
 from interlock.stores.listing import HeldLease
 from interlock.stores.records import Record
-from interlock.stores.sqlite import granting, queueing
+from interlock.stores.sqlite import decisions, queue
 from interlock.stores.sqlite.bells import Bells, Ear
 from interlock.stores.sqlite.boot import boot_id
 from interlock.stores.sqlite.file import LeaseFile
 from interlock.stores.sqlite.log import Connection
-from interlock.stores.sqlite.reading import Reader
+from interlock.stores.sqlite.reader import Reader
 from interlock.stores.sqlite.statements import SQL
-from interlock.stores.sqlite.writing import Transaction, Writer
+from interlock.stores.sqlite.writer import Transaction, Writer
 
 T = TypeVar("T")
 
@@ -60,7 +60,7 @@ class SqliteLeases:
     async def acquire(self, asks: Sequence[Ask]) -> list[AcquireAnswer]:
         answers: list[AcquireAnswer | None] = [None] * len(asks)
         if not all(ask.wait for ask in asks):
-            answers = await self._read(lambda file: [None if ask.wait else granting.look(file, ask) for ask in asks])
+            answers = await self._read(lambda file: [None if ask.wait else decisions.look(file, ask) for ask in asks])
         if places := [place for place, known in enumerate(answers) if known is None]:
             found = await self._answer([asks[place] for place in places])
             for place, answer in zip(places, found, strict=True):
@@ -75,22 +75,22 @@ class SqliteLeases:
 
     async def renew(self, grants: Sequence[Held], timeout: float) -> RenewAnswer:
         def renew(transaction: Transaction) -> RenewAnswer:
-            lost = granting.renew(transaction, grants)
-            broken = [place for place in lost if granting.is_broken(transaction, grants[place])]
+            lost = decisions.renew(transaction, grants)
+            broken = [place for place in lost if decisions.is_broken(transaction, grants[place])]
             return RenewAnswer(lost, [], transaction.now, self._file.identity()[1], broken)
 
         return await self._write(renew, patience=timeout)
 
     async def abandon(self, asks: Sequence[Ask]) -> list[UUID]:
-        def abandon(transaction: Transaction) -> list[queueing.Offer | None]:
-            return [queueing.leave(transaction, ask.grant_id, self._listener) for ask in asks]
+        def abandon(transaction: Transaction) -> list[queue.Offer | None]:
+            return [queue.leave(transaction, ask.grant_id, self._listener) for ask in asks]
 
         return self._own(await self._write(abandon, patience=self._timeout))
 
     async def offer(self, names: Sequence[str]) -> list[UUID]:
-        def offer(transaction: Transaction) -> list[queueing.Offer | None]:
-            free = [name for name in names if granting.is_free(transaction, name)]
-            return [queueing.offer(transaction, name, self._listener) for name in free]
+        def offer(transaction: Transaction) -> list[queue.Offer | None]:
+            free = [name for name in names if decisions.is_free(transaction, name)]
+            return [queue.offer(transaction, name, self._listener) for name in free]
 
         return self._own(await self._write(offer, patience=self._timeout))
 
@@ -113,7 +113,7 @@ class SqliteLeases:
     async def sweep(self, unused_for: float) -> int:
         def sweep(transaction: Transaction) -> int:
             transaction.bells.clear()
-            return granting.sweep(transaction, unused_for, self._listener)
+            return decisions.sweep(transaction, unused_for, self._listener)
 
         return await self._write(sweep, patience=self._timeout)
 
@@ -129,7 +129,7 @@ class SqliteLeases:
         def is_wanted(connection: sqlite3.Connection) -> bool:
             looking = Transaction(connection, Bells(self._file.beside))
             # In this order: who is in the queue no more has the lease already.
-            return queueing.is_waited(looking, name, self._listener) or not granting.is_free(looking, name)
+            return queue.is_waited(looking, name, self._listener) or not decisions.is_free(looking, name)
 
         return await self._read(is_wanted)
 
@@ -191,7 +191,7 @@ class SqliteLeases:
             nonlocal deaf
             deaf = listener is not None and not transaction.is_alive(listener)
             ear = None if deaf else listener
-            return [granting.answer(transaction, ask, self._holder, ear) for ask in asks]
+            return [decisions.answer(transaction, ask, self._holder, ear) for ask in asks]
 
         try:
             patience = min(_A_WHILE, self._timeout)
@@ -205,14 +205,14 @@ class SqliteLeases:
 
     async def _release(self, grants: Sequence[Held], *, if_waited: bool) -> list[ReleaseAnswer]:
         def release(transaction: Transaction) -> list[ReleaseAnswer]:
-            return [granting.release(transaction, grant, self._listener, if_waited=if_waited) for grant in grants]
+            return [decisions.release(transaction, grant, self._listener, if_waited=if_waited) for grant in grants]
 
         try:
             return await self._write(release, patience=_BRIEFLY)
         except errors.LockNotAvailable:
             return [ReleaseAnswer("locked", None, False)] * len(grants)
 
-    def _own(self, offers: Sequence[queueing.Offer | None]) -> list[UUID]:
+    def _own(self, offers: Sequence[queue.Offer | None]) -> list[UUID]:
         return [offer.grant_id for offer in offers if offer is not None and offer.listener == self._listener]
 
     def _remember(self, record: Record) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 import asyncpg
 import pytest
 
-from interlock.instances.backups.keeping import Keeping
+from interlock.instances.backups.retention import Keeping
 from interlock.instances.drivers.local import LocalDriver
 from interlock.instances.drivers.port import Spec
 from interlock.instances.records import Instance

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from interlock import errors
-from interlock.instances.backups.keeping import Keeping
 from interlock.instances.backups.records import BackupRecords
+from interlock.instances.backups.retention import Keeping
 from interlock.instances.drivers.local import LocalDriver
 from interlock.instances.records import Instance
 from support.components import lacking

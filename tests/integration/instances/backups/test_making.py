@@ -13,9 +13,9 @@ from interlock import errors
 from interlock.aggregate.record import Task
 from interlock.durable.attempt import Attempt
 from interlock.instances.backups import programs
-from interlock.instances.backups.digesting import digested
-from interlock.instances.backups.keeping import Keeping
+from interlock.instances.backups.digest import digested
 from interlock.instances.backups.records import Backup, BackupRecords
+from interlock.instances.backups.retention import Keeping
 from interlock.instances.drivers.local import LocalDriver
 from interlock.instances.records import Instance
 from support.instances import Plane

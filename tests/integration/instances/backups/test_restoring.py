@@ -8,7 +8,7 @@ import pytest
 
 from interlock import errors
 from interlock.embedded import all_binaries
-from interlock.instances.backups.keeping import Keeping
+from interlock.instances.backups.retention import Keeping
 from interlock.instances.drivers.local import LocalDriver
 from interlock.instances.facts import facts
 from interlock.instances.records import Instance

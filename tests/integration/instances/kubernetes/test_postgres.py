@@ -22,10 +22,10 @@ from interlock.embedded.accounts import account_for
 from interlock.embedded.install import within_reach
 from interlock.embedded.processes import environment, run
 from interlock.errors import DatabaseUnreachable
+from interlock.instances.client import reach
 from interlock.instances.drivers.kubernetes import configuration, credentials
 from interlock.instances.drivers.owner import new_password
 from interlock.instances.drivers.port import Driver, Endpoint
-from interlock.instances.reaching import reach
 from interlock.tls.self_signed import self_signed
 from support.postgres import open_directory
 from support.waiting import eventually

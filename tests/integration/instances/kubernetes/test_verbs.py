@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from interlock.errors import BadSpec, BeingRemoved, DriverError, InstanceAbsent, NotSupported
-from interlock.instances.drivers.kubernetes import KubernetesDriver, KubernetesSettings, provisioning
+from interlock.instances.drivers.kubernetes import KubernetesDriver, KubernetesSettings, creation
 from interlock.instances.drivers.kubernetes.api import Api
 from interlock.instances.drivers.kubernetes.names import Names
 from interlock.instances.drivers.port import Spec
@@ -147,7 +147,7 @@ async def test_who_comes_second_keeps_the_firsts_password(
     password = await driver.password(spec.id)
 
     async with Api(settings) as api:
-        await provisioning.ensure_secret(api, spec, None)
+        await creation.ensure_secret(api, spec, None)
 
     assert await driver.password(spec.id) == password
 

@@ -9,7 +9,7 @@ import pytest
 
 from interlock import errors
 from interlock.instances.drivers.local import LocalDriver
-from interlock.instances.keeping import repairing
+from interlock.instances.upkeep import repairs
 from support.failing_driver import FailingDriver
 from support.instances import Plane, control_plane
 from support.keeping import Watch, watching
@@ -232,7 +232,7 @@ async def test_one_that_cannot_be_looked_at_keeps_no_other_from_being(url: str, 
 async def test_what_cannot_be_repaired_is_tried_ever_less_often_and_keeps_no_other_from_it(
     url: str, failing: FailingDriver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(repairing, "_AT_ONCE", 1)
+    monkeypatch.setattr(repairs, "_AT_ONCE", 1)
     async with control_plane(url, failing, dns=PaperDns(lambda: url)) as plane, watching(plane) as watch:
         made = [await plane.created(name) for name in ("shop", "other")]
         execute(url, "UPDATE paper SET state = 'stopped'")
@@ -241,7 +241,7 @@ async def test_what_cannot_be_repaired_is_tried_ever_less_often_and_keeps_no_oth
         first, second = await repaired(plane, watch), await repaired(plane, watch)
         assert sorted(first + second) == sorted(one.id for one in made)
 
-        monkeypatch.setattr(repairing, "_AT_ONCE", 20)
+        monkeypatch.setattr(repairs, "_AT_ONCE", 20)
         execute(url, "UPDATE interlock.instance_drift SET found_at = found_at - interval '1 hour'")
         assert await repaired(plane, watch) == []  # they were tried at an age of an hour, and just now
         older = "UPDATE interlock.orchestration SET recorded_at = recorded_at - interval '40 minutes'"

@@ -15,8 +15,8 @@ from interlock import schema
 from interlock.embedded.postmaster import read_postmaster
 from interlock.instances.drivers.local import LocalDriver
 from interlock.instances.drivers.port import Spec
-from interlock.instances.keeping.history import History
-from interlock.instances.keeping.watchers import Watchers
+from interlock.instances.upkeep.history import History
+from interlock.instances.upkeep.watchers import Watchers
 from support.instances import control_plane
 from support.keeping import watching
 from support.local_instances import local_driver, place_for_instances

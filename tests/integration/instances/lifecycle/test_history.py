@@ -7,10 +7,10 @@ import pytest
 
 from interlock import AsyncInterlock, errors
 from interlock.aggregate.transactions import Transactions
-from interlock.instances.keeping.history import History
-from interlock.instances.keeping.keepers import Keepers
+from interlock.instances.context import Surroundings
 from interlock.instances.orchestrations import Lifecycle
-from interlock.instances.surroundings import Surroundings
+from interlock.instances.upkeep.history import History
+from interlock.instances.upkeep.keepers import Keepers
 from support.keeping import SOON
 from support.paper_driver import PaperDns, PaperDriver
 from support.postgres import execute

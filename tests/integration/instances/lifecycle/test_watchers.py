@@ -5,9 +5,9 @@ import asyncio
 import pytest
 
 from interlock.aggregate.transactions import Transactions
-from interlock.instances.keeping.watchers import Watchers
+from interlock.instances.context import Surroundings
 from interlock.instances.orchestrations import Lifecycle
-from interlock.instances.surroundings import Surroundings
+from interlock.instances.upkeep.watchers import Watchers
 from support.instances import QUICK, Plane
 from support.keeping import watching
 from support.paper_driver import PaperDns, PaperDriver

@@ -10,7 +10,7 @@ from interlock.config import Settings
 from interlock.errors import ConfigurationError, TooManyInstances
 from interlock.instances.drivers.local import LocalDriver
 from interlock.instances.drivers.local.machine import Machine
-from interlock.server.surrounding import surroundings
+from interlock.server.instance_context import surroundings
 from support.local_instances import FIRST_PORT, PG_BIN, Shop, new_spec
 
 PORTS = range(FIRST_PORT, FIRST_PORT + 40)

@@ -9,9 +9,9 @@ import pytest
 
 from interlock.dns.port import Published
 from interlock.instances.drivers.port import Observed, Sight
-from interlock.instances.keeping.comparing import confirmed, is_settled, of_driver, of_name, same
 from interlock.instances.model import State
 from interlock.instances.records import Instance
+from interlock.instances.upkeep.comparison import confirmed, is_settled, of_driver, of_name, same
 
 NOW = datetime.now(UTC)
 SHOP = Instance(

@@ -20,12 +20,12 @@ from lightkube.resources.core_v1 import ConfigMap, PersistentVolumeClaim, Secret
 from lightkube.utils.quantity import parse_quantity
 
 from interlock.errors import DriverError, InstanceAbsent, NotSupported
-from interlock.instances.drivers.kubernetes import configuration, credentials, provisioning
+from interlock.instances.drivers.kubernetes import configuration, creation, credentials
 from interlock.instances.drivers.kubernetes.api import Api
-from interlock.instances.drivers.kubernetes.belongings import KINDS, Belongings, everything, required
+from interlock.instances.drivers.kubernetes.inventory import KINDS, Belongings, everything, required
 from interlock.instances.drivers.kubernetes.names import CONFIGURATION, CONTAINER, NAME, Names
+from interlock.instances.drivers.kubernetes.observation import is_ready, is_up_to_date, seen, troubled
 from interlock.instances.drivers.kubernetes.settings import KubernetesSettings
-from interlock.instances.drivers.kubernetes.sight import is_ready, is_up_to_date, seen, troubled
 from interlock.instances.drivers.owner import new_password
 from interlock.instances.drivers.port import Sight, Spec
 from interlock.tls.certificate import Certificate
@@ -42,14 +42,14 @@ class KubernetesDriver:
         self._settings = settings or KubernetesSettings()
 
     async def check(self, spec: Spec) -> None:
-        provisioning.check(spec, self._settings)
+        creation.check(spec, self._settings)
         async with self._api() as api:
-            await provisioning.found(api, spec, self._settings)
+            await creation.found(api, spec, self._settings)
 
     async def provision(self, spec: Spec) -> None:
-        provisioning.check(spec, self._settings)
+        creation.check(spec, self._settings)
         async with self._api() as api:
-            await provisioning.provision(api, spec, self._settings)
+            await creation.provision(api, spec, self._settings)
 
     async def look(self, id: str) -> Sight:
         async with self._api() as api:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 from interlock.errors import ConfigurationError, NotSupported
-from interlock.instances.drivers.local import looking, provisioning, removal, serving
+from interlock.instances.drivers.local import creation, observation, operations, removal
 from interlock.instances.drivers.local.failures import in_words
 from interlock.instances.drivers.local.log_lines import read_lines
 from interlock.instances.drivers.local.machine import Machine, absent
@@ -65,30 +65,30 @@ class LocalDriver:
         await self._ask(self._machine.check, spec)
 
     async def provision(self, spec: Spec) -> None:
-        await self._do(provisioning.provision, self._machine, spec)
+        await self._do(creation.provision, self._machine, spec)
 
     async def look(self, id: str) -> Sight:
-        return await self._ask(looking.look, self._machine, id)
+        return await self._ask(observation.look, self._machine, id)
 
     async def start(self, id: str) -> None:
-        await self._with(id, serving.bring_up)
+        await self._with(id, operations.bring_up)
 
     async def stop(self, id: str) -> None:
-        await self._with(id, serving.bring_down)
+        await self._with(id, operations.bring_down)
 
     async def remove(self, id: str) -> None:
         await self._do(removal.remove, self._machine, id)
 
     async def password(self, id: str) -> str:
         """Whoever checks health asks for it: that waits for no verb, unless it is just being changed."""
-        known = await self._ask(serving.known_password, self._machine, id)
-        return known if known is not None else await self._with(id, serving.password)
+        known = await self._ask(operations.known_password, self._machine, id)
+        return known if known is not None else await self._with(id, operations.password)
 
     async def reset_password(self, id: str) -> None:
-        await self._with(id, serving.give_new_password)
+        await self._with(id, operations.give_new_password)
 
     async def set_parameters(self, id: str, parameters: Mapping[str, str]) -> Literal["reloaded", "restart needed"]:
-        return await self._with(id, serving.change_parameters, parameters)
+        return await self._with(id, operations.change_parameters, parameters)
 
     async def resize(self, id: str, storage_bytes: int) -> None:
         raise NotSupported(
@@ -96,7 +96,7 @@ class LocalDriver:
         )
 
     async def use_certificate(self, id: str, certificate: Certificate | None) -> None:
-        await self._with(id, serving.use_certificate, certificate)
+        await self._with(id, operations.use_certificate, certificate)
 
     async def logs(self, id: str, *, lines: int = 100, follow: bool = False) -> AsyncGenerator[str, None]:
         log = await self._ask(self._log_of, id)
@@ -104,7 +104,7 @@ class LocalDriver:
             yield line
 
     async def ids(self) -> Mapping[str, str]:
-        return await self._ask(looking.ids, self._machine)
+        return await self._ask(observation.ids, self._machine)
 
     def _log_of(self, id: str) -> Path:
         directory = self._machine.directory(id)

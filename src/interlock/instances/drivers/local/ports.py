@@ -8,8 +8,8 @@ start: the server then refuses to start, and a new instance is given another.
 from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 
+from interlock.embedded.lifecycle import free_port
 from interlock.embedded.locks import exclusive
-from interlock.embedded.running import free_port
 from interlock.errors import OutOfPorts
 from interlock.instances.drivers.local.marker import Marker, markers
 

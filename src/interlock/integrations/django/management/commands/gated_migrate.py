@@ -12,9 +12,9 @@ from django.db import connections
 from interlock.errors import InterlockError
 from interlock.gate import Gate, Verdict
 from interlock.gate.gate import Policy
-from interlock.integrations import passing
+from interlock.integrations import gated_migration
 from interlock.integrations.django.database import disconnect, gate_url, watch
-from interlock.integrations.django.judging import judge
+from interlock.integrations.django.migration_state import judge
 
 
 class Command(migrate.Command):  # type: ignore[misc]
@@ -37,7 +37,7 @@ class Command(migrate.Command):  # type: ignore[misc]
         )
         gate.add_argument(
             "--gate-newer",
-            choices=get_args(passing.Newer),
+            choices=get_args(gated_migration.Newer),
             default="refuse",
             help="What to do about a database that a newer release has migrated. Default: refuse.",
         )
@@ -48,11 +48,11 @@ class Command(migrate.Command):  # type: ignore[misc]
             run()
             return
         with _failing_in_one_line():
-            reason = passing.migrate(self._gate(options), run, watch)
+            reason = gated_migration.migrate(self._gate(options), run, watch)
         self._say(reason, options["verbosity"])
 
     def _gate(self, options: dict[str, Any]) -> Gate:
-        settings, timing = passing.settings_and_timing()
+        settings, timing = gated_migration.settings_and_timing()
         connection = connections[options["database"]]
         url = gate_url(connection, settings)
         disconnect(connection)  # Django's system checks may have connected

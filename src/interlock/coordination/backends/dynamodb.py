@@ -1,0 +1,86 @@
+"""A root object on a table of DynamoDB."""
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from interlock.config import own_schema
+from interlock.coordination.backends.choice import Guarding, StoreOptions
+from interlock.errors import ConfigurationError, GuardRefused
+from interlock.stores.dynamodb.address import Address, parsed
+from interlock.stores.leases import Holder
+
+if TYPE_CHECKING:
+    from interlock.coordination.guards import Guarded
+    from interlock.coordination.operators import Operating
+    from interlock.stores.dynamodb.store import DynamoStore
+
+
+@dataclass(frozen=True)
+class DynamoDatabase:
+    """A `Database`. Its guard is `grant.guard_item()`."""
+
+    address: Address
+    options: StoreOptions
+
+    @property
+    def schema(self) -> str:
+        return ""
+
+    @property
+    def guarding(self) -> Guarding:
+        return _NoConnections()
+
+    def open(self, holder: Holder, on_reconnected: Callable[[str], object]) -> "DynamoStore":
+        """Requests have no connection that could be made again, so nothing is told of that."""
+        from interlock.stores.dynamodb.store import DynamoStore
+
+        return DynamoStore(self.address, holder=holder, timeout=self.options.timeout)
+
+    @asynccontextmanager
+    async def operating(self) -> "AsyncIterator[Operating]":
+        from interlock.coordination.operators.dynamodb import OnDynamo
+        from interlock.stores.dynamodb.operator import DynamoOperations
+
+        store = DynamoOperations(self.address, holder=Holder("interlock command", "", 0), timeout=self.options.timeout)
+        try:
+            yield OnDynamo(store)
+        finally:
+            await store.close()
+
+
+class _NoConnections:
+    """There is no transaction that stays open, so none that a guard could be put into."""
+
+    async def guard(self, grant: "Guarded", connection: Any) -> None:
+        self.guard_sync(grant, connection)
+
+    def guard_sync(self, grant: "Guarded", connection: Any) -> NoReturn:
+        grant.check()
+        raise GuardRefused(
+            f"The lease {grant.name!r} is kept in DynamoDB, and no connection can carry its guard: put "
+            "grant.guard_item() into the TransactItems of your TransactWriteItems.",
+            name=grant.name,
+        )
+
+
+def named(url: str, options: StoreOptions) -> DynamoDatabase:
+    address = parsed(url)
+    if options.schema not in (None, own_schema()) or options.password is not None or options.pooler != "detect":
+        raise ConfigurationError(
+            "schema, password and pooler are for PostgreSQL: a DynamoDB table has none of them, so leave them out."
+        )
+    require_driver()
+    return DynamoDatabase(address, options)
+
+
+def require_driver() -> None:
+    try:
+        import interlock.stores.dynamodb.store  # noqa: F401
+    except ModuleNotFoundError as error:
+        if (error.name or "").startswith("interlock"):
+            raise
+        raise ConfigurationError(
+            f"Leases on DynamoDB need {error.name}, which is not installed: pip install 'interlock[dynamodb]'."
+        ) from error

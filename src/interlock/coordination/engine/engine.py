@@ -1,0 +1,523 @@
+"""What a root object does on one event loop of one process: ask for leases, keep them, give them back.
+
+Who may do what. A request is sent with a grant_id of its own, any number of times, and is granted once. A grant is
+trusted from the answer on, counted from before the question. It ends once, by `finish`: whoever ends it first (its
+holder, the keeper, the closing of the root) decides what it ended by, and only then tells the store.
+
+What is left behind. A caller that goes away while its request is under way: the answer finds nobody, and is given
+back. A request whose answer is lost: asked again; if that fails too, asked again in the background for as long as it
+could have been granted for, and given back. A release that cannot be delivered: tried again for as long. The process
+dies: its leases expire, its waiters are seen to be dead.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from contextlib import suppress
+from functools import partial
+from typing import Any, TypeVar
+
+from interlock import errors, process
+from interlock.clock import boottime
+from interlock.coordination.backends.choice import Database, GuardsByItem, OpenStore
+from interlock.coordination.engine.acquisition import Acquisition, Asked
+from interlock.coordination.engine.batch import Lane
+from interlock.coordination.engine.deferred import UNKNOWN, Errands, is_unknown
+from interlock.coordination.engine.handover import HandingOver
+from interlock.coordination.engine.queue import WaitingRoom
+from interlock.coordination.engine.records import Books
+from interlock.coordination.engine.renewal import Keeper
+from interlock.coordination.engine.retry import PASSING, Patience
+from interlock.coordination.engine.unconfirmed_releases import UnconfirmedReleases
+from interlock.coordination.lease.grant import AsyncGrant
+from interlock.coordination.lease.reasons import Loss, Reason
+from interlock.coordination.lease.times import LeaseTiming
+from interlock.coordination.observation.observer import Observer
+from interlock.stores.leases import AcquireAnswer, ReleaseAnswer
+
+G = TypeVar("G", bound=AsyncGrant)
+T = TypeVar("T")
+
+_BRIEF_MARGIN = 0.1
+_BRIEFLY_HELD = 0.05
+"""A grant that was handed on is renewed after so long. Many are given back before."""
+
+
+class Engine:
+    """`idle_after`: connections that were not used for so long are closed."""
+
+    def __init__(
+        self,
+        store: OpenStore,
+        observer: Observer,
+        *,
+        database: Database,
+        idle_after: float,
+    ) -> None:
+        self.pid = process.pid
+        self.database = database
+        self.closed = False
+        self._store = store
+        self._observer = observer
+        self._idle_after = idle_after
+        self._room = WaitingRoom(store)
+        self._errands = Errands(store, observer, self._room)
+        self._patience = Patience(store, observer)
+        self.books = Books(store, self._patience, self._errands, self._before_each, self._lose)
+        self._unconfirmed = UnconfirmedReleases(self._errands.releasing, self._see_let_go)
+        self._asking: Lane[Acquisition[Any], AcquireAnswer] = Lane(
+            store.acquire, self._errands.give_back, self._errands.failed
+        )
+        self._handing = HandingOver(store, observer, self._errands, self._lose, self._forget)
+        self._keeper = Keeper(store, observer, self._lose)
+        self._holdings: set[tuple[object, str]] = set()
+        self._idle_timer: asyncio.TimerHandle | None = None
+        self._closing_idle: asyncio.Task[None] | None = None
+
+    @property
+    def held(self) -> int:
+        return len(self._keeper)
+
+    def holds(self, owner: object, name: str) -> bool:
+        """Whether that task or thread has it, as far as we know."""
+        return (owner, name) in self._holdings
+
+    async def try_acquire(
+        self, name: str, timing: LeaseTiming, metadata: str | None, owner: object, kind: type[G]
+    ) -> G | None:
+        """The lease, if it is free and nobody waits for it."""
+        return await self.tried(self.begin_trying(name, timing, metadata, owner, kind))
+
+    async def acquire(
+        self, name: str, timing: LeaseTiming, metadata: str | None, owner: object, timeout: float | None, kind: type[G]
+    ) -> G:
+        """The lease, in one's turn; `LeaseTimeout` if that does not come in time."""
+        return await self.acquired(self.begin(name, timing, metadata, owner, timeout, kind))
+
+    async def acquire_any(
+        self, whole: str, names: Sequence[str], timing: LeaseTiming, metadata: str | None, owner: object, kind: type[G]
+    ) -> G:
+        """Whichever of these leases comes first: we are in all of their queues at once. To observers it is `whole`."""
+        started = boottime()
+        try:
+            begun, answer, sent_at = await self._first_of(
+                whole, [Acquisition(name, timing, metadata, owner, None, kind) for name in names]
+            )
+        except BaseException as error:
+            self._observer.not_acquired(whole, boottime() - started, 1, _reason(error))
+            raise
+        return self._granted(begun, answer, sent_at)
+
+    def begin_trying(
+        self, name: str, timing: LeaseTiming, metadata: str | None, owner: object, kind: type[G]
+    ) -> Acquisition[G]:
+        """Ask, and leave it to `tried` to wait for the answer."""
+        return self._begin(Acquisition(name, timing, metadata, owner, 0.0, kind))
+
+    def begin(
+        self, name: str, timing: LeaseTiming, metadata: str | None, owner: object, timeout: float | None, kind: type[G]
+    ) -> Acquisition[G]:
+        """Ask, and leave it to `acquired` to wait for the answer."""
+        if self.holds(owner, name):
+            raise errors.LeaseNested(
+                f"The lease {name!r} is held by this very task or thread, which would wait for itself for ever: "
+                "pass the grant on instead of acquiring again.",
+                name=name,
+            )
+        return self._begin(Acquisition(name, timing, metadata, owner, timeout, kind))
+
+    def take(self, begun: Acquisition[G]) -> G | None:
+        """What came of it, if that is simply the lease: most often it is, and then nobody has to wait for more."""
+        asked = begun.asked
+        if asked is None or asked.cancelled() or asked.exception() or self.closed:
+            return None
+        answer, sent_at = asked.result()
+        if answer.status != "granted":
+            return None
+        self._patience.reached = True
+        self._leave(begun)
+        return self._granted(begun, answer, sent_at)
+
+    async def tried(self, begun: Acquisition[G]) -> G | None:
+        try:
+            answer, sent_at = await self._ask(begun, resend=1)
+        except BaseException as error:
+            self._failed(begun, error)
+            raise
+        if answer.status == "granted":
+            return self._granted(begun, answer, sent_at)
+        self._not_acquired(begun, "busy", answer.holder)
+        return None
+
+    async def acquired(self, begun: Acquisition[G]) -> G:
+        try:
+            if begun.timeout:
+                async with asyncio.timeout(max(0.0, begun.timeout - (boottime() - begun.started))):
+                    answer, sent_at = await self._first_or_in_turn(begun)
+            else:
+                answer, sent_at = await self._first_or_in_turn(begun)
+        except TimeoutError:
+            why = begun.trouble or f"`interlock lease show {begun.name}` says who holds it."
+            sentence = f"The lease {begun.name!r} was not to be had within {begun.timeout:g} s: {why}"
+            self._failed(begun, late := errors.LeaseTimeout(sentence, name=begun.name))
+            raise late from begun.trouble
+        except BaseException as error:
+            self._failed(begun, error)
+            raise
+        return self._granted(begun, answer, sent_at)
+
+    def give_up(self, begun: Acquisition[Any]) -> None:
+        """Nobody will wait for the answer; if somebody has, this has been seen to."""
+        if begun.asked is not None:
+            self._leave(begun)
+            self._failed(begun, asyncio.CancelledError())
+
+    def hurry(self, grant: AsyncGrant) -> None:
+        """Ask the store about it at once, instead of when its renewal is due."""
+        if not grant.ended:
+            self._keeper.hurry(grant)
+
+    def drop(self, grant: AsyncGrant) -> None:
+        """Give it back, without waiting for that."""
+        if not grant.is_inherited and grant.finish("released"):
+            try:
+                self._errands.releasing.post(grant)
+            finally:
+                self._note_release(grant)
+
+    async def release(self, grant: AsyncGrant) -> bool:
+        asked = self.begin_releasing(grant)
+        if asked is None:
+            return False
+        try:
+            with suppress(Exception):
+                await asked
+        except asyncio.CancelledError:
+            if asked.done() and not asked.cancelled():  # both came at once: whoever is next has still to be told
+                self.released(grant, asked)
+            raise
+        return self.released(grant, asked)
+
+    def begin_releasing(self, grant: AsyncGrant) -> "asyncio.Future[tuple[ReleaseAnswer, float]] | None":
+        """It is not held any more from here on; `released` then says whether it was. None: it was not."""
+        if not self._end(grant):
+            return None
+        asked = None
+        try:
+            asked = self._errands.releasing.submit(grant)  # first: somebody may wait for it
+        finally:
+            self._note_release(grant, asked)
+        return asked
+
+    def let_go(self, grant: AsyncGrant) -> bool:
+        """Give it back, and do not wait for the answer; later requests for that name are sent after it.
+
+        False: it is not held any more, as far as we know.
+        """
+        if not self._end(grant):
+            return False
+        try:
+            self._unconfirmed.send(grant)
+        finally:
+            self._note_release(grant)
+        return True
+
+    def _end(self, grant: AsyncGrant) -> bool:
+        """Nobody trusts it from here on. False: nobody could, any more, and that has been seen to."""
+        if not grant.lost and grant.finish("released"):
+            return True
+        if grant.is_inherited or grant.is_released:
+            return False
+        if grant.finish("expired"):  # its time ran out, and nobody noticed yet
+            self._lose_finished(grant, "expired")
+        self._forget(grant)
+        self._errands.release(grant)
+        return False
+
+    def _note_release(self, grant: AsyncGrant, asked: "asyncio.Future[Any] | None" = None) -> None:
+        self._forget(grant)
+        try:
+            self._observer.released(grant.name, grant.token, boottime() - grant.acquired_at)
+        except BaseException:  # a hook ends the thread: nobody will wait for the answer
+            if asked is not None:
+                asked.cancel()
+            raise
+
+    def _see_let_go(self, grant: AsyncGrant, asked: "asyncio.Future[tuple[ReleaseAnswer, float]]") -> None:
+        if self.released(grant, asked):
+            return
+        if asked.result()[1] >= grant.trusted_until:  # let go of in time, and expired before this was sent
+            grant.correct("released")
+            return
+        # A person took it, for one, and the block had ended before we heard of that.
+        self._observer.lost_unseen(grant.name, grant.token, "refused")
+        grant.tell("refused")
+
+    def released(self, grant: AsyncGrant, asked: "asyncio.Future[tuple[ReleaseAnswer, float]]") -> bool:
+        """By the answer that has come."""
+        if isinstance(error := asked.exception(), Exception):
+            self._errands.release_later(grant)
+            if not isinstance(error, errors.InterlockError):
+                raise error
+            self._observer.database_error(error)
+            return True
+        answer, sent_at = asked.result()
+        self._errands.settle(grant, answer, sent_at)
+        if answer.status == "lost":
+            grant.correct("refused")
+        return answer.status != "lost"
+
+    async def hand_over(self, grant: AsyncGrant) -> bool:
+        return await self._handing.hand_over(grant)
+
+    def guard_item(self, grant: AsyncGrant) -> dict[str, Any]:
+        if not isinstance(self._store, GuardsByItem):
+            raise errors.GuardRefused(
+                f"The lease {grant.name!r} is not kept in DynamoDB: guard a transaction by grant.guard(connection).",
+                name=grant.name,
+            )
+        return self._store.guard_item(grant)
+
+    async def close(self) -> None:
+        """Give back everything that is still held, and hang up."""
+        self.closed = True
+        self._asking.dismiss(_closed())
+        for grant in self._keeper:
+            self._lose(grant, "closed")
+            self._errands.releasing.post(grant)
+        self._room.call_all()
+        await asyncio.sleep(0)  # whoever was just answered gives back what it got
+        await self._keeper.close()
+        await self._asking.drain()
+        await self._handing.drain()
+        await self._errands.close()
+        if self._idle_timer is not None:
+            self._idle_timer.cancel()
+        if self._closing_idle is not None:
+            await asyncio.wait([self._closing_idle])
+        await self._store.close()
+
+    def _begin(self, begun: Acquisition[G]) -> Acquisition[G]:
+        try:
+            self._check_open()
+            if self._room.hears and begun.timeout != 0:
+                self._queue(begun)
+            begun.asked = self._submit(begun)
+        except BaseException as error:
+            self._leave(begun)
+            self._failed(begun, error)
+            raise
+        return begun
+
+    def _submit(self, begun: Acquisition[Any]) -> Asked:
+        self._watch_idleness()
+        begun.attempts += 1
+        earlier = self._unconfirmed.pending(begun.name)
+        if earlier is None:
+            return self._asking.submit(begun)
+        asked: Asked = asyncio.get_running_loop().create_future()
+        earlier.add_done_callback(lambda _: self._submit_after(begun, asked))
+        return asked
+
+    def _submit_after(self, begun: Acquisition[Any], asked: Asked) -> None:
+        if self.closed and not asked.done():
+            asked.set_exception(_closed())
+        elif not asked.done():
+            self._asking.submit_for(begun, asked)
+
+    async def _first_or_in_turn(self, begun: Acquisition[Any]) -> tuple[AcquireAnswer, float]:
+        may_wait = begun.timeout != 0
+        if begun.turn is None:  # it may be free: then nobody has to listen
+            answer, sent_at = await self._ask(begun, resend=None if may_wait else 1)
+            if answer.status == "granted":
+                return answer, sent_at
+            if not may_wait:
+                raise TimeoutError
+            self._queue(begun)
+        return await self._in_turn(begun)
+
+    async def _ask(self, begun: Acquisition[Any], resend: int | None = None) -> tuple[AcquireAnswer, float]:
+        """With the same grant_id as often as it takes; `resend` times if that is given."""
+        failures = 0
+        while True:
+            self._check_open()
+            asked = begun.asked or self._submit(begun)
+            begun.asked = None
+            try:
+                answer, sent_at = await asked
+            except asyncio.CancelledError:
+                if asked.done() and not asked.cancelled() and not asked.exception():  # both came at once
+                    self._errands.give_back(begun, *asked.result())
+                raise
+            except errors.StoreError as error:
+                begun.trouble = error
+                begun.in_doubt = begun.in_doubt or isinstance(error, UNKNOWN)
+                await self._patience.bear(error, failures, resend)
+                failures += 1
+            except Exception as error:
+                begun.in_doubt = begun.in_doubt or is_unknown(error)
+                raise
+            else:
+                self._patience.reached = True
+                begun.trouble = None
+                if self.closed:
+                    self._errands.give_back(begun, answer, sent_at)
+                    raise _closed()
+                return answer, sent_at
+
+    def _queue(self, begun: Acquisition[Any]) -> None:
+        begun.wait = True
+        begun.turn = self._room.enter(begun)
+
+    def _leave(self, begun: Acquisition[Any]) -> None:
+        if begun.turn is not None:
+            self._room.leave(begun.turn)
+            begun.turn = None
+
+    async def _first_of(
+        self, whole: str, all_begun: Sequence[Acquisition[G]]
+    ) -> tuple[Acquisition[G], AcquireAnswer, float]:
+        """The others leave their queues; what they were granted at the same moment is given back."""
+        for begun in all_begun:
+            self._queue(begun)
+        turns = [(begun, asyncio.create_task(self._in_turn(begun, quiet=True))) for begun in all_begun]
+        self._observer.waiting(whole, None)
+        winner: Acquisition[G] | None = None
+        try:
+            await asyncio.wait([turn for _, turn in turns], return_when=asyncio.FIRST_COMPLETED)
+            begun, turn = next(pair for pair in turns if pair[1].done())
+            answer, sent_at = turn.result()
+            winner = begun
+            return begun, answer, sent_at
+        finally:
+            self._observer.stopped_waiting()
+            for begun, turn in turns:
+                if begun is not winner:
+                    turn.add_done_callback(partial(self._not_wanted, begun))
+                    turn.cancel()
+
+    def _not_wanted(self, begun: Acquisition[Any], turn: "asyncio.Task[tuple[AcquireAnswer, float]]") -> None:
+        self._leave(begun)  # it may have ended before it began
+        if not turn.cancelled() and turn.exception() is None:
+            self._errands.give_back(begun, *turn.result())
+        elif begun.in_doubt:
+            self._errands.find_out(begun)
+
+    async def _in_turn(self, begun: Acquisition[Any], *, quiet: bool = False) -> tuple[AcquireAnswer, float]:
+        """Ask, and as long as another has it, wait in the queue for it. `quiet`: observers hear of it from others."""
+        assert begun.turn is not None
+        waits = False
+        try:
+            while True:
+                await self._open_ear()
+                answer, sent_at = await self._ask(begun)
+                if answer.status == "granted":
+                    return answer, sent_at
+                if quiet:
+                    pass
+                elif waits:
+                    self._observer.still_waiting(begun.name, answer.holder, boottime() - begun.started)
+                else:
+                    self._observer.waiting(begun.name, answer.holder)
+                    waits = True
+                await self._room.pause(begun.turn, answer)
+                if taken := self._room.taken(begun.turn, answer, sent_at):
+                    self._check_open()
+                    return taken, sent_at
+        except BaseException:
+            self._errands.leaving.post(begun)
+            raise
+        finally:
+            self._leave(begun)
+            if waits:
+                self._observer.stopped_waiting()
+
+    def _check_open(self) -> None:
+        if self.closed:
+            raise _closed()
+
+    async def _open_ear(self) -> None:
+        if self._room.hears:
+            return
+        try:
+            await self._room.open_ear()
+        except PASSING as error:  # then it is asked for now and then, until the ear opens again
+            self._observer.database_error(error)
+
+    def _failed(self, begun: Acquisition[Any], error: BaseException) -> None:
+        """However an acquire ends without an answer: it is counted, and what it may have left behind is looked for."""
+        asked, begun.asked = begun.asked, None
+        if asked is not None and not asked.cancel() and not asked.cancelled() and not asked.exception():
+            self._errands.give_back(begun, *asked.result())  # nobody had come to wait for it yet
+        self._not_acquired(begun, _reason(error))
+
+    def _not_acquired(self, begun: Acquisition[Any], reason: Reason, holder: str | None = None) -> None:
+        self._observer.not_acquired(begun.name, boottime() - begun.started, begun.attempts, reason, holder)
+        if begun.in_doubt:
+            self._errands.find_out(begun)
+
+    def _granted(self, begun: Acquisition[G], answer: AcquireAnswer, sent_at: float) -> G:
+        timing = begun.timing
+        grant = begun.kind(self, begun.name, answer.token, begun.grant_id, timing, begun.owner)
+        if answer.brief:
+            grant.trusted_until = sent_at + answer.remaining - min(timing.margin, _BRIEF_MARGIN)
+            grant.renew_at = grant.acquired_at + _BRIEFLY_HELD
+        else:
+            grant.trusted_until = sent_at + answer.remaining - timing.margin
+            grant.renew_at = min(sent_at + timing.renew_every, grant.trusted_until)
+        self._holdings.add((begun.owner, begun.name))
+        self._keeper.add(grant)
+        try:
+            self._observer.granted(begun.name, answer.token, grant.acquired_at - begun.started, begun.attempts)
+        except BaseException:  # a hook ends the thread: nobody will have it
+            self.drop(grant)
+            raise
+        return grant
+
+    def _lose(self, grant: AsyncGrant, why: Loss) -> None:
+        if grant.finish(why):
+            self._lose_finished(grant, why)
+
+    def _lose_finished(self, grant: AsyncGrant, why: Loss) -> None:
+        self._forget(grant)
+        try:
+            self._observer.lost(grant.name, grant.token, boottime() - grant.acquired_at, why)
+        finally:
+            grant.tell(why)
+
+    def _forget(self, grant: AsyncGrant) -> None:
+        self._keeper.remove(grant)
+        self._holdings.discard((grant.owner, grant.name))
+
+    def _before_each(self) -> None:
+        self._check_open()
+        self._watch_idleness()
+
+    def _watch_idleness(self) -> None:
+        if self._idle_timer is None and not self.closed:
+            self._idle_timer = asyncio.get_running_loop().call_later(self._idle_after / 2, self._look_for_idleness)
+
+    def _look_for_idleness(self) -> None:
+        self._idle_timer = None
+        if not self.closed:
+            self._closing_idle = asyncio.get_running_loop().create_task(self._close_idle())
+
+    async def _close_idle(self) -> None:
+        """Who holds nothing and waits for nothing needs no connection."""
+        await self._room.close_ear()
+        none_open = await self._store.close_idle(self._idle_after)
+        if self.held or not none_open or not self._errands.are_done:
+            self._watch_idleness()
+
+
+def _closed() -> errors.ConfigurationError:
+    return errors.ConfigurationError("This Interlock was closed: open it anew.")
+
+
+def _reason(error: BaseException) -> Reason:
+    match error:
+        case errors.LeaseTimeout():
+            return "timeout"
+        case asyncio.CancelledError():
+            return "cancelled"
+        case _:
+            return "error"

@@ -1,0 +1,207 @@
+"""Renewals: one statement a round for everything that this process holds, and the moment when trust ends.
+
+Two timers, both for the earliest grant only. One starts a round: it renews every grant that is due, or will be before
+half of its interval is over, so that grants which were made at different times come to share their rounds. The other
+ends the trust in grants that were not renewed in time, whatever a round that hangs may still bring: trust that has
+run out does not come back.
+"""
+
+import asyncio
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+from interlock import errors
+from interlock.clock import boottime
+from interlock.coordination.engine.clock_watch import ClockWatch
+from interlock.coordination.lease.grant import AsyncGrant
+from interlock.coordination.lease.reasons import Loss
+from interlock.coordination.lease.times import LeaseTiming
+from interlock.coordination.observation.observer import Observer
+from interlock.stores.leases import LeaseStore, RenewAnswer
+
+_LARGEST = 20_000
+_SOON = 0.1
+_LONGEST_SLEEP = 1.0
+_SPREAD = 8
+"""Leases share a statement if the longest ttl among them is at most so many times the shortest."""
+
+
+class Keeper:
+    """Keeps every grant that is added until it is removed or lost. `lose` is told of each that is."""
+
+    def __init__(self, store: LeaseStore, observer: Observer, lose: Callable[[AsyncGrant, Loss], None]) -> None:
+        self._grants: dict[LeaseTiming, set[AsyncGrant]] = {}
+        self._store = store
+        self._observer = observer
+        self._lose = lose
+        self._clock = ClockWatch()
+        self._timeline: int | None = None
+        self._round: asyncio.Task[None] | None = None
+        self._due = _Alarm(self._start_round)
+        self._end = _Alarm(self._end_trust)
+
+    def add(self, grant: AsyncGrant) -> None:
+        alike = self._grants.get(grant.timing)
+        if alike is None:
+            if not self._grants:
+                self._clock = ClockWatch()  # what happened to the clock while nothing was held is of no consequence
+            alike = self._grants[grant.timing] = set()
+        alike.add(grant)
+        self._due.not_after(grant.renew_at)
+        self._end.not_after(grant.trusted_until)
+
+    def remove(self, grant: AsyncGrant) -> None:
+        if alike := self._grants.get(grant.timing):
+            alike.discard(grant)
+            if not alike:
+                del self._grants[grant.timing]
+
+    def hurry(self, grant: AsyncGrant) -> None:
+        """Renew it at once, instead of when it is due."""
+        grant.renew_at = boottime()
+        self._due.not_after(grant.renew_at)
+
+    def __len__(self) -> int:
+        return sum(map(len, self._grants.values()))
+
+    def __iter__(self) -> Iterator[AsyncGrant]:
+        """Those of now: what is done to one may remove it."""
+        return iter([grant for alike in self._grants.values() for grant in alike])
+
+    async def close(self) -> None:
+        self._due.stop()
+        self._end.stop()
+        if self._round is not None:
+            self._round.cancel()
+            await asyncio.wait([self._round])
+
+    def _start_round(self) -> None:
+        if self._round is None and self._grants:
+            self._round = asyncio.get_running_loop().create_task(self._renew_all())
+
+    async def _renew_all(self) -> None:
+        try:
+            now = boottime()
+            due = {
+                timing: [grant for grant in alike if grant.renew_at <= now + timing.renew_every / 2]
+                for timing, alike in self._grants.items()
+            }
+            for batch in _together(due):
+                await self._renew(batch)
+        finally:
+            self._round = None
+            if self._grants:
+                self._due.not_after(min(grant.renew_at for alike in self._grants.values() for grant in alike))
+
+    async def _renew(self, due: "_Batch") -> None:
+        grants = [grant for _, alike in due for grant in alike]
+        sent_at = boottime()
+        try:
+            answer = await self._store.renew(grants, min(timing.request_timeout for timing, _ in due))
+        except errors.InterlockError as error:
+            for timing, alike in due:
+                for grant in alike:
+                    left = max(grant.trusted_until - sent_at, 4 * _SOON)
+                    grant.renew_at = sent_at + min(timing.renew_every, left, 4.0) / 4
+            self._observer.renewal_failed(error)
+            return
+        received_at = boottime()
+        self._observer.renewed(len(grants) - len(answer.lost) - len(answer.locked), received_at - sent_at)
+        self._apply(due, grants, answer, sent_at)
+        self._compare_clocks(answer.clock, sent_at, received_at)
+
+    def _apply(self, due: "_Batch", grants: Sequence[AsyncGrant], answer: RenewAnswer, sent_at: float) -> None:
+        before, self._timeline = self._timeline, answer.timeline
+        now = boottime()
+        exceptions = {grants[place] for place in (*answer.lost, *answer.locked)}
+        for timing, alike in due:
+            trusted_until = sent_at + timing.ttl - timing.margin
+            renew_at = sent_at + timing.renew_every
+            for grant in alike:
+                if grant.trusted_until <= now:
+                    self._lose(grant, "expired")
+                elif grant not in exceptions:
+                    grant.trusted_until = trusted_until
+                    grant.renew_at = renew_at
+                    if grant.watchers is not None and not grant.ended:
+                        grant.tell_renewed()
+        for place in answer.broken:
+            self._lose(grants[place], "broken")
+        for place in answer.lost:
+            if not grants[place].handing:
+                self._lose(grants[place], "refused" if before in (None, answer.timeline) else "failover")
+        for place in (*answer.lost, *answer.locked):  # of one that is just being handed over, that answer tells more
+            grants[place].renew_at = now + min(_SOON, grants[place].timing.renew_every)
+
+    def _compare_clocks(self, clock: float, sent_at: float, received_at: float) -> None:
+        """A clock that was set may have let a lease expire early, or keep it too long: what we trust is not so."""
+        if step := abs(self._clock.stepped_by(clock, sent_at, received_at)):
+            for grant in self:
+                if step > grant.timing.margin:
+                    self._lose(grant, "clock")
+
+    def _end_trust(self) -> None:
+        now = boottime()
+        try:
+            for grant in self:
+                if grant.trusted_until <= now:
+                    self._lose(grant, "expired")
+        finally:  # also if a hook ends the thread: the others are still to be told
+            if self._grants:
+                self._end.not_after(min(grant.trusted_until for grant in self))
+
+
+_Batch = Sequence[tuple[LeaseTiming, Sequence[AsyncGrant]]]
+
+
+def _together(due: Mapping[LeaseTiming, Sequence[AsyncGrant]]) -> Iterator[_Batch]:
+    """Batches that can share a time-out: a short lease's must not cost a long one its renewal."""
+    batch: list[tuple[LeaseTiming, Sequence[AsyncGrant]]] = []
+    for timing in sorted(due, key=lambda timing: timing.request_timeout):
+        if batch and timing.request_timeout > _SPREAD * batch[0][0].request_timeout:
+            yield batch
+            batch = []
+        for start in range(0, len(due[timing]), _LARGEST):
+            some = due[timing][start : start + _LARGEST]
+            if batch and sum(len(alike) for _, alike in batch) + len(some) > _LARGEST:
+                yield batch
+                batch = []
+            batch.append((timing, some))
+    if batch:
+        yield batch
+
+
+class _Alarm:
+    """Calls at the earliest moment that was asked for since it last called.
+
+    The event loop's clock stands still while the machine is suspended, and ours does not: so it looks again and again.
+    """
+
+    def __init__(self, call: Callable[[], None]) -> None:
+        self._call = call
+        self._at = math.inf
+        self._timer: asyncio.TimerHandle | None = None
+
+    def not_after(self, moment: float) -> None:
+        if moment < self._at:
+            self.stop()
+            self._set(moment)
+
+    def _set(self, moment: float) -> None:
+        self._at = moment
+        pause = min(max(0.0, moment - boottime()), _LONGEST_SLEEP)
+        self._timer = asyncio.get_running_loop().call_later(pause, self._ring)
+
+    def stop(self) -> None:
+        self._at = math.inf
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _ring(self) -> None:
+        if boottime() < self._at:
+            self._set(self._at)
+            return
+        self._at = math.inf
+        self._timer = None
+        self._call()

@@ -1,0 +1,160 @@
+"""Runs any command under a lease: no part of it lives on when the lease is lost, or when we are killed.
+
+Each of these runs the command in an environment that says which grant it belongs to, and closes the root object. A
+signal that comes before the command runs ends the wait, and the status is 128 and its number; later it goes to the
+command.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from interlock import errors
+from interlock.commands import Forwarding, Standby, run_under, status_of
+from interlock.coordination.lease.grant import AsyncGrant
+from interlock.coordination.lease.lease import AsyncLease
+from interlock.coordination.root import AsyncInterlock
+from interlock.logs import events
+
+if TYPE_CHECKING:
+    from interlock.coordination.primitives.once import Once
+    from interlock.coordination.primitives.periodic import AsyncPeriodic
+
+log = events(__name__)
+
+NAME, TOKEN, GRANT_ID = "INTERLOCK_LEASE_NAME", "INTERLOCK_LEASE_TOKEN", "INTERLOCK_LEASE_GRANT_ID"
+"""What a command under a lease finds in its environment."""
+
+_SCHEMA_TROUBLE = ("3F000", "42883")
+"""There is no such schema, no such function."""
+
+MakePeriodic = Callable[[str, Callable[[AsyncGrant], Awaitable[object]]], "AsyncPeriodic"]
+
+
+async def run_command(
+    locks: AsyncInterlock,
+    lease: AsyncLease,
+    argv: Sequence[str],
+    *,
+    timeout: float | None,
+    environment: Mapping[str, str],
+    standby: Standby | None = None,
+) -> int:
+    """Acquire the lease, run the command under it, give the lease back, and return the command's exit status.
+
+    With a `timeout` of 0 it does not wait for the lease. `standby` is a supervisor for the command that was started
+    before. Raises `LeaseNotAcquired`, or `LeaseLost` after the command was stopped.
+    """
+
+    async def work(signals: Forwarding) -> int:
+        async with await _acquire(locks, lease, timeout) as grant:
+            return await _run(grant, signals, argv, environment, standby)
+
+    return await _exit_status(locks, work)
+
+
+async def lead_command(
+    locks: AsyncInterlock, lease: AsyncLease, argv: Sequence[str], *, environment: Mapping[str, str]
+) -> int:
+    """Run the command in each term of ours, until it ends by itself; that is its exit status."""
+
+    async def work(signals: Forwarding) -> int:
+        while signals.stopped_by is None:
+            try:
+                async with await _acquire(locks, lease, None) as grant:
+                    return await _run(grant, signals, argv, environment)
+            except errors.LeaseLost as error:
+                log.warning("election.term_over", extra={"lease": lease.name, "why": str(error)})
+                signals.come_back()
+        return signals.status
+
+    return await _exit_status(locks, work)
+
+
+async def run_command_once(
+    locks: AsyncInterlock,
+    once: "Once",
+    argv: Sequence[str],
+    *,
+    timeout: float | None,
+    environment: Mapping[str, str],
+) -> int:
+    """Run the command if it has not succeeded under that key; 0 if it has, now or before."""
+
+    async def work(signals: Forwarding) -> int:
+        async def run(grant: AsyncGrant) -> bool:
+            if status := await _run(grant, signals, argv, environment):
+                raise errors.CommandFailed(f"The command ended with status {status}.", status=status)
+            return True
+
+        await once.run(locks.engine(), object(), timeout, run)
+        return 0
+
+    return await _exit_status(locks, work)
+
+
+async def run_command_every(
+    locks: AsyncInterlock, make: MakePeriodic, name: str, argv: Sequence[str], *, environment: Mapping[str, str]
+) -> int:
+    """Run the command at each tick that is ours, until a signal comes.
+
+    A run that a signal ends is left unfinished, for another to take over.
+    """
+
+    async def work(signals: Forwarding) -> int:
+        async def run(grant: AsyncGrant) -> None:
+            try:
+                status = await _run(grant, signals, argv, environment)
+            finally:
+                signals.come_back()
+            if status and signals.stopped_by is not None:
+                raise asyncio.CancelledError
+            if status:
+                log.warning("periodic.command_failed", extra={"lease": name, "status": status})
+
+        await make(name, run).run(until=lambda: signals.stopped_by is not None)
+        return signals.status
+
+    return await _exit_status(locks, work)
+
+
+async def _exit_status(locks: AsyncInterlock, work: Callable[[Forwarding], Coroutine[Any, Any, int]]) -> int:
+    with Forwarding() as signals:
+        try:
+            return await signals.exit_status(work(signals))
+        finally:
+            await locks.close()
+
+
+async def _acquire(locks: AsyncInterlock, lease: AsyncLease, timeout: float | None) -> AsyncGrant:
+    try:
+        grant = await lease.try_acquire() if timeout == 0 else await lease.acquire(timeout)
+    except errors.StatementFailed as error:
+        if error.sqlstate in _SCHEMA_TROUBLE:
+            await locks.open()  # says what is wrong with the schema
+        raise
+    if grant is None:
+        raise errors.LeaseBusy(
+            f"The lease {lease.name!r} is not to be had now: `interlock lease list {lease.name}` says who holds it.",
+            name=lease.name,
+        )
+    return grant
+
+
+async def _run(
+    grant: AsyncGrant,
+    signals: Forwarding,
+    argv: Sequence[str],
+    environment: Mapping[str, str],
+    standby: Standby | None = None,
+) -> int:
+    ours = {
+        NAME: grant.name,
+        TOKEN: str(grant.token),
+        GRANT_ID: str(grant.grant_id),
+        "INTERLOCK_SCHEMA": grant.schema,
+    }
+    result = await run_under(
+        grant, argv, signals, environment={**environment, **ours}, grace=grant.timing.margin, standby=standby
+    )
+    return status_of(result, grant, lease=grant.name)

@@ -1,0 +1,158 @@
+"""A lease: a name with settings. It has no state of its own, so any number of tasks may share one."""
+
+import asyncio
+import json
+import re
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar
+
+from interlock.coordination.lease.blocks import Acquiring, Entered
+from interlock.coordination.lease.decorator import wrapped_async
+from interlock.coordination.lease.grant import AsyncGrant
+from interlock.coordination.lease.name import own_name
+from interlock.coordination.lease.times import Duration, LeaseTiming, checked_timeout
+from interlock.errors import ConfigurationError
+from interlock.stores.listing import HeldLease
+
+if TYPE_CHECKING:
+    from interlock.coordination.engine.acquisition import Acquisition
+    from interlock.coordination.engine.engine import Engine
+    from interlock.coordination.primitives.election import AsyncElection
+
+Busy = Literal["wait", "skip", "raise"]
+G = TypeVar("G", bound=AsyncGrant)
+P = ParamSpec("P")
+T = TypeVar("T")
+
+_LARGEST_METADATA = 4096
+_NUL = re.compile(r"(?<!\\)(\\\\)*\\u0000")
+
+
+class LeaseSettings:
+    """What a lease is asked for with, and how; checked when it is made. `own`: the name is one of Interlock's."""
+
+    __slots__ = ("confirm_release", "metadata", "name", "timing")
+
+    def __init__(
+        self,
+        name: str,
+        ttl: Duration,
+        renew_every: Duration | None,
+        request_timeout: float | None,
+        metadata: Mapping[str, Any] | None,
+        *,
+        own: bool = False,
+        confirm_release: bool = True,
+    ) -> None:
+        self.name = name if own else own_name(name)
+        self.confirm_release = confirm_release
+        self.timing = LeaseTiming.of(ttl, renew_every, request_timeout)
+        self.metadata = _as_json(metadata)
+
+    def begin(self, engine: "Engine", owner: object, timeout: float | None, kind: type[G]) -> "Acquisition[G] | None":
+        """Ask at once, for who does not want to wait for more than the answer; None if that takes more."""
+        return engine.begin(self.name, self.timing, self.metadata, owner, timeout, kind)
+
+    def begin_trying(self, engine: "Engine", owner: object, kind: type[G]) -> "Acquisition[G] | None":
+        return engine.begin_trying(self.name, self.timing, self.metadata, owner, kind)
+
+    async def try_acquire(self, engine: "Engine", owner: object, kind: type[G]) -> G | None:
+        return await engine.try_acquire(self.name, self.timing, self.metadata, owner, kind)
+
+    def acquire(self, engine: "Engine", owner: object, timeout: float | None, kind: type[G]) -> Coroutine[Any, Any, G]:
+        return engine.acquire(self.name, self.timing, self.metadata, owner, timeout, kind)
+
+    async def holders(self, engine: "Engine") -> list[HeldLease]:
+        return [lease for lease in await engine.books.held(self.name) if lease.name == self.name]
+
+
+class CompositeSettings(LeaseSettings):
+    """Of something that is made of several leases: no single question decides it."""
+
+    __slots__ = ()
+
+    def begin(self, engine: "Engine", owner: object, timeout: float | None, kind: type[G]) -> None:
+        return None
+
+    def begin_trying(self, engine: "Engine", owner: object, kind: type[G]) -> None:
+        return None
+
+
+class AsyncLease:
+    """``async with lease as grant: …`` waits its turn, and cancels the body if the grant is lost."""
+
+    def __init__(self, engine: "Callable[[], Engine]", settings: LeaseSettings) -> None:
+        self._engine = engine
+        self._settings = settings
+        self._entered: Entered[AsyncGrant] = Entered()
+
+    @property
+    def name(self) -> str:
+        return self._settings.name
+
+    @property
+    def ttl(self) -> float:
+        return self._settings.timing.ttl
+
+    async def try_acquire(self) -> AsyncGrant | None:
+        """The grant, if the lease is free and nobody waits for it; otherwise None, at once."""
+        grant = await self._settings.try_acquire(self._engine(), asyncio.current_task(), AsyncGrant)
+        if grant is not None:
+            grant.confirmed = self._settings.confirm_release
+        return grant
+
+    def acquire(self, timeout: Duration | None = None) -> Acquiring[AsyncGrant]:
+        """Wait for the lease, first come, first served. To be awaited, or entered: ``async with lease.acquire(5)``.
+
+        After `timeout` seconds it raises `LeaseTimeout`.
+        """
+        return Acquiring(self._acquire(checked_timeout(timeout)))
+
+    def wrap(self, *, busy: Busy = "wait") -> Callable[[Callable[P, Awaitable[T]]], Callable[P, Awaitable[T | None]]]:
+        """Run a coroutine function under the lease: ``@lease.wrap(busy="skip")``.
+
+        If the lease is held by another, it is waited for, the function is skipped (and None is the answer), or
+        `LeaseBusy` is raised.
+        """
+        return wrapped_async(self, busy)
+
+    async def holders(self) -> list[HeldLease]:
+        """Who holds it now, as the store sees it: one, nobody, or with slots as many as hold one."""
+        return await self._settings.holders(self._engine())
+
+    def terms(self) -> "AsyncElection":
+        """An election: ``async for term in lease.terms(): async with term: …`` is entered whenever we lead."""
+        from interlock.coordination.primitives.election import AsyncElection
+
+        return AsyncElection(self._engine, self._settings)
+
+    async def __aenter__(self) -> AsyncGrant:
+        task, settings = asyncio.current_task(), self._settings  # not by `_acquire`, which is a coroutine more
+        grant = await settings.acquire(self._engine(), task, None, AsyncGrant)
+        grant.confirmed = settings.confirm_release
+        return self._entered.add(task, await grant.__aenter__())
+
+    async def __aexit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        await self._entered.pop(asyncio.current_task()).__aexit__(kind, error, trace)
+
+    async def _acquire(self, timeout: float | None) -> AsyncGrant:
+        grant = await self._settings.acquire(self._engine(), asyncio.current_task(), timeout, AsyncGrant)
+        grant.confirmed = self._settings.confirm_release
+        return grant
+
+
+def _as_json(metadata: Mapping[str, Any] | None) -> str | None:
+    if metadata is None:
+        return None
+    if not isinstance(metadata, Mapping):
+        raise ConfigurationError("A lease's metadata has to be a mapping, such as {'zone': 'a'}.")
+    try:
+        text = json.dumps(metadata, allow_nan=False, ensure_ascii=False)
+        size = len(text.encode())
+    except (TypeError, ValueError) as error:
+        raise ConfigurationError(f"A lease's metadata has to be writable as JSON: {error}.") from error
+    if size > _LARGEST_METADATA:
+        raise ConfigurationError(f"A lease's metadata has {size} bytes as JSON: use {_LARGEST_METADATA} at most.")
+    if _NUL.search(text):
+        raise ConfigurationError("A lease's metadata has a NUL character in it, which PostgreSQL cannot store.")
+    return text

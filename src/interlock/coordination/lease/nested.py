@@ -1,0 +1,50 @@
+"""A command under a lease that runs a command under the same lease would wait for itself for ever."""
+
+from collections.abc import Mapping
+from uuid import UUID
+
+from interlock import errors
+from interlock.coordination.backends.choice import StoreOptions, chosen
+from interlock.coordination.lease.command import GRANT_ID, NAME, TOKEN
+from interlock.coordination.operators.status import operations
+from interlock.stores.leases import Holder
+from interlock.stores.postgres import connect
+
+_TIMEOUT = 5.0
+
+
+async def require_not_within(url: str, schema: str, name: str, environment: Mapping[str, str]) -> None:
+    """Raise `LeaseNested` if `environment` is that of a command which runs under this very lease, in this database."""
+    if environment.get(NAME) != name:
+        return
+    try:
+        token, grant_id = int(environment[TOKEN]), UUID(environment[GRANT_ID])
+    except (KeyError, ValueError):  # set by somebody else
+        return
+    if not await (_is_current if url.startswith("postgres") else _is_held)(url, schema, name, token, grant_id):
+        return
+    raise errors.LeaseNested(
+        f"This runs under the lease {name!r} already, and would wait for itself for ever: drop the inner "
+        "`interlock` command, or give it another lease's name.",
+        name=name,
+    )
+
+
+async def _is_current(url: str, schema: str, name: str, token: int, grant_id: UUID) -> bool:
+    async with await connect(url, application_name="interlock command") as session:
+        try:
+            await session.execute(operations(schema)["is_current"], name, token, grant_id)
+        except errors.StatementFailed:  # it is not; if that is for want of our schema, whoever acquires is told
+            return False
+    return True
+
+
+async def _is_held(url: str, schema: str, name: str, token: int, grant_id: UUID) -> bool:
+    """By what any other store tells of its leases. A token that holds is that of one grant."""
+    options = StoreOptions(password=None, schema=schema, pooler="detect", timeout=_TIMEOUT)
+    store = chosen(url, options).open(Holder("interlock command", "", 0), lambda purpose: None)
+    try:
+        held = await store.held(name)
+    finally:
+        await store.close()
+    return any((lease.name, lease.token) == (name, token) for lease in held)

@@ -1,0 +1,129 @@
+"""An election: whoever holds the lease leads. A term ends with its grant, and then the next one is waited for.
+
+The block of a term is cancelled when the term is over, because the lease was lost or because we were asked to step
+down; that is no error, and the loop goes on. The lease is given back only when the block has ended.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import TYPE_CHECKING, Any, Self
+
+from interlock.body import Body
+from interlock.coordination.lease.grant import AsyncGrant
+from interlock.errors import LeaseLost
+from interlock.stores.listing import HeldLease
+
+if TYPE_CHECKING:
+    from interlock.coordination.engine.engine import Engine
+    from interlock.coordination.lease.lease import LeaseSettings
+
+
+class AsyncTerm(AsyncGrant):
+    """The grant that one leads by. Its block ends without an error when the term is over."""
+
+    __slots__ = ("_over", "_stepping_down")
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self._stepping_down = False
+        self._over = False
+
+    def step_down(self) -> None:
+        """The block is cancelled; when it has ended, the lease is given to whoever waits for it."""
+        self._stepping_down = True
+        if self._body:
+            self._cancel("stepping down")
+
+    def check(self) -> None:
+        """Raise `LeaseLost` if it is not held any more, or is to be given back."""
+        super().check()
+        if self._stepping_down:
+            raise self.error()
+
+    def is_end_of(self, error: BaseException | None) -> bool:
+        """Whether that error says no more than that the term is over."""
+        return isinstance(error, LeaseLost) and (error.name, error.token) == (self.name, self.token)
+
+    async def __aenter__(self) -> Self:
+        self._body = Body()
+        if self.ended or self.lost or self._stepping_down:  # on its way here
+            self._cancel("over")
+        else:
+            self.on_lost(self._cancel)
+        return self
+
+    async def __aexit__(self, kind: object, error: BaseException | None, trace: object) -> bool | None:
+        body, self._body = self._body, None
+        others_cancelled = await body.end(error) if body else False
+        await self.release()
+        if others_cancelled:
+            raise asyncio.CancelledError
+        return self.is_end_of(error) or (self._over and isinstance(error, asyncio.CancelledError))
+
+    def error(self) -> LeaseLost:
+        if self._stepping_down and not self.lost:
+            return LeaseLost(
+                f"The lease {self.name!r} (token {self.token}) is to be given back, so end what it protects.",
+                name=self.name,
+                token=self.token,
+            )
+        return super().error()
+
+    def _cancel(self, why: str) -> None:
+        if self._body and not self._over:
+            self._over = True
+            self._body.cancel(why)
+
+
+class AsyncElection:
+    """``async for term in election: async with term: …`` leads, loses, waits, and leads again."""
+
+    def __init__(self, engine: "Callable[[], Engine]", settings: "LeaseSettings") -> None:
+        self._engine = engine
+        self._settings = settings
+        self._term: AsyncTerm | None = None
+
+    @property
+    def is_leader(self) -> bool:
+        """Asks nobody: the clock of this machine knows how long the term may be trusted."""
+        term = self._term
+        return term is not None and not term.ended and not term.lost
+
+    async def leader(self) -> HeldLease | None:
+        """Who leads now, as the store sees it."""
+        holders = await self._settings.holders(self._engine())
+        return holders[0] if holders else None
+
+    def step_down(self) -> bool:
+        """End our term, if we have one; then we are the last who wait for the next."""
+        term = self._term
+        if term is None or not self.is_leader:
+            return False
+        term.step_down()
+        return True
+
+    async def run(
+        self, lead: Callable[[AsyncTerm], Awaitable[object]], *, deposed: Callable[[], object] | None = None
+    ) -> None:
+        """For ever: `lead` is called in each term, and cancelled when it is over; then `deposed` is called.
+
+        When `lead` returns, the term is over as well.
+        """
+        async for term in self:
+            try:
+                async with term:
+                    await lead(term)
+            finally:
+                if deposed:
+                    deposed()
+
+    async def __aiter__(self) -> AsyncIterator[AsyncTerm]:
+        engine = self._engine()  # one: when the root object is closed, so is this
+        while True:
+            term = await self._settings.acquire(engine, asyncio.current_task(), None, AsyncTerm)
+            self._term = term
+            try:
+                yield term
+            finally:
+                self._term = None
+                await term.release()

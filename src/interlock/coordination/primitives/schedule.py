@@ -1,0 +1,139 @@
+"""When something is to be run: every so often, or by a cron expression; and which of the missed runs are made up for.
+
+Moments are in seconds since 1970. A moment at which something is to be run is a tick.
+"""
+
+import math
+import re
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Literal, Protocol
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from interlock.coordination.lease.times import Duration, seconds
+from interlock.errors import ConfigurationError
+
+Missed = Literal["skip", "once"] | int
+"""``skip``: ticks that nobody began in time are not run. ``once``: however many were missed, one run makes up for them.
+A number: each of the newest so many is run."""
+
+_SHORTEST = 0.1
+_MOST = 1000
+_MICRO = 1_000_000
+"""Counted in microseconds, because floating-point multiples of a tenth would drift."""
+_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+_INTERVAL = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h|d)")
+
+
+class Schedule(Protocol):
+    def last(self, moment: float) -> float:
+        """The newest tick that is not after that moment."""
+
+    def before(self, tick: float) -> float:
+        """The tick before that one."""
+
+    def after(self, tick: float) -> float:
+        """The tick after that one."""
+
+
+class Interval:
+    """Ticks are the multiples of it since 1970, so everybody has the same."""
+
+    def __init__(self, length: float) -> None:
+        if not _SHORTEST <= length < math.inf:
+            raise ConfigurationError(f"Every {length:g} s cannot work: use {_SHORTEST:g} s or more.")
+        self._length = round(length * _MICRO)
+
+    def last(self, moment: float) -> float:
+        return round(moment * _MICRO) // self._length * self._length / _MICRO
+
+    def before(self, tick: float) -> float:
+        return (round(tick * _MICRO) - self._length) / _MICRO
+
+    def after(self, tick: float) -> float:
+        return (round(tick * _MICRO) + self._length) / _MICRO
+
+
+class Cron:
+    """A cron expression, by the clocks of a time zone."""
+
+    def __init__(self, expression: str, timezone: str | None) -> None:
+        try:
+            from cronsim import CronSim, CronSimError
+        except ImportError as error:
+            raise ConfigurationError(
+                "Cron expressions need a package more: pip install 'interlock[cron]'; or say an interval, as in '5m'."
+            ) from error
+        try:
+            CronSim(expression, datetime.now(UTC))
+            self._zone = UTC if timezone is None else ZoneInfo(timezone)
+        except CronSimError as error:
+            raise ConfigurationError(f"{expression!r} is no cron expression: {error}.") from error
+        except (ZoneInfoNotFoundError, ValueError) as error:
+            raise ConfigurationError(
+                f"There is no time zone {timezone!r} on this machine: correct the name, or pip install tzdata."
+            ) from error
+        self._expression = expression
+        self._walk = CronSim
+
+    def last(self, moment: float) -> float:
+        return self.before(math.floor(moment) + 1)
+
+    def before(self, tick: float) -> float:
+        return next(self._walk(self._expression, self._date(tick), reverse=True)).timestamp()
+
+    def after(self, tick: float) -> float:
+        return next(self._walk(self._expression, self._date(tick))).timestamp()
+
+    def _date(self, moment: float) -> datetime:
+        return datetime.fromtimestamp(moment, self._zone)
+
+
+def schedule(when: str | Duration, timezone: str | None = None) -> Schedule:
+    """``"5m"``, ``timedelta(minutes=5)``, ``300``, or a cron expression: ``"*/5 * * * *"``."""
+    if isinstance(when, str) and len(when.split()) >= 5:
+        return Cron(when, timezone)
+    if timezone is not None:
+        raise ConfigurationError("A time zone is for cron expressions: leave it out.")
+    return Interval(interval(when))
+
+
+def interval(given: str | Duration) -> float:
+    """In seconds."""
+    if not isinstance(given, str):
+        return seconds(given)
+    match = _INTERVAL.fullmatch(given.strip())
+    if match is None:
+        raise ConfigurationError(
+            f"{given!r} is neither an interval nor a cron expression: say it as in '90s', '5m', '1h', or '*/5 * * * *'."
+        )
+    return float(match[1]) * _UNITS[match[2]]
+
+
+def checked_missed(missed: Missed) -> Missed:
+    if missed in ("skip", "once"):
+        return missed
+    if isinstance(missed, int) and not isinstance(missed, bool) and 1 <= missed <= _MOST:
+        return missed
+    raise ConfigurationError(f"missed={missed!r}: use 'skip', 'once' or a number of runs from 1 to {_MOST}.")
+
+
+def due(schedule: Schedule, done: float, now: float, missed: Missed) -> list[float]:
+    """The ticks that are to be run now, in order, if the one at `done` is the last that was."""
+    newest = schedule.last(now)
+    if newest <= done:
+        return []
+    if missed == "skip":
+        return [newest] if now - newest < (schedule.after(newest) - newest) / 2 else []
+    most = 1 if missed == "once" else int(missed)
+    return [tick for tick in _back(schedule, newest, most) if tick > done][::-1]
+
+
+def _back(schedule: Schedule, tick: float, most: int) -> Iterator[float]:
+    for _ in range(most):
+        yield tick
+        tick = schedule.before(tick)
+
+
+def as_date(tick: float) -> datetime:
+    return datetime.fromtimestamp(0, UTC) + timedelta(seconds=tick)

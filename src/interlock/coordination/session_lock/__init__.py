@@ -1,0 +1,1 @@
+"""Session locks of PostgreSQL: locks that last as long as a connection."""

@@ -1,0 +1,141 @@
+"""A grant for callers without an event loop: it lives on the loop thread of the root object."""
+
+import asyncio
+import functools
+from collections.abc import Callable
+from typing import Any, Self
+from uuid import UUID
+
+from interlock.bridge import LoopThread, Question, nothing_to_ask
+from interlock.coordination.lease.grant import AsyncGrant
+from interlock.errors import ConfigurationError
+from interlock.stores.leases import ReleaseAnswer
+
+
+class Grant:
+    """As `AsyncGrant`, without await. Nothing can interrupt a thread: ask `check()` between steps, or be told by
+    `on_lost`; a lease that was lost also raises at the end of the block."""
+
+    __slots__ = ("_confirmed", "_grant", "_left", "_thread")
+
+    def __init__(self, thread: LoopThread, grant: AsyncGrant, *, confirmed: bool = True) -> None:
+        self._thread = thread
+        self._grant = grant
+        self._confirmed = confirmed
+        self._left = False
+
+    def __repr__(self) -> str:
+        return repr(self._grant)
+
+    @property
+    def name(self) -> str:
+        return self._grant.name
+
+    @property
+    def token(self) -> int:
+        return self._grant.token
+
+    @property
+    def grant_id(self) -> UUID:
+        return self._grant.grant_id
+
+    @property
+    def ttl(self) -> float:
+        return self._grant.ttl
+
+    @property
+    def schema(self) -> str:
+        return self._grant.schema
+
+    @property
+    def lost(self) -> bool:
+        return self._grant.lost
+
+    @property
+    def remaining(self) -> float:
+        return 0.0 if self._left else self._grant.remaining
+
+    def check(self) -> None:
+        """Raise `LeaseLost` if it is not held any more."""
+        if self._left and not self._grant.ended:  # the loop has not come to that yet
+            raise self._grant.error_of("released")
+        self._grant.check()
+
+    def on_lost(self, callback: Callable[[str], object]) -> None:
+        """Called on the loop's thread: it must not block for long."""
+        if self._grant.ended or self._grant.is_cut_off:
+            self._grant.on_lost(callback)
+        else:
+            self._thread.run(self._listen(callback))
+
+    def guard(self, connection: Any = None) -> None:
+        """Let the connection's open transaction commit only while this grant is current; see docs/guard.md."""
+        self._grant.guards.guard_sync(self, connection)
+
+    def guard_item(self) -> dict[str, Any]:
+        """For the TransactItems of your own TransactWriteItems; see docs/dynamodb.md."""
+        return self._grant.guard_item()
+
+    def release(self) -> bool:
+        if self._grant.is_cut_off:
+            return False
+        try:
+            return self._thread.ask(_Releasing(self._grant))
+        except ConfigurationError:
+            if self._thread.is_closing:  # that gives it back
+                return False
+            raise
+
+    def drop(self) -> None:
+        """Give it back, if it has not ended, and do not wait for that: for whoever was interrupted somewhere."""
+        if not (self._grant.ended or self._grant.is_cut_off):
+            self._thread.post(functools.partial(self._grant.engine.drop, self._grant))
+
+    def hand_over(self) -> bool:
+        if self._grant.is_cut_off:
+            raise self._grant.error()
+        return self._thread.run(self._grant.hand_over())
+
+    async def _listen(self, callback: Callable[[str], object]) -> None:
+        """On the loop's thread, where a loss is told: it cannot come in between."""
+        self._grant.on_lost(callback)
+
+    def __enter__(self) -> Self:
+        if not self._grant.is_held:  # it was lost on its way here
+            self.release()
+            raise self._grant.error()
+        return self
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> bool | None:
+        try:
+            released_before = self._grant.is_released
+            held = self.release() if self._confirmed else self._let_go()
+        except BaseException:
+            self.drop()
+            raise
+        if not held and not released_before:
+            raise self._grant.error() from error
+        return None
+
+    def _let_go(self) -> bool:
+        """False: it is not held any more, as far as we know. Else nobody waits for what comes of it."""
+        if not self._grant.is_held or self._grant.engine.closed:
+            return self.release()
+        self._left = True
+        self._thread.post(functools.partial(self._grant.engine.let_go, self._grant))
+        return True
+
+
+class _Releasing(Question[bool]):
+    """On the loop's thread."""
+
+    def __init__(self, grant: AsyncGrant) -> None:
+        self._grant = grant
+        self._asked: asyncio.Future[tuple[ReleaseAnswer, float]] | None = None
+
+    def ask(self) -> "asyncio.Future[Any]":
+        self._asked = self._grant.engine.begin_releasing(self._grant)
+        return self._asked or nothing_to_ask()
+
+    def answer(self) -> bool:
+        return self._asked is not None and self._grant.engine.released(self._grant, self._asked)

@@ -1,0 +1,160 @@
+"""A lease for callers without an event loop: what they ask is asked on the loop thread of the root object."""
+
+import asyncio
+import threading
+from collections.abc import Callable, Coroutine
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
+
+from interlock.bridge import LoopThread, nothing_to_ask
+from interlock.coordination.engine.acquisition import Acquisition
+from interlock.coordination.lease.decorator import Busy, wrapped_sync
+from interlock.coordination.lease.grant import AsyncGrant
+from interlock.coordination.lease.lease import LeaseSettings
+from interlock.coordination.lease.times import Duration, checked_timeout
+from interlock.coordination.primitives.election import AsyncTerm
+from interlock.coordination.sync.blocks import Blocks
+from interlock.coordination.sync.grant import Grant
+from interlock.stores.listing import HeldLease
+
+if TYPE_CHECKING:
+    from interlock.coordination.sync.election import Election
+    from interlock.coordination.sync.root import Interlock
+
+G = TypeVar("G", bound=AsyncGrant)
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class Lease(Blocks[Grant]):
+    """``with lease as grant: …`` waits its turn."""
+
+    def __init__(self, locks: "Interlock", settings: LeaseSettings) -> None:
+        super().__init__()
+        self._locks = locks
+        self._settings = settings
+
+    @property
+    def name(self) -> str:
+        return self._settings.name
+
+    @property
+    def ttl(self) -> float:
+        return self._settings.timing.ttl
+
+    def try_acquire(self) -> Grant | None:
+        """The grant, if the lease is free and nobody waits for it; otherwise None, at once."""
+        return self._granted(_Trying(self._locks, self._settings, 0.0, AsyncGrant))
+
+    def acquire(self, timeout: Duration | None = None) -> Grant:
+        """Wait for the lease, first come, first served; after `timeout` seconds it raises `LeaseTimeout`."""
+        grant = self._granted(_Acquiring(self._locks, self._settings, checked_timeout(timeout), AsyncGrant))
+        assert grant is not None
+        return grant
+
+    def holders(self) -> list[HeldLease]:
+        """Who holds it now, as the store sees it: one, nobody, or with slots as many as hold one."""
+
+        async def look() -> list[HeldLease]:
+            return await self._settings.holders(self._locks.engine())
+
+        return self._locks.run(look())
+
+    def terms(self) -> "Election":
+        """An election: ``for term in lease.terms(): with term: …`` is entered whenever we lead."""
+        from interlock.coordination.sync.election import Election
+
+        return Election(self)
+
+    def term(self, make: Callable[[LoopThread, AsyncTerm], T]) -> T:
+        """What is made of the grant of an election's next term, and of the loop thread that it lives on."""
+        thread = self._locks.loop_thread()
+        question = _Acquiring(self._locks, self._settings, None, AsyncTerm)
+        try:
+            term = question.put_to(thread)
+            assert term is not None
+            return make(thread, term)
+        except BaseException:
+            question.give_back()
+            raise
+
+    def wrap(self, *, busy: Busy = "wait") -> Callable[[Callable[P, T]], Callable[P, T | None]]:
+        """Run a function under the lease; see `AsyncLease.wrap`."""
+        return wrapped_sync(self, busy)
+
+    def _granted(self, question: "_Acquiring[AsyncGrant]") -> Grant | None:
+        try:
+            thread = self._locks.loop_thread()
+            grant = question.put_to(thread)
+            return None if grant is None else Grant(thread, grant, confirmed=self._settings.confirm_release)
+        except BaseException:
+            question.give_back()
+            raise
+
+    def _acquire(self, granted: list[Grant]) -> Grant:
+        question = _Acquiring(self._locks, self._settings, None, AsyncGrant)
+        try:
+            grant = self._granted(question)
+            assert grant is not None
+            granted.append(grant)
+        except BaseException:
+            question.give_back()
+            raise
+        return grant
+
+
+class _Acquiring(Generic[G]):
+    """On the loop's thread; `granted` is there as soon as it is."""
+
+    def __init__(self, locks: "Interlock", settings: LeaseSettings, timeout: float | None, kind: type[G]) -> None:
+        self.granted: G | None = None
+        self._owner = threading.current_thread()  # its number would be given again, to another
+        self._locks = locks
+        self._settings = settings
+        self._timeout = timeout
+        self._kind = kind
+        self._thread: LoopThread | None = None
+
+    def put_to(self, thread: LoopThread) -> G | None:
+        """Whoever is interrupted, then or later, has to see to it by `give_back`: it may have been granted."""
+        self._thread = thread
+        return thread.ask(self)
+
+    def ask(self) -> "asyncio.Future[Any]":
+        self._engine = self._locks.engine()
+        self._begun = self._begin()
+        return (self._begun and self._begun.asked) or nothing_to_ask()
+
+    def answer(self) -> "G | Coroutine[Any, Any, G | None] | None":
+        self.granted = None if self._begun is None else self._engine.take(self._begun)
+        return self.granted or self._go_on()
+
+    def give_back(self) -> None:
+        """What was granted, and has not ended."""
+        if self._thread is not None and self.granted is not None and not self.granted.ended:
+            Grant(self._thread, self.granted).release()
+
+    def give_up(self) -> None:
+        if self._begun is not None:
+            self._engine.give_up(self._begun)
+
+    def _begin(self) -> Acquisition[G] | None:
+        return self._settings.begin(self._engine, self._owner, self._timeout, self._kind)
+
+    async def _go_on(self) -> G | None:
+        if self._begun:
+            self.granted = await self._engine.acquired(self._begun)
+        else:
+            self.granted = await self._settings.acquire(self._engine, self._owner, self._timeout, self._kind)
+        return self.granted
+
+
+class _Trying(_Acquiring[G]):
+    def _begin(self) -> Acquisition[G] | None:
+        return self._settings.begin_trying(self._engine, self._owner, self._kind)
+
+    async def _go_on(self) -> G | None:
+        if self._begun:
+            self.granted = await self._engine.tried(self._begun)
+        else:
+            self.granted = await self._settings.try_acquire(self._engine, self._owner, self._kind)
+        return self.granted

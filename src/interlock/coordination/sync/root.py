@@ -1,0 +1,244 @@
+"""The root object for callers without an event loop: a thin face over one loop thread that it owns.
+
+The thread carries the heartbeats anyway, and threads that ask at the same time share statements there. It is started by
+first use, so an object that is made at import may be forked; in a forked child it is started anew.
+"""
+
+import asyncio
+import functools
+import inspect
+import threading
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
+
+from interlock import process
+from interlock.bridge import LoopThread, in_caller, in_caller_to_its_end
+from interlock.connections import ask_sync
+from interlock.coordination.engine.engine import Engine
+from interlock.coordination.lease.times import Duration, checked_timeout
+from interlock.coordination.observation.metrics import Metrics
+from interlock.coordination.root import AsyncInterlock, RootOptions
+from interlock.coordination.sync.grant import Grant
+from interlock.coordination.sync.lease import Lease
+from interlock.coordination.sync.shared import Shared
+from interlock.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from interlock.coordination.claims.results import Claiming
+    from interlock.coordination.claims.scope import Claims, Spelling
+    from interlock.coordination.primitives.membership import Member
+    from interlock.coordination.primitives.once import Once, Retention, Unfinished
+    from interlock.coordination.primitives.schedule import Missed
+    from interlock.coordination.sync.membership import Membership
+    from interlock.coordination.sync.periodic import Periodic
+    from interlock.coordination.sync.session_lock import SessionLock
+    from interlock.coordination.sync.several import Leases
+
+T = TypeVar("T")
+
+
+class Interlock:
+    """As `AsyncInterlock`, without await, for any number of threads.
+
+    `loop_factory` makes the event loop of the thread that works for them, such as ``uvloop.new_event_loop``.
+    """
+
+    def __init__(
+        self,
+        url: str | None = None,
+        *,
+        loop_factory: Callable[[], asyncio.AbstractEventLoop] = asyncio.new_event_loop,
+        **options: Unpack[RootOptions],
+    ) -> None:
+        self._locks = AsyncInterlock(url, **options)
+        self._loop_factory = loop_factory
+        self._thread: LoopThread | None = None
+        self._pid = 0
+
+    @property
+    def metrics(self) -> Metrics:
+        return self._locks.metrics
+
+    @property
+    def schema(self) -> str:
+        return self._locks.schema
+
+    def lease(
+        self,
+        name: str,
+        *,
+        ttl: Duration = 30.0,
+        renew_every: Duration | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        slots: int | None = None,
+        confirm_release: bool = True,
+    ) -> Lease:
+        return Lease(self, self._locks.settings(name, ttl, renew_every, metadata, slots, confirm_release))
+
+    def leases(self, *names: str, ttl: Duration = 30.0, metadata: Mapping[str, Any] | None = None) -> "Leases":
+        """Several leases that are held together, or not at all; never a deadlock, in whichever order they are given."""
+        from interlock.coordination.sync.several import Leases
+
+        return Leases(self, self._locks.several(names, ttl, metadata))
+
+    def shared(
+        self,
+        name: str,
+        *,
+        readers: int = 20,
+        ttl: Duration = 30.0,
+        metadata: Mapping[str, Any] | None = None,
+    ) -> Shared:
+        """A lease that up to so many `readers` hold together, or one writer alone."""
+        return Shared(self, *self._locks.sides(name, readers, ttl, metadata))
+
+    def join(
+        self,
+        group: str,
+        *,
+        id: str | None = None,  # noqa: A002 # what it is called everywhere
+        metadata: Mapping[str, Any] | None = None,
+        ttl: Duration = 10.0,
+    ) -> "Membership":
+        """Be one of a group: ``with locks.join("workers", metadata={"zone": "a"}): …``"""
+        from interlock.coordination.sync.membership import Membership
+
+        return Membership(self, self._locks.join(group, id=id, metadata=metadata, ttl=ttl))
+
+    def members(self, group: str) -> "list[Member]":
+        """Who is in it now, by id."""
+        return self.run(self._locks.members(group))
+
+    def once(
+        self,
+        key: str,
+        function: Callable[..., T],
+        *args: Any,
+        ttl: Duration = 30.0,
+        timeout: Duration | None = None,
+        connection: Any = None,
+        unfinished: "Unfinished" = "again",
+    ) -> T:
+        """As `AsyncInterlock.once`; the function runs in the thread that calls. Django's connection may be an alias."""
+        if inspect.iscoroutinefunction(function):
+            raise ConfigurationError("Interlock runs plain functions once: use AsyncInterlock for coroutine functions.")
+        patience = checked_timeout(timeout)
+        once = self._locks.once_settings(key, ttl, args, unfinished=unfinished)
+        owner = threading.current_thread()
+        inside = None
+        if connection is not None:
+            from interlock.coordination.primitives.user_records import judge
+
+            inside = self._locks.inside(lambda steps: in_caller(lambda: ask_sync(connection, steps, judge)))
+
+        async def run() -> T:
+            work = functools.partial(function, *args)
+            result: T = await once.run(self.engine(), owner, patience, lambda grant: in_caller_to_its_end(work), inside)
+            return result
+
+        return self.run(run())
+
+    def once_settings(
+        self, key: str, ttl: Duration, request: Sequence[Any] | None, retention: "Retention | None" = None
+    ) -> "Once":
+        return self._locks.once_settings(key, ttl, request, retention)
+
+    def every(
+        self,
+        when: str | Duration,
+        name: str | None = None,
+        *,
+        missed: "Missed" = "once",
+        timezone: str | None = None,
+        ttl: Duration = 30.0,
+    ) -> "Callable[[Callable[[Grant], object]], Periodic]":
+        """As `AsyncInterlock.every`, for plain functions."""
+        from interlock.coordination.sync.periodic import Periodic
+
+        make = self._locks.periodic(when, missed, timezone, ttl)
+
+        def decorate(function: Callable[[Grant], object]) -> Periodic:
+            if inspect.iscoroutinefunction(function):
+                raise ConfigurationError("Interlock runs plain functions: use AsyncInterlock for coroutine functions.")
+            return Periodic(self, functools.partial(make, name or function.__qualname__), function)
+
+        return decorate
+
+    def claims(self, scope: str, *, names: "Spelling | None" = None) -> "Claims":
+        """A scope of names, each with one owner; `names` says how they are written: `dns_label`, `host_name`."""
+        from interlock.coordination.claims.scope import Claims
+        from interlock.names import plain_name
+
+        return Claims(lambda: self.schema, scope, names or plain_name)
+
+    def claim(
+        self, connection: Any, scope: str, name: str | None, owner: str, *, timeout: Duration = 0
+    ) -> "Claiming | None":
+        """Make a name the owner's, in your own transaction; see `AsyncInterlock.claim`."""
+        return self.claims(scope).claim(connection, name, owner, timeout=timeout)
+
+    def session_lock(self, name: str, *, ttl: Duration = 10.0) -> "SessionLock":
+        from interlock.coordination.sync.session_lock import SessionLock
+
+        return SessionLock(self._locks.session_lock(name, ttl=ttl), self)
+
+    def open(self) -> Self:
+        """Look whether the database can serve; raises what is wrong with it."""
+        self.run(self._locks.open())
+        return self
+
+    def close(self) -> None:
+        """Give back what is held, and close the connections and the thread."""
+        thread = self._running()
+        if thread is None:
+            return
+        thread.check_waiting()
+        try:
+            thread.close(self._locks.close)
+        except BaseException:  # we were interrupted, perhaps before it had begun: nobody else would
+            thread.close(self._locks.close)
+            raise
+
+    def __enter__(self) -> Self:
+        try:
+            return self.open()
+        except BaseException:
+            self.close()
+            raise
+
+    def __exit__(self, *exc_info: object) -> None:
+        self.close()
+
+    def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        """On the loop thread, which is started if there is none yet."""
+        try:
+            thread = self.loop_thread()
+        except BaseException:
+            coroutine.close()
+            raise
+        return thread.run(coroutine)
+
+    def loop_thread(self) -> LoopThread:
+        """The one that runs now: what was made on it lives and ends there."""
+        return self._running() or self._start()
+
+    def engine(self) -> Engine:
+        """On the loop thread only."""
+        return self._locks.engine()
+
+    def _start(self) -> LoopThread:
+        with _starting:
+            thread = self._running()
+            if thread is None:
+                thread = self._thread = LoopThread("interlock", self._loop_factory)
+                self._pid = process.pid
+            return thread
+
+    def _running(self) -> LoopThread | None:
+        """None: there is none yet, or it was closed, or is the parent's."""
+        thread = self._thread
+        return None if thread is None or thread.is_closing or self._pid != process.pid else thread
+
+
+_starting = threading.Lock()
+process.made_anew_in_children(globals(), "_starting", threading.Lock)  # whoever held it when we were forked is not here

@@ -1,0 +1,86 @@
+"""Runs any command under the gate: no part of it lives on when the gate is lost, or when we are killed."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+
+from interlock import errors
+from interlock.commands import CommandResult, Forwarding, run_under, status_of
+from interlock.gate.gate import AsyncGate
+from interlock.gate.passage import AsyncPassage
+from interlock.gate.times import Timing
+from interlock.gate.verdict import Verdict
+from interlock.logs import events
+
+log = events(__name__)
+
+
+async def run_command(gate: AsyncGate, argv: Sequence[str], timing: Timing, environment: Mapping[str, str]) -> int:
+    """Pass the gate, run the command if it is needed there, and return its exit status (0 if it was not needed).
+
+    The command gets `environment`, and in it which passage it belongs to. A signal that comes before the command runs
+    ends the wait, and the status is 128 and its number; later it goes to the command.
+    """
+    with Forwarding() as signals:
+        return await signals.exit_status(_pass(gate, signals, argv, timing, environment))
+
+
+async def ask_command(line: str, gate: str) -> Verdict:
+    """Ask a shell command whether the schema is current: its status is 0 for yes, 1 for no, 3 for too new."""
+    process = await asyncio.create_subprocess_shell(line)
+    try:
+        status = await process.wait()
+    except asyncio.CancelledError:
+        with suppress(ProcessLookupError):  # it has ended meanwhile
+            process.kill()
+        await process.wait()
+        raise
+    match status:
+        case 0:
+            return Verdict.CURRENT
+        case 1:
+            return Verdict.BEHIND
+        case 3:
+            return Verdict.TOO_NEW
+    raise errors.CheckFailed(
+        f"The check command ended with status {status}: it has to answer with "
+        "0 (current), 1 (to be migrated) or 3 (too new for this release).",
+        gate=gate,
+    )
+
+
+async def _pass(
+    gate: AsyncGate, signals: Forwarding, argv: Sequence[str], timing: Timing, environment: Mapping[str, str]
+) -> int:
+    async with gate as passage:
+        if passage.needed:
+            ours = {"INTERLOCK_GATE": passage.gate, "INTERLOCK_GATE_FENCE": str(passage.fence)}
+            result = await run_under(
+                passage, argv, signals, environment={**environment, **ours}, grace=timing.kill_grace
+            )
+            passage.check()
+            if gate.has_own_role or signals.stopped_by or not _ended_in_good_order(result):
+                await _clear_up(passage)
+            _judge(passage, result)
+    return 0
+
+
+def _ended_in_good_order(result: CommandResult) -> bool:
+    """A client that is killed leaves its statement running in the server."""
+    return result.ended_by == "itself" and result.exit_status <= 128 and not result.left_behind
+
+
+async def _clear_up(passage: AsyncPassage) -> None:
+    try:
+        await passage.end_own_sessions()
+    except errors.PredecessorAlive as error:
+        log.error("gate.left_open", extra={"gate": passage.gate, "why": str(error)})
+        passage.leave_open()
+
+
+def _judge(passage: AsyncPassage, result: CommandResult) -> None:
+    """The gate records the failure that it is left with."""
+    if not result.all_ended:
+        passage.leave_open()
+    if status := status_of(result, passage, gate=passage.gate):
+        raise errors.CommandFailed(f"The migration ended with status {status}.", status=status)

@@ -1,0 +1,82 @@
+"""Restoring a backup into an instance that runs.
+
+It is one transaction of pg_restore's, so a crash leaves all of it or nothing; and whoever repeats it is told by the
+server which of the two, as its number was written down before it was committed: see `relay`.
+"""
+
+import asyncio
+
+from interlock.embedded.clients import Clients, clients_for
+from interlock.errors import BackupDamaged, BackupUnusable
+from interlock.instances.backups import programs
+from interlock.instances.backups.digest import digested
+from interlock.instances.backups.records import Backup, BackupRecords
+from interlock.instances.backups.relay import Permit
+from interlock.instances.backups.server_session import alone
+from interlock.instances.backups.shelf import Shelf
+from interlock.instances.context import Surroundings
+from interlock.instances.drivers.port import Driver, Endpoint
+from interlock.instances.records import Instance
+
+LONGEST = 12 * 3600.0
+"""Seconds that a dump or a restore may take."""
+_TIMEOUT_SETTING_SINCE = 17
+"""Programs from here on set what servers before do not know, and in one transaction that is the end of it."""
+
+
+class Restoring:
+    def __init__(self, here: Surroundings) -> None:
+        self._here = here
+        self._records = BackupRecords(here.schema)
+
+    async def restore(
+        self, id: str, instance: Instance, driver: Driver, endpoint: Endpoint, permit: Permit, permitted: str | None
+    ) -> None:
+        """`permitted` is the transaction that an earlier attempt was let commit: if it did, all is done."""
+        async with self._here.transactions.transaction() as connection:
+            backup = await self._records.read(connection, id)
+        purpose = f"restore {instance.id}"
+        async with alone(driver, instance.id, endpoint, purpose, self._here.pace.check_timeout) as server:
+            if permitted is not None and await server.has_committed(permitted):
+                return
+        archive = await asyncio.to_thread(Shelf(self._here.kept.directory).locate, usable(backup))
+        written_by = major_of(backup.program_version)
+        clients = await asyncio.to_thread(clients_for, written_by, self._here.kept.pg_bin)
+        _check_versions(backup, server.major, clients)
+        if await digested(archive) != (backup.size_bytes, backup.sha256):
+            raise damaged(backup)
+        password, grants = await driver.password(instance.id), backup.instance == instance.id
+        await programs.restore(clients, endpoint, password, purpose, archive, grants=grants, permit=permit)
+
+
+def usable(backup: Backup) -> str:
+    """Its path."""
+    if backup.state != "made" or backup.path is None:
+        raise BackupUnusable(
+            f"The backup {backup.id} of {backup.instance_name} is {backup.state}: choose one that is made."
+        )
+    return backup.path
+
+
+def damaged(backup: Backup) -> BackupDamaged:
+    return BackupDamaged(
+        f"The backup {backup.id} of {backup.instance_name} is not what was written on {backup.created_at:%Y-%m-%d}: "
+        "choose another, and look after the disk."
+    )
+
+
+def major_of(version: str | None) -> int:
+    return int((version or "0").partition(".")[0])
+
+
+def _check_versions(backup: Backup, server: int, clients: Clients) -> None:
+    if server < major_of(backup.server_version):
+        raise BackupUnusable(
+            f"The backup {backup.id} is of PostgreSQL {backup.server_version}, and the instance is {server}: restore "
+            "it into one that is not older."
+        )
+    if server < _TIMEOUT_SETTING_SINCE <= clients.version[0]:
+        raise BackupUnusable(
+            f"The backup {backup.id} needs the pg_restore of PostgreSQL {clients.version[0]}, which an instance of "
+            f"PostgreSQL {server} does not understand: install postgresql-client-{server}, or restore into a later one."
+        )

@@ -1,0 +1,122 @@
+"""What the objects of an instance, and the warnings about them, amount to. Pure."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from lightkube.resources.apps_v1 import StatefulSet
+from lightkube.resources.core_v1 import PersistentVolumeClaim, Secret, Service
+
+from interlock.instances.drivers.kubernetes.credentials import CERTIFICATE, entry
+from interlock.instances.drivers.kubernetes.inventory import Belongings, described
+from interlock.instances.drivers.kubernetes.names import CONFIGURATION, NAME
+from interlock.instances.drivers.kubernetes.objects import PORT, VERSION
+from interlock.instances.drivers.port import Endpoint, Sight
+
+# Kubernetes tries these again with growing pauses, and nobody has seen them get well by themselves.
+_HOPELESS = frozenset(
+    {"CrashLoopBackOff", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "CreateContainerConfigError"}
+    | {"CreateContainerError", "RunContainerError"}
+)
+
+
+def troubled(belongings: Belongings) -> list[Any]:
+    """Whose warnings are worth reading: those that come before a pod that is ready."""
+    names = belongings.names
+    candidates = [belongings.get(StatefulSet), belongings.pod, belongings.get(PersistentVolumeClaim, names.claim)]
+    return [thing for thing in [*candidates, belongings.get(Service)] if thing is not None]
+
+
+def seen(belongings: Belongings, warnings: Sequence[Any] = (), *, namespace: str) -> Sight:
+    if not belongings.things:
+        return Sight("absent")
+    stateful_set = belongings.get(StatefulSet)
+    if stateful_set is None or stateful_set.metadata.deletionTimestamp:
+        return _remains(belongings)
+    version = (stateful_set.metadata.labels or {}).get(VERSION)
+    pod = belongings.pod
+    if stateful_set.spec.replicas == 0:
+        if pod is None:
+            return Sight("stopped", version=version)
+        return Sight("starting", version=version, detail="It is shutting down.")
+    if pod is None or pod.metadata.deletionTimestamp or not is_ready(pod):
+        state, detail = _trouble(belongings, pod, warnings)
+        return Sight(state, version=version, detail=detail)
+    return _reachable(belongings, version, warnings, namespace)
+
+
+def is_ready(pod: Any) -> bool:
+    return any(one.type == "Ready" and one.status == "True" for one in _conditions(pod))
+
+
+def is_up_to_date(pod: Any, stateful_set: Any | None) -> bool:
+    """Whether it was started with the configuration that is wanted now."""
+    wanted = stateful_set.spec.template.metadata.annotations if stateful_set is not None else None
+    started_with = pod.metadata.annotations or {}
+    return started_with.get(CONFIGURATION) == (wanted or {}).get(CONFIGURATION)
+
+
+def _remains(belongings: Belongings) -> Sight:
+    if leaving := belongings.leaving:
+        return Sight("stopped", detail=f"It is being removed, and waits for {', '.join(map(described, leaving))}.")
+    parts = ", ".join(map(described, belongings.things))
+    return Sight("broken", detail=f"Only a part of it is there ({parts}): provision it again, or remove it.")
+
+
+def _reachable(belongings: Belongings, version: str | None, warnings: Sequence[Any], namespace: str) -> Sight:
+    service, secret = belongings.get(Service), belongings.get(Secret)
+    if service is None or secret is None:
+        missing = "Service" if service is None else "Secret"
+        return Sight("broken", version=version, detail=f"Its {missing} is gone: provision it again.")
+    host = _host(service, namespace)
+    if host is None:
+        return Sight(
+            "starting", version=version, detail=_latest(warnings) or "It waits for the load balancer's address."
+        )
+    owner = (service.metadata.annotations or {}).get(NAME, "")
+    endpoint = Endpoint(host, PORT, owner, owner, ca=entry(secret, CERTIFICATE))
+    return Sight("running", endpoint, version)
+
+
+def _host(service: Any, namespace: str) -> str | None:
+    if service.spec.type != "LoadBalancer":
+        return f"{service.metadata.name}.{namespace}.svc"
+    balancer = service.status.loadBalancer if service.status else None
+    return next((one.ip or one.hostname for one in (balancer.ingress if balancer else None) or []), None)
+
+
+def _trouble(belongings: Belongings, pod: Any | None, warnings: Sequence[Any]) -> tuple[Any, str]:
+    """Why it does not run yet, and whether it will."""
+    said = _latest(warnings)
+    if pod is None:
+        claim = belongings.get(PersistentVolumeClaim, belongings.names.claim)
+        pending = claim is not None and claim.status is not None and claim.status.phase == "Pending"
+        return "starting", said or ("It waits for its volume." if pending else "It waits for its pod.")
+    for container in (pod.status.containerStatuses if pod.status else None) or []:
+        waiting = container.state.waiting if container.state else None
+        if waiting is not None and waiting.reason in _HOPELESS:
+            return "broken", f"{waiting.reason}: {waiting.message or said or _ended(container)}"
+    for condition in _conditions(pod):
+        if condition.type == "PodScheduled" and condition.status == "False":
+            return "starting", f"{condition.reason}: {condition.message}"
+    return "starting", said or "It waits for PostgreSQL to answer."
+
+
+def _ended(container: Any) -> str:
+    last = container.lastState.terminated if container.lastState else None
+    return f"it ended with status {last.exitCode}" if last is not None else "see its log"
+
+
+def _conditions(pod: Any) -> Sequence[Any]:
+    return (pod.status.conditions if pod.status else None) or []
+
+
+def _latest(warnings: Sequence[Any]) -> str | None:
+    if not warnings:
+        return None
+    event = max(warnings, key=_moment)
+    return f"{event.reason}: {event.message}"
+
+
+def _moment(event: Any) -> str:
+    series = event.series.lastObservedTime if event.series else None
+    return str(series or event.lastTimestamp or event.eventTime or event.metadata.creationTimestamp or "")

@@ -1,0 +1,37 @@
+"""What is old is forgotten, in batches: each is a transaction of its own, so that nobody waits long for one."""
+
+from interlock.aggregate.events import prune_events
+from interlock.instances.context import Surroundings
+from interlock.instances.records import Records
+from interlock.instances.upkeep.findings import Findings
+from interlock.logs import events
+
+log = events(__name__)
+
+_BATCH = 5000
+
+
+class History:
+    """In seconds: for how long events, with drift that is over, and checks are kept."""
+
+    def __init__(self, here: Surroundings, *, events_kept: float, checks_kept: float) -> None:
+        self._here = here
+        self._events_kept = events_kept
+        self._checks_kept = checks_kept
+        self._records = Records(here.schema)
+        self._findings = Findings(here.schema)
+
+    async def prune(self, batch: int = _BATCH) -> int:
+        """How much was forgotten."""
+        forgotten = 0
+        while gone := await self._forget(batch):
+            forgotten += gone
+        if forgotten:
+            log.info("history.pruned", extra={"rows": forgotten})
+        return forgotten
+
+    async def _forget(self, batch: int) -> int:
+        async with self._here.transactions.transaction() as connection:
+            gone = await prune_events(connection, self._here.schema, self._events_kept, batch)
+            gone += await self._records.prune_checks(connection, self._checks_kept, batch)
+            return gone + len(await self._findings.ask(connection, "prune", self._events_kept, batch))

@@ -1,0 +1,69 @@
+"""What instances live in, as the settings say."""
+
+from interlock.aggregate.transactions import Transactions
+from interlock.config import Settings
+from interlock.dns import chosen
+from interlock.dns.none import NoDns
+from interlock.errors import BadSpec, ConfigurationError
+from interlock.instances.backups.retention import Keeping
+from interlock.instances.context import Pace, Surroundings
+from interlock.instances.drivers.local import LocalDriver
+from interlock.instances.drivers.port import Driver
+from interlock.instances.upkeep.keepers import Habits
+
+_DAY = 86400.0
+
+
+def surroundings(settings: Settings, transactions: Transactions) -> Surroundings:
+    """Changes nothing yet. Raises what is wrong with the settings."""
+    makers = {"local": _local, "kubernetes": _kubernetes}
+    drivers = {name: makers[name](settings) for name in settings.driver_names}
+    pace = Pace(check_every=settings.health_interval, unhealthy_after=settings.health_failures)
+    backups = Keeping(settings.place_of_backups, settings.backup_keep, settings.backup_days, settings.pg_bin)
+    return Surroundings(transactions, settings.schema, drivers, chosen(settings.dns), pace, backups)
+
+
+def habits(settings: Settings) -> Habits:
+    return Habits(
+        drift_every=settings.drift_interval,
+        drift_repair=settings.drift_repair == "on",
+        events_kept=settings.events_kept * _DAY,
+        checks_kept=settings.checks_kept * _DAY,
+    )
+
+
+def _local(settings: Settings) -> Driver:
+    try:
+        driver = LocalDriver(
+            settings.data_dir.absolute() / "instances",
+            ports=settings.port_range,
+            pg_bin=settings.pg_bin,
+            run_as=settings.pg_user,
+            defaults=settings.default_parameters,
+            limit=settings.instance_limit,
+        )
+        driver.check_defaults()
+    except BadSpec as error:
+        raise ConfigurationError(f"instance_defaults is {settings.instance_defaults!r}: {error}") from error
+    return driver
+
+
+def _kubernetes(settings: Settings) -> Driver:
+    try:
+        from interlock.instances.drivers.kubernetes import KubernetesDriver, KubernetesSettings
+    except ModuleNotFoundError as error:
+        raise ConfigurationError(
+            f"The driver kubernetes needs packages that are not installed ({error.name}): "
+            "pip install 'interlock[kubernetes]', or leave it out of drivers."
+        ) from error
+    return KubernetesDriver(
+        KubernetesSettings(
+            kubeconfig=str(settings.kubeconfig) if settings.kubeconfig else None,
+            context=settings.kubernetes_context,
+            namespace=settings.kubernetes_namespace,
+            image=settings.kubernetes_image,
+            storage_class=settings.kubernetes_storage_class,
+            service_type=settings.kubernetes_service_type,  # type: ignore[arg-type] # checked by the settings
+            external_dns=isinstance(chosen(settings.dns), NoDns),
+        )
+    )

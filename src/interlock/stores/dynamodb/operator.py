@@ -1,0 +1,64 @@
+"""What an operator sees of the leases in a table, and may do to them.
+
+A lease is broken by one conditional UpdateItem, of the very grant that was seen. Its holder's next renewal is refused,
+and so is its guard. Either the item is free then, or it has an owner that nobody is: whoever wants it has to have seen
+that unchanged for the whole length of the lease, as with any other that does not renew.
+"""
+
+from uuid import uuid4
+
+from interlock.clock import boottime
+from interlock.stores.dynamodb import lease_list
+from interlock.stores.dynamodb import row as rows
+from interlock.stores.dynamodb.failures import ConditionFailed
+from interlock.stores.dynamodb.row import Row
+from interlock.stores.dynamodb.store import DynamoStore
+
+
+class DynamoOperations(DynamoStore):
+    async def rows(self, prefix: str) -> list[Row]:
+        """Of the leases that somebody holds, or that were taken from somebody a moment ago, by name."""
+        return await lease_list.listed(self, prefix)
+
+    async def row(self, name: str) -> Row | None:
+        await self.table()
+        return await self._read(name, boottime() + self.timeout)
+
+    async def take_away(self, name: str, *, immediate: bool, reason: str | None, by: str) -> Row | None:
+        """As it was before; None: nobody holds it, or no more when it came to that."""
+        seen = await self.row(name)
+        if seen is None or seen.owner_id is None or (seen.is_broken and not immediate):
+            return None
+        return seen if await self._break(seen, f"{rows.BROKEN}{uuid4()}", immediate, reason, by) else None
+
+    async def _break(self, seen: Row, nobody: str, immediate: bool, reason: str | None, by: str) -> bool:
+        assert self._table is not None
+        now = self.wall_clock()
+        expression = rows.FREED if immediate else rows.TAKEN
+        values = {
+            ":seen_owner": {"S": seen.owner_id},
+            ":seen_fence": {"N": str(seen.token)},
+            ":by": {"S": by},
+            ":at": rows.shown(now),
+            ":reason": {"S": reason or ""},
+            **({":ttl": rows.deleted_at(now, seen.ttl)} if immediate else {":nobody": {"S": nobody}}),
+        }
+        ends_at = boottime() + self.timeout
+        try:
+            await self.client.call(
+                "update_item",
+                ends_at,
+                TableName=self.address.table,
+                Key=self.key_of(seen.name),
+                UpdateExpression=expression,
+                ConditionExpression=rows.SEEN,
+                ExpressionAttributeNames=rows.names(self._table.key, expression, rows.SEEN),
+                ExpressionAttributeValues=values,
+            )
+        except ConditionFailed:  # it changed meanwhile; or it was us, and the answer was lost
+            found = await self._read(seen.name, ends_at)
+            return found is not None and (
+                found.owner_id == nobody
+                or (found.owner_id is None and found.token == seen.token and found.last_owner_id == seen.owner_id)
+            )
+        return True

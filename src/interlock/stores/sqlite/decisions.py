@@ -1,0 +1,133 @@
+"""What becomes of a wish for a lease, and of a lease that is held. In a transaction that has the file alone."""
+
+import sqlite3
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from interlock.clock import boottime
+from interlock.stores.leases import AcquireAnswer, Ask, Held, Holder, ReleaseAnswer
+from interlock.stores.sqlite.boot import boot_id
+from interlock.stores.sqlite.queue import enqueue, first, offer, remove_dead
+from interlock.stores.sqlite.statements import SQL
+from interlock.stores.sqlite.writer import Transaction
+
+_NOT_TOLD = 2.0
+"""When somebody who cannot be told has to ask again: well before the queue forgets it."""
+
+
+class Seen(NamedTuple):
+    """A lease as it stands. Free is what has expired, and what was held before the machine was started again."""
+
+    token: int
+    grant_id: str | None
+    boot: str | None
+    expires_at: float
+    holder: str | None
+
+    def remaining(self, now: float) -> float:
+        return self.expires_at - now if self.boot == boot_id() else 0.0
+
+
+def look(connection: sqlite3.Connection, ask: Ask) -> AcquireAnswer | None:
+    """What becomes of an ask that will not wait, as far as that can be told without changing anything. None: it may be
+    granted, or was and might not be on the disk."""
+    row = connection.execute(SQL["lease"], (ask.name,)).fetchone()
+    seen, now = Seen(*row) if row else None, boottime()
+    if seen is None or (left := seen.remaining(now)) <= 0 or seen.grant_id == str(ask.grant_id):
+        return None
+    return AcquireAnswer("busy", 0, 0.0, left, seen.holder)
+
+
+def answer(transaction: Transaction, ask: Ask, holder: Holder, listener: str | None) -> AcquireAnswer:
+    """Grant it, if it is free and nobody came before; else queue, if asked to."""
+    row = transaction.execute(SQL["lease"], ask.name).fetchone()
+    if row is None:
+        transaction.execute(SQL["add"], ask.name)
+        row = transaction.execute(SQL["lease"], ask.name).fetchone()
+    seen = Seen(*row)
+    left = seen.remaining(transaction.now)
+    if left > 0 and seen.grant_id == str(ask.grant_id):
+        transaction.durable = True  # whoever asks again was not told that it is on the disk
+        return AcquireAnswer("granted", seen.token, left, 0.0, None)
+    if left <= 0:
+        before = first(transaction, ask.name, listener)
+        if before is None or before.grant_id == str(ask.grant_id):
+            return _grant(transaction, ask, holder)
+    if ask.wait:
+        enqueue(transaction, ask, holder, listener)
+        if left <= 0:
+            offer(transaction, ask.name, None)
+    again = left if left > 0 else 1.0
+    return AcquireAnswer(
+        "busy", 0, 0.0, again if listener else min(again, _NOT_TOLD), seen.holder if left > 0 else None
+    )
+
+
+def _grant(transaction: Transaction, ask: Ask, holder: Holder) -> AcquireAnswer:
+    ((token,),) = transaction.connection.execute(
+        SQL["grant"],
+        {
+            "name": ask.name,
+            "grant_id": str(ask.grant_id),
+            "now_us": int(transaction.wall * 1_000_000),
+            "boot": boot_id(),
+            "expires_at": transaction.now + ask.ttl,
+            "ttl": ask.ttl,
+            "holder": holder.replica,
+            "host": holder.host,
+            "pid": holder.pid,
+            "metadata": ask.metadata,
+            "wall": transaction.wall,
+        },
+    ).fetchall()
+    transaction.execute(SQL["dequeue"], str(ask.grant_id)).fetchall()
+    transaction.durable = True
+    return AcquireAnswer("granted", token, ask.ttl, 0.0, None)
+
+
+def release(transaction: Transaction, grant: Held, listener: str | None, *, if_waited: bool) -> ReleaseAnswer:
+    """Free it, and tell the first in its queue."""
+    named = grant.name, grant.token, str(grant.grant_id)
+    if not transaction.execute(SQL["is_holder"], *named).fetchone():
+        return ReleaseAnswer("lost", None, False)
+    if if_waited and first(transaction, grant.name, listener) is None:
+        return ReleaseAnswer("kept", None, False)
+    transaction.execute(SQL["release"], *named)
+    told = offer(transaction, grant.name, listener)
+    if told is None:
+        return ReleaseAnswer("released", None, False)
+    return ReleaseAnswer("released", told.grant_id, told.listener != listener)
+
+
+def renew(transaction: Transaction, grants: Sequence[Held]) -> list[int]:
+    """The places of those that are lost."""
+    now, wall, boot = transaction.now, transaction.wall, boot_id()
+    return [
+        place
+        for place, grant in enumerate(grants)
+        if transaction.execute(
+            SQL["renew"], now + grant.ttl, grant.ttl, wall, grant.name, grant.token, str(grant.grant_id), boot, now
+        ).rowcount == 0
+    ]  # fmt: skip
+
+
+def is_broken(transaction: Transaction, grant: Held) -> bool:
+    """Whether somebody has taken it from its holder. One that was given back is not renewed."""
+    return transaction.execute(SQL["is_broken"], grant.name, grant.token).fetchone() is not None
+
+
+def is_free(transaction: Transaction, name: str) -> bool:
+    row = transaction.execute(SQL["lease"], name).fetchone()
+    return row is None or Seen(*row).remaining(transaction.now) <= 0
+
+
+def sweep(transaction: Transaction, unused_for: float, listener: str | None) -> int:
+    """Delete what nobody has used for so long, and waiters that are gone. The highest token is kept."""
+    remove_dead(transaction, listener)
+    used_before = transaction.wall - unused_for
+    rows = transaction.execute(SQL["unused"], boot_id(), transaction.now, used_before).fetchall()
+    if rows:
+        transaction.execute(SQL["raise_floor"], max(token for _, token in rows))
+        for name, _ in rows:
+            transaction.execute(SQL["forget"], name)
+    return len(rows)

@@ -1,0 +1,82 @@
+"""A thread that reads the file and nothing else: with a write-ahead log it never waits for those who write. For
+the disk it waits where somebody will rely on what it has read."""
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from interlock.stores.sqlite.faults import known, translated
+from interlock.stores.sqlite.file import LeaseFile
+from interlock.stores.sqlite.forks import Inside
+from interlock.stores.sqlite.jobs import Job, Worker, deliver
+from interlock.stores.sqlite.log import Connection
+
+T = TypeVar("T")
+
+_RECOVERY = 1000
+"""Milliseconds. Only somebody who puts the log in order after a crash can keep a reader waiting."""
+
+
+class _Look(Job[Connection, T]):
+    """`relied_on` says of what was read whether somebody will rely on it."""
+
+    def __init__(self, work: Callable[[Connection], T], relied_on: Callable[[T], bool]) -> None:
+        super().__init__(work)
+        self.relied_on = relied_on
+
+
+class Reader:
+    def __init__(self, file: LeaseFile, longest: float) -> None:
+        self._file = file
+        self._longest = longest
+        self._connection: Connection | None = None
+        self._inside = Inside()
+        self._worker = Worker("interlock reader", self._serve, self._hang_up)
+
+    @property
+    def is_running(self) -> bool:
+        return self._worker.is_running
+
+    async def run(self, work: Callable[[Connection], T], relied_on: Callable[[T], bool]) -> T:
+        """What `work` has read. If it is `relied_on`, it is on the disk by then."""
+        job = _Look(work, relied_on)
+        self._worker.submit(job)
+        return await job.answer(self._longest, self._longest)
+
+    def stop(self) -> Any:
+        return self._worker.stop()
+
+    def _serve(self, job: "_Look[Any]") -> None:
+        if not job.take():
+            return
+        try:
+            with translated(self._file.path):
+                result = self._looked(job)
+        except Exception as error:
+            self._hang_up()
+            deliver([(job, None, known(error))])
+        else:
+            deliver([(job, result, None)])
+
+    def _looked(self, job: "_Look[T]") -> T:
+        connection = self._open()
+        with self._inside:
+            result = job.work(connection)
+        if job.relied_on(result):
+            self._file.sync(connection, self._inside)
+        return result
+
+    def _open(self) -> Connection:
+        if self._connection is not None and self._file.identity() != self._connection.identity:
+            self._hang_up()
+        if self._connection is None:
+            self._connection = self._file.connect(self._inside)
+            with self._inside:
+                self._connection.execute("PRAGMA query_only = ON")
+                self._connection.execute(f"PRAGMA busy_timeout = {_RECOVERY}")
+        return self._connection
+
+    def _hang_up(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            with self._inside:
+                connection.close()
