@@ -11,7 +11,18 @@ from interlock import AsyncInterlock, errors
 from interlock.coordination.engine.batch import Lane
 from interlock.coordination.events import Acquired, Event, Released
 from interlock.coordination.lease.grant import AsyncGrant
-from support.holding import count_calls, fail, holder, queue, reach, stop_after, stop_before, until
+from support.holding import (
+    count_calls,
+    end_session,
+    fail,
+    holder,
+    queue,
+    reach,
+    sessions,
+    stop_after,
+    stop_before,
+    until,
+)
 from support.postgres import execute
 from support.proxy import cable_to
 from support.sql_leases import ask
@@ -247,3 +258,13 @@ async def test_an_acquire_that_failed_in_some_other_way_leaves_no_lease(
         await locks.lease("feeds", ttl=12).acquire()
     assert holder(interlock_url) is not None
     await until(lambda: holder(interlock_url) is None)
+
+
+async def test_a_release_that_met_an_ended_session_is_sent_again_at_the_close(interlock_url: str) -> None:
+    """The server ends the session, and the block and its root object end before the client has noticed."""
+    async with AsyncInterlock(interlock_url) as locks, locks.lease("feeds", ttl=3600):
+        for purpose in set(sessions(interlock_url).values()):
+            end_session(interlock_url, purpose)
+    assert execute(interlock_url, "SELECT count(*) FROM interlock.lease WHERE expires_at > interlock.now_v1()") == [
+        (0,)
+    ]

@@ -48,12 +48,13 @@ class Errands:
     """Run by an engine, until `close`."""
 
     def __init__(self, store: LeaseStore, observer: Observer, room: WaitingRoom) -> None:
-        self.releasing: Lane[Held, ReleaseAnswer] = Lane(store.release, self.settle, self._undelivered, always=True)
+        self.releasing: Lane[Held, ReleaseAnswer] = Lane(store.release, self.settle, self._not_released, always=True)
         self.leaving: Lane[Ask, None] = Lane(self._abandon, lambda *_: None, self._not_left, always=True)
         self._store = store
         self._observer = observer
         self._room = room
         self._running: set[asyncio.Task[None]] = set()
+        self._undelivered: dict[UUID, Held] = {}
         self._offered: dict[str, float] = {}
         self._closed = False
         self._forget_at: dict[str, float] = {}
@@ -72,6 +73,9 @@ class Errands:
             task.cancel()
         if self._running:
             await asyncio.wait(self._running)
+        for grant in list(self._undelivered.values()):
+            self.releasing.post(grant)  # once more, on a new connection: the lease would be kept until it expires
+        await self.releasing.drain()
 
     def give_back(self, ask: Acquisition[Any], answer: AcquireAnswer, sent_at: float) -> None:
         """Whoever asked has gone meanwhile."""
@@ -92,10 +96,14 @@ class Errands:
 
     def release(self, grant: Held) -> None:
         """A lease that was lost: if the store still knows it as held, the next need not wait for its end."""
-        self._begin(self._release(grant, 0.0))
+        self._release_until_delivered(grant, 0.0)
 
     def release_later(self, grant: Held) -> None:
-        self._begin(self._release(grant, _SOON))
+        self._release_until_delivered(grant, _SOON)
+
+    def _release_until_delivered(self, grant: Held, pause: float) -> None:
+        self._undelivered[grant.grant_id] = grant
+        self._begin(self._release(grant, pause))
 
     def forget(self, prefix: str, older_than: float) -> None:
         """Once an hour at most, or as often as something grows old."""
@@ -116,7 +124,7 @@ class Errands:
             self._sweep_at = sent_at + _SWEEP_EVERY * random.uniform(0.5, 1.5)
             self._begin(self._sweep())
 
-    def _undelivered(self, grant: Held, error: Exception) -> None:
+    def _not_released(self, grant: Held, error: Exception) -> None:
         self._observer.database_error(error)
         self.release_later(grant)
 
@@ -146,7 +154,7 @@ class Errands:
                 return
 
     async def _release(self, grant: Held, pause: float) -> None:
-        """Until the store has it, or the lease has expired there."""
+        """Until the store has it, or the lease has expired there. What is cancelled stays in `_undelivered`."""
         ends_at = boottime() + grant.ttl
         while boottime() < ends_at:
             await asyncio.sleep(pause * random.uniform(0.5, 1.0))
@@ -161,7 +169,8 @@ class Errands:
                 if answer.status == "lost":  # perhaps handed on by a request that nobody heard of again
                     self._follow_up(grant.name)
                     self._room.wake(grant.name)
-                return
+                break
+        self._undelivered.pop(grant.grant_id, None)
 
     def _follow_up(self, name: str) -> None:
         """Whoever was told may have died, or stand still, at that very moment."""
