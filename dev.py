@@ -25,7 +25,7 @@ if (VENV / "bin" / "pip").exists() and not (VENV / "bin" / PYTHON).exists():
     VENV = ROOT / PYTHON.replace("python", ".venv-")
 BIN = VENV / "bin"
 
-PROCESSES = min((os.cpu_count() or 1) + 1, 8)
+PROCESSES = min(2 * (os.cpu_count() or 1), 8)
 """Tests wait more than they compute, so there are more processes for them than processors."""
 
 CHECKS = (("ruff", "check"), ("ruff", "format", "--check"), ("mypy",), ("lint-imports",))

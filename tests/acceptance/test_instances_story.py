@@ -136,6 +136,7 @@ def test_changing_waiting_and_watching(machine: Machine, shop: str) -> None:
     assert machine.run("connect", shop, "--", "-XAtc", "SELECT 1").stdout == "1\n"
 
 
+@pytest.mark.exhaustive
 def test_many_from_a_file(machine: Machine, tmp_path: Path) -> None:
     wanted = tmp_path / "wanted.toml"
     wanted.write_text('[[instances]]\nname = "one"\n[[instances]]\nname = "One"\n[[instances]]\nname = "no name"\n')

@@ -37,6 +37,7 @@ async def test_what_is_held_is_not_granted_and_its_holder_is_named(store: OpenSt
     assert 0 < busy.retry_after <= 30
 
 
+@pytest.mark.exhaustive(beyond=1)
 @pytest.mark.guarantee(lease, "an expired lease can be taken")
 async def test_a_lease_that_nobody_renews_goes_to_whoever_asks_next(store: OpenStore, other: OpenStore) -> None:
     old = await grant(store, ttl=SOON)

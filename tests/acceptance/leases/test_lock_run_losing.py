@@ -131,6 +131,7 @@ def test_a_waiter_whose_sessions_are_ended_gets_its_turn(interlock_url: str) -> 
             assert second.end()[:2] == (0, "ran\n")
 
 
+@pytest.mark.exhaustive
 def test_a_broken_lease_stops_the_command_with_all_that_it_started(interlock_url: str) -> None:
     with family_and_successor(interlock_url, ttl=4) as (first, family, second):
         done = interlock("lease", "break", "feeds", "--reason", "stuck", url=interlock_url)

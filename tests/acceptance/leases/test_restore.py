@@ -37,6 +37,7 @@ async def renewed(*grants: AsyncGrant) -> None:
     await until(lambda: all(grant.trusted_until > was for grant, was in zip(grants, before, strict=True)))
 
 
+@pytest.mark.exhaustive
 async def test_what_was_granted_since_is_lost_and_every_token_goes_on_above_those_that_are_forgotten(
     server: Restorable,
 ) -> None:

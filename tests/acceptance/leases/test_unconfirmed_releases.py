@@ -83,6 +83,7 @@ def are_above(url: str, before: set[tuple[str, int, str]], names: Sequence[str])
     return all(token > highest[name] for name, token, _ in since)
 
 
+@pytest.mark.exhaustive
 def test_no_grant_is_lost_and_no_token_goes_back_in_crashes(server: Cluster, tmp_path: Path) -> None:
     url = server.url(tcp=True)
     with brisk_workers(url, tmp_path) as running:

@@ -74,6 +74,7 @@ async def test_what_is_held_has_its_heartbeat_and_nothing_is_left_when_it_is_giv
     await until(lambda: purposes(interlock_url) == [])
 
 
+@pytest.mark.exhaustive
 async def test_what_is_still_to_be_looked_after_leaves_none_either(
     short_of_patience: AsyncInterlock,
     others: AsyncInterlock,

@@ -143,6 +143,7 @@ async def test_a_holder_whose_replies_are_lost_does_not_keep_the_lock(locks: Loc
         await grant.release()
 
 
+@pytest.mark.exhaustive
 async def test_a_holder_that_never_lets_its_event_loop_run_learns_from_the_clock(
     locks: Locks, database_url: str
 ) -> None:
@@ -156,6 +157,7 @@ async def test_a_holder_that_never_lets_its_event_loop_run_learns_from_the_clock
     assert grant.lost
 
 
+@pytest.mark.exhaustive
 async def test_what_was_lost_by_the_clock_is_not_held_again_by_a_late_answer(locks: Locks, database_url: str) -> None:
     with cable_to(database_url) as (cable, url):
         grant = await locks_at(url)(ttl=QUICK).acquire()
@@ -177,6 +179,7 @@ async def test_a_holder_that_beats_keeps_the_lock(locks: Locks, database_url: st
     await grant.release()
 
 
+@pytest.mark.exhaustive
 async def test_a_release_that_the_server_does_not_hear_of_comes_back_and_is_no_loss(
     locks: Locks, database_url: str
 ) -> None:

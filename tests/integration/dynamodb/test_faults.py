@@ -106,6 +106,7 @@ async def test_a_grant_whose_answer_was_lost_is_renewed_before_it_is_trusted(url
         assert (await watcher.ask()).status == "busy"
 
 
+@pytest.mark.exhaustive
 async def test_one_renewal_that_fails_costs_the_others_nothing(url: str, faults: Faults) -> None:
     async with replicas(url, "web-1") as (replica,):
         grants = [await replica.take(f"feed-{number}") for number in range(5)]

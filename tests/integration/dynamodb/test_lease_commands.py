@@ -45,6 +45,7 @@ async def test_list_and_show_say_who_holds_what(url: str) -> None:
             assert [member["id"] for member in await facts(url, "members", "workers")] == ["a"]
 
 
+@pytest.mark.exhaustive
 async def test_a_broken_lease_is_lost_and_nobody_gets_it_while_its_holder_may_trust_it(url: str) -> None:
     async with (
         AsyncInterlock(url, replica="web-1") as locks,

@@ -161,6 +161,7 @@ async def test_who_waits_through_throttling_gets_it_in_the_end(faulty_url: str, 
         await (await waiting).release()
 
 
+@pytest.mark.exhaustive
 async def test_a_name_that_is_throttled_costs_the_others_of_its_batch_nothing(faulty_url: str, faults: Faults) -> None:
     async with AsyncInterlock(faulty_url, request_timeout=3.0) as locks:
         faults.choose = lambda _, body: "throttle" if "LOCK#hot" in str(body.get("Item")) else None

@@ -215,6 +215,7 @@ def test_deleting_ends_what_a_killed_postmaster_left(copy_cluster: MakeCluster) 
     assert not cluster.root.exists()
 
 
+@pytest.mark.exhaustive
 def test_deleting_at_once_kills_a_server_that_does_not_stop(copy_cluster: MakeCluster) -> None:
     cluster = copy_cluster(stop_timeout=5)
     cluster.start()

@@ -134,6 +134,7 @@ async def test_a_database_that_does_not_answer_at_the_end_is_a_lost_gate(interlo
             await gate.leave()
 
 
+@pytest.mark.exhaustive
 async def test_a_database_that_does_not_answer_during_the_check_is_a_lost_gate(interlock_url: str) -> None:
     with cable_to(interlock_url) as (cable, url):
         answers = iter([lambda: None, cable.cut])  # asked before the lock, and again under it

@@ -41,6 +41,7 @@ def ignore(event: object) -> None:
     """A callback."""
 
 
+@pytest.mark.exhaustive
 def test_who_does_not_beat_leaves_its_groups_and_leads_no_more_but_keeps_its_locks(coordinator: Coordinator) -> None:
     silent, watching = coordinator(b"silent", timeout=4), coordinator(b"watching", timeout=4)
     watching.heart.start()

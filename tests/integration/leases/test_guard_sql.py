@@ -78,6 +78,7 @@ def test_a_batch_of_renewals_does_not_wait_for_the_guard_of_one(interlock_url: s
     assert answer == [(None, None)]
 
 
+@pytest.mark.exhaustive(beyond=2)
 @at_each_level
 @pytest.mark.parametrize("taken", [True, False], ids=["taken", "left"])
 def test_a_guard_waits_for_whoever_is_just_taking_the_lease_and_then_knows(

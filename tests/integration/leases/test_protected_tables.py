@@ -20,6 +20,7 @@ def grant(interlock_url: str) -> Grant:
     return protected(interlock_url)
 
 
+@pytest.mark.exhaustive(beyond=3)
 @at_each_level
 @pytest.mark.parametrize(
     "change", ["INSERT INTO notes VALUES ('b')", "UPDATE notes SET note = 'b'", "DELETE FROM notes"]
@@ -96,6 +97,7 @@ def test_and_otherwise_its_lock_holds_to_the_end(interlock_url: str) -> None:
     scenarios.checked_early_after_a_savepoint_it_holds_to_the_end(interlock_url)
 
 
+@pytest.mark.exhaustive(beyond=3)
 @pytest.mark.parametrize("claim", ["nonsense", "{}", '{"feeds": [1, null]}', '{"feeds": []}', '{"feeds": null}', "[]"])
 def test_a_claim_that_makes_no_sense_opens_nothing(interlock_url: str, grant: Grant, claim: str) -> None:
     with begun(interlock_url) as connection:
@@ -155,6 +157,7 @@ def test_a_role_that_may_use_leases_and_write_the_table_needs_no_more(interlock_
         assert committed(connection) == "committed"
 
 
+@pytest.mark.exhaustive(beyond=2)
 @pytest.mark.parametrize("name", ["o'clock", "back\\slash", "grün", 'a "quoted" {name}', "a, b"])
 def test_leases_of_every_name_protect_tables(interlock_url: str, name: str) -> None:
     execute(interlock_url, "CREATE TABLE notes (note text)")

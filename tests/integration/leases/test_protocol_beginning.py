@@ -144,6 +144,7 @@ def busy(client: Client, held: Answer) -> Callable[[], object]:
     return lambda: client.ask("feeds")
 
 
+@pytest.mark.exhaustive(beyond=2)
 @pytest.mark.parametrize("step", [handed_on, released_to_somebody, released_to_nobody, acquired, queued, busy])
 def test_what_a_lease_was_before_is_not_read_again(
     interlock_url: str, first: Client, third: Client, ear: Client, step: Step

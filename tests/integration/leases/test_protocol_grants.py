@@ -227,6 +227,7 @@ BAD = [
 ]  # fmt: skip
 
 
+@pytest.mark.exhaustive(beyond=12)
 @pytest.mark.parametrize(("call", "complaint"), BAD)
 def test_what_cannot_be_is_refused_before_anything_is_changed(first: Client, call: str, complaint: str) -> None:
     held = first.acquire("a")

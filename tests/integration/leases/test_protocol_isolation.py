@@ -23,6 +23,7 @@ def begin(client: Client, level: str) -> None:
     client.run("SELECT count(*) FROM interlock.lease")
 
 
+@pytest.mark.exhaustive(beyond=2)
 @at_each_level
 @alone_and_in_a_batch
 def test_who_sees_a_lease_free_that_was_taken_since_fails(
@@ -38,6 +39,7 @@ def test_who_sees_a_lease_free_that_was_taken_since_fails(
     assert ask(second).status == "busy"
 
 
+@pytest.mark.exhaustive(beyond=2)
 @at_each_level
 @alone_and_in_a_batch
 def test_who_sees_a_lease_held_that_was_released_since_is_told_so(
@@ -51,6 +53,7 @@ def test_who_sees_a_lease_held_that_was_released_since_is_told_so(
     assert ask(second).status == "granted"
 
 
+@pytest.mark.exhaustive(beyond=2)
 @at_each_level
 @alone_and_in_a_batch
 def test_of_two_who_see_it_free_one_gets_it(first: Client, second: Client, level: str, ask: Ask) -> None:

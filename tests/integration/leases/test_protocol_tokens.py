@@ -57,6 +57,7 @@ HAPPENINGS: list[Happening] = [
 ]  # fmt: skip
 
 
+@pytest.mark.exhaustive(beyond=3)
 @pytest.mark.parametrize("happens", HAPPENINGS, ids=lambda happens: happens.__name__)
 def test_a_token_is_higher_than_every_one_before(interlock_url: str, first: Client, happens: Happening) -> None:
     set_clock(interlock_url, 3600)

@@ -301,6 +301,7 @@ async def test_where_it_is_entered_a_database_that_is_away_at_first_is_waited_fo
         sync_locks.close()
 
 
+@pytest.mark.exhaustive
 async def test_a_database_that_goes_between_the_opening_and_the_first_turn_is_waited_for(
     interlock_url: str, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -142,6 +142,7 @@ async def test_a_name_that_comes_back_goes_on_above_its_last_token(
     await grant.release()
 
 
+@pytest.mark.exhaustive
 async def test_another_file_in_its_place_ends_the_trust(url: str, file: Path, tmp_path: Path) -> None:
     async with AsyncInterlock(url) as locks:
         grant = await locks.lease("feeds", ttl=8).acquire()

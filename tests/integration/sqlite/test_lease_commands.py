@@ -79,6 +79,7 @@ def test_who_died_does_not_wait_any_more(url: str, locks: Interlock, mine: sqlit
     assert mine.execute("SELECT count(*) FROM interlock_waiter").fetchone() == (1,), "looking changes nothing"
 
 
+@pytest.mark.exhaustive
 def test_a_broken_lease_is_lost_and_nobody_gets_it_while_its_holder_may_trust_it(
     url: str, locks: Interlock, mine: sqlite3.Connection
 ) -> None:

@@ -102,6 +102,7 @@ async def test_a_server_that_swallows_everything_leaves_time_for_the_next(pair: 
     assert await port_of(at(pair.primary_url, silent, primary, wanted="read-write"), timeout=4) == primary
 
 
+@pytest.mark.exhaustive
 async def test_whoever_opens_several_sessions_begins_with_the_server_that_took_the_last(
     pair: Pair, silent: str, nowhere: str
 ) -> None:

@@ -66,6 +66,7 @@ async def be_robbed_while_writing(carrier: Carrier, grant: Grant) -> None:
         await carrier.guard(grant)
 
 
+@pytest.mark.exhaustive(beyond=10)
 @every_kind_and_variant
 async def test_a_guarded_write_commits_while_the_grant_is_current(carrier: Carrier, grant: Grant, url: str) -> None:
     async with carrier.transaction():
@@ -164,6 +165,7 @@ async def test_so_does_whoever_is_next_after_an_operator_broke_it(carrier: Carri
     assert notes(url) == ["a"]
 
 
+@pytest.mark.exhaustive(beyond=3)
 @every_kind
 async def test_the_drivers_own_errors_stay_as_they_are(carrier: Carrier, grant: Grant) -> None:
     with pytest.raises(Exception, match="read-only transaction") as error:

@@ -154,6 +154,7 @@ async def test_one_that_is_cancelled_in_the_middle_leaves_nothing(
     assert (await plane.read(shop.id)).state == "running"
 
 
+@pytest.mark.exhaustive
 async def test_one_that_is_being_made_can_be_deleted(
     plane: Plane, shop: Instance, real: LocalDriver, owner: "asyncpg.Connection[Any]", keeping: Keeping
 ) -> None:

@@ -109,6 +109,7 @@ async def test_each_drift_is_found_told_once_and_repaired(plane: Plane, watch: W
     assert (await plane.told(plane.instances.delete, made["lost"].id)).state == "deleted"
 
 
+@pytest.mark.exhaustive
 async def test_what_is_left_of_a_deleted_one_is_removed_and_so_is_what_no_record_knows(
     plane: Plane, paper: PaperDriver, watch: Watch
 ) -> None:

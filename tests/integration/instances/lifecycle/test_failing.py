@@ -56,6 +56,7 @@ async def test_creation_that_fails_leaves_nothing_but_the_error(
     assert [name for _, name in execute(plane.url, HELD)] == ["db.example.com", "shop"]
 
 
+@pytest.mark.exhaustive
 async def test_what_cannot_be_undone_keeps_its_names_until_it_is_deleted(plane: Plane, driver: FailingDriver) -> None:
     driver.fails = "password"
     driver.remove = _refuse  # type: ignore[method-assign]
@@ -71,6 +72,7 @@ async def test_what_cannot_be_undone_keeps_its_names_until_it_is_deleted(plane: 
     assert (await driver.ids(), execute(plane.url, HELD)) == ({}, [])
 
 
+@pytest.mark.exhaustive
 async def test_creation_that_is_cancelled_is_undone(plane: Plane, driver: FailingDriver) -> None:
     driver.fails = "slow provision"
     asked = await plane.create("shop", dns_name="db.example.com")

@@ -60,6 +60,7 @@ async def test_parameters_with_which_it_does_not_start_can_be_taken_back(plane: 
     assert (await told(plane, plane.instances.start, made.id)).state == "running"
 
 
+@pytest.mark.exhaustive
 async def test_one_that_runs_is_given_time_until_the_way_to_it_is_there(url: str, driver: FailingDriver) -> None:
     async with control_plane(url, driver) as plane:
         driver.deaf = QUICK.retry.attempts + 2
@@ -74,6 +75,7 @@ async def test_one_that_runs_and_never_answers_is_undone(plane: Plane, driver: F
     assert "The instance runs, and does not answer after" in (failed.error or "")
 
 
+@pytest.mark.exhaustive
 async def test_what_stays_on_its_way_counts_as_running_and_can_be_told_something_else(
     plane: Plane, driver: FailingDriver
 ) -> None:
