@@ -82,6 +82,7 @@ async def test_tokens_grow_over_a_sweep_that_forgets_the_name(store: OpenStore) 
     assert (await grant(store)).token > got.token
 
 
+@pytest.mark.exhaustive(beyond=3)
 @pytest.mark.guarantee(lease, "nobody acts for another")
 @pytest.mark.parametrize("part", ["name", "token", "grant_id"])
 async def test_a_grant_that_differs_in_one_part_touches_nothing(store: OpenStore, part: str) -> None:

@@ -22,7 +22,7 @@ def test_one_looks_and_when_it_is_killed_the_other_does(interlock_url: str) -> N
     held.execute(keeper_worker.HOLD)
     team = {worker.process.pid: worker for worker in (new(interlock_url), new(interlock_url))}
     try:
-        eventually(lambda: execute(interlock_url, WAITING))
+        eventually(lambda: looking(interlock_url) and execute(interlock_url, WAITING))
         [first] = looking(interlock_url)
         team[first].kill()
         [second] = eventually(lambda: looking(interlock_url) - {first})

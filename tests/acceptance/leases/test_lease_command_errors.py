@@ -66,6 +66,7 @@ def test_a_schema_that_is_older_than_leases(interlock_url: str, command: tuple[s
     assert "is older than this release: run `interlock schema apply`" in one_line(done.stderr)
 
 
+@pytest.mark.exhaustive(beyond=3)
 @pytest.mark.parametrize(
     ("name", "words"),
     [("", "needs a name"), ("x" * 256, "has 256 bytes"), ("a\nb", "control characters"), ("a\x1bb", "control char")],
@@ -78,6 +79,7 @@ def test_a_bad_name(interlock_url: str, command: tuple[str, ...], name: str, wor
     assert words in one_line(done.stderr)
 
 
+@pytest.mark.exhaustive(beyond=5)
 @pytest.mark.parametrize(
     ("options", "words"),
     [

@@ -180,6 +180,7 @@ def test_list_is_a_table_by_name(interlock_url: str) -> None:
     assert rows[2].split()[-1] == "1"
 
 
+@pytest.mark.exhaustive(beyond=4)
 @pytest.mark.parametrize(
     ("options", "names"),
     [

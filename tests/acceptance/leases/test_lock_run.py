@@ -111,6 +111,7 @@ def test_the_commands_options_are_its_own(interlock_url: str) -> None:
     assert done.stdout == "--ttl -h -- --no-wait\n"
 
 
+@pytest.mark.exhaustive(beyond=4)
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [

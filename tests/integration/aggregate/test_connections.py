@@ -49,6 +49,7 @@ async def opened(kind: str, url: str) -> AsyncIterator[Any]:
             await engine.dispose()
 
 
+@pytest.mark.exhaustive(beyond=4)
 @pytest.mark.parametrize("schema", ["interlock", "control_2"])
 @pytest.mark.parametrize("kind", ["psycopg", "asyncpg", "psycopg:connection", "asyncpg:connection", "asyncpg:session"])
 async def test_every_kind_of_connection_can_ask_for_everything(

@@ -42,6 +42,7 @@ class Names:
         return await result if self._carrier.is_async else result
 
 
+@pytest.mark.exhaustive(beyond=10)
 @every_kind_and_variant
 async def test_a_claim_is_part_of_the_transaction(carrier: Carrier, interlock_url: str) -> None:
     names = Names(interlock_url, carrier)
@@ -55,6 +56,7 @@ async def test_a_claim_is_part_of_the_transaction(carrier: Carrier, interlock_ur
         assert other.claim(connection, "100% :mydb", "B") == Taken("dns", "100% :mydb", "A", first.since)
 
 
+@pytest.mark.exhaustive(beyond=4)
 @every_kind
 async def test_all_of_it_works(carrier: Carrier, interlock_url: str) -> None:
     names = Names(interlock_url, carrier)

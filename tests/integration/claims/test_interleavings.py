@@ -21,6 +21,7 @@ def _who_waits_for_the_other_is_told_so(one: psycopg.Connection, two: psycopg.Co
         connection.commit()
 
 
+@pytest.mark.exhaustive(beyond=4)
 @pytest.mark.parametrize("scenario", scenarios.SCENARIOS, ids=lambda scenario: scenario.__name__)
 def test_a_name_has_one_owner(
     scenario: Scenario, names: Claims, one: psycopg.Connection, two: psycopg.Connection

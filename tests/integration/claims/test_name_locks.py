@@ -11,11 +11,13 @@ Scenario = Callable[[str, NameLock], None]
 each = pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.__name__)
 
 
+@pytest.mark.exhaustive(beyond=4)
 @each
 def test_claims_hold(scenario: Scenario, interlock_url: str) -> None:
     scenario(interlock_url, ClaimedNames(interlock_url))
 
 
+@pytest.mark.exhaustive(beyond=2)
 @each
 def test_rows_that_lock_do_not(scenario: Scenario, database_url: str) -> None:
     lock = ForgettingRows(database_url) if scenario is the_history_stays else LockingRows(database_url)

@@ -88,6 +88,7 @@ FORBIDDEN = [
 ]
 
 
+@pytest.mark.exhaustive(beyond=6)
 @pytest.mark.parametrize("statement", FORBIDDEN)
 def test_and_nothing_else(user: Client, statement: str) -> None:
     with pytest.raises(psycopg.errors.InsufficientPrivilege):

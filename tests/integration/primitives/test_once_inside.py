@@ -64,6 +64,7 @@ class Fee:
         return f"charged {order}"
 
 
+@pytest.mark.exhaustive(beyond=3)
 @every_kind
 async def test_on_every_kind_of_connection(
     carrier: Carrier, locks: AsyncInterlock, sync_locks: Interlock, url: str

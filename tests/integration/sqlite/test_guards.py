@@ -112,6 +112,7 @@ SYNC = [
 ]
 
 
+@pytest.mark.exhaustive(beyond=3)
 @pytest.mark.parametrize("transaction", SYNC, ids=lambda each: each.__name__)
 def test_a_guarded_write_is_committed(
     file: Path, grant: Grant, mine: sqlite3.Connection, transaction: Transaction
@@ -122,6 +123,7 @@ def test_a_guarded_write_is_committed(
     assert mine.execute("SELECT count(*) FROM written").fetchone() == (1,)
 
 
+@pytest.mark.exhaustive(beyond=3)
 @pytest.mark.parametrize("transaction", SYNC, ids=lambda each: each.__name__)
 def test_a_guarded_transaction_has_the_file_alone_to_its_end(
     file: Path, grant: Grant, mine: sqlite3.Connection, transaction: Transaction
@@ -133,6 +135,7 @@ def test_a_guarded_transaction_has_the_file_alone_to_its_end(
     mine.execute("BEGIN IMMEDIATE")
 
 
+@pytest.mark.exhaustive(beyond=3)
 @pytest.mark.parametrize("transaction", SYNC, ids=lambda each: each.__name__)
 def test_a_stale_guard_is_refused_and_nothing_is_written(
     file: Path, grant: Grant, mine: sqlite3.Connection, transaction: Transaction

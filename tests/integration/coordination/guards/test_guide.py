@@ -38,6 +38,7 @@ def states(url: str) -> list[str]:
     return [state for (state,) in execute(url, "SELECT state FROM orders")]
 
 
+@pytest.mark.exhaustive(beyond=3)
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda code: re.findall(r"(?:import|from) ([a-z]+)", code)[0])
 def test_the_examples_run(url: str, example: str) -> None:
     setting = DJANGO if "django" in example else ""

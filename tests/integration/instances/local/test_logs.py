@@ -18,6 +18,7 @@ async def told(lines: AsyncIterator[str]) -> list[str]:
     return [line async for line in lines]
 
 
+@pytest.mark.exhaustive(beyond=6)
 @pytest.mark.parametrize(
     "content", ["", "one", "one\n", "one\ntwo\n", "\n\n", "".join(f"line {n}\n" for n in range(30))]
 )

@@ -30,6 +30,7 @@ REFUSED = {
 }
 
 
+@pytest.mark.exhaustive(beyond=6)
 @pytest.mark.parametrize("name", REFUSED)
 async def test_what_the_server_or_we_cannot_take_is_refused_in_words(shop: Shop, name: str) -> None:
     value, words = REFUSED[name]
