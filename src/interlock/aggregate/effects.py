@@ -138,8 +138,7 @@ class Effects(Generic[R]):
             moves = move.event is not None and state != record.state
             if not (moves or move.ends):
                 return
-            if moves or move.event is None:
-                columns = dict(await self.moving(connection, record, move, attempt))
+            columns |= await self.moving(connection, record, move, attempt)
             if move.event is not None and moves:
                 columns |= {"deleted_at": at} if state == DELETED else {}
                 await self._records.move(connection, record, move.event, **columns)
