@@ -38,7 +38,7 @@ _TIMEOUT = 300.0
 
 @dataclass(frozen=True)
 class Changes:
-    """What an effect changes in the record, and the detail of its event."""
+    """The columns that an effect changes in the record, and the detail of its event."""
 
     columns: Mapping[str, Any] = field(default_factory=dict)
     detail: str = ""
@@ -125,7 +125,7 @@ class Effects(Generic[R]):
         await wait_until(run, lambda: run.call(self.has_ended, task), lambda has_ended, _: has_ended)
 
     async def moving(self, connection: Any, record: R, move: Move, attempt: Attempt) -> Mapping[str, Any]:
-        """What belongs to a move in its transaction, for a domain to override; returns columns that are written too."""
+        """The domain's own part of a move, in its transaction, to be overridden. Returns further columns to write."""
         return {}
 
     async def _move(self, attempt: Attempt, move: Move) -> None:
@@ -179,7 +179,7 @@ class Effects(Generic[R]):
         return Failed(known(failure.code), _STEP.sub("", failure.message))
 
     async def _has_ended(self, attempt: Attempt, task: Task) -> bool:
-        """Whether the orchestration before this task, which worked on the record, has ended with its clean-up."""
+        """Returns whether the orchestration before this task has ended, with its clean-up."""
         async with self._transactions.transaction() as connection:
             return task.after is None or not await is_unfinished(connection, self._records.schema, task.after)
 

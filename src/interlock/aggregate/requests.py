@@ -102,7 +102,7 @@ class Requests(Generic[R]):
         return await self.begin(connection, record, "delete", orchestration, by=by, columns=columns)
 
     async def made(self, connection: Any, id: str | None, **same: Any) -> R | None:
-        """What a request that is repeated has made under that id. Raises `OnceConflict` if it is not the same."""
+        """The record that an earlier try of this request made under that id. Raises `OnceConflict` for another one."""
         try:
             record = id and await self.records.read(connection, id)
         except self.records.unknown:

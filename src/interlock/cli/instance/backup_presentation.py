@@ -20,7 +20,7 @@ def label(backup: Facts) -> str:
 
 
 def outcome(backup: Facts) -> str:
-    """What has come of a request, and what to do next."""
+    """The result of a request, and the next thing to do."""
     what = label(backup)
     state = shown(str(backup["state"]))
     if backup["working"]:

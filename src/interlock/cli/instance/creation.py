@@ -16,7 +16,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def property_options(command: F) -> F:
-    """What a new instance is to be like."""
+    """The options for the properties of a new instance."""
     command = click.option(
         "--tag",
         "tags",
