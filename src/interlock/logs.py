@@ -17,7 +17,7 @@ LogFormat = Literal["text", "json"]
 _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName", "event"}
 
 
-class EventLog(logging.LoggerAdapter[logging.Logger]):
+class EventLogger(logging.LoggerAdapter[logging.Logger]):
     """A logger whose messages are events: the constant is in `record.event`, and each fact in a field of its own."""
 
     def process(self, msg: Any, kwargs: MutableMapping[str, Any]) -> tuple[str, MutableMapping[str, Any]]:
@@ -26,8 +26,8 @@ class EventLog(logging.LoggerAdapter[logging.Logger]):
         return " ".join([msg, *(f"{name}={_plain(value)}" for name, value in facts.items())]), kwargs
 
 
-def events(name: str) -> EventLog:
-    return EventLog(logging.getLogger(name))
+def events(name: str) -> EventLogger:
+    return EventLogger(logging.getLogger(name))
 
 
 def event_of(record: logging.LogRecord) -> str:

@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 from typing import NamedTuple, TypeVar
 from uuid import UUID, uuid4
 
-from interlock.stores.leases import AcquireAnswer, Ask, LeaseStore, ReleaseAnswer
+from interlock.stores.leases import AcquireAnswer, AcquireRequest, LeaseStore, ReleaseAnswer
 
 T = TypeVar("T")
 
@@ -22,11 +22,11 @@ class Got(NamedTuple):
     ttl: float
 
 
-def wish(name: str = "feeds", *, ttl: float = 30.0, wait: bool = False, metadata: str | None = None) -> Ask:
-    return Ask(name, uuid4(), ttl, metadata, wait)
+def wish(name: str = "feeds", *, ttl: float = 30.0, wait: bool = False, metadata: str | None = None) -> AcquireRequest:
+    return AcquireRequest(name, uuid4(), ttl, metadata, wait)
 
 
-async def answer(store: LeaseStore, ask: Ask) -> AcquireAnswer:
+async def answer(store: LeaseStore, ask: AcquireRequest) -> AcquireAnswer:
     """The answer that stays: a store may ask for patience while somebody else is busy with the name."""
 
     async def ask_again() -> AcquireAnswer | None:

@@ -9,9 +9,9 @@ import pytest
 
 from conformance.asking import SOON, Got, answer, give_back, grant, grant_after_expiry, wish
 from interlock.coordination.backends.choice import OpenStore
-from interlock.coordination.engine.batch import Lane
+from interlock.coordination.engine.batch import Batcher
 from interlock.errors import InterlockError
-from interlock.stores.leases import AcquireAnswer, Ask
+from interlock.stores.leases import AcquireAnswer, AcquireRequest
 
 lease = "lease"
 
@@ -127,7 +127,7 @@ async def test_a_batch_of_renewals_tells_the_lost_from_the_kept(store: OpenStore
 @pytest.mark.guarantee(lease, "one bad request does not cost the others")
 async def test_a_bad_request_fails_alone(store: OpenStore) -> None:
     """As the engine sends them: in one batch, and one by one if that fails."""
-    lane: Lane[Ask, AcquireAnswer] = Lane(store.acquire, lambda *_: None, lambda *_: None)
+    lane: Batcher[AcquireRequest, AcquireAnswer] = Batcher(store.acquire, lambda *_: None, lambda *_: None)
     asks = [wish("first"), wish("bad", metadata='"\ud800"'), wish("last")]
     first, bad, last = await asyncio.gather(*(lane.submit(ask) for ask in asks), return_exceptions=True)
     assert isinstance(bad, InterlockError | UnicodeError)

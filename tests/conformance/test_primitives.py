@@ -207,7 +207,7 @@ async def test_a_tick_that_is_recorded_far_ahead_is_not_waited_for(
     tomorrow = datetime.now(UTC) + timedelta(days=1)
     async with locks.lease("sweep") as grant:
         ahead = json.dumps({"tick": tomorrow.timestamp(), "finished": True})
-        await locks.engine().books.write("sweep##every", ahead, grant)
+        await locks.engine().records.write("sweep##every", ahead, grant)
     async with sweeping(locks), sweeping(others):
         await until(lambda: len(ticks) >= 5)
     assert all(tick < tomorrow for tick in ticks)

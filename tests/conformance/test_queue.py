@@ -7,7 +7,7 @@ import pytest
 
 from conformance.asking import answer, give_back, grant, wish
 from interlock.coordination.backends.choice import OpenStore
-from interlock.stores.leases import Ask, Handed
+from interlock.stores.leases import AcquireRequest, Handed
 
 queue = "lease"
 
@@ -30,7 +30,7 @@ class Ear:
         self.told.put_nowait(grant_id)
 
 
-async def queued(store: OpenStore, name: str = "feeds") -> Ask:
+async def queued(store: OpenStore, name: str = "feeds") -> AcquireRequest:
     ask = wish(name, wait=True)
     assert (await answer(store, ask)).status == "busy"
     return ask

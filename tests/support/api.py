@@ -15,7 +15,7 @@ from interlock.config import Settings
 from interlock.dns import Dns
 from interlock.dns.none import NoDns
 from interlock.instances.backups.retention import Keeping
-from interlock.instances.context import Pace, Surroundings
+from interlock.instances.context import InstanceContext, Pace
 from interlock.instances.drivers.port import Driver
 from interlock.keys.key import new_key
 from interlock.schema import State
@@ -84,12 +84,12 @@ async def working_api(
 ) -> AsyncIterator[Api]:
     """With a replica that does what is asked for."""
 
-    def here(settings: Settings, database: Transactions) -> Surroundings:
+    def context(settings: Settings, database: Transactions) -> InstanceContext:
         kept = Keeping(settings.place_of_backups, pg_bin=PG_BIN)
-        return Surroundings(database, settings.schema, {"local": driver}, dns or NoDns(), pace, kept)
+        return InstanceContext(database, settings.schema, {"local": driver}, dns or NoDns(), pace, kept)
 
     settings = Settings(database_url=url, data_dir=data_dir)
-    async with controlling(settings, url, ADDRESS, here) as control, _served(control, url) as api:
+    async with controlling(settings, url, ADDRESS, context) as control, _served(control, url) as api:
         yield api
 
 
@@ -105,7 +105,7 @@ async def resting_api(url: str, driver: Driver) -> AsyncIterator[Api]:
     async with AsyncExitStack() as stack:
         database = Transactions(url, "instances")
         stack.push_async_callback(database.close)
-        control = Resting(settings, url, Surroundings(database, settings.schema, {"local": driver}, NoDns(), QUICK))
+        control = Resting(settings, url, InstanceContext(database, settings.schema, {"local": driver}, NoDns(), QUICK))
         stack.push_async_callback(control.pool.close)
         stack.push_async_callback(control.locks.close)
         yield await stack.enter_async_context(_served(control, url))

@@ -14,7 +14,7 @@ from typing import Any
 
 import psycopg
 
-from interlock.durable.database import Database
+from interlock.durable.database import EngineDatabase
 from interlock.durable.declared import Declared
 from interlock.durable.worker import Working
 from support.durable_worker import take_part
@@ -50,7 +50,7 @@ class Context:
 async def perform(url: str, module: str, activity: str, id: str, plain: Any) -> Any:  # noqa: A002
     """One attempt at the first step of an orchestration, as the engine would have it made."""
     declared = Declared(*import_module(module).parts)
-    database = Database(url, "interlock")
+    database = EngineDatabase(url, "interlock")
     try:
         working = Working(declared, database, asyncio.get_running_loop())
         content = {"root": id, "step": 1, "input": plain}

@@ -10,7 +10,7 @@ from uuid import UUID, uuid4
 from interlock.clock import boottime
 from interlock.stores.dynamodb.address import parsed
 from interlock.stores.dynamodb.store import DynamoStore
-from interlock.stores.leases import AcquireAnswer, Ask, Holder
+from interlock.stores.leases import AcquireAnswer, AcquireRequest, Holder
 
 _PATIENCE = 30.0
 
@@ -50,11 +50,11 @@ class Replica(DynamoStore):
         )
 
     async def ask(self, name: str = "feeds", ttl: float = 30.0, grant_id: UUID | None = None) -> AcquireAnswer:
-        (answer,) = await self.acquire([Ask(name, grant_id or uuid4(), ttl, None, wait=False)])
+        (answer,) = await self.acquire([AcquireRequest(name, grant_id or uuid4(), ttl, None, wait=False)])
         return answer
 
     async def take(self, name: str = "feeds", ttl: float = 30.0, metadata: str | None = None) -> Grant:
-        ask = Ask(name, uuid4(), ttl, metadata, wait=False)
+        ask = AcquireRequest(name, uuid4(), ttl, metadata, wait=False)
         (answer,) = await self.acquire([ask])
         assert answer.status == "granted"
         return Grant(name, answer.token, ask.grant_id, ttl)

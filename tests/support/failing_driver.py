@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from interlock.errors import BadSpec, DnsForeign, DriverUnreachable
-from interlock.instances.drivers.port import Sight, Spec
+from interlock.instances.drivers.port import Observation, Spec
 from support.paper_driver import PaperDns, PaperDriver
 
 _NOBODYS_PORT = 1
@@ -59,23 +59,23 @@ class FailingDriver(PaperDriver):
             raise DriverUnreachable("Nobody answers: look there.")
         return await super().ids()
 
-    async def look(self, id: str) -> Sight:  # noqa: A002
+    async def look(self, id: str) -> Observation:  # noqa: A002
         if self.fails == "every look":
             raise DriverUnreachable("Nobody answers: look there.")
         if self.fails == "midway":
-            return Sight("starting", detail="It waits for a node.")
+            return Observation("starting", detail="It waits for a node.")
         if self.fails == id:
             raise ValueError("invalid literal")
         if self.fails == "one look":
             self.fails = ""
-            return Sight("stopped")
+            return Observation("stopped")
         if id in self._leaving:
             if not self.held.is_set():
-                return Sight("starting", detail="It is going.")
+                return Observation("starting", detail="It is going.")
             await super().remove(id)
         sight = await super().look(id)
         if self.fails == "look" and sight.state != "absent":
-            return Sight("broken", sight.endpoint, detail="It fell down.")
+            return Observation("broken", sight.endpoint, detail="It fell down.")
         if self.deaf and sight.endpoint is not None:
             self.deaf -= 1
             return replace(sight, endpoint=replace(sight.endpoint, port=_NOBODYS_PORT))

@@ -15,13 +15,13 @@ from interlock.dns.none import NoDns
 from interlock.durable.replica import AsyncDurable
 from interlock.durable.retry import Retry
 from interlock.errors import OrchestrationEnded
-from interlock.instances.backups.records import Backup
+from interlock.instances.backups.records import BackupRecord
 from interlock.instances.backups.requests import Backups
 from interlock.instances.backups.retention import Keeping
-from interlock.instances.context import Pace, Surroundings
+from interlock.instances.context import InstanceContext, Pace
 from interlock.instances.drivers.port import Driver
 from interlock.instances.orchestrations import Lifecycle
-from interlock.instances.records import Check, Instance
+from interlock.instances.records import HealthCheck, InstanceRecord
 from interlock.instances.requests import Instances
 from support.postgres import execute
 from support.waiting import eventually
@@ -45,46 +45,46 @@ class Plane:
         async with await psycopg.AsyncConnection.connect(self.url) as connection:
             return await verb(connection, *args, **wishes)
 
-    async def create(self, name: str, **wishes: Any) -> Instance:
-        asked: Instance = await self.ask(self.instances.create, name, **{"driver": self.driver} | wishes)
+    async def create(self, name: str, **wishes: Any) -> InstanceRecord:
+        asked: InstanceRecord = await self.ask(self.instances.create, name, **{"driver": self.driver} | wishes)
         return asked
 
-    async def created(self, name: str, **wishes: Any) -> Instance:
+    async def created(self, name: str, **wishes: Any) -> InstanceRecord:
         return await self.done(await self.create(name, **wishes))
 
-    async def read(self, id: str) -> Instance:  # noqa: A002
-        found: Instance = await self.ask(self.instances.records.read, id)
+    async def read(self, id: str) -> InstanceRecord:  # noqa: A002
+        found: InstanceRecord = await self.ask(self.instances.records.read, id)
         return found
 
     async def events(self, id: str) -> list[RecordEvent]:  # noqa: A002
         found: list[RecordEvent] = await self.ask(self.instances.records.events.list, id)
         return found
 
-    async def checks(self, id: str) -> list[Check]:  # noqa: A002
-        found: list[Check] = await self.ask(self.instances.records.checks, id)
+    async def checks(self, id: str) -> list[HealthCheck]:  # noqa: A002
+        found: list[HealthCheck] = await self.ask(self.instances.records.checks, id)
         return found
 
-    async def told(self, verb: Callable[..., Awaitable[Instance]], *args: Any) -> Instance:
+    async def told(self, verb: Callable[..., Awaitable[InstanceRecord]], *args: Any) -> InstanceRecord:
         """What has become of it when that was done, or could not be."""
         return await self.done(await self.ask(verb, *args))
 
-    async def done(self, asked: Instance) -> Instance:
+    async def done(self, asked: InstanceRecord) -> InstanceRecord:
         """When what was asked for has ended, and its clean-up too, if it needed one."""
         await self._ended(self.lifecycle, asked.orchestration)
         return await self.read(asked.id)
 
-    async def backed_up(self, id: str, format: str = "file") -> Backup:  # noqa: A002
+    async def backed_up(self, id: str, format: str = "file") -> BackupRecord:  # noqa: A002
         return await self.backup_done(await self.ask(self.backups.make, id, format))
 
-    async def backup_told(self, verb: Callable[..., Awaitable[Backup]], *args: Any) -> Backup:
+    async def backup_told(self, verb: Callable[..., Awaitable[BackupRecord]], *args: Any) -> BackupRecord:
         return await self.backup_done(await self.ask(verb, *args))
 
-    async def backup_done(self, asked: Backup) -> Backup:
+    async def backup_done(self, asked: BackupRecord) -> BackupRecord:
         await self._ended(self.lifecycle.backups, asked.orchestration)
         return await self.read_backup(asked.id)
 
-    async def read_backup(self, id: str) -> Backup:  # noqa: A002
-        found: Backup = await self.ask(self.backups.records.read, id)
+    async def read_backup(self, id: str) -> BackupRecord:  # noqa: A002
+        found: BackupRecord = await self.ask(self.backups.records.read, id)
         return found
 
     async def _ended(self, declared: Any, id: str) -> None:  # noqa: A002
@@ -100,8 +100,8 @@ async def control_plane(
     url: str, driver: Driver, *, dns: Dns | None = None, pace: Pace = QUICK, backups: Keeping | None = None
 ) -> AsyncIterator[Plane]:
     transactions = Transactions(url, "instances")
-    here = Surroundings(transactions, "interlock", {driver.name: driver}, dns or NoDns(), pace, backups)
-    lifecycle = Lifecycle(here)
+    context = InstanceContext(transactions, "interlock", {driver.name: driver}, dns or NoDns(), pace, backups)
+    lifecycle = Lifecycle(context)
     try:
         async with AsyncDurable(*lifecycle.parts, url=url) as durable:
             instances = Instances(lifecycle)

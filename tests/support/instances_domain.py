@@ -17,11 +17,11 @@ import psycopg
 from interlock.aggregate.record import Move, Task
 from interlock.aggregate.transactions import Transactions
 from interlock.durable.retry import Retry
-from interlock.instances.context import Pace, Surroundings
+from interlock.instances.context import InstanceContext, Pace
 from interlock.instances.drivers.local import LocalDriver
 from interlock.instances.drivers.port import Driver, Spec
 from interlock.instances.orchestrations import Lifecycle
-from interlock.instances.tasks import Orphan, Resize, Restoration, SetParameters, Watch
+from interlock.instances.tasks import Orphan, Resize, Restoration, SetParameters, WatchHealth
 from support import backups_domain, paper_driver
 from support.backups_domain import Kept, backup_of, in_backup_state, place_for_backups
 from support.durable_samples import Domain, Sample
@@ -83,7 +83,7 @@ class Drivers(dict[str, Driver]):
 
 
 PACE = Pace(patience=60, check_every=0.05, retry=Retry(attempts=20, first=0.2, longest=2))
-lifecycle = Lifecycle(Surroundings(Fleeting(), "interlock", Drivers(), PaperDns(url), PACE, Kept()))
+lifecycle = Lifecycle(InstanceContext(Fleeting(), "interlock", Drivers(), PaperDns(url), PACE, Kept()))
 parts = lifecycle.parts
 
 
@@ -273,7 +273,7 @@ INSTANCES = Domain(
             "running",
             _count("interlock.instance_check", key="instance"),
             "unhealthy",
-            value=lambda key: Watch(instance_of(key), key, failures=9),
+            value=lambda key: WatchHealth(instance_of(key), key, failures=9),
         ),
     }
     | BACKUP_ACTIVITIES,
@@ -291,7 +291,7 @@ INSTANCES = Domain(
         "instances.set_parameters": _way("running", value=_changed({"max_connections": "20"})),
         "instances.mend": Sample(task, state=STATE, prepare=drifted),
         "instances.remove_orphan": Sample(orphan, state=STATE, prepare=orphaned),
-        "instances.watch_health": _way("running", value=lambda key: Watch(instance_of(key), key), shown=CHECKED),
+        "instances.watch_health": _way("running", value=lambda key: WatchHealth(instance_of(key), key), shown=CHECKED),
         "instances.resize": _way(
             "running", value=lambda key: Resize(record=instance_of(key), orchestration=key, storage_bytes=3 * 2**30)
         ),

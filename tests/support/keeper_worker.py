@@ -13,11 +13,11 @@ import psycopg
 from interlock.aggregate.transactions import Transactions
 from interlock.coordination.root import AsyncInterlock
 from interlock.dns.none import NoDns
-from interlock.instances.context import Surroundings
+from interlock.instances.context import InstanceContext
 from interlock.instances.drivers.local import LocalDriver
-from interlock.instances.drivers.port import Sight
+from interlock.instances.drivers.port import Observation
 from interlock.instances.orchestrations import Lifecycle
-from interlock.instances.upkeep.keepers import Habits, Keepers
+from interlock.instances.upkeep.keepers import Upkeep, UpkeepSchedule
 from support.paper_driver import PaperDriver
 
 TABLES = "CREATE TABLE looking (pid integer PRIMARY KEY)"
@@ -33,8 +33,8 @@ class SlowDriver(PaperDriver):
             await connection.execute(_WAIT)
         return await super().ids()
 
-    async def look(self, id: str) -> Sight:  # noqa: A002
-        return Sight("running" if id in await super().ids() else "absent")
+    async def look(self, id: str) -> Observation:  # noqa: A002
+        return Observation("running" if id in await super().ids() else "absent")
 
 
 def _nobody() -> LocalDriver:
@@ -42,11 +42,11 @@ def _nobody() -> LocalDriver:
 
 
 async def main(url: str) -> None:
-    here = Surroundings(
+    context = InstanceContext(
         Transactions(url, "instances"), "interlock", {"paper": SlowDriver(lambda: url, _nobody)}, NoDns()
     )
-    habits = Habits(drift_every=0.2, moment=0.05, watchers_every=60, history_every=60, ttl=3)
-    async with AsyncInterlock(url) as locks, Keepers(Lifecycle(here), locks, habits):
+    habits = UpkeepSchedule(drift_every=0.2, moment=0.05, watchers_every=60, history_every=60, ttl=3)
+    async with AsyncInterlock(url) as locks, Upkeep(Lifecycle(context), locks, habits):
         await asyncio.Event().wait()
 
 

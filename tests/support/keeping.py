@@ -8,15 +8,15 @@ from dataclasses import replace
 from typing import Any
 
 from interlock.coordination.root import AsyncInterlock
-from interlock.instances.drivers.port import Driver, Sight
+from interlock.instances.drivers.port import Driver, Observation
 from interlock.instances.orchestrations import Lifecycle
-from interlock.instances.upkeep.findings import Finding
-from interlock.instances.upkeep.keepers import Habits, Keepers
+from interlock.instances.upkeep.findings import DriftFinding
+from interlock.instances.upkeep.keepers import Upkeep, UpkeepSchedule
 from support.instances import Plane
 from support.paper_driver import PaperDriver
 from support.postgres import execute
 
-SOON = Habits(drift_every=0.1, moment=0.05, watchers_every=0.1, history_every=0.1)
+SOON = UpkeepSchedule(drift_every=0.1, moment=0.05, watchers_every=0.1, history_every=0.1)
 PATIENCE = 50.0
 _LONGEST = 3.0
 """Seconds: longer than it takes from a request to what is done about it."""
@@ -25,7 +25,7 @@ _LONGEST = 3.0
 class Watch:
     """Looks for drift, and tells what there is."""
 
-    def __init__(self, plane: Plane, keepers: Keepers) -> None:
+    def __init__(self, plane: Plane, keepers: Upkeep) -> None:
         self.keepers = keepers
         self._plane = plane
 
@@ -34,14 +34,14 @@ class Watch:
         await self.keepers.look_now(PATIENCE)
         return [(one.kind, one.instance) for one in await self.open()]
 
-    async def open(self) -> list[Finding]:
-        found: list[Finding] = await self._plane.ask(self.keepers.repairs.findings.page)
+    async def open(self) -> list[DriftFinding]:
+        found: list[DriftFinding] = await self._plane.ask(self.keepers.repairs.findings.page)
         return found
 
     async def repair(self) -> str:
         """The only one that is open: its orchestration."""
         [finding] = await self.open()
-        repaired: Finding = await self._plane.ask(self.keepers.repairs.repair, finding.id)
+        repaired: DriftFinding = await self._plane.ask(self.keepers.repairs.repair, finding.id)
         assert repaired.repair
         return repaired.repair
 
@@ -55,9 +55,9 @@ async def watching(plane: Plane, driver: Driver | None = None) -> AsyncIterator[
     """Nothing is done by itself. With a driver, it is looked at with that one."""
     lifecycle = plane.lifecycle
     if driver:
-        lifecycle = Lifecycle(replace(lifecycle.here, drivers={driver.name: driver}))
+        lifecycle = Lifecycle(replace(lifecycle.context, drivers={driver.name: driver}))
     async with AsyncInterlock(plane.url) as locks:
-        yield Watch(plane, Keepers(lifecycle, locks, SOON))
+        yield Watch(plane, Upkeep(lifecycle, locks, SOON))
 
 
 async def _nothing() -> None:
@@ -72,7 +72,7 @@ class DawdlingDriver(PaperDriver):
         await asyncio.sleep(random.uniform(0, _LONGEST))
         return there
 
-    async def look(self, id: str) -> Sight:  # noqa: A002
+    async def look(self, id: str) -> Observation:  # noqa: A002
         await asyncio.sleep(random.uniform(0, _LONGEST))
         return await super().look(id)
 
@@ -91,7 +91,7 @@ class BusyDriver(PaperDriver):
         await self._once("after_ids")
         return there
 
-    async def look(self, id: str) -> Sight:  # noqa: A002
+    async def look(self, id: str) -> Observation:  # noqa: A002
         await self._once("before_look")
         sight = await super().look(id)
         await self._once("after_look")

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from interlock.doctor.facts import Facts, Held, Need, Offset, Pooler, Room, Setting
+from interlock.doctor.facts import ConnectionLimit, DatabaseFacts, Need, Offset, Pooler, Privilege, Setting
 from interlock.schema import SchemaStatus, State
 from interlock.schema.migrations import all_migrations
 
@@ -16,7 +16,7 @@ RELEASE = Need("EXECUTE", "function", "release_v1")
 
 NEEDS = {"gate": (USAGE, INSERT, UPDATE), "leases": (USAGE, ACQUIRE, RELEASE)}
 
-HEALTHY = Facts(
+HEALTHY = DatabaseFacts(
     role="web",
     database="shop",
     version="17.5",
@@ -37,20 +37,20 @@ HEALTHY = Facts(
         "transaction_timeout": Setting(0.0, "default"),
     },
     standbys=(),
-    rooms=(Room("server", 97, 12),),
+    rooms=(ConnectionLimit("server", 97, 12),),
     schema=SchemaStatus("interlock", State.CURRENT, frozenset(migration.step for migration in all_migrations()), ()),
     may_create_schema=False,
     needs=NEEDS,
-    held={need: Held.YES for needs in NEEDS.values() for need in needs},
+    held={need: Privilege.YES for needs in NEEDS.values() for need in needs},
 )
 
 
-def but(**changes: Any) -> Facts:
+def but(**changes: Any) -> DatabaseFacts:
     """Healthy, but for these."""
     return replace(HEALTHY, **changes)
 
 
-def with_settings(values: Mapping[str, str | float] | None = None, *, source: str = "user") -> Facts:
+def with_settings(values: Mapping[str, str | float] | None = None, *, source: str = "user") -> DatabaseFacts:
     """Healthy, but with these settings, which come from `source`."""
     changed = {name: Setting(value, source) for name, value in (values or {}).items()}
     return but(settings={**HEALTHY.settings, **changed})

@@ -10,7 +10,7 @@ import psycopg
 
 from interlock.dns.port import Published
 from interlock.instances.drivers.local import LocalDriver
-from interlock.instances.drivers.port import Observed, Sight, Spec
+from interlock.instances.drivers.port import Observation, Observed, Spec
 from interlock.names import host_name
 from interlock.tls.certificate import Certificate
 
@@ -43,11 +43,11 @@ class PaperDriver:
             spec.name,
         )
 
-    async def look(self, id: str) -> Sight:  # noqa: A002
+    async def look(self, id: str) -> Observation:  # noqa: A002
         found = await self._write("SELECT state FROM paper WHERE id = %s", id)
         if not found:
-            return Sight("absent")
-        return Sight(cast(Observed, found[0][0]), (await self._real().look(SHARED)).endpoint)
+            return Observation("absent")
+        return Observation(cast(Observed, found[0][0]), (await self._real().look(SHARED)).endpoint)
 
     async def start(self, id: str) -> None:  # noqa: A002
         await self._write("UPDATE paper SET state = 'running' WHERE id = %s", id)

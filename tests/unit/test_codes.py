@@ -11,14 +11,14 @@ import pytest
 import interlock
 from interlock import errors
 from interlock.codes import CODES, OF_ERRORS, OTHERS, known
-from interlock.durable.failures import Failure
+from interlock.durable.failures import ActivityFailure
 from interlock.errors import DoNotRetry, InterlockError, spelled
 
 PACKAGE = Path(interlock.__file__).parent
 FILES = sorted(path.relative_to(PACKAGE).as_posix() for path in PACKAGE.rglob("*.py"))
 FILES = [name for name in FILES if not name.startswith("stores/")]  # there codes are other systems' own
 DOCUMENT = Path(__file__).parents[2] / "docs" / "api.md"
-BY_POSITION = {"Failed", "Failure", "_unauthorized"}
+BY_POSITION = {"Failed", "ActivityFailure", "_unauthorized"}
 """Their first argument is a code; elsewhere it is given as `code=`."""
 SQLSTATE = re.compile(r"[0-9A-Z]{5}")
 
@@ -108,7 +108,7 @@ def test_the_code_of_a_class_is_its_name(name: str, code: str) -> None:
     ],
 )
 def test_a_failed_activity_has_the_code_of_its_error(error: Exception, code: str) -> None:
-    assert Failure.of(error).code == code
+    assert ActivityFailure.of(error).code == code
 
 
 def test_what_is_not_in_the_vocabulary_is_an_error_on_records() -> None:

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
-from interlock.bridge.jobs import Job, Jobs, caller
+from interlock.bridge.jobs import CallerJob, Jobs, caller
 from interlock.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ class Call(Generic[T]):
             self._refuse()
             self._end()
 
-    def next_job(self) -> Job[Any] | None:
+    def next_job(self) -> CallerJob[Any] | None:
         """For the thread that waits. Python acts on a signal once that thread runs: it does, now and then."""
         while True:
             try:
@@ -77,7 +77,7 @@ class Call(Generic[T]):
         self.jobs.put(None)
 
 
-class Run(Call[T]):
+class CoroutineCall(Call[T]):
     """A coroutine."""
 
     def __init__(self, thread: "LoopThread", coroutine: Coroutine[Any, Any, T]) -> None:
@@ -92,7 +92,7 @@ class Run(Call[T]):
         self._coroutine.close()
 
 
-class Ask(Call[T]):
+class QuestionCall(Call[T]):
     """A question whose answer mostly is all there is to it: a task would cost more than the question itself."""
 
     def __init__(self, thread: "LoopThread", question: "Question[T]") -> None:

@@ -11,7 +11,7 @@ from typing import Any, Generic, Protocol, TypeVar
 T = TypeVar("T")
 
 
-class Job(Generic[T]):
+class CallerJob(Generic[T]):
     """A function for the caller's thread. Whoever takes it from the queue either runs or refuses it."""
 
     def __init__(self, function: Callable[[], T]) -> None:
@@ -35,7 +35,7 @@ class Job(Generic[T]):
             self.done.set_exception(asyncio.CancelledError())
 
 
-Jobs = queue.SimpleQueue[Job[Any] | None]
+Jobs = queue.SimpleQueue[CallerJob[Any] | None]
 caller: contextvars.ContextVar[Jobs] = contextvars.ContextVar("caller")
 
 
@@ -51,7 +51,7 @@ async def in_thread(function: Callable[[], T], /) -> T:
     A thread cannot be stopped. Who is cancelled while it runs stays until it has ended, so that nobody gives back a
     lock under it.
     """
-    job = Job(function)
+    job = CallerJob(function)
     thread = asyncio.ensure_future(asyncio.to_thread(job.run))
     try:
         await asyncio.shield(thread)
@@ -67,6 +67,6 @@ async def in_thread(function: Callable[[], T], /) -> T:
 
 async def in_caller(function: Callable[[], T], /) -> T:
     """`RunBlocking` below `LoopThread.run`: the function runs in the thread that waits there."""
-    job = Job(function)
+    job = CallerJob(function)
     caller.get().put(job)
     return await asyncio.wrap_future(job.done)

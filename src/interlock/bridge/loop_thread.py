@@ -9,8 +9,8 @@ from contextlib import suppress
 from typing import Any, Self, TypeVar
 
 from interlock import process
-from interlock.bridge.calls import CLOSED, ENDING, Ask, Call, Question, Run
-from interlock.bridge.jobs import Job, caller
+from interlock.bridge.calls import CLOSED, ENDING, Call, CoroutineCall, Question, QuestionCall
+from interlock.bridge.jobs import CallerJob, caller
 from interlock.errors import ConfigurationError
 
 T = TypeVar("T")
@@ -24,7 +24,7 @@ class LoopThread:
     ) -> None:
         self._pid = process.pid
         self.loop = loop_factory()
-        self.asking: set[Ask[Any]] = set()
+        self.asking: set[QuestionCall[Any]] = set()
         self._arriving: collections.deque[Call[Any]] = collections.deque()
         self._posted: collections.deque[Callable[[], object]] = collections.deque()
         self._called = False
@@ -46,12 +46,12 @@ class LoopThread:
         except ConfigurationError:
             coroutine.close()
             raise
-        return self._wait(Run(self, coroutine))
+        return self._wait(CoroutineCall(self, coroutine))
 
     def ask(self, question: Question[T]) -> T:
         """The same for a question, at half the price."""
         self.check_caller()
-        return self._wait(Ask(self, question))
+        return self._wait(QuestionCall(self, question))
 
     def post(self, function: Callable[[], object]) -> None:
         """Call it on the loop before whatever is asked from here afterwards. Not at all, if the loop ends before."""
@@ -63,7 +63,7 @@ class LoopThread:
             raise
 
     def _wait(self, call: Call[T]) -> T:
-        job: Job[Any] | None = None
+        job: CallerJob[Any] | None = None
         try:
             self._start_soon(call)
             while (job := call.next_job()) is not None:
@@ -228,7 +228,7 @@ async def in_caller_to_its_end(function: Callable[[], T], /) -> T:
 
     Whoever closes the loop gives everything back by that, and is not kept waiting: it may be that very function.
     """
-    job = Job(function)
+    job = CallerJob(function)
     caller.get().put(job)
     ended = asyncio.wrap_future(job.done)
     try:

@@ -11,7 +11,7 @@ from interlock.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from interlock.stores.dynamodb.client import Client
-    from interlock.stores.dynamodb.table import Table
+    from interlock.stores.dynamodb.table import LeaseTable
 
 
 @click.group()
@@ -28,7 +28,7 @@ def create(url: str | None, key: str) -> None:
     Creates what is missing: the table, the index by which leases are listed, and deletion by ttl. What is there stays.
     """
 
-    async def work(client: "Client") -> "Table":
+    async def work(client: "Client") -> "LeaseTable":
         from interlock.stores.dynamodb.table import create
 
         return await create(client, key)
@@ -42,7 +42,7 @@ def create(url: str | None, key: str) -> None:
 def check(url: str | None, as_json: bool) -> None:
     """Look whether the DynamoDB table of URL can serve."""
 
-    async def work(client: "Client") -> "Table":
+    async def work(client: "Client") -> "LeaseTable":
         from interlock.stores.dynamodb.table import examine
 
         return await examine(client)
@@ -51,12 +51,12 @@ def check(url: str | None, as_json: bool) -> None:
     tell({"table": name, **table._asdict(), "lacks": table.lacks}, _text(name, table), as_json=as_json)
 
 
-def _text(name: str, table: "Table") -> str:
+def _text(name: str, table: "LeaseTable") -> str:
     lacks = [f"It lacks {missing}." for missing in table.lacks]
     return "\n".join([f"The table {name!r} can serve; its key is {table.key!r}.", *lacks])
 
 
-def _on_table(url: str | None, work: "Callable[[Client], Awaitable[Table]]") -> "tuple[str, Table]":
+def _on_table(url: str | None, work: "Callable[[Client], Awaitable[LeaseTable]]") -> "tuple[str, LeaseTable]":
     """The table's name, and what `work` found there."""
     from interlock.coordination.backends.dynamodb import require_driver
     from interlock.stores.dynamodb.address import parsed
@@ -66,7 +66,7 @@ def _on_table(url: str | None, work: "Callable[[Client], Awaitable[Table]]") -> 
 
     address = parsed(url or loaded().database_url or _none_named())
 
-    async def connected() -> "Table":
+    async def connected() -> "LeaseTable":
         client = Client(address)
         try:
             return await work(client)

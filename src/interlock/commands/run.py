@@ -19,7 +19,7 @@ from interlock.logs import events
 log = events(__name__)
 
 
-class Held(Protocol):
+class HeldGrant(Protocol):
     """The grant or the passage. Its loss cancels the task that runs the command."""
 
     @property
@@ -32,7 +32,7 @@ class Held(Protocol):
 
 
 async def run_under(
-    held: Held,
+    held: HeldGrant,
     argv: Sequence[str],
     signals: Forwarding,
     *,
@@ -57,7 +57,7 @@ async def run_under(
         raise
 
 
-def status_of(result: CommandResult, held: Held, **facts: str) -> int:
+def status_of(result: CommandResult, held: HeldGrant, **facts: str) -> int:
     """The command's exit status. Raises the error of the loss, if that ended it, or `CommandAtLarge`.
 
     `facts` are for the log.

@@ -11,7 +11,7 @@ from weakref import WeakKeyDictionary
 
 from interlock import process
 from interlock.config import check_schema_name, database_url, own_schema
-from interlock.coordination.backends.choice import Database, OpenStore, StoreOptions, chosen, with_sessions
+from interlock.coordination.backends.choice import LeaseDatabase, OpenStore, StoreOptions, chosen, with_sessions
 from interlock.coordination.engine.engine import Engine
 from interlock.coordination.lease.lease import AsyncLease, LeaseSettings
 from interlock.coordination.lease.times import Duration, checked_timeout, seconds
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from interlock.coordination.primitives.periodic import AsyncPeriodic
     from interlock.coordination.primitives.schedule import Missed
     from interlock.coordination.primitives.shared import AsyncShared, ReadingSettings, WritingSettings
-    from interlock.coordination.primitives.user_records import Ask, Inside
+    from interlock.coordination.primitives.user_records import Ask, UserTransaction
     from interlock.coordination.session_lock.lock import AsyncSessionLock
     from interlock.stores.postgres import Password, Session
     from interlock.stores.postgres.leases import Pooler
@@ -243,11 +243,11 @@ class AsyncInterlock:
 
         return Once(key, ttl, self._request_timeout, request, retention, unfinished)
 
-    def inside(self, ask: "Ask") -> "Inside":
+    def inside(self, ask: "Ask") -> "UserTransaction":
         """A transaction of the user's, on a connection of whatever kind."""
-        from interlock.coordination.primitives.user_records import Inside
+        from interlock.coordination.primitives.user_records import UserTransaction
 
-        return Inside(ask, self._named().schema)
+        return UserTransaction(ask, self._named().schema)
 
     def every(
         self,
@@ -368,7 +368,7 @@ class AsyncInterlock:
         store = self._stores[loop] = database.open(holder, self._observer.reconnected)
         return Engine(store, self._observer, database=database, idle_after=self._idle_after)
 
-    def _named(self) -> Database:
+    def _named(self) -> LeaseDatabase:
         """The database of our URL; without one, that which the environment names now."""
         return self._database or chosen(database_url(), self._options)
 

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from interlock.doctor.checks.reach import answers
 from interlock.doctor.result import Finding, ok, problem, warning
 from interlock.errors import EX_NOPERM, InterlockError
-from interlock.stores.dynamodb.address import Address
-from interlock.stores.dynamodb.examination import Look, look
+from interlock.stores.dynamodb.address import TableAddress
+from interlock.stores.dynamodb.examination import TableExamination, look
 from interlock.stores.dynamodb.table import TTL
 
 _TIMEOUT = 5.0
@@ -14,14 +14,14 @@ _CREATE = "Have `interlock store create URL` run by somebody with the rights for
 _POLICY = "Give them the policy of docs/dynamodb.md."
 
 
-async def examine_table(address: Address) -> list[Finding]:
+async def examine_table(address: TableAddress) -> list[Finding]:
     try:
         return list(judge(await look(address, _TIMEOUT)))
     except InterlockError as error:
         return [problem("reachable", str(error), exit_status=error.exit_status)]
 
 
-def judge(seen: Look) -> Iterator[Finding]:
+def judge(seen: TableExamination) -> Iterator[Finding]:
     yield answers(seen.round_trip)
     yield ok("table", f"Its key is {seen.table.key!r}, a single text attribute.", {"key": seen.table.key})
     yield _index(seen)
@@ -30,7 +30,7 @@ def judge(seen: Look) -> Iterator[Finding]:
     yield _transactions(seen)
 
 
-def _index(seen: Look) -> Finding:
+def _index(seen: TableExamination) -> Finding:
     if seen.table.has_index:
         return ok("index", "It has the index by which leases are listed.")
     return warning(
@@ -40,7 +40,7 @@ def _index(seen: Look) -> Finding:
     )
 
 
-def _ttl(seen: Look) -> Finding:
+def _ttl(seen: TableExamination) -> Finding:
     deletes_by = seen.table.deletes_by
     if seen.ttl_hidden:
         return ok("ttl", "Whether it deletes items by their ttl these credentials may not see.")
@@ -56,7 +56,7 @@ def _ttl(seen: Look) -> Finding:
     )
 
 
-def _permissions(seen: Look) -> Iterator[Finding]:
+def _permissions(seen: TableExamination) -> Iterator[Finding]:
     if seen.denied:
         says = f"These AWS credentials may not do {_listed(seen.denied)}, which leases need."
         yield problem("permissions", says, _POLICY, {"denied": seen.denied}, exit_status=EX_NOPERM)
@@ -67,7 +67,7 @@ def _permissions(seen: Look) -> Iterator[Finding]:
         yield ok("permissions", "These AWS credentials may do what leases need.")
 
 
-def _transactions(seen: Look) -> Finding:
+def _transactions(seen: TableExamination) -> Finding:
     if seen.has_transactions:
         return ok("transactions", "It has transactions, for guards and records.")
     return warning(

@@ -5,7 +5,7 @@ from itertools import chain
 
 from interlock import errors
 from interlock.doctor import checks
-from interlock.doctor.facts import Facts
+from interlock.doctor.facts import DatabaseFacts
 from interlock.doctor.observation import observe
 from interlock.doctor.probes import NAME, look_at_servers
 from interlock.doctor.result import Finding
@@ -39,5 +39,5 @@ async def examine(url: str, schema: str) -> list[Finding]:
     return [*judge(facts), *named]
 
 
-def judge(facts: Facts) -> Iterator[Finding]:
+def judge(facts: DatabaseFacts) -> Iterator[Finding]:
     return chain.from_iterable(check(facts) for check in checks.ALL)

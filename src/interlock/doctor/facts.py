@@ -44,7 +44,7 @@ class Setting:
 
 
 @dataclass(frozen=True)
-class Standby:
+class StandbyFacts:
     """One that is connected to the primary. What the role may not see is None."""
 
     name: str
@@ -55,7 +55,7 @@ class Standby:
 
 
 @dataclass(frozen=True)
-class Server:
+class ServerFacts:
     """One of several that the URL names, reached on its own; `error` if it was not."""
 
     address: str
@@ -65,7 +65,7 @@ class Server:
 
 
 @dataclass(frozen=True)
-class Room:
+class ConnectionLimit:
     """Connections that there may be at once, and that there are; `limit_of` says whose limit it is."""
 
     limit_of: Literal["server", "role", "database"]
@@ -89,7 +89,7 @@ class Need:
         return f"{self.privilege} on {self.kind} {self.name}"
 
 
-class Held(StrEnum):
+class Privilege(StrEnum):
     """Whether a role has a privilege; BY_ALL if everybody has it, ABSENT if there is nothing of that name."""
 
     YES = "yes"
@@ -99,7 +99,7 @@ class Held(StrEnum):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Facts:
+class DatabaseFacts:
     role: str
     database: str
     version: str
@@ -108,11 +108,11 @@ class Facts:
     pooler: Pooler
     clock: Offset
     settings: Mapping[str, Setting]
-    standbys: tuple[Standby, ...]
-    rooms: tuple[Room, ...]
+    standbys: tuple[StandbyFacts, ...]
+    rooms: tuple[ConnectionLimit, ...]
     schema: SchemaStatus | None
     """None: the role may not look."""
     may_create_schema: bool
     needs: Mapping[str, tuple[Need, ...]]
     """By what they are for."""
-    held: Mapping[Need, Held]
+    held: Mapping[Need, Privilege]

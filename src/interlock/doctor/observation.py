@@ -4,7 +4,7 @@ from itertools import chain
 from typing import Any
 
 from interlock import errors
-from interlock.doctor.facts import Facts, Held, Need, Room, Setting, Standby
+from interlock.doctor.facts import ConnectionLimit, DatabaseFacts, Need, Privilege, Setting, StandbyFacts
 from interlock.doctor.needs import needs
 from interlock.doctor.probes import clock_offset, pooler_mode, round_trip
 from interlock.schema import SchemaStatus, read_status
@@ -24,20 +24,20 @@ SETTINGS = (
 )
 
 
-async def observe(session: Session, url: str, schema: str) -> Facts:
+async def observe(session: Session, url: str, schema: str) -> DatabaseFacts:
     queries = Queries("interlock.doctor", "queries.sql", schema)
     settings = await _settings(session, queries)  # first: a time-out may hit what comes after
     wanted = needs(schema)
     about = await session.fetchrow(queries["session"])
     assert about is not None
-    return Facts(
+    return DatabaseFacts(
         **dict(about),
         settings=settings,
         round_trip=await round_trip(session),
         clock=await clock_offset(session),
         pooler=await pooler_mode(session, url),
-        standbys=tuple(Standby(**row) for row in await session.fetch(queries["standbys"])),
-        rooms=tuple(Room(**row) for row in await session.fetch(queries["rooms"]) if row["limit"] >= 0),
+        standbys=tuple(StandbyFacts(**row) for row in await session.fetch(queries["standbys"])),
+        rooms=tuple(ConnectionLimit(**row) for row in await session.fetch(queries["rooms"]) if row["limit"] >= 0),
         schema=await _schema(session, schema),
         needs=wanted,
         held=await _held(session, queries, schema, set(chain.from_iterable(wanted.values()))),
@@ -61,9 +61,9 @@ async def _schema(session: Session, schema: str) -> SchemaStatus | None:
         return None
 
 
-async def _held(session: Session, queries: Queries, schema: str, asked: set[Need]) -> dict[Need, Held]:
+async def _held(session: Session, queries: Queries, schema: str, asked: set[Need]) -> dict[Need, Privilege]:
     columns = ([getattr(need, column) for need in asked] for column in ("privilege", "kind", "name"))
-    held = dict.fromkeys(asked, Held.ABSENT)
+    held = dict.fromkeys(asked, Privilege.ABSENT)
     for row in await session.fetch(queries["privileges"], schema, *columns):
         need = Need(row["privilege"], row["kind"], row["name"])
         if row["held"] is not None:
@@ -71,8 +71,8 @@ async def _held(session: Session, queries: Queries, schema: str, asked: set[Need
     return held
 
 
-def _more(known: Held, has_it: bool, by_all: bool) -> Held:
+def _more(known: Privilege, has_it: bool, by_all: bool) -> Privilege:
     """What is known together with one more answer: the role's, or everybody's."""
-    if has_it and (by_all or known is Held.BY_ALL):
-        return Held.BY_ALL
-    return Held.YES if has_it or known is Held.YES else Held.NO
+    if has_it and (by_all or known is Privilege.BY_ALL):
+        return Privilege.BY_ALL
+    return Privilege.YES if has_it or known is Privilege.YES else Privilege.NO

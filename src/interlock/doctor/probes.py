@@ -5,9 +5,9 @@ import time
 from itertools import starmap
 
 from interlock import errors
-from interlock.doctor.facts import Offset, Pooler, Server
+from interlock.doctor.facts import Offset, Pooler, ServerFacts
 from interlock.stores.postgres import Session, connect
-from interlock.stores.postgres.url import Address, one_by_one
+from interlock.stores.postgres.url import ServerAddress, one_by_one
 
 NAME = "interlock doctor"
 
@@ -65,19 +65,19 @@ async def _pid(session: Session) -> int:
     return int(await session.fetchval("SELECT pg_backend_pid()", timeout=_PATIENCE))
 
 
-async def look_at_servers(url: str) -> tuple[Server, ...]:
+async def look_at_servers(url: str) -> tuple[ServerFacts, ...]:
     """Each of the servers that the URL names, on its own; none, if it is only one."""
     each = one_by_one(url)
     return tuple(await asyncio.gather(*starmap(_look_at, each.items()))) if len(each) > 1 else ()
 
 
-async def _look_at(address: Address, url: str) -> Server:
+async def _look_at(address: ServerAddress, url: str) -> ServerFacts:
     try:
         async with await _connected(url) as session:
             is_standby = await session.fetchval("SELECT pg_is_in_recovery()")
-            return Server(str(address), is_standby=is_standby, clock=await clock_offset(session))
+            return ServerFacts(str(address), is_standby=is_standby, clock=await clock_offset(session))
     except errors.StoreError as error:
-        return Server(str(address), error=str(error))
+        return ServerFacts(str(address), error=str(error))
 
 
 async def _connected(url: str) -> Session:

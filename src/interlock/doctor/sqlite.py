@@ -5,14 +5,14 @@ from pathlib import Path
 
 from interlock.doctor.result import Finding, ok, problem
 from interlock.errors import InterlockError
-from interlock.stores.sqlite.examination import Look, look
+from interlock.stores.sqlite.examination import FileExamination, look
 
 
 def examine_file(path: Path) -> list[Finding]:
     return list(judge(look(path)))
 
 
-def judge(seen: Look) -> Iterator[Finding]:
+def judge(seen: FileExamination) -> Iterator[Finding]:
     yield _or_ok("version", seen.library, f"Python has SQLite {seen.version}.")
     if seen.is_remote:
         yield _or_ok("disk", seen.place, "")
@@ -32,7 +32,7 @@ def _disk(kind: str) -> Finding:
     return ok("disk", f"It is on a disk of this machine ({kind}).", {"file_system": kind})
 
 
-def _contents(seen: Look) -> Iterator[Finding]:
+def _contents(seen: FileExamination) -> Iterator[Finding]:
     if seen.contents is not None:
         yield _failed("schema", seen.contents)
         return

@@ -4,7 +4,7 @@ import asyncio
 from collections import defaultdict
 from typing import NamedTuple
 
-from interlock.durable.database import Database
+from interlock.durable.database import EngineDatabase
 from interlock.errors import StoreError
 from interlock.logs import events
 
@@ -19,8 +19,8 @@ class Ending(NamedTuple):
     output: str
 
 
-class Waiting:
-    def __init__(self, database: Database) -> None:
+class CompletionWaiters:
+    def __init__(self, database: EngineDatabase) -> None:
         self._database = database
         self._waiters: defaultdict[str, set[asyncio.Future[Ending]]] = defaultdict(set)
         self._task: asyncio.Task[None] | None = None

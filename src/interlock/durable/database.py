@@ -8,7 +8,7 @@ from interlock import errors
 from interlock.durable.server_access import primary_session
 from interlock.schema import read_status
 from interlock.stores.postgres import Password, Queries, Session, quote_identifier
-from interlock.stores.postgres.line import Line
+from interlock.stores.postgres.line import ManagedConnection
 from interlock.stores.postgres.session import Row
 from interlock.stores.postgres.url import to_the_primary
 
@@ -33,7 +33,7 @@ class Statements:
         return self._queries[name].replace(_ENGINE_TABLES, self._engine)
 
 
-class Database:
+class EngineDatabase:
     """`connections` counts how often one was opened: more than once, if the first was lost."""
 
     def __init__(self, url: str, schema: str, password: Password | None = None) -> None:
@@ -42,7 +42,7 @@ class Database:
         self._url = url
         self._password = password
         self._statements = Statements(schema)
-        self._line = Line("orchestrations", self._connect, lambda purpose: None)
+        self._line = ManagedConnection("orchestrations", self._connect, lambda purpose: None)
 
     async def look(self) -> None:
         """Raise what is wrong with it."""

@@ -39,7 +39,7 @@ _POLL = 50
 _CALLS = 8
 
 
-class Engine:
+class DuroxideEngine:
     def __init__(self, duroxide: Any, provider: Any) -> None:
         self._duroxide = duroxide
         self._provider = provider
@@ -51,7 +51,7 @@ class Engine:
         self._pid = os.getpid()
 
     @classmethod
-    async def connect(cls, url: str, schema: str, session: Session) -> "Engine":
+    async def connect(cls, url: str, schema: str, session: Session) -> "DuroxideEngine":
         """`session` has just shown that the database answers."""
         duroxide = _imported()
         with suppress(RuntimeError):  # somebody has said already where it should print

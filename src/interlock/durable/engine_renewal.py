@@ -18,8 +18,8 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
 from interlock.clock import boottime
-from interlock.durable.database import Database
-from interlock.durable.engine import Engine
+from interlock.durable.database import EngineDatabase
+from interlock.durable.engine import DuroxideEngine
 from interlock.logs import events
 
 log = events(__name__)
@@ -32,7 +32,12 @@ class Engines:
     how long one that is replaced, or closed, may take to end what it is at."""
 
     def __init__(
-        self, make: Callable[[], Awaitable[Engine]], database: Database, *, lasts: float | None, patience: float
+        self,
+        make: Callable[[], Awaitable[DuroxideEngine]],
+        database: EngineDatabase,
+        *,
+        lasts: float | None,
+        patience: float,
     ) -> None:
         self._make = make
         self._database = database
@@ -83,7 +88,7 @@ class Engines:
         ending.add_done_callback(self._replaced.discard)
         log.info("orchestration.engine_renewed")
 
-    async def _made(self) -> Engine:
+    async def _made(self) -> DuroxideEngine:
         known, made_at = self._database.connections, boottime()  # before: what changes meanwhile counts as a change
         engine = await self._make()
         self._known, self._made_at = known, made_at

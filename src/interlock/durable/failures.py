@@ -17,7 +17,7 @@ _INTERRUPTED = (AttemptSuperseded.code, "interrupted")
 
 
 @dataclass(frozen=True)
-class Failure:
+class ActivityFailure:
     """`retry`: another attempt may help."""
 
     code: str
@@ -30,21 +30,21 @@ class Failure:
         return self.code in _INTERRUPTED
 
     @classmethod
-    def of(cls, error: BaseException, never: tuple[type[BaseException], ...] = ()) -> "Failure":
+    def of(cls, error: BaseException, never: tuple[type[BaseException], ...] = ()) -> "ActivityFailure":
         own: Any = getattr(error, "code", None)
         code = own if isinstance(own, str) and own else spelled(type(error).__name__)
         retry = not isinstance(error, (DoNotRetry, *never))
         return cls(code, (str(error) or type(error).__name__)[:_LONGEST], retry or isinstance(error, AttemptSuperseded))
 
     @classmethod
-    def read(cls, text: str) -> "Failure":
+    def read(cls, text: str) -> "ActivityFailure":
         if text.startswith(_CANCELLED):  # and why is somebody's own words, which may quote a failure
-            return Failure("cancelled", text.removeprefix(_CANCELLED), retry=False)
+            return ActivityFailure("cancelled", text.removeprefix(_CANCELLED), retry=False)
         _, mark, rest = text.partition(_MARK)
         if mark:
             facts, _ = json.JSONDecoder().raw_decode(rest)
             return cls(**facts)
-        return Failure("engine_failed", text[:_LONGEST], retry=False)
+        return ActivityFailure("engine_failed", text[:_LONGEST], retry=False)
 
     def __str__(self) -> str:
         return _MARK + json.dumps(asdict(self))
@@ -53,7 +53,7 @@ class Failure:
 class Encoded(Exception):
     """Raised into the engine: its text is all that comes out again."""
 
-    def __init__(self, failure: Failure) -> None:
+    def __init__(self, failure: ActivityFailure) -> None:
         super().__init__(str(failure))
 
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Generator
 from typing import Any
 
 from interlock.durable.declared import Orchestration
-from interlock.durable.failures import Encoded, Failure
+from interlock.durable.failures import ActivityFailure, Encoded
 from interlock.durable.run import Run, Task
 from interlock.errors import DoNotRetry
 from interlock.logs import events
@@ -20,7 +20,7 @@ def generator_of(orchestration: Orchestration[Any, Any]) -> Callable[[Any, Any],
             result = yield from _turns(orchestration.function(run, value).__await__())
             return orchestration.output.plain(result)
         except Exception as error:
-            failure = Failure.of(error)
+            failure = ActivityFailure.of(error)
             log.warning("orchestration.failed", extra={"orchestration": run.id, "code": failure.code}, exc_info=error)
             raise Encoded(failure) from None
 

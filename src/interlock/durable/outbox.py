@@ -15,8 +15,8 @@ import json
 from collections.abc import Callable
 
 from interlock import errors
-from interlock.durable.database import Database
-from interlock.durable.engine import Engine
+from interlock.durable.database import EngineDatabase
+from interlock.durable.engine import DuroxideEngine
 from interlock.durable.run import enveloped
 from interlock.logs import events
 
@@ -31,7 +31,7 @@ _BUSY = (errors.LockNotAvailable, errors.StatementFailed)
 class Outbox:
     """`engine` gives the one that is to be told."""
 
-    def __init__(self, database: Database, engine: Callable[[], Engine]) -> None:
+    def __init__(self, database: EngineDatabase, engine: Callable[[], DuroxideEngine]) -> None:
         self._database = database
         self._engine = engine
 

@@ -5,7 +5,7 @@ from typing import Any, Literal
 
 from interlock.durable.caller_transaction import ask, ask_rows
 from interlock.durable.database import Statements
-from interlock.durable.failures import Failure
+from interlock.durable.failures import ActivityFailure
 
 
 @dataclass(frozen=True)
@@ -13,7 +13,7 @@ class OrchestrationOutcome:
     """`kind` is None until the orchestration has ended; `failure` is the reason if it failed or was cancelled."""
 
     kind: Literal["completed", "failed", "cancelled"] | None
-    failure: Failure | None
+    failure: ActivityFailure | None
 
 
 async def read_outcome(connection: Any, schema: str, id: str) -> OrchestrationOutcome | None:  # noqa: A002
@@ -22,7 +22,7 @@ async def read_outcome(connection: Any, schema: str, id: str) -> OrchestrationOu
     if not rows:
         return None
     kind, output = rows[0]
-    return OrchestrationOutcome(kind, Failure.read(output or "") if kind in ("failed", "cancelled") else None)
+    return OrchestrationOutcome(kind, ActivityFailure.read(output or "") if kind in ("failed", "cancelled") else None)
 
 
 async def is_unfinished(connection: Any, schema: str, id: str) -> bool:  # noqa: A002

@@ -18,16 +18,16 @@ from interlock.coordination.lease.grant import AsyncGrant
 from interlock.coordination.lease.times import Duration, checked_timeout, seconds
 from interlock.coordination.root import AsyncInterlock
 from interlock.durable.caller_transaction import ask
-from interlock.durable.completion import Waiting
-from interlock.durable.database import Database, Statements
+from interlock.durable.completion import CompletionWaiters
+from interlock.durable.database import EngineDatabase, Statements
 from interlock.durable.declared import Declared, Orchestration, Orchestrations
-from interlock.durable.engine import Engine
+from interlock.durable.engine import DuroxideEngine
 from interlock.durable.engine_renewal import Engines
-from interlock.durable.failures import Failure
+from interlock.durable.failures import ActivityFailure
 from interlock.durable.outbox import Outbox
 from interlock.durable.run import ended_badly, enveloped
 from interlock.durable.server_access import let_in
-from interlock.durable.start_request import Wish, check_known
+from interlock.durable.start_request import StartRequest, check_known
 from interlock.durable.status import HistoryEvent, OrchestrationStatus, history_of
 from interlock.durable.worker import Working
 from interlock.logs import events
@@ -72,7 +72,7 @@ class AsyncOrchestrationHandle(Generic[O]):
         async with asyncio.timeout(checked_timeout(timeout)):
             ending = await self._durable._waiting.for_end(self.id)
         if not ending.completed:
-            raise ended_badly(self.id, Failure.read(ending.output))
+            raise ended_badly(self.id, ActivityFailure.read(ending.output))
         return self._orchestration.output.read(json.loads(ending.output))
 
     async def status(self) -> OrchestrationStatus:
@@ -141,7 +141,7 @@ class AsyncDurable:
 
         With `connection` it is recorded in the transaction on that, and started within seconds of its commit.
         """
-        wish = Wish(orchestration, id, value)
+        wish = StartRequest(orchestration, id, value)
         if connection is not None:
             wish.is_new(await ask(connection, self.statements["record"], *wish.args))
         elif wish.is_new(await self._database.value("record", *wish.args)):
@@ -193,7 +193,7 @@ class AsyncDurable:
         self._database = self._opened(stack)
         await self._database.look()
         await self._check_clock()
-        self._waiting = Waiting(self._database)
+        self._waiting = CompletionWaiters(self._database)
         stack.push_async_callback(self._waiting.close)
         working = self._working(stack) if self._concurrency else None
         self._engines = Engines(
@@ -217,8 +217,8 @@ class AsyncDurable:
             working.interrupt()
         await ending
 
-    def _opened(self, stack: AsyncExitStack) -> Database:
-        database = Database(self._whole_url(), self._schema, self._password)
+    def _opened(self, stack: AsyncExitStack) -> EngineDatabase:
+        database = EngineDatabase(self._whole_url(), self._schema, self._password)
         stack.push_async_callback(database.close)
         return database
 
@@ -228,9 +228,9 @@ class AsyncDurable:
         stack.callback(working.interrupt)
         return working
 
-    async def _make_engine(self, working: Working | None) -> Engine:
+    async def _make_engine(self, working: Working | None) -> DuroxideEngine:
         async with let_in(self._whole_url(), self._password) as (url, session):
-            engine = await Engine.connect(url, self._schema, session)
+            engine = await DuroxideEngine.connect(url, self._schema, session)
         if working:
             engine.run(self._declared, working.perform, self._concurrency)
         return engine
@@ -251,13 +251,13 @@ class AsyncDurable:
             stack.push_async_callback(_ended, kept.kept_on())
 
     @property
-    def _engine(self) -> Engine:
+    def _engine(self) -> DuroxideEngine:
         return self._engines.current
 
     def _whole_url(self) -> str:
         return checked(self._url or database_url())
 
-    async def _start_now(self, wish: Wish[Any]) -> None:
+    async def _start_now(self, wish: StartRequest[Any]) -> None:
         with self._not_started_yet(wish.id):
             await self._engine.start(wish.id, wish.orchestration.name, wish.orchestration.version, wish.content)
 

@@ -5,7 +5,7 @@ from typing import Any, TypeVar
 from interlock.durable.caller_transaction import ask
 from interlock.durable.database import Statements
 from interlock.durable.declared import Orchestration
-from interlock.durable.start_request import Wish
+from interlock.durable.start_request import StartRequest
 
 I = TypeVar("I")  # noqa: E741 # input
 
@@ -18,7 +18,7 @@ async def record(
     value: I,
 ) -> None:
     """Have it run, once the transaction on `connection` is committed; the same again changes nothing."""
-    wish = Wish(orchestration, id, value)
+    wish = StartRequest(orchestration, id, value)
     wish.is_new(await ask(connection, Statements(schema)["record"], *wish.args))
 
 

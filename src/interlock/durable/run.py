@@ -13,7 +13,7 @@ from typing import Any, Generic, Never, TypeVar, cast, overload
 
 from interlock.coordination.lease.times import Duration, seconds
 from interlock.durable.declared import Activity, Orchestration
-from interlock.durable.failures import Failure
+from interlock.durable.failures import ActivityFailure
 from interlock.durable.retry import ONCE, Retry
 from interlock.durable.typed import Typed
 from interlock.errors import ActivityFailed, DurableError, OrchestrationCancelled, OrchestrationFailed
@@ -53,12 +53,12 @@ class Step(Generic[O]):
             try:
                 answer = yield self.task
             except Exception as error:
-                if pause := self.pause_after(Failure.read(str(error))):
+                if pause := self.pause_after(ActivityFailure.read(str(error))):
                     yield _timer(pause)
             else:
                 return self.read(answer)
 
-    def pause_after(self, failure: Failure) -> float:
+    def pause_after(self, failure: ActivityFailure) -> float:
         """Before it is tried again; raises if it is not. An attempt that was interrupted does not count."""
         if failure.interrupted:
             return _SOON
@@ -71,18 +71,18 @@ class Step(Generic[O]):
     def read(self, answer: Any) -> O:
         return self._result.read(answer) if self._result else cast(O, answer)
 
-    def error(self, failure: Failure) -> DurableError:
+    def error(self, failure: ActivityFailure) -> DurableError:
         return DurableError(failure.message, code=failure.code)
 
 
 class _Call(Step[O]):
-    def error(self, failure: Failure) -> DurableError:
+    def error(self, failure: ActivityFailure) -> DurableError:
         name = self.task["name"]
         return ActivityFailed(f"The activity {name!r} failed: {failure.message}", activity=name, code=failure.code)
 
 
 class _Child(Step[O]):
-    def error(self, failure: Failure) -> DurableError:
+    def error(self, failure: ActivityFailure) -> DurableError:
         return ended_badly(self.task["instanceId"], failure)
 
 
@@ -109,7 +109,7 @@ class _All(Step[Any]):
             pause = 0.0
             for index, answer in zip(missing, answers, strict=True):
                 if "err" in answer:
-                    pause = max(pause, self._steps[index].pause_after(Failure.read(str(answer["err"]))))
+                    pause = max(pause, self._steps[index].pause_after(ActivityFailure.read(str(answer["err"]))))
                 else:
                     results[index] = self._steps[index].read(answer.get("ok"))
             if pause:
@@ -201,7 +201,7 @@ def enveloped(root: str, plain: Any) -> str:
     return json.dumps({"root": root, "input": plain})
 
 
-def ended_badly(id: str, failure: Failure) -> OrchestrationFailed | OrchestrationCancelled:  # noqa: A002
+def ended_badly(id: str, failure: ActivityFailure) -> OrchestrationFailed | OrchestrationCancelled:  # noqa: A002
     if failure.code == "cancelled":
         return OrchestrationCancelled(
             f"The orchestration {id!r} was cancelled: {failure.message or 'no reason'}.", id=id

@@ -17,7 +17,7 @@ O = TypeVar("O")  # noqa: E741
 _LONGEST_ID = 200
 
 
-class Wish(Generic[O]):
+class StartRequest(Generic[O]):
     """`args` are those of the statement `record`; `content` is what the engine is told."""
 
     def __init__(self, orchestration: Orchestration[I, O], id: str, value: I) -> None:  # noqa: A002

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Literal
 
-from interlock.durable.failures import Failure
+from interlock.durable.failures import ActivityFailure
 from interlock.stores.postgres.session import Row
 
 State = Literal["recorded", "running", "cancelling", "completed", "failed", "cancelled"]
@@ -33,7 +33,7 @@ class OrchestrationStatus:
     @classmethod
     def of(cls, row: Row) -> "OrchestrationStatus":
         state, output = _state(row), row["output"] or row["engine_output"]
-        failure = Failure.read(output or "") if state in ("failed", "cancelled") else None
+        failure = ActivityFailure.read(output or "") if state in ("failed", "cancelled") else None
         return cls(
             id=row["id"],
             name=row["name"],

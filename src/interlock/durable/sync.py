@@ -8,7 +8,7 @@ from interlock.coordination.lease.times import Duration
 from interlock.durable.caller_transaction import ask_sync
 from interlock.durable.declared import Orchestration, Orchestrations
 from interlock.durable.replica import AsyncDurable, AsyncOrchestrationHandle, DurableOptions
-from interlock.durable.start_request import Wish, check_known
+from interlock.durable.start_request import StartRequest, check_known
 from interlock.durable.status import HistoryEvent, OrchestrationStatus
 from interlock.errors import ConfigurationError
 
@@ -76,7 +76,7 @@ class Durable:
         """
         if connection is None:
             return OrchestrationHandle(self, self.run(self._durable.start(orchestration, id, value)))
-        wish = Wish(orchestration, id, value)
+        wish = StartRequest(orchestration, id, value)
         wish.is_new(ask_sync(connection, self._durable.statements["record"], *wish.args))
         return self.handle(orchestration, id)
 

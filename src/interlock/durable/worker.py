@@ -12,9 +12,9 @@ from concurrent.futures import CancelledError, Future, wait
 from typing import Any, TypeVar
 
 from interlock.durable.attempt import Attempt
-from interlock.durable.database import Database
+from interlock.durable.database import EngineDatabase
 from interlock.durable.declared import Activity, Declared
-from interlock.durable.failures import Encoded, Failure
+from interlock.durable.failures import ActivityFailure, Encoded
 from interlock.errors import DoNotRetry, OrchestrationEnded, PermissionMissing, StoreError
 from interlock.logs import events
 
@@ -27,7 +27,7 @@ _PATIENCE = 1.0
 
 
 class Working:
-    def __init__(self, declared: Declared, database: Database, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, declared: Declared, database: EngineDatabase, loop: asyncio.AbstractEventLoop) -> None:
         self._declared = declared
         self._database = database
         self._loop = loop
@@ -44,9 +44,9 @@ class Working:
             value = activity.input.read(content["input"])
             return activity.output.plain(activity.function(attempt, value))
         except CancelledError:
-            raise Encoded(Failure("interrupted", "It was cancelled while it ran.", retry=True)) from None
+            raise Encoded(ActivityFailure("interrupted", "It was cancelled while it ran.", retry=True)) from None
         except Exception as error:
-            failure = Failure.of(error, activity.retry.never)
+            failure = ActivityFailure.of(error, activity.retry.never)
             facts = {"activity": name, "orchestration": context.instance_id, "code": failure.code}
             log.warning("activity.failed", extra=facts, exc_info=error)
             raise Encoded(failure) from None

@@ -25,9 +25,9 @@ from interlock.body import Body
 from interlock.bridge import RunBlocking, in_thread
 from interlock.gate import predecessor
 from interlock.gate.lock import LockSession
-from interlock.gate.lock_holder import Holding
+from interlock.gate.lock_holder import HeldLock
 from interlock.gate.passage import AsyncPassage, Reason
-from interlock.gate.progress import OpenRun, Progress, Records, patiently
+from interlock.gate.progress import OpenRun, PassageRecords, Progress, patiently
 from interlock.gate.sessions import open_session
 from interlock.gate.steps import Ledger, call
 from interlock.gate.times import Timing
@@ -110,7 +110,7 @@ class AsyncGate:
         if self._timeout is not None and not self._timeout >= 0:
             raise errors.ConfigurationError(f"A timeout of {self._timeout} s cannot be waited: use 0 or more, or none.")
         self._entered = False
-        self._holding: Holding | None = None
+        self._holding: HeldLock | None = None
         self._body: Body | None = None
         self.phase: Phase = "idle"
         self.holder: OpenRun | None = None
@@ -215,7 +215,7 @@ class AsyncGate:
         await lock.stop_waiting()
         return None
 
-    async def _turned_away(self, lock: LockSession, records: Records | None) -> Reason:
+    async def _turned_away(self, lock: LockSession, records: PassageRecords | None) -> Reason:
         if self._policy == "skip":
             return "busy"
         run = await records.open_run() if records else None
@@ -226,7 +226,7 @@ class AsyncGate:
 
     async def _take_over(self, lock: LockSession) -> AsyncPassage:
         """We hold the lock: see the predecessor off, ask again whether there is work, and only then open our run."""
-        holding = Holding(lock)
+        holding = HeldLock(lock)
         try:
             passage = await self._taken_over(holding)
         except errors.StoreError:
@@ -244,7 +244,7 @@ class AsyncGate:
         log.info("gate.acquired", extra={"gate": holding.gate, "fence": holding.fence})
         return passage
 
-    async def _taken_over(self, holding: Holding) -> AsyncPassage:
+    async def _taken_over(self, holding: HeldLock) -> AsyncPassage:
         lock = holding.lock
         if self._recorded:
             await self._prepare_tables(lock)
@@ -279,23 +279,23 @@ class AsyncGate:
                 status = await schema.apply(session, self._own_schema)
         status.require()
 
-    async def _records(self, lock: LockSession) -> Records | None:
+    async def _records(self, lock: LockSession) -> PassageRecords | None:
         """What others have recorded, if our tables are there yet."""
         if not self._recorded:
             return None
         status = await schema.read_status(lock.session, self._own_schema)
         if status.state not in (schema.State.CURRENT, schema.State.NEWER):
             return None
-        return Records(lock.session, str(lock.name), self._own_schema)
+        return PassageRecords(lock.session, str(lock.name), self._own_schema)
 
-    async def _judge(self, records: Records | None) -> Verdict:
+    async def _judge(self, records: PassageRecords | None) -> Verdict:
         """Recorded versions first, because they know of a schema that is too new; then the check."""
         verdict = await self._by_version(records)
         if self._check is None or verdict is Verdict.NEWER:
             return verdict or Verdict.BEHIND
         return await self._ask()
 
-    async def _by_version(self, records: Records | None) -> Verdict | None:
+    async def _by_version(self, records: PassageRecords | None) -> Verdict | None:
         """Where we stand by what runs have recorded; None if we have no version to compare."""
         if self._version is None or records is None:
             return None

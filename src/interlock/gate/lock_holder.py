@@ -21,7 +21,7 @@ log = events(__name__)
 T = TypeVar("T")
 
 
-class Holding:
+class HeldLock:
     """Beats from the moment it is made, which is right after the lock was taken, until `finish` or `give_back`."""
 
     def __init__(self, lock: LockSession) -> None:

@@ -5,7 +5,7 @@ from contextlib import asynccontextmanager
 from typing import Any, Literal
 
 from interlock import errors
-from interlock.gate.lock_holder import Holding
+from interlock.gate.lock_holder import HeldLock
 from interlock.gate.steps import Effect, Ledger, Precondition
 
 Reason = Literal["behind", "current", "newer", "busy"]
@@ -18,7 +18,9 @@ class AsyncPassage:
     Everything else is for the replica that migrates; for the others it raises `GateError`.
     """
 
-    def __init__(self, gate: str, reason: Reason, holding: Holding | None = None, ledger: Ledger | None = None) -> None:
+    def __init__(
+        self, gate: str, reason: Reason, holding: HeldLock | None = None, ledger: Ledger | None = None
+    ) -> None:
         self.gate = gate
         self.reason = reason
         self._holding = holding
@@ -105,7 +107,7 @@ class AsyncPassage:
             raise
 
     @property
-    def _held(self) -> Holding:
+    def _held(self) -> HeldLock:
         if self._holding is None:
             raise errors.GateError(
                 f"This replica is not migrating ({self.reason}): ask `passage.needed` first.", gate=self.gate

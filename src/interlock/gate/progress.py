@@ -56,7 +56,7 @@ async def patiently(statement: Callable[[], Awaitable[T]], check: Callable[[], N
             check()
 
 
-class Records:
+class PassageRecords:
     """What one gate has recorded."""
 
     def __init__(self, session: Session, gate: str, schema: str) -> None:
@@ -79,7 +79,7 @@ class Records:
         return (row["version"], row["compatible_since"]) if row else (None, None)
 
 
-class Progress(Records):
+class Progress(PassageRecords):
     """What the lock's holder records of itself, on a session beside the lock's. `fence` is 0 until it has begun."""
 
     fence = 0

@@ -18,12 +18,12 @@ from interlock.durable.declared import Orchestrations
 from interlock.durable.requests import record
 from interlock.instances.backups.restoration import LONGEST, Restoring
 from interlock.instances.client import reach
-from interlock.instances.context import Surroundings
-from interlock.instances.drivers.port import Driver, Endpoint, Sight
+from interlock.instances.context import InstanceContext
+from interlock.instances.drivers.port import Driver, Endpoint, Observation
 from interlock.instances.health import HealthWatch
-from interlock.instances.names import Names
-from interlock.instances.records import Instance, Records
-from interlock.instances.tasks import Heard, Resize, Restoration, Seen, SetParameters, Watch
+from interlock.instances.names import InstanceNames
+from interlock.instances.records import InstanceRecord, InstanceRecords
+from interlock.instances.tasks import Heard, Resize, Restoration, SetParameters, WaitForState, WatchHealth
 
 _FINAL = (
     errors.BackupDamaged,
@@ -49,13 +49,15 @@ _RESTORING = "restoring"
 _PAUSES = (0.5, 1, 2, 4, 8, 15, 30)
 
 
-class Activities(Effects[Instance]):
-    def __init__(self, work: Orchestrations, here: Surroundings, health: HealthWatch) -> None:
-        super().__init__(work, Records(here.schema), here.transactions, replace(here.pace.retry, never=_FINAL))
-        self._here = here
+class Activities(Effects[InstanceRecord]):
+    def __init__(self, work: Orchestrations, context: InstanceContext, health: HealthWatch) -> None:
+        super().__init__(
+            work, InstanceRecords(context.schema), context.transactions, replace(context.pace.retry, never=_FINAL)
+        )
+        self._context = context
         self._health = health
-        self._names = Names(here)
-        self._restoring = Restoring(here)
+        self._names = InstanceNames(context)
+        self._restoring = Restoring(context)
         self.check = self.effect("checked", self._check)
         self.provision = self.effect("provisioned", self._provision)
         self.publish = self.effect("published", self._publish)
@@ -71,44 +73,44 @@ class Activities(Effects[Instance]):
         self.answer = self.activity(self._answer)
         self.restore = self.activity(self._restore, timeout=LONGEST, interruptible=True)
 
-    async def _check(self, instance: Instance, task: Task) -> None:
+    async def _check(self, instance: InstanceRecord, task: Task) -> None:
         """What is wrong with the request is said before anything is made."""
         await self._driver(instance).check(instance.spec)
         await self._names.check(instance)
 
-    async def _provision(self, instance: Instance, task: Task) -> None:
+    async def _provision(self, instance: InstanceRecord, task: Task) -> None:
         await self._driver(instance).provision(instance.spec)
 
-    async def _publish(self, instance: Instance, task: Task) -> None:
+    async def _publish(self, instance: InstanceRecord, task: Task) -> None:
         await self._names.publish(instance)
 
-    async def _start(self, instance: Instance, task: Task) -> None:
+    async def _start(self, instance: InstanceRecord, task: Task) -> None:
         await self._driver(instance).start(instance.id)
 
-    async def _stop(self, instance: Instance, task: Task) -> None:
+    async def _stop(self, instance: InstanceRecord, task: Task) -> None:
         await self._driver(instance).stop(instance.id)
 
-    async def _reset_password(self, instance: Instance, task: Task) -> None:
+    async def _reset_password(self, instance: InstanceRecord, task: Task) -> None:
         await self._driver(instance).reset_password(instance.id)
 
-    async def _set_parameters(self, instance: Instance, task: SetParameters) -> Changes:
+    async def _set_parameters(self, instance: InstanceRecord, task: SetParameters) -> Changes:
         """Its result is the driver's: ``reloaded`` or ``restart needed``."""
         change = await self._driver(instance).set_parameters(instance.id, task.parameters)
         return Changes({"parameters": task.parameters}, change)
 
-    async def _resize(self, instance: Instance, task: Resize) -> Changes:
+    async def _resize(self, instance: InstanceRecord, task: Resize) -> Changes:
         await self._driver(instance).resize(instance.id, task.storage_bytes)
         return Changes({"storage_bytes": task.storage_bytes}, f"{task.storage_bytes} bytes")
 
-    async def _withdraw(self, instance: Instance, task: Task) -> None:
+    async def _withdraw(self, instance: InstanceRecord, task: Task) -> None:
         """Not where its driver is missing: its name would go, and the instance would stay."""
         self._driver(instance)
         await self._names.withdraw(instance)
 
-    async def _remove(self, instance: Instance, task: Task) -> None:
+    async def _remove(self, instance: InstanceRecord, task: Task) -> None:
         await self._driver(instance).remove(instance.id)
 
-    async def _leave_behind(self, instance: Instance, task: Task) -> Changes:
+    async def _leave_behind(self, instance: InstanceRecord, task: Task) -> Changes:
         """A DNS name that cannot be withdrawn either gives way to the next instance that publishes it."""
         try:
             await self._names.withdraw(instance)
@@ -116,9 +118,9 @@ class Activities(Effects[Instance]):
             return Changes(detail=f"Its DNS name may still lead there. {error}")
         return Changes()
 
-    async def _look(self, instance: Instance, task: Task) -> Seen:
+    async def _look(self, instance: InstanceRecord, task: Task) -> WaitForState:
         sight = await self._driver(instance).look(instance.id)
-        return Seen(sight.state, sight.detail, self._here.pace.patience)
+        return WaitForState(sight.state, sight.detail, self._context.pace.patience)
 
     async def _answer(self, attempt: Attempt, task: Task) -> Heard:
         """If it is seen to answer, its address is written down."""
@@ -129,11 +131,11 @@ class Activities(Effects[Instance]):
         endpoint = _endpoint(sight)
         begun = time.monotonic()
         try:
-            await reach(driver, instance.id, endpoint, self._here.pace.check_timeout)
+            await reach(driver, instance.id, endpoint, self._context.pace.check_timeout)
         except errors.DatabaseUnreachable as error:
             if sight.state != "running":
                 raise
-            return Heard(str(error), error.code, time.monotonic() - begun, self._here.pace.patience)
+            return Heard(str(error), error.code, time.monotonic() - begun, self._context.pace.patience)
         async with self.owned(attempt, task) as (connection, instance):
             await self._records.change(
                 connection,
@@ -178,23 +180,25 @@ class Activities(Effects[Instance]):
             await self._records.events.forget(connection, instance.id, _RESTORING, attempt.at)
             await self.note(connection, attempt, task, _RESTORING, f"transaction {transaction}")
 
-    async def moving(self, connection: Any, record_: Instance, move: Move, attempt: Attempt) -> Mapping[str, Any]:
+    async def moving(self, connection: Any, record_: InstanceRecord, move: Move, attempt: Attempt) -> Mapping[str, Any]:
         """A running instance has a watcher, a new one each time it comes up. Its names are freed when it is gone."""
         columns: dict[str, Any] = {} if move.event is None else {"watcher": None, "health": "unknown"}
         if move.event == "come_up":
             watcher = f"{move.task.orchestration}:health"
             columns = {"watcher": watcher, "health": "unknown" if move.failed else "healthy"}
-            await record(connection, self._here.schema, self._health.watch, watcher, Watch(record_.id, watcher))
+            await record(
+                connection, self._context.schema, self._health.watch, watcher, WatchHealth(record_.id, watcher)
+            )
         if move.gone:
             await self._names.free(connection, record_)
             columns["names_freed_at"] = record_.names_freed_at or attempt.at
         return columns
 
-    def _driver(self, instance: Instance) -> Driver:
-        return self._here.driver(instance.driver)
+    def _driver(self, instance: InstanceRecord) -> Driver:
+        return self._context.driver(instance.driver)
 
 
-def _endpoint(sight: Sight) -> Endpoint:
+def _endpoint(sight: Observation) -> Endpoint:
     if sight.endpoint is None:
         raise errors.DriverUnreachable("The instance has no address yet: wait, or look at its system.")
     return sight.endpoint

@@ -5,13 +5,13 @@ from urllib.parse import quote
 
 from interlock.instances.drivers.port import Driver, Endpoint
 from interlock.stores.postgres import Session, connect
-from interlock.stores.postgres.url import Address
+from interlock.stores.postgres.url import ServerAddress
 from interlock.tls.sslmode import sslmode
 
 
 async def connected(driver: Driver, id: str, endpoint: Endpoint, timeout: float, purpose: str) -> Session:
     """The password goes from the driver to the server, and nowhere else."""
-    address = Address(endpoint.host, endpoint.port).quoted
+    address = ServerAddress(endpoint.host, endpoint.port).quoted
     url = f"postgresql://{quote(endpoint.user, safe='')}@{address}/{quote(endpoint.database, safe='')}"
     mode = sslmode(endpoint.host, endpoint.ca)
     return await connect(

@@ -28,7 +28,7 @@ class Pace:
 
 
 @dataclass(frozen=True)
-class Surroundings:
+class InstanceContext:
     transactions: Transactions
     schema: str
     drivers: Mapping[str, Driver]

@@ -6,14 +6,14 @@ from datetime import datetime
 from interlock.errors import DriverUnreachable, IllegalTransition, StoreError
 from interlock.instances.client import connected
 from interlock.instances.drivers.port import Driver
-from interlock.instances.records import Instance
+from interlock.instances.records import InstanceRecord
 from interlock.stores.statements import statements
 
 _SQL = statements("interlock.instances", "facts.sql")
 
 
 @dataclass(frozen=True)
-class Facts:
+class InstanceFacts:
     """`size_bytes` is its database's. `connections` are those of clients, without the one that asked."""
 
     version: str
@@ -23,7 +23,7 @@ class Facts:
     started_at: datetime
 
 
-async def facts(driver: Driver, instance: Instance, timeout: float = 10.0) -> Facts:
+async def facts(driver: Driver, instance: InstanceRecord, timeout: float = 10.0) -> InstanceFacts:
     endpoint = instance.endpoint
     if instance.state != "running" or endpoint is None:
         raise IllegalTransition(
@@ -39,4 +39,4 @@ async def facts(driver: Driver, instance: Instance, timeout: float = 10.0) -> Fa
         raise DriverUnreachable(
             f"The instance {instance.name} cannot be asked, though it should run: look at its log. {error}"
         ) from error
-    return Facts(*row)
+    return InstanceFacts(*row)

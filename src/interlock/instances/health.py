@@ -14,29 +14,29 @@ from interlock.durable.retry import FOREVER
 from interlock.durable.run import Run
 from interlock.errors import InterlockError
 from interlock.instances.client import reach
-from interlock.instances.context import Surroundings
+from interlock.instances.context import InstanceContext
 from interlock.instances.drivers.port import Endpoint
 from interlock.instances.model import Health
-from interlock.instances.records import Instance, Records
-from interlock.instances.tasks import Watch, Watched
+from interlock.instances.records import InstanceRecord, InstanceRecords
+from interlock.instances.tasks import Watched, WatchHealth
 
 
 class HealthWatch:
-    def __init__(self, work: Orchestrations, here: Surroundings) -> None:
-        self._here = here
-        self._records = Records(here.schema)
+    def __init__(self, work: Orchestrations, context: InstanceContext) -> None:
+        self._context = context
+        self._records = InstanceRecords(context.schema)
         self.check = work.activity(name="check_health", retry=FOREVER, timeout=120)(self._check)
         self.watch = work.orchestration(name="watch_health")(self._watch)
 
-    async def _watch(self, run: Run, watch: Watch) -> None:
+    async def _watch(self, run: Run, watch: WatchHealth) -> None:
         watched = await run.call(self.check, watch)
         if not watched.over:
             await run.sleep(watched.pause)
             await run.continue_as_new(replace(watch, failures=watched.failures))
 
-    async def _check(self, attempt: Attempt, watch: Watch) -> Watched:
-        pace = self._here.pace
-        async with self._here.transactions.transaction() as connection:
+    async def _check(self, attempt: Attempt, watch: WatchHealth) -> Watched:
+        pace = self._context.pace
+        async with self._context.transactions.transaction() as connection:
             instance = await self._records.read(connection, watch.instance)
         if not _is_watched(instance, watch):
             return Watched(True, 0, 0)
@@ -44,7 +44,7 @@ class HealthWatch:
         trouble = await self._trouble(instance)
         milliseconds = (time.monotonic() - begun) * 1000
         failures = watch.failures + 1 if trouble else 0
-        async with self._here.transactions.transaction() as connection:
+        async with self._context.transactions.transaction() as connection:
             await attempt.fence(connection)
             now = await self._records.lock(connection, watch.instance)
             if not _is_watched(now, watch):
@@ -57,13 +57,13 @@ class HealthWatch:
                 await self._records.events.note(connection, instance.id, health, attempt.at, trouble)
         return Watched(False, failures, pace.check_every)
 
-    async def _trouble(self, instance: Instance) -> str:
+    async def _trouble(self, instance: InstanceRecord) -> str:
         """Empty if it answers."""
         endpoint: Endpoint | None = instance.endpoint
         if endpoint is None:
             return "It is not known where it listens."
         try:
-            await reach(self._here.driver(instance.driver), instance.id, endpoint, self._here.pace.check_timeout)
+            await reach(self._context.driver(instance.driver), instance.id, endpoint, self._context.pace.check_timeout)
         except (InterlockError, OSError) as error:
             return str(error)
         return ""
@@ -76,5 +76,5 @@ def _judged(failures: int, threshold: int) -> Health | None:
     return "unhealthy" if failures >= threshold else None
 
 
-def _is_watched(instance: Instance, watch: Watch) -> bool:
+def _is_watched(instance: InstanceRecord, watch: WatchHealth) -> bool:
     return instance.state == "running" and instance.watcher == watch.watcher

@@ -5,20 +5,20 @@ from typing import Any
 
 from interlock.coordination.claims import AsyncClaims, Claimed, Pending, Taken
 from interlock.errors import DnsForeign, InstanceUnknown, NameTaken, RetryTransaction
-from interlock.instances.context import Surroundings
+from interlock.instances.context import InstanceContext
 from interlock.instances.drivers.port import Spec
-from interlock.instances.records import Instance, Records
+from interlock.instances.records import InstanceRecord, InstanceRecords
 from interlock.names import dns_label, host_name
 
 _PATIENCE = 5.0
 """Seconds that another's open transaction is given."""
 
 
-class Names:
-    def __init__(self, here: Surroundings) -> None:
-        self._here = here
-        self._records = Records(here.schema)
-        schema = here.schema
+class InstanceNames:
+    def __init__(self, context: InstanceContext) -> None:
+        self._context = context
+        self._records = InstanceRecords(context.schema)
+        schema = context.schema
         self._instances = AsyncClaims(lambda: schema, "instance", dns_label)
         self._hosts = AsyncClaims(lambda: schema, "dns", host_name)
 
@@ -29,7 +29,7 @@ class Names:
             if answer is not None and not isinstance(answer, Claimed):
                 raise await self._taken(connection, what, answer)
 
-    async def free(self, connection: Any, instance: Instance) -> None:
+    async def free(self, connection: Any, instance: InstanceRecord) -> None:
         """Everything of the instance is known to be gone."""
         for scope, name in ((self._instances, instance.name), (self._hosts, instance.dns_name)):
             if name and isinstance(
@@ -37,17 +37,17 @@ class Names:
             ):
                 raise RetryTransaction(f"Somebody is asking for the name {name!r} just now: try again.", sqlstate="")
 
-    async def check(self, instance: Instance) -> None:
+    async def check(self, instance: InstanceRecord) -> None:
         if name := instance.dns_name:
-            await self._despite_the_dead(name, lambda: self._here.dns.check(name, instance.id))
+            await self._despite_the_dead(name, lambda: self._context.dns.check(name, instance.id))
 
-    async def publish(self, instance: Instance) -> None:
+    async def publish(self, instance: InstanceRecord) -> None:
         if (name := instance.dns_name) and (host := instance.host):
-            await self._despite_the_dead(name, lambda: self._here.dns.publish(name, host, instance.id))
+            await self._despite_the_dead(name, lambda: self._context.dns.publish(name, host, instance.id))
 
-    async def withdraw(self, instance: Instance) -> None:
+    async def withdraw(self, instance: InstanceRecord) -> None:
         if instance.dns_name:
-            await self._here.dns.withdraw(instance.dns_name, instance.id)
+            await self._context.dns.withdraw(instance.dns_name, instance.id)
 
     async def _despite_the_dead(self, name: str, verb: Callable[[], Awaitable[None]]) -> None:
         """What a late replica published for an instance that is gone is nobody's, and withdrawn for that one."""
@@ -56,11 +56,11 @@ class Names:
         except DnsForeign as error:
             if error.owner is None or not await self._is_gone(error.owner):
                 raise
-            await self._here.dns.withdraw(name, error.owner)
+            await self._context.dns.withdraw(name, error.owner)
             await verb()
 
     async def _is_gone(self, id: str) -> bool:
-        async with self._here.transactions.transaction() as connection:
+        async with self._context.transactions.transaction() as connection:
             try:
                 return (await self._records.read(connection, id)).names_freed_at is not None
             except InstanceUnknown:  # perhaps another control plane's

@@ -16,11 +16,11 @@ from interlock.durable.run import Run
 from interlock.errors import ActivityFailed, DoNotRetry, DurableError
 from interlock.instances.activities import Activities
 from interlock.instances.backups.orchestrations import BackupWork
-from interlock.instances.context import Surroundings
+from interlock.instances.context import InstanceContext
 from interlock.instances.drivers.port import Observed
 from interlock.instances.health import HealthWatch
 from interlock.instances.model import Event
-from interlock.instances.tasks import VANISHED, Heard, Resize, Restoration, Seen, SetParameters
+from interlock.instances.tasks import VANISHED, Heard, Resize, Restoration, SetParameters, WaitForState
 from interlock.instances.upkeep.orphans import Orphans
 
 _DOUBTS = 7
@@ -33,12 +33,12 @@ _MIDWAY = 180.0
 class Lifecycle:
     """`parts` is what a replica takes part in: ``AsyncDurable(*lifecycle.parts)``."""
 
-    def __init__(self, here: Surroundings) -> None:
+    def __init__(self, context: InstanceContext) -> None:
         work = Orchestrations("instances")
-        self.here = here
-        self.health = HealthWatch(work, here)
-        self.orphans = Orphans(work, here)
-        self._do = Activities(work, here, self.health)
+        self.context = context
+        self.health = HealthWatch(work, context)
+        self.orphans = Orphans(work, context)
+        self._do = Activities(work, context, self.health)
         self.undo = work.orchestration(name="undo")(self._undo)
         self.give_up = work.orchestration(name="give_up")(self._give_up)
         self.settle = work.orchestration(name="settle")(self._settle)
@@ -54,7 +54,7 @@ class Lifecycle:
         self.create_from = work.orchestration(name="create_from", cleanup=self.undo)(self._create_from)
         self.restore = work.orchestration(name="restore", cleanup=self.settle)(self._restore)
         self.resize = work.orchestration(name="resize", cleanup=self.settle)(self._resize)
-        self.backups = BackupWork(here)
+        self.backups = BackupWork(context)
         self.parts = (work, self.backups.work)
 
     async def _create(self, run: Run, task: Task) -> None:
@@ -164,10 +164,10 @@ class Lifecycle:
         failed = await run.call(self._do.read_failure, task)
         await run.call(self._do.move, Move(task, event, failed=failed))
 
-    async def _settled(self, run: Run, task: Task) -> Seen:
+    async def _settled(self, run: Run, task: Task) -> WaitForState:
         """Where it is. What is on its way, up or down, is waited for, but not for ever: all others are kept out."""
 
-        def is_settled(seen: Seen, waited: float) -> bool:
+        def is_settled(seen: WaitForState, waited: float) -> bool:
             return seen.state != "starting" or waited >= min(seen.patience, _MIDWAY)
 
         try:
@@ -210,13 +210,13 @@ class Lifecycle:
     async def _see(self, run: Run, task: Task, *wanted: Observed) -> None:
         doubts = 0
 
-        async def look() -> Seen:
+        async def look() -> WaitForState:
             seen = await run.call(self._do.look, task)
             if "absent" in wanted and seen.state in ("running", "broken"):
                 await run.call(self._do.remove, task)  # a step that came late has put it back
             return seen
 
-        def is_seen(seen: Seen, waited: float) -> bool:
+        def is_seen(seen: WaitForState, waited: float) -> bool:
             nonlocal doubts
             if seen.state in wanted:
                 return True

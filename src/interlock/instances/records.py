@@ -15,7 +15,7 @@ Sort = Literal["name", "state", "health", "created"]
 
 
 @dataclass(frozen=True)
-class Instance(Record):
+class InstanceRecord(Record):
     """`watcher` is the orchestration that checks its health."""
 
     state: State
@@ -53,15 +53,15 @@ class Instance(Record):
 
 
 @dataclass(frozen=True)
-class Check:
+class HealthCheck:
     recorded_at: datetime
     healthy: bool
     milliseconds: float
     detail: str
 
 
-class Records(NamedTable[Instance]):
-    record = Instance
+class InstanceRecords(NamedTable[InstanceRecord]):
+    record = InstanceRecord
     table = "instance"
     word = "instance"
     transitions = TRANSITIONS
@@ -73,9 +73,9 @@ class Records(NamedTable[Instance]):
     sorts: ClassVar = {"health": "t.health"}
     is_held = "t.names_freed_at IS NULL"
 
-    async def checks(self, connection: Any, id: str, limit: int = 100) -> list[Check]:
+    async def checks(self, connection: Any, id: str, limit: int = 100) -> list[HealthCheck]:
         """The newest first."""
-        return [Check(*row) for row in await self.ask(connection, "checks", id, limit)]
+        return [HealthCheck(*row) for row in await self.ask(connection, "checks", id, limit)]
 
     async def prune_checks(self, connection: Any, older_than: float, limit: int) -> int:
         """Forget checks older than so many seconds, `limit` at most. Returns the number of deleted rows."""

@@ -14,9 +14,9 @@ from interlock.durable.outcome import read_outcome
 from interlock.errors import BadSpec, IllegalTransition, NotSupported
 from interlock.instances import model
 from interlock.instances.drivers.port import Spec
-from interlock.instances.names import Names
+from interlock.instances.names import InstanceNames
 from interlock.instances.orchestrations import Lifecycle
-from interlock.instances.records import Instance, Records
+from interlock.instances.records import InstanceRecord, InstanceRecords
 from interlock.instances.tasks import Resize, Restoration, SetParameters
 
 _UNWATCHED = {"watcher": None, "health": "unknown"}
@@ -24,14 +24,14 @@ _UNWATCHED = {"watcher": None, "health": "unknown"}
 Parameters = Mapping[str, str | int | float | bool]
 
 
-class Instances(Requests[Instance]):
-    records: Records
+class Instances(Requests[InstanceRecord]):
+    records: InstanceRecords
 
     def __init__(self, lifecycle: Lifecycle) -> None:
-        super().__init__(Records(lifecycle.here.schema))
+        super().__init__(InstanceRecords(lifecycle.context.schema))
         self.lifecycle = lifecycle
-        self._here = lifecycle.here
-        self._names = Names(self._here)
+        self._context = lifecycle.context
+        self._names = InstanceNames(self._context)
 
     async def create(
         self,
@@ -47,20 +47,20 @@ class Instances(Requests[Instance]):
         tags: Mapping[str, str] | None = None,
         backup: str | None = None,
         by: str = INTERLOCK,
-    ) -> Instance:
+    ) -> InstanceRecord:
         """Raises `NameTaken`, or what is wrong with the request: roll back then.
 
         `id` is for a caller that may have to repeat the request: what was made under it is given, and nothing made
         again. `backup`: see `Backups.restore`.
         """
-        self._here.driver(driver)
+        self._context.driver(driver)
         spec = Spec(
             id=id or str(uuid.uuid4()),
             name=model.instance_name(name),
             version=model.major_version(version),
             storage_bytes=None if storage is None else model.storage_bytes(storage),
             parameters=model.parameters(parameters or {}),
-            dns_name=self._here.dns.full_name(dns_name) if dns_name else None,
+            dns_name=self._context.dns.full_name(dns_name) if dns_name else None,
             tags=model.tags(tags or {}),
         )
         if made := await self.made(connection, id, name=spec.name):
@@ -80,13 +80,13 @@ class Instances(Requests[Instance]):
         task = Restoration(backup=backup)
         return await self.insert(connection, spec.id, columns, self.lifecycle.create_from, task, by=by)
 
-    async def delete(self, connection: Any, id: str, *, by: str = INTERLOCK) -> Instance:
+    async def delete(self, connection: Any, id: str, *, by: str = INTERLOCK) -> InstanceRecord:
         """Whatever is going on. Of one that is being deleted nothing is changed."""
         return await self.begin_deletion(
             connection, id, self.lifecycle.delete, by=by, columns=_UNWATCHED, check=partial(self._end_watch, connection)
         )
 
-    async def abandon(self, connection: Any, id: str, *, by: str = INTERLOCK) -> Instance:
+    async def abandon(self, connection: Any, id: str, *, by: str = INTERLOCK) -> InstanceRecord:
         """Of one that could not be removed, because where it is cannot be reached any more: its names are freed, and
         what there is of it stays where it is. If that can be reached again, it is found as drift."""
         await self.present(connection, id)
@@ -99,33 +99,33 @@ class Instances(Requests[Instance]):
             )
         return await self._begin(connection, instance, "delete", self.lifecycle.abandon, by=by)
 
-    async def stop(self, connection: Any, id: str, *, by: str = INTERLOCK) -> Instance:
+    async def stop(self, connection: Any, id: str, *, by: str = INTERLOCK) -> InstanceRecord:
         return await self._begin(connection, await self.idle(connection, id), "stop", self.lifecycle.stop, by=by)
 
-    async def start(self, connection: Any, id: str, *, by: str = INTERLOCK) -> Instance:
+    async def start(self, connection: Any, id: str, *, by: str = INTERLOCK) -> InstanceRecord:
         return await self._begin(connection, await self.idle(connection, id), "start", self.lifecycle.start, by=by)
 
-    async def restart(self, connection: Any, id: str, *, by: str = INTERLOCK) -> Instance:
+    async def restart(self, connection: Any, id: str, *, by: str = INTERLOCK) -> InstanceRecord:
         return await self._begin(connection, await self.idle(connection, id), "restart", self.lifecycle.restart, by=by)
 
-    async def reset_password(self, connection: Any, id: str, *, by: str = INTERLOCK) -> Instance:
+    async def reset_password(self, connection: Any, id: str, *, by: str = INTERLOCK) -> InstanceRecord:
         """The new one is the driver's to tell."""
         instance = await self._idle_in(connection, id, "be changed", "running")
         return await self.begin(connection, instance, None, self.lifecycle.reset_password, by=by)
 
     async def set_parameters(
         self, connection: Any, id: str, parameters: Parameters, *, by: str = INTERLOCK
-    ) -> Instance:
+    ) -> InstanceRecord:
         """`parameters` are all that are wanted. If they need a restart, it is restarted, unless it is stopped."""
         task = SetParameters(parameters=model.parameters(parameters))
         instance = await self._idle_in(connection, id, "be changed", "running", "stopped")
         return await self.begin(connection, instance, None, self.lifecycle.set_parameters, task, by=by)
 
-    async def resize(self, connection: Any, id: str, storage: str | int, *, by: str = INTERLOCK) -> Instance:
+    async def resize(self, connection: Any, id: str, storage: str | int, *, by: str = INTERLOCK) -> InstanceRecord:
         """More storage, never less. Raises `NotSupported` where the driver cannot."""
         wanted = model.storage_bytes(storage)
         instance = await self._idle_in(connection, id, "be resized", "running", "stopped")
-        if not self._here.driver(instance.driver).can_resize:
+        if not self._context.driver(instance.driver).can_resize:
             raise NotSupported(
                 f"The driver {instance.driver} cannot give the instance {instance.name} more storage: restore a backup "
                 "of it where there is more."
@@ -140,19 +140,19 @@ class Instances(Requests[Instance]):
 
     async def restore(
         self, connection: Any, id: str, backup: str, *, key: str | None = None, by: str = INTERLOCK
-    ) -> Instance:
+    ) -> InstanceRecord:
         """See `Backups.restore_into`."""
         instance = await self._idle_in(connection, id, "be changed", "running")
         task = Restoration(backup=backup)
         return await self.begin(connection, instance, None, self.lifecycle.restore, task, by=by, key=key)
 
-    async def asked_before(self, connection: Any, id: str, key: str) -> Instance | None:
+    async def asked_before(self, connection: Any, id: str, key: str) -> InstanceRecord | None:
         """The instance, locked, if a restore into it was asked for under that key."""
         instance = await self.records.lock(connection, id)
         before = self.new_id(id, self.lifecycle.restore, key)
-        return instance if await read_outcome(connection, self._here.schema, before) else None
+        return instance if await read_outcome(connection, self._context.schema, before) else None
 
-    async def mend(self, connection: Any, id: str, *, by: str = INTERLOCK) -> Instance:
+    async def mend(self, connection: Any, id: str, *, by: str = INTERLOCK) -> InstanceRecord:
         """It is brought to be as the record says, up or down. If nothing of it is left, it ends as `failed`."""
         instance = await self._idle_in(connection, id, "be mended", "running", "stopped")
         return await self.begin(connection, instance, None, self.lifecycle.mend, by=by)
@@ -160,23 +160,23 @@ class Instances(Requests[Instance]):
     async def _begin(
         self,
         connection: Any,
-        instance: Instance,
+        instance: InstanceRecord,
         event: model.Event,
         orchestration: Orchestration[Task, None],
         *,
         by: str,
-    ) -> Instance:
+    ) -> InstanceRecord:
         begun = await self.begin(connection, instance, event, orchestration, by=by, columns=_UNWATCHED)
         await self._end_watch(connection, instance)
         return begun
 
-    async def _end_watch(self, connection: Any, instance: Instance) -> None:
+    async def _end_watch(self, connection: Any, instance: InstanceRecord) -> None:
         """For a change of state."""
         if instance.watcher:
             reason = f"The instance does not stay {instance.state}."
-            await requests.cancel(connection, self._here.schema, instance.watcher, reason)
+            await requests.cancel(connection, self._context.schema, instance.watcher, reason)
 
-    async def _idle_in(self, connection: Any, id: str, verb: str, *states: model.State) -> Instance:
+    async def _idle_in(self, connection: Any, id: str, verb: str, *states: model.State) -> InstanceRecord:
         instance = await self.idle(connection, id)
         if instance.state not in states:
             raise self.records.illegal(instance, verb)

@@ -28,7 +28,7 @@ class Restoration(Task):
 
 
 @dataclass(frozen=True)
-class Seen:
+class WaitForState:
     state: Observed
     detail: str = ""
     patience: float = 600.0
@@ -46,7 +46,7 @@ class Heard:
 
 
 @dataclass(frozen=True)
-class Watch:
+class WatchHealth:
     """`failures` of the checks in a row up to now."""
 
     instance: str

@@ -35,7 +35,7 @@ class LedTerm(Term):
 
     def remember(self, key: str, value: Any) -> None:
         """Raises `LeaseLost` if it is not current any more."""
-        self._thread.run(self.granted.engine.books.write(key, json.dumps(value), self.granted))
+        self._thread.run(self.granted.engine.records.write(key, json.dumps(value), self.granted))
 
 
 class Leadership:
@@ -91,7 +91,7 @@ class Leadership:
         """What was remembered last, by whoever led then; None: nothing."""
 
         async def read() -> Any:
-            record = await self._locks.engine().books.read(self._key)
+            record = await self._locks.engine().records.read(self._key)
             return None if record is None else json.loads(record.value)
 
         return self._locks.run(read())

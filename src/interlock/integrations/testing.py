@@ -30,7 +30,7 @@ from interlock.coordination.sync.root import Interlock
 from interlock.embedded import Cluster
 from interlock.errors import ConfigurationError
 from interlock.schema import whole_schema
-from interlock.stores.leases import Ask, Held, Holder
+from interlock.stores.leases import AcquireRequest, GrantIdentity, Holder
 from interlock.stores.postgres import connect, quote_identifier
 
 _OTHER = "another"
@@ -94,7 +94,7 @@ class Bench:
             self._roots[replica] = Interlock(self.url, schema=self.schema, replica=replica)
         return self._roots[replica]
 
-    def _steal(self, grant: Held) -> None:
+    def _steal(self, grant: GrantIdentity) -> None:
         self._thread.run(_steal(self._store, grant))
 
     def _store(self) -> OpenStore:
@@ -103,11 +103,11 @@ class Bench:
         return chosen(self.url, options).open(holder, lambda what: None)
 
 
-async def _steal(open_store: Callable[[], OpenStore], grant: Held) -> None:
+async def _steal(open_store: Callable[[], OpenStore], grant: GrantIdentity) -> None:
     store = open_store()
     try:
         await store.release([grant])
-        ask = Ask(grant.name, uuid4(), grant.ttl, None, wait=False)
+        ask = AcquireRequest(grant.name, uuid4(), grant.ttl, None, wait=False)
         while (status := (await store.acquire([ask]))[0].status) == "changing":
             pass
         if status not in ("granted", "busy"):  # busy: whoever waited for it has it

@@ -17,7 +17,7 @@ _FILE = re.compile(r"(?P<version>\d{4})_(?P<name>\w+)\.(?P<phase>pre|post)\.sql"
 
 
 @dataclass(frozen=True)
-class Step:
+class MigrationScript:
     """A migration's place in the order: by version, *pre* before *post*."""
 
     version: int
@@ -30,7 +30,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Migration:
-    step: Step
+    step: MigrationScript
     name: str
     sql: str
 
@@ -42,7 +42,9 @@ def all_migrations() -> tuple[Migration, ...]:
     for file in files("interlock.schema").joinpath("migrations").iterdir():
         if match := _FILE.fullmatch(file.name):
             phase: Phase = "pre" if match["phase"] == "pre" else "post"
-            found.append(Migration(Step(int(match["version"]), phase), match["name"], file.read_text("utf-8")))
+            found.append(
+                Migration(MigrationScript(int(match["version"]), phase), match["name"], file.read_text("utf-8"))
+            )
     return tuple(sorted(found, key=lambda migration: migration.step.rank))
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from interlock import errors
-from interlock.schema.migrations import Migration, Step, all_migrations
+from interlock.schema.migrations import Migration, MigrationScript, all_migrations
 from interlock.stores.postgres import Session
 from interlock.stores.postgres.queries import in_schema
 
@@ -25,7 +25,7 @@ class SchemaStatus:
 
     schema: str
     state: State
-    applied: frozenset[Step]
+    applied: frozenset[MigrationScript]
     pending: tuple[Migration, ...]
 
     def require(self) -> None:
@@ -49,7 +49,7 @@ class SchemaStatus:
                 return
 
 
-def judge(applied: Collection[Step], known: Collection[Step]) -> State:
+def judge(applied: Collection[MigrationScript], known: Collection[MigrationScript]) -> State:
     """What a schema with `applied` is to a release that knows `known`. Pure; never MISSING or FOREIGN."""
     unknown = set(applied) - set(known)
     if any(step.phase == "post" for step in unknown):
@@ -70,7 +70,7 @@ async def read_status(session: Session, schema: str) -> SchemaStatus:
     return SchemaStatus(schema, judge(applied, known), applied, pending)
 
 
-async def _applied(session: Session, schema: str) -> frozenset[Step] | None:
+async def _applied(session: Session, schema: str) -> frozenset[MigrationScript] | None:
     """None: there is nothing of that name, or an empty schema. Empty: there is something, and it is not ours."""
     listing = in_schema("SELECT version, phase FROM interlock.migration", schema)
     row = await session.fetchrow(_WHAT_IS_THERE, schema)
@@ -78,7 +78,7 @@ async def _applied(session: Session, schema: str) -> frozenset[Step] | None:
         return None
     if not row["has_migrations"]:
         return frozenset() if row["objects"] else None
-    return frozenset(Step(row["version"], row["phase"]) for row in await session.fetch(listing))
+    return frozenset(MigrationScript(row["version"], row["phase"]) for row in await session.fetch(listing))
 
 
 # Others have tables called `migration` too: ours is known by the name of a constraint.

@@ -1,10 +1,10 @@
 """What whoever typed `interlock up` reads when it is up."""
 
 from interlock.config import Settings
-from interlock.server.database import Database
+from interlock.server.database import ControlDatabase
 
 
-def announcement(settings: Settings, database: Database, url: str) -> str:
+def announcement(settings: Settings, database: ControlDatabase, url: str) -> str:
     """A few lines without a password."""
     return "\n".join(
         (

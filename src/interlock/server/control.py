@@ -18,10 +18,10 @@ from interlock.durable.replica import AsyncDurable
 from interlock.errors import DataDirectoryUnusable, InterlockError
 from interlock.identity import replica_id
 from interlock.instances.backups.requests import Backups
-from interlock.instances.context import Surroundings
+from interlock.instances.context import InstanceContext
 from interlock.instances.orchestrations import Lifecycle
 from interlock.instances.requests import Instances
-from interlock.instances.upkeep.keepers import Keepers
+from interlock.instances.upkeep.keepers import Upkeep
 from interlock.keys.records import Keys
 from interlock.logs import events
 from interlock.server.instance_context import habits, surroundings
@@ -38,17 +38,17 @@ _PATIENCE = 10.0
 class Control:
     """`stopping` is set when the replica has been asked to stop: whoever streams ends then."""
 
-    def __init__(self, settings: Settings, url: str, here: Surroundings) -> None:
+    def __init__(self, settings: Settings, url: str, context: InstanceContext) -> None:
         self.settings = settings
-        self.here = here
-        self.lifecycle = Lifecycle(here)
+        self.context = context
+        self.lifecycle = Lifecycle(context)
         self.instances = Instances(self.lifecycle)
         self.backups = Backups(self.instances)
         self.pool = Transactions(url, "api", patience=_PATIENCE)
         self.keys = Keys(settings.schema)
         self.locks = AsyncInterlock(url, schema=settings.schema)
         self.durable = AsyncDurable(*self.lifecycle.parts, url=url, schema=settings.schema, patience=_PATIENCE)
-        self.keepers = Keepers(self.lifecycle, self.locks, habits(settings), [self.backups.tidy])
+        self.keepers = Upkeep(self.lifecycle, self.locks, habits(settings), [self.backups.tidy])
         self.stopping = asyncio.Event()
 
     async def carry_out(self, work: Callable[[Any], Awaitable[R]]) -> R:
@@ -68,13 +68,16 @@ class Control:
 
 @asynccontextmanager
 async def controlling(
-    settings: Settings, url: str, address: str, here: Callable[[Settings, Transactions], Surroundings] = surroundings
+    settings: Settings,
+    url: str,
+    address: str,
+    context: Callable[[Settings, Transactions], InstanceContext] = surroundings,
 ) -> AsyncIterator[Control]:
     """`url` is the database's, with a schema that is current; `address` is where this replica answers."""
     async with AsyncExitStack() as stack:
         transactions = Transactions(url, "instances", size=2)
         stack.push_async_callback(transactions.close)
-        control = Control(settings, url, here(settings, transactions))
+        control = Control(settings, url, context(settings, transactions))
         stack.push_async_callback(control.pool.close)
         await _claim_directory(control)
         await _let_this_machine_in(control)
@@ -86,7 +89,7 @@ async def controlling(
 
 
 async def _claim_directory(control: Control) -> None:
-    if "local" in control.here.drivers:
+    if "local" in control.context.drivers:
         schema, embedded = control.settings.schema, control.settings.database_url is None
         owner = place(control.settings.data_dir.absolute())
         await control.pool.transact(lambda connection: claim_local(connection, schema, owner, embedded=embedded))

@@ -11,7 +11,7 @@ from interlock.stores.postgres import connect, redacted
 from interlock.stores.postgres.url import checked, to_the_primary
 
 
-class Database(Protocol):
+class ControlDatabase(Protocol):
     """`shown` says which one it is, without a password."""
 
     @property
@@ -79,7 +79,7 @@ class EmbeddedDatabase:
         return cluster.url()
 
 
-def database_for(settings: Settings) -> Database:
+def database_for(settings: Settings) -> ControlDatabase:
     """Touches nothing yet."""
     if settings.database_url:
         return NamedDatabase(settings.database_url)

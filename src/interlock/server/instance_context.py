@@ -6,25 +6,25 @@ from interlock.dns import chosen
 from interlock.dns.none import NoDns
 from interlock.errors import BadSpec, ConfigurationError
 from interlock.instances.backups.retention import Keeping
-from interlock.instances.context import Pace, Surroundings
+from interlock.instances.context import InstanceContext, Pace
 from interlock.instances.drivers.local import LocalDriver
 from interlock.instances.drivers.port import Driver
-from interlock.instances.upkeep.keepers import Habits
+from interlock.instances.upkeep.keepers import UpkeepSchedule
 
 _DAY = 86400.0
 
 
-def surroundings(settings: Settings, transactions: Transactions) -> Surroundings:
+def surroundings(settings: Settings, transactions: Transactions) -> InstanceContext:
     """Changes nothing yet. Raises what is wrong with the settings."""
     makers = {"local": _local, "kubernetes": _kubernetes}
     drivers = {name: makers[name](settings) for name in settings.driver_names}
     pace = Pace(check_every=settings.health_interval, unhealthy_after=settings.health_failures)
     backups = Keeping(settings.place_of_backups, settings.backup_keep, settings.backup_days, settings.pg_bin)
-    return Surroundings(transactions, settings.schema, drivers, chosen(settings.dns), pace, backups)
+    return InstanceContext(transactions, settings.schema, drivers, chosen(settings.dns), pace, backups)
 
 
-def habits(settings: Settings) -> Habits:
-    return Habits(
+def habits(settings: Settings) -> UpkeepSchedule:
+    return UpkeepSchedule(
         drift_every=settings.drift_interval,
         drift_repair=settings.drift_repair == "on",
         events_kept=settings.events_kept * _DAY,

@@ -27,7 +27,7 @@ def most_connections() -> int:
     return _UNLIMITED if files == resource.RLIM_INFINITY else min(files // 2, _UNLIMITED)
 
 
-class Line(H11Protocol):
+class HttpProtocol(H11Protocol):
     _due: asyncio.TimerHandle | None = None
     _told_at = -_TELL_EVERY
 
@@ -64,6 +64,6 @@ class Line(H11Protocol):
 
     def _refuse(self) -> None:
         self.transport.abort()
-        if boottime() >= Line._told_at + _TELL_EVERY:
-            Line._told_at = boottime()
+        if boottime() >= HttpProtocol._told_at + _TELL_EVERY:
+            HttpProtocol._told_at = boottime()
             log.warning("server.too_many_connections", extra={"most": most_connections()})

@@ -14,8 +14,8 @@ from interlock.logs import events
 from interlock.server.announcement import announcement
 from interlock.server.application import make_application
 from interlock.server.control import controlling
-from interlock.server.database import Database, database_for
-from interlock.server.line import Line, most_connections
+from interlock.server.database import ControlDatabase, database_for
+from interlock.server.line import HttpProtocol, most_connections
 from interlock.server.listener import listen, page_url
 from interlock.server.readiness import Readiness
 from interlock.server.signals import StopSignals
@@ -47,7 +47,7 @@ class _Life:
     """One run of the event loop."""
 
     def __init__(
-        self, settings: Settings, database: Database, listener: socket.socket, tell: Callable[[str], None]
+        self, settings: Settings, database: ControlDatabase, listener: socket.socket, tell: Callable[[str], None]
     ) -> None:
         self._settings = settings
         self._database = database
@@ -136,7 +136,7 @@ class _Server(uvicorn.Server):
         super().__init__(
             uvicorn.Config(
                 app,
-                http=Line,
+                http=HttpProtocol,
                 backlog=min(_AT_ONCE, most_connections() // 4),
                 lifespan="off",
                 ws="none",

@@ -12,7 +12,7 @@ from interlock.gate.progress import OpenRun
 from interlock.gate.times import Timing
 from interlock.logs import events
 from interlock.schema import SchemaStatus
-from interlock.server.database import Database
+from interlock.server.database import ControlDatabase
 
 if TYPE_CHECKING:
     from interlock.server.control import Control
@@ -62,7 +62,7 @@ class Startup:
         self.enter("ready")
 
 
-async def start(startup: Startup, database: Database, settings: Settings) -> tuple[str, SchemaStatus]:
+async def start(startup: Startup, database: ControlDatabase, settings: Settings) -> tuple[str, SchemaStatus]:
     """The URL of a database with a schema that is current. Raises whatever InterlockError is in the way."""
     url = await database.bring_up()
     own = OwnGate(url, settings.schema, timing=Timing.of(settings))

@@ -26,7 +26,7 @@ class Holder(NamedTuple):
     pid: int
 
 
-class Ask:
+class AcquireRequest:
     """A wish for a lease. With `wait`, who does not get it is put into the queue."""
 
     __slots__ = ("grant_id", "metadata", "name", "ttl", "wait")
@@ -87,7 +87,7 @@ class RenewAnswer(NamedTuple):
     broken: Sequence[int] = ()
 
 
-class Held(Protocol):
+class GrantIdentity(Protocol):
     """A grant, as far as a store has to know it."""
 
     @property
@@ -114,17 +114,17 @@ class LeaseStore(Protocol):
     Where the requests of a batch are on their own, `acquire` and `release` raise `PartlyFailed` if only some failed.
     """
 
-    async def acquire(self, asks: Sequence[Ask]) -> list[AcquireAnswer]: ...
+    async def acquire(self, asks: Sequence[AcquireRequest]) -> list[AcquireAnswer]: ...
 
-    async def release(self, grants: Sequence[Held]) -> list[ReleaseAnswer]: ...
+    async def release(self, grants: Sequence[GrantIdentity]) -> list[ReleaseAnswer]: ...
 
-    async def hand_over(self, grants: Sequence[Held]) -> list[ReleaseAnswer]:
+    async def hand_over(self, grants: Sequence[GrantIdentity]) -> list[ReleaseAnswer]:
         """Release those that somebody waits for."""
 
-    async def renew(self, grants: Sequence[Held], timeout: float) -> RenewAnswer:
+    async def renew(self, grants: Sequence[GrantIdentity], timeout: float) -> RenewAnswer:
         """On a connection that carries nothing else. A lease that has expired is lost, taken by another or not."""
 
-    async def abandon(self, asks: Sequence[Ask]) -> list[UUID]:
+    async def abandon(self, asks: Sequence[AcquireRequest]) -> list[UUID]:
         """Leave the queue, and give back what was handed on meanwhile; answers with those of ours whose turn it is."""
 
     async def offer(self, names: Sequence[str]) -> list[UUID]:

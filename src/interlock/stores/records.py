@@ -2,10 +2,10 @@
 
 from typing import NamedTuple, Protocol
 
-from interlock.stores.leases import Held
+from interlock.stores.leases import GrantIdentity
 
 
-class Record(NamedTuple):
+class StoredRecord(NamedTuple):
     """`token` is that of the grant that wrote it; `written_at` is in seconds since 1970 by the store's clock."""
 
     key: str
@@ -14,8 +14,8 @@ class Record(NamedTuple):
     written_at: float
 
 
-class Records(Protocol):
-    async def read(self, key: str) -> Record | None: ...
+class RecordStore(Protocol):
+    async def read(self, key: str) -> StoredRecord | None: ...
 
-    async def write(self, key: str, value: str, grant: Held) -> bool:
+    async def write(self, key: str, value: str, grant: GrantIdentity) -> bool:
         """Only while that grant is current, which the same statement decides. False: it is not. `value` is JSON."""

@@ -8,7 +8,7 @@ from typing import Literal, Protocol
 
 import pytest
 
-from interlock.instances.drivers.port import Driver, Endpoint, Observed, Sight, Spec
+from interlock.instances.drivers.port import Driver, Endpoint, Observation, Observed, Spec
 
 Verb = Literal["provision", "remove", "use_certificate"]
 
@@ -43,7 +43,7 @@ class Kind:
     steps: Mapping[Verb, int]
 
 
-async def seen(driver: Driver, id: str, state: Observed, *, within: float = 50.0) -> Sight:  # noqa: A002
+async def seen(driver: Driver, id: str, state: Observed, *, within: float = 50.0) -> Observation:  # noqa: A002
     """What is seen as soon as it is in that state."""
     try:
         async with asyncio.timeout(within):

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from interlock.cli.server.client import Server
-from interlock.cli.server.exchange import Request
+from interlock.cli.server.client import ControlPlane
+from interlock.cli.server.exchange import HttpRequest
 from interlock.cli.server.location import Whereabouts
 from interlock.errors import ConfigurationError, KeyRefused, ServerRefused, ServerUnreachable
 from interlock.tls.self_signed import self_signed
@@ -16,10 +16,10 @@ from support.scripted_server import KEY, LOST, Answer, ScriptedServer, problem, 
 LATER = problem(503, "starting", "This replica is still starting: ask again in a moment.")
 
 
-def asking(*urls: str) -> tuple[Server, list[str], list[float]]:
+def asking(*urls: str) -> tuple[ControlPlane, list[str], list[float]]:
     told: list[str] = []
     pauses: list[float] = []
-    return Server(Whereabouts(lambda: urls, KEY), tell=told.append, pause=pauses.append), told, pauses
+    return ControlPlane(Whereabouts(lambda: urls, KEY), tell=told.append, pause=pauses.append), told, pauses
 
 
 def nobody_listens() -> str:
@@ -96,7 +96,7 @@ def test_whoever_waits_until_a_certain_moment_is_not_kept_longer(
 
     given: list[tuple[float, float | None]] = []
 
-    def silent(url: str, request: Request, timeout: float, silence: float | None) -> None:
+    def silent(url: str, request: HttpRequest, timeout: float, silence: float | None) -> None:
         given.append((timeout, silence))
         raise TimeoutError("timed out")
 

@@ -11,7 +11,7 @@ from interlock.coordination.engine import queue as waiting_room
 from interlock.coordination.lease.grant import AsyncGrant
 from interlock.coordination.lease.lease import AsyncLease
 from interlock.coordination.lease.times import LeaseTiming
-from interlock.stores.leases import AcquireAnswer, Ask
+from interlock.stores.leases import AcquireAnswer, AcquireRequest
 from interlock.stores.postgres.leases import PostgresLeases
 from support.holding import (
     Stop,
@@ -235,7 +235,7 @@ async def test_a_try_that_was_lost_and_then_found_the_row_locked_is_given_back_l
     statuses: list[str] = []
     with psycopg.connect(interlock_url) as server:
 
-        async def acquire(store: PostgresLeases, asks: Sequence[Ask]) -> list[AcquireAnswer]:
+        async def acquire(store: PostgresLeases, asks: Sequence[AcquireRequest]) -> list[AcquireAnswer]:
             nonlocal is_lost
             if is_lost:
                 is_lost = False
@@ -300,7 +300,7 @@ async def test_a_request_that_was_late_and_whose_answer_was_lost_keeps_no_place_
     acquire, armed, late, go = PostgresLeases.acquire, asyncio.Event(), asyncio.Event(), asyncio.Event()
     in_queue, lose = asyncio.Event(), asyncio.Event()
 
-    async def answer_lost(store: PostgresLeases, asks: Sequence[Ask]) -> list[AcquireAnswer]:
+    async def answer_lost(store: PostgresLeases, asks: Sequence[AcquireRequest]) -> list[AcquireAnswer]:
         if late.is_set() or not armed.is_set():
             return await acquire(store, asks)
         late.set()

@@ -13,7 +13,7 @@ from interlock.coordination.engine import queue as waiting_room
 from interlock.stores.leases import Handed
 from interlock.stores.postgres import leases
 from interlock.stores.postgres.leases import PostgresLeases
-from interlock.stores.postgres.line import Line
+from interlock.stores.postgres.line import ManagedConnection
 from interlock.stores.postgres.session import Row
 from support.holding import count_calls, holder, queue, queued, until, until_answered
 from support.postgres import execute
@@ -60,7 +60,7 @@ async def test_only_who_had_to_wait_expects_others_to_wait(
     queries: list[str] = []
     fetch = PostgresLeases._fetch
 
-    async def note(store: PostgresLeases, line: Line, query: str, *args: object) -> list[Row]:
+    async def note(store: PostgresLeases, line: ManagedConnection, query: str, *args: object) -> list[Row]:
         queries.append(query)
         return await fetch(store, line, query, *args)
 

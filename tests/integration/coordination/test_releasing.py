@@ -8,7 +8,7 @@ import psycopg
 import pytest
 
 from interlock import AsyncInterlock, errors
-from interlock.coordination.engine.batch import Lane
+from interlock.coordination.engine.batch import Batcher
 from interlock.coordination.events import Acquired, Event, Released
 from interlock.coordination.lease.grant import AsyncGrant
 from support.holding import (
@@ -190,7 +190,7 @@ async def test_what_stops_while_it_is_given_back_is_not_kept(
     for number, give_back in enumerate(ways):
         grant = await locks.lease(f"feeds/{number}").acquire()
         with monkeypatch.context() as patch:
-            patch.setattr(Lane, "submit", Mock(side_effect=KeyboardInterrupt))
+            patch.setattr(Batcher, "submit", Mock(side_effect=KeyboardInterrupt))
             with pytest.raises(KeyboardInterrupt):
                 give_back(grant)
         assert locks.engine().held == locks.metrics.snapshot().held == 0

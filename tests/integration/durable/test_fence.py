@@ -10,7 +10,7 @@ import pytest
 from psycopg import IsolationLevel
 
 from interlock import Attempt, errors
-from interlock.durable.database import Database
+from interlock.durable.database import EngineDatabase
 from interlock.durable.outbox import Outbox
 from support.postgres import execute
 from support.waiting import eventually
@@ -131,7 +131,7 @@ async def test_a_fence_outside_a_transaction_is_refused(url: str) -> None:
 
 
 async def settle(url: str) -> None:
-    database = Database(url, "interlock")
+    database = EngineDatabase(url, "interlock")
     try:
         await Outbox(database, None)._settle()  # type: ignore[arg-type] # it does not ask the engine
     finally:

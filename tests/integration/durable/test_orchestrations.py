@@ -27,7 +27,7 @@ from interlock import (
     Run,
     errors,
 )
-from interlock.durable.database import Database
+from interlock.durable.database import EngineDatabase
 from interlock.durable.declared import Declared
 from interlock.durable.worker import Working
 from support.durable_victim import Context
@@ -237,7 +237,7 @@ async def test_an_attempt_that_was_overtaken_does_not_count(durable: AsyncDurabl
 
 
 async def test_a_database_that_is_away_when_a_step_begins_is_waited_for() -> None:
-    class Absent(Database):
+    class Absent(EngineDatabase):
         absences = 2
 
         async def fetch(self, name: str, *args: object) -> list[Any]:

@@ -3,13 +3,13 @@
 import psycopg
 import pytest
 
-from interlock.durable.failures import Failure
+from interlock.durable.failures import ActivityFailure
 from interlock.durable.outcome import OrchestrationOutcome, is_unfinished, read_outcome
 from support.postgres import execute
 
 RECORD = "SELECT interlock.record_orchestration_v1(%s, 'shop.sell', '1.0.0', '{}', NULL, NULL)"
 END = "UPDATE interlock.orchestration SET finished_at = interlock.now_v1(), outcome = %s, output = %s WHERE id = %s"
-SOLD_OUT = Failure("sold_out", "There is not that much.", retry=False)
+SOLD_OUT = ActivityFailure("sold_out", "There is not that much.", retry=False)
 
 
 @pytest.mark.parametrize(
@@ -17,11 +17,11 @@ SOLD_OUT = Failure("sold_out", "There is not that much.", retry=False)
     [
         ("completed", "42", None),
         ("failed", str(SOLD_OUT), SOLD_OUT),
-        ("cancelled", "canceled: too late", Failure("cancelled", "too late", retry=False)),
+        ("cancelled", "canceled: too late", ActivityFailure("cancelled", "too late", retry=False)),
     ],
 )
 async def test_an_outcome_is_known_once_the_orchestration_has_ended(
-    interlock_url: str, kind: str, output: str, failure: Failure | None
+    interlock_url: str, kind: str, output: str, failure: ActivityFailure | None
 ) -> None:
     execute(interlock_url, RECORD, "one")
     async with await psycopg.AsyncConnection.connect(interlock_url) as connection:

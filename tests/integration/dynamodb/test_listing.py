@@ -3,7 +3,7 @@
 import pytest
 
 from interlock import errors
-from interlock.stores.dynamodb.table import Table
+from interlock.stores.dynamodb.table import LeaseTable
 from support.dynamodb_stores import replicas
 
 
@@ -41,6 +41,6 @@ async def test_more_than_a_request_can_look_up_at_once(dynamodb_url: str) -> Non
 
 async def test_a_table_without_the_index_says_that_it_cannot_list(dynamodb_url: str) -> None:
     async with replicas(dynamodb_url, "web-1") as (replica,):
-        replica._table = Table("lock_key", has_index=False)
+        replica._table = LeaseTable("lock_key", has_index=False)
         with pytest.raises(errors.NotSupported, match="interlock store create"):
             await replica.held("")

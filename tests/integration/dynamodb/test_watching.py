@@ -3,7 +3,7 @@
 import pytest
 
 from interlock.stores.dynamodb.row import Row
-from interlock.stores.leases import Ask
+from interlock.stores.leases import AcquireRequest
 from support.dynamodb import fresh_table
 from support.dynamodb_stores import Clock, replicas
 
@@ -51,7 +51,7 @@ async def test_a_renewal_that_nobody_saw_still_saves_the_lease(dynamodb_url: str
         thief.clock.pass_by(31)
         taking = thief._take
 
-        async def after_a_renewal(ask: Ask, token: int, seen: Row | None, ends_at: float) -> None:
+        async def after_a_renewal(ask: AcquireRequest, token: int, seen: Row | None, ends_at: float) -> None:
             assert await holder.keeps(grant)
             await taking(ask, token, seen, ends_at)
 

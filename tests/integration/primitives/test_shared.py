@@ -170,18 +170,18 @@ async def test_a_writer_that_knows_of_fewer_places_waits_for_what_a_reader_still
 async def test_a_reader_that_loses_the_door_while_it_writes_its_number_down_comes_again(
     locks: AsyncInterlock, others: AsyncInterlock, interlock_url: str
 ) -> None:
-    from interlock.coordination.engine.records import Books
+    from interlock.coordination.engine.records import LeaseRecords
 
-    original, lost = Books.write, list[str]()
+    original, lost = LeaseRecords.write, list[str]()
 
-    async def late(books: Books, key: str, value: str, grant: AsyncGrant) -> None:
+    async def late(records: LeaseRecords, key: str, value: str, grant: AsyncGrant) -> None:
         if not lost:
             lost.append(key)
             execute(interlock_url, "UPDATE interlock.lease SET expires_at = '-infinity' WHERE name = 'catalog'")
-        await original(books, key, value, grant)
+        await original(records, key, value, grant)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Books, "write", late)
+        patch.setattr(LeaseRecords, "write", late)
         reader = await locks.shared("catalog", readers=2).read().acquire()
     assert lost == ["catalog##readers"]
     assert noted(interlock_url) == [2]

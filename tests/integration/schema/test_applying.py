@@ -10,7 +10,7 @@ import pytest
 
 from interlock import errors, schema
 from interlock.schema import State
-from interlock.schema.migrations import Migration, Phase, Step, all_migrations
+from interlock.schema.migrations import Migration, MigrationScript, Phase, all_migrations
 from interlock.stores.postgres import connect
 from support.dumping import dumped
 from support.postgres import execute
@@ -163,8 +163,8 @@ def release(monkeypatch: pytest.MonkeyPatch) -> Release:
     return Release(monkeypatch)
 
 
-ADDED = Migration(Step(9001, "pre"), "added", "ALTER TABLE interlock.gate_run ADD COLUMN added integer;")
-TAKEN_AWAY = Migration(Step(9001, "post"), "taken_away", "ALTER TABLE interlock.gate_run DROP COLUMN host;")
+ADDED = Migration(MigrationScript(9001, "pre"), "added", "ALTER TABLE interlock.gate_run ADD COLUMN added integer;")
+TAKEN_AWAY = Migration(MigrationScript(9001, "post"), "taken_away", "ALTER TABLE interlock.gate_run DROP COLUMN host;")
 
 
 async def test_what_takes_away_is_only_applied_when_asked_for(interlock_url: str, release: Release) -> None:
@@ -184,7 +184,7 @@ async def test_on_a_new_database_everything_is_applied_at_once(database_url: str
 
 async def test_a_migration_that_fails_leaves_no_trace(interlock_url: str, release: Release) -> None:
     before = schema_of(interlock_url)
-    release.brings(Migration(Step(9001, "pre"), "broken", ADDED.sql + "SELECT 1 / 0;"))
+    release.brings(Migration(MigrationScript(9001, "pre"), "broken", ADDED.sql + "SELECT 1 / 0;"))
     with pytest.raises(errors.StatementFailed, match="division by zero"):
         await applied(interlock_url)
     assert schema_of(interlock_url) == before

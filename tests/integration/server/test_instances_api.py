@@ -30,9 +30,9 @@ async def test_a_request_is_answered_with_the_record_and_where_it_is(api: Api) -
 
 
 async def test_an_instance_is_found_by_its_name_as_it_was_given(api: Api) -> None:
-    books = await api.create("Bücher")
-    assert books["name"] == "xn--bcher-kva"
-    assert await api.show("Bücher") == await api.show("BÜCHER") == await api.show("xn--Bcher-kva") == books
+    records = await api.create("Bücher")
+    assert records["name"] == "xn--bcher-kva"
+    assert await api.show("Bücher") == await api.show("BÜCHER") == await api.show("xn--Bcher-kva") == records
 
 
 @pytest.mark.parametrize("again", [{"name": "shop"}, {"name": "other", "dns_name": "Shop.Example.com."}])

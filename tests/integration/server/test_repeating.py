@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from interlock.errors import ConnectionLost
-from interlock.instances.records import Instance
+from interlock.instances.records import InstanceRecord
 from interlock.sealing import Opener
 from support.api import Api, count
 from support.postgres import execute
@@ -78,7 +78,7 @@ async def test_of_several_those_that_were_refused_may_be_asked_for_again_under_t
     several = {"instances": [{"name": "one"}, {"name": "two"}, {"name": "three"}]}
     create = api.control.instances.create
 
-    async def away(connection: Any, name: str, **wishes: Any) -> Instance:
+    async def away(connection: Any, name: str, **wishes: Any) -> InstanceRecord:
         if name == "two":
             raise ConnectionLost("The connection ended.")
         return await create(connection, name, **wishes)

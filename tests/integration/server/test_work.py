@@ -61,7 +61,7 @@ async def test_an_instance_is_created_changed_stopped_started_and_deleted(workin
 async def test_only_whoever_asked_opens_the_password_and_it_is_nowhere_in_clear(working: Api) -> None:
     await working.create("shop")
     shop = await working.settled("shop")
-    password = await working.control.here.driver("local").password(SHARED)
+    password = await working.control.context.driver("local").password(SHARED)
     opener = Opener()
     answer = await password_of(working, "shop", opener)
     assert answer.status_code == 200

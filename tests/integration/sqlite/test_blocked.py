@@ -12,7 +12,7 @@ import pytest
 
 from interlock import AsyncInterlock
 from interlock.errors import LockNotAvailable
-from interlock.stores.leases import Ask
+from interlock.stores.leases import AcquireRequest
 from interlock.stores.sqlite.leases import SqliteLeases
 
 
@@ -34,7 +34,7 @@ async def test_an_attempt_that_fails_waits_for_no_writer(locks: AsyncInterlock, 
     grant = await locks.lease("feeds").acquire()
     mine.execute("BEGIN IMMEDIATE")
     changes = mine.execute("PRAGMA data_version").fetchone()
-    (answer,) = await store_of(locks).acquire([Ask("feeds", uuid4(), 30.0, None, wait=False)])
+    (answer,) = await store_of(locks).acquire([AcquireRequest("feeds", uuid4(), 30.0, None, wait=False)])
     assert (answer.status, answer.holder) == ("busy", "one")  # and not: locked
     mine.execute("ROLLBACK")
     assert mine.execute("PRAGMA data_version").fetchone() == changes

@@ -13,7 +13,7 @@ import pytest
 
 from interlock import AsyncInterlock, Interlock, errors
 from interlock.coordination.events import Event, Waiting
-from interlock.stores.leases import Ask, Holder
+from interlock.stores.leases import AcquireRequest, Holder
 from interlock.stores.sqlite import boot, decisions, leases, queue
 from interlock.stores.sqlite.file import LeaseFile
 from interlock.stores.sqlite.leases import SqliteLeases
@@ -168,8 +168,8 @@ def put_another_in_its_place(file: Path) -> None:
     other.replace(file)
 
 
-def ask(name: str) -> Ask:
-    return Ask(name, uuid4(), 60.0, None, wait=True)
+def ask(name: str) -> AcquireRequest:
+    return AcquireRequest(name, uuid4(), 60.0, None, wait=True)
 
 
 @pytest.mark.parametrize("opened_by", ["a look", "a wish"])

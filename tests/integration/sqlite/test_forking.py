@@ -10,8 +10,8 @@ import pytest
 
 from interlock import Interlock, errors
 from interlock.stores.sqlite.file import LeaseFile
-from interlock.stores.sqlite.forks import Inside
-from interlock.stores.sqlite.log import Connection
+from interlock.stores.sqlite.forks import InsideSqlite
+from interlock.stores.sqlite.log import LogConnection
 from support.forks import started, succeeds
 
 _CHILD = """
@@ -222,7 +222,7 @@ def test_a_fork_does_not_wait_for_whoever_waits_at_the_turnstile(url: str, work:
 
 def test_a_child_that_lives_on_does_not_make_its_parent_seem_alive(url: str, file: Path) -> None:
     from interlock import Interlock
-    from interlock.stores.sqlite.bells import Bells
+    from interlock.stores.sqlite.bells import WakeUps
 
     with Interlock(url) as locks:
         grant = locks.lease("feeds").acquire()
@@ -232,10 +232,10 @@ def test_a_child_that_lives_on_does_not_make_its_parent_seem_alive(url: str, fil
             assert program.stdout.readline() == "waiting\n"
             beside = file.with_name("app.db-interlock")
             (ear,) = [path.name for path in beside.iterdir() if path.is_socket()]
-            assert Bells(beside).is_alive(ear)
+            assert WakeUps(beside).is_alive(ear)
             program.kill()
             program.wait()
-            assert not Bells(beside).is_alive(ear)
+            assert not WakeUps(beside).is_alive(ear)
             grant.release()
             locks.lease("feeds").acquire(timeout=20).release()
         finally:
@@ -246,21 +246,21 @@ def test_a_child_that_lives_on_does_not_make_its_parent_seem_alive(url: str, fil
 @pytest.fixture
 def left(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     """For each time that a thread came out of SQLite, whether that was in the middle of a transaction."""
-    used: dict[int, Connection] = {}
+    used: dict[int, LogConnection] = {}
     left: list[bool] = []
-    opened, leave = LeaseFile._opened, Inside.__exit__
+    opened, leave = LeaseFile._opened, InsideSqlite.__exit__
 
-    def noted(file: LeaseFile) -> Connection:
+    def noted(file: LeaseFile) -> LogConnection:
         used[threading.get_ident()] = connection = opened(file)
         return connection
 
-    def looked_at(inside: Inside, *exc_info: object) -> None:
+    def looked_at(inside: InsideSqlite, *exc_info: object) -> None:
         with suppress(KeyError, sqlite3.ProgrammingError):  # not open yet, or closed
             left.append(used[threading.get_ident()].in_transaction)
         leave(inside, *exc_info)
 
     monkeypatch.setattr(LeaseFile, "_opened", noted)
-    monkeypatch.setattr(Inside, "__exit__", looked_at)
+    monkeypatch.setattr(InsideSqlite, "__exit__", looked_at)
     return left
 
 

@@ -13,8 +13,8 @@ from uuid import uuid4
 import pytest
 
 from interlock import errors
-from interlock.coordination.engine.deferred import Unwanted
-from interlock.stores.leases import AcquireAnswer, Ask, Holder
+from interlock.coordination.engine.deferred import OrphanedGrant
+from interlock.stores.leases import AcquireAnswer, AcquireRequest, Holder
 from interlock.stores.sqlite import leases, log
 from interlock.stores.sqlite.leases import SqliteLeases
 
@@ -78,12 +78,12 @@ def still(disk: Disk) -> Iterator[tuple[threading.Event, threading.Event]]:
     goes_on.set()
 
 
-def ask(name: str = "feeds", *, wait: bool = True) -> Ask:
-    return Ask(name, uuid4(), 30.0, None, wait)
+def ask(name: str = "feeds", *, wait: bool = True) -> AcquireRequest:
+    return AcquireRequest(name, uuid4(), 30.0, None, wait)
 
 
-def held(ask: Ask, granted: AcquireAnswer) -> Unwanted:
-    return Unwanted(ask.name, granted.token, ask.grant_id, ask.ttl)
+def held(ask: AcquireRequest, granted: AcquireAnswer) -> OrphanedGrant:
+    return OrphanedGrant(ask.name, granted.token, ask.grant_id, ask.ttl)
 
 
 async def test_only_a_grant_waits_for_the_disk(file: Path, disk: Disk) -> None:

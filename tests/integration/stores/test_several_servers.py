@@ -9,12 +9,12 @@ from uuid import uuid4
 import pytest
 
 from interlock import errors
-from interlock.coordination.engine.deferred import Unwanted
+from interlock.coordination.engine.deferred import OrphanedGrant
 from interlock.server.database import NamedDatabase
 from interlock.stores.leases import Holder, RenewAnswer
 from interlock.stores.postgres import Session, connect
 from interlock.stores.postgres.leases import PostgresLeases
-from interlock.stores.postgres.url import Address
+from interlock.stores.postgres.url import ServerAddress
 from support.postgres import execute
 from support.replication import Pair, primary_and_standby
 
@@ -106,7 +106,7 @@ async def test_a_server_that_swallows_everything_leaves_time_for_the_next(pair: 
 async def test_whoever_opens_several_sessions_begins_with_the_server_that_took_the_last(
     pair: Pair, silent: str, nowhere: str
 ) -> None:
-    servers: list[Address] = []
+    servers: list[ServerAddress] = []
     url = at(pair.primary_url, silent, nowhere, address(pair.primary_url), wanted="read-write")
     for _ in range(2):
         async with await connect(url, application_name="test", timeout=6, servers=servers):
@@ -116,7 +116,7 @@ async def test_whoever_opens_several_sessions_begins_with_the_server_that_took_t
 @pytest.mark.parametrize("wanted", [None, "any"])
 async def test_but_not_with_one_that_may_be_a_standby(pair: Pair, nowhere: str, wanted: str | None) -> None:
     """When the first server is back, it is the one that is wanted."""
-    servers: list[Address] = []
+    servers: list[ServerAddress] = []
     url = at(pair.primary_url, nowhere, address(pair.standby_url), wanted=wanted)
     async with await connect(url, application_name="test", servers=servers):
         assert [str(server) for server in servers] == [nowhere, address(pair.standby_url)]
@@ -129,13 +129,13 @@ async def test_a_renewal_in_little_time_gets_past_a_server_that_swallows_everyth
     url = at(interlock_url, silent, address(interlock_url), wanted="read-write")
     store = PostgresLeases(url, schema="interlock", holder=Holder("a test", "here", 1), timeout=10)
     try:
-        answer = await renewed(store, Unwanted("feeds", 1, uuid4(), 30.0), times=5)
+        answer = await renewed(store, OrphanedGrant("feeds", 1, uuid4(), 30.0), times=5)
         assert list(answer.lost) == [0]
     finally:
         await store.close()
 
 
-async def renewed(store: PostgresLeases, grant: Unwanted, *, times: int) -> RenewAnswer:
+async def renewed(store: PostgresLeases, grant: OrphanedGrant, *, times: int) -> RenewAnswer:
     """Asked for so many times, because the machine may stand still."""
     while True:
         try:

@@ -43,20 +43,20 @@ def _collect(value: Any, model: Any, path: Path, found: dict[Path, Any]) -> None
     for name, inner in value.items():
         if inner is None:
             continue
-        here = (*path, f"f:{name}")
+        context = (*path, f"f:{name}")
         how = merging(model, name, inner)
         below = field_type(model, name)
         if how == "atomic":
-            found[here] = inner
+            found[context] = inner
         elif how == "set":
-            found.update({(*here, f"v:{json.dumps(item)}"): item for item in inner})
+            found.update({(*context, f"v:{json.dumps(item)}"): item for item in inner})
         elif isinstance(how, tuple):
             for item in inner:
-                element = (*here, _key(item, how))
+                element = (*context, _key(item, how))
                 found[element] = None
                 _collect(item, below, element, found)
         else:
-            _collect(inner, below, here, found)
+            _collect(inner, below, context, found)
 
 
 def merged(live: Any, given: Any, model: Any) -> Any:

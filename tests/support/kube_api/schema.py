@@ -94,11 +94,11 @@ def unknown_fields(value: Any, model: Any, path: str = "") -> list[str]:
         return []
     found = []
     for name, inner in value.items():
-        here = f"{path}.{name}" if path else name
+        context = f"{path}.{name}" if path else name
         if name not in _declared(model):
-            found.append(here)
+            found.append(context)
         else:
-            found += unknown_fields(inner, field_type(model, name), here)
+            found += unknown_fields(inner, field_type(model, name), context)
     return found
 
 

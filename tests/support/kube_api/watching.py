@@ -2,12 +2,12 @@
 
 import asyncio
 
-from interlock.instances.drivers.port import Driver, Observed, Sight
+from interlock.instances.drivers.port import Driver, Observation, Observed
 
 
-async def seen(driver: Driver, id: str, state: Observed, *, within: float = 50.0) -> list[Sight]:  # noqa: A002
+async def seen(driver: Driver, id: str, state: Observed, *, within: float = 50.0) -> list[Observation]:  # noqa: A002
     """Everything that was seen on the way there."""
-    sights: list[Sight] = []
+    sights: list[Observation] = []
     try:
         async with asyncio.timeout(within):
             while not sights or sights[-1].state != state:

@@ -12,7 +12,7 @@ from click.testing import CliRunner
 from interlock.cli import main
 from interlock.cli.gate_status import as_text
 from interlock.cli.live import aside
-from interlock.cli.record.progress import Progress
+from interlock.cli.record.progress import ProgressLines
 from interlock.gate.status import GateStatus
 from interlock.stores.postgres import AdvisoryKey
 
@@ -38,7 +38,7 @@ def test_words_beside_a_line_that_changes_do_not_run_into_it(monkeypatch: pytest
 def test_nobody_has_to_listen_to_how_far_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stderr", None)
     aside("Waiting.")
-    with Progress() as progress:
+    with ProgressLines() as progress:
         progress.say("mydb", "checked")
 
 

@@ -8,7 +8,7 @@ import pytest
 from interlock import errors
 from interlock.clock import boottime
 from interlock.coordination.engine import batch as module
-from interlock.coordination.engine.batch import Lane
+from interlock.coordination.engine.batch import Batcher
 from interlock.stores.leases import PartlyFailed
 
 REFUSED = errors.StatementFailed("It was refused.", sqlstate="22023")
@@ -33,8 +33,8 @@ class Server:
                 raise self.bad[number]
         return [2 * number for number in batch]
 
-    def lane(self, *, always: bool = False) -> Lane[int, int]:
-        return Lane(
+    def lane(self, *, always: bool = False) -> Batcher[int, int]:
+        return Batcher(
             self.send,
             lambda request, answer, sent_at: self.orphans.append((request, answer)),
             lambda request, error: self.failures.append((request, error)),
@@ -72,7 +72,7 @@ async def test_what_could_not_be_begun_is_drained(monkeypatch: pytest.MonkeyPatc
         raise RecursionError
 
     with monkeypatch.context() as patch:
-        patch.setattr(Lane, "_work", refuse)
+        patch.setattr(Batcher, "_work", refuse)
         with pytest.raises(RecursionError):
             lane.submit(1)
     await lane.drain()
@@ -267,7 +267,7 @@ async def test_where_requests_are_on_their_own_each_has_its_own_outcome() -> Non
     async def send(batch: Sequence[int]) -> list[int]:
         raise PartlyFailed(outcomes)
 
-    lane: Lane[int, int] = Lane(
+    lane: Batcher[int, int] = Batcher(
         send,
         lambda request, answer, sent_at: server.orphans.append((request, answer)),
         lambda request, error: server.failures.append((request, error)),
@@ -292,7 +292,7 @@ async def test_who_could_not_begin_leaves_the_lane_to_the_next(monkeypatch: pyte
         raise RecursionError
 
     with monkeypatch.context() as patch:
-        patch.setattr(Lane, "_work", refuse)
+        patch.setattr(Batcher, "_work", refuse)
         with pytest.raises(RecursionError):
             lane.submit(1)
     async with asyncio.timeout(10):

@@ -9,8 +9,8 @@ from uuid import uuid4
 import pytest
 
 from interlock.coordination.engine import queue
-from interlock.coordination.engine.queue import Turn, WaitingRoom
-from interlock.stores.leases import AcquireAnswer, AcquireStatus, Ask, Handed, LeaseStore, OnTurn
+from interlock.coordination.engine.queue import QueueEntry, WaitQueue
+from interlock.stores.leases import AcquireAnswer, AcquireRequest, AcquireStatus, Handed, LeaseStore, OnTurn
 
 
 class Store:
@@ -33,16 +33,16 @@ class Store:
         self.closed += 1
 
 
-def room_of(store: Store) -> WaitingRoom:
-    return WaitingRoom(cast(LeaseStore, store))
+def room_of(store: Store) -> WaitQueue:
+    return WaitQueue(cast(LeaseStore, store))
 
 
-def a_turn() -> Turn:
-    return Turn("feeds", uuid4())
+def a_turn() -> QueueEntry:
+    return QueueEntry("feeds", uuid4())
 
 
-def enter(room: WaitingRoom, name: str = "feeds") -> Turn:
-    return room.enter(Ask(name, uuid4(), 30, None, wait=True))
+def enter(room: WaitQueue, name: str = "feeds") -> QueueEntry:
+    return room.enter(AcquireRequest(name, uuid4(), 30, None, wait=True))
 
 
 def answer(status: AcquireStatus = "busy", retry_after: float = 3600.0) -> AcquireAnswer:
@@ -207,11 +207,11 @@ async def test_when_the_last_one_leaves_nobody_looks() -> None:
     assert room._lookouts == room._queues == {}
 
 
-def steps(room: WaitingRoom, answers: AcquireAnswer, count: int, monkeypatch: pytest.MonkeyPatch) -> list[float]:
+def steps(room: WaitQueue, answers: AcquireAnswer, count: int, monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """How long a waiter that is always told the same pauses each time."""
     pauses: list[float] = []
 
-    async def wait(turn: Turn, seconds: float | None = None) -> None:
+    async def wait(turn: QueueEntry, seconds: float | None = None) -> None:
         assert seconds is not None, "nobody would wake it"
         pauses.append(seconds)
 
@@ -220,7 +220,7 @@ def steps(room: WaitingRoom, answers: AcquireAnswer, count: int, monkeypatch: py
         for _ in range(count):
             await room.pause(turn, answers)
 
-    monkeypatch.setattr(Turn, "wait", wait)
+    monkeypatch.setattr(QueueEntry, "wait", wait)
     asyncio.run(ask_again_and_again())
     return pauses
 
@@ -251,7 +251,7 @@ NOW = 10_000.0
 
 
 @pytest.fixture
-def room_and_turn(monkeypatch: pytest.MonkeyPatch) -> tuple[WaitingRoom, Turn]:
+def room_and_turn(monkeypatch: pytest.MonkeyPatch) -> tuple[WaitQueue, QueueEntry]:
     """This machine's clock stands still."""
     monkeypatch.setattr(queue, "boottime", lambda: NOW)
     room = room_of(Store())
@@ -259,7 +259,7 @@ def room_and_turn(monkeypatch: pytest.MonkeyPatch) -> tuple[WaitingRoom, Turn]:
 
 
 def taken(
-    room_and_turn: tuple[WaitingRoom, Turn], *, waited: float, left: float, clock: float = 1000.0, step: float = 0.0
+    room_and_turn: tuple[WaitQueue, QueueEntry], *, waited: float, left: float, clock: float = 1000.0, step: float = 0.0
 ) -> float | None:
     """What can be trusted from now on of a grant of which `left` is left in truth, after an answer `waited` ago."""
     room, turn = room_and_turn
@@ -272,41 +272,41 @@ def taken(
     return got.remaining - waited
 
 
-def test_what_was_handed_on_is_trusted_for_as_long_as_it_is_left(room_and_turn: tuple[WaitingRoom, Turn]) -> None:
+def test_what_was_handed_on_is_trusted_for_as_long_as_it_is_left(room_and_turn: tuple[WaitQueue, QueueEntry]) -> None:
     trusted = taken(room_and_turn, waited=5.0, left=0.9)
     assert trusted is not None
     assert 0.8 < trusted < 0.9
 
 
 @pytest.mark.parametrize("left", [0.25, 0.0, -10.0])
-def test_an_old_word_is_not_trusted(room_and_turn: tuple[WaitingRoom, Turn], left: float) -> None:
+def test_an_old_word_is_not_trusted(room_and_turn: tuple[WaitQueue, QueueEntry], left: float) -> None:
     assert taken(room_and_turn, waited=5.0, left=left) is None
 
 
-def test_after_a_long_wait_the_clocks_may_have_come_apart(room_and_turn: tuple[WaitingRoom, Turn]) -> None:
+def test_after_a_long_wait_the_clocks_may_have_come_apart(room_and_turn: tuple[WaitQueue, QueueEntry]) -> None:
     assert taken(room_and_turn, waited=3600.0, left=1.0) is None
 
 
-def test_a_clock_that_was_set_forward_is_not_believed(room_and_turn: tuple[WaitingRoom, Turn]) -> None:
+def test_a_clock_that_was_set_forward_is_not_believed(room_and_turn: tuple[WaitQueue, QueueEntry]) -> None:
     assert taken(room_and_turn, waited=5.0, left=1.0, step=45.0) is None
 
 
-def test_after_the_first_word_anybody_could_say_anything(room_and_turn: tuple[WaitingRoom, Turn]) -> None:
+def test_after_the_first_word_anybody_could_say_anything(room_and_turn: tuple[WaitQueue, QueueEntry]) -> None:
     """The grant_id has been told on a channel to which the whole server may listen."""
     room, turn = room_and_turn
     room.call(turn.grant_id)
     assert taken(room_and_turn, waited=0.1, left=0.9) is None
 
 
-def test_a_clock_that_was_set_back_is_asked_again(room_and_turn: tuple[WaitingRoom, Turn]) -> None:
+def test_a_clock_that_was_set_back_is_asked_again(room_and_turn: tuple[WaitQueue, QueueEntry]) -> None:
     assert taken(room_and_turn, waited=5.0, left=1.0, step=-45.0) is None
 
 
-def test_without_the_stores_clock_it_is_asked_again(room_and_turn: tuple[WaitingRoom, Turn]) -> None:
+def test_without_the_stores_clock_it_is_asked_again(room_and_turn: tuple[WaitQueue, QueueEntry]) -> None:
     assert taken(room_and_turn, waited=5.0, left=1.0, clock=0.0) is None
 
 
-def test_who_is_called_without_having_been_handed_anything_asks(room_and_turn: tuple[WaitingRoom, Turn]) -> None:
+def test_who_is_called_without_having_been_handed_anything_asks(room_and_turn: tuple[WaitQueue, QueueEntry]) -> None:
     room, turn = room_and_turn
     room.call(turn.grant_id)
     assert room.taken(turn, answer()._replace(clock=1000.0), NOW) is None

@@ -7,7 +7,7 @@ import pytest
 
 from interlock.doctor import Verdict
 from interlock.doctor.checks.access import privileges, schema
-from interlock.doctor.facts import Held, Need
+from interlock.doctor.facts import Need, Privilege
 from interlock.doctor.needs import needs
 from interlock.schema import State
 from support.observed import ACQUIRE, HEALTHY, INSERT, NEEDS, RELEASE, UPDATE, USAGE, but
@@ -15,11 +15,11 @@ from support.observed import ACQUIRE, HEALTHY, INSERT, NEEDS, RELEASE, UPDATE, U
 assert HEALTHY.schema is not None
 CURRENT = HEALTHY.schema
 
-LACKS_ALL = dict.fromkeys(HEALTHY.held, Held.NO)
+LACKS_ALL = dict.fromkeys(HEALTHY.held, Privilege.NO)
 
 
-def holding(*held: Need) -> dict[Need, Held]:
-    return LACKS_ALL | dict.fromkeys(held, Held.YES)
+def holding(*held: Need) -> dict[Need, Privilege]:
+    return LACKS_ALL | dict.fromkeys(held, Privilege.YES)
 
 
 @pytest.mark.parametrize("state", State)
@@ -54,10 +54,14 @@ def test_before_there_is_a_schema_it_counts_who_may_create_it(state: State, may:
         (holding(*HEALTHY.held), [Verdict.OK], "may use gate and leases."),
         (holding(USAGE, ACQUIRE, RELEASE), [Verdict.OK], "may use leases; gate it may not."),
         (holding(USAGE, INSERT, UPDATE), [Verdict.OK], "may use gate; leases it may not."),
-        (holding(USAGE, INSERT, UPDATE) | {ACQUIRE: Held.BY_ALL}, [Verdict.OK], "may use gate; leases it may not."),
+        (
+            holding(USAGE, INSERT, UPDATE) | {ACQUIRE: Privilege.BY_ALL},
+            [Verdict.OK],
+            "may use gate; leases it may not.",
+        ),
         (holding(USAGE), [Verdict.PROBLEM], "may use nothing"),
         (LACKS_ALL, [Verdict.PROBLEM], "may use nothing"),
-        (LACKS_ALL | {ACQUIRE: Held.BY_ALL}, [Verdict.PROBLEM], "may use nothing"),
+        (LACKS_ALL | {ACQUIRE: Privilege.BY_ALL}, [Verdict.PROBLEM], "may use nothing"),
         (
             holding(USAGE, INSERT, UPDATE, ACQUIRE),
             [Verdict.PROBLEM],
@@ -65,10 +69,12 @@ def test_before_there_is_a_schema_it_counts_who_may_create_it(state: State, may:
         ),
         (holding(INSERT, UPDATE, ACQUIRE, RELEASE), [Verdict.PROBLEM] * 2, "it lacks USAGE on schema interlock."),
         (holding(USAGE, INSERT, ACQUIRE), [Verdict.PROBLEM] * 2, "it lacks"),
-        (dict.fromkeys(HEALTHY.held, Held.BY_ALL), [Verdict.OK], "may use gate and leases."),
+        (dict.fromkeys(HEALTHY.held, Privilege.BY_ALL), [Verdict.OK], "may use gate and leases."),
     ],
 )
-def test_a_role_may_use_what_it_was_granted_whole(held: dict[Need, Held], verdicts: list[Verdict], says: str) -> None:
+def test_a_role_may_use_what_it_was_granted_whole(
+    held: dict[Need, Privilege], verdicts: list[Verdict], says: str
+) -> None:
     findings = list(privileges(but(held=held)))
     assert [finding.verdict for finding in findings] == verdicts
     for finding in findings:
@@ -82,14 +88,14 @@ def test_what_mends_it_grants_no_more_than_was_meant() -> None:
 
 
 def test_what_an_older_schema_does_not_have_is_not_judged() -> None:
-    held = {**HEALTHY.held, ACQUIRE: Held.ABSENT, RELEASE: Held.ABSENT}
+    held = {**HEALTHY.held, ACQUIRE: Privilege.ABSENT, RELEASE: Privilege.ABSENT}
     (finding,) = privileges(but(held=held, schema=replace(CURRENT, state=State.OUTDATED)))
     assert finding.says == "The role web may use gate."
 
 
 def test_of_many_that_are_lacking_a_few_are_named() -> None:
     many = tuple(Need("EXECUTE", "function", f"number_{number}_v1") for number in range(9))
-    held = {**HEALTHY.held, many[8]: Held.YES, **dict.fromkeys(many[:8], Held.NO)}
+    held = {**HEALTHY.held, many[8]: Privilege.YES, **dict.fromkeys(many[:8], Privilege.NO)}
     (finding,) = privileges(but(needs={**NEEDS, "more": (USAGE, *many)}, held=held))
     assert "number_2_v1 and 5 more." in finding.says
     assert "number_3_v1" not in finding.says

@@ -11,7 +11,7 @@ from interlock.doctor.checks.connections import connections, pooler
 from interlock.doctor.checks.durability import durability, replication
 from interlock.doctor.checks.reach import reachable, version
 from interlock.doctor.examination import judge
-from interlock.doctor.facts import Offset, Pooler, Room, Server, Standby
+from interlock.doctor.facts import ConnectionLimit, Offset, Pooler, ServerFacts, StandbyFacts
 from interlock.doctor.observation import SETTINGS
 from support.observed import HEALTHY, but, with_settings
 
@@ -35,11 +35,11 @@ def test_whatever_is_wrong_comes_with_something_to_do() -> None:
         round_trip=5,
         pooler=Pooler.STATEMENT,
         clock=Offset(100, 0),
-        rooms=(Room("server", 10, 10),),
+        rooms=(ConnectionLimit("server", 10, 10),),
         settings=with_settings(
             {"fsync": "off", "full_page_writes": "off", "synchronous_commit": "off", "lock_timeout": 0.01}
         ).settings,
-        standbys=(Standby("two", "streaming", "async", -20),),
+        standbys=(StandbyFacts("two", "streaming", "async", -20),),
     )
     findings = [finding for finding in judge(worst) if finding.verdict is not OK]
     assert len(findings) >= 8
@@ -96,8 +96,8 @@ def test_what_a_crash_would_take(settings: dict[str, str], verdicts: list[Verdic
         assert finding.verdict is OK or any(finding.says.startswith(name) for name in settings)
 
 
-def standby(sync_state: str | None, *, state: str | None = "streaming") -> Standby:
-    return Standby("two", state, sync_state, None)
+def standby(sync_state: str | None, *, state: str | None = "streaming") -> StandbyFacts:
+    return StandbyFacts("two", state, sync_state, None)
 
 
 @pytest.mark.parametrize(
@@ -120,7 +120,7 @@ def standby(sync_state: str | None, *, state: str | None = "streaming") -> Stand
     ],
 )
 def test_what_a_failover_would_take(
-    names: str, commit: str, standbys: tuple[Standby, ...], verdict: Verdict, says: str
+    names: str, commit: str, standbys: tuple[StandbyFacts, ...], verdict: Verdict, says: str
 ) -> None:
     settings = with_settings({"synchronous_standby_names": names, "synchronous_commit": commit}).settings
     finding = only(list(replication(but(settings=settings, standbys=standbys))))
@@ -160,16 +160,20 @@ def test_what_works_behind_a_pooler(mode: Pooler, verdict: Verdict) -> None:
 @pytest.mark.parametrize(
     ("rooms", "verdict", "whose"),
     [
-        ([Room("server", 97, 87)], OK, "server"),
-        ([Room("server", 97, 88)], WARNING, "server"),
-        ([Room("server", 97, 94)], WARNING, "server"),
-        ([Room("server", 97, 95)], PROBLEM, "server"),
-        ([Room("server", 97, 120)], PROBLEM, "server"),
-        ([Room("server", 97, 2), Room("role", 5, 1)], WARNING, "role"),
-        ([Room("server", 97, 2), Room("role", 50, 1), Room("database", 5, 4)], PROBLEM, "database"),
+        ([ConnectionLimit("server", 97, 87)], OK, "server"),
+        ([ConnectionLimit("server", 97, 88)], WARNING, "server"),
+        ([ConnectionLimit("server", 97, 94)], WARNING, "server"),
+        ([ConnectionLimit("server", 97, 95)], PROBLEM, "server"),
+        ([ConnectionLimit("server", 97, 120)], PROBLEM, "server"),
+        ([ConnectionLimit("server", 97, 2), ConnectionLimit("role", 5, 1)], WARNING, "role"),
+        (
+            [ConnectionLimit("server", 97, 2), ConnectionLimit("role", 50, 1), ConnectionLimit("database", 5, 4)],
+            PROBLEM,
+            "database",
+        ),
     ],
 )
-def test_room_for_more_connections(rooms: list[Room], verdict: Verdict, whose: str) -> None:
+def test_room_for_more_connections(rooms: list[ConnectionLimit], verdict: Verdict, whose: str) -> None:
     finding = only(list(connections(but(rooms=tuple(rooms)))))
     assert finding.verdict is verdict
     assert finding.facts["limit_of"] == whose
@@ -214,13 +218,13 @@ def test_clocks_that_differ_for_certain(ahead: float, uncertainty: float, verdic
     ],
 )
 def test_the_clock_of_a_connected_standby(answered_ago: float | None, verdict: Verdict | None, says: str) -> None:
-    connected = Standby("two", "streaming", "async", answered_ago)
+    connected = StandbyFacts("two", "streaming", "async", answered_ago)
     _, *findings = clocks(but(standbys=(connected,)))
     assert [finding.verdict for finding in findings] == ([verdict] if verdict else [])
     assert all(says in finding.says for finding in findings)
 
 
-ONE = Server("one", is_standby=False, clock=Offset(5, 0.1))
+ONE = ServerFacts("one", is_standby=False, clock=Offset(5, 0.1))
 
 
 @pytest.mark.parametrize(
@@ -239,7 +243,7 @@ ONE = Server("one", is_standby=False, clock=Offset(5, 0.1))
 def test_the_clock_of_a_standby_that_the_url_names(
     ahead: float, uncertainty: float, verdict: Verdict, says: str
 ) -> None:
-    two = Server("two", is_standby=True, clock=Offset(ahead, uncertainty))
+    two = ServerFacts("two", is_standby=True, clock=Offset(ahead, uncertainty))
     finding = only(list(checks.clocks_of_servers((two, ONE))))
     assert finding.verdict is verdict
     assert says in finding.says
@@ -247,15 +251,16 @@ def test_the_clock_of_a_standby_that_the_url_names(
 
 
 @pytest.mark.parametrize(
-    "found", [(), (ONE,), (Server("two", is_standby=True, clock=Offset(9, 0)),), (ONE, Server("two", error="No."))]
+    "found",
+    [(), (ONE,), (ServerFacts("two", is_standby=True, clock=Offset(9, 0)),), (ONE, ServerFacts("two", error="No."))],
 )
-def test_clocks_are_not_compared_with_what_was_not_seen(found: tuple[Server, ...]) -> None:
+def test_clocks_are_not_compared_with_what_was_not_seen(found: tuple[ServerFacts, ...]) -> None:
     assert list(checks.clocks_of_servers(found)) == []
 
 
-TWO = Server("two", is_standby=True, clock=Offset(0, 0))
-THREE = Server("three", is_standby=False, clock=Offset(0, 0))
-SILENT = Server("four", error="No database answers.")
+TWO = ServerFacts("two", is_standby=True, clock=Offset(0, 0))
+THREE = ServerFacts("three", is_standby=False, clock=Offset(0, 0))
+SILENT = ServerFacts("four", error="No database answers.")
 
 
 @pytest.mark.parametrize("wanted", [None, "any", "primary", "standby", "prefer-standby", "read-write", "read-only"])
@@ -270,7 +275,7 @@ SILENT = Server("four", error="No database answers.")
         ((ONE, TWO, THREE, SILENT), [PROBLEM, WARNING]),
     ],
 )
-def test_several_servers(found: tuple[Server, ...], verdicts: list[Verdict], wanted: str | None) -> None:
+def test_several_servers(found: tuple[ServerFacts, ...], verdicts: list[Verdict], wanted: str | None) -> None:
     findings = list(checks.servers(found, wanted))
     unasked = [finding for finding in findings if "does not ask" in finding.says]
     assert len(unasked) == (wanted not in ("primary", "read-write"))

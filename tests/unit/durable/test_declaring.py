@@ -7,7 +7,7 @@ import pytest
 
 from interlock import Attempt, DoNotRetry, Orchestrations, Retry, Run
 from interlock.durable.declared import Declared
-from interlock.durable.failures import Failure
+from interlock.durable.failures import ActivityFailure
 from interlock.errors import ActivityFailed, AttemptSuperseded, ConfigurationError
 
 
@@ -131,34 +131,34 @@ def test_a_policy_that_cannot_work_is_refused(wrong: dict[str, Any]) -> None:
         Retry(**wrong)
 
 
-def through_the_engine(failure: Failure) -> Failure:
-    return Failure.read(f"Activity 'x' call failed: Encoded: {failure}\n")
+def through_the_engine(failure: ActivityFailure) -> ActivityFailure:
+    return ActivityFailure.read(f"Activity 'x' call failed: Encoded: {failure}\n")
 
 
 @pytest.mark.parametrize(
     ("error", "failure"),
     [
-        (ValueError("bad {luck}"), Failure("value_error", "bad {luck}", retry=True)),
-        (DoNotRetry("over", code="quota"), Failure("quota", "over", retry=False)),
-        (ActivityFailed("it failed", activity="pay", code="quota"), Failure("quota", "it failed", retry=True)),
-        (AttemptSuperseded("late"), Failure("attempt_superseded", "late", retry=True)),
-        (KeyError(), Failure("key_error", "KeyError", retry=True)),
+        (ValueError("bad {luck}"), ActivityFailure("value_error", "bad {luck}", retry=True)),
+        (DoNotRetry("over", code="quota"), ActivityFailure("quota", "over", retry=False)),
+        (ActivityFailed("it failed", activity="pay", code="quota"), ActivityFailure("quota", "it failed", retry=True)),
+        (AttemptSuperseded("late"), ActivityFailure("attempt_superseded", "late", retry=True)),
+        (KeyError(), ActivityFailure("key_error", "KeyError", retry=True)),
     ],
 )
-def test_code_and_message_survive_the_engine(error: Exception, failure: Failure) -> None:
-    assert Failure.of(error) == failure
+def test_code_and_message_survive_the_engine(error: Exception, failure: ActivityFailure) -> None:
+    assert ActivityFailure.of(error) == failure
     assert through_the_engine(failure) == failure
 
 
 def test_errors_that_are_not_worth_another_attempt_are_told_by_their_type() -> None:
-    assert not Failure.of(PermissionError("no"), never=(OSError,)).retry
+    assert not ActivityFailure.of(PermissionError("no"), never=(OSError,)).retry
 
 
 def test_the_engines_own_words_are_not_mistaken_for_an_activitys() -> None:
-    assert Failure.read("nondeterministic: schedule mismatch").code == "engine_failed"
-    assert Failure.read("canceled: for good").code == "cancelled"
+    assert ActivityFailure.read("nondeterministic: schedule mismatch").code == "engine_failed"
+    assert ActivityFailure.read("canceled: for good").code == "cancelled"
     quoted = "it hangs: interlock-failure:{"
-    assert Failure.read(f"canceled: {quoted}") == Failure("cancelled", quoted, retry=False)
+    assert ActivityFailure.read(f"canceled: {quoted}") == ActivityFailure("cancelled", quoted, retry=False)
 
 
 def test_the_key_is_the_same_for_every_attempt() -> None:

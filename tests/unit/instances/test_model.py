@@ -9,12 +9,12 @@ import pytest
 from interlock.errors import BadSpec, IllegalTransition, InvalidName
 from interlock.instances import model
 from interlock.instances.model import Event, State
-from interlock.instances.records import Records
+from interlock.instances.records import InstanceRecords
 
 STATES: tuple[State, ...] = get_args(State)
 EVENTS: tuple[Event, ...] = get_args(Event)
 
-MACHINE = Records("interlock").machine
+MACHINE = InstanceRecords("interlock").machine
 
 # Line by line what is written in docs/instance-states.md.
 LEGAL = {
@@ -56,7 +56,7 @@ def test_there_are_no_other_states_or_events() -> None:
     assert set(MACHINE.states) == set(STATES)
     assert set(MACHINE.events) == set(EVENTS)
     assert MACHINE.initial == "creating"
-    assert Records("other").machine.table == "other.instance"
+    assert InstanceRecords("other").machine.table == "other.instance"
 
 
 def reachable(state: str) -> set[str]:

@@ -7,13 +7,19 @@ import pytest
 
 from interlock import errors
 from interlock.schema import SchemaStatus, State
-from interlock.schema.migrations import Step
+from interlock.schema.migrations import MigrationScript
 from interlock.schema.status import judge
 
-STEPS = [Step(1, "pre"), Step(2, "pre"), Step(2, "post"), Step(3, "pre"), Step(3, "post")]
+STEPS = [
+    MigrationScript(1, "pre"),
+    MigrationScript(2, "pre"),
+    MigrationScript(2, "post"),
+    MigrationScript(3, "pre"),
+    MigrationScript(3, "post"),
+]
 
 
-def subsets() -> Iterator[frozenset[Step]]:
+def subsets() -> Iterator[frozenset[MigrationScript]]:
     for size in range(1, len(STEPS) + 1):
         yield from map(frozenset, itertools.combinations(STEPS, size))
 
@@ -21,7 +27,7 @@ def subsets() -> Iterator[frozenset[Step]]:
 def test_every_combination_has_the_one_state_that_follows() -> None:
     for known, applied in itertools.product(subsets(), subsets()):
         beyond, lacking = applied - known, known - applied
-        if Step(2, "post") in beyond or Step(3, "post") in beyond:
+        if MigrationScript(2, "post") in beyond or MigrationScript(3, "post") in beyond:
             expected = State.TOO_NEW
         elif {step for step in lacking if step.phase == "pre"}:
             expected = State.OUTDATED
@@ -31,11 +37,11 @@ def test_every_combination_has_the_one_state_that_follows() -> None:
 
 
 def test_a_post_migration_that_is_still_to_come_leaves_the_schema_usable() -> None:
-    assert judge({Step(1, "pre")}, {Step(1, "pre"), Step(2, "post")}) is State.CURRENT
+    assert judge({MigrationScript(1, "pre")}, {MigrationScript(1, "pre"), MigrationScript(2, "post")}) is State.CURRENT
 
 
 def test_a_post_migration_that_was_added_under_a_known_number_is_too_new_as_well() -> None:
-    assert judge({Step(2, "pre"), Step(2, "post")}, {Step(2, "pre")}) is State.TOO_NEW
+    assert judge({MigrationScript(2, "pre"), MigrationScript(2, "post")}, {MigrationScript(2, "pre")}) is State.TOO_NEW
 
 
 @pytest.mark.parametrize(

@@ -6,9 +6,14 @@ from importlib.resources import files
 import pytest
 
 from interlock.schema import changes_since, newest_version, whole_schema
-from interlock.schema.migrations import Migration, Step, all_migrations
+from interlock.schema.migrations import Migration, MigrationScript, all_migrations
 
-IN_ORDER = [Step(1, "pre"), Step(2, "pre"), Step(2, "post"), Step(10, "pre")]
+IN_ORDER = [
+    MigrationScript(1, "pre"),
+    MigrationScript(2, "pre"),
+    MigrationScript(2, "post"),
+    MigrationScript(10, "pre"),
+]
 MIXED_UP = [IN_ORDER[index] for index in (2, 3, 1, 0)]
 
 

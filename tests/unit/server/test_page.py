@@ -10,13 +10,13 @@ from interlock import __version__
 from interlock.gate.progress import OpenRun
 from interlock.identity import replica_id
 from interlock.schema import State
-from interlock.schema.migrations import Step
+from interlock.schema.migrations import MigrationScript
 from interlock.schema.status import SchemaStatus
 from interlock.server.page import in_words, mood
 from interlock.server.readiness import Readiness
 from interlock.server.startup import Phase, Startup
 
-STATUS = SchemaStatus("interlock", State.CURRENT, frozenset({Step(7, "pre")}), ())
+STATUS = SchemaStatus("interlock", State.CURRENT, frozenset({MigrationScript(7, "pre")}), ())
 
 
 async def page(client: httpx.AsyncClient) -> str:

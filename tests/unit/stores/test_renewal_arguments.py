@@ -2,15 +2,15 @@
 
 from uuid import uuid4
 
-from interlock.coordination.engine.deferred import Unwanted
+from interlock.coordination.engine.deferred import OrphanedGrant
 from interlock.stores.postgres.renewal_arguments import RenewalArguments
 
 
-def grant(name: str, token: int) -> Unwanted:
-    return Unwanted(name, token, uuid4(), 30.0)
+def grant(name: str, token: int) -> OrphanedGrant:
+    return OrphanedGrant(name, token, uuid4(), 30.0)
 
 
-def said(grants: list[Unwanted]) -> tuple[str, bytes]:
+def said(grants: list[OrphanedGrant]) -> tuple[str, bytes]:
     names = "\x1f".join(each.name for each in grants)
     return names, bytes.fromhex("".join(f"{each.token:016x}{each.grant_id.hex}" for each in grants))
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from interlock.stores.sqlite import writer_lock
-from interlock.stores.sqlite.writer_lock import Turnstile
+from interlock.stores.sqlite.writer_lock import WriterLock
 from support.forks import Child
 
 PATIENCE = 30
@@ -32,8 +32,8 @@ class Other:
 
 
 @pytest.fixture
-def ours(tmp_path: Path) -> Iterator[Turnstile]:
-    opened = Turnstile(tmp_path)
+def ours(tmp_path: Path) -> Iterator[WriterLock]:
+    opened = WriterLock(tmp_path)
     yield opened
     opened.close()
 
@@ -76,7 +76,7 @@ def shut(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
     return found
 
 
-def pass_through(ours: Turnstile) -> threading.Thread:
+def pass_through(ours: WriterLock) -> threading.Thread:
     def work() -> None:
         with ours:
             pass
@@ -86,7 +86,7 @@ def pass_through(ours: Turnstile) -> threading.Thread:
     return thread
 
 
-def wait_behind(ours: Turnstile, other: Other, shut: threading.Event) -> None:
+def wait_behind(ours: WriterLock, other: Other, shut: threading.Event) -> None:
     """Once through it, after a wait."""
     other.take()
     thread = pass_through(ours)
@@ -96,7 +96,7 @@ def wait_behind(ours: Turnstile, other: Other, shut: threading.Event) -> None:
     assert not thread.is_alive()
 
 
-def test_nobody_rests_who_did_not_have_to_wait(ours: Turnstile, rests: list[float]) -> None:
+def test_nobody_rests_who_did_not_have_to_wait(ours: WriterLock, rests: list[float]) -> None:
     for _ in range(3):
         with ours:
             pass
@@ -104,7 +104,7 @@ def test_nobody_rests_who_did_not_have_to_wait(ours: Turnstile, rests: list[floa
 
 
 def test_who_had_to_wait_leaves_an_open_gate_open_for_a_moment(
-    ours: Turnstile, other: Other, shut: threading.Event, rests: list[float]
+    ours: WriterLock, other: Other, shut: threading.Event, rests: list[float]
 ) -> None:
     wait_behind(ours, other, shut)
     assert not rests
@@ -115,7 +115,7 @@ def test_who_had_to_wait_leaves_an_open_gate_open_for_a_moment(
 
 
 def test_whoever_is_woken_in_that_moment_goes_first(
-    ours: Turnstile, gate: Other, shut: threading.Event, monkeypatch: pytest.MonkeyPatch
+    ours: WriterLock, gate: Other, shut: threading.Event, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     wait_behind(ours, gate, shut)
     woken = threading.Event()
@@ -137,7 +137,7 @@ def test_whoever_is_woken_in_that_moment_goes_first(
 @pytest.mark.filterwarnings("ignore:.*multi-threaded:DeprecationWarning")
 @pytest.mark.parametrize("closed_before", [0, 1])
 def test_an_interrupt_while_a_child_lets_go_of_its_parents_gates_leaves_it_none(
-    ours: Turnstile, closed_before: int, monkeypatch: pytest.MonkeyPatch
+    ours: WriterLock, closed_before: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With one of them open, what a parent that has died had taken would stay taken."""
     parent, closed, close = os.getpid(), [], os.close

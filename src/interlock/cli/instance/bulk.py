@@ -17,14 +17,14 @@ from interlock.cli.server.refusals import sentence
 from interlock.errors import ConfigurationError, InterlockError
 
 if TYPE_CHECKING:
-    from interlock.cli.server.client import Server
+    from interlock.cli.server.client import ControlPlane
 
 _MOST = 50
 """In one request."""
 
 
 def in_bulk(
-    server: "Server", verb: str, wanted: Sequence[Any], *, wait: bool, timeout: float | None, as_json: bool
+    server: "ControlPlane", verb: str, wanted: Sequence[Any], *, wait: bool, timeout: float | None, as_json: bool
 ) -> None:
     """Raises WorkFailed if not all went well; what came of each is told before."""
     items, cut_short = _asked(server, verb, wanted)
@@ -44,7 +44,9 @@ def in_bulk(
         raise WorkFailed("\ninterlock: ".join([*failures, f"{undone} of {len(wanted)} did not succeed."]))
 
 
-def _asked(server: "Server", verb: str, wanted: Sequence[Any]) -> tuple[list[dict[str, Any]], InterlockError | None]:
+def _asked(
+    server: "ControlPlane", verb: str, wanted: Sequence[Any]
+) -> tuple[list[dict[str, Any]], InterlockError | None]:
     """What came of each, and what kept us from asking for all. Raises that if nothing was taken before it."""
     items: list[dict[str, Any]] = []
     for first in range(0, len(wanted), _MOST):
@@ -58,7 +60,7 @@ def _asked(server: "Server", verb: str, wanted: Sequence[Any]) -> tuple[list[dic
     return items, None
 
 
-def _follow(server: "Server", taken: list[dict[str, Any]], timeout: float | None) -> list[str]:
+def _follow(server: "ControlPlane", taken: list[dict[str, Any]], timeout: float | None) -> list[str]:
     asked: list[Facts] = [item["instance"] for item in taken]
     found = ended(server, INSTANCES, asked, timeout)
     for item, instance in zip(taken, found, strict=True):

@@ -24,7 +24,7 @@ from interlock.cli.server.options import server_for, server_options, settings_fo
 from interlock.errors import IllegalTransition
 
 if TYPE_CHECKING:
-    from interlock.cli.server.client import Server
+    from interlock.cli.server.client import ControlPlane
 
 _ELSEWHERE = (
     *("PGHOSTADDR", "PGSERVICE", "PGSERVICEFILE", "PGPASSFILE", "PGREQUIREPEER", "PGTARGETSESSIONATTRS"),
@@ -100,7 +100,7 @@ def client_environment(where: Facts, environ: Mapping[str, str]) -> dict[str, st
     }
 
 
-def _password(server: "Server", instance: Facts) -> str:
+def _password(server: "ControlPlane", instance: Facts) -> str:
     from interlock.sealing import Opener
 
     opener = Opener()

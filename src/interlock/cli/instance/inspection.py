@@ -15,7 +15,7 @@ from interlock.cli.server.options import server_for, server_options
 from interlock.errors import ServerRefused, ServerUnreachable
 
 if TYPE_CHECKING:
-    from interlock.cli.server.client import Server
+    from interlock.cli.server.client import ControlPlane
 
 _SORTS = ["name", "-name", "created", "-created", "state", "-state", "health", "-health"]
 
@@ -74,7 +74,7 @@ def facts(name: str, as_json: bool, **flags: Any) -> None:
     click.echo(json.dumps(found) if as_json else _facts(name, found))
 
 
-def _is_there(server: "Server", name: str) -> bool:
+def _is_there(server: "ControlPlane", name: str) -> bool:
     try:
         return bool(server.get(path_of(INSTANCES.path, name))["deleted_at"] is None)
     except ServerRefused as error:

@@ -35,7 +35,7 @@ def wait(name: str, wanted: str | None, timeout: float | None, as_json: bool, **
     """
     from interlock.cli.record.history import follow
     from interlock.cli.record.patience import Deadline
-    from interlock.cli.record.progress import Progress
+    from interlock.cli.record.progress import ProgressLines
 
     deadline = Deadline(timeout)
     server = server_for(flags).within(deadline.at)
@@ -46,7 +46,7 @@ def wait(name: str, wanted: str | None, timeout: float | None, as_json: bool, **
             click.echo(json.dumps(None) if as_json else f"There is no instance {name!r} any more.")
             return
         raise
-    with Progress() as progress:
+    with ProgressLines() as progress:
         found = follow(server, INSTANCES, found, lambda now: is_over(now, wanted), deadline, progress)
     failure = missed(found, wanted)
     if as_json:

@@ -12,11 +12,11 @@ from interlock.cli.facts import json_option, moment
 from interlock.cli.instance.presentation import INSTANCES, name_of, standing
 from interlock.cli.record.kind import Facts, time_of, trouble
 from interlock.cli.record.paths import path_of
-from interlock.cli.record.patience import Deadline, Patience
+from interlock.cli.record.patience import Deadline, OutagePatience
 from interlock.cli.server.options import server_for, server_options
 
 if TYPE_CHECKING:
-    from interlock.cli.server.client import Server
+    from interlock.cli.server.client import ControlPlane
 
 _INTERVAL = 1.0
 
@@ -43,10 +43,10 @@ def watch(name: str | None, as_json: bool, **flags: Any) -> None:
 Seen = tuple[datetime, Facts, Facts]
 
 
-def _events(server: "Server", name: str) -> Iterator[Seen]:
+def _events(server: "ControlPlane", name: str) -> Iterator[Seen]:
     from interlock.cli.record.history import Happenings
 
-    patience = Patience(server, Deadline(None))
+    patience = OutagePatience(server, Deadline(None))
     instance = server.get(path_of(INSTANCES.path, name))
     happenings = Happenings(patience, INSTANCES, instance)
     if not instance["working"]:
@@ -65,10 +65,10 @@ def _events(server: "Server", name: str) -> Iterator[Seen]:
         instance = patience.get(path_of(INSTANCES.path, instance["id"]))
 
 
-def _changes(server: "Server") -> Iterator[Seen]:
+def _changes(server: "ControlPlane") -> Iterator[Seen]:
     from interlock.cli.record.pages import pages
 
-    patience = Patience(server, Deadline(None))
+    patience = OutagePatience(server, Deadline(None))
     before: Mapping[str, Facts] = {}
     while True:
         listed = {one["id"]: one for one in pages(patience.get, "/instances", {"limit": 200})}

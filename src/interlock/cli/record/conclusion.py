@@ -10,7 +10,7 @@ from interlock.cli.failure import WorkFailed
 from interlock.cli.record.kind import Facts, Kind, trouble
 
 if TYPE_CHECKING:
-    from interlock.cli.server.client import Server
+    from interlock.cli.server.client import ControlPlane
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -35,7 +35,7 @@ def _for_a_wait(context: click.Context, option: click.Parameter, timeout: float 
 
 
 def conclude(
-    server: "Server",
+    server: "ControlPlane",
     kind: Kind,
     asked: Facts,
     *,
@@ -55,14 +55,14 @@ def conclude(
         raise WorkFailed(failure)
 
 
-def ended(server: "Server", kind: Kind, asked: Sequence[Facts], timeout: float | None) -> list[Facts]:
+def ended(server: "ControlPlane", kind: Kind, asked: Sequence[Facts], timeout: float | None) -> list[Facts]:
     """Each as it is when nothing that was asked for works on it any more."""
     from interlock.cli.record.history import follow
     from interlock.cli.record.patience import Deadline
-    from interlock.cli.record.progress import Progress
+    from interlock.cli.record.progress import ProgressLines
 
     deadline = Deadline(timeout)
-    with Progress() as progress:
+    with ProgressLines() as progress:
         return [
             follow(server, kind, one, lambda now, one=one: is_ended(one, now), deadline, progress)  # type: ignore[misc]
             for one in asked

@@ -8,27 +8,27 @@ import click
 
 from interlock.cli.record.kind import Facts, Kind, time_of
 from interlock.cli.record.paths import path_of
-from interlock.cli.record.patience import LONGEST_PAUSE, Deadline, Patience
-from interlock.cli.record.progress import Progress
+from interlock.cli.record.patience import LONGEST_PAUSE, Deadline, OutagePatience
+from interlock.cli.record.progress import ProgressLines
 from interlock.errors import StillWorking
 
 if TYPE_CHECKING:
-    from interlock.cli.server.client import Server
+    from interlock.cli.server.client import ControlPlane
 
 _PAUSES = (0.1, 0.2, 0.4, 0.7)
 _MOST_EVENTS = 50
 
 
 def follow(
-    server: "Server",
+    server: "ControlPlane",
     kind: Kind,
     record: Facts,
     is_over: Callable[[Facts], bool],
     deadline: Deadline,
-    progress: Progress,
+    progress: ProgressLines,
 ) -> Facts:
     """The record as it is when that is over; what happens to it meanwhile is told. Raises StillWorking."""
-    patience = Patience(server, deadline)
+    patience = OutagePatience(server, deadline)
     happenings = Happenings(patience, kind, record)
     try:
         for pause in _pauses():
@@ -48,7 +48,7 @@ def follow(
 class Happenings:
     """The events of a record since it was read; of one that is being worked on, since that was asked for."""
 
-    def __init__(self, patience: Patience, kind: Kind, record: Facts) -> None:
+    def __init__(self, patience: OutagePatience, kind: Kind, record: Facts) -> None:
         self._patience = patience
         self._path = path_of(kind.path, record["id"], "events")
         self._since = time_of(record["updated_at"])

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from interlock.errors import ServerUnreachable, StillWorking
 
 if TYPE_CHECKING:
-    from interlock.cli.server.client import Server
+    from interlock.cli.server.client import ControlPlane
 
 LONGEST_PAUSE = 1.0
 _PATIENCE = 60.0
@@ -28,10 +28,10 @@ class Deadline:
         return left > 0
 
 
-class Patience:
+class OutagePatience:
     """Whoever waits minds no restart of the server, and is told once why nothing happens."""
 
-    def __init__(self, server: "Server", deadline: Deadline) -> None:
+    def __init__(self, server: "ControlPlane", deadline: Deadline) -> None:
         self._server = server.within(deadline.at)
         self._deadline = deadline
 

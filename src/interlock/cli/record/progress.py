@@ -8,7 +8,7 @@ from typing import Self, TextIO
 from interlock.cli.live import ERASE, is_live, width_of
 
 
-class Progress:
+class ProgressLines:
     """On a terminal one line that changes; elsewhere a line for each step."""
 
     def __init__(self, stream: TextIO | None = None) -> None:

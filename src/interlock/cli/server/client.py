@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, TypeVar
 from urllib.parse import urlencode
 
 from interlock import __version__
-from interlock.cli.server.exchange import TIMEOUT, Request, answered, reason
+from interlock.cli.server.exchange import TIMEOUT, HttpRequest, answered, reason
 from interlock.cli.server.location import Whereabouts
 from interlock.cli.server.refusals import refusal
 from interlock.errors import ServerUnreachable
@@ -36,7 +36,7 @@ class _Refused(NamedTuple):
     body: bytes
 
 
-class Server:
+class ControlPlane:
     """`tell` is told, once a request, why its answer takes so long. `pause` is for tests.
 
     `until`, by the monotonic clock: what has not been answered then is given up, though each request has a few seconds.
@@ -55,8 +55,8 @@ class Server:
         self._pause = pause
         self._until = until
 
-    def within(self, until: float) -> "Server":
-        return Server(self._where, tell=self.tell, pause=self._pause, until=until)
+    def within(self, until: float) -> "ControlPlane":
+        return ControlPlane(self._where, tell=self.tell, pause=self._pause, until=until)
 
     def get(self, path: str, **query: Any) -> Any:
         return _content(*self._asked(self._request("GET", path, query), HTTPResponse.read))
@@ -80,7 +80,7 @@ class Server:
 
     def _request(
         self, method: str, path: str, query: Mapping[str, Any], body: Any = None, more: Mapping[str, str] | None = None
-    ) -> Request:
+    ) -> HttpRequest:
         given = {name: value for name, value in query.items() if value is not None}
         target = (
             f"{_PREFIX}{path}?{urlencode(given, doseq=True, errors='surrogateescape')}" if given else f"{_PREFIX}{path}"
@@ -92,10 +92,10 @@ class Server:
             **(more or {}),
         }
         if body is None:
-            return Request(method, target, None, headers)
-        return Request(method, target, json.dumps(body).encode(), {**headers, "Content-Type": "application/json"})
+            return HttpRequest(method, target, None, headers)
+        return HttpRequest(method, target, json.dumps(body).encode(), {**headers, "Content-Type": "application/json"})
 
-    def _asked(self, request: Request, read: Callable[[HTTPResponse], T], *, has_end: bool = True) -> tuple[str, T]:
+    def _asked(self, request: HttpRequest, read: Callable[[HTTPResponse], T], *, has_end: bool = True) -> tuple[str, T]:
         """Who answered, and what `read` makes of it."""
         give_up_at = time.monotonic() + _PATIENCE
         for attempt in count():
@@ -114,7 +114,7 @@ class Server:
         raise AssertionError("counting has no end")
 
     def _sent(
-        self, request: Request, read: Callable[[HTTPResponse], T], has_end: bool
+        self, request: HttpRequest, read: Callable[[HTTPResponse], T], has_end: bool
     ) -> tuple[str, HTTPResponse, T | _Refused]:
         """By the first server that answers at all."""
         failure = ServerUnreachable(

@@ -19,14 +19,14 @@ _NO_TLS = ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "HTTP_REQUEST")
 """What OpenSSL calls an answer in plain text, from one version to the next."""
 
 
-class Request(NamedTuple):
+class HttpRequest(NamedTuple):
     method: str
     target: str
     body: bytes | None
     headers: Mapping[str, str]
 
 
-def answered(url: str, request: Request, timeout: float, silence: float | None) -> HTTPResponse:
+def answered(url: str, request: HttpRequest, timeout: float, silence: float | None) -> HTTPResponse:
     """`silence`: so long may pass without a byte of the body. Raises OSError or HTTPException."""
     connection, prefix = _connection(url, timeout)
     try:

@@ -11,7 +11,7 @@ from interlock.cli.settings import option
 from interlock.config import Settings
 
 if TYPE_CHECKING:
-    from interlock.cli.server.client import Server
+    from interlock.cli.server.client import ControlPlane
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -25,12 +25,12 @@ def server_options(command: F) -> F:
     return option("server", metavar="URL")(command)
 
 
-def server_for(flags: dict[str, Any]) -> "Server":
-    from interlock.cli.server.client import Server
+def server_for(flags: dict[str, Any]) -> "ControlPlane":
+    from interlock.cli.server.client import ControlPlane
     from interlock.cli.server.location import whereabouts
 
     where = whereabouts(_named(flags), config=flags.get("config"))
-    return Server(where, tell=aside)
+    return ControlPlane(where, tell=aside)
 
 
 def settings_for(flags: dict[str, Any]) -> Settings:

@@ -1,8 +1,8 @@
 """Which database a URL names, and what that kind of database can do for a root object.
 
 Each kind has a module of its own, imported when a URL asks for it: nobody needs the driver of a store that they do not
-use. What only some kinds can do is a small interface beside `Database`. A root object asks for it when somebody wants
-it, and where it is not there says so: no store makes a weaker promise under the same name.
+use. What only some kinds can do is a small interface beside `LeaseDatabase`. A root object asks for it when somebody
+wants it, and where it is not there says so: no store makes a weaker promise under the same name.
 """
 
 from collections.abc import Callable
@@ -11,9 +11,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
 from interlock.errors import ConfigurationError
-from interlock.stores.leases import Held, Holder, LeaseStore
+from interlock.stores.leases import GrantIdentity, Holder, LeaseStore
 from interlock.stores.listing import Listing
-from interlock.stores.records import Records
+from interlock.stores.records import RecordStore
 from interlock.stores.scheme import scheme_of
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ class StoreOptions(NamedTuple):
     timeout: float
 
 
-class OpenStore(LeaseStore, Listing, Records, Protocol):
+class OpenStore(LeaseStore, Listing, RecordStore, Protocol):
     """The leases of one event loop."""
 
     async def look(self) -> None:
@@ -59,7 +59,7 @@ class Guarding(Protocol):
     def guard_sync(self, grant: "Guarded", connection: Any) -> None: ...
 
 
-class Database(Protocol):
+class LeaseDatabase(Protocol):
     """What a URL names, not opened yet: it may be kept across a fork, and opened on several event loops."""
 
     @property
@@ -86,16 +86,16 @@ class HasSessions(Protocol):
 class GuardsByItem(Protocol):
     """A store whose guard is an item of a transaction that is sent as a whole."""
 
-    def guard_item(self, grant: Held) -> dict[str, Any]: ...
+    def guard_item(self, grant: GrantIdentity) -> dict[str, Any]: ...
 
 
-def chosen(url: str, options: StoreOptions) -> Database:
+def chosen(url: str, options: StoreOptions) -> LeaseDatabase:
     """Raises what is wrong with the URL, and with options that this kind of database has no use for."""
-    database: Database = import_module(_HOMES[scheme_of(url)]).named(url, options)
+    database: LeaseDatabase = import_module(_HOMES[scheme_of(url)]).named(url, options)
     return database
 
 
-def with_sessions(database: Database) -> HasSessions:
+def with_sessions(database: LeaseDatabase) -> HasSessions:
     if not isinstance(database, HasSessions):
         raise ConfigurationError(
             "Session locks are held by a session of PostgreSQL's, and this database has none: use a lease, "

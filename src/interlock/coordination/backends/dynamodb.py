@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from interlock.config import own_schema
 from interlock.coordination.backends.choice import Guarding, StoreOptions
 from interlock.errors import ConfigurationError, GuardRefused
-from interlock.stores.dynamodb.address import Address, parsed
+from interlock.stores.dynamodb.address import TableAddress, parsed
 from interlock.stores.leases import Holder
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 class DynamoDatabase:
     """A `Database`. Its guard is `grant.guard_item()`."""
 
-    address: Address
+    address: TableAddress
     options: StoreOptions
 
     @property

@@ -6,17 +6,17 @@ from typing import Generic, TypeVar
 from uuid import UUID
 
 from interlock.clock import boottime
-from interlock.coordination.engine.queue import Turn
+from interlock.coordination.engine.queue import QueueEntry
 from interlock.coordination.lease.grant import AsyncGrant
 from interlock.coordination.lease.times import LeaseTiming
-from interlock.stores.leases import AcquireAnswer, Ask
+from interlock.stores.leases import AcquireAnswer, AcquireRequest
 
 G = TypeVar("G", bound=AsyncGrant)
 
 Asked = asyncio.Future[tuple[AcquireAnswer, float]]
 
 
-class Acquisition(Ask, Generic[G]):
+class Acquisition(AcquireRequest, Generic[G]):
     """With a grant_id of its own. `timeout`: 0 does not wait, None waits for ever. `kind` is what the grant will be.
 
     `asked` is the question that is on its way, if nobody waits for its answer yet; `turn` is the place in the waiting
@@ -47,7 +47,7 @@ class Acquisition(Ask, Generic[G]):
         self.kind = kind
         self.started = boottime()
         self.asked: Asked | None = None
-        self.turn: Turn | None = None
+        self.turn: QueueEntry | None = None
         self.attempts = 0
         self.trouble: Exception | None = None
         self.in_doubt = False

@@ -22,7 +22,7 @@ _ASKED_ONE_BY_ONE = (errors.StatementFailed, errors.LockNotAvailable)
 """After these of a batch each is sent alone: one bad request must not cost the others."""
 
 
-class Lane(Generic[Request, Answer]):
+class Batcher(Generic[Request, Answer]):
     """`send` takes a batch and answers in its order.
 
     Whoever waits for an answer may go away: then the answer goes to `orphaned`, or the error to `failed`. A request

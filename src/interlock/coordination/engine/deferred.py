@@ -13,11 +13,11 @@ from uuid import UUID
 from interlock import errors
 from interlock.clock import boottime
 from interlock.coordination.engine.acquisition import Acquisition
-from interlock.coordination.engine.batch import Lane
-from interlock.coordination.engine.queue import WaitingRoom
+from interlock.coordination.engine.batch import Batcher
+from interlock.coordination.engine.queue import WaitQueue
 from interlock.coordination.observation.observer import Observer
 from interlock.stores.forgetting import Forgetting
-from interlock.stores.leases import AcquireAnswer, Ask, Held, LeaseStore, ReleaseAnswer
+from interlock.stores.leases import AcquireAnswer, AcquireRequest, GrantIdentity, LeaseStore, ReleaseAnswer
 
 UNKNOWN = (errors.ConnectionLost, errors.DatabaseUnreachable)
 """After these nobody knows whether the statement took effect."""
@@ -35,7 +35,7 @@ _SWEEP_EVERY = 3600.0
 _UNUSED = 7 * 86400.0
 
 
-class Unwanted(NamedTuple):
+class OrphanedGrant(NamedTuple):
     """A grant that nobody holds."""
 
     name: str
@@ -44,17 +44,21 @@ class Unwanted(NamedTuple):
     ttl: float
 
 
-class Errands:
+class DeferredRequests:
     """Run by an engine, until `close`."""
 
-    def __init__(self, store: LeaseStore, observer: Observer, room: WaitingRoom) -> None:
-        self.releasing: Lane[Held, ReleaseAnswer] = Lane(store.release, self.settle, self._not_released, always=True)
-        self.leaving: Lane[Ask, None] = Lane(self._abandon, lambda *_: None, self._not_left, always=True)
+    def __init__(self, store: LeaseStore, observer: Observer, room: WaitQueue) -> None:
+        self.releasing: Batcher[GrantIdentity, ReleaseAnswer] = Batcher(
+            store.release, self.settle, self._not_released, always=True
+        )
+        self.leaving: Batcher[AcquireRequest, None] = Batcher(
+            self._abandon, lambda *_: None, self._not_left, always=True
+        )
         self._store = store
         self._observer = observer
         self._room = room
         self._running: set[asyncio.Task[None]] = set()
-        self._undelivered: dict[UUID, Held] = {}
+        self._undelivered: dict[UUID, GrantIdentity] = {}
         self._offered: dict[str, float] = {}
         self._closed = False
         self._forget_at: dict[str, float] = {}
@@ -80,7 +84,7 @@ class Errands:
     def give_back(self, ask: Acquisition[Any], answer: AcquireAnswer, sent_at: float) -> None:
         """Whoever asked has gone meanwhile."""
         if answer.status == "granted":
-            self.releasing.post(Unwanted(ask.name, answer.token, ask.grant_id, ask.ttl))
+            self.releasing.post(OrphanedGrant(ask.name, answer.token, ask.grant_id, ask.ttl))
         elif ask.wait:
             self.leaving.post(ask)
 
@@ -94,14 +98,14 @@ class Errands:
         """Its answer was lost, and perhaps it was granted."""
         self._begin(self._find_out(ask))
 
-    def release(self, grant: Held) -> None:
+    def release(self, grant: GrantIdentity) -> None:
         """A lease that was lost: if the store still knows it as held, the next need not wait for its end."""
         self._release_until_delivered(grant, 0.0)
 
-    def release_later(self, grant: Held) -> None:
+    def release_later(self, grant: GrantIdentity) -> None:
         self._release_until_delivered(grant, _SOON)
 
-    def _release_until_delivered(self, grant: Held, pause: float) -> None:
+    def _release_until_delivered(self, grant: GrantIdentity, pause: float) -> None:
         self._undelivered[grant.grant_id] = grant
         self._begin(self._release(grant, pause))
 
@@ -111,7 +115,7 @@ class Errands:
             self._forget_at[prefix] = now + min(_SWEEP_EVERY, older_than) * random.uniform(0.5, 1.5)
             self._begin(self._forget(prefix, older_than))
 
-    def settle(self, grant: Held, answer: ReleaseAnswer, sent_at: float) -> None:
+    def settle(self, grant: GrantIdentity, answer: ReleaseAnswer, sent_at: float) -> None:
         """A lease was released: whose turn is it now?"""
         if answer.offered is not None:
             if answer.elsewhere:
@@ -124,17 +128,17 @@ class Errands:
             self._sweep_at = sent_at + _SWEEP_EVERY * random.uniform(0.5, 1.5)
             self._begin(self._sweep())
 
-    def _not_released(self, grant: Held, error: Exception) -> None:
+    def _not_released(self, grant: GrantIdentity, error: Exception) -> None:
         self._observer.database_error(error)
         self.release_later(grant)
 
-    def _not_left(self, ask: Ask, error: Exception) -> None:
+    def _not_left(self, ask: AcquireRequest, error: Exception) -> None:
         """As long as our ear lives, so does the place, and its turn would go to nobody."""
         self._observer.database_error(error)
         if isinstance(error, (errors.LockNotAvailable, *UNKNOWN)):
             self._begin(self._leave_later(ask))
 
-    async def _leave_later(self, ask: Ask) -> None:
+    async def _leave_later(self, ask: AcquireRequest) -> None:
         await asyncio.sleep(_LATER * random.uniform(0.5, 1.0))
         self.leaving.post(ask)
 
@@ -153,7 +157,7 @@ class Errands:
                 self.give_back(ask, answer, boottime())
                 return
 
-    async def _release(self, grant: Held, pause: float) -> None:
+    async def _release(self, grant: GrantIdentity, pause: float) -> None:
         """Until the store has it, or the lease has expired there. What is cancelled stays in `_undelivered`."""
         ends_at = boottime() + grant.ttl
         while boottime() < ends_at:
@@ -195,7 +199,7 @@ class Errands:
         except errors.InterlockError as error:
             self._observer.database_error(error)
 
-    async def _abandon(self, asks: Sequence[Ask]) -> list[None]:
+    async def _abandon(self, asks: Sequence[AcquireRequest]) -> list[None]:
         for grant_id in await self._store.abandon(asks):
             self._room.call(grant_id)
         return [None] * len(asks)

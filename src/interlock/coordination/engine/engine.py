@@ -18,15 +18,15 @@ from typing import Any, TypeVar
 
 from interlock import errors, process
 from interlock.clock import boottime
-from interlock.coordination.backends.choice import Database, GuardsByItem, OpenStore
+from interlock.coordination.backends.choice import GuardsByItem, LeaseDatabase, OpenStore
 from interlock.coordination.engine.acquisition import Acquisition, Asked
-from interlock.coordination.engine.batch import Lane
-from interlock.coordination.engine.deferred import UNKNOWN, Errands, is_unknown
-from interlock.coordination.engine.handover import HandingOver
-from interlock.coordination.engine.queue import WaitingRoom
-from interlock.coordination.engine.records import Books
-from interlock.coordination.engine.renewal import Keeper
-from interlock.coordination.engine.retry import PASSING, Patience
+from interlock.coordination.engine.batch import Batcher
+from interlock.coordination.engine.deferred import UNKNOWN, DeferredRequests, is_unknown
+from interlock.coordination.engine.handover import HandOvers
+from interlock.coordination.engine.queue import WaitQueue
+from interlock.coordination.engine.records import LeaseRecords
+from interlock.coordination.engine.renewal import Renewals
+from interlock.coordination.engine.retry import PASSING, RetryPolicy
 from interlock.coordination.engine.unconfirmed_releases import UnconfirmedReleases
 from interlock.coordination.lease.grant import AsyncGrant
 from interlock.coordination.lease.reasons import Loss, Reason
@@ -50,7 +50,7 @@ class Engine:
         store: OpenStore,
         observer: Observer,
         *,
-        database: Database,
+        database: LeaseDatabase,
         idle_after: float,
     ) -> None:
         self.pid = process.pid
@@ -59,16 +59,16 @@ class Engine:
         self._store = store
         self._observer = observer
         self._idle_after = idle_after
-        self._room = WaitingRoom(store)
-        self._errands = Errands(store, observer, self._room)
-        self._patience = Patience(store, observer)
-        self.books = Books(store, self._patience, self._errands, self._before_each, self._lose)
+        self._room = WaitQueue(store)
+        self._errands = DeferredRequests(store, observer, self._room)
+        self._patience = RetryPolicy(store, observer)
+        self.records = LeaseRecords(store, self._patience, self._errands, self._before_each, self._lose)
         self._unconfirmed = UnconfirmedReleases(self._errands.releasing, self._see_let_go)
-        self._asking: Lane[Acquisition[Any], AcquireAnswer] = Lane(
+        self._asking: Batcher[Acquisition[Any], AcquireAnswer] = Batcher(
             store.acquire, self._errands.give_back, self._errands.failed
         )
-        self._handing = HandingOver(store, observer, self._errands, self._lose, self._forget)
-        self._keeper = Keeper(store, observer, self._lose)
+        self._handing = HandOvers(store, observer, self._errands, self._lose, self._forget)
+        self._keeper = Renewals(store, observer, self._lose)
         self._holdings: set[tuple[object, str]] = set()
         self._idle_timer: asyncio.TimerHandle | None = None
         self._closing_idle: asyncio.Task[None] | None = None

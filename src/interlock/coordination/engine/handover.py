@@ -10,8 +10,8 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from interlock.clock import boottime
-from interlock.coordination.engine.batch import Lane
-from interlock.coordination.engine.deferred import Errands, is_unknown
+from interlock.coordination.engine.batch import Batcher
+from interlock.coordination.engine.deferred import DeferredRequests, is_unknown
 from interlock.coordination.lease.grant import AsyncGrant
 from interlock.coordination.lease.reasons import Loss
 from interlock.coordination.observation.observer import Observer
@@ -20,14 +20,14 @@ from interlock.stores.leases import LeaseStore, PartlyFailed, ReleaseAnswer
 _KEPT = ("kept", "locked")
 
 
-class HandingOver:
+class HandOvers:
     """Run by an engine. `lose` and `forget` are told of what is not held any more."""
 
     def __init__(
         self,
         store: LeaseStore,
         observer: Observer,
-        errands: Errands,
+        errands: DeferredRequests,
         lose: Callable[[AsyncGrant, Loss], None],
         forget: Callable[[AsyncGrant], None],
     ) -> None:
@@ -35,7 +35,7 @@ class HandingOver:
         self._errands = errands
         self._lose = lose
         self._forget = forget
-        self._lane: Lane[AsyncGrant, ReleaseAnswer] = Lane(
+        self._lane: Batcher[AsyncGrant, ReleaseAnswer] = Batcher(
             partial(_handed_over, store), self._settle, self._perhaps, always=True
         )
 

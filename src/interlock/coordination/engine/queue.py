@@ -9,7 +9,7 @@ import random
 from uuid import UUID
 
 from interlock.clock import boottime
-from interlock.stores.leases import AcquireAnswer, Ask, Handed, LeaseStore
+from interlock.stores.leases import AcquireAnswer, AcquireRequest, Handed, LeaseStore
 
 _LOOK_AGAIN = 5.0
 """The longest time without a look. Not what a waiter depends on: it is told, and knows when the lease expires."""
@@ -24,7 +24,7 @@ _DRIFT = 0.001
 """By how much of the time two clocks may come apart: twice what a clock is slewed by at most."""
 
 
-class Turn:
+class QueueEntry:
     """One waiter. A call that comes before `wait` is not lost. `handed` is what came with the first word."""
 
     __slots__ = ("_called", "_future", "_told", "grant_id", "handed", "name", "step")
@@ -65,29 +65,29 @@ class Turn:
         self._called = False
 
 
-class WaitingRoom:
+class WaitQueue:
     """Everybody in this process who waits, and the ear that they share."""
 
     def __init__(self, store: LeaseStore) -> None:
         self.hears = False
         self._store = store
         self._opening = asyncio.Lock()
-        self._turns: dict[UUID, Turn] = {}
-        self._queues: dict[str, dict[UUID, Turn]] = {}
+        self._turns: dict[UUID, QueueEntry] = {}
+        self._queues: dict[str, dict[UUID, QueueEntry]] = {}
         self._lookouts: dict[str, asyncio.TimerHandle] = {}
 
     @property
     def is_empty(self) -> bool:
         return not self._turns
 
-    def enter(self, ask: Ask) -> Turn:
+    def enter(self, ask: AcquireRequest) -> QueueEntry:
         """Before the store is asked: its word may come before its answer."""
-        turn = Turn(ask.name, ask.grant_id)
+        turn = QueueEntry(ask.name, ask.grant_id)
         self._turns[ask.grant_id] = turn
         self._queues.setdefault(ask.name, {})[ask.grant_id] = turn
         return turn
 
-    def leave(self, turn: Turn) -> None:
+    def leave(self, turn: QueueEntry) -> None:
         del self._turns[turn.grant_id]
         queue = self._queues[turn.name]
         del queue[turn.grant_id]
@@ -98,7 +98,7 @@ class WaitingRoom:
         elif turn.name not in self._lookouts:  # it was the look-out itself
             self._look_out(turn.name, _LOOK_AGAIN)
 
-    def taken(self, turn: Turn, answer: AcquireAnswer, sent_at: float) -> AcquireAnswer | None:
+    def taken(self, turn: QueueEntry, answer: AcquireAnswer, sent_at: float) -> AcquireAnswer | None:
         """What the waiter was handed, as far as it can be trusted without asking; `answer` came to what was sent then.
 
         The word may be old. What is left of the grant is told by the store's clock, which was `answer.clock` after
@@ -115,7 +115,7 @@ class WaitingRoom:
             return None
         return AcquireAnswer("granted", handed.token, remaining, 0.0, None, brief=True)
 
-    async def pause(self, turn: Turn, answer: AcquireAnswer) -> None:
+    async def pause(self, turn: QueueEntry, answer: AcquireAnswer) -> None:
         """Until it is time to ask again, by what was answered last."""
         if answer.status in ("locked", "changing"):  # nobody will tell us when that ends
             turn.step = min(max(answer.retry_after, turn.step * 1.5), _LONGEST_BLOCK)

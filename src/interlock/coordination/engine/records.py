@@ -5,13 +5,13 @@ from typing import TypeVar
 
 from interlock import errors
 from interlock.coordination.backends.choice import OpenStore
-from interlock.coordination.engine.deferred import Errands
-from interlock.coordination.engine.retry import Patience
+from interlock.coordination.engine.deferred import DeferredRequests
+from interlock.coordination.engine.retry import RetryPolicy
 from interlock.coordination.lease.grant import AsyncGrant
 from interlock.coordination.lease.reasons import Loss
 from interlock.stores.forgetting import Forgetting
 from interlock.stores.listing import HeldLease
-from interlock.stores.records import Record
+from interlock.stores.records import StoredRecord
 from interlock.stores.turns import Turns
 
 T = TypeVar("T")
@@ -20,14 +20,14 @@ _LOOKS = 5
 """How often a look at the store is tried again before whoever wants it is told that it failed."""
 
 
-class Books:
+class LeaseRecords:
     """Of one engine. Everything here may be sent twice, and is if its answer got lost. `before` is called each time."""
 
     def __init__(
         self,
         store: OpenStore,
-        patience: Patience,
-        errands: Errands,
+        patience: RetryPolicy,
+        errands: DeferredRequests,
         before: Callable[[], None],
         lose: Callable[[AsyncGrant, Loss], None],
     ) -> None:
@@ -46,7 +46,7 @@ class Books:
         store = self._store
         return isinstance(store, Turns) and await self._ask(lambda: store.is_wanted(name), _LOOKS)
 
-    async def read(self, key: str) -> Record | None:
+    async def read(self, key: str) -> StoredRecord | None:
         return await self._ask(lambda: self._store.read(key), _LOOKS)
 
     async def write(self, key: str, value: str, grant: AsyncGrant) -> None:

@@ -26,7 +26,7 @@ _SPREAD = 8
 """Leases share a statement if the longest ttl among them is at most so many times the shortest."""
 
 
-class Keeper:
+class Renewals:
     """Keeps every grant that is added until it is removed or lost. `lose` is told of each that is."""
 
     def __init__(self, store: LeaseStore, observer: Observer, lose: Callable[[AsyncGrant, Loss], None]) -> None:

@@ -14,7 +14,7 @@ _NO_SCHEMA = ("3F000", "42883", "42P01")
 """No such schema, function or table."""
 
 
-class Patience:
+class RetryPolicy:
     """Of one engine. As long as the store was never `reached`, it is perhaps not where it is looked for: that is told
     at once."""
 

@@ -8,9 +8,9 @@ import asyncio
 from collections.abc import Callable
 from functools import partial
 
-from interlock.coordination.engine.batch import Lane
+from interlock.coordination.engine.batch import Batcher
 from interlock.coordination.lease.grant import AsyncGrant
-from interlock.stores.leases import Held, ReleaseAnswer
+from interlock.stores.leases import GrantIdentity, ReleaseAnswer
 
 Answered = asyncio.Future[tuple[ReleaseAnswer, float]]
 
@@ -19,7 +19,7 @@ class UnconfirmedReleases:
     """`on_answer` is called with each answer, or error, that comes."""
 
     def __init__(
-        self, releasing: Lane[Held, ReleaseAnswer], on_answer: Callable[[AsyncGrant, Answered], object]
+        self, releasing: Batcher[GrantIdentity, ReleaseAnswer], on_answer: Callable[[AsyncGrant, Answered], object]
     ) -> None:
         self._releasing = releasing
         self._on_answer = on_answer

@@ -63,7 +63,7 @@ class LeaseSettings:
         return engine.acquire(self.name, self.timing, self.metadata, owner, timeout, kind)
 
     async def holders(self, engine: "Engine") -> list[HeldLease]:
-        return [lease for lease in await engine.books.held(self.name) if lease.name == self.name]
+        return [lease for lease in await engine.records.held(self.name) if lease.name == self.name]
 
 
 class CompositeSettings(LeaseSettings):

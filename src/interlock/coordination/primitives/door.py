@@ -74,7 +74,7 @@ class DoorSettings(CompositeSettings):
         raise NotImplementedError
 
     async def _numbered(self, engine: "Engine") -> list[HeldLease]:
-        return await engine.books.held(parts(self.name, self.what))
+        return await engine.records.held(parts(self.name, self.what))
 
     async def _at_the_door(self, engine: "Engine", owner: object, kind: type[G]) -> G:
         """One of the numbered leases, for whoever has the door: one that is free, or else the first that comes."""

@@ -114,5 +114,5 @@ async def members(engine: "Engine", group: str) -> list[Member]:
             as_date(lease.acquired_at),
             lease.remaining,
         )
-        for lease in await engine.books.held(prefix)
+        for lease in await engine.records.held(prefix)
     ]

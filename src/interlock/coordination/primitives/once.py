@@ -27,7 +27,7 @@ from interlock.logs import events
 
 if TYPE_CHECKING:
     from interlock.coordination.engine.engine import Engine
-    from interlock.coordination.primitives.user_records import Inside
+    from interlock.coordination.primitives.user_records import UserTransaction
 
 log = events(__name__)
 
@@ -73,11 +73,11 @@ class Once:
         owner: object,
         timeout: float | None,
         work: Callable[[AsyncGrant], Awaitable[Any]],
-        inside: "Inside | None" = None,
+        inside: "UserTransaction | None" = None,
     ) -> Any:
         """The recorded result, or that of `work`, which is recorded then; `inside` the user's transaction, if given."""
         if self._retention:
-            engine.books.require_forgetting()
+            engine.records.require_forgetting()
         done = self._judged(await inside.read(self._name)) if inside else await self.result(engine)
         if done is None:
             async with await self._settings.acquire(engine, owner, timeout, AsyncGrant) as grant:
@@ -91,7 +91,7 @@ class Once:
 
     async def result(self, engine: "Engine") -> tuple[Any] | None:
         """What was recorded, if something was."""
-        record = await engine.books.read(self._name)
+        record = await engine.records.read(self._name)
         return self._judged(None if record is None else record.value)
 
     def _judged(self, recorded: str | None) -> tuple[Any] | None:
@@ -114,13 +114,13 @@ class Once:
             await self._note_failure(engine, grant)
             raise
         value = self._as_json(result)
-        await engine.books.write(self._name, value, grant)
+        await engine.records.write(self._name, value, grant)
         if self._retention:
-            engine.books.forget_soon(*self._retention)
+            engine.records.forget_soon(*self._retention)
         return json.loads(value)["result"]
 
     async def _run_inside(
-        self, inside: "Inside", grant: AsyncGrant, work: Callable[[AsyncGrant], Awaitable[Any]]
+        self, inside: "UserTransaction", grant: AsyncGrant, work: Callable[[AsyncGrant], Awaitable[Any]]
     ) -> Any:
         value = self._as_json(await work(grant))
         grant.check()
@@ -130,20 +130,20 @@ class Once:
 
     async def _begin(self, engine: "Engine", grant: AsyncGrant) -> None:
         """Nobody else is at it: we have the lease. So whoever began it and did not end it is gone."""
-        record = await engine.books.read(self._name)
+        record = await engine.records.read(self._name)
         if record is not None and json.loads(record.value).get("begun"):
             raise OnceInterrupted(
                 f"What is run under the key {self.key!r} was begun, and whoever ran it was gone before it could say "
                 "whether it was done: look, and then run it with unfinished='again', or use another key.",
                 key=self.key,
             )
-        await engine.books.write(self._name, json.dumps({"request": self._request, "begun": True}), grant)
+        await engine.records.write(self._name, json.dumps({"request": self._request, "begun": True}), grant)
 
     async def _note_failure(self, engine: "Engine", grant: AsyncGrant) -> None:
         """It failed before our eyes: that is known. If we cannot write it down any more, it stays unknown."""
         if self._unfinished == "raise":
             with suppress(InterlockError):
-                await engine.books.write(self._name, json.dumps({"request": self._request, "begun": False}), grant)
+                await engine.records.write(self._name, json.dumps({"request": self._request, "begun": False}), grant)
 
     def _as_json(self, result: Any) -> str:
         try:

@@ -178,11 +178,11 @@ class AsyncPeriodic:
         await self._note(engine, grant, _Progress(tick, finished=True))
 
     async def _progress(self, engine: "Engine") -> _Progress | None:
-        record = await engine.books.read(self._key)
+        record = await engine.records.read(self._key)
         return None if record is None else _Progress(**json.loads(record.value))
 
     async def _note(self, engine: "Engine", grant: AsyncGrant, progress: _Progress) -> None:
-        await engine.books.write(self._key, json.dumps(progress._asdict()), grant)
+        await engine.records.write(self._key, json.dumps(progress._asdict()), grant)
 
     async def _set_clock(self, engine: "Engine", grant: AsyncGrant) -> None:
         """By when the store says that it granted this. We heard of that later, so no tick seems to come too soon."""

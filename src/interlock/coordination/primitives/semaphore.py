@@ -47,7 +47,7 @@ class SlotSettings(DoorSettings):
 
     async def try_acquire(self, engine: "Engine", owner: object, kind: type[G]) -> G | None:
         """Any slot: perhaps it is free. Else one that is."""
-        if await engine.books.is_wanted(self.name):
+        if await engine.records.is_wanted(self.name):
             return None
         return await self._some(engine, owner, kind)
 

@@ -68,14 +68,14 @@ class SharedSettings(DoorSettings):
     async def _noted(self, engine: "Engine") -> int:
         """How many slots those who are inside may know of; for whoever has the door."""
         try:
-            record = await engine.books.read(self._record)
+            record = await engine.records.read(self._record)
         except NotSupported:  # there are no transactions: there replicas have to agree, and so they do
             return len(self.names)
         return 0 if record is None else int(json.loads(record.value))
 
     async def _note(self, engine: "Engine", door: AsyncGrant) -> None:
         with suppress(LeaseLost):  # it is seen to be lost by whoever has the door
-            await engine.books.write(self._record, json.dumps(len(self.names)), door)
+            await engine.records.write(self._record, json.dumps(len(self.names)), door)
 
     @property
     def _record(self) -> str:

@@ -34,7 +34,7 @@ def judge(code: str | None) -> InterlockError | None:
     return None
 
 
-class Inside:
+class UserTransaction:
     """A transaction of the user's, in the database that keeps the leases."""
 
     def __init__(self, ask: Ask, schema: str) -> None:

@@ -10,7 +10,7 @@ from typing import Generic, Protocol, Self, TypeVar
 from interlock.coordination.lease.blocks import Entered
 
 
-class _Held(Protocol):
+class _HeldSync(Protocol):
     def __enter__(self) -> Self: ...
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> bool | None: ...
@@ -21,7 +21,7 @@ class _Held(Protocol):
         """As `release`, without waiting for it; nothing, if it has ended."""
 
 
-H = TypeVar("H", bound=_Held)
+H = TypeVar("H", bound=_HeldSync)
 
 
 class Blocks(Generic[H]):

@@ -8,10 +8,10 @@ from interlock.doctor.checks.connections import connections, pooler
 from interlock.doctor.checks.durability import durability, replication
 from interlock.doctor.checks.reach import not_reached, reachable, servers, version
 from interlock.doctor.checks.timeouts import timeouts
-from interlock.doctor.facts import Facts
+from interlock.doctor.facts import DatabaseFacts
 from interlock.doctor.result import Finding
 
-ALL: tuple[Callable[[Facts], Iterator[Finding]], ...] = (
+ALL: tuple[Callable[[DatabaseFacts], Iterator[Finding]], ...] = (
     reachable,
     version,
     replication,

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from interlock.doctor.facts import Facts, Held, Need
+from interlock.doctor.facts import DatabaseFacts, Need, Privilege
 from interlock.doctor.result import Finding, ok, problem, warning
 from interlock.errors import EX_NOPERM, SchemaError
 from interlock.schema import State, newest_version
@@ -10,7 +10,7 @@ from interlock.schema import State, newest_version
 _SHOWN = 3
 
 
-def schema(facts: Facts) -> Iterator[Finding]:
+def schema(facts: DatabaseFacts) -> Iterator[Finding]:
     if facts.schema is None:
         yield problem(
             "schema",
@@ -32,12 +32,12 @@ def schema(facts: Facts) -> Iterator[Finding]:
         )
 
 
-def privileges(facts: Facts) -> Iterator[Finding]:
+def privileges(facts: DatabaseFacts) -> Iterator[Finding]:
     """What was never granted is as somebody wanted it; what was granted in part, as by an older release, is not."""
     if facts.schema is not None and facts.schema.state in (State.MISSING, State.FOREIGN):
         yield _may_create(facts)
         return
-    uses = [use for use in facts.needs if not any(facts.held[need] is Held.ABSENT for need in facts.needs[use])]
+    uses = [use for use in facts.needs if not any(facts.held[need] is Privilege.ABSENT for need in facts.needs[use])]
     whole = [use for use in uses if not lacking(facts, use)]
     broken = [use for use in uses if use not in whole and is_granted(facts, use)]
     for use in broken:
@@ -60,17 +60,17 @@ def privileges(facts: Facts) -> Iterator[Finding]:
         )
 
 
-def lacking(facts: Facts, use: str) -> list[Need]:
-    return [need for need in facts.needs[use] if facts.held[need] is Held.NO]
+def lacking(facts: DatabaseFacts, use: str) -> list[Need]:
+    return [need for need in facts.needs[use] if facts.held[need] is Privilege.NO]
 
 
-def is_granted(facts: Facts, use: str) -> bool:
+def is_granted(facts: DatabaseFacts, use: str) -> bool:
     """Whether the role has something that only this use needs, and that not everybody has."""
     elsewhere = {need for other in facts.needs if other != use for need in facts.needs[other]}
-    return any(facts.held[need] is Held.YES for need in facts.needs[use] if need not in elsewhere)
+    return any(facts.held[need] is Privilege.YES for need in facts.needs[use] if need not in elsewhere)
 
 
-def _may_create(facts: Facts) -> Finding:
+def _may_create(facts: DatabaseFacts) -> Finding:
     if facts.may_create_schema:
         return ok("privileges", f"The role {facts.role} may create the schema.")
     return warning(
@@ -80,7 +80,7 @@ def _may_create(facts: Facts) -> Finding:
     )
 
 
-def _grant(facts: Facts, only: str = "") -> str:
+def _grant(facts: DatabaseFacts, only: str = "") -> str:
     return f"Let the schema's owner run `interlock schema grant {facts.role}{only}`."
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from interlock.doctor.facts import Facts, Offset, Server, Standby
+from interlock.doctor.facts import DatabaseFacts, Offset, ServerFacts, StandbyFacts
 from interlock.doctor.result import Finding, ok, problem, shown, warning
 
 APART = 1.0
@@ -12,7 +12,7 @@ LONG_SILENT = 60.0
 _SYNCHRONISE = "See that both run a time service that slews (chrony, systemd-timesyncd) and never steps."
 
 
-def clocks(facts: Facts) -> Iterator[Finding]:
+def clocks(facts: DatabaseFacts) -> Iterator[Finding]:
     clock = facts.clock
     figures = {"ahead": clock.ahead, "uncertainty": clock.uncertainty}
     says = f"The database's clock is {_apart(clock)} ours, give or take {shown(clock.uncertainty)}."
@@ -28,7 +28,7 @@ def clocks(facts: Facts) -> Iterator[Finding]:
         yield from _of_standby(standby)
 
 
-def _of_standby(standby: Standby) -> Iterator[Finding]:
+def _of_standby(standby: StandbyFacts) -> Iterator[Finding]:
     """A standby's last answer carries its own time: one from the future gives it away."""
     if standby.answered_ago is None:
         return
@@ -42,7 +42,7 @@ def _of_standby(standby: Standby) -> Iterator[Finding]:
         )
 
 
-def clocks_of_servers(found: Sequence[Server]) -> Iterator[Finding]:
+def clocks_of_servers(found: Sequence[ServerFacts]) -> Iterator[Finding]:
     """The clock of each standby against the primary's, where the URL names them all."""
     primary = next((server.clock for server in found if server.is_standby is False), None)
     for server in found:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from interlock.doctor.facts import Facts, Pooler
+from interlock.doctor.facts import DatabaseFacts, Pooler
 from interlock.doctor.result import Finding, ok, problem, warning
 from interlock.errors import EX_UNAVAILABLE
 
@@ -17,7 +17,7 @@ _WHOSE = {
 _OWN_ADDRESS = "Give gates and session locks the database's own address"
 
 
-def pooler(facts: Facts) -> Iterator[Finding]:
+def pooler(facts: DatabaseFacts) -> Iterator[Finding]:
     mode = facts.pooler
     figures = {"mode": mode.value}
     match mode:
@@ -54,7 +54,7 @@ def pooler(facts: Facts) -> Iterator[Finding]:
             )
 
 
-def connections(facts: Facts) -> Iterator[Finding]:
+def connections(facts: DatabaseFacts) -> Iterator[Finding]:
     tightest = min(facts.rooms, key=lambda room: room.free)
     whose, remedy = _WHOSE[tightest.limit_of]
     says = (

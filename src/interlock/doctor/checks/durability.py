@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from interlock.doctor.facts import Facts
+from interlock.doctor.facts import DatabaseFacts
 from interlock.doctor.result import Finding, ok, problem, warning
 from interlock.errors import NotPrimary
 from interlock.stores.postgres import quote_identifier
@@ -10,7 +10,7 @@ from interlock.stores.postgres import quote_identifier
 _FORGETS = "a failover forgets the last commits"
 
 
-def durability(facts: Facts) -> Iterator[Finding]:
+def durability(facts: DatabaseFacts) -> Iterator[Finding]:
     said = False
     if facts.settings["fsync"].value == "off":
         said = True
@@ -38,7 +38,7 @@ def durability(facts: Facts) -> Iterator[Finding]:
         yield ok("durability", "Commits wait for the disk.")
 
 
-def replication(facts: Facts) -> Iterator[Finding]:
+def replication(facts: DatabaseFacts) -> Iterator[Finding]:
     if facts.is_standby:
         yield problem(
             "replication",
@@ -61,7 +61,7 @@ def replication(facts: Facts) -> Iterator[Finding]:
         yield ok("replication", "This is a primary, without standbys that are connected.")
 
 
-def _synchronous(facts: Facts) -> Finding:
+def _synchronous(facts: DatabaseFacts) -> Finding:
     """What holds for a primary that was told to wait for standbys."""
     commit = str(facts.settings["synchronous_commit"].value)
     waits = commit not in ("off", "local")

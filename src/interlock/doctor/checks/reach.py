@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from interlock.doctor.facts import Facts, Server
+from interlock.doctor.facts import DatabaseFacts, ServerFacts
 from interlock.doctor.result import Finding, ok, problem, shown, warning
 from interlock.errors import EX_UNAVAILABLE, StoreError
 
@@ -15,7 +15,7 @@ def not_reached(error: StoreError) -> Finding:
     return problem("reachable", str(error), exit_status=error.exit_status)
 
 
-def reachable(facts: Facts) -> Iterator[Finding]:
+def reachable(facts: DatabaseFacts) -> Iterator[Finding]:
     yield answers(facts.round_trip)
 
 
@@ -30,12 +30,12 @@ def answers(taken: float) -> Finding:
     return ok("reachable", says, figures)
 
 
-def version(facts: Facts) -> Iterator[Finding]:
+def version(facts: DatabaseFacts) -> Iterator[Finding]:
     """Those that are too old are not reached at all."""
     yield ok("version", f"It is PostgreSQL {facts.version}.", {"version": facts.version})
 
 
-def servers(found: Sequence[Server], wanted: str | None) -> Iterator[Finding]:
+def servers(found: Sequence[ServerFacts], wanted: str | None) -> Iterator[Finding]:
     """What each of several servers is; nothing, if the URL names one."""
     if not found:
         return
@@ -59,5 +59,5 @@ def servers(found: Sequence[Server], wanted: str | None) -> Iterator[Finding]:
         yield ok("servers", "Each answers: " + ", ".join(map(_called, found)) + ".")
 
 
-def _called(server: Server) -> str:
+def _called(server: ServerFacts) -> str:
     return f"{server.address} is {'a standby' if server.is_standby else 'the primary'}"

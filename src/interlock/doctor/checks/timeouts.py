@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from interlock.doctor.facts import Facts, Setting
+from interlock.doctor.facts import DatabaseFacts, Setting
 from interlock.doctor.result import Finding, ok, problem, shown, warning
 from interlock.stores.postgres import quote_identifier
 
@@ -26,7 +26,7 @@ LIMITS = {
 SLOW_TO_SEE_DEADLOCKS = 10.0
 
 
-def timeouts(facts: Facts) -> Iterator[Finding]:
+def timeouts(facts: DatabaseFacts) -> Iterator[Finding]:
     hurting = [name for name in LIMITS if name in facts.settings and _hurts(name, facts.settings[name])]
     for name in hurting:
         yield _told(name, facts)
@@ -46,14 +46,14 @@ def _hurts(name: str, setting: Setting) -> bool:
     return 0 < float(setting.value) < LIMITS[name].warns_below
 
 
-def _told(name: str, facts: Facts) -> Finding:
+def _told(name: str, facts: DatabaseFacts) -> Finding:
     value = float(facts.settings[name].value)
     finding = problem if value < LIMITS[name].fails_below else warning
     says = f"{name} is {shown(value)}: {LIMITS[name].hurts}."
     return finding("time-outs", says, _mended(name, facts), {name: value})
 
 
-def _mended(name: str, facts: Facts) -> str:
+def _mended(name: str, facts: DatabaseFacts) -> str:
     """The statement that takes it away where it was set, or, if that is for everybody, overrides it for the role."""
     role, database = quote_identifier(facts.role), quote_identifier(facts.database)
     match facts.settings[name].source:

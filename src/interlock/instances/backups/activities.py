@@ -24,13 +24,13 @@ from interlock.durable.retry import FOREVER
 from interlock.embedded.clients import clients_for
 from interlock.instances.backups import programs
 from interlock.instances.backups.digest import digested
-from interlock.instances.backups.records import Backup, BackupRecords
+from interlock.instances.backups.records import BackupRecord, BackupRecords
 from interlock.instances.backups.restoration import LONGEST, damaged, major_of, usable
 from interlock.instances.backups.server_session import alone
-from interlock.instances.backups.shelf import Shelf
-from interlock.instances.context import Surroundings
+from interlock.instances.backups.shelf import BackupDirectory
+from interlock.instances.context import InstanceContext
 from interlock.instances.drivers.port import Endpoint
-from interlock.instances.records import Instance, Records
+from interlock.instances.records import InstanceRecord, InstanceRecords
 
 FINAL = (
     errors.BackupDamaged,
@@ -49,11 +49,13 @@ _TOLD = {"fail": "backup failed", "vanish": "backup deleted"}
 """Moves, as events of the instance."""
 
 
-class BackupActivities(Effects[Backup]):
-    def __init__(self, work: Orchestrations, here: Surroundings) -> None:
-        super().__init__(work, BackupRecords(here.schema), here.transactions, replace(here.pace.retry, never=FINAL))
-        self._here = here
-        self._instances = Records(here.schema)
+class BackupActivities(Effects[BackupRecord]):
+    def __init__(self, work: Orchestrations, context: InstanceContext) -> None:
+        super().__init__(
+            work, BackupRecords(context.schema), context.transactions, replace(context.pace.retry, never=FINAL)
+        )
+        self._context = context
+        self._instances = InstanceRecords(context.schema)
         self.take_turn = self.activity(self._take_turn, FOREVER)
         self.dump = self.activity(self._dump, timeout=LONGEST, interruptible=True)
         self.read_back = self.activity(self._read_back, timeout=LONGEST, interruptible=True)
@@ -67,7 +69,7 @@ class BackupActivities(Effects[Backup]):
         """Written where nobody looks, then renamed in the transaction that says that it is made."""
         async with self.owned(attempt, task) as (connection, backup):
             instance = await self._instances.read(connection, backup.instance)
-        shelf = Shelf(self._here.kept.directory)
+        shelf = BackupDirectory(self._context.kept.directory)
         if backup.state == "making":
             part = await asyncio.to_thread(shelf.begin, backup.stem, attempt.number)
             try:
@@ -77,13 +79,19 @@ class BackupActivities(Effects[Backup]):
         await asyncio.to_thread(shelf.remove, backup.stem, backup.path)
 
     async def _dump_into(
-        self, part: Path, shelf: Shelf, attempt: Attempt, task: Task, backup: Backup, instance: Instance
-    ) -> Backup:
-        driver, endpoint = self._here.driver(instance.driver), running(instance)
+        self,
+        part: Path,
+        shelf: BackupDirectory,
+        attempt: Attempt,
+        task: Task,
+        backup: BackupRecord,
+        instance: InstanceRecord,
+    ) -> BackupRecord:
+        driver, endpoint = self._context.driver(instance.driver), running(instance)
         purpose, archive = _purpose(backup), shelf.archive(part, backup.format)
-        async with alone(driver, instance.id, endpoint, purpose, self._here.pace.check_timeout) as server:
+        async with alone(driver, instance.id, endpoint, purpose, self._context.pace.check_timeout) as server:
             version = server.version
-            clients = await asyncio.to_thread(clients_for, server.major, self._here.kept.pg_bin)
+            clients = await asyncio.to_thread(clients_for, server.major, self._context.kept.pg_bin)
         await programs.dump(clients, endpoint, await driver.password(instance.id), purpose, backup.format, archive)
         size, sha256 = await digested(archive)
         async with self.owned(attempt, task) as (connection, _):
@@ -105,12 +113,12 @@ class BackupActivities(Effects[Backup]):
     async def _read_back(self, attempt: Attempt, task: Task) -> None:
         """Its files are what was written, and pg_restore reads them to their end."""
         async with self.owned(attempt, task) as (_, backup):
-            archive = Shelf(self._here.kept.directory).locate(usable(backup))
+            archive = BackupDirectory(self._context.kept.directory).locate(usable(backup))
         if await digested(archive) != (backup.size_bytes, backup.sha256):
             raise damaged(backup)
         major = major_of(backup.program_version)
         try:
-            await programs.read_through(await asyncio.to_thread(clients_for, major, self._here.kept.pg_bin), archive)
+            await programs.read_through(await asyncio.to_thread(clients_for, major, self._context.kept.pg_bin), archive)
         except errors.BackupFailed as error:
             raise errors.BackupDamaged(f"The backup {backup.id} cannot be read to its end: {error}") from error
         async with self.owned(attempt, task) as (connection, backup):
@@ -127,16 +135,16 @@ class BackupActivities(Effects[Backup]):
             instance = await self._instances.read(connection, backup.instance)
         if backup.path is None:
             await self._end_dumps(backup, instance)
-        await asyncio.to_thread(Shelf(self._here.kept.directory).remove, backup.stem)
+        await asyncio.to_thread(BackupDirectory(self._context.kept.directory).remove, backup.stem)
 
-    async def _end_dumps(self, backup: Backup, instance: Instance) -> None:
+    async def _end_dumps(self, backup: BackupRecord, instance: InstanceRecord) -> None:
         """Of workers that were killed: they hold locks. Those that cannot be told to end do so by themselves."""
         with suppress(errors.InterlockError, OSError):
-            driver, endpoint = self._here.driver(instance.driver), running(instance)
-            async with alone(driver, instance.id, endpoint, _purpose(backup), self._here.pace.check_timeout):
+            driver, endpoint = self._context.driver(instance.driver), running(instance)
+            async with alone(driver, instance.id, endpoint, _purpose(backup), self._context.pace.check_timeout):
                 pass
 
-    async def moving(self, connection: Any, record: Backup, move: Move, attempt: Attempt) -> Mapping[str, Any]:
+    async def moving(self, connection: Any, record: BackupRecord, move: Move, attempt: Attempt) -> Mapping[str, Any]:
         """Its instance's history tells of it too."""
         kind = _TOLD.get(move.event or "", "backup not verified")
         said = f"{record.id} {move.failed.message if move.failed else ''}".strip()
@@ -144,18 +152,18 @@ class BackupActivities(Effects[Backup]):
         return {}
 
     async def _tell_instance(
-        self, connection: Any, attempt: Attempt, task: Task, backup: Backup, kind: str, detail: str
+        self, connection: Any, attempt: Attempt, task: Task, backup: BackupRecord, kind: str, detail: str
     ) -> None:
         await self._instances.events.note(
             connection, backup.instance, kind, attempt.at, detail, orchestration=task.orchestration
         )
 
 
-def _purpose(backup: Backup) -> str:
+def _purpose(backup: BackupRecord) -> str:
     return f"backup {backup.id}"
 
 
-def running(instance: Instance) -> Endpoint:
+def running(instance: InstanceRecord) -> Endpoint:
     """Where it listens."""
     if instance.state != "running" or instance.endpoint is None:
         raise errors.IllegalTransition(

@@ -16,7 +16,7 @@ from interlock.errors import BackupDamaged, DurableError
 from interlock.instances.backups.activities import BackupActivities
 from interlock.instances.backups.model import Event
 from interlock.instances.backups.removal import Pruning
-from interlock.instances.context import Surroundings
+from interlock.instances.context import InstanceContext
 
 _LONGEST_PAUSE = 30.0
 
@@ -24,16 +24,16 @@ _LONGEST_PAUSE = 30.0
 class BackupWork:
     """`work` is what a replica takes part in."""
 
-    def __init__(self, here: Surroundings) -> None:
+    def __init__(self, context: InstanceContext) -> None:
         self.work = work = Orchestrations("backups")
-        self._here = here
-        self._do = BackupActivities(work, here)
+        self._context = context
+        self._do = BackupActivities(work, context)
         self.discard = work.orchestration(name="discard")(self._discard)
         self.leave = work.orchestration(name="leave")(self._leave)
         self.give_up = work.orchestration(name="give_up")(self._give_up)
         self.delete = work.orchestration(name="delete", cleanup=self.give_up)(self._delete)
         self.verify = work.orchestration(name="verify", cleanup=self.leave)(self._verify)
-        self.pruning = Pruning(here, self.delete)
+        self.pruning = Pruning(context, self.delete)
         self.retain = self._do.activity(self._retain, FOREVER)
         self.make = work.orchestration(name="make", cleanup=self.discard)(self._make)
 
@@ -86,7 +86,7 @@ class BackupWork:
 
     async def _retain(self, attempt: Attempt, task: Task) -> None:
         """Those of the instance that are not to be kept any more, now that there is a newer one."""
-        async with self._here.transactions.transaction() as connection:
+        async with self._context.transactions.transaction() as connection:
             await attempt.fence(connection)
             made = await self.pruning.records.read(connection, task.record)
             await self.pruning.prune(connection, made.instance)

@@ -11,7 +11,7 @@ from interlock.instances.backups.model import TRANSITIONS, Format, State
 
 
 @dataclass(frozen=True)
-class Backup(Record):
+class BackupRecord(Record):
     """`path` is relative to the directory of backups. It has had its turn since `begun_at`, while it is worked on.
     `server_version` is the instance's, `program_version` that of the pg_dump that wrote it."""
 
@@ -38,8 +38,8 @@ class Backup(Record):
         return f"{self.instance_name}/{self.created_at.astimezone(UTC):%Y%m%dT%H%M%SZ}-{self.id}"
 
 
-class BackupRecords(RecordTable[Backup]):
-    record = Backup
+class BackupRecords(RecordTable[BackupRecord]):
+    record = BackupRecord
     table = "instance_backup"
     word = "backup"
     transitions = TRANSITIONS
@@ -48,7 +48,7 @@ class BackupRecords(RecordTable[Backup]):
     package = "interlock.instances.backups"
     filters: ClassVar = {"instance": "(t.instance = CAST({0} AS text) OR t.instance_name = CAST({0} AS text))"}
 
-    async def find(self, connection: Any, id: str) -> Backup:
+    async def find(self, connection: Any, id: str) -> BackupRecord:
         """By its id, or by the first eight characters of that, or more."""
         rows = await self.ask(connection, "find", id)
         if len(rows) > 1:

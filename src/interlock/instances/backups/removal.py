@@ -8,25 +8,25 @@ from interlock.aggregate.record import Task
 from interlock.aggregate.requests import Requests
 from interlock.durable.declared import Orchestration
 from interlock.errors import BackupBusy
-from interlock.instances.backups.records import Backup, BackupRecords
-from interlock.instances.backups.shelf import Shelf
-from interlock.instances.context import Surroundings
+from interlock.instances.backups.records import BackupRecord, BackupRecords
+from interlock.instances.backups.shelf import BackupDirectory
+from interlock.instances.context import InstanceContext
 
 
-class Pruning(Requests[Backup]):
+class Pruning(Requests[BackupRecord]):
     """`orchestration` is the one that removes."""
 
     records: BackupRecords
 
-    def __init__(self, here: Surroundings, orchestration: Orchestration[Task, None]) -> None:
-        super().__init__(BackupRecords(here.schema))
-        self._here = here
+    def __init__(self, context: InstanceContext, orchestration: Orchestration[Task, None]) -> None:
+        super().__init__(BackupRecords(context.schema))
+        self._context = context
         self._orchestration = orchestration
 
-    async def delete(self, connection: Any, id: str, *, by: str = INTERLOCK) -> Backup:
+    async def delete(self, connection: Any, id: str, *, by: str = INTERLOCK) -> BackupRecord:
         """Whatever is going on, unless it is just restored from. Of one that is being deleted nothing is changed."""
 
-        async def check(backup: Backup) -> None:
+        async def check(backup: BackupRecord) -> None:
             for (restoring,) in await self.records.ask(connection, "restoring", id):
                 raise BackupBusy(
                     f"{restoring} restores from the backup {id}: wait until that has ended.", orchestration=restoring
@@ -41,10 +41,10 @@ class Pruning(Requests[Backup]):
         Those whose files are not seen from here are left, and stand for none of those that are to be kept: the disk
         of either may just not be mounted.
         """
-        kept, begun = self._here.kept, []
+        kept, begun = self._context.kept, []
         if not (kept.keep or kept.days):
             return []
-        shelf, paths = Shelf(kept.directory), await self.records.ask(connection, "paths", instance)
+        shelf, paths = BackupDirectory(kept.directory), await self.records.ask(connection, "paths", instance)
         unseen = await asyncio.to_thread(lambda: [one for one, path in paths if not shelf.has(path)])
         for (old,) in await self.records.ask(connection, "prunable", instance, kept.keep, kept.days, unseen):
             # They are locked now, and a restore may have been asked for while they were sought.

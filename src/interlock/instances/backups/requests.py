@@ -17,25 +17,25 @@ from interlock.aggregate.requests import Requests
 from interlock.errors import BackupBusy, BackupUnknown, BadSpec
 from interlock.instances.backups.activities import running
 from interlock.instances.backups.model import backup_format
-from interlock.instances.backups.records import Backup, BackupRecords
+from interlock.instances.backups.records import BackupRecord, BackupRecords
 from interlock.instances.backups.restoration import major_of, usable
-from interlock.instances.backups.shelf import Shelf, remove_all
+from interlock.instances.backups.shelf import BackupDirectory, remove_all
 from interlock.instances.model import major_version
-from interlock.instances.records import Instance
+from interlock.instances.records import InstanceRecord
 from interlock.instances.requests import Instances
 from interlock.logs import events
 
 log = events(__name__)
 
 
-class Backups(Requests[Backup]):
+class Backups(Requests[BackupRecord]):
     records: BackupRecords
 
     def __init__(self, instances: Instances) -> None:
         super().__init__(BackupRecords(instances.records.schema))
         self._instances = instances
         self._lifecycle = instances.lifecycle
-        self._here = self._lifecycle.here
+        self._context = self._lifecycle.context
         self._work = self._lifecycle.backups
 
     async def make(
@@ -46,9 +46,9 @@ class Backups(Requests[Backup]):
         *,
         id: str | None = None,
         by: str = INTERLOCK,
-    ) -> Backup:
+    ) -> BackupRecord:
         """Of an instance, by its id, that runs. What was made under `id` is given, and nothing made again."""
-        wanted, _ = backup_format(format), self._here.kept
+        wanted, _ = backup_format(format), self._context.kept
         if before := await self.made(connection, id):
             return before
         found = await self._instances.idle(connection, instance)
@@ -66,12 +66,12 @@ class Backups(Requests[Backup]):
         )
         return backup
 
-    async def verify(self, connection: Any, id: str, *, by: str = INTERLOCK) -> Backup:
+    async def verify(self, connection: Any, id: str, *, by: str = INTERLOCK) -> BackupRecord:
         backup = await self.idle(connection, id)
         usable(backup)
         return await self.begin(connection, backup, None, self._work.verify, by=by, columns={"begun_at": None})
 
-    async def delete(self, connection: Any, id: str, *, by: str = INTERLOCK) -> Backup:
+    async def delete(self, connection: Any, id: str, *, by: str = INTERLOCK) -> BackupRecord:
         """Whatever is going on, unless it is just restored from. Of one that is being deleted nothing is changed."""
         return await self._work.pruning.delete(connection, id, by=by)
 
@@ -89,7 +89,7 @@ class Backups(Requests[Backup]):
         tags: Mapping[str, str] | None = None,
         new_id: str | None = None,
         by: str = INTERLOCK,
-    ) -> Instance:
+    ) -> InstanceRecord:
         """Into a new instance: of the driver and the major version that the backed up one has, unless told.
 
         What was made under `new_id` is given, and nothing made again.
@@ -102,8 +102,8 @@ class Backups(Requests[Backup]):
             raise BadSpec(f"The backup {id} is of PostgreSQL {oldest}: it cannot be restored into {wanted}.")
         if driver is None:
             driver = (await self._instances.records.read(connection, backup.instance)).driver
-            if driver not in self._here.drivers:
-                known = ", ".join(sorted(self._here.drivers))
+            if driver not in self._context.drivers:
+                known = ", ".join(sorted(self._context.drivers))
                 raise BadSpec(f"The backup {id} is of the driver {driver}, which is not here: name one of {known}.")
         return await self._instances.create(
             connection,
@@ -127,8 +127,8 @@ class Backups(Requests[Backup]):
         *,
         key: str | None = None,
         by: str = INTERLOCK,
-        check: Callable[[Instance], Awaitable[None]] | None = None,
-    ) -> Instance:
+        check: Callable[[InstanceRecord], Awaitable[None]] | None = None,
+    ) -> InstanceRecord:
         """Into one that runs, by its id: what the backup brings replaces what is there. `check` may refuse.
 
         What was asked for under `key` is not done again, as what was written since would be lost.
@@ -153,16 +153,16 @@ class Backups(Requests[Backup]):
 
     async def tidy(self) -> None:
         """Both, now and then."""
-        if self._here.backups is not None:
-            async with self._here.transactions.transaction() as connection:
+        if self._context.backups is not None:
+            async with self._context.transactions.transaction() as connection:
                 await self.prune(connection)
             await self.sweep()
 
     async def sweep(self) -> int:
         """Remove what crashes left of backups that are made, failed or gone: how much that was."""
-        shelf, swept = Shelf(self._here.kept.directory), 0
+        shelf, swept = BackupDirectory(self._context.kept.directory), 0
         for owner, place in await asyncio.to_thread(lambda: list(shelf.found())):
-            async with self._here.transactions.transaction() as connection:
+            async with self._context.transactions.transaction() as connection:
                 try:
                     backup = await self.records.read(connection, owner)
                 except BackupUnknown:  # perhaps another control plane's

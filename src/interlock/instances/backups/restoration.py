@@ -10,13 +10,13 @@ from interlock.embedded.clients import Clients, clients_for
 from interlock.errors import BackupDamaged, BackupUnusable
 from interlock.instances.backups import programs
 from interlock.instances.backups.digest import digested
-from interlock.instances.backups.records import Backup, BackupRecords
+from interlock.instances.backups.records import BackupRecord, BackupRecords
 from interlock.instances.backups.relay import Permit
 from interlock.instances.backups.server_session import alone
-from interlock.instances.backups.shelf import Shelf
-from interlock.instances.context import Surroundings
+from interlock.instances.backups.shelf import BackupDirectory
+from interlock.instances.context import InstanceContext
 from interlock.instances.drivers.port import Driver, Endpoint
-from interlock.instances.records import Instance
+from interlock.instances.records import InstanceRecord
 
 LONGEST = 12 * 3600.0
 """Seconds that a dump or a restore may take."""
@@ -25,23 +25,29 @@ _TIMEOUT_SETTING_SINCE = 17
 
 
 class Restoring:
-    def __init__(self, here: Surroundings) -> None:
-        self._here = here
-        self._records = BackupRecords(here.schema)
+    def __init__(self, context: InstanceContext) -> None:
+        self._context = context
+        self._records = BackupRecords(context.schema)
 
     async def restore(
-        self, id: str, instance: Instance, driver: Driver, endpoint: Endpoint, permit: Permit, permitted: str | None
+        self,
+        id: str,
+        instance: InstanceRecord,
+        driver: Driver,
+        endpoint: Endpoint,
+        permit: Permit,
+        permitted: str | None,
     ) -> None:
         """`permitted` is the transaction that an earlier attempt was let commit: if it did, all is done."""
-        async with self._here.transactions.transaction() as connection:
+        async with self._context.transactions.transaction() as connection:
             backup = await self._records.read(connection, id)
         purpose = f"restore {instance.id}"
-        async with alone(driver, instance.id, endpoint, purpose, self._here.pace.check_timeout) as server:
+        async with alone(driver, instance.id, endpoint, purpose, self._context.pace.check_timeout) as server:
             if permitted is not None and await server.has_committed(permitted):
                 return
-        archive = await asyncio.to_thread(Shelf(self._here.kept.directory).locate, usable(backup))
+        archive = await asyncio.to_thread(BackupDirectory(self._context.kept.directory).locate, usable(backup))
         written_by = major_of(backup.program_version)
-        clients = await asyncio.to_thread(clients_for, written_by, self._here.kept.pg_bin)
+        clients = await asyncio.to_thread(clients_for, written_by, self._context.kept.pg_bin)
         _check_versions(backup, server.major, clients)
         if await digested(archive) != (backup.size_bytes, backup.sha256):
             raise damaged(backup)
@@ -49,7 +55,7 @@ class Restoring:
         await programs.restore(clients, endpoint, password, purpose, archive, grants=grants, permit=permit)
 
 
-def usable(backup: Backup) -> str:
+def usable(backup: BackupRecord) -> str:
     """Its path."""
     if backup.state != "made" or backup.path is None:
         raise BackupUnusable(
@@ -58,7 +64,7 @@ def usable(backup: Backup) -> str:
     return backup.path
 
 
-def damaged(backup: Backup) -> BackupDamaged:
+def damaged(backup: BackupRecord) -> BackupDamaged:
     return BackupDamaged(
         f"The backup {backup.id} of {backup.instance_name} is not what was written on {backup.created_at:%Y-%m-%d}: "
         "choose another, and look after the disk."
@@ -69,7 +75,7 @@ def major_of(version: str | None) -> int:
     return int((version or "0").partition(".")[0])
 
 
-def _check_versions(backup: Backup, server: int, clients: Clients) -> None:
+def _check_versions(backup: BackupRecord, server: int, clients: Clients) -> None:
     if server < major_of(backup.server_version):
         raise BackupUnusable(
             f"The backup {backup.id} is of PostgreSQL {backup.server_version}, and the instance is {server}: restore "

@@ -20,7 +20,7 @@ _PAUSE = 0.1
 _PATIENCE = 60.0
 
 
-class Server:
+class ServerSession:
     """`version` as 17.5."""
 
     def __init__(self, session: Session, version: str) -> None:
@@ -37,11 +37,13 @@ class Server:
 
 
 @asynccontextmanager
-async def alone(driver: Driver, id: str, endpoint: Endpoint, purpose: str, timeout: float) -> AsyncIterator[Server]:
+async def alone(
+    driver: Driver, id: str, endpoint: Endpoint, purpose: str, timeout: float
+) -> AsyncIterator[ServerSession]:
     """Nobody else is at it under that purpose."""
     async with await connected(driver, id, endpoint, timeout, purpose) as session:
         await _send_away(session)
-        yield Server(session, await session.fetchval(_SQL["version"]))
+        yield ServerSession(session, await session.fetchval(_SQL["version"]))
 
 
 async def _send_away(session: Session) -> None:

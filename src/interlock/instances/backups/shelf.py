@@ -23,7 +23,7 @@ _ARCHIVES: dict[Format, str] = {"file": "archive.dump", "directory": "archive"}
 _OWN = re.compile(r"\.?\d{8}T\d{6}Z-([0-9a-f-]{36})\.\d+(\.part)?")
 
 
-class Shelf:
+class BackupDirectory:
     def __init__(self, root: Path) -> None:
         self.root = root.absolute()
 

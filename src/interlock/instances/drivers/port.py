@@ -38,7 +38,7 @@ class Endpoint:
 
 
 @dataclass(frozen=True, slots=True)
-class Sight:
+class Observation:
     """What there really is. `detail` is one sentence for people: why it is broken, or what it still waits for."""
 
     state: Observed
@@ -68,7 +68,7 @@ class Driver(Protocol):
         What is there but belongs to another is refused (`ForeignResource`).
         """
 
-    async def look(self, id: str) -> Sight:
+    async def look(self, id: str) -> Observation:
         """What is on its way, up or down, is seen as starting; what is not whole, and not on its way, as broken."""
         ...
 

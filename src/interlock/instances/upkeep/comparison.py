@@ -5,8 +5,8 @@ from ipaddress import ip_address
 from typing import Literal, get_args
 
 from interlock.dns.port import Published
-from interlock.instances.drivers.port import Observed, Sight
-from interlock.instances.records import Instance
+from interlock.instances.drivers.port import Observation, Observed
+from interlock.instances.records import InstanceRecord
 
 Kind = Literal["orphan", "vanished", "wrong_state", "dns"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
@@ -18,24 +18,24 @@ Verdicts = dict[Kind, str]
 _WRONG: Mapping[str, tuple[Observed, ...]] = {"running": ("stopped", "broken"), "stopped": ("running", "broken")}
 
 
-def is_settled(instance: Instance | None) -> bool:
+def is_settled(instance: InstanceRecord | None) -> bool:
     """Whether the record says how things are to be; what is worked on is on its way."""
     return instance is None or not instance.working
 
 
-def is_to_be_gone(instance: Instance | None) -> bool:
+def is_to_be_gone(instance: InstanceRecord | None) -> bool:
     """No record knows it, or everything of it was seen to be gone once: then its names were freed."""
     return instance is None or instance.names_freed_at is not None
 
 
-def same(before: Instance | None, now: Instance | None) -> bool:
+def same(before: InstanceRecord | None, now: InstanceRecord | None) -> bool:
     """Whether nobody has worked on it in between: each who does is named in the record before anything is done."""
     if before is None or now is None:
         return before is now
     return is_settled(now) and (before.orchestration, before.state) == (now.orchestration, now.state)
 
 
-def of_driver(instance: Instance | None, sight: Sight) -> Verdicts:
+def of_driver(instance: InstanceRecord | None, sight: Observation) -> Verdicts:
     """Of what is settled. A record that says `failed` and holds its names tells already that something may be left."""
     verdicts = dict.fromkeys(OF_DRIVERS, "")
     seen = f"{sight.state}. {sight.detail}".strip()
@@ -53,7 +53,7 @@ def of_driver(instance: Instance | None, sight: Sight) -> Verdicts:
     return verdicts
 
 
-def of_name(instance: Instance, seen: Published) -> Verdicts:
+def of_name(instance: InstanceRecord, seen: Published) -> Verdicts:
     """`seen` is what there is under its DNS name."""
     host = str(instance.host)
     if seen.owner is None and not seen.targets:

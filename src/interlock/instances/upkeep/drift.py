@@ -25,30 +25,30 @@ from typing import Any
 
 from interlock.coordination.lease.grant import AsyncGrant
 from interlock.errors import InterlockError
-from interlock.instances.context import Surroundings
+from interlock.instances.context import InstanceContext
 from interlock.instances.drivers.port import Driver
-from interlock.instances.records import Instance, Records
+from interlock.instances.records import InstanceRecord, InstanceRecords
 from interlock.instances.upkeep.comparison import Verdicts, confirmed, is_settled, of_driver, of_name, same
-from interlock.instances.upkeep.findings import Finding, Findings
+from interlock.instances.upkeep.findings import DriftFinding, Findings
 from interlock.logs import events
 
 log = events(__name__)
 
 _AT_ONCE = 8
 
-Known = Mapping[str, Instance]
+Known = Mapping[str, InstanceRecord]
 
 
-class Drift:
-    def __init__(self, here: Surroundings, *, moment: float = 5.0) -> None:
-        self._here = here
+class DriftWatch:
+    def __init__(self, context: InstanceContext, *, moment: float = 5.0) -> None:
+        self._context = context
         self._moment = moment
-        self._records = Records(here.schema)
-        self._findings = Findings(here.schema)
+        self._records = InstanceRecords(context.schema)
+        self._findings = Findings(context.schema)
 
     async def look(self, grant: AsyncGrant) -> None:
         """Every driver, one after the other."""
-        for name, driver in self._here.drivers.items():
+        for name, driver in self._context.drivers.items():
             try:
                 there = await driver.ids()
             except Exception as error:
@@ -58,7 +58,7 @@ class Drift:
                 await self._compare(grant, name, driver, there)
 
     async def _compare(self, grant: AsyncGrant, name: str, driver: Driver, there: Mapping[str, str]) -> None:
-        async with self._here.transactions.transaction() as connection:
+        async with self._context.transactions.transaction() as connection:
             known = {finding.instance for finding in await self._findings.open(connection, name)}
             before = await self._findings.records(connection, name, [*there, *known])
         others = {one.id for one in before.values() if one.driver != name}
@@ -83,7 +83,9 @@ class Drift:
         told = await asyncio.gather(*map(judge, sorted(ids)))
         return dict(zip(sorted(ids), told, strict=True))
 
-    async def _verdicts(self, driver: Driver, id: str, instance: Instance | None, untold: dict[str, str]) -> Verdicts:
+    async def _verdicts(
+        self, driver: Driver, id: str, instance: InstanceRecord | None, untold: dict[str, str]
+    ) -> Verdicts:
         if not is_settled(instance):
             return {}
         verdicts: Verdicts = {}
@@ -95,14 +97,14 @@ class Drift:
             untold[id] = f"{instance.name if instance else id}: {_said(error)}"
         return verdicts
 
-    async def _of_name(self, instance: Instance | None) -> Verdicts:
+    async def _of_name(self, instance: InstanceRecord | None) -> Verdicts:
         if (
             instance is None
             or instance.state not in ("running", "stopped")
             or not (instance.dns_name and instance.host)
         ):
             return {"dns": ""}
-        seen = await self._here.dns.look(instance.dns_name)
+        seen = await self._context.dns.look(instance.dns_name)
         return {"dns": ""} if seen is None else of_name(instance, seen)
 
     async def _write(
@@ -114,7 +116,7 @@ class Drift:
         verdicts: Mapping[str, Verdicts],
         trouble: str,
     ) -> None:
-        async with self._here.transactions.transaction() as connection:
+        async with self._context.transactions.transaction() as connection:
             await grant.guard(connection)
             at = await self._records.clock(connection)
             now = await self._findings.records(connection, driver, list(verdicts))
@@ -125,11 +127,13 @@ class Drift:
                     continue
                 name = instance.name if instance else there.get(each, "")
                 for kind, detail in found.items():
-                    seen = Finding(0, driver, each, kind, name, detail, at, None, None)
+                    seen = DriftFinding(0, driver, each, kind, name, detail, at, None, None)
                     await self._settle(connection, instance, known.get((each, kind)), seen)
             await self._findings.ask(connection, "note_look", driver, at, trouble)
 
-    async def _settle(self, connection: Any, instance: Instance | None, known: Finding | None, seen: Finding) -> None:
+    async def _settle(
+        self, connection: Any, instance: InstanceRecord | None, known: DriftFinding | None, seen: DriftFinding
+    ) -> None:
         at = seen.found_at
         facts = {"driver": seen.driver, "instance": seen.instance, "kind": seen.kind}
         if seen.detail and known is None:
@@ -149,7 +153,7 @@ class Drift:
             await self._records.events.note(connection, instance.id, happened, at, seen.detail)
 
     async def _note_trouble(self, grant: AsyncGrant, driver: str, trouble: str) -> None:
-        async with self._here.transactions.transaction() as connection:
+        async with self._context.transactions.transaction() as connection:
             await grant.guard(connection)
             at = await self._records.clock(connection)
             await self._findings.ask(connection, "note_look", driver, at, trouble)

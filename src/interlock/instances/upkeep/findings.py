@@ -7,12 +7,12 @@ from typing import Any
 from interlock import connections
 from interlock.aggregate.statements import ask, queries
 from interlock.errors import DriftUnknown
-from interlock.instances.records import Instance, Records
+from interlock.instances.records import InstanceRecord, InstanceRecords
 from interlock.instances.upkeep.comparison import Kind
 
 
 @dataclass(frozen=True)
-class Finding:
+class DriftFinding:
     """Open until `closed_at`. `repair` is the orchestration that was last asked to put it right."""
 
     id: int
@@ -39,31 +39,31 @@ class Findings:
     """Those in one schema. Every function works in the transaction that is open on `connection`."""
 
     def __init__(self, schema: str) -> None:
-        self._records = Records(schema)
+        self._records = InstanceRecords(schema)
         self._queries = queries("interlock.instances.upkeep", schema)
 
-    async def page(self, connection: Any, *, closed: bool = False, limit: int = 200) -> list[Finding]:
+    async def page(self, connection: Any, *, closed: bool = False, limit: int = 200) -> list[DriftFinding]:
         """The newest first."""
-        return [Finding(*row) for row in await self.ask(connection, "page", closed, limit)]
+        return [DriftFinding(*row) for row in await self.ask(connection, "page", closed, limit)]
 
     async def looks(self, connection: Any) -> list[Looked]:
         return [Looked(*row) for row in await self.ask(connection, "looks")]
 
-    async def open(self, connection: Any, driver: str) -> list[Finding]:
-        return [Finding(*row) for row in await self.ask(connection, "open", driver)]
+    async def open(self, connection: Any, driver: str) -> list[DriftFinding]:
+        return [DriftFinding(*row) for row in await self.ask(connection, "open", driver)]
 
-    async def repairable(self, connection: Any, drivers: list[str]) -> list[Finding]:
+    async def repairable(self, connection: Any, drivers: list[str]) -> list[DriftFinding]:
         """What may be put right without asking anybody, and is not being; what was never tried comes first."""
-        return [Finding(*row) for row in await self.ask(connection, "repairable", drivers)]
+        return [DriftFinding(*row) for row in await self.ask(connection, "repairable", drivers)]
 
-    async def lock(self, connection: Any, id: int) -> Finding:
+    async def lock(self, connection: Any, id: int) -> DriftFinding:
         """An open one. Raises `DriftUnknown`."""
         rows = await self.ask(connection, "lock", id)
         if not rows or rows[0][_CLOSED] is not None:
             raise DriftUnknown(f"There is no drift {id} that is still so: list what there is.")
-        return Finding(*rows[0])
+        return DriftFinding(*rows[0])
 
-    async def records(self, connection: Any, driver: str, ids: list[str]) -> dict[str, Instance]:
+    async def records(self, connection: Any, driver: str, ids: list[str]) -> dict[str, InstanceRecord]:
         """Of that driver's instances those that hold their names, and these."""
         rows = await self.ask(connection, "records", driver, ids)
         return {instance.id: instance for instance in map(self._records.record_of, rows)}
@@ -73,5 +73,5 @@ class Findings:
         return await ask(connection, statement, *args)
 
 
-_FINDINGS = ", ".join(f"d.{field.name}" for field in fields(Finding))
-_CLOSED = [field.name for field in fields(Finding)].index("closed_at")
+_FINDINGS = ", ".join(f"d.{field.name}" for field in fields(DriftFinding))
+_CLOSED = [field.name for field in fields(DriftFinding)].index("closed_at")

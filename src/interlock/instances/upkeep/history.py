@@ -1,8 +1,8 @@
 """What is old is forgotten, in batches: each is a transaction of its own, so that nobody waits long for one."""
 
 from interlock.aggregate.events import prune_events
-from interlock.instances.context import Surroundings
-from interlock.instances.records import Records
+from interlock.instances.context import InstanceContext
+from interlock.instances.records import InstanceRecords
 from interlock.instances.upkeep.findings import Findings
 from interlock.logs import events
 
@@ -14,12 +14,12 @@ _BATCH = 5000
 class History:
     """In seconds: for how long events, with drift that is over, and checks are kept."""
 
-    def __init__(self, here: Surroundings, *, events_kept: float, checks_kept: float) -> None:
-        self._here = here
+    def __init__(self, context: InstanceContext, *, events_kept: float, checks_kept: float) -> None:
+        self._context = context
         self._events_kept = events_kept
         self._checks_kept = checks_kept
-        self._records = Records(here.schema)
-        self._findings = Findings(here.schema)
+        self._records = InstanceRecords(context.schema)
+        self._findings = Findings(context.schema)
 
     async def prune(self, batch: int = _BATCH) -> int:
         """How much was forgotten."""
@@ -31,7 +31,7 @@ class History:
         return forgotten
 
     async def _forget(self, batch: int) -> int:
-        async with self._here.transactions.transaction() as connection:
-            gone = await prune_events(connection, self._here.schema, self._events_kept, batch)
+        async with self._context.transactions.transaction() as connection:
+            gone = await prune_events(connection, self._context.schema, self._events_kept, batch)
             gone += await self._records.prune_checks(connection, self._checks_kept, batch)
             return gone + len(await self._findings.ask(connection, "prune", self._events_kept, batch))

@@ -10,7 +10,7 @@ from interlock.coordination.lease.grant import AsyncGrant
 from interlock.coordination.root import AsyncInterlock
 from interlock.errors import ConfigurationError, InterlockError
 from interlock.instances.orchestrations import Lifecycle
-from interlock.instances.upkeep.drift import Drift
+from interlock.instances.upkeep.drift import DriftWatch
 from interlock.instances.upkeep.history import History
 from interlock.instances.upkeep.repairs import Repairs
 from interlock.instances.upkeep.watchers import Watchers
@@ -23,7 +23,7 @@ _DAY = 86400.0
 
 
 @dataclass(frozen=True)
-class Habits:
+class UpkeepSchedule:
     """In seconds. `moment`: what has drifted has to be seen twice, so far apart."""
 
     drift_every: float = 300.0
@@ -49,23 +49,23 @@ class Habits:
             raise ConfigurationError(f"{self!r} cannot work: times have to be above 0 s.")
 
 
-class Keepers:
+class Upkeep:
     """Works while it is entered, and `locks` is open as long. `chores` are done when history is pruned."""
 
     def __init__(
         self,
         lifecycle: Lifecycle,
         locks: AsyncInterlock,
-        habits: Habits,
+        habits: UpkeepSchedule,
         chores: Sequence[Callable[[], Awaitable[object]]] = (),
     ) -> None:
-        here = lifecycle.here
+        context = lifecycle.context
         self._locks = locks
         self.drift_lease = locks.lease(_DRIFT, ttl=habits.ttl)
         self._habits = habits
-        self._watchers = Watchers(here, lifecycle.health)
-        self._drift = Drift(here, moment=habits.moment)
-        self._history = History(here, events_kept=habits.events_kept, checks_kept=habits.checks_kept)
+        self._watchers = Watchers(context, lifecycle.health)
+        self._drift = DriftWatch(context, moment=habits.moment)
+        self._history = History(context, events_kept=habits.events_kept, checks_kept=habits.checks_kept)
         self._chores = (self._history.prune, *chores)
         self.repairs = Repairs(lifecycle)
         self._tasks: list[asyncio.Task[None]] = []

@@ -11,9 +11,9 @@ from interlock.durable.attempt import Attempt
 from interlock.durable.declared import Orchestrations
 from interlock.durable.run import Run
 from interlock.errors import BadSpec, ConfigurationError, DoNotRetry, ForeignResource, InstanceUnknown
-from interlock.instances.context import Surroundings
-from interlock.instances.records import Records
-from interlock.instances.tasks import Orphan, Seen
+from interlock.instances.context import InstanceContext
+from interlock.instances.records import InstanceRecords
+from interlock.instances.tasks import Orphan, WaitForState
 from interlock.instances.upkeep.comparison import is_to_be_gone
 
 _FINAL = (BadSpec, ConfigurationError, ForeignResource)
@@ -21,10 +21,10 @@ _TIMEOUT = 300.0
 
 
 class Orphans:
-    def __init__(self, work: Orchestrations, here: Surroundings) -> None:
-        self._here = here
-        self._records = Records(here.schema)
-        patient = replace(here.pace.retry, never=_FINAL)
+    def __init__(self, work: Orchestrations, context: InstanceContext) -> None:
+        self._context = context
+        self._records = InstanceRecords(context.schema)
+        patient = replace(context.pace.retry, never=_FINAL)
         self.take = work.activity(name="take_orphan", retry=patient, timeout=_TIMEOUT)(self._take)
         self.look = work.activity(name="look_at_orphan", retry=patient, timeout=_TIMEOUT)(self._look)
         self.remove = work.orchestration(name="remove_orphan")(self._remove)
@@ -32,7 +32,7 @@ class Orphans:
     async def _remove(self, run: Run, orphan: Orphan) -> None:
         await run.call(self.take, orphan)
 
-        def is_absent(seen: Seen, waited: float) -> bool:
+        def is_absent(seen: WaitForState, waited: float) -> bool:
             if seen.state != "absent" and waited >= seen.patience:
                 raise DoNotRetry(
                     f"{orphan.instance} is still {seen.state} after {waited:.0f} s. {seen.detail}".strip(),
@@ -43,7 +43,7 @@ class Orphans:
         await wait_until(run, lambda: run.call(self.look, orphan), is_absent)
 
     async def _take(self, attempt: Attempt, orphan: Orphan) -> None:
-        async with self._here.transactions.transaction() as connection:
+        async with self._context.transactions.transaction() as connection:
             await attempt.fence(connection)
             try:
                 instance = await self._records.lock(connection, orphan.instance)
@@ -55,8 +55,8 @@ class Orphans:
                 )
             if instance is not None:
                 await self._records.events.note(connection, instance.id, "orphan told to go", attempt.at)
-        await self._here.driver(orphan.driver).remove(orphan.instance)
+        await self._context.driver(orphan.driver).remove(orphan.instance)
 
-    async def _look(self, attempt: Attempt, orphan: Orphan) -> Seen:
-        sight = await self._here.driver(orphan.driver).look(orphan.instance)
-        return Seen(sight.state, sight.detail, self._here.pace.patience)
+    async def _look(self, attempt: Attempt, orphan: Orphan) -> WaitForState:
+        sight = await self._context.driver(orphan.driver).look(orphan.instance)
+        return WaitForState(sight.state, sight.detail, self._context.pace.patience)

@@ -23,7 +23,7 @@ from interlock.errors import DriftUnknown, IllegalTransition, InstanceBusy, Inst
 from interlock.instances.orchestrations import Lifecycle
 from interlock.instances.requests import Instances
 from interlock.instances.tasks import Orphan
-from interlock.instances.upkeep.findings import Finding, Findings
+from interlock.instances.upkeep.findings import DriftFinding, Findings
 from interlock.logs import events
 
 log = events(__name__)
@@ -36,32 +36,32 @@ _AT_ONCE = 20
 class Repairs:
     def __init__(self, lifecycle: Lifecycle) -> None:
         self._lifecycle = lifecycle
-        self._here = lifecycle.here
+        self._context = lifecycle.context
         self._instances = Instances(lifecycle)
-        self.findings = Findings(lifecycle.here.schema)
+        self.findings = Findings(lifecycle.context.schema)
 
-    async def repair(self, connection: Any, id: int, *, by: str = INTERLOCK) -> Finding:
+    async def repair(self, connection: Any, id: int, *, by: str = INTERLOCK) -> DriftFinding:
         """Have it put right, in the caller's transaction. While that is under way, it changes nothing.
 
         Raises `DriftUnknown`, or, while something else works on the instance, `InstanceBusy`.
         """
         finding = await self.findings.lock(connection, id)
-        if finding.repair is None or not await is_unfinished(connection, self._here.schema, finding.repair):
+        if finding.repair is None or not await is_unfinished(connection, self._context.schema, finding.repair):
             await self.findings.ask(connection, "note_repair", id, await self._begun(connection, finding, by))
         return await self.findings.lock(connection, id)
 
     async def repair_all(self, grant: AsyncGrant) -> None:
         """What may be put right without asking anybody, some of it at a time."""
-        async with self._here.transactions.transaction() as connection:
-            found = await self.findings.repairable(connection, list(self._here.drivers))
+        async with self._context.transactions.transaction() as connection:
+            found = await self.findings.repairable(connection, list(self._context.drivers))
         begun = 0
         for finding in found:
             if begun < _AT_ONCE and await self._repaired(grant, finding):
                 begun += 1
 
-    async def _repaired(self, grant: AsyncGrant, finding: Finding) -> bool:
+    async def _repaired(self, grant: AsyncGrant, finding: DriftFinding) -> bool:
         try:
-            async with self._here.transactions.transaction() as connection:
+            async with self._context.transactions.transaction() as connection:
                 await grant.guard(connection)
                 if finding.kind == "orphan":
                     await self._instances.records.read(connection, finding.instance)
@@ -75,10 +75,10 @@ class Repairs:
         log.warning("drift.repairing", extra=facts)
         return True
 
-    async def _begun(self, connection: Any, finding: Finding, by: str) -> str:
+    async def _begun(self, connection: Any, finding: DriftFinding, by: str) -> str:
         if finding.kind != "orphan":
             return (await self._instances.mend(connection, finding.instance, by=by)).orchestration
         orphan = Orphan(finding.driver, finding.instance)
         orchestration = f"orphan-{finding.instance}-remove-{uuid.uuid4().hex[:8]}"
-        await requests.record(connection, self._here.schema, self._lifecycle.orphans.remove, orchestration, orphan)
+        await requests.record(connection, self._context.schema, self._lifecycle.orphans.remove, orchestration, orphan)
         return orchestration

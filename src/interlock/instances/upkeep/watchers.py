@@ -8,10 +8,10 @@ and two never watch one instance: who is not named any more ends by itself. A cr
 import uuid
 
 from interlock.durable.requests import record
-from interlock.instances.context import Surroundings
+from interlock.instances.context import InstanceContext
 from interlock.instances.health import HealthWatch
-from interlock.instances.records import Records
-from interlock.instances.tasks import Watch
+from interlock.instances.records import InstanceRecords
+from interlock.instances.tasks import WatchHealth
 from interlock.instances.upkeep.findings import Findings
 from interlock.logs import events
 
@@ -21,25 +21,25 @@ _BATCH = 500
 
 
 class Watchers:
-    def __init__(self, here: Surroundings, health: HealthWatch) -> None:
-        self._here = here
+    def __init__(self, context: InstanceContext, health: HealthWatch) -> None:
+        self._context = context
         self._health = health
-        self._records = Records(here.schema)
-        self._findings = Findings(here.schema)
+        self._records = InstanceRecords(context.schema)
+        self._findings = Findings(context.schema)
 
     async def restore(self) -> int:
         """How many were missing."""
-        async with self._here.transactions.transaction() as connection:
+        async with self._context.transactions.transaction() as connection:
             missing = await self._findings.ask(connection, "unwatched", _BATCH)
         return sum([await self._watched_again(*one) for one in missing])
 
     async def _watched_again(self, id: str, before: str | None) -> bool:
         watcher = f"instance-{id}-watch-{uuid.uuid4().hex[:8]}:health"
-        async with self._here.transactions.transaction() as connection:
+        async with self._context.transactions.transaction() as connection:
             rows = await self._findings.ask(connection, "rewatch", id, before, watcher)
             if not rows:
                 return False
-            await record(connection, self._here.schema, self._health.watch, watcher, Watch(id, watcher))
+            await record(connection, self._context.schema, self._health.watch, watcher, WatchHealth(id, watcher))
             await self._records.events.note(connection, id, "watched again", rows[0][0])
         log.warning("instance.watched_again", extra={"instance": id, "before": before})
         return True

@@ -69,7 +69,7 @@ class Groups:
         self._joined: dict[bytes, Joined] = {}
 
     async def names(self) -> list[bytes]:
-        record = await self._engine.books.read(lease_names.GROUPS)
+        record = await self._engine.records.read(lease_names.GROUPS)
         return [] if record is None else [lease_names.unquoted(word) for word in json.loads(record.value)]
 
     async def create(self, group: bytes) -> None:
@@ -157,7 +157,7 @@ class Groups:
         return await settings.acquire(self._engine, object(), None, AsyncGrant)
 
     async def _write(self, names: list[bytes], grant: AsyncGrant) -> None:
-        await self._engine.books.write(
+        await self._engine.records.write(
             lease_names.GROUPS, json.dumps([lease_names.quoted(name) for name in names]), grant
         )
 
@@ -179,7 +179,7 @@ class Groups:
         prefix = lease_names.members(group)
         held = [
             (lease_names.parsed(lease.name.removeprefix(prefix)), lease)
-            for lease in await self._engine.books.held(prefix)
+            for lease in await self._engine.records.held(prefix)
         ]
         members = {of.member_id: lease for of, lease in held if not of.updates}
         newest = dict(members)

@@ -80,4 +80,4 @@ class BackupPage(BaseModel):
     next: str | None = Field(description="For `after` of the next request; null: this was the last page.")
 
 
-BACKUPS: Resource[records.Backup, Backup] = Resource(lambda control: control.backups, Backup)
+BACKUPS: Resource[records.BackupRecord, Backup] = Resource(lambda control: control.backups, Backup)

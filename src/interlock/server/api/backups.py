@@ -41,7 +41,7 @@ async def make(
     """It is answered at once; the work goes on until the backup is `made` or `failed`."""
     repeated = repeatable_id(request, id)
 
-    async def work(connection: Any) -> records.Backup:
+    async def work(connection: Any) -> records.BackupRecord:
         instance = (await INSTANCES.found(control, connection, id)).id
         return await control.backups.make(connection, instance, wanted.format, id=repeated, by=asked.actor)
 

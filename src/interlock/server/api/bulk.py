@@ -68,13 +68,13 @@ async def bulk_delete(wanted: OldInstances, control: Running, asked: Requested, 
     return await _outcomes(response, ((one, deleted(control, one, asked.actor)) for one in wanted.instances))
 
 
-async def _outcomes(response: Response, asked: Iterable[tuple[str, Awaitable[records.Instance]]]) -> Outcomes:
+async def _outcomes(response: Response, asked: Iterable[tuple[str, Awaitable[records.InstanceRecord]]]) -> Outcomes:
     items = [await _outcome(name, work) for name, work in asked]
     response.status_code = SOME_REFUSED if any(item.problem for item in items) else 200
     return Outcomes(items=items)
 
 
-async def _outcome(name: str, work: Awaitable[records.Instance]) -> Outcome:
+async def _outcome(name: str, work: Awaitable[records.InstanceRecord]) -> Outcome:
     try:
         return Outcome(name=name, status=202, instance=Instance.of(await work))
     except InterlockError as error:

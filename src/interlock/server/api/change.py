@@ -12,7 +12,7 @@ from interlock.errors import BadSpec, RecordChanged
 from interlock.server.control import Control
 
 
-class Request:
+class ChangeRequest:
     """A request that changes something. `actor` is the key that it came with."""
 
     def __init__(self, request: fastapi.Request, response: Response) -> None:
@@ -25,7 +25,7 @@ class Request:
         return record
 
 
-class Change(Request):
+class Change(ChangeRequest):
     """A request that changes one record, perhaps only a revision of it."""
 
     def __init__(
@@ -66,7 +66,7 @@ class Change(Request):
             )
 
 
-Requested = Annotated[Request, Depends()]
+Requested = Annotated[ChangeRequest, Depends()]
 Changing = Annotated[Change, Depends()]
 
 

@@ -34,7 +34,7 @@ class Sealed(BaseModel):
 async def credential(id: str, wanted: PublicKey, control: Running) -> Sealed:  # noqa: A002
     """Its answer is never recorded under an Idempotency-Key."""
     instance = await INSTANCES.read(control, id)
-    password = await control.here.driver(instance.driver).password(instance.id)
+    password = await control.context.driver(instance.driver).password(instance.id)
     return Sealed(sealed=base64.b64encode(seal(password, _decoded(wanted.public_key), instance.id)).decode())
 
 

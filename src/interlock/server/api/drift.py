@@ -19,7 +19,7 @@ _PATIENCE = 40.0
 """Seconds for a look of another replica's to end; and then there is this one's."""
 
 
-class Finding(BaseModel):
+class DriftFinding(BaseModel):
     """One thing that has drifted; `instance` is an id, of an orphan perhaps one that no record has."""
 
     model_config = ConfigDict(
@@ -51,7 +51,7 @@ class Finding(BaseModel):
     repair: str | None = Field(description="The orchestration that was last asked to put it right.")
 
     @classmethod
-    def of(cls, finding: findings.Finding) -> Self:
+    def of(cls, finding: findings.DriftFinding) -> Self:
         return cls(**vars(finding))
 
 
@@ -64,17 +64,17 @@ class Look(BaseModel):
 
 
 class Drift(BaseModel):
-    items: list[Finding]
+    items: list[DriftFinding]
     looks: list[Look]
 
 
-class Wanted(Asked):
+class DriftQuery(Asked):
     closed: bool = Field(False, description="Also what is over.")
     limit: int = Field(50, ge=1, le=200)
 
 
 @router.get("", summary="What has drifted")
-async def drift(wanted: Annotated[Wanted, Query()], control: Running) -> Drift:
+async def drift(wanted: Annotated[DriftQuery, Query()], control: Running) -> Drift:
     """The newest first."""
     return await _found(control, wanted)
 
@@ -83,29 +83,29 @@ async def drift(wanted: Annotated[Wanted, Query()], control: Running) -> Drift:
 async def look(control: Running) -> Drift:
     """Answered when everything has been looked at. By itself that is done every `drift_interval` seconds."""
     await control.keepers.look_now(_PATIENCE)
-    return await _found(control, Wanted(closed=False, limit=200))
+    return await _found(control, DriftQuery(closed=False, limit=200))
 
 
 @router.post("/{finding}/repair", status_code=202, summary="Put right what has drifted")
-async def repair(finding: Annotated[int, Path(ge=1, le=2**63 - 1)], control: Running, asked: Requested) -> Finding:
+async def repair(finding: Annotated[int, Path(ge=1, le=2**63 - 1)], control: Running, asked: Requested) -> DriftFinding:
     """By an orchestration: an orphan is removed; what vanished is marked as failed; what is down, or up, is brought
     to what its record says; a DNS name is published again. The next look closes the finding."""
 
-    async def work(connection: Any) -> findings.Finding:
+    async def work(connection: Any) -> findings.DriftFinding:
         return await control.keepers.repairs.repair(connection, finding, by=asked.actor)
 
     begun = await control.pool.transact(work)
     if begun.repair:
         await control.begin(begun.repair)
-    return Finding.of(begun)
+    return DriftFinding.of(begun)
 
 
-async def _found(control: Control, wanted: Wanted) -> Drift:
+async def _found(control: Control, wanted: DriftQuery) -> Drift:
     known = control.keepers.repairs.findings
 
     async def read(connection: Any) -> Drift:
         items = await known.page(connection, closed=wanted.closed, limit=wanted.limit)
         looks = await known.looks(connection)
-        return Drift(items=[Finding.of(one) for one in items], looks=[Look(**vars(one)) for one in looks])
+        return Drift(items=[DriftFinding.of(one) for one in items], looks=[Look(**vars(one)) for one in looks])
 
     return await control.pool.transact(read)

@@ -15,7 +15,7 @@ from interlock.server.api.resource import Events, Newest, Since
 router = APIRouter()
 
 
-class Check(BaseModel):
+class HealthCheck(BaseModel):
     recorded_at: datetime
     healthy: bool
     milliseconds: float
@@ -23,7 +23,7 @@ class Check(BaseModel):
 
 
 class Checks(BaseModel):
-    items: list[Check]
+    items: list[HealthCheck]
 
 
 @router.get("/instances/{id}/events", tags=["instances"], summary="What happened to an instance")
@@ -38,8 +38,8 @@ async def backup_events(id: str, wanted: Annotated[Since, Query()], control: Run
 
 @router.get("/instances/{id}/checks", tags=["instances"], summary="What its health checks found")
 async def checks(id: str, wanted: Annotated[Newest, Query()], control: Running) -> Checks:  # noqa: A002
-    async def read(connection: Any) -> list[records.Check]:
+    async def read(connection: Any) -> list[records.HealthCheck]:
         instance = (await INSTANCES.found(control, connection, id)).id
         return await control.instances.records.checks(connection, instance, wanted.limit)
 
-    return Checks(items=[Check(**vars(one)) for one in await control.pool.transact(read)])
+    return Checks(items=[HealthCheck(**vars(one)) for one in await control.pool.transact(read)])

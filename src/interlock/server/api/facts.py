@@ -39,5 +39,5 @@ class Facts(BaseModel):
 @router.get("/facts", summary="Ask a running instance itself")
 async def tell(id: str, control: Running) -> Facts:  # noqa: A002
     instance = await INSTANCES.read(control, id)
-    driver = control.here.driver(instance.driver)
-    return Facts(**vars(await facts(driver, instance, control.here.pace.check_timeout)))
+    driver = control.context.driver(instance.driver)
+    return Facts(**vars(await facts(driver, instance, control.context.pace.check_timeout)))

@@ -120,11 +120,11 @@ class Instance(RecordModel):
 
     @classmethod
     def of(cls, record: Record, **more: Any) -> Self:
-        assert isinstance(record, records.Instance)
+        assert isinstance(record, records.InstanceRecord)
         return super().of(record, connection=_connection(record), **more)
 
 
-def _connection(record: records.Instance) -> Connection | None:
+def _connection(record: records.InstanceRecord) -> Connection | None:
     if (endpoint := record.endpoint) is None:
         return None
     return Connection(
@@ -150,4 +150,4 @@ def _spelled(id_or_name: str) -> str:
         return id_or_name.lower()
 
 
-INSTANCES: Resource[records.Instance, Instance] = Resource(lambda control: control.instances, Instance, _spelled)
+INSTANCES: Resource[records.InstanceRecord, Instance] = Resource(lambda control: control.instances, Instance, _spelled)

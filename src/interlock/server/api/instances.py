@@ -21,7 +21,7 @@ router = APIRouter(prefix="/instances", tags=["instances"])
 Order = Literal["name", "-name", "created", "-created", "state", "-state", "health", "-health"]
 
 
-class Wanted(Listed):
+class InstanceQuery(Listed):
     """Which instances, in which order."""
 
     state: list[State] = Field([], description="One of these.")
@@ -54,7 +54,7 @@ async def create(
 
 
 @router.get("", summary="List instances")
-async def list_(wanted: Annotated[Wanted, Query()], control: Running) -> InstancePage:
+async def list_(wanted: Annotated[InstanceQuery, Query()], control: Running) -> InstancePage:
     items, following = await INSTANCES.page(
         control,
         wanted,
@@ -80,22 +80,24 @@ async def delete(id: str, control: Running, change: Changing) -> Instance:  # no
     return await INSTANCES.change(control, change, id, control.instances.delete)
 
 
-async def created(control: Control, request: Request, actor: str, wanted: NewInstance, *which: str) -> records.Instance:
+async def created(
+    control: Control, request: Request, actor: str, wanted: NewInstance, *which: str
+) -> records.InstanceRecord:
     """`which`: of several in one request."""
     driver = wanted.driver or control.settings.default_driver
-    if driver not in control.here.drivers:
-        raise BadSpec(f"There is no driver {driver!r} here: use one of {', '.join(control.here.drivers)}.")
+    if driver not in control.context.drivers:
+        raise BadSpec(f"There is no driver {driver!r} here: use one of {', '.join(control.context.drivers)}.")
     wishes = wanted.model_dump(exclude={"name", "driver"})
     id = repeatable_id(request, wanted.name, *which)  # noqa: A001
 
-    async def work(connection: Any) -> records.Instance:
+    async def work(connection: Any) -> records.InstanceRecord:
         return await control.instances.create(connection, wanted.name, driver=driver, id=id, by=actor, **wishes)
 
     return await control.carry_out(work)
 
 
-async def deleted(control: Control, id: str, actor: str) -> records.Instance:  # noqa: A002
-    async def work(connection: Any) -> records.Instance:
+async def deleted(control: Control, id: str, actor: str) -> records.InstanceRecord:  # noqa: A002
+    async def work(connection: Any) -> records.InstanceRecord:
         return await control.instances.delete(connection, (await INSTANCES.found(control, connection, id)).id, by=actor)
 
     return await control.carry_out(work)

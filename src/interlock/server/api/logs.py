@@ -36,7 +36,7 @@ class Excerpt(Asked):
 )
 async def logs(id: str, wanted: Annotated[Excerpt, Query()], control: Running) -> Response:  # noqa: A002
     instance = await INSTANCES.read(control, id)
-    source = control.here.driver(instance.driver).logs(instance.id, lines=wanted.lines, follow=wanted.follow)
+    source = control.context.driver(instance.driver).logs(instance.id, lines=wanted.lines, follow=wanted.follow)
     stream = LineStream(source, control.stopping)
     await stream.begin()
     return stream

@@ -28,11 +28,11 @@ async def restore(
     wishes = wanted.model_dump(exclude={"name", "into"})
     if (wanted.name is None) == (wanted.into is None) or (wanted.into and any(wishes.values())):
         raise BadSpec("Say where to restore it: the name of a new instance and what that is like, or into which one.")
-    if wanted.driver is not None and wanted.driver not in control.here.drivers:
-        raise BadSpec(f"There is no driver {wanted.driver!r} here: use one of {', '.join(control.here.drivers)}.")
+    if wanted.driver is not None and wanted.driver not in control.context.drivers:
+        raise BadSpec(f"There is no driver {wanted.driver!r} here: use one of {', '.join(control.context.drivers)}.")
     repeated = repeatable_id(request, wanted.name or wanted.into or "")
 
-    async def work(connection: Any) -> records.Instance:
+    async def work(connection: Any) -> records.InstanceRecord:
         backup = (await BACKUPS.found(control, connection, id)).id
         if wanted.into is not None:
             instance = (await INSTANCES.found(control, connection, wanted.into)).id

@@ -16,7 +16,7 @@ RECORDS = "RECORD#"
 """What the keys of records begin with; after that, as those of leases."""
 
 
-class Address(NamedTuple):
+class TableAddress(NamedTuple):
     """`region` and `endpoint` are left to AWS's own settings if they are None. Keys begin with `prefix`.
 
     `max_clock_skew` is a bound, in seconds, on what the clocks of any two clients differ by. None: nothing is known.
@@ -36,7 +36,7 @@ def is_address(url: str) -> bool:
     return url.partition(":")[0].lower() == "dynamodb"
 
 
-def parsed(url: str) -> Address:
+def parsed(url: str) -> TableAddress:
     """Or a ConfigurationError that says what is wrong."""
     try:
         parts = urlsplit(url)
@@ -58,7 +58,7 @@ def parsed(url: str) -> Address:
             f"The URL of the DynamoDB table has a parameter {unknown[0]!r}: use {', '.join(_PARAMETERS)}."
         )
     value = {name: values[-1] for name, values in given.items()}
-    return Address(
+    return TableAddress(
         parts.netloc,
         value.get("region") or None,
         _endpoint(value.get("endpoint")),

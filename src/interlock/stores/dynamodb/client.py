@@ -20,7 +20,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from interlock.clock import boottime
 from interlock.logs import events
-from interlock.stores.dynamodb.address import Address
+from interlock.stores.dynamodb.address import TableAddress
 from interlock.stores.dynamodb.failures import judged
 
 log = events(__name__)
@@ -33,7 +33,7 @@ _MOST_CONNECTIONS = 1000
 class Client:
     """Opened by first use."""
 
-    def __init__(self, address: Address) -> None:
+    def __init__(self, address: TableAddress) -> None:
         self.address = address
         self._stack = AsyncExitStack()
         self._client: Any = None

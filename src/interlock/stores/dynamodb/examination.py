@@ -12,10 +12,10 @@ from typing import Any
 from interlock import errors
 from interlock.clock import boottime
 from interlock.stores.dynamodb import records, table
-from interlock.stores.dynamodb.address import Address
+from interlock.stores.dynamodb.address import TableAddress
 from interlock.stores.dynamodb.failures import ConditionFailed
 from interlock.stores.dynamodb.leases import DynamoLeases
-from interlock.stores.dynamodb.table import INDEX, SHARD, Table
+from interlock.stores.dynamodb.table import INDEX, SHARD, LeaseTable
 from interlock.stores.leases import Holder
 
 _NEVER = "attribute_exists(#key) AND attribute_not_exists(#key)"
@@ -23,19 +23,19 @@ _PROBE = "##doctor"
 
 
 @dataclass(frozen=True)
-class Look:
+class TableExamination:
     """`deletes_by` of the table is not known if `ttl_hidden`. `denied` are the operations that were refused, of those
     that leases need, and `cannot_list` of those by which they are listed."""
 
     round_trip: float
-    table: Table
+    table: LeaseTable
     ttl_hidden: bool
     denied: list[str]
     cannot_list: list[str]
     has_transactions: bool
 
 
-async def look(address: Address, timeout: float) -> Look:
+async def look(address: TableAddress, timeout: float) -> TableExamination:
     """Raises what keeps everything from working."""
     leases = DynamoLeases(address, holder=Holder("interlock doctor", "", 0), timeout=timeout)
     try:
@@ -45,7 +45,7 @@ async def look(address: Address, timeout: float) -> Look:
         await table.look(leases.client, timeout)
         taken = boottime() - asked_at
         whole = await _deletion(leases)
-        return Look(
+        return TableExamination(
             taken,
             whole or found,
             whole is None,
@@ -57,14 +57,14 @@ async def look(address: Address, timeout: float) -> Look:
         await leases.close()
 
 
-async def _deletion(leases: DynamoLeases) -> Table | None:
+async def _deletion(leases: DynamoLeases) -> LeaseTable | None:
     try:
         return await table.examine(leases.client)
     except errors.PermissionMissing:
         return None
 
 
-def _needed(leases: DynamoLeases, found: Table) -> Mapping[str, dict[str, Any]]:
+def _needed(leases: DynamoLeases, found: LeaseTable) -> Mapping[str, dict[str, Any]]:
     key = leases.key_of(_PROBE)
     never = {"ConditionExpression": _NEVER, "ExpressionAttributeNames": {"#key": found.key}}
     return {
@@ -79,7 +79,7 @@ def _needed(leases: DynamoLeases, found: Table) -> Mapping[str, dict[str, Any]]:
     }
 
 
-def _listing(leases: DynamoLeases, found: Table) -> Mapping[str, dict[str, Any]]:
+def _listing(leases: DynamoLeases, found: LeaseTable) -> Mapping[str, dict[str, Any]]:
     return {
         "query": {
             "IndexName": INDEX,

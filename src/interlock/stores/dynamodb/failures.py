@@ -11,7 +11,7 @@ from typing import Any
 from botocore import exceptions as boto
 
 from interlock import errors
-from interlock.stores.dynamodb.address import Address
+from interlock.stores.dynamodb.address import TableAddress
 
 _THROTTLED = (
     "LimitExceededException",
@@ -43,49 +43,51 @@ class ConditionFailed(Exception):
 
 
 @dataclass(frozen=True)
-class Failure:
+class RequestFailure:
     error: Exception
     worth_repeating: bool = False
     in_doubt: bool = False
     """Whether the request may have been obeyed."""
 
 
-def judged(error: Exception, address: Address, operation: str) -> Failure:
+def judged(error: Exception, address: TableAddress, operation: str) -> RequestFailure:
     if isinstance(error, boto.ClientError):
         return _answered(error, address, operation)
     if isinstance(error, _NO_CREDENTIALS):
-        return Failure(
+        return RequestFailure(
             errors.AccessDenied(
                 f"No AWS credentials for {address} were found: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or use "
                 "a profile or a role."
             )
         )
     if isinstance(error, boto.NoRegionError):
-        return Failure(errors.ConfigurationError(f"No region of {address} is known: add ?region=… or set AWS_REGION."))
+        return RequestFailure(
+            errors.ConfigurationError(f"No region of {address} is known: add ?region=… or set AWS_REGION.")
+        )
     if isinstance(error, TimeoutError | OSError | boto.ConnectionError | boto.HTTPClientError):
         return _unanswered(error, address)
-    return Failure(errors.StatementFailed(f"{operation} on {address} failed: {error}."))
+    return RequestFailure(errors.StatementFailed(f"{operation} on {address} failed: {error}."))
 
 
-def _answered(error: boto.ClientError, address: Address, operation: str) -> Failure:
+def _answered(error: boto.ClientError, address: TableAddress, operation: str) -> RequestFailure:
     code = error.response.get("Error", {}).get("Code", "")
     said = error.response.get("Error", {}).get("Message", "")
     status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
     if code == "ConditionalCheckFailedException":
-        return Failure(ConditionFailed(error.response.get("Item")))
+        return RequestFailure(ConditionFailed(error.response.get("Item")))
     if code == "TransactionCanceledException":
         return _cancelled(error, address)
     if code in _THROTTLED:
-        return Failure(_throttled(address, code), worth_repeating=True)
+        return RequestFailure(_throttled(address, code), worth_repeating=True)
     if code in _LOCKED:
-        return Failure(_locked(address), worth_repeating=True)
+        return RequestFailure(_locked(address), worth_repeating=True)
     if status >= 500 or code == "RequestTimeout":
         sentence = f"{address} answered with an error of its own ({status} {code}): try again."
-        return Failure(errors.DatabaseUnreachable(sentence), worth_repeating=True, in_doubt=True)
-    return Failure(_refused(code, said, address, operation))
+        return RequestFailure(errors.DatabaseUnreachable(sentence), worth_repeating=True, in_doubt=True)
+    return RequestFailure(_refused(code, said, address, operation))
 
 
-def _refused(code: str, said: str, address: Address, operation: str) -> errors.InterlockError:
+def _refused(code: str, said: str, address: TableAddress, operation: str) -> errors.InterlockError:
     if code == "ResourceNotFoundException":
         return errors.SchemaMissing(
             f"There is no table {address.table!r} that is ready for use: create it with `interlock store create URL`, "
@@ -104,35 +106,35 @@ def _refused(code: str, said: str, address: Address, operation: str) -> errors.I
     return errors.StatementFailed(f"{address} refused {operation}: {code}: {said}", sqlstate=code)
 
 
-def _cancelled(error: boto.ClientError, address: Address) -> Failure:
+def _cancelled(error: boto.ClientError, address: TableAddress) -> RequestFailure:
     """A transaction says of each of its items what was wrong with it."""
     reasons = error.response.get("CancellationReasons") or []
     codes = [reason.get("Code") for reason in reasons]
     if "ConditionalCheckFailed" in codes:
-        return Failure(ConditionFailed(None))
+        return RequestFailure(ConditionFailed(None))
     if "TransactionConflict" in codes:
-        return Failure(_locked(address), worth_repeating=True)
+        return RequestFailure(_locked(address), worth_repeating=True)
     if "ThrottlingError" in codes or "ProvisionedThroughputExceeded" in codes:
-        return Failure(_throttled(address, "ThrottlingError"), worth_repeating=True)
+        return RequestFailure(_throttled(address, "ThrottlingError"), worth_repeating=True)
     told = error.response.get("Error", {}).get("Message", "")
-    return Failure(errors.StatementFailed(f"{address} refused a transaction: {told}"))
+    return RequestFailure(errors.StatementFailed(f"{address} refused a transaction: {told}"))
 
 
-def _unanswered(error: Exception, address: Address) -> Failure:
+def _unanswered(error: Exception, address: TableAddress) -> RequestFailure:
     if isinstance(error, TimeoutError | boto.ReadTimeoutError | boto.ConnectTimeoutError):
         sentence = f"{address} did not answer in time: look at the network, or at its endpoint."
     else:
         sentence = f"Nobody answers for {address}: look at its region and endpoint ({type(error).__name__})."
-    return Failure(
+    return RequestFailure(
         errors.DatabaseUnreachable(sentence), worth_repeating=True, in_doubt=not isinstance(error, _NOT_SENT)
     )
 
 
-def _throttled(address: Address, code: str) -> errors.StoreThrottled:
+def _throttled(address: TableAddress, code: str) -> errors.StoreThrottled:
     return errors.StoreThrottled(
         f"{address} takes no more requests for now ({code}): raise its capacity, or use it less."
     )
 
 
-def _locked(address: Address) -> errors.LockNotAvailable:
+def _locked(address: TableAddress) -> errors.LockNotAvailable:
     return errors.LockNotAvailable(f"Transactions kept hold of an item of {address} for too long: try again.")

@@ -8,10 +8,10 @@ from typing import Any
 
 from interlock.stores.dynamodb import row as rows
 from interlock.stores.dynamodb.leases import DynamoLeases
-from interlock.stores.leases import Held
+from interlock.stores.leases import GrantIdentity
 
 
-def condition_check(leases: DynamoLeases, grant: Held) -> dict[str, Any]:
+def condition_check(leases: DynamoLeases, grant: GrantIdentity) -> dict[str, Any]:
     """For `TransactItems` of TransactWriteItems; once the table is known, as it is to whoever has a grant."""
     key = leases.key_of(grant.name)
     return {

@@ -23,13 +23,21 @@ from interlock import errors
 from interlock.clock import boottime
 from interlock.stores.dynamodb import row as rows
 from interlock.stores.dynamodb import table as tables
-from interlock.stores.dynamodb.address import Address
+from interlock.stores.dynamodb.address import TableAddress
 from interlock.stores.dynamodb.client import Client
 from interlock.stores.dynamodb.failures import ConditionFailed
-from interlock.stores.dynamodb.observation import Watch
+from interlock.stores.dynamodb.observation import LeaseWatch
 from interlock.stores.dynamodb.row import Item, Row
 from interlock.stores.dynamodb.side_by_side import each_of, side_by_side
-from interlock.stores.leases import AcquireAnswer, Ask, Held, Holder, OnTurn, ReleaseAnswer, RenewAnswer
+from interlock.stores.leases import (
+    AcquireAnswer,
+    AcquireRequest,
+    GrantIdentity,
+    Holder,
+    OnTurn,
+    ReleaseAnswer,
+    RenewAnswer,
+)
 
 SHARDS = 8
 """Of the index: a key of its own for each, so that no one part of it takes all the writes."""
@@ -43,7 +51,7 @@ class DynamoLeases:
 
     def __init__(
         self,
-        address: Address,
+        address: TableAddress,
         *,
         holder: Holder,
         timeout: float = 5.0,
@@ -52,12 +60,12 @@ class DynamoLeases:
     ) -> None:
         self.address = address
         self.client = Client(address)
-        self.watch = Watch(clock, wall_clock, address.max_clock_skew)
+        self.watch = LeaseWatch(clock, wall_clock, address.max_clock_skew)
         self._holder = holder
         self.timeout = timeout
         self._clock = clock
         self.wall_clock = wall_clock
-        self._table: tables.Table | None = None
+        self._table: tables.LeaseTable | None = None
         self._last_token = 0
         self._trusted_until: dict[UUID, float] = {}
         """Of grants that were made here. Nobody else can tell that one has expired before another has taken it."""
@@ -66,31 +74,31 @@ class DynamoLeases:
         """Raise what is wrong with the table."""
         self._table = await tables.look(self.client, self.timeout)
 
-    async def table(self) -> tables.Table:
+    async def table(self) -> tables.LeaseTable:
         if self._table is None:
             await self.look()
             assert self._table is not None
         return self._table
 
-    async def acquire(self, asks: Sequence[Ask]) -> list[AcquireAnswer]:
+    async def acquire(self, asks: Sequence[AcquireRequest]) -> list[AcquireAnswer]:
         await self.table()
         return await each_of(self._acquire, asks)
 
-    async def release(self, grants: Sequence[Held]) -> list[ReleaseAnswer]:
+    async def release(self, grants: Sequence[GrantIdentity]) -> list[ReleaseAnswer]:
         await self.table()
         return await each_of(self._release, grants)
 
-    async def hand_over(self, grants: Sequence[Held]) -> list[ReleaseAnswer]:
+    async def hand_over(self, grants: Sequence[GrantIdentity]) -> list[ReleaseAnswer]:
         raise errors.NotSupported(
             "DynamoDB keeps no queue of those who wait, so a lease cannot be handed over to the next: release it."
         )
 
-    async def renew(self, grants: Sequence[Held], timeout: float) -> RenewAnswer:
+    async def renew(self, grants: Sequence[GrantIdentity], timeout: float) -> RenewAnswer:
         """One that failed is asked for again soon, and costs the others nothing."""
         await self.table()
         ends_at = boottime() + timeout
 
-        async def renew(grant: Held) -> bool:
+        async def renew(grant: GrantIdentity) -> bool:
             return await self._renew(grant, ends_at)
 
         outcomes = await side_by_side(renew, grants)
@@ -100,7 +108,7 @@ class DynamoLeases:
         lost = [place for place, outcome in enumerate(outcomes) if outcome is False]
         return RenewAnswer(lost, list(failed), boottime(), 0)
 
-    async def abandon(self, asks: Sequence[Ask]) -> list[UUID]:
+    async def abandon(self, asks: Sequence[AcquireRequest]) -> list[UUID]:
         return []
 
     async def offer(self, names: Sequence[str]) -> list[UUID]:
@@ -132,7 +140,7 @@ class DynamoLeases:
         assert self._table is not None
         return {self._table.key: {"S": self.address.prefix + name}}
 
-    async def _acquire(self, ask: Ask) -> AcquireAnswer:
+    async def _acquire(self, ask: AcquireRequest) -> AcquireAnswer:
         ends_at = boottime() + min(self.timeout, ask.ttl / 2)
         # Who waits reads, and writes only what can be had; who asks for the first time saves the reading.
         row = await self._read(ask.name, ends_at) if self.watch.is_watched(ask.name) else None
@@ -156,7 +164,7 @@ class DynamoLeases:
             row = await self._read(ask.name, ends_at)
         return AcquireAnswer("changing", 0, 0.0, _ASK_AGAIN, None)
 
-    async def _take(self, ask: Ask, token: int, seen: Row | None, ends_at: float) -> None:
+    async def _take(self, ask: AcquireRequest, token: int, seen: Row | None, ends_at: float) -> None:
         """Make the item this grant's, if it is free, or the one that was `seen` and has not changed since."""
         assert self._table is not None
         condition, values = rows.FREE, {":token": {"N": str(token)}}
@@ -178,7 +186,7 @@ class DynamoLeases:
             ReturnValuesOnConditionCheckFailure="ALL_OLD",
         )
 
-    def _item(self, ask: Ask, token: int) -> Item:
+    def _item(self, ask: AcquireRequest, token: int) -> Item:
         now = self.wall_clock()
         item = self.key_of(ask.name) | {
             "lock_type": {"S": "lease"},
@@ -196,7 +204,7 @@ class DynamoLeases:
         }
         return item if ask.metadata is None else item | {"metadata": _text(ask.metadata)}
 
-    async def _renew(self, grant: Held, ends_at: float) -> bool:
+    async def _renew(self, grant: GrantIdentity, ends_at: float) -> bool:
         sent_at = self._clock()
         if sent_at >= self._trusted_until.get(grant.grant_id, sent_at + 1.0):
             self._trusted_until.pop(grant.grant_id, None)
@@ -215,7 +223,7 @@ class DynamoLeases:
         self._trusted_until[grant.grant_id] = sent_at + grant.ttl
         return True
 
-    async def _release(self, grant: Held) -> ReleaseAnswer:
+    async def _release(self, grant: GrantIdentity) -> ReleaseAnswer:
         self._trusted_until.pop(grant.grant_id, None)
         ends_at = boottime() + self.timeout
         values = {":ttl": rows.deleted_at(self.wall_clock(), grant.ttl)}
@@ -228,7 +236,7 @@ class DynamoLeases:
         return ReleaseAnswer("released", None, False)  # now, or by a request whose answer was lost
 
     async def _update(
-        self, grant: Held, expression: str, condition: str, values: Mapping[str, Any], ends_at: float
+        self, grant: GrantIdentity, expression: str, condition: str, values: Mapping[str, Any], ends_at: float
     ) -> None:
         assert self._table is not None
         await self.client.call(
@@ -283,7 +291,7 @@ class Resent:
 
     __slots__ = ("grant_id", "name", "token", "ttl")
 
-    def __init__(self, ask: Ask, token: int) -> None:
+    def __init__(self, ask: AcquireRequest, token: int) -> None:
         self.name = ask.name
         self.grant_id = ask.grant_id
         self.ttl = ask.ttl

@@ -15,7 +15,7 @@ from interlock.stores.dynamodb.row import Row
 _MOST = 10_000
 
 
-class Watch:
+class LeaseWatch:
     """What this process saw of leases that others hold."""
 
     def __init__(

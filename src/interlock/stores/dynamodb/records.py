@@ -14,8 +14,8 @@ from interlock.stores.dynamodb.failures import ConditionFailed
 from interlock.stores.dynamodb.guard import condition_check
 from interlock.stores.dynamodb.leases import DynamoLeases
 from interlock.stores.dynamodb.row import Item, moment, shown
-from interlock.stores.leases import Held
-from interlock.stores.records import Record
+from interlock.stores.leases import GrantIdentity
+from interlock.stores.records import StoredRecord
 
 
 async def require_transactions(leases: DynamoLeases) -> None:
@@ -24,7 +24,7 @@ async def require_transactions(leases: DynamoLeases) -> None:
         await leases.client.call("transact_write_items", boottime() + leases.timeout, TransactItems=[])
 
 
-async def read(leases: DynamoLeases, key: str) -> Record | None:
+async def read(leases: DynamoLeases, key: str) -> StoredRecord | None:
     answer = await leases.client.call(
         "get_item",
         boottime() + leases.timeout,
@@ -35,10 +35,10 @@ async def read(leases: DynamoLeases, key: str) -> Record | None:
     if "Item" not in answer:
         return None
     item = answer["Item"]
-    return Record(key, int(item["token"]["N"]), item["value"]["S"], moment(item["written_at"]))
+    return StoredRecord(key, int(item["token"]["N"]), item["value"]["S"], moment(item["written_at"]))
 
 
-async def write(leases: DynamoLeases, key: str, value: str, grant: Held) -> bool:
+async def write(leases: DynamoLeases, key: str, value: str, grant: GrantIdentity) -> bool:
     """A request that is made again is one request to DynamoDB, by its token: it cannot undo a later writing."""
     item = await _key(leases, key) | {
         "token": {"N": str(grant.token)},

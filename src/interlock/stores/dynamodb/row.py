@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from uuid import UUID
 
 from interlock.errors import StatementFailed
-from interlock.stores.leases import Held
+from interlock.stores.leases import GrantIdentity
 
 Item = dict[str, dict[str, str]]
 
@@ -122,7 +122,7 @@ def _breaking(item: Mapping[str, Any]) -> Breaking | None:
     return Breaking(item["broken_by"]["S"], moment(item["broken_at"]), item["broken_why"]["S"] or None)
 
 
-def mine(grant: Held) -> Item:
+def mine(grant: GrantIdentity) -> Item:
     """The values of `MINE`."""
     return {":owner_id": {"S": str(grant.grant_id)}, ":token": {"N": str(grant.token)}}
 

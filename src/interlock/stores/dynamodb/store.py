@@ -4,9 +4,9 @@ from typing import Any
 
 from interlock.stores.dynamodb import guard, lease_list, records
 from interlock.stores.dynamodb.leases import DynamoLeases
-from interlock.stores.leases import Held
+from interlock.stores.leases import GrantIdentity
 from interlock.stores.listing import HeldLease
-from interlock.stores.records import Record
+from interlock.stores.records import StoredRecord
 
 
 class DynamoStore(DynamoLeases):
@@ -17,11 +17,11 @@ class DynamoStore(DynamoLeases):
     async def held(self, prefix: str) -> list[HeldLease]:
         return await lease_list.held(self, prefix)
 
-    async def read(self, key: str) -> Record | None:
+    async def read(self, key: str) -> StoredRecord | None:
         await self._require_transactions()
         return await records.read(self, key)
 
-    async def write(self, key: str, value: str, grant: Held) -> bool:
+    async def write(self, key: str, value: str, grant: GrantIdentity) -> bool:
         await self._require_transactions()
         return await records.write(self, key, value, grant)
 
@@ -30,5 +30,5 @@ class DynamoStore(DynamoLeases):
             await records.require_transactions(self)
             self._has_transactions = True
 
-    def guard_item(self, grant: Held) -> dict[str, Any]:
+    def guard_item(self, grant: GrantIdentity) -> dict[str, Any]:
         return guard.condition_check(self, grant)

@@ -22,7 +22,7 @@ _ANSWER_WITHIN = 5.0
 _LOOK_EVERY = 0.5
 
 
-class Table(NamedTuple):
+class LeaseTable(NamedTuple):
     """`key` is the name of its key; `deletes_by` is the attribute by which DynamoDB deletes items, if it does."""
 
     key: str
@@ -38,7 +38,7 @@ class Table(NamedTuple):
         ]
 
 
-async def look(client: Client, seconds: float = _ANSWER_WITHIN) -> Table:
+async def look(client: Client, seconds: float = _ANSWER_WITHIN) -> LeaseTable:
     """What leases have to know of it. `SchemaMissing`, `SchemaForeign`."""
     found = await _described(client, seconds)
     keys = {part["KeyType"]: part["AttributeName"] for part in found["KeySchema"]}
@@ -49,10 +49,10 @@ async def look(client: Client, seconds: float = _ANSWER_WITHIN) -> Table:
             "Interlock has no other use for: name another table, or create one with `interlock store create URL`."
         )
     indexes = found.get("GlobalSecondaryIndexes", ())
-    return Table(keys["HASH"], any(index["IndexName"] == INDEX for index in indexes))
+    return LeaseTable(keys["HASH"], any(index["IndexName"] == INDEX for index in indexes))
 
 
-async def examine(client: Client) -> Table:
+async def examine(client: Client) -> LeaseTable:
     """The same, and what only operators have to know."""
     table = await look(client)
     told = await client.call("describe_time_to_live", _soon(), TableName=client.address.table)
@@ -61,7 +61,7 @@ async def examine(client: Client) -> Table:
     return table._replace(deletes_by=description.get("AttributeName") if enabled else None)
 
 
-async def create(client: Client, key: str) -> Table:
+async def create(client: Client, key: str) -> LeaseTable:
     """Bring about what is missing: the table, its index, its deletion by ttl. Any number may call it at once."""
     if key in ATTRIBUTES:
         raise errors.ConfigurationError(f"The key cannot be called {key!r}, which Interlock has another use for.")
@@ -78,7 +78,7 @@ async def create(client: Client, key: str) -> Table:
 
 async def _described(client: Client, seconds: float = _ANSWER_WITHIN) -> dict[str, Any]:
     answer = await client.call("describe_table", boottime() + seconds, TableName=client.address.table)
-    found: dict[str, Any] = answer["Table"]
+    found: dict[str, Any] = answer["LeaseTable"]
     return found
 
 

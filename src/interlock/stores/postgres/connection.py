@@ -17,7 +17,7 @@ from asyncpg.connect_utils import SessionAttribute
 
 from interlock import errors
 from interlock.stores.postgres.session import Row, Session, as_line
-from interlock.stores.postgres.url import Address, addresses, checked, redacted, target_session_attrs
+from interlock.stores.postgres.url import ServerAddress, addresses, checked, redacted, target_session_attrs
 
 Password = Callable[[], str | Awaitable[str]]
 
@@ -38,7 +38,7 @@ async def connect(
     ca: str | None = None,
     ca_is_enough: bool = False,
     settings: Mapping[str, str] | None = None,
-    servers: list[Address] | None = None,
+    servers: list[ServerAddress] | None = None,
 ) -> Session:
     """Open a session. Asks for nothing in the start-up packet that a pooler would refuse before we can explain it.
 
@@ -103,7 +103,7 @@ async def _asked(password: Password, shown: str, ends_at: float) -> str:
 
 
 async def _first_that_fits(
-    url: str, servers: list[Address], shown: str, ends_at: float, **options: Any
+    url: str, servers: list[ServerAddress], shown: str, ends_at: float, **options: Any
 ) -> "asyncpg.Connection[Row]":
     if not servers:
         servers.extend(addresses(url))

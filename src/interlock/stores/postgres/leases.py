@@ -16,9 +16,9 @@ from uuid import UUID
 from interlock import errors
 from interlock.stores.leases import (
     AcquireAnswer,
-    Ask,
+    AcquireRequest,
+    GrantIdentity,
     Handed,
-    Held,
     Holder,
     OnTurn,
     ReleaseAnswer,
@@ -27,12 +27,12 @@ from interlock.stores.leases import (
 from interlock.stores.listing import HeldLease
 from interlock.stores.postgres.connection import Password, connect
 from interlock.stores.postgres.direct import configure, noticing_a_dead_network
-from interlock.stores.postgres.line import Line
+from interlock.stores.postgres.line import ManagedConnection
 from interlock.stores.postgres.queries import Queries
 from interlock.stores.postgres.renewal_arguments import RenewalArguments
 from interlock.stores.postgres.session import Row, Session
-from interlock.stores.postgres.url import Address
-from interlock.stores.records import Record
+from interlock.stores.postgres.url import ServerAddress
+from interlock.stores.records import StoredRecord
 
 Pooler = Literal["detect", "transaction", "none"]
 
@@ -74,18 +74,18 @@ class PostgresLeases:
         self._listener: int | None = None
         self._wanted: dict[str, None] = {}
         """What we had to wait for, and others may be waiting for by now; the newest of it."""
-        self._servers: list[Address] = []
+        self._servers: list[ServerAddress] = []
         self._renewal_arguments = RenewalArguments()
-        self._acquiring = Line("acquire", self._connect, on_reconnected)
-        self._releasing = Line("release", self._connect, on_reconnected)
-        self._beating = Line("heartbeat", self._connect, on_reconnected)
-        self._listening = Line("listen", self._connect, on_reconnected)
+        self._acquiring = ManagedConnection("acquire", self._connect, on_reconnected)
+        self._releasing = ManagedConnection("release", self._connect, on_reconnected)
+        self._beating = ManagedConnection("heartbeat", self._connect, on_reconnected)
+        self._listening = ManagedConnection("listen", self._connect, on_reconnected)
 
     async def session(self) -> Session:
         """A connection that is open anyway, to look at the database before anything is asked of it."""
         return await self._acquiring.session()
 
-    async def acquire(self, asks: Sequence[Ask]) -> list[AcquireAnswer]:
+    async def acquire(self, asks: Sequence[AcquireRequest]) -> list[AcquireAnswer]:
         answers = [await self._acquire_one(asks[0])] if len(asks) == 1 else await self._acquire_all(asks)
         for ask, answer in zip(asks, answers, strict=True):
             if answer.status == "busy" and ask.wait:
@@ -99,7 +99,7 @@ class PostgresLeases:
         if len(self._wanted) > _MOST_WANTED:
             del self._wanted[next(iter(self._wanted))]
 
-    async def _acquire_all(self, asks: Sequence[Ask]) -> list[AcquireAnswer]:
+    async def _acquire_all(self, asks: Sequence[AcquireRequest]) -> list[AcquireAnswer]:
         answers = await self._acquire_many(asks)
         if unknown := [place for place, answer in enumerate(answers) if answer.status == "unknown"]:  # type: ignore[comparison-overlap] # stays in here
             await self._fetch(self._releasing, "register", [asks[place].name for place in unknown])
@@ -108,15 +108,15 @@ class PostgresLeases:
                 answers[place] = answer
         return answers
 
-    async def release(self, grants: Sequence[Held]) -> list[ReleaseAnswer]:
+    async def release(self, grants: Sequence[GrantIdentity]) -> list[ReleaseAnswer]:
         if len(grants) == 1:
             return [await self._release_one(grants[0])]
         return await self._release_many(grants, if_waited=False)
 
-    async def hand_over(self, grants: Sequence[Held]) -> list[ReleaseAnswer]:
+    async def hand_over(self, grants: Sequence[GrantIdentity]) -> list[ReleaseAnswer]:
         return await self._release_many(grants, if_waited=True)
 
-    async def renew(self, grants: Sequence[Held], timeout: float) -> RenewAnswer:
+    async def renew(self, grants: Sequence[GrantIdentity], timeout: float) -> RenewAnswer:
         ttls = {grant.ttl for grant in grants}
         try:
             async with asyncio.timeout(timeout):
@@ -138,7 +138,7 @@ class PostgresLeases:
             [place - 1 for place in row["broken"] or ()],
         )
 
-    async def abandon(self, asks: Sequence[Ask]) -> list[UUID]:
+    async def abandon(self, asks: Sequence[AcquireRequest]) -> list[UUID]:
         names, grant_ids = [ask.name for ask in asks], [ask.grant_id for ask in asks]
         for name in names:
             self._wanted.pop(name, None)
@@ -204,11 +204,11 @@ class PostgresLeases:
         (row,) = await self._fetch(self._acquiring, "wanted", name)
         return not self._pooled and bool(row[0])
 
-    async def read(self, key: str) -> Record | None:
+    async def read(self, key: str) -> StoredRecord | None:
         rows = await self._fetch(self._acquiring, "read_record", key)
-        return Record(*rows[0]) if rows else None
+        return StoredRecord(*rows[0]) if rows else None
 
-    async def write(self, key: str, value: str, grant: Held) -> bool:
+    async def write(self, key: str, value: str, grant: GrantIdentity) -> bool:
         (row,) = await self._fetch(self._acquiring, "write_record", key, value, grant.name, grant.token, grant.grant_id)
         return bool(row[0])
 
@@ -234,15 +234,15 @@ class PostgresLeases:
             line.sever()
 
     @property
-    def _any(self) -> Line:
+    def _any(self) -> ManagedConnection:
         """A release does not wait for an acquire, which waits for the disk. Where there is none, one line will do."""
         return self._acquiring if self._acquiring.is_free else self._releasing
 
     @property
-    def _lines(self) -> tuple[Line, ...]:
+    def _lines(self) -> tuple[ManagedConnection, ...]:
         return self._acquiring, self._releasing, self._beating, self._listening
 
-    async def _acquire_one(self, ask: Ask) -> AcquireAnswer:
+    async def _acquire_one(self, ask: AcquireRequest) -> AcquireAnswer:
         holder = self._holder
         try:
             row = (await self._fetch(
@@ -253,7 +253,7 @@ class PostgresLeases:
             return AcquireAnswer("locked", 0, 0.0, _ASK_AGAIN, None)
         return AcquireAnswer(row[0], row[1] or 0, row[2] or 0.0, row[3] or 0.0, row[4], row[5] or 0.0)
 
-    async def _acquire_many(self, asks: Sequence[Ask]) -> list[AcquireAnswer]:
+    async def _acquire_many(self, asks: Sequence[AcquireRequest]) -> list[AcquireAnswer]:
         holder = self._holder
         rows = await self._fetch(
             self._acquiring,
@@ -276,7 +276,7 @@ class PostgresLeases:
             )
         return answers
 
-    async def _release_one(self, grant: Held) -> ReleaseAnswer:
+    async def _release_one(self, grant: GrantIdentity) -> ReleaseAnswer:
         """Handing it on takes two commits, which in a transaction there cannot be; and a little longer, for nothing if
         nobody waits. Who does not expect anybody calls whoever is there, after all."""
         query = "release_one" if self._pooled or grant.name not in self._wanted else "hand_on"
@@ -288,7 +288,7 @@ class PostgresLeases:
             return ReleaseAnswer(status, offered, bool(elsewhere))
         return ReleaseAnswer(status, offered, elsewhere, Handed(token, until))
 
-    async def _release_many(self, grants: Sequence[Held], *, if_waited: bool) -> list[ReleaseAnswer]:
+    async def _release_many(self, grants: Sequence[GrantIdentity], *, if_waited: bool) -> list[ReleaseAnswer]:
         rows = await self._fetch(
             self._any,
             "release_many",
@@ -308,7 +308,7 @@ class PostgresLeases:
     def _own(self, rows: Sequence[Row]) -> list[UUID]:
         return [row["grant_id"] for row in rows if row["listener"] == self._listener]
 
-    async def _fetch(self, line: Line, query: str, *args: Any) -> list[Row]:
+    async def _fetch(self, line: ManagedConnection, query: str, *args: Any) -> list[Row]:
         session = await line.session()
         try:
             if not self._pooled:

@@ -11,7 +11,7 @@ from interlock.stores.postgres.session import Session
 Connect = Callable[[str], Awaitable[Session]]
 
 
-class Line:
+class ManagedConnection:
     """`session()` gives the connection. Whoever gets an error of the connection from it calls `drop`.
 
     `on_reconnected` is told when one that had ended by itself was replaced.

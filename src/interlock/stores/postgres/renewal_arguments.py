@@ -7,7 +7,7 @@ same from round to round, and then even this was done before.
 from collections.abc import Sequence
 from typing import Any
 
-from interlock.stores.leases import Held
+from interlock.stores.leases import GrantIdentity
 
 
 class RenewalArguments:
@@ -17,7 +17,7 @@ class RenewalArguments:
         self._known: tuple[list[Any], ...] = ()
         self._arguments = "", b""
 
-    def of(self, grants: Sequence[Held]) -> tuple[str, bytes]:
+    def of(self, grants: Sequence[GrantIdentity]) -> tuple[str, bytes]:
         """Names, which have no control characters, and for each 24 bytes, as `interlock.grant_v1` makes them."""
         names, tokens = [grant.name for grant in grants], [grant.token for grant in grants]
         ids = [grant.grant_id for grant in grants]

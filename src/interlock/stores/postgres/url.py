@@ -11,7 +11,7 @@ _WHICH_SERVER = ("host", "port", "target_session_attrs")
 _ROLES = ("any", "primary", "standby", "prefer-standby", "read-write", "read-only")
 
 
-class Address(NamedTuple):
+class ServerAddress(NamedTuple):
     """One server of a URL. What is None is left to PostgreSQL's own variables and defaults."""
 
     host: str | None
@@ -64,7 +64,7 @@ def redacted(url: str) -> str:
     return f"{parts.scheme}://{user}{address}{parts.path}"
 
 
-def addresses(url: str) -> tuple[Address, ...]:
+def addresses(url: str) -> tuple[ServerAddress, ...]:
     """The servers that a readable URL names, in its order: in its address, else in its parameters; else one of None."""
     parts = urlsplit(url)
     parameters = _parameters(parts)
@@ -74,10 +74,10 @@ def addresses(url: str) -> tuple[Address, ...]:
         raise ValueError
     found = [_address(text, quoted=bool(netloc)) for text in texts]
     ports = _ports(parameters.get("port"), len(found))
-    return tuple(Address(host, port or usual) for (host, port), usual in zip(found, ports, strict=True))
+    return tuple(ServerAddress(host, port or usual) for (host, port), usual in zip(found, ports, strict=True))
 
 
-def one_by_one(url: str) -> dict[Address, str]:
+def one_by_one(url: str) -> dict[ServerAddress, str]:
     """A readable URL for each of its servers alone, whatever that is: primary or standby."""
     parts = urlsplit(url)
     role, at, _ = parts.netloc.rpartition("@")
@@ -114,17 +114,17 @@ def _parameters(parts: SplitResult) -> dict[str, str]:
     return {name: values[-1] for name, values in found.items()}
 
 
-def _address(text: str, *, quoted: bool) -> Address:
+def _address(text: str, *, quoted: bool) -> ServerAddress:
     """`host`, `host:port`, `[::1]:port` or a socket's directory; each part may be missing."""
     if text.startswith("/"):
-        return Address(text, None)
+        return ServerAddress(text, None)
     if text.startswith("["):
         host, closed, rest = text[1:].partition("]")
         if not host or not closed or rest[:1] not in ("", ":"):
             raise ValueError
-        return Address(host, _port(rest[1:]))
+        return ServerAddress(host, _port(rest[1:]))
     host, _, port = text.partition(":")
-    return Address((unquote(host) if quoted else host) or None, _port(port))
+    return ServerAddress((unquote(host) if quoted else host) or None, _port(port))
 
 
 def _ports(given: str | None, count: int) -> list[int | None]:

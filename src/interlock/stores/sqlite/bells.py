@@ -66,7 +66,7 @@ class Ear:
         self._socket.close()
 
 
-class Bells:
+class WakeUps:
     """To ring at others, in the thread that writes."""
 
     def __init__(self, directory: Path) -> None:

@@ -5,17 +5,17 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from interlock.clock import boottime
-from interlock.stores.leases import AcquireAnswer, Ask, Held, Holder, ReleaseAnswer
+from interlock.stores.leases import AcquireAnswer, AcquireRequest, GrantIdentity, Holder, ReleaseAnswer
 from interlock.stores.sqlite.boot import boot_id
 from interlock.stores.sqlite.queue import enqueue, first, offer, remove_dead
 from interlock.stores.sqlite.statements import SQL
-from interlock.stores.sqlite.writer import Transaction
+from interlock.stores.sqlite.writer import WriteTransaction
 
 _NOT_TOLD = 2.0
 """When somebody who cannot be told has to ask again: well before the queue forgets it."""
 
 
-class Seen(NamedTuple):
+class LeaseState(NamedTuple):
     """A lease as it stands. Free is what has expired, and what was held before the machine was started again."""
 
     token: int
@@ -28,23 +28,23 @@ class Seen(NamedTuple):
         return self.expires_at - now if self.boot == boot_id() else 0.0
 
 
-def look(connection: sqlite3.Connection, ask: Ask) -> AcquireAnswer | None:
+def look(connection: sqlite3.Connection, ask: AcquireRequest) -> AcquireAnswer | None:
     """What becomes of an ask that will not wait, as far as that can be told without changing anything. None: it may be
     granted, or was and might not be on the disk."""
     row = connection.execute(SQL["lease"], (ask.name,)).fetchone()
-    seen, now = Seen(*row) if row else None, boottime()
+    seen, now = LeaseState(*row) if row else None, boottime()
     if seen is None or (left := seen.remaining(now)) <= 0 or seen.grant_id == str(ask.grant_id):
         return None
     return AcquireAnswer("busy", 0, 0.0, left, seen.holder)
 
 
-def answer(transaction: Transaction, ask: Ask, holder: Holder, listener: str | None) -> AcquireAnswer:
+def answer(transaction: WriteTransaction, ask: AcquireRequest, holder: Holder, listener: str | None) -> AcquireAnswer:
     """Grant it, if it is free and nobody came before; else queue, if asked to."""
     row = transaction.execute(SQL["lease"], ask.name).fetchone()
     if row is None:
         transaction.execute(SQL["add"], ask.name)
         row = transaction.execute(SQL["lease"], ask.name).fetchone()
-    seen = Seen(*row)
+    seen = LeaseState(*row)
     left = seen.remaining(transaction.now)
     if left > 0 and seen.grant_id == str(ask.grant_id):
         transaction.durable = True  # whoever asks again was not told that it is on the disk
@@ -63,7 +63,7 @@ def answer(transaction: Transaction, ask: Ask, holder: Holder, listener: str | N
     )
 
 
-def _grant(transaction: Transaction, ask: Ask, holder: Holder) -> AcquireAnswer:
+def _grant(transaction: WriteTransaction, ask: AcquireRequest, holder: Holder) -> AcquireAnswer:
     ((token,),) = transaction.connection.execute(
         SQL["grant"],
         {
@@ -85,7 +85,9 @@ def _grant(transaction: Transaction, ask: Ask, holder: Holder) -> AcquireAnswer:
     return AcquireAnswer("granted", token, ask.ttl, 0.0, None)
 
 
-def release(transaction: Transaction, grant: Held, listener: str | None, *, if_waited: bool) -> ReleaseAnswer:
+def release(
+    transaction: WriteTransaction, grant: GrantIdentity, listener: str | None, *, if_waited: bool
+) -> ReleaseAnswer:
     """Free it, and tell the first in its queue."""
     named = grant.name, grant.token, str(grant.grant_id)
     if not transaction.execute(SQL["is_holder"], *named).fetchone():
@@ -99,7 +101,7 @@ def release(transaction: Transaction, grant: Held, listener: str | None, *, if_w
     return ReleaseAnswer("released", told.grant_id, told.listener != listener)
 
 
-def renew(transaction: Transaction, grants: Sequence[Held]) -> list[int]:
+def renew(transaction: WriteTransaction, grants: Sequence[GrantIdentity]) -> list[int]:
     """The places of those that are lost."""
     now, wall, boot = transaction.now, transaction.wall, boot_id()
     return [
@@ -111,17 +113,17 @@ def renew(transaction: Transaction, grants: Sequence[Held]) -> list[int]:
     ]  # fmt: skip
 
 
-def is_broken(transaction: Transaction, grant: Held) -> bool:
+def is_broken(transaction: WriteTransaction, grant: GrantIdentity) -> bool:
     """Whether somebody has taken it from its holder. One that was given back is not renewed."""
     return transaction.execute(SQL["is_broken"], grant.name, grant.token).fetchone() is not None
 
 
-def is_free(transaction: Transaction, name: str) -> bool:
+def is_free(transaction: WriteTransaction, name: str) -> bool:
     row = transaction.execute(SQL["lease"], name).fetchone()
-    return row is None or Seen(*row).remaining(transaction.now) <= 0
+    return row is None or LeaseState(*row).remaining(transaction.now) <= 0
 
 
-def sweep(transaction: Transaction, unused_for: float, listener: str | None) -> int:
+def sweep(transaction: WriteTransaction, unused_for: float, listener: str | None) -> int:
     """Delete what nobody has used for so long, and waiters that are gone. The highest token is kept."""
     remove_dead(transaction, listener)
     used_before = transaction.wall - unused_for

@@ -13,7 +13,7 @@ from interlock.stores.sqlite.file import LeaseFile, has_tables
 from interlock.stores.sqlite.mounts import file_system, is_remote
 
 
-class Look(NamedTuple):
+class FileExamination(NamedTuple):
     """What is wrong with SQLite itself is `library`, with where the file is `place`, with the directory beside it
     `beside`, with what is in the file `contents`. `journal` is how it keeps its log; None if it was not opened."""
 
@@ -29,12 +29,12 @@ class Look(NamedTuple):
     contents: errors.InterlockError | None
 
 
-def look(path: Path) -> Look:
+def look(path: Path) -> FileExamination:
     file = LeaseFile(path)
     kind = file_system(path)
     place = _raised(file.require_place)
     seen = _contents(path) if place is None and path.is_file() else (None, None, None)
-    return Look(
+    return FileExamination(
         sqlite3.sqlite_version,
         _raised(require_version),
         kind,

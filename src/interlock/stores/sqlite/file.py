@@ -10,10 +10,10 @@ from pathlib import Path
 
 from interlock import errors
 from interlock.stores.sqlite.faults import require_version, translated
-from interlock.stores.sqlite.forks import Inside, left_alone_in_children, require_fit
-from interlock.stores.sqlite.log import Connection, Log
+from interlock.stores.sqlite.forks import InsideSqlite, left_alone_in_children, require_fit
+from interlock.stores.sqlite.log import Log, LogConnection
 from interlock.stores.sqlite.mounts import require_local
-from interlock.stores.sqlite.writer_lock import Turnstile
+from interlock.stores.sqlite.writer_lock import WriterLock
 from interlock.stores.statements import text
 
 _VERSION = 1
@@ -37,7 +37,7 @@ class LeaseFile:
         self._doubt = self.beside / "doubt"
         """Is there after such a failure, for processes that come later and are not told of it."""
 
-    def connect(self, inside: Inside) -> Connection:
+    def connect(self, inside: InsideSqlite) -> LogConnection:
         """In the thread that will use it, and is not `inside` yet. The tables are there afterwards. Nothing but SQLite
         ever opens the file: a process that closes another descriptor of it loses SQLite's locks on it."""
         require_fit()
@@ -54,7 +54,7 @@ class LeaseFile:
                 raise
         return connection
 
-    def sync(self, connection: Connection, inside: Inside) -> None:
+    def sync(self, connection: LogConnection, inside: InsideSqlite) -> None:
         """What was committed before is on the disk afterwards: as if COMMIT had waited for it (`synchronous=FULL`), but
         without the file's lock. In a thread that is neither `inside` nor in the turnstile: after a failure it has to go
         through that."""
@@ -109,7 +109,7 @@ class LeaseFile:
         except OSError as error:
             raise errors.PermissionMissing(f"The directory {self.beside} cannot be made: {error.strerror}.") from error
 
-    def _begin_log_anew(self, connection: Connection, inside: Inside) -> None:
+    def _begin_log_anew(self, connection: LogConnection, inside: InsideSqlite) -> None:
         failed = self._failed
         with self._turn_of_its_own(), inside:
             (may_only_read,) = connection.execute("PRAGMA query_only").fetchone()
@@ -125,13 +125,13 @@ class LeaseFile:
         with suppress(OSError):  # then the next one begins the log anew once more
             self._doubt.unlink(missing_ok=True)
 
-    def _opened(self) -> Connection:
+    def _opened(self) -> LogConnection:
         """Of the file that stood there before and still does: then it is this one, and not another that was put in its
         place meanwhile. One that SQLite has only just made is opened once more."""
         for _ in range(_TRIES):
             identity = self.identity()
             connection = sqlite3.connect(
-                self.path, timeout=_OPENING, isolation_level=None, check_same_thread=False, factory=Connection
+                self.path, timeout=_OPENING, isolation_level=None, check_same_thread=False, factory=LogConnection
             )
             left_alone_in_children(connection)
             if self.identity() == identity:
@@ -140,7 +140,7 @@ class LeaseFile:
             connection.close()
         raise errors.ConnectionLost(f"Another file is put at {self.path} whenever it is opened: leave one there.")
 
-    def _prepare(self, connection: Connection, inside: Inside) -> None:
+    def _prepare(self, connection: LogConnection, inside: InsideSqlite) -> None:
         self._make_directory()
         with inside:
             is_ready = _is_ready(connection, self.path)
@@ -150,7 +150,7 @@ class LeaseFile:
             connection.execute(f"PRAGMA busy_timeout = {_BUSY}")
         connection.log = Log(self.path)
 
-    def _make_ready(self, connection: sqlite3.Connection, inside: Inside) -> None:
+    def _make_ready(self, connection: sqlite3.Connection, inside: InsideSqlite) -> None:
         with self._turn_of_its_own(), inside:
             (mode,) = connection.execute("PRAGMA journal_mode = WAL").fetchone()
             if mode != "wal":
@@ -170,7 +170,7 @@ class LeaseFile:
         """At the turnstile, for whoever is not inside SQLite. A fork waits for all who are, and whoever has the
         turnstile may just be waiting for that fork: with somebody who stands here inside, they would wait in a circle.
         """
-        turnstile = Turnstile(self.beside)
+        turnstile = WriterLock(self.beside)
         try:
             with turnstile:
                 yield
@@ -178,7 +178,7 @@ class LeaseFile:
             turnstile.close()
 
 
-def _empty_log(connection: Connection) -> None:
+def _empty_log(connection: LogConnection) -> None:
     """What the log should hold is put into the database. But not before the disk has taken all of it: as long as it
     does not, the database is better left as it is."""
     connection.execute("BEGIN IMMEDIATE")  # so that nobody else writes to it

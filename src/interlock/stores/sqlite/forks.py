@@ -28,7 +28,7 @@ class Inherited(Protocol):
 
 _ours: "WeakSet[Inherited]" = WeakSet()
 _untouched: list[Any] = []
-_all: "set[ref[Inside]]" = set()
+_all: "set[ref[InsideSqlite]]" = set()
 """Others come, and what is collected goes, while a fork looks: each is done by one C function, at one stroke."""
 _door = threading.RLock()
 """Who goes inside has it for a moment, who forks until that is done. Only who has taken it can give it back."""
@@ -36,7 +36,7 @@ _is_unfit = False
 """A child that was made while a thread of its parent's was inside."""
 
 
-class Inside:
+class InsideSqlite:
     """``with`` it, a thread is inside SQLite. One for each thread, not nested, and never around a wait for others."""
 
     def __init__(self) -> None:
@@ -56,7 +56,7 @@ class Inside:
         return self._thread not in (None, threading.get_ident())
 
 
-def _others_inside() -> list[Inside]:
+def _others_inside() -> list[InsideSqlite]:
     """Threads that have gone inside, apart from this one."""
     return [inside for each in _all.copy() if (inside := each()) is not None and inside.has_another]
 

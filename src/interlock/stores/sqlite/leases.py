@@ -14,17 +14,25 @@ from uuid import UUID
 
 from interlock import errors
 from interlock.clock import boottime
-from interlock.stores.leases import AcquireAnswer, Ask, Held, Holder, OnTurn, ReleaseAnswer, RenewAnswer
+from interlock.stores.leases import (
+    AcquireAnswer,
+    AcquireRequest,
+    GrantIdentity,
+    Holder,
+    OnTurn,
+    ReleaseAnswer,
+    RenewAnswer,
+)
 from interlock.stores.listing import HeldLease
-from interlock.stores.records import Record
+from interlock.stores.records import StoredRecord
 from interlock.stores.sqlite import decisions, queue
-from interlock.stores.sqlite.bells import Bells, Ear
+from interlock.stores.sqlite.bells import Ear, WakeUps
 from interlock.stores.sqlite.boot import boot_id
 from interlock.stores.sqlite.file import LeaseFile
-from interlock.stores.sqlite.log import Connection
+from interlock.stores.sqlite.log import LogConnection
 from interlock.stores.sqlite.reader import Reader
 from interlock.stores.sqlite.statements import SQL
-from interlock.stores.sqlite.writer import Transaction, Writer
+from interlock.stores.sqlite.writer import Writer, WriteTransaction
 
 T = TypeVar("T")
 
@@ -57,7 +65,7 @@ class SqliteLeases:
         """Opens the file for writing as well: that is what a lease will need."""
         await self._write(lambda transaction: None, patience=self._timeout)
 
-    async def acquire(self, asks: Sequence[Ask]) -> list[AcquireAnswer]:
+    async def acquire(self, asks: Sequence[AcquireRequest]) -> list[AcquireAnswer]:
         answers: list[AcquireAnswer | None] = [None] * len(asks)
         if not all(ask.wait for ask in asks):
             answers = await self._read(lambda file: [None if ask.wait else decisions.look(file, ask) for ask in asks])
@@ -67,28 +75,28 @@ class SqliteLeases:
                 answers[place] = answer
         return [answer for answer in answers if answer is not None]
 
-    async def release(self, grants: Sequence[Held]) -> list[ReleaseAnswer]:
+    async def release(self, grants: Sequence[GrantIdentity]) -> list[ReleaseAnswer]:
         return await self._release(grants, if_waited=False)
 
-    async def hand_over(self, grants: Sequence[Held]) -> list[ReleaseAnswer]:
+    async def hand_over(self, grants: Sequence[GrantIdentity]) -> list[ReleaseAnswer]:
         return await self._release(grants, if_waited=True)
 
-    async def renew(self, grants: Sequence[Held], timeout: float) -> RenewAnswer:
-        def renew(transaction: Transaction) -> RenewAnswer:
+    async def renew(self, grants: Sequence[GrantIdentity], timeout: float) -> RenewAnswer:
+        def renew(transaction: WriteTransaction) -> RenewAnswer:
             lost = decisions.renew(transaction, grants)
             broken = [place for place in lost if decisions.is_broken(transaction, grants[place])]
             return RenewAnswer(lost, [], transaction.now, self._file.identity()[1], broken)
 
         return await self._write(renew, patience=timeout)
 
-    async def abandon(self, asks: Sequence[Ask]) -> list[UUID]:
-        def abandon(transaction: Transaction) -> list[queue.Offer | None]:
+    async def abandon(self, asks: Sequence[AcquireRequest]) -> list[UUID]:
+        def abandon(transaction: WriteTransaction) -> list[queue.Offer | None]:
             return [queue.leave(transaction, ask.grant_id, self._listener) for ask in asks]
 
         return self._own(await self._write(abandon, patience=self._timeout))
 
     async def offer(self, names: Sequence[str]) -> list[UUID]:
-        def offer(transaction: Transaction) -> list[queue.Offer | None]:
+        def offer(transaction: WriteTransaction) -> list[queue.Offer | None]:
             free = [name for name in names if decisions.is_free(transaction, name)]
             return [queue.offer(transaction, name, self._listener) for name in free]
 
@@ -111,7 +119,7 @@ class SqliteLeases:
             ear.close()
 
     async def sweep(self, unused_for: float) -> int:
-        def sweep(transaction: Transaction) -> int:
+        def sweep(transaction: WriteTransaction) -> int:
             transaction.bells.clear()
             return decisions.sweep(transaction, unused_for, self._listener)
 
@@ -127,18 +135,18 @@ class SqliteLeases:
 
     async def is_wanted(self, name: str) -> bool:
         def is_wanted(connection: sqlite3.Connection) -> bool:
-            looking = Transaction(connection, Bells(self._file.beside))
+            looking = WriteTransaction(connection, WakeUps(self._file.beside))
             # In this order: who is in the queue no more has the lease already.
             return queue.is_waited(looking, name, self._listener) or not decisions.is_free(looking, name)
 
         return await self._read(is_wanted)
 
-    async def read(self, key: str) -> Record | None:
-        def read(connection: Connection) -> Record | None:
+    async def read(self, key: str) -> StoredRecord | None:
+        def read(connection: LogConnection) -> StoredRecord | None:
             row = connection.execute(SQL["read_record"], (key,)).fetchone()
-            return None if row is None else Record(*row)
+            return None if row is None else StoredRecord(*row)
 
-        def is_new(record: Record | None) -> bool:
+        def is_new(record: StoredRecord | None) -> bool:
             """Whoever wrote it may still be about to put it on the disk, and we let somebody rely on it."""
             return record is not None and self._on_disk.get(key) != (record.token, record.written_at)
 
@@ -147,8 +155,8 @@ class SqliteLeases:
             self._remember(record)
         return record
 
-    async def write(self, key: str, value: str, grant: Held) -> bool:
-        def write(transaction: Transaction) -> bool:
+    async def write(self, key: str, value: str, grant: GrantIdentity) -> bool:
+        def write(transaction: WriteTransaction) -> bool:
             named = grant.name, grant.token, str(grant.grant_id), boot_id(), transaction.now
             if not transaction.execute(SQL["is_current"], *named).fetchone():
                 return False
@@ -159,7 +167,7 @@ class SqliteLeases:
         return await self._write(write, patience=self._timeout)
 
     async def forget(self, prefix: str, older_than: float) -> int:
-        def forget(transaction: Transaction) -> int:
+        def forget(transaction: WriteTransaction) -> int:
             since = transaction.wall - older_than
             return transaction.execute(SQL["forget_records"], since, prefix, prefix).rowcount
 
@@ -183,11 +191,11 @@ class SqliteLeases:
     def _listener(self) -> str | None:
         return self._ear.name if self._ear else None
 
-    async def _answer(self, asks: Sequence[Ask]) -> list[AcquireAnswer]:
+    async def _answer(self, asks: Sequence[AcquireRequest]) -> list[AcquireAnswer]:
         listener = self._listener
         deaf = False
 
-        def answer(transaction: Transaction) -> list[AcquireAnswer]:
+        def answer(transaction: WriteTransaction) -> list[AcquireAnswer]:
             nonlocal deaf
             deaf = listener is not None and not transaction.is_alive(listener)
             ear = None if deaf else listener
@@ -203,8 +211,8 @@ class SqliteLeases:
             self._on_end()
         return answers
 
-    async def _release(self, grants: Sequence[Held], *, if_waited: bool) -> list[ReleaseAnswer]:
-        def release(transaction: Transaction) -> list[ReleaseAnswer]:
+    async def _release(self, grants: Sequence[GrantIdentity], *, if_waited: bool) -> list[ReleaseAnswer]:
+        def release(transaction: WriteTransaction) -> list[ReleaseAnswer]:
             return [decisions.release(transaction, grant, self._listener, if_waited=if_waited) for grant in grants]
 
         try:
@@ -215,16 +223,16 @@ class SqliteLeases:
     def _own(self, offers: Sequence[queue.Offer | None]) -> list[UUID]:
         return [offer.grant_id for offer in offers if offer is not None and offer.listener == self._listener]
 
-    def _remember(self, record: Record) -> None:
+    def _remember(self, record: StoredRecord) -> None:
         if len(self._on_disk) >= _REMEMBERED:
             self._on_disk.clear()
         self._on_disk[record.key] = record.token, record.written_at
 
-    async def _read(self, work: Callable[[Connection], T], relied_on: Callable[[T], bool] = lambda _: False) -> T:
+    async def _read(self, work: Callable[[LogConnection], T], relied_on: Callable[[T], bool] = lambda _: False) -> T:
         self._used_at = boottime()
         return await self._reader.run(work, relied_on)
 
-    async def _write(self, work: Callable[[Transaction], T], *, patience: float) -> T:
+    async def _write(self, work: Callable[[WriteTransaction], T], *, patience: float) -> T:
         self._used_at = boottime()
         return await self._writer.run(work, patience=patience)
 

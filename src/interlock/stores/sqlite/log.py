@@ -43,14 +43,14 @@ class Log:
         self._descriptor = -1
 
 
-class Connection(sqlite3.Connection):
+class LogConnection(sqlite3.Connection):
     """One of ours, and the log of its file. `log` is there when the file is ready. `identity` is that of the file that
     is open, which may stand at its path no more."""
 
     log: Log
     identity: tuple[int, int]
 
-    def let_go(self) -> "Connection":
+    def let_go(self) -> "LogConnection":
         return self
 
     def close(self) -> None:

@@ -12,13 +12,13 @@ from typing import NamedTuple
 from interlock import errors
 from interlock.stores.leases import Holder
 from interlock.stores.sqlite import queue
-from interlock.stores.sqlite.bells import Bells
+from interlock.stores.sqlite.bells import WakeUps
 from interlock.stores.sqlite.boot import boot_id
 from interlock.stores.sqlite.faults import translated
 from interlock.stores.sqlite.file import LeaseFile, has_tables
 from interlock.stores.sqlite.leases import SqliteLeases
 from interlock.stores.sqlite.statements import SQL
-from interlock.stores.sqlite.writer import Transaction
+from interlock.stores.sqlite.writer import WriteTransaction
 
 _BROKEN = "##broken"
 """After a lease's name: the record of who took it from its holder last."""
@@ -49,7 +49,7 @@ class SeenLease(NamedTuple):
     used_at: float
 
 
-class Intervention(NamedTuple):
+class SqliteIntervention(NamedTuple):
     """The record's value."""
 
     token: int
@@ -70,7 +70,7 @@ class SqliteOperations(SqliteLeases):
         """Everything, as it stood at one moment; waiters in the order of their queues."""
 
         def look(connection: sqlite3.Connection) -> tuple[list[SeenLease], list[SeenWaiter]]:
-            looking = Transaction(connection, Bells(self._file.beside))
+            looking = WriteTransaction(connection, WakeUps(self._file.beside))
             looking.execute("BEGIN")
             try:
                 leases = looking.execute(SQL["all_leases"]).fetchall()
@@ -80,25 +80,25 @@ class SqliteOperations(SqliteLeases):
             return [_lease(row, looking) for row in leases], [
                 SeenWaiter(*row[:4])
                 for row in waiters
-                if queue.is_waiting(looking, queue.Waiter(*row[4:]), self._listener)
+                if queue.is_waiting(looking, queue.QueueMember(*row[4:]), self._listener)
             ]
 
         return await self._read(look)
 
-    async def intervention(self, name: str) -> Intervention | None:
+    async def intervention(self, name: str) -> SqliteIntervention | None:
         record = await self.read(name + _BROKEN)
-        return None if record is None else Intervention(**json.loads(record.value))
+        return None if record is None else SqliteIntervention(**json.loads(record.value))
 
     async def take_away(self, name: str, *, immediate: bool, reason: str | None, by: str) -> SeenLease | None:
         """As it was before; None: nobody holds it. Whoever is next is told, if it can have it at once."""
 
-        def take(transaction: Transaction) -> SeenLease | None:
+        def take(transaction: WriteTransaction) -> SeenLease | None:
             rows = transaction.execute(SQL["one_lease"], name).fetchall()
             seen = _lease(rows[0], transaction) if rows else None
             if seen is None or seen.remaining <= 0 or not (seen.has_grant or immediate):
                 return None
             transaction.execute(SQL["break"], immediate, name)
-            told = Intervention(seen.token, immediate, reason, by, transaction.wall)
+            told = SqliteIntervention(seen.token, immediate, reason, by, transaction.wall)
             transaction.execute(
                 SQL["write_record"], name + _BROKEN, seen.token, json.dumps(told._asdict()), transaction.wall
             )
@@ -110,7 +110,9 @@ class SqliteOperations(SqliteLeases):
         return await self._write(take, patience=self._timeout)
 
 
-def _lease(row: tuple[str, int, str | None, str | None, float, *tuple[object, ...]], looking: Transaction) -> SeenLease:
+def _lease(
+    row: tuple[str, int, str | None, str | None, float, *tuple[object, ...]], looking: WriteTransaction
+) -> SeenLease:
     name, token, grant_id, boot, until, *rest = row
     left = until - looking.now if boot == boot_id() else 0.0
     expires_at = looking.wall + left if until and boot == boot_id() else None

@@ -3,10 +3,10 @@
 from typing import NamedTuple
 from uuid import UUID
 
-from interlock.stores.leases import Ask, Holder
+from interlock.stores.leases import AcquireRequest, Holder
 from interlock.stores.sqlite.boot import boot_id
 from interlock.stores.sqlite.statements import SQL
-from interlock.stores.sqlite.writer import Transaction
+from interlock.stores.sqlite.writer import WriteTransaction
 
 _TO_COME = 1.0
 """So long a waiter that was told has to take the lease; then it is the next one's turn."""
@@ -14,7 +14,7 @@ _TO_ASK = 5.0
 """So long somebody who cannot be told counts as waiting, after it has asked."""
 
 
-class Waiter(NamedTuple):
+class QueueMember(NamedTuple):
     grant_id: str
     boot: str
     listener: str | None
@@ -27,7 +27,7 @@ class Offer(NamedTuple):
     listener: str | None
 
 
-def enqueue(transaction: Transaction, ask: Ask, holder: Holder, listener: str | None) -> None:
+def enqueue(transaction: WriteTransaction, ask: AcquireRequest, holder: Holder, listener: str | None) -> None:
     """At the end; whoever waits already keeps its place."""
     transaction.execute(
         SQL["enqueue"], str(ask.grant_id), ask.name, boot_id(), listener, transaction.now,
@@ -35,14 +35,14 @@ def enqueue(transaction: Transaction, ask: Ask, holder: Holder, listener: str | 
     )  # fmt: skip
 
 
-def first(transaction: Transaction, name: str, own: str | None) -> Waiter | None:
+def first(transaction: WriteTransaction, name: str, own: str | None) -> QueueMember | None:
     """The first who lives and is not late. Whoever stood before it is removed.
 
     Who was told and did not come stands still, and so does everybody who listens with it: they are passed over
     together, and told so in case they hear it.
     """
     for row in transaction.execute(SQL["queue"], name).fetchall():
-        waiter = Waiter(*row)
+        waiter = QueueMember(*row)
         if is_waiting(transaction, waiter, own):
             return waiter
         if waiter.listener is not None and waiter.offered_at is not None and waiter.offered_at >= 0:
@@ -52,13 +52,13 @@ def first(transaction: Transaction, name: str, own: str | None) -> Waiter | None
     return None
 
 
-def is_waited(transaction: Transaction, name: str, own: str | None) -> bool:
+def is_waited(transaction: WriteTransaction, name: str, own: str | None) -> bool:
     """Whether somebody waits who can be told. Changes nothing."""
-    waiters = (Waiter(*row) for row in transaction.execute(SQL["queue"], name).fetchall())
+    waiters = (QueueMember(*row) for row in transaction.execute(SQL["queue"], name).fetchall())
     return any(waiter.listener is not None and is_waiting(transaction, waiter, own) for waiter in waiters)
 
 
-def offer(transaction: Transaction, name: str, own: str | None) -> Offer | None:
+def offer(transaction: WriteTransaction, name: str, own: str | None) -> Offer | None:
     """Tell the first that it is its turn; the caller knows that the lease is free. One of `own` is told by the caller.
     None: nobody waits, or the first was told before."""
     waiter = first(transaction, name, own)
@@ -71,26 +71,26 @@ def offer(transaction: Transaction, name: str, own: str | None) -> Offer | None:
     return told
 
 
-def leave(transaction: Transaction, grant_id: UUID, own: str | None) -> Offer | None:
+def leave(transaction: WriteTransaction, grant_id: UUID, own: str | None) -> Offer | None:
     """Out of the queue. What was offered goes to the next: who that is, if it was told now."""
     rows = transaction.execute(SQL["dequeue"], str(grant_id)).fetchall()
     return offer(transaction, rows[0][0], own) if rows and rows[0][1] is not None else None
 
 
-def remove_dead(transaction: Transaction, own: str | None) -> None:
+def remove_dead(transaction: WriteTransaction, own: str | None) -> None:
     for row in transaction.execute(SQL["waiters"]).fetchall():
-        waiter = Waiter(*row)
+        waiter = QueueMember(*row)
         if not _lives(transaction, waiter, own):
             leave(transaction, UUID(waiter.grant_id), own)
 
 
-def is_waiting(transaction: Transaction, waiter: Waiter, own: str | None) -> bool:
+def is_waiting(transaction: WriteTransaction, waiter: QueueMember, own: str | None) -> bool:
     if waiter.offered_at is not None and waiter.offered_at <= transaction.now - _TO_COME:
         return False
     return _lives(transaction, waiter, own)
 
 
-def _lives(transaction: Transaction, waiter: Waiter, own: str | None) -> bool:
+def _lives(transaction: WriteTransaction, waiter: QueueMember, own: str | None) -> bool:
     if waiter.boot != boot_id():
         return False
     if waiter.listener is None:

@@ -6,9 +6,9 @@ from typing import Any, TypeVar
 
 from interlock.stores.sqlite.faults import known, translated
 from interlock.stores.sqlite.file import LeaseFile
-from interlock.stores.sqlite.forks import Inside
-from interlock.stores.sqlite.jobs import Job, Worker, deliver
-from interlock.stores.sqlite.log import Connection
+from interlock.stores.sqlite.forks import InsideSqlite
+from interlock.stores.sqlite.jobs import Worker, WriterJob, deliver
+from interlock.stores.sqlite.log import LogConnection
 
 T = TypeVar("T")
 
@@ -16,10 +16,10 @@ _RECOVERY = 1000
 """Milliseconds. Only somebody who puts the log in order after a crash can keep a reader waiting."""
 
 
-class _Look(Job[Connection, T]):
+class _Look(WriterJob[LogConnection, T]):
     """`relied_on` says of what was read whether somebody will rely on it."""
 
-    def __init__(self, work: Callable[[Connection], T], relied_on: Callable[[T], bool]) -> None:
+    def __init__(self, work: Callable[[LogConnection], T], relied_on: Callable[[T], bool]) -> None:
         super().__init__(work)
         self.relied_on = relied_on
 
@@ -28,15 +28,15 @@ class Reader:
     def __init__(self, file: LeaseFile, longest: float) -> None:
         self._file = file
         self._longest = longest
-        self._connection: Connection | None = None
-        self._inside = Inside()
+        self._connection: LogConnection | None = None
+        self._inside = InsideSqlite()
         self._worker = Worker("interlock reader", self._serve, self._hang_up)
 
     @property
     def is_running(self) -> bool:
         return self._worker.is_running
 
-    async def run(self, work: Callable[[Connection], T], relied_on: Callable[[T], bool]) -> T:
+    async def run(self, work: Callable[[LogConnection], T], relied_on: Callable[[T], bool]) -> T:
         """What `work` has read. If it is `relied_on`, it is on the disk by then."""
         job = _Look(work, relied_on)
         self._worker.submit(job)
@@ -65,7 +65,7 @@ class Reader:
             self._file.sync(connection, self._inside)
         return result
 
-    def _open(self) -> Connection:
+    def _open(self) -> LogConnection:
         if self._connection is not None and self._file.identity() != self._connection.identity:
             self._hang_up()
         if self._connection is None:

@@ -23,24 +23,24 @@ from uuid import UUID
 
 from interlock import errors
 from interlock.clock import boottime
-from interlock.stores.sqlite.bells import Bells
+from interlock.stores.sqlite.bells import WakeUps
 from interlock.stores.sqlite.faults import is_busy, known, translated
 from interlock.stores.sqlite.file import LeaseFile
-from interlock.stores.sqlite.forks import Inside
-from interlock.stores.sqlite.jobs import Job, Settled, Worker, deliver
-from interlock.stores.sqlite.log import Connection
-from interlock.stores.sqlite.writer_lock import Turnstile
+from interlock.stores.sqlite.forks import InsideSqlite
+from interlock.stores.sqlite.jobs import Settled, Worker, WriterJob, deliver
+from interlock.stores.sqlite.log import LogConnection
+from interlock.stores.sqlite.writer_lock import WriterLock
 
 T = TypeVar("T")
 
 
 @dataclass
-class Transaction:
+class WriteTransaction:
     """An open one that may write. `now` and `wall` were read after it had begun. `durable`, set by a job that needs it:
     it is not answered before it is on the disk."""
 
     connection: sqlite3.Connection
-    bells: Bells
+    bells: WakeUps
     durable: bool = False
     now: float = field(default_factory=boottime)
     wall: float = field(default_factory=time.time)
@@ -58,26 +58,26 @@ class Transaction:
         return self.connection.execute(statement, args)
 
 
-Work = Job[Transaction, Any]
+Work = WriterJob[WriteTransaction, Any]
 
 
 class Writer:
     def __init__(self, file: LeaseFile, longest: float) -> None:
         self._file = file
         self._longest = longest
-        self._bells = Bells(file.beside)
-        self._turnstile = Turnstile(file.beside)
-        self._connection: Connection | None = None
-        self._inside = Inside()
+        self._bells = WakeUps(file.beside)
+        self._turnstile = WriterLock(file.beside)
+        self._connection: LogConnection | None = None
+        self._inside = InsideSqlite()
         self._worker = Worker("interlock writer", self._serve, self._hang_up)
 
     @property
     def is_running(self) -> bool:
         return self._worker.is_running
 
-    async def run(self, work: Callable[[Transaction], T], *, patience: float) -> T:
+    async def run(self, work: Callable[[WriteTransaction], T], *, patience: float) -> T:
         """The result of `work`, when its transaction is committed."""
-        job: Job[Transaction, T] = Job(work)
+        job: WriterJob[WriteTransaction, T] = WriterJob(work)
         self._worker.submit(job)
         return await job.answer(patience, self._longest)
 
@@ -137,13 +137,13 @@ class Writer:
             deliver([results[-1]])
         return [], {}
 
-    def _transact(self, connection: Connection, wanted: list[Work]) -> tuple[list[Settled], dict[str, list[UUID]]]:
+    def _transact(self, connection: LogConnection, wanted: list[Work]) -> tuple[list[Settled], dict[str, list[UUID]]]:
         """Those who still want it then, in a transaction that has ended afterwards; nobody, and there was none."""
         results: list[Settled] = []
         if not self._has_begun(connection):
             return results, {}
         if taken := [job for job in wanted if job.take()]:
-            transaction = Transaction(connection, self._bells)
+            transaction = WriteTransaction(connection, self._bells)
             results = _done(taken, transaction)
             if results[-1][2] is None:
                 unheard = {name: ids for name, ids in transaction.rings.items() if not self._bells.ring(name, ids)}
@@ -152,7 +152,7 @@ class Writer:
         connection.execute("ROLLBACK")
         return results, {}
 
-    def _has_begun(self, connection: Connection) -> bool:
+    def _has_begun(self, connection: LogConnection) -> bool:
         """False: a transaction of the user's own, which knows no turnstile, has the file."""
         try:
             connection.execute("BEGIN IMMEDIATE")
@@ -163,11 +163,11 @@ class Writer:
         self._require_same_file(connection)
         return True
 
-    def _require_same_file(self, connection: Connection) -> None:
+    def _require_same_file(self, connection: LogConnection) -> None:
         if self._file.identity() != connection.identity:
             raise errors.ConnectionLost(f"Another file stands at {self._file.path} than the one that was opened.")
 
-    def _open(self) -> Connection:
+    def _open(self) -> LogConnection:
         if self._connection is None:
             self._connection = self._file.connect(self._inside)
             with self._inside:
@@ -182,7 +182,7 @@ class Writer:
         self._turnstile.close()
 
 
-def _done(jobs: list[Work], transaction: Transaction) -> list[Settled]:
+def _done(jobs: list[Work], transaction: WriteTransaction) -> list[Settled]:
     """Up to the first that fails, if one does."""
     results: list[Settled] = []
     for job in jobs:

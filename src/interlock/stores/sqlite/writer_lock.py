@@ -21,7 +21,7 @@ from interlock.stores.sqlite.forks import left_alone_in_children
 _WAKING = 0.0001
 
 
-class Turnstile:
+class WriterLock:
     """Blocks without end: use it in a thread that may. Each has descriptors of its own, so threads wait too."""
 
     def __init__(self, directory: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 from interlock.instances.backups.retention import Keeping
 from interlock.instances.drivers.local import LocalDriver
 from interlock.instances.drivers.port import Spec
-from interlock.instances.records import Instance
+from interlock.instances.records import InstanceRecord
 from support.instances import Plane, control_plane
 from support.local_instances import PG_BIN, PORTS_OF_PAPER, as_owner, local_driver, place_for_instances
 from support.paper_driver import SHARED, TABLES, PaperDns, PaperDriver
@@ -56,5 +56,5 @@ async def owner(real: LocalDriver) -> AsyncIterator["asyncpg.Connection[Any]"]:
 
 
 @pytest.fixture
-async def shop(plane: Plane, owner: "asyncpg.Connection[Any]") -> Instance:
+async def shop(plane: Plane, owner: "asyncpg.Connection[Any]") -> InstanceRecord:
     return await plane.created("shop")

@@ -14,7 +14,7 @@ from interlock import errors
 from interlock.instances.backups.records import BackupRecords
 from interlock.instances.backups.retention import Keeping
 from interlock.instances.drivers.local import LocalDriver
-from interlock.instances.records import Instance
+from interlock.instances.records import InstanceRecord
 from support.components import lacking
 from support.instances import Plane, control_plane
 from support.local_instances import connected
@@ -30,7 +30,7 @@ def keeping(keeping: Keeping) -> Keeping:
 
 
 @pytest.fixture
-async def shop(plane: Plane) -> Instance:
+async def shop(plane: Plane) -> InstanceRecord:
     return await plane.created("shop")
 
 
@@ -39,7 +39,7 @@ def archives(keeping: Keeping) -> set[Path]:
 
 
 async def test_the_newest_stay_and_the_oldest_goes_with_its_files(
-    plane: Plane, shop: Instance, keeping: Keeping
+    plane: Plane, shop: InstanceRecord, keeping: Keeping
 ) -> None:
     other = await plane.backed_up((await plane.created("other")).id)
     made = [await plane.backed_up(shop.id) for _ in range(3)]
@@ -52,7 +52,7 @@ async def test_the_newest_stay_and_the_oldest_goes_with_its_files(
 
 @pytest.mark.exhaustive
 async def test_what_is_on_a_disk_that_is_not_mounted_stays_and_so_does_what_it_would_replace(
-    plane: Plane, shop: Instance, keeping: Keeping
+    plane: Plane, shop: InstanceRecord, keeping: Keeping
 ) -> None:
     made = [await plane.backed_up(shop.id) for _ in range(2)]
     mounted = keeping.directory.rename(keeping.directory.with_name("mounted"))
@@ -67,11 +67,11 @@ async def test_what_is_on_a_disk_that_is_not_mounted_stays_and_so_does_what_it_w
 
 
 @pytest.mark.exhaustive
-async def test_by_age_all_go_but_the_newest(plane: Plane, shop: Instance) -> None:
+async def test_by_age_all_go_but_the_newest(plane: Plane, shop: InstanceRecord) -> None:
     made = [await plane.backed_up(shop.id) for _ in range(2)]
     execute(plane.url, "UPDATE interlock.instance_backup SET created_at = created_at - interval '3 days'")
     assert await plane.ask(plane.backups.prune) == []
-    object.__setattr__(plane.lifecycle.here.kept, "days", 2.0)
+    object.__setattr__(plane.lifecycle.context.kept, "days", 2.0)
     await plane.backups.tidy()
     assert [(await plane.read_backup(one.id)).state for one in made] in (["deleting", "made"], ["deleted", "made"])
     assert await plane.ask(plane.backups.prune) == []
@@ -89,7 +89,9 @@ def seeking_first(id: str) -> Callable[..., Awaitable[Any]]:  # noqa: A002
 
 
 @pytest.mark.exhaustive
-async def test_what_is_being_restored_from_stays(plane: Plane, shop: Instance, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_what_is_being_restored_from_stays(
+    plane: Plane, shop: InstanceRecord, monkeypatch: pytest.MonkeyPatch
+) -> None:
     other = await plane.created("other")
     made = [await plane.backed_up(shop.id) for _ in range(2)]
     unfinished = "SELECT interlock.record_orchestration_v1('slow', %s, '0.0.1', %s, NULL, NULL)"
@@ -109,7 +111,9 @@ async def test_what_is_being_restored_from_stays(plane: Plane, shop: Instance, m
     assert (await plane.backup_done(await plane.read_backup(made[0].id))).state == "deleted"
 
 
-async def test_what_crashes_left_is_swept_and_nothing_else(plane: Plane, shop: Instance, keeping: Keeping) -> None:
+async def test_what_crashes_left_is_swept_and_nothing_else(
+    plane: Plane, shop: InstanceRecord, keeping: Keeping
+) -> None:
     made = await plane.backed_up(shop.id)
     whole = (keeping.directory / str(made.path)).parent
     stem = whole.name.removesuffix(".1")
@@ -153,7 +157,7 @@ async def cramped(url: str, real: LocalDriver, keeping: Keeping, tmp_path: Path)
 @pytest.mark.exhaustive(beyond=1)
 @pytest.mark.parametrize("kind", ["file", "directory"])
 async def test_a_full_disk_is_told_and_left_as_it_was(cramped: Plane, real: LocalDriver, kind: str) -> None:
-    directory = cramped.lifecycle.here.kept.directory
+    directory = cramped.lifecycle.context.kept.directory
     shop = await cramped.created("shop")
     assert shop.endpoint is not None
     owner = await connected(shop.endpoint, await real.password(SHARED))

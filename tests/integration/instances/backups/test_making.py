@@ -14,10 +14,10 @@ from interlock.aggregate.record import Task
 from interlock.durable.attempt import Attempt
 from interlock.instances.backups import programs
 from interlock.instances.backups.digest import digested
-from interlock.instances.backups.records import Backup, BackupRecords
+from interlock.instances.backups.records import BackupRecord, BackupRecords
 from interlock.instances.backups.retention import Keeping
 from interlock.instances.drivers.local import LocalDriver
-from interlock.instances.records import Instance
+from interlock.instances.records import InstanceRecord
 from support.instances import Plane
 from support.local_instances import as_owner
 from support.paper_driver import SHARED
@@ -46,7 +46,7 @@ async def item_locked(real: LocalDriver) -> AsyncIterator[None]:
         await connection.close()
 
 
-async def dumping(owner: "asyncpg.Connection[Any]", backup: Backup, *, but: int = 0) -> int:
+async def dumping(owner: "asyncpg.Connection[Any]", backup: BackupRecord, *, but: int = 0) -> int:
     """The server process of a pg_dump that waits for our lock."""
     query = (
         "SELECT pid FROM pg_stat_activity"
@@ -62,7 +62,7 @@ async def dumping(owner: "asyncpg.Connection[Any]", backup: Backup, *, but: int 
 @pytest.mark.exhaustive(beyond=1)
 @FORMATS
 async def test_one_is_made_of_a_running_instance_and_found_to_be_whole(
-    plane: Plane, shop: Instance, keeping: Keeping, kind: str
+    plane: Plane, shop: InstanceRecord, keeping: Keeping, kind: str
 ) -> None:
     made = await plane.backed_up(shop.id, kind)
     assert (made.state, made.working, made.error, made.instance_name) == ("made", False, None, "shop")
@@ -103,7 +103,7 @@ def damage(archive: Path, *, visibly: bool) -> None:
 @pytest.mark.parametrize(
     ("kind", "known"), [("file", False), ("directory", True)], ids=["by its digest", "by reading it"]
 )
-async def test_damage_is_found(plane: Plane, shop: Instance, keeping: Keeping, kind: str, known: bool) -> None:
+async def test_damage_is_found(plane: Plane, shop: InstanceRecord, keeping: Keeping, kind: str, known: bool) -> None:
     made = await plane.backed_up(shop.id, kind)
     assert made.path is not None
     damage(keeping.directory / made.path, visibly=known)
@@ -122,7 +122,7 @@ async def test_damage_is_found(plane: Plane, shop: Instance, keeping: Keeping, k
 
 @pytest.mark.exhaustive
 async def test_one_whose_files_are_not_seen_here_is_not_given_up(
-    plane: Plane, shop: Instance, keeping: Keeping
+    plane: Plane, shop: InstanceRecord, keeping: Keeping
 ) -> None:
     made = await plane.backed_up(shop.id)
     hidden = keeping.directory.rename(keeping.directory.with_name("elsewhere"))
@@ -137,7 +137,7 @@ async def test_one_whose_files_are_not_seen_here_is_not_given_up(
 
 @pytest.mark.exhaustive
 async def test_one_that_is_cancelled_in_the_middle_leaves_nothing(
-    plane: Plane, shop: Instance, real: LocalDriver, owner: "asyncpg.Connection[Any]", keeping: Keeping
+    plane: Plane, shop: InstanceRecord, real: LocalDriver, owner: "asyncpg.Connection[Any]", keeping: Keeping
 ) -> None:
     async with item_locked(real):
         asked = await plane.ask(plane.backups.make, shop.id)
@@ -156,7 +156,7 @@ async def test_one_that_is_cancelled_in_the_middle_leaves_nothing(
 
 @pytest.mark.exhaustive
 async def test_one_that_is_being_made_can_be_deleted(
-    plane: Plane, shop: Instance, real: LocalDriver, owner: "asyncpg.Connection[Any]", keeping: Keeping
+    plane: Plane, shop: InstanceRecord, real: LocalDriver, owner: "asyncpg.Connection[Any]", keeping: Keeping
 ) -> None:
     async with item_locked(real):
         asked = await plane.ask(plane.backups.make, shop.id, "directory")
@@ -174,7 +174,7 @@ async def test_one_that_is_being_made_can_be_deleted(
 
 
 async def test_a_dump_that_is_cut_off_is_begun_again(
-    plane: Plane, shop: Instance, real: LocalDriver, owner: "asyncpg.Connection[Any]", keeping: Keeping
+    plane: Plane, shop: InstanceRecord, real: LocalDriver, owner: "asyncpg.Connection[Any]", keeping: Keeping
 ) -> None:
     async with item_locked(real):
         asked = await plane.ask(plane.backups.make, shop.id)
@@ -186,7 +186,7 @@ async def test_a_dump_that_is_cut_off_is_begun_again(
 
 
 async def test_a_step_that_is_repeated_after_it_was_lost_leaves_one_archive(
-    plane: Plane, shop: Instance, keeping: Keeping, monkeypatch: pytest.MonkeyPatch
+    plane: Plane, shop: InstanceRecord, keeping: Keeping, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The archive has its name, and nobody wrote that down."""
     seen: list[list[Path]] = []
@@ -206,7 +206,7 @@ async def test_a_step_that_is_repeated_after_it_was_lost_leaves_one_archive(
 
 
 async def test_an_attempt_that_was_overtaken_changes_nothing(
-    plane: Plane, shop: Instance, real: LocalDriver, owner: "asyncpg.Connection[Any]", keeping: Keeping
+    plane: Plane, shop: InstanceRecord, real: LocalDriver, owner: "asyncpg.Connection[Any]", keeping: Keeping
 ) -> None:
     """Another replica begins the step while the first one still waits; that one ends the other's dump."""
     async with item_locked(real):
@@ -231,7 +231,7 @@ async def test_an_attempt_that_was_overtaken_changes_nothing(
 
 @pytest.mark.exhaustive
 async def test_one_of_an_instance_that_goes_meanwhile_fails(
-    plane: Plane, shop: Instance, real: LocalDriver, owner: "asyncpg.Connection[Any]", keeping: Keeping
+    plane: Plane, shop: InstanceRecord, real: LocalDriver, owner: "asyncpg.Connection[Any]", keeping: Keeping
 ) -> None:
     async with item_locked(real):
         asked = await plane.ask(plane.backups.make, shop.id)
@@ -247,7 +247,7 @@ async def test_one_of_an_instance_that_goes_meanwhile_fails(
 
 @pytest.mark.exhaustive
 async def test_one_that_waits_in_vain_for_a_table_lets_others_have_their_turn(
-    plane: Plane, shop: Instance, real: LocalDriver, monkeypatch: pytest.MonkeyPatch
+    plane: Plane, shop: InstanceRecord, real: LocalDriver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(programs, "_LOCKS_WITHIN", 1)
     async with item_locked(real):
@@ -256,7 +256,7 @@ async def test_one_that_waits_in_vain_for_a_table_lets_others_have_their_turn(
     assert "in vain for a table that another transaction has locked" in (failed.error or "")
 
 
-async def test_what_cannot_be_asked_for_is_refused(plane: Plane, shop: Instance) -> None:
+async def test_what_cannot_be_asked_for_is_refused(plane: Plane, shop: InstanceRecord) -> None:
     with pytest.raises(errors.BadSpec, match="use file or directory"):
         await plane.ask(plane.backups.make, shop.id, "tar")
     with pytest.raises(errors.InstanceUnknown):
@@ -266,7 +266,7 @@ async def test_what_cannot_be_asked_for_is_refused(plane: Plane, shop: Instance)
 
 
 async def test_they_are_listed_the_newest_first_and_found_by_the_beginning_of_their_id(
-    plane: Plane, shop: Instance
+    plane: Plane, shop: InstanceRecord
 ) -> None:
     made = [await plane.backed_up(shop.id) for _ in range(3)]
     newest_first = [one.id for one in reversed(made)]

@@ -11,10 +11,10 @@ import pytest
 from interlock import errors
 from interlock.aggregate.events import RecordHistory
 from interlock.instances.backups import programs
-from interlock.instances.backups.records import Backup
+from interlock.instances.backups.records import BackupRecord
 from interlock.instances.backups.relay import Permit
 from interlock.instances.drivers.local import LocalDriver
-from interlock.instances.records import Instance
+from interlock.instances.records import InstanceRecord
 from support.instances import Plane
 from support.local_instances import as_owner
 from support.paper_driver import SHARED
@@ -35,7 +35,7 @@ OVERTAKE = """
 
 
 @pytest.fixture
-async def made(plane: Plane, shop: Instance) -> Backup:
+async def made(plane: Plane, shop: InstanceRecord) -> BackupRecord:
     return await plane.backed_up(shop.id)
 
 
@@ -60,7 +60,7 @@ async def waits(owner: "asyncpg.Connection[Any]", purpose: str, sessions: int = 
 
 @pytest.mark.exhaustive
 async def test_what_is_restored_into_is_not_backed_up_nor_the_other_way_round(
-    plane: Plane, shop: Instance, made: Backup, real: LocalDriver, owner: "asyncpg.Connection[Any]"
+    plane: Plane, shop: InstanceRecord, made: BackupRecord, real: LocalDriver, owner: "asyncpg.Connection[Any]"
 ) -> None:
     """A dump that waits for the tables would see the new ones, and by its older snapshot no row of them."""
     async with item_locked(real, "ACCESS SHARE"):
@@ -101,7 +101,7 @@ class Attempts:
 
 
 async def restored_by(
-    plane: Plane, shop: Instance, made: Backup, first: Callable[[Step, Permit], Awaitable[None]]
+    plane: Plane, shop: InstanceRecord, made: BackupRecord, first: Callable[[Step, Permit], Awaitable[None]]
 ) -> int:
     """In how many attempts."""
     attempts = Attempts(first)
@@ -115,7 +115,7 @@ async def restored_by(
 
 
 async def test_it_is_committed_once_wherever_its_worker_falls_or_stands_still(
-    plane: Plane, shop: Instance, made: Backup, owner: "asyncpg.Connection[Any]"
+    plane: Plane, shop: InstanceRecord, made: BackupRecord, owner: "asyncpg.Connection[Any]"
 ) -> None:
     refused: list[type] = []
 

@@ -11,7 +11,7 @@ from interlock.embedded import all_binaries
 from interlock.instances.backups.retention import Keeping
 from interlock.instances.drivers.local import LocalDriver
 from interlock.instances.facts import facts
-from interlock.instances.records import Instance
+from interlock.instances.records import InstanceRecord
 from support.instances import Plane, control_plane
 from support.local_instances import PG_BIN, connected, local_driver, place_for_instances
 from support.postgres import execute
@@ -51,7 +51,7 @@ async def plane(interlock_url: str, driver: LocalDriver, keeping: Keeping) -> As
             await plane.told(plane.instances.delete, instance.id)
 
 
-async def inside(driver: LocalDriver, instance: Instance, statement: str) -> list[Any]:
+async def inside(driver: LocalDriver, instance: InstanceRecord, statement: str) -> list[Any]:
     assert instance.endpoint is not None
     connection = await connected(instance.endpoint, await driver.password(instance.id))
     try:

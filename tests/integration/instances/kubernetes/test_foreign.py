@@ -9,7 +9,7 @@ import pytest
 from interlock.errors import ForeignResource
 from interlock.instances.drivers.kubernetes import KubernetesDriver, KubernetesSettings, objects
 from interlock.instances.drivers.kubernetes.api import Api
-from interlock.instances.drivers.kubernetes.names import INSTANCE, MANAGED_BY, Names
+from interlock.instances.drivers.kubernetes.names import INSTANCE, MANAGED_BY, ObjectNames
 from interlock.instances.drivers.port import Spec
 from interlock.tls.certificate import check_pair
 from support.kube_api.real import Http
@@ -45,7 +45,7 @@ class Foreign:
 
     def __init__(self, http: Http, namespace: str, kind: str, spec: Spec, **labels: str) -> None:
         group, plural, body = KINDS[kind]
-        name = Names(spec.id).claim if kind == "PersistentVolumeClaim" else Names(spec.id).base
+        name = ObjectNames(spec.id).claim if kind == "PersistentVolumeClaim" else ObjectNames(spec.id).base
         self._http, self._path = http, f"{group}/namespaces/{namespace}/{plural}"
         status, said = http("POST", self._path, {**body, "metadata": {"name": name, "labels": labels}})
         assert status == 201, said
@@ -115,7 +115,7 @@ async def test_what_is_nobodys_is_adopted_where_that_is_allowed(
 async def test_half_a_pair_of_certificate_and_key_is_replaced_by_a_whole_one(
     settings: KubernetesSettings, http: Http, namespace: str, spec: Spec
 ) -> None:
-    path, name = f"/api/v1/namespaces/{namespace}/secrets", Names(spec.id).base
+    path, name = f"/api/v1/namespaces/{namespace}/secrets", ObjectNames(spec.id).base
     http("POST", path, {"metadata": {"name": name}, "data": {"tls.crt": base64.b64encode(b"of another key").decode()}})
 
     await KubernetesDriver(replace(settings, adopt=True)).provision(spec)

@@ -9,7 +9,7 @@ import pytest
 from interlock.errors import DriverError, DriverUnreachable, InstanceAbsent
 from interlock.instances.drivers.kubernetes import KubernetesDriver, KubernetesSettings
 from interlock.instances.drivers.kubernetes.api import Api
-from interlock.instances.drivers.kubernetes.names import Names
+from interlock.instances.drivers.kubernetes.names import ObjectNames
 from interlock.instances.drivers.port import Spec
 from support.kube_api import controllers
 from support.kube_api.server import FakeCluster
@@ -33,7 +33,7 @@ async def running(driver: KubernetesDriver, spec: Spec) -> Spec:
 async def test_a_log_is_followed_until_its_pod_ends(
     fake_cluster: FakeCluster, driver: KubernetesDriver, running: Spec
 ) -> None:
-    lines = fake_cluster.logs[Names(running.id).pod] = ["first", "second", "third"]
+    lines = fake_cluster.logs[ObjectNames(running.id).pod] = ["first", "second", "third"]
     followed = driver.logs(running.id, lines=2, follow=True)
     assert [await anext(followed), await anext(followed)] == ["second", "third"]
 
@@ -49,7 +49,7 @@ async def test_a_log_is_followed_until_its_pod_ends(
 async def test_a_log_may_be_left_at_any_time(
     fake_cluster: FakeCluster, driver: KubernetesDriver, running: Spec
 ) -> None:
-    fake_cluster.logs[Names(running.id).pod] = ["first"]
+    fake_cluster.logs[ObjectNames(running.id).pod] = ["first"]
     followed = driver.logs(running.id, follow=True)
     assert await anext(followed) == "first"
     await followed.aclose()  # type: ignore[attr-defined]
@@ -106,7 +106,7 @@ async def test_the_server_is_told_what_the_secret_holds_and_not_the_password(
     new = await driver.password(running.id)
     [(pod, command, statement)] = fake_cluster.commands
     assert new != old
-    assert pod == Names(running.id).pod
+    assert pod == ObjectNames(running.id).pod
     assert command[0] == "psql"
     assert '\nALTER ROLE "shop" PASSWORD \'SCRAM-SHA-256$' in statement
     assert new not in statement
@@ -130,7 +130,7 @@ async def test_a_password_that_the_server_did_not_take_can_be_set_again(
 async def test_a_password_that_somebody_deleted_is_missed_and_reset(
     fake_cluster: FakeCluster, driver: KubernetesDriver, running: Spec
 ) -> None:
-    secret = fake_cluster.store.find("secrets", "default", Names(running.id).base)
+    secret = fake_cluster.store.find("secrets", "default", ObjectNames(running.id).base)
     assert secret is not None
     del secret.body["data"]
     with pytest.raises(DriverError, match="has no password in it: reset it"):
@@ -174,7 +174,7 @@ async def test_a_process_that_dies_while_it_changes_a_password_is_caught_up_with
         await Dying(driver._settings).reset_password(running.id)
     await driver.reset_password(running.id)
 
-    secret = fake_cluster.store.find("secrets", "default", Names(running.id).base)
+    secret = fake_cluster.store.find("secrets", "default", ObjectNames(running.id).base)
     assert secret is not None
     assert "next-password" not in secret.body["data"]
     told = [statement for _, _, statement in fake_cluster.commands]

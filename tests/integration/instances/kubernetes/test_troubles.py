@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from interlock.instances.drivers.kubernetes import KubernetesDriver
-from interlock.instances.drivers.kubernetes.names import Names
+from interlock.instances.drivers.kubernetes.names import ObjectNames
 from interlock.instances.drivers.port import Observed, Spec
 from support.kube_api.node import Trouble
 from support.kube_api.real import Http, RealCluster
@@ -55,7 +55,7 @@ async def test_what_does_not_come_up_is_started_with_the_parameters_that_were_se
     """Kubernetes itself leaves a pod alone whose template was changed."""
     if cluster.node is None:
         pytest.skip("troubles cannot be made on machines that are not ours")
-    pod = f"/api/v1/namespaces/{namespace}/pods/{Names(spec.id).pod}"
+    pod = f"/api/v1/namespaces/{namespace}/pods/{ObjectNames(spec.id).pod}"
     cluster.node.trouble = "crash"
     await driver.provision(replace(spec, parameters={"shared_preload_libraries": "no_such"}))
     await seen(driver, spec.id, "broken")

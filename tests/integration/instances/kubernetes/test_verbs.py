@@ -8,7 +8,7 @@ import pytest
 from interlock.errors import BadSpec, BeingRemoved, DriverError, InstanceAbsent, NotSupported
 from interlock.instances.drivers.kubernetes import KubernetesDriver, KubernetesSettings, creation
 from interlock.instances.drivers.kubernetes.api import Api
-from interlock.instances.drivers.kubernetes.names import Names
+from interlock.instances.drivers.kubernetes.names import ObjectNames
 from interlock.instances.drivers.port import Spec
 from support.kube_api.real import Http, RealCluster
 from support.kube_api.server import FakeCluster
@@ -100,7 +100,7 @@ async def test_the_pod_is_not_root_and_has_no_rights(driver: KubernetesDriver, o
     await driver.provision(spec)
     await seen(driver, spec.id, "running")
 
-    pod = objects.get("pods", Names(spec.id).pod)["spec"]
+    pod = objects.get("pods", ObjectNames(spec.id).pod)["spec"]
     container = pod["containers"][0]["securityContext"]
     assert pod["securityContext"]["runAsNonRoot"] is True
     assert container["capabilities"] == {"drop": ["ALL"]}
@@ -170,11 +170,11 @@ async def test_parameters_wait_for_a_restart_and_say_so_again_and_again(
 ) -> None:
     await driver.provision(replace(spec, parameters={"work_mem": "4MB"}))
     await seen(driver, spec.id, "running")
-    pod = objects.get("pods", Names(spec.id).pod)["metadata"]["uid"]
+    pod = objects.get("pods", ObjectNames(spec.id).pod)["metadata"]["uid"]
 
     for _ in range(2):
         assert await driver.set_parameters(spec.id, {"application_name": "it's"}) == "restart needed"
-    assert objects.get("pods", Names(spec.id).pod)["metadata"]["uid"] == pod
+    assert objects.get("pods", ObjectNames(spec.id).pod)["metadata"]["uid"] == pod
     conf = objects.get("configmaps", f"pg-{spec.id}")["data"]["postgresql.conf"]
     assert "application_name = 'it''s'" in conf
     assert "work_mem" not in conf
@@ -223,7 +223,7 @@ async def test_a_volume_grows_and_does_not_shrink(
 
     for _ in range(2):
         await driver.resize(spec.id, 2 * GIB)
-    claim = objects.get("persistentvolumeclaims", Names(spec.id).claim)
+    claim = objects.get("persistentvolumeclaims", ObjectNames(spec.id).claim)
     assert claim["spec"]["resources"]["requests"]["storage"] in (str(2 * GIB), "2Gi")
 
     with pytest.raises(BadSpec, match="can not be less"):
@@ -267,7 +267,7 @@ async def test_nothing_is_made_while_the_last_of_it_is_still_going(driver: Kuber
 async def test_a_volume_that_was_left_over_is_found_and_removed(
     driver: KubernetesDriver, objects: Objects, spec: Spec
 ) -> None:
-    names = Names(spec.id)
+    names = ObjectNames(spec.id)
     claim = {
         "metadata": {"name": names.claim, "labels": names.labels, "annotations": {"interlock.dev/name": "shop"}},
         "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}},

@@ -100,9 +100,9 @@ async def test_what_falls_is_brought_up_what_is_lost_is_told_and_what_strays_is_
         assert (await plane.told(plane.instances.delete, made.id)).state == "deleted"
         assert await watch.look() == []
 
-        here = plane.lifecycle.here
-        assert await Watchers(here, plane.lifecycle.health).restore() == 0
-        assert await History(here, events_kept=0.001, checks_kept=0.001).prune() > 0
+        context = plane.lifecycle.context
+        assert await Watchers(context, plane.lifecycle.health).restore() == 0
+        assert await History(context, events_kept=0.001, checks_kept=0.001).prune() > 0
     for statement in FORBIDDEN:
         with pytest.raises(psycopg.errors.InsufficientPrivilege):
             execute(granted_url, statement)

@@ -7,10 +7,10 @@ import pytest
 
 from interlock import AsyncInterlock, errors
 from interlock.aggregate.transactions import Transactions
-from interlock.instances.context import Surroundings
+from interlock.instances.context import InstanceContext
 from interlock.instances.orchestrations import Lifecycle
 from interlock.instances.upkeep.history import History
-from interlock.instances.upkeep.keepers import Keepers
+from interlock.instances.upkeep.keepers import Upkeep
 from support.keeping import SOON
 from support.paper_driver import PaperDns, PaperDriver
 from support.postgres import execute
@@ -23,13 +23,13 @@ COUNTS = """
 
 
 @pytest.fixture
-async def here(url: str, paper: PaperDriver) -> AsyncIterator[Surroundings]:
+async def context(url: str, paper: PaperDriver) -> AsyncIterator[InstanceContext]:
     database = Transactions(url, "instances")
-    yield Surroundings(database, "interlock", {"paper": paper}, PaperDns(lambda: url))
+    yield InstanceContext(database, "interlock", {"paper": paper}, PaperDns(lambda: url))
     await database.close()
 
 
-async def test_what_is_older_than_it_is_kept_goes_and_the_record_stays(url: str, here: Surroundings) -> None:
+async def test_what_is_older_than_it_is_kept_goes_and_the_record_stays(url: str, context: InstanceContext) -> None:
     execute(
         url,
         "INSERT INTO interlock.instance (id, name, driver, orchestration, created_by, created_at, updated_at)"
@@ -46,14 +46,14 @@ async def test_what_is_older_than_it_is_kept_goes_and_the_record_stays(url: str,
         "INSERT INTO interlock.instance_drift (driver, instance, kind, name, detail, found_at)"
         " VALUES ('paper', 'a', 'dns', 'a', '', now() - interval '1 year')",
     )
-    history = History(here, events_kept=10 * DAY, checks_kept=3 * DAY)
+    history = History(context, events_kept=10 * DAY, checks_kept=3 * DAY)
     assert await history.prune(batch=4) == 10 + 17 + 10
     assert execute(url, COUNTS) == [(10, 3, 11)]
     assert await history.prune(batch=4) == 0
     assert execute(url, "SELECT id FROM interlock.instance") == [("a",)]
 
 
-async def test_a_chore_that_fails_holds_up_no_other(url: str, here: Surroundings) -> None:
+async def test_a_chore_that_fails_holds_up_no_other(url: str, context: InstanceContext) -> None:
     done = asyncio.Event()
 
     async def fails() -> None:
@@ -62,6 +62,6 @@ async def test_a_chore_that_fails_holds_up_no_other(url: str, here: Surroundings
     async def comes_after() -> None:
         done.set()
 
-    async with AsyncInterlock(url) as locks, Keepers(Lifecycle(here), locks, SOON, [fails, comes_after]):
+    async with AsyncInterlock(url) as locks, Upkeep(Lifecycle(context), locks, SOON, [fails, comes_after]):
         async with asyncio.timeout(50):
             await done.wait()

@@ -8,7 +8,7 @@ import pytest
 
 from interlock import errors
 from interlock.instances import names
-from interlock.instances.records import Instance
+from interlock.instances.records import InstanceRecord
 from support.instances import Plane
 from support.paper_driver import PaperDriver
 from support.postgres import execute
@@ -72,7 +72,7 @@ async def test_of_twenty_at_once_five_want_one_name_and_one_of_them_gets_it(
     wanted = {f"db{number}": "same.example.com" if number < 5 else None for number in range(20)}
     requests = (plane.create(name, dns_name=dns_name) for name, dns_name in wanted.items())
     answers = await asyncio.gather(*requests, return_exceptions=True)
-    asked = [answer for answer in answers if isinstance(answer, Instance)]
+    asked = [answer for answer in answers if isinstance(answer, InstanceRecord)]
     refused = [answer for answer in answers if isinstance(answer, errors.NameTaken)]
     assert (len(asked), len(refused)) == (16, 4)
     [owner] = [one.id for one in asked if one.dns_name]

@@ -12,10 +12,10 @@ from psycopg import errors as refusals
 from interlock.aggregate.events import prune_events
 from interlock.aggregate.table import Page
 from interlock.instances.model import TRANSITIONS, State
-from interlock.instances.records import Instance, Records
+from interlock.instances.records import InstanceRecord, InstanceRecords
 from support.postgres import execute
 
-RECORDS = Records("interlock")
+RECORDS = InstanceRecords("interlock")
 INSERT = """
     INSERT INTO interlock.instance (id, name, driver, orchestration, created_by, tags, created_at, updated_at)
     VALUES (%s, %s, 'paper', 'o', 'test', %s, %s, now())
@@ -28,7 +28,7 @@ def add(url: str, name: str, tags: str = "{}", *, number: int = 0) -> str:
     return f"id-{name}"
 
 
-async def page(url: str, **wishes: Any) -> Page[Instance]:
+async def page(url: str, **wishes: Any) -> Page[InstanceRecord]:
     async with await psycopg.AsyncConnection.connect(url) as connection:
         return await RECORDS.page(connection, **wishes)
 

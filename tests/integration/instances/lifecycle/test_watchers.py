@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from interlock.aggregate.transactions import Transactions
-from interlock.instances.context import Surroundings
+from interlock.instances.context import InstanceContext
 from interlock.instances.orchestrations import Lifecycle
 from interlock.instances.upkeep.watchers import Watchers
 from support.instances import QUICK, Plane
@@ -36,7 +36,7 @@ async def without_watcher(plane: Plane, name: str) -> str:
 
 @pytest.fixture
 def watchers(plane: Plane) -> Watchers:
-    return Watchers(plane.lifecycle.here, plane.lifecycle.health)
+    return Watchers(plane.lifecycle.context, plane.lifecycle.health)
 
 
 async def test_one_whose_watcher_has_ended_is_watched_again(plane: Plane, watchers: Watchers) -> None:
@@ -69,8 +69,8 @@ async def test_of_several_that_see_it_at_once_one_does_it(plane: Plane, paper: P
     databases = [Transactions(plane.url, "instances") for _ in range(5)]
     crowd = []
     for database in databases:
-        here = Surroundings(database, "interlock", {"paper": paper}, PaperDns(lambda: plane.url), QUICK)
-        crowd.append(Watchers(here, Lifecycle(here).health))
+        context = InstanceContext(database, "interlock", {"paper": paper}, PaperDns(lambda: plane.url), QUICK)
+        crowd.append(Watchers(context, Lifecycle(context).health))
     restored = await asyncio.gather(*(watchers.restore() for watchers in crowd))
     for database in databases:
         await database.close()

@@ -12,7 +12,7 @@ import pytest
 from interlock import errors
 from interlock.instances.drivers.local import LocalDriver
 from interlock.instances.drivers.port import Spec
-from interlock.instances.records import Instance
+from interlock.instances.records import InstanceRecord
 from support.failing_driver import FailingDriver
 from support.instances import QUICK, Plane, control_plane
 from support.paper_driver import PaperDns
@@ -35,7 +35,7 @@ async def plane(url: str, driver: FailingDriver) -> AsyncIterator[Plane]:
         yield plane
 
 
-async def told(plane: Plane, verb: Any, *args: Any, **wishes: Any) -> Instance:
+async def told(plane: Plane, verb: Any, *args: Any, **wishes: Any) -> InstanceRecord:
     """As `plane.told`, and begun at once, as the server does it."""
     asked = await plane.ask(verb, *args, **wishes)
     await plane.durable.begin(asked.orchestration)

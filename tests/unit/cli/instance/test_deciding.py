@@ -9,7 +9,7 @@ from interlock.cli.instance.presentation import INSTANCES
 from interlock.cli.instance.wait import is_over, missed
 from interlock.cli.instance.watch import changed
 from interlock.cli.record.conclusion import failed, is_ended, not_cancelled
-from interlock.cli.record.progress import Progress
+from interlock.cli.record.progress import ProgressLines
 from support.told_instances import CREATING, DELETED, FAILED, RUNNING
 
 OVERTAKEN = CREATING | {"state": "deleting", "orchestration": "instance-5b0c-delete-2"}
@@ -83,7 +83,7 @@ class Terminal(io.StringIO):
 
 def test_progress_is_a_line_for_each_step_in_a_pipe() -> None:
     pipe = io.StringIO()
-    with Progress(pipe) as progress:
+    with ProgressLines(pipe) as progress:
         progress.say("mydb", "checked")
         progress.say("mydb", "provisioned")
     assert pipe.getvalue() == "mydb: checked\nmydb: provisioned\n"
@@ -93,7 +93,7 @@ def test_progress_is_one_line_that_changes_and_goes_on_a_terminal(monkeypatch: p
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setenv("COLUMNS", "12")
     terminal = Terminal()
-    with Progress(terminal) as progress:
+    with ProgressLines(terminal) as progress:
         progress.say("mydb", "checked")
         progress.say("mydb", "provisioned")
     assert terminal.getvalue() == "\r\x1b[Kmydb: check\r\x1b[Kmydb: provi\r\x1b[K"

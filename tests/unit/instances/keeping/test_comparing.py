@@ -8,13 +8,13 @@ from typing import get_args
 import pytest
 
 from interlock.dns.port import Published
-from interlock.instances.drivers.port import Observed, Sight
+from interlock.instances.drivers.port import Observation, Observed
 from interlock.instances.model import State
-from interlock.instances.records import Instance
+from interlock.instances.records import InstanceRecord
 from interlock.instances.upkeep.comparison import confirmed, is_settled, of_driver, of_name, same
 
 NOW = datetime.now(UTC)
-SHOP = Instance(
+SHOP = InstanceRecord(
     id="5b0c",
     name="shop",
     dns_name="shop.example.com",
@@ -61,7 +61,7 @@ DRIFTED = {
 @pytest.mark.parametrize(("state", "seen"), [*product(get_args(State), get_args(Observed))])
 def test_what_has_drifted_is_what_is_written_and_nothing_else(state: State, seen: Observed) -> None:
     instance = replace(SHOP, state=state, names_freed_at=NOW if state == "deleted" else None)
-    found = {kind for kind, detail in of_driver(instance, Sight(seen)).items() if detail}
+    found = {kind for kind, detail in of_driver(instance, Observation(seen)).items() if detail}
     wanted = DRIFTED.get((state, seen))
     assert found == ({wanted} if wanted else set())
 
@@ -69,17 +69,17 @@ def test_what_has_drifted_is_what_is_written_and_nothing_else(state: State, seen
 @pytest.mark.parametrize("seen", get_args(Observed))
 def test_what_no_record_knows_or_what_could_not_be_created_is_an_orphan_if_it_is_there(seen: Observed) -> None:
     for instance in (None, replace(SHOP, state="failed", names_freed_at=NOW)):
-        found = {kind for kind, detail in of_driver(instance, Sight(seen)).items() if detail}
+        found = {kind for kind, detail in of_driver(instance, Observation(seen)).items() if detail}
         assert found == (set() if seen == "absent" else {"orphan"})
 
 
 def test_the_words_say_both_and_why() -> None:
-    told = of_driver(SHOP, Sight("stopped", detail="Its server ended without being told to: start it again."))
+    told = of_driver(SHOP, Observation("stopped", detail="Its server ended without being told to: start it again."))
     assert told["wrong_state"] == (
         "Its record says running, and it is stopped. Its server ended without being told to: start it again."
     )
     words = "It is there, and no record knows it, so it may be another's: it is running."
-    assert of_driver(None, Sight("running"))["orphan"] == words
+    assert of_driver(None, Observation("running"))["orphan"] == words
 
 
 @pytest.mark.parametrize(

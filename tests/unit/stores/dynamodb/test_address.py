@@ -4,21 +4,24 @@ import pytest
 
 from interlock import AsyncInterlock
 from interlock.errors import ConfigurationError
-from interlock.stores.dynamodb.address import Address, parsed
+from interlock.stores.dynamodb.address import TableAddress, parsed
 
 
 @pytest.mark.parametrize(
     ("url", "address"),
     [
-        ("dynamodb://Locks", Address("Locks")),
-        ("DynamoDB://locks/", Address("locks")),
-        ("dynamodb://locks?region=eu-west-1", Address("locks", "eu-west-1")),
-        ("dynamodb://locks?endpoint=http%3A%2F%2F127.0.0.1%3A4566", Address("locks", None, "http://127.0.0.1:4566")),
-        ("dynamodb://locks?endpoint=http://127.0.0.1:4566", Address("locks", None, "http://127.0.0.1:4566")),
-        ("dynamodb://locks?prefix=APP%23&max_clock_skew=0.5", Address("locks", None, None, "APP#", 0.5)),
+        ("dynamodb://Locks", TableAddress("Locks")),
+        ("DynamoDB://locks/", TableAddress("locks")),
+        ("dynamodb://locks?region=eu-west-1", TableAddress("locks", "eu-west-1")),
+        (
+            "dynamodb://locks?endpoint=http%3A%2F%2F127.0.0.1%3A4566",
+            TableAddress("locks", None, "http://127.0.0.1:4566"),
+        ),
+        ("dynamodb://locks?endpoint=http://127.0.0.1:4566", TableAddress("locks", None, "http://127.0.0.1:4566")),
+        ("dynamodb://locks?prefix=APP%23&max_clock_skew=0.5", TableAddress("locks", None, None, "APP#", 0.5)),
     ],
 )
-def test_what_a_url_names(url: str, address: Address) -> None:
+def test_what_a_url_names(url: str, address: TableAddress) -> None:
     assert parsed(url) == address
 
 

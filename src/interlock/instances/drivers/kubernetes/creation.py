@@ -11,7 +11,7 @@ from interlock.errors import BadSpec
 from interlock.instances.drivers.kubernetes import configuration, credentials, objects
 from interlock.instances.drivers.kubernetes.api import Api
 from interlock.instances.drivers.kubernetes.inventory import Belongings, required
-from interlock.instances.drivers.kubernetes.names import NAME, Names, annotations, belonging
+from interlock.instances.drivers.kubernetes.names import NAME, ObjectNames, annotations, belonging
 from interlock.instances.drivers.kubernetes.settings import KubernetesSettings
 from interlock.instances.drivers.owner import check_name, new_password
 from interlock.instances.drivers.port import Spec
@@ -19,7 +19,7 @@ from interlock.instances.drivers.port import Spec
 
 def check(spec: Spec, settings: KubernetesSettings) -> None:
     """What can be told without asking anybody."""
-    Names(spec.id)
+    ObjectNames(spec.id)
     check_name(spec.name)
     configuration.check(spec.parameters)
     if spec.version is not None and spec.version not in settings.versions:
@@ -30,7 +30,7 @@ def check(spec: Spec, settings: KubernetesSettings) -> None:
 
 async def found(api: Api, spec: Spec, settings: KubernetesSettings) -> Belongings:
     """What is there of it already. Raises if any of it is another's, or was asked for under another name or version."""
-    there = await Belongings.in_the_way(api, Names(spec.id), adopt=settings.adopt)
+    there = await Belongings.in_the_way(api, ObjectNames(spec.id), adopt=settings.adopt)
     for thing in there.things:
         name = (thing.metadata.annotations or {}).get(NAME, spec.name)
         if name != spec.name:
@@ -46,7 +46,7 @@ async def found(api: Api, spec: Spec, settings: KubernetesSettings) -> Belonging
 
 async def provision(api: Api, spec: Spec, settings: KubernetesSettings) -> None:
     """The StatefulSet comes last: when it makes its pod, everything that the pod needs is there."""
-    names, there = Names(spec.id), await found(api, spec, settings)
+    names, there = ObjectNames(spec.id), await found(api, spec, settings)
     contents = configuration.files(spec.parameters)
     await ensure_secret(api, spec, there.get(Secret))
     await _take(api, spec, there.get(PersistentVolumeClaim, names.claim))
@@ -67,7 +67,7 @@ async def provision(api: Api, spec: Spec, settings: KubernetesSettings) -> None:
 
 async def ensure_secret(api: Api, spec: Spec, there: Any | None) -> None:
     """What is in it stays: only what it lacks is added."""
-    base = Names(spec.id).base
+    base = ObjectNames(spec.id).base
     hosts = [base, f"{base}.{api.namespace}", f"{base}.{api.namespace}.svc", *filter(None, [spec.dns_name])]
     known = None if there is None else credentials.entry(there, credentials.PASSWORD)
     contents = credentials.contents(spec.name, known or new_password(), hosts)
@@ -83,7 +83,7 @@ async def ensure_secret(api: Api, spec: Spec, there: Any | None) -> None:
 async def _take(api: Api, spec: Spec, there: Any | None) -> None:
     """Adopt what is not applied as a whole, because what is in it is kept."""
     if there is not None and belonging(there, spec.id) != "ours":
-        metadata = {"labels": Names(spec.id).labels, "annotations": annotations(spec)}
+        metadata = {"labels": ObjectNames(spec.id).labels, "annotations": annotations(spec)}
         await api.change(there, {"metadata": metadata})
 
 

@@ -23,11 +23,11 @@ from interlock.errors import DriverError, InstanceAbsent, NotSupported
 from interlock.instances.drivers.kubernetes import configuration, creation, credentials
 from interlock.instances.drivers.kubernetes.api import Api
 from interlock.instances.drivers.kubernetes.inventory import KINDS, Belongings, everything, required
-from interlock.instances.drivers.kubernetes.names import CONFIGURATION, CONTAINER, NAME, Names
+from interlock.instances.drivers.kubernetes.names import CONFIGURATION, CONTAINER, NAME, ObjectNames
 from interlock.instances.drivers.kubernetes.observation import is_ready, is_up_to_date, seen, troubled
 from interlock.instances.drivers.kubernetes.settings import KubernetesSettings
 from interlock.instances.drivers.owner import new_password
-from interlock.instances.drivers.port import Sight, Spec
+from interlock.instances.drivers.port import Observation, Spec
 from interlock.tls.certificate import Certificate
 
 
@@ -51,9 +51,9 @@ class KubernetesDriver:
         async with self._api() as api:
             await creation.provision(api, spec, self._settings)
 
-    async def look(self, id: str) -> Sight:
+    async def look(self, id: str) -> Observation:
         async with self._api() as api:
-            belongings = await Belongings.of(api, Names(id))
+            belongings = await Belongings.of(api, ObjectNames(id))
             sight = seen(belongings, namespace=api.namespace)
             if sight.state not in ("starting", "broken"):
                 return sight
@@ -64,7 +64,7 @@ class KubernetesDriver:
         """A pod that does not come up, with parameters that were replaced since, is replaced too: nobody else does."""
         await self._scale(id, 1)
         async with self._api() as api:
-            belongings = await Belongings.of(api, Names(id))
+            belongings = await Belongings.of(api, ObjectNames(id))
             pod = belongings.pod
             if pod is not None and not is_ready(pod) and not is_up_to_date(pod, belongings.get(StatefulSet)):
                 await api.delete(pod)
@@ -78,9 +78,9 @@ class KubernetesDriver:
         It goes in the foreground: it stays, and is seen, until its pods have ended.
         """
         async with self._api() as api:
-            for stateful_set in await api.labelled(StatefulSet, Names(id).labels):
+            for stateful_set in await api.labelled(StatefulSet, ObjectNames(id).labels):
                 await api.delete(stateful_set, foreground=True)
-            things = (await Belongings.of(api, Names(id))).things
+            things = (await Belongings.of(api, ObjectNames(id))).things
             for thing in sorted(things, key=lambda one: KINDS.index(type(one))):
                 if type(thing) is not StatefulSet:
                     await api.delete(thing)
@@ -100,7 +100,7 @@ class KubernetesDriver:
         """
         async with self._api() as api:
             secret = await required(api, Secret, id)
-            pod = (await Belongings.of(api, Names(id))).pod
+            pod = (await Belongings.of(api, ObjectNames(id))).pod
             if pod is None:
                 raise DriverError(f"Instance {id} is not running, so its password cannot be changed: start it first.")
             new = credentials.entry(secret, credentials.NEXT)
@@ -124,14 +124,14 @@ class KubernetesDriver:
             config_map, stateful_set = await required(api, ConfigMap, id), await required(api, StatefulSet, id)
             await api.change(config_map, {"data": contents})
             await api.change(stateful_set, {"spec": {"template": {"metadata": {"annotations": mark}}}})
-            pod = (await Belongings.of(api, Names(id))).pod
+            pod = (await Belongings.of(api, ObjectNames(id))).pod
         current = pod is None or (pod.metadata.annotations or {}).get(CONFIGURATION) == mark[CONFIGURATION]
         return "reloaded" if current else "restart needed"
 
     async def resize(self, id: str, storage_bytes: int) -> None:
         """The server decides: it refuses to shrink, and to let grow what the storage class cannot."""
         async with self._api() as api:
-            claim = await required(api, PersistentVolumeClaim, id, Names(id).claim)
+            claim = await required(api, PersistentVolumeClaim, id, ObjectNames(id).claim)
             if parse_quantity(claim.spec.resources.requests["storage"]) != storage_bytes:
                 wanted: dict[str, Any] = {"resources": {"requests": {"storage": str(storage_bytes)}}}
                 await api.change(claim, {"spec": wanted})
@@ -143,7 +143,7 @@ class KubernetesDriver:
 
     async def logs(self, id: str, *, lines: int = 100, follow: bool = False) -> AsyncIterator[str]:
         async with self._api() as api:
-            pod = (await Belongings.of(api, Names(id))).pod
+            pod = (await Belongings.of(api, ObjectNames(id))).pod
             if pod is None:
                 raise InstanceAbsent(f"Instance {id} has no pod, and so no log: start it first.", id=id)
             async for line in api.log(pod.metadata.name, CONTAINER, lines=lines, follow=follow):

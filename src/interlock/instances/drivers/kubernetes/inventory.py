@@ -11,7 +11,7 @@ from lightkube.resources.policy_v1 import PodDisruptionBudget
 
 from interlock.errors import BeingRemoved, ForeignResource, InstanceAbsent
 from interlock.instances.drivers.kubernetes.api import Api
-from interlock.instances.drivers.kubernetes.names import INSTANCE, MANAGED_BY, MANAGER, NAME, Names, belonging
+from interlock.instances.drivers.kubernetes.names import INSTANCE, MANAGED_BY, MANAGER, NAME, ObjectNames, belonging
 
 # In the order of removal: nothing makes pods or volumes again once the StatefulSet is on its way out.
 KINDS: tuple[Any, ...] = (StatefulSet, Pod, PersistentVolumeClaim, Service, PodDisruptionBudget, ConfigMap, Secret)
@@ -21,16 +21,16 @@ KINDS: tuple[Any, ...] = (StatefulSet, Pod, PersistentVolumeClaim, Service, PodD
 class Belongings:
     """Those that carry the instance's label, or, before anything is made, those that have its names."""
 
-    names: Names
+    names: ObjectNames
     things: tuple[Any, ...]
 
     @classmethod
-    async def of(cls, api: Api, names: Names) -> Self:
+    async def of(cls, api: Api, names: ObjectNames) -> Self:
         found = await asyncio.gather(*(api.labelled(kind, names.labels) for kind in KINDS))
         return cls(names, tuple(thing for things in found for thing in things))
 
     @classmethod
-    async def in_the_way(cls, api: Api, names: Names, *, adopt: bool) -> Self:
+    async def in_the_way(cls, api: Api, names: ObjectNames, *, adopt: bool) -> Self:
         """What has the names of this instance's objects. Raises ForeignResource for the first that is another's.
 
         A volume counts too: the StatefulSet would take it as its own, whosever data are on it.
@@ -71,7 +71,7 @@ async def everything(api: Api) -> Mapping[str, str]:
 
 async def required(api: Api, kind: Any, id: str, name: str | None = None) -> Any:
     """The one object of that kind. Raises InstanceAbsent without it, ForeignResource if it is another's."""
-    thing = await api.find(kind, name or Names(id).base)
+    thing = await api.find(kind, name or ObjectNames(id).base)
     if thing is None or thing.metadata.deletionTimestamp:
         raise InstanceAbsent(
             f"Instance {id} has no {kind.__name__} in namespace {api.namespace}: provision it first.", id=id

@@ -26,7 +26,7 @@ _ID = re.compile(r"[a-z0-9]([-a-z0-9]{0,46}[a-z0-9])?")
 
 
 @dataclass(frozen=True, slots=True)
-class Names:
+class ObjectNames:
     id: str
 
     def __post_init__(self) -> None:

@@ -45,7 +45,7 @@ from interlock.instances.drivers.kubernetes.names import (
     CONFIGURATION,
     CONTAINER,
     VOLUME,
-    Names,
+    ObjectNames,
     annotations,
 )
 from interlock.instances.drivers.kubernetes.settings import KubernetesSettings
@@ -66,7 +66,7 @@ def config_map(spec: Spec, contents: Mapping[str, str]) -> ConfigMap:
 
 def headless(spec: Spec) -> Service:
     """The pod's name in the cluster, which a StatefulSet asks for; also while the pod is not ready."""
-    names = Names(spec.id)
+    names = ObjectNames(spec.id)
     return Service(
         metadata=_meta(spec, name=names.headless),
         spec=ServiceSpec(
@@ -81,7 +81,7 @@ def service(spec: Spec, settings: KubernetesSettings) -> Service:
     extra = dict(settings.service_annotations) | published
     return Service(
         metadata=_meta(spec, extra=extra),
-        spec=ServiceSpec(type=settings.service_type, selector=Names(spec.id).labels, ports=[_service_port()]),
+        spec=ServiceSpec(type=settings.service_type, selector=ObjectNames(spec.id).labels, ports=[_service_port()]),
     )
 
 
@@ -89,7 +89,7 @@ def budget(spec: Spec) -> PodDisruptionBudget:
     """Nobody drains the node under a running database: it is stopped first, and then there is nothing to protect."""
     return PodDisruptionBudget(
         metadata=_meta(spec),
-        spec=PodDisruptionBudgetSpec(maxUnavailable=0, selector=LabelSelector(matchLabels=Names(spec.id).labels)),
+        spec=PodDisruptionBudgetSpec(maxUnavailable=0, selector=LabelSelector(matchLabels=ObjectNames(spec.id).labels)),
     )
 
 
@@ -97,7 +97,7 @@ def stateful_set(
     spec: Spec, settings: KubernetesSettings, *, version: str, template_bytes: int, configured: str
 ) -> StatefulSet:
     """`template_bytes` can never be changed again: a volume that has grown is a larger claim of the same template."""
-    names = Names(spec.id)
+    names = ObjectNames(spec.id)
     template = PodTemplateSpec(
         metadata=ObjectMeta(labels=names.labels, annotations=annotations(spec) | {CONFIGURATION: configured}),
         spec=_pod(names, settings, version),
@@ -126,7 +126,7 @@ def _meta(
     labels: Mapping[str, str] | None = None,
     extra: Mapping[str, str] | None = None,
 ) -> ObjectMeta:
-    names = Names(spec.id)
+    names = ObjectNames(spec.id)
     return ObjectMeta(
         name=name or names.base,
         labels=names.labels | dict(labels or {}),
@@ -140,7 +140,7 @@ def _service_port() -> ServicePort:
 
 def _claim_template(spec: Spec, settings: KubernetesSettings, size: int) -> ClaimTemplate:
     return ClaimTemplate(
-        metadata=ObjectMeta(name=VOLUME, labels=Names(spec.id).labels, annotations=annotations(spec)),
+        metadata=ObjectMeta(name=VOLUME, labels=ObjectNames(spec.id).labels, annotations=annotations(spec)),
         spec=PersistentVolumeClaimSpec(
             accessModes=["ReadWriteOnce"],
             storageClassName=settings.storage_class,
@@ -149,7 +149,7 @@ def _claim_template(spec: Spec, settings: KubernetesSettings, size: int) -> Clai
     )
 
 
-def _pod(names: Names, settings: KubernetesSettings, version: str) -> PodSpec:
+def _pod(names: ObjectNames, settings: KubernetesSettings, version: str) -> PodSpec:
     return PodSpec(
         automountServiceAccountToken=False,
         enableServiceLinks=False,

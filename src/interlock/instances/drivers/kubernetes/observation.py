@@ -10,7 +10,7 @@ from interlock.instances.drivers.kubernetes.credentials import CERTIFICATE, entr
 from interlock.instances.drivers.kubernetes.inventory import Belongings, described
 from interlock.instances.drivers.kubernetes.names import CONFIGURATION, NAME
 from interlock.instances.drivers.kubernetes.objects import PORT, VERSION
-from interlock.instances.drivers.port import Endpoint, Sight
+from interlock.instances.drivers.port import Endpoint, Observation
 
 # Kubernetes tries these again with growing pauses, and nobody has seen them get well by themselves.
 _HOPELESS = frozenset(
@@ -26,9 +26,9 @@ def troubled(belongings: Belongings) -> list[Any]:
     return [thing for thing in [*candidates, belongings.get(Service)] if thing is not None]
 
 
-def seen(belongings: Belongings, warnings: Sequence[Any] = (), *, namespace: str) -> Sight:
+def seen(belongings: Belongings, warnings: Sequence[Any] = (), *, namespace: str) -> Observation:
     if not belongings.things:
-        return Sight("absent")
+        return Observation("absent")
     stateful_set = belongings.get(StatefulSet)
     if stateful_set is None or stateful_set.metadata.deletionTimestamp:
         return _remains(belongings)
@@ -36,11 +36,11 @@ def seen(belongings: Belongings, warnings: Sequence[Any] = (), *, namespace: str
     pod = belongings.pod
     if stateful_set.spec.replicas == 0:
         if pod is None:
-            return Sight("stopped", version=version)
-        return Sight("starting", version=version, detail="It is shutting down.")
+            return Observation("stopped", version=version)
+        return Observation("starting", version=version, detail="It is shutting down.")
     if pod is None or pod.metadata.deletionTimestamp or not is_ready(pod):
         state, detail = _trouble(belongings, pod, warnings)
-        return Sight(state, version=version, detail=detail)
+        return Observation(state, version=version, detail=detail)
     return _reachable(belongings, version, warnings, namespace)
 
 
@@ -55,26 +55,28 @@ def is_up_to_date(pod: Any, stateful_set: Any | None) -> bool:
     return started_with.get(CONFIGURATION) == (wanted or {}).get(CONFIGURATION)
 
 
-def _remains(belongings: Belongings) -> Sight:
+def _remains(belongings: Belongings) -> Observation:
     if leaving := belongings.leaving:
-        return Sight("stopped", detail=f"It is being removed, and waits for {', '.join(map(described, leaving))}.")
+        return Observation(
+            "stopped", detail=f"It is being removed, and waits for {', '.join(map(described, leaving))}."
+        )
     parts = ", ".join(map(described, belongings.things))
-    return Sight("broken", detail=f"Only a part of it is there ({parts}): provision it again, or remove it.")
+    return Observation("broken", detail=f"Only a part of it is there ({parts}): provision it again, or remove it.")
 
 
-def _reachable(belongings: Belongings, version: str | None, warnings: Sequence[Any], namespace: str) -> Sight:
+def _reachable(belongings: Belongings, version: str | None, warnings: Sequence[Any], namespace: str) -> Observation:
     service, secret = belongings.get(Service), belongings.get(Secret)
     if service is None or secret is None:
         missing = "Service" if service is None else "Secret"
-        return Sight("broken", version=version, detail=f"Its {missing} is gone: provision it again.")
+        return Observation("broken", version=version, detail=f"Its {missing} is gone: provision it again.")
     host = _host(service, namespace)
     if host is None:
-        return Sight(
+        return Observation(
             "starting", version=version, detail=_latest(warnings) or "It waits for the load balancer's address."
         )
     owner = (service.metadata.annotations or {}).get(NAME, "")
     endpoint = Endpoint(host, PORT, owner, owner, ca=entry(secret, CERTIFICATE))
-    return Sight("running", endpoint, version)
+    return Observation("running", endpoint, version)
 
 
 def _host(service: Any, namespace: str) -> str | None:

@@ -13,7 +13,7 @@ from interlock.instances.drivers.local.log_lines import read_lines
 from interlock.instances.drivers.local.machine import Machine, absent
 from interlock.instances.drivers.local.marker import read_marker
 from interlock.instances.drivers.local.parameters import DEFAULTS, check_names
-from interlock.instances.drivers.port import Sight, Spec
+from interlock.instances.drivers.port import Observation, Spec
 from interlock.tls.certificate import Certificate
 
 T = TypeVar("T")
@@ -67,7 +67,7 @@ class LocalDriver:
     async def provision(self, spec: Spec) -> None:
         await self._do(creation.provision, self._machine, spec)
 
-    async def look(self, id: str) -> Sight:
+    async def look(self, id: str) -> Observation:
         return await self._ask(observation.look, self._machine, id)
 
     async def start(self, id: str) -> None:

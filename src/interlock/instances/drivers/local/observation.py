@@ -6,7 +6,7 @@ from interlock.embedded.tls import ADDRESSES
 from interlock.instances.drivers.local.directory import Directory
 from interlock.instances.drivers.local.machine import Machine
 from interlock.instances.drivers.local.marker import Marker, markers, read_marker
-from interlock.instances.drivers.port import Endpoint, Sight
+from interlock.instances.drivers.port import Endpoint, Observation
 
 _ENDED = "Its server ended without being told to: start it again."
 _GONE = "Its data are gone: restore them, or remove it."
@@ -15,12 +15,12 @@ _MIDWAY = "It is being made or removed."
 _STOPPING = "It is stopping."
 
 
-def look(machine: Machine, id: str) -> Sight:
+def look(machine: Machine, id: str) -> Observation:
     directory = machine.directory(id)
     if not directory.path.exists():
-        return Sight("absent")
+        return Observation("absent")
     if not directory.is_ours():
-        return Sight("absent", detail=f"{directory.path} is there and was not made by Interlock.")
+        return Observation("absent", detail=f"{directory.path} is there and was not made by Interlock.")
     marker = read_marker(directory)
     if marker is None or not marker.is_whole:
         return _unfinished(directory)
@@ -33,23 +33,23 @@ def ids(machine: Machine) -> dict[str, str]:
     return {each: marker.name if marker else "" for each, marker in found.items()}
 
 
-def _unfinished(directory: Directory) -> Sight:
+def _unfinished(directory: Directory) -> Observation:
     if is_held(directory.lock):
-        return Sight("starting", detail=_MIDWAY)
-    return Sight("broken", detail=_INTERRUPTED) if directory.path.exists() else Sight("absent")
+        return Observation("starting", detail=_MIDWAY)
+    return Observation("broken", detail=_INTERRUPTED) if directory.path.exists() else Observation("absent")
 
 
-def _of(cluster: Cluster, marker: Marker) -> Sight:
+def _of(cluster: Cluster, marker: Marker) -> Observation:
     version = str(marker.major)
     endpoint = _endpoint(cluster, marker)
     status = cluster.status()
     if status in ("ready", "standby"):
-        return Sight("running", endpoint, version)
+        return Observation("running", endpoint, version)
     if status is not None:
-        return Sight("starting", endpoint, version, _STOPPING if status == "stopping" else "")
+        return Observation("starting", endpoint, version, _STOPPING if status == "stopping" else "")
     if cluster.major_version() is None or endpoint is None:
-        return Sight("broken", None, version, _GONE)
-    return Sight("stopped", endpoint, version, _ENDED if cluster.ended_uncleanly() else "")
+        return Observation("broken", None, version, _GONE)
+    return Observation("stopped", endpoint, version, _ENDED if cluster.ended_uncleanly() else "")
 
 
 def _endpoint(cluster: Cluster, marker: Marker) -> Endpoint | None:
