@@ -78,7 +78,7 @@ async def create(client: Client, key: str) -> LeaseTable:
 
 async def _described(client: Client, seconds: float = _ANSWER_WITHIN) -> dict[str, Any]:
     answer = await client.call("describe_table", boottime() + seconds, TableName=client.address.table)
-    found: dict[str, Any] = answer["LeaseTable"]
+    found: dict[str, Any] = answer["Table"]
     return found
 
 
