@@ -5,7 +5,7 @@
     python3 dev.py test              run every check, and the quick tests: every guarantee once
     python3 dev.py test --all        run every check and every test; those of leases on uvloop too
     python3 dev.py test ARGUMENT…    run pytest with these arguments
-    python3 dev.py bench [OPTION…]   measure leases beside other lock libraries; writes docs/benchmarks.md
+    python3 dev.py bench [OPTION…]   measure leases beside other lock libraries; writes docs/explanation/benchmarks.md
 
 The environment is made in `.venv` and made anew when `pyproject.toml` or `constraints.txt` changes. Where
 that is another Python's, Python 3.13 has its own in `.venv-3.13`.

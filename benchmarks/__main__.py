@@ -22,7 +22,8 @@ def main() -> None:
     CACHE.mkdir(exist_ok=True)
     whole = not wanted.quick and not wanted.scenarios
     # A partial run has a page too, but not the one that everybody reads.
-    results, target = (CACHE / "results.json", ROOT / "docs") if whole else (CACHE / "partial.json", CACHE)
+    results = CACHE / ("results.json" if whole else "partial.json")
+    target = ROOT / "docs" / "explanation" if whole else CACHE
     if not wanted.report:
         results.write_text(json.dumps(_run(wanted), indent=1))
     write_report(json.loads(results.read_text()), target)

@@ -276,7 +276,7 @@ def _from_file(path: Path) -> dict[str, Any]:
     for name in values:
         if name not in about():
             near = get_close_matches(name, about(), n=1)
-            hint = f"did you mean {near[0]}?" if near else "see docs/settings.md."
+            hint = f"did you mean {near[0]}?" if near else "see docs/reference/settings.md."
             raise ConfigurationError(f"The configuration file {path} sets {name}, which is no setting: {hint}")
     return values
 

@@ -25,7 +25,7 @@ from support.programs import interlock
 from support.up_process import Starter, Up, data_directory, replicas
 from support.waiting import eventually
 
-PAGE = (Path(__file__).parents[2] / "docs" / "up.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[2] / "docs" / "how-to" / "up.md").read_text(encoding="utf-8")
 PORTS = f"{FIRST_PORT}-{FIRST_PORT + 39}"
 
 

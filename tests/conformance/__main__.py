@@ -1,4 +1,4 @@
-"""The command: runs the suite and writes what it showed into docs/stores.md.
+"""The command: runs the suite and writes what it showed into docs/reference/stores.md.
 
     python -m tests.conformance
 
@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PAGE = ROOT / "docs" / "stores.md"
+PAGE = ROOT / "docs" / "reference" / "stores.md"
 BEGIN, END = "<!-- written by python -m tests.conformance -->\n", "<!-- end -->\n"
 
 

@@ -1,4 +1,4 @@
-"""Every test here runs on every store. What it shows is written in its mark, and becomes a line of docs/stores.md."""
+"""Every test here runs on every store. Its mark says what it shows: a line of docs/reference/stores.md."""
 
 import os
 from collections.abc import AsyncIterator, Callable, Iterator

@@ -1,4 +1,4 @@
-"""docs/stores.md says what this suite shows, and its example runs."""
+"""docs/reference/stores.md says what this suite shows, and its example runs."""
 
 import re
 import sqlite3

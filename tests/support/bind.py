@@ -146,7 +146,7 @@ logging {{ channel here {{ stderr; severity info; }}; category default {{ here; 
 
 
 def _zone(zone: str) -> str:
-    """The first line of the policy is what docs/dns.md tells people to write."""
+    """The first line of the policy is what docs/how-to/dns.md tells people to write."""
     return f"""
 zone "{zone}" {{
     type primary;

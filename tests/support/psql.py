@@ -15,7 +15,10 @@ _END = "-- that was all --"
 
 @dataclass(frozen=True)
 class Grant:
-    """What psql was given. Trust is counted by docs/protocol.md: from before it asked, less a tenth of the ttl."""
+    """A grant that psql received.
+
+    Trust is counted by docs/reference/protocol.md: from before the request, less a tenth of the ttl.
+    """
 
     name: str
     token: int

@@ -1,4 +1,4 @@
-"""What tooz's own tests show of the driver, as it stands in docs/tooz.md.
+"""What tooz's own tests show of the driver, as it stands in docs/how-to/tooz.md.
 
     python -m support.tooz_page
 
@@ -17,7 +17,7 @@ from pathlib import Path
 from support.postgres import fresh_database, make_template, running_cluster
 from support.tooz_suite import Result
 
-PAGE = Path(__file__).parents[2] / "docs" / "tooz.md"
+PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "tooz.md"
 BEGIN, END = "<!-- written by python -m support.tooz_page -->\n", "<!-- end -->\n"
 
 Results = Mapping[str, Sequence[Result]]

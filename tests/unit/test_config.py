@@ -177,7 +177,8 @@ def test_settings_that_cannot_work_are_refused(settings: dict[str, Any], complai
 
 
 @pytest.mark.parametrize(
-    ("entry", "hint"), [("gate_tll = 5", "did you mean gate_ttl?"), ("colour = 'red'", "see docs/settings.md.")]
+    ("entry", "hint"),
+    [("gate_tll = 5", "did you mean gate_ttl?"), ("colour = 'red'", "see docs/reference/settings.md.")],
 )
 def test_a_name_that_is_no_setting_is_refused_with_the_nearest_one(entry: str, hint: str, tmp_path: Path) -> None:
     file = written(tmp_path, entry)

@@ -11,7 +11,11 @@ import pytest
 from interlock.cli import main
 
 ROOT = Path(__file__).parents[2]
-DOCS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+DOCS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+
+
+def name(doc: Path) -> str:
+    return str(doc.relative_to(ROOT))
 
 
 def commands(group: click.Group, *path: str) -> Iterator[tuple[str, ...]]:
@@ -38,7 +42,7 @@ def test_every_command_is_documented(path: tuple[str, ...]) -> None:
     assert any(f"interlock {' '.join(path)}" in re.sub(r"\s+", " ", doc.read_text()) for doc in DOCS)
 
 
-@pytest.mark.parametrize("doc", DOCS, ids=lambda doc: doc.name)
+@pytest.mark.parametrize("doc", DOCS, ids=name)
 def test_every_command_that_is_documented_exists(doc: Path) -> None:
     quoted = "\n".join(re.findall(r"`+([^`]+)`+", doc.read_text()))
     for words in re.findall(r"\binterlock ((?:[a-z]+(?:-[a-z]+)* ?)+)", quoted):
@@ -57,7 +61,7 @@ def test_every_command_that_is_documented_exists(doc: Path) -> None:
     ],
 )
 def test_every_option_of_the_main_commands_is_documented(path: tuple[str, ...], page: str) -> None:
-    text = (ROOT / "docs" / page).read_text() + (ROOT / "docs" / "settings.md").read_text()
+    text = (ROOT / "docs" / "how-to" / page).read_text() + (ROOT / "docs" / "reference" / "settings.md").read_text()
     command = found(path)
     assert command is not None
     for parameter in command.params:
@@ -65,10 +69,26 @@ def test_every_option_of_the_main_commands_is_documented(path: tuple[str, ...], 
             assert any(f"`{flag}" in text or f"[{flag}" in text for flag in parameter.opts), parameter.opts
 
 
-@pytest.mark.parametrize("doc", DOCS, ids=lambda doc: doc.name)
+@pytest.mark.parametrize("doc", DOCS, ids=name)
 def test_every_link_leads_somewhere(doc: Path) -> None:
-    for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", doc.read_text()):
-        assert target.startswith("https://") or (doc.parent / target).exists(), target
+    for target, heading in re.findall(r"\]\(([^)#]*)(#[^)]*)?\)", doc.read_text()):
+        if target.startswith("https://"):
+            continue
+        page = doc.parent / target if target else doc
+        assert page.exists(), target
+        assert not heading or heading in anchors(page), (target, heading)
+
+
+def anchors(page: Path) -> set[str]:
+    """The links to a page's headings, as GitHub makes them."""
+    headings = re.findall(r"^#+ (.+)$", page.read_text(), re.MULTILINE)
+    return {"#" + re.sub(r"[^\w -]", "", heading).lower().replace(" ", "-") for heading in headings}
+
+
+def test_the_index_lists_every_page() -> None:
+    index = (ROOT / "docs" / "README.md").read_text()
+    pages = {str(page.relative_to(ROOT / "docs")) for page in DOCS if page.is_relative_to(ROOT / "docs")}
+    assert set(re.findall(r"\]\(([a-z-]+/[^)#]+\.md)\)", index)) == pages - {"README.md"}
 
 
 def invocations(doc: Path) -> Iterator[tuple[click.Command, list[str]]]:
@@ -82,7 +102,7 @@ def invocations(doc: Path) -> Iterator[tuple[click.Command, list[str]]]:
             yield command, words
 
 
-@pytest.mark.parametrize("doc", DOCS, ids=lambda doc: doc.name)
+@pytest.mark.parametrize("doc", DOCS, ids=name)
 def test_every_option_that_is_documented_exists_and_takes_what_it_is_given(doc: Path) -> None:
     for command, words in invocations(doc):
         options = {flag: one for one in command.params if isinstance(one, click.Option) for flag in one.opts}

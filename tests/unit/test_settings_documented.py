@@ -1,4 +1,4 @@
-"""docs/settings.md, the settings and the flags of the command line say the same."""
+"""docs/reference/settings.md, the settings and the flags of the command line say the same."""
 
 import re
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ from interlock import config
 from interlock.cli import main
 from interlock.config import Settings
 
-PAGE = (Path(__file__).parents[2] / "docs" / "settings.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "settings.md").read_text(encoding="utf-8")
 
 NAMES = [setting.name for setting in fields(Settings)]
 

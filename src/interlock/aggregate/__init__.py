@@ -1,5 +1,5 @@
 """Records with states, on each of which one orchestration at a time works: the base of every domain.
 
 A domain declares a `Record` and its `RecordTable`, its steps as `Effects`, and its requests as `Requests`.
-See docs/new-domain.md.
+See docs/how-to/new-domain.md.
 """

@@ -102,7 +102,7 @@ class AsyncInterlock:
 
     @property
     def metrics(self) -> Metrics:
-        """What was counted in this process; see docs/observability.md."""
+        """What was counted in this process; see docs/reference/observability.md."""
         self._notice_fork()
         return self._observer.metrics
 
@@ -298,7 +298,10 @@ class AsyncInterlock:
     async def claim(
         self, connection: Any, scope: str, name: str | None, owner: str, *, timeout: Duration = 0
     ) -> "Claiming | None":
-        """Make a name the owner's, in your own transaction: `Claimed`, `Taken`, `Pending`; see docs/claims.md."""
+        """Claim a name for an owner, in your own transaction: `Claimed`, `Taken`, `Pending`.
+
+        See docs/reference/claims.md.
+        """
         return await self.claims(scope).claim(connection, name, owner, timeout=timeout)
 
     def session_lock(self, name: str, *, ttl: Duration = 10.0) -> "AsyncSessionLock":

@@ -11,7 +11,7 @@ from interlock.stores.dynamodb.table import TTL
 
 _TIMEOUT = 5.0
 _CREATE = "Have `interlock store create URL` run by somebody with the rights for it."
-_POLICY = "Give them the policy of docs/dynamodb.md."
+_POLICY = "Give them the policy of docs/how-to/dynamodb.md."
 
 
 async def examine_table(address: TableAddress) -> list[Finding]:

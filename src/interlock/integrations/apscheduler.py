@@ -1,4 +1,4 @@
-"""APScheduler in every replica, of which one fires; see docs/schedulers.md.
+"""APScheduler in every replica, of which one fires; see docs/how-to/schedulers.md.
 
 ::
 

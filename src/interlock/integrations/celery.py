@@ -1,4 +1,4 @@
-"""Celery beat in every replica, of which one sends; see docs/schedulers.md.
+"""Celery beat in every replica, of which one sends; see docs/how-to/schedulers.md.
 
 ::
 

@@ -6,7 +6,9 @@
         with interlock.held_elsewhere("feeds"):
             assert import_feeds() is None
 
-See docs/testing.md. pytest loads this at every start, so it imports nothing before somebody asks for the fixture.
+See docs/how-to/testing.md.
+
+pytest loads this at every start, so it imports nothing before somebody asks for the fixture.
 """
 
 from collections.abc import Iterator

@@ -63,7 +63,7 @@ def test_a_killed_migrators_statement_is_gone_before_the_next_one_starts(
 
 
 def test_where_the_server_looks_after_its_clients_the_statement_ends_by_itself(interlock_url: str) -> None:
-    """What docs/gate.md advises for the migration's role; nobody comes to the gate after the killed one."""
+    """What docs/how-to/gate.md advises for the migration's role; nobody comes to the gate after the killed one."""
     database = interlock_url.rpartition("/")[2]
     execute(interlock_url, f"ALTER DATABASE {database} SET client_connection_check_interval = '500ms'")
     with started("gate", "run", "--", *migrations.long_by_psycopg(interlock_url), url=interlock_url) as first:

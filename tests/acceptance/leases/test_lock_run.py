@@ -55,7 +55,7 @@ def test_the_command_knows_its_grant_and_can_guard_with_it(interlock_url: str) -
 
 
 def test_the_documented_script_writes_under_the_guard(interlock_url: str) -> None:
-    page = (Path(__file__).parents[3] / "docs" / "lock-run.md").read_text()
+    page = (Path(__file__).parents[3] / "docs" / "how-to" / "lock-run.md").read_text()
     (script,) = re.findall(r"```sh\n(psql [^`]+)```", page)
     execute(interlock_url, "CREATE TABLE report (at timestamptz)")
     to = urlsplit(interlock_url)

@@ -1,4 +1,4 @@
-"""What docs/new-domain.md shows runs as it stands."""
+"""What docs/how-to/new-domain.md shows runs as it stands."""
 
 import re
 import subprocess
@@ -10,7 +10,7 @@ import pytest
 from support.postgres import execute
 from support.programs import environment
 
-PAGE = (Path(__file__).parents[3] / "docs" / "new-domain.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[3] / "docs" / "how-to" / "new-domain.md").read_text(encoding="utf-8")
 SAID = """\
 write asked for by key:ann
 written by interlock: 8 characters

@@ -203,7 +203,7 @@ async def test_what_has_no_sort_key_is_in_some_page_too(url: str, descending: bo
 
 
 def test_a_cursor_may_hold_any_sort_key() -> None:
-    """The titles of docs/new-domain.md, for one: the second page of a list of them is refused."""
+    """The titles of docs/how-to/new-domain.md, for one: the second page of a list of them is refused."""
     _, following = page_of(Page([], ("Überblick", "a")), lambda record: record, "title")
     assert Listed(deleted=False, limit=1, after=following).place("title") == ("Überblick", "a")
 

@@ -1,4 +1,4 @@
-"""The examples of docs/claims.md and docs/repeating.md run as they stand."""
+"""The examples of docs/reference/claims.md and docs/how-to/repeating.md run as they stand."""
 
 import re
 import subprocess
@@ -57,19 +57,19 @@ def run(page: str, rest: str, url: str) -> tuple[int, str]:
 
 def test_the_example_of_claims_runs(interlock_url: str) -> None:
     execute(interlock_url, "CREATE TABLE instances (owner text, name text)")
-    assert run("claims.md", CREATE, interlock_url) == (0, "")
+    assert run("reference/claims.md", CREATE, interlock_url) == (0, "")
     assert execute(interlock_url, "SELECT owner FROM instances") == [("7",)]
 
 
 def test_the_example_of_idempotency_runs(database_url: str) -> None:
     execute(database_url, TABLES)
-    assert run("repeating.md", SHIP, database_url) == (0, "")
+    assert run("how-to/repeating.md", SHIP, database_url) == (0, "")
     assert execute(database_url, "SELECT state, note FROM shop.orders") == [("shipped", "ring")]
     assert execute(database_url, "SELECT count(*) FROM shop.order_events") == [(1,)]
 
 
 def test_the_picture_is_the_examples() -> None:
-    page = (DOCS / "repeating.md").read_text()
+    page = (DOCS / "how-to" / "repeating.md").read_text()
     [example] = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
     namespace: dict[str, object] = {}
     exec(example, namespace)  # noqa: S102

@@ -1,4 +1,4 @@
-"""What docs/durable.md shows runs as it stands."""
+"""What docs/reference/durable.md shows runs as it stands."""
 
 import re
 import subprocess
@@ -8,7 +8,7 @@ from pathlib import Path
 from support.postgres import execute
 from support.programs import environment
 
-PAGE = Path(__file__).parents[3] / "docs" / "durable.md"
+PAGE = Path(__file__).parents[3] / "docs" / "reference" / "durable.md"
 TABLES = """
     CREATE TABLE orders (id text PRIMARY KEY);
     CREATE TABLE reservation (key text PRIMARY KEY, order_id text, at timestamptz);

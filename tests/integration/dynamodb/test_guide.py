@@ -1,4 +1,4 @@
-"""docs/dynamodb.md says what is so."""
+"""docs/how-to/dynamodb.md says what is so."""
 
 import json
 import re
@@ -10,7 +10,7 @@ from support.dynamodb import fresh_table, table_url
 from support.dynamodb_stores import replicas
 from support.http_faults import faulty
 
-GUIDE = (Path(__file__).parents[3] / "docs" / "dynamodb.md").read_text()
+GUIDE = (Path(__file__).parents[3] / "docs" / "how-to" / "dynamodb.md").read_text()
 ALSO = {"TransactWriteItems": ("ConditionCheckItem", "PutItem")}
 """What AWS asks for instead of an operation of that name."""
 

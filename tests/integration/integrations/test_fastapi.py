@@ -165,7 +165,7 @@ async def test_idempotency_keys_serve_fastapi_with_its_background_tasks_and_stre
 
 def example(page: str) -> dict[str, Any]:
     """What the page's block about FastAPI makes."""
-    blocks = (ROOT / "docs" / page).read_text().split("```python\n")[1:]
+    blocks = (ROOT / "docs" / "how-to" / page).read_text().split("```python\n")[1:]
     names: dict[str, Any] = {}
     exec(next(block for block in blocks if "FastAPI(" in block).split("```")[0], names)  # noqa: S102
     return names

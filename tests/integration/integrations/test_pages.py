@@ -1,4 +1,4 @@
-"""The examples of docs/tooz.md and docs/schedulers.md run as they stand."""
+"""The examples of docs/how-to/tooz.md and docs/how-to/schedulers.md run as they stand."""
 
 import re
 import subprocess
@@ -7,7 +7,7 @@ from pathlib import Path
 
 from support.programs import environment
 
-DOCS = Path(__file__).parents[3] / "docs"
+DOCS = Path(__file__).parents[3] / "docs" / "how-to"
 (TOOZ,) = re.findall(r"```python\n(.*?)```", (DOCS / "tooz.md").read_text(), re.DOTALL)
 APSCHEDULER, CELERY = re.findall(r"```python\n(.*?)```", (DOCS / "schedulers.md").read_text(), re.DOTALL)
 

@@ -150,7 +150,7 @@ def test_it_works_in_a_file_of_each_tests_own(run: pytest.Pytester) -> None:
 
 
 def test_the_example_of_the_docs_passes(run: pytest.Pytester) -> None:
-    page = (ROOT / "docs" / "testing.md").read_text()
+    page = (ROOT / "docs" / "how-to" / "testing.md").read_text()
     run.makepyfile(test_all=page.split("```python\n")[1].split("```")[0])
     passes(run)
 

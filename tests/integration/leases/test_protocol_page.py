@@ -1,4 +1,4 @@
-"""docs/protocol.md and the functions of the schema say the same; and its example runs, in psql."""
+"""docs/reference/protocol.md and the functions of the schema say the same; and its example runs, in psql."""
 
 import os
 import re
@@ -8,7 +8,7 @@ from pathlib import Path
 from interlock.embedded import find_binaries
 from support.postgres import execute
 
-PAGE = (Path(__file__).parents[3] / "docs" / "protocol.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[3] / "docs" / "reference" / "protocol.md").read_text(encoding="utf-8")
 
 # Not those that hold tables of the control plane's to their states: nobody calls them.
 FUNCTIONS = "FROM pg_proc WHERE pronamespace = 'interlock'::regnamespace AND proname NOT LIKE '%%state_machine_v1'"

@@ -1,4 +1,4 @@
-"""The example of docs/primitives.md runs as it stands."""
+"""The example of docs/reference/primitives.md runs as it stands."""
 
 import re
 import subprocess
@@ -8,7 +8,7 @@ from pathlib import Path
 from support.postgres import execute
 from support.programs import environment
 
-PAGE = Path(__file__).parents[3] / "docs" / "primitives.md"
+PAGE = Path(__file__).parents[3] / "docs" / "reference" / "primitives.md"
 (EXAMPLE,) = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
 
 CALL = """

@@ -1,4 +1,4 @@
-"""docs/api.md: every route is on it, and every command on it is carried out."""
+"""docs/reference/api.md: every route is on it, and every command on it is carried out."""
 
 import re
 import shlex
@@ -10,7 +10,7 @@ from fastapi.routing import iter_route_contexts
 
 from support.api import ADDRESS, Api
 
-PAGE = (Path(__file__).parents[3] / "docs" / "api.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[3] / "docs" / "reference" / "api.md").read_text(encoding="utf-8")
 
 
 def commands() -> Iterator[list[str]]:

@@ -6,7 +6,7 @@ from typing import Any
 
 import yaml
 
-PAGE = Path(__file__).parents[3] / "docs" / "kubernetes.md"
+PAGE = Path(__file__).parents[3] / "docs" / "how-to" / "kubernetes.md"
 
 
 def documented_role() -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""docs/observability.md and what there is to observe say the same."""
+"""docs/reference/observability.md and what there is to observe say the same."""
 
 from dataclasses import fields
 from pathlib import Path
@@ -11,7 +11,7 @@ from interlock.coordination.observation.metric_catalogue import MEASURES, Measur
 from interlock.coordination.observation.metrics import Metrics
 from interlock.integrations.prometheus import series_name
 
-PAGE = (Path(__file__).parents[3] / "docs" / "observability.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[3] / "docs" / "reference" / "observability.md").read_text(encoding="utf-8")
 
 
 def table(head: str) -> list[list[str]]:

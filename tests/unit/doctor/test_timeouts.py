@@ -69,7 +69,7 @@ def test_what_mends_it_depends_on_where_it_was_set(source: str, remedy: str) -> 
 
 
 def test_the_limits_are_documented() -> None:
-    page = (Path(__file__).parents[3] / "docs" / "doctor.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[3] / "docs" / "reference" / "doctor.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| `(\w+)`[^|]*\| ([\d.]+) (s|h) \| ([\d.]+) s \|", page, re.MULTILINE)
     documented = {name: (float(warns) * {"s": 1, "h": 3600}[unit], float(fails)) for name, warns, unit, fails in rows}
     assert documented == {name: (limit.warns_below, limit.fails_below) for name, limit in LIMITS.items()}

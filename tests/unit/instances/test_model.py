@@ -16,7 +16,7 @@ EVENTS: tuple[Event, ...] = get_args(Event)
 
 MACHINE = InstanceRecords("interlock").machine
 
-# Line by line what is written in docs/instance-states.md.
+# Line by line what is written in docs/reference/instance-states.md.
 LEGAL = {
     ("creating", "come_up"): "running",
     ("creating", "fail"): "failed",
@@ -90,7 +90,7 @@ def test_what_is_deleted_stays_so() -> None:
 
 
 def test_the_page_shows_the_machine() -> None:
-    page = (Path(__file__).parents[3] / "docs" / "instance-states.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[3] / "docs" / "reference" / "instance-states.md").read_text(encoding="utf-8")
     assert f"```mermaid\n{MACHINE.mermaid()}\n```" in page
     assert all(f"| `{event}` |" in page for event in EVENTS)
     assert all(f"| `{state}` |" in page for state in STATES)

@@ -52,7 +52,7 @@ class OpenStore(LeaseStore, Listing, RecordStore, Protocol):
 
 
 class Guarding(Protocol):
-    """Puts the guard of a grant into a transaction of the user's own; see docs/guard.md."""
+    """Puts the guard of a grant into a transaction of the user's own; see docs/how-to/guard.md."""
 
     async def guard(self, grant: "Guarded", connection: Any) -> None: ...
 

@@ -40,7 +40,8 @@ class SqliteGuards:
         grant.check()
         carry = recognised(_ASYNC, connection)
         if carry is None:
-            other = "use the sync Interlock in its thread" if recognised(_SYNC, connection) else "see docs/stores.md"
+            sync = recognised(_SYNC, connection)
+            other = "use the sync Interlock in its thread" if sync else "see docs/reference/stores.md"
             raise refused(grant, f"{_shown(connection)} is no async connection to SQLite: pass one, or {other}")
         await carry(grant, self.file, connection)
 

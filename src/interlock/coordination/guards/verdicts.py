@@ -21,7 +21,7 @@ def judged(grant: Guarded) -> Iterator[None]:
     try:
         yield
     except ConnectionUnfit as error:
-        raise refused(grant, f"{error.why}, or call guard_v1 in SQL as docs/guard.md shows") from error
+        raise refused(grant, f"{error.why}, or call guard_v1 in SQL as docs/how-to/guard.md shows") from error
     except InterlockError:
         raise
     except Exception as error:

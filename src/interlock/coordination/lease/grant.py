@@ -133,13 +133,13 @@ class AsyncGrant:
             raise self.error()
 
     async def guard(self, connection: Any = None) -> None:
-        """Let the connection's open transaction commit only while this grant is current; see docs/guard.md."""
+        """Let the connection's open transaction commit only while this grant is current; see docs/how-to/guard.md."""
         await self.guards.guard(self, connection)
 
     def guard_item(self) -> dict[str, Any]:
         """For the TransactItems of your own TransactWriteItems: they are written only while this grant is current.
 
-        See docs/dynamodb.md.
+        See docs/how-to/dynamodb.md.
         """
         self.check()
         return self.engine.guard_item(self)

@@ -69,11 +69,11 @@ class Grant:
             self._thread.run(self._listen(callback))
 
     def guard(self, connection: Any = None) -> None:
-        """Let the connection's open transaction commit only while this grant is current; see docs/guard.md."""
+        """Let the connection's open transaction commit only while this grant is current; see docs/how-to/guard.md."""
         self._grant.guards.guard_sync(self, connection)
 
     def guard_item(self) -> dict[str, Any]:
-        """For the TransactItems of your own TransactWriteItems; see docs/dynamodb.md."""
+        """For the TransactItems of your own TransactWriteItems; see docs/how-to/dynamodb.md."""
         return self._grant.guard_item()
 
     def release(self) -> bool:

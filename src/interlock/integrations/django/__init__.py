@@ -8,7 +8,8 @@
         with guarded(grant):                      # transaction.atomic(), which commits only while the lease is ours
             Invoice.objects.create(…)
 
-Without settings that is the default database; see docs/integrations.md. The migration gate is a management command:
+Without settings that is the default database; see docs/how-to/integrations.md. The migration gate is a
+management command:
 
 ::
 

@@ -1,4 +1,7 @@
-"""A driver for tooz: ``tooz.coordination.get_coordinator("interlock+postgresql://…", b"me")``; see docs/tooz.md."""
+"""A driver for tooz: ``tooz.coordination.get_coordinator("interlock+postgresql://…", b"me")``.
+
+See docs/how-to/tooz.md.
+"""
 
 from interlock.errors import ConfigurationError
 

@@ -46,7 +46,7 @@ class LeaseLock(locking.Lock):
 
     @property
     def grant(self) -> Grant | None:
-        """What this thread holds: its token, and a guard for a transaction (docs/guard.md)."""
+        """What this thread holds: its token, and a guard for a transaction (docs/how-to/guard.md)."""
         holding = self._holdings.get(threading.current_thread())
         return None if holding is None else holding.grant
 

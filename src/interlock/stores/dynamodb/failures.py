@@ -95,7 +95,8 @@ def _refused(code: str, said: str, address: TableAddress, operation: str) -> err
         )
     if code == "AccessDeniedException":
         return errors.PermissionMissing(
-            f"These AWS credentials may not do {operation} on {address}: docs/dynamodb.md has the policy they need."
+            f"These AWS credentials may not do {operation} on {address}: "
+            "docs/how-to/dynamodb.md has the policy they need."
         )
     if code in _UNKNOWN_CALLER:
         return errors.AccessDenied(f"{address} does not accept these AWS credentials ({code}): renew or correct them.")

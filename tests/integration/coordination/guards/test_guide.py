@@ -11,7 +11,7 @@ from support.components import required
 from support.postgres import execute
 from support.programs import environment
 
-GUIDE = (Path(__file__).parents[4] / "docs" / "guard.md").read_text()
+GUIDE = (Path(__file__).parents[4] / "docs" / "how-to" / "guard.md").read_text()
 FIRST, PREAMBLE, *EXAMPLES = re.findall(r"```python\n(.*?)```", GUIDE, re.DOTALL)
 PSQL, PROTECTION = re.findall(r"```sql\n(.*?)```", GUIDE, re.DOTALL)
 

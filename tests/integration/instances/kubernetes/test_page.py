@@ -1,4 +1,4 @@
-"""The example of docs/kubernetes.md runs."""
+"""The example of docs/how-to/kubernetes.md runs."""
 
 import re
 from pathlib import Path

@@ -43,7 +43,7 @@ SHOP = InstanceRecord(
     deleted_at=None,
 )
 
-# Line by line what is written in docs/drift.md.
+# Line by line what is written in docs/reference/drift.md.
 DRIFTED = {
     ("running", "absent"): "vanished",
     ("running", "stopped"): "wrong_state",
