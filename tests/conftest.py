@@ -36,7 +36,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    from support.distributing import OneByOne  # here, because tests can do without pytest-xdist
+    from support.process_distribution import OneByOne  # here, because tests can do without pytest-xdist
 
     config.option.loadscopereorder = False
     return OneByOne(config, log)
@@ -46,7 +46,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """Whichever test comes first installs what stands in for DynamoDB, and the others wait for that."""
     tiers.select(config, items)
     if hasattr(config, "workerinput"):
-        from support.distributing import spread
+        from support.process_distribution import spread
 
         spread(items)
     for item in items:

@@ -10,11 +10,11 @@ from signal import SIGCONT, SIGKILL, SIGSTOP, SIGTERM
 from typing import Any, Literal, NamedTuple, TypeVar
 
 from support.histories import Violation, counts, violations
+from support.history_recorder import Kind, recorded
+from support.lease_watcher import watched
 from support.lease_worker import LEDGER, Worker, ledger, workers
 from support.postgres import execute
-from support.recording import Kind, recorded
 from support.waiting import eventually
-from support.watching import watched
 
 _HELD = """
     SELECT pid, name, token, expires_at FROM interlock.lease WHERE grant_id IS NOT NULL AND expires_at > now()

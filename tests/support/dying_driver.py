@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from interlock.instances.drivers.port import Spec
-from support.issuing import Authority
+from support.certificate_authority import Authority
 from support.local_instances import local_driver
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Literal, TypeVar
 
-from support.recording import Event, Kind
+from support.history_recorder import Event, Kind
 
 Fault = Literal[
     "two trusted",  # two grants of one name were trusted at the same time

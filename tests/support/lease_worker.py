@@ -28,8 +28,8 @@ from interlock import AsyncInterlock, errors
 from interlock.coordination.lease.grant import AsyncGrant
 from support import worker_variants
 from support.histories import Write
+from support.history_recorder import Recorder
 from support.postgres import execute
-from support.recording import Recorder
 
 LEDGER = "CREATE TABLE ledger (position bigserial PRIMARY KEY, name text NOT NULL, token bigint NOT NULL)"
 

@@ -3,6 +3,7 @@
 import itertools
 import os
 import shutil
+import subprocess
 import tempfile
 import threading
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,6 +17,7 @@ from psycopg import sql
 
 from interlock.embedded import Cluster, find_binaries
 from interlock.schema import whole_schema
+from support.components import required
 
 _numbers = itertools.count(1)
 _kept = threading.local()
@@ -133,3 +135,11 @@ def make_template(server_url: str) -> str:
     execute(server_url, sql.SQL("CREATE DATABASE {}").format(sql.Identifier("interlock_template")))
     execute(on_database(server_url, "interlock_template"), whole_schema("interlock"))
     return "interlock_template"
+
+
+def dumped(url: str, *options: str) -> str:
+    """The whole database as `pg_dump` writes it."""
+    pg_bin = os.environ.get("INTERLOCK_PG_BIN")
+    own = find_binaries(Path(pg_bin) if pg_bin else None).bin_dir / "pg_dump"
+    program = own if own.exists() else required("pg_dump", package="postgresql-client")
+    return subprocess.run([str(program), url, *options], capture_output=True, text=True, check=True).stdout

@@ -24,9 +24,9 @@ import psycopg
 
 from interlock import AsyncGrant, AsyncInterlock
 from interlock.clock import boottime
+from support.history_recorder import Recorder
 from support.lease_worker import Job as Writing
 from support.lease_worker import Pen
-from support.recording import Recorder
 
 RUNS = """
     CREATE TABLE run (position bigserial PRIMARY KEY, tick timestamptz, token bigint, phase text, at double precision)

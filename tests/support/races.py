@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from signal import SIGCONT
 
 from interlock.embedded import Cluster
-from support.crashing import crash
+from support.crashes import crash
 from support.crews import Crew
 from support.postgres import execute
 from support.proxy import cable_to

@@ -6,8 +6,8 @@ from uuid import UUID, uuid4
 
 import psycopg
 
+from support.history_recorder import Granted
 from support.postgres import execute
-from support.recording import Granted
 
 _ROW = "SELECT token, grant_id, renewed_at::text, expires_at::text FROM interlock.lease WHERE name = %s"
 

@@ -7,7 +7,7 @@ from collections import Counter
 
 import pytest
 
-from support import claimers
+from support import claim_worker
 from support.postgres import execute
 from support.protocol import rewrite
 
@@ -21,7 +21,7 @@ def claim_all_at_once(url: str, claims: int) -> Told:
     owners = [[f"owner {process}-{number}" for number in range(claims)] for process in range(PROCESSES)]
     running = [
         subprocess.Popen(
-            [sys.executable, str(claimers.__file__), url, "mydb", ",".join(of_one)],
+            [sys.executable, str(claim_worker.__file__), url, "mydb", ",".join(of_one)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

@@ -3,7 +3,7 @@
 import psycopg
 import pytest
 
-from support import keeper_worker, paper_driver
+from support import paper_driver, upkeep_worker
 from support.durable_worker import Worker
 from support.postgres import execute
 from support.waiting import eventually
@@ -16,10 +16,10 @@ FOUND = "SELECT kind, instance FROM interlock.instance_drift"
 
 @pytest.mark.timeout(180)
 def test_one_looks_and_when_it_is_killed_the_other_does(interlock_url: str) -> None:
-    execute(interlock_url, paper_driver.TABLES + keeper_worker.TABLES)
+    execute(interlock_url, paper_driver.TABLES + upkeep_worker.TABLES)
     execute(interlock_url, "INSERT INTO paper (id, name, state) VALUES ('unheard-of', 'stray', 'running')")
     held = psycopg.connect(interlock_url, autocommit=True)
-    held.execute(keeper_worker.HOLD)
+    held.execute(upkeep_worker.HOLD)
     team = {worker.process.pid: worker for worker in (new(interlock_url), new(interlock_url))}
     try:
         eventually(lambda: looking(interlock_url) and execute(interlock_url, WAITING))
@@ -37,7 +37,7 @@ def test_one_looks_and_when_it_is_killed_the_other_does(interlock_url: str) -> N
 
 
 def new(url: str) -> Worker:
-    return Worker(url, "", "support.keeper_worker")
+    return Worker(url, "", "support.upkeep_worker")
 
 
 def looking(url: str) -> set[int]:

@@ -10,8 +10,8 @@ from interlock import AsyncInterlock
 from interlock.coordination.engine import queue as waiting_room
 from interlock.coordination.lease.grant import AsyncGrant
 from interlock.schema import whole_schema
-from support.cascading import Chain, three_servers
-from support.holding import until
+from support.cascade import Chain, three_servers
+from support.lease_engine import until
 from support.postgres import execute
 from support.replication import promote, wait_caught_up
 from support.sql_leases import acquire, as_asked, ask, may_write, step_clock

@@ -11,9 +11,9 @@ from interlock import AsyncInterlock, errors
 from interlock.coordination.lease.grant import AsyncGrant
 from interlock.schema import whole_schema
 from support.histories import counts, violations
-from support.holding import reach
+from support.history_recorder import Recorder, recorded
+from support.lease_engine import reach
 from support.postgres import execute
-from support.recording import Recorder, recorded
 from support.replication import Pair, primary_and_standby
 from support.sql_leases import row, step_clock
 from support.waiting import eventually

@@ -11,10 +11,10 @@ import pytest
 from interlock import AsyncInterlock, errors
 from interlock.coordination.lease.grant import AsyncGrant
 from support.crews import crew
+from support.history_recorder import Recorder
 from support.postgres import execute
 from support.programs import interlock
 from support.psql import Grant, Psql
-from support.recording import Recorder
 from support.sql_leases import row, set_clock, step_clock
 from support.waiting import eventually
 

@@ -13,7 +13,7 @@ from typing import Any
 import httpx
 import pytest
 
-from support.holding import holder
+from support.lease_engine import holder
 from support.postgres import execute
 from support.programs import environment
 from support.waiting import eventually

@@ -12,7 +12,7 @@ import pytest
 
 from interlock.embedded import Cluster
 from support import broken_leases, races
-from support.crashing import careless_server
+from support.crashes import careless_server
 from support.crews import Crew, crew
 from support.histories import Fault
 from support.races import Crash, Trouble

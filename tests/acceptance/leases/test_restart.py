@@ -11,11 +11,11 @@ from interlock import AsyncInterlock
 from interlock.clock import boottime
 from interlock.coordination.events import Event, RenewalFailed
 from interlock.embedded import Cluster
-from support.crashing import careless_server, crash
+from support.crashes import careless_server, crash
 from support.histories import counts, violations
+from support.history_recorder import Recorder, recorded
 from support.lease_worker import LEDGER, ended, ledger, workers
 from support.postgres import execute
-from support.recording import Recorder, recorded
 from support.sql_leases import row
 from support.waiting import eventually
 

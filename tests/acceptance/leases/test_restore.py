@@ -14,11 +14,11 @@ from interlock import AsyncInterlock, errors
 from interlock.coordination.lease.grant import AsyncGrant
 from interlock.schema import whole_schema
 from support.histories import counts, violations
-from support.holding import until
+from support.history_recorder import Recorder, recorded
+from support.lease_engine import until
 from support.postgres import execute
 from support.proxy import cable_to
-from support.recording import Recorder, recorded
-from support.restoring import Restorable, restorable_server
+from support.restorable_server import Restorable, restorable_server
 from support.sql_leases import acquire, as_asked, ask, may_write, release, step_clock
 
 WAITERS = "SELECT count(*) FROM interlock.waiters_v1('feeds')"

@@ -9,12 +9,12 @@ import pytest
 
 from interlock.embedded import Cluster
 from interlock.schema import whole_schema
-from support.crashing import careless_server, crash
+from support.crashes import careless_server, crash
 from support.histories import violations
+from support.history_recorder import Event, recorded
 from support.lease_hammer import faults, prepare
 from support.lease_worker import Worker, ended, workers
 from support.postgres import execute
-from support.recording import Event, recorded
 from support.replication import Pair, primary_and_standby
 from support.waiting import eventually
 

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from support.histories import counts, holdings, violations
+from support.history_recorder import Event, recorded
 from support.lease_worker import LEDGER, ledger
 from support.postgres import execute
 from support.primitive_worker import EFFECTS, RUNS, Job, Team, team
-from support.recording import Event, recorded
 from support.waiting import eventually
 
 pytestmark = pytest.mark.exhaustive

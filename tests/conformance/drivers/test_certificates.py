@@ -9,7 +9,7 @@ from conformance.drivers.kinds import KINDS
 from conformance.drivers.stage import Stage, seen
 from interlock.errors import BadSpec, InstanceAbsent, NotSupported
 from interlock.instances.drivers.port import Driver, Endpoint, Spec
-from support.issuing import Authority
+from support.certificate_authority import Authority
 
 
 async def running(driver: Driver, spec: Spec) -> Endpoint:

@@ -9,9 +9,9 @@ import pytest
 from interlock import AsyncInterlock, Interlock, errors
 from interlock.coordination.claims import AsyncClaims, Claimed, Claims, Pending, Released, Taken
 from interlock.schema import grant_sql
-from support.carriers import KINDS, VARIANTS, Carrier, Kind
 from support.name_locks import transaction
 from support.postgres import execute
+from support.user_connections import KINDS, VARIANTS, Kind, UserConnection
 
 every_kind = pytest.mark.parametrize("kind", KINDS, indirect=True)
 every_kind_and_variant = pytest.mark.parametrize("kind", KINDS | VARIANTS, indirect=True)
@@ -23,7 +23,7 @@ def kind(request: pytest.FixtureRequest) -> Kind:
 
 
 @pytest.fixture
-async def carrier(kind: Kind, interlock_url: str) -> AsyncIterator[Carrier]:
+async def carrier(kind: Kind, interlock_url: str) -> AsyncIterator[UserConnection]:
     async with kind(interlock_url) as carrier:
         yield carrier
 
@@ -31,7 +31,7 @@ async def carrier(kind: Kind, interlock_url: str) -> AsyncIterator[Carrier]:
 class Names:
     """One face for sync and async connections."""
 
-    def __init__(self, url: str, carrier: Carrier) -> None:
+    def __init__(self, url: str, carrier: UserConnection) -> None:
         self._carrier = carrier
         self._claims: Claims | AsyncClaims = (
             AsyncInterlock(url).claims("dns") if carrier.is_async else Interlock(url).claims("dns")
@@ -44,7 +44,7 @@ class Names:
 
 @pytest.mark.exhaustive(beyond=10)
 @every_kind_and_variant
-async def test_a_claim_is_part_of_the_transaction(carrier: Carrier, interlock_url: str) -> None:
+async def test_a_claim_is_part_of_the_transaction(carrier: UserConnection, interlock_url: str) -> None:
     names = Names(interlock_url, carrier)
     other = Interlock(interlock_url).claims("dns")
     async with carrier.transaction():
@@ -58,7 +58,7 @@ async def test_a_claim_is_part_of_the_transaction(carrier: Carrier, interlock_ur
 
 @pytest.mark.exhaustive(beyond=4)
 @every_kind
-async def test_all_of_it_works(carrier: Carrier, interlock_url: str) -> None:
+async def test_all_of_it_works(carrier: UserConnection, interlock_url: str) -> None:
     names = Names(interlock_url, carrier)
     async with carrier.transaction():
         assert [type(one) for one in await names("claim_all", ["b", "a"], "A")] == [Claimed, Claimed]  # type: ignore[attr-defined]
@@ -72,7 +72,7 @@ async def test_all_of_it_works(carrier: Carrier, interlock_url: str) -> None:
 
 @pytest.mark.exhaustive(beyond=2)
 @every_kind
-async def test_an_error_in_the_transaction_takes_the_claim_with_it(carrier: Carrier, interlock_url: str) -> None:
+async def test_an_error_in_the_transaction_takes_the_claim_with_it(carrier: UserConnection, interlock_url: str) -> None:
     async def claim_and_fail() -> None:
         async with carrier.transaction():
             await Names(interlock_url, carrier)("claim", "mydb", "A")
@@ -93,7 +93,7 @@ async def test_outside_a_transaction_it_is_refused(kind: Kind, interlock_url: st
 
 @pytest.mark.exhaustive(beyond=2)
 @every_kind
-async def test_an_old_snapshot_is_told_to_try_again(carrier: Carrier, interlock_url: str) -> None:
+async def test_an_old_snapshot_is_told_to_try_again(carrier: UserConnection, interlock_url: str) -> None:
     names = Names(interlock_url, carrier)
 
     async def claim_late() -> None:

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
+from support.instance_answers import CREATING, RUNNING
 from support.scripted_server import Answer, Command, ScriptedServer, problem
-from support.told_instances import CREATING, RUNNING
 
 MADE: dict[str, Any] = {
     "id": "4f1d7c52-0000-4000-8000-000000000001",

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from support.instance_answers import CREATING, DELETED, FAILED, RUNNING, happening
 from support.scripted_server import LOST, Answer, Command, ScriptedServer, problem
-from support.told_instances import CREATING, DELETED, FAILED, RUNNING, happening
 
 ID = RUNNING["id"]
 TAKEN_ON = {"name": "mydb", "status": 202, "instance": CREATING}

@@ -13,7 +13,7 @@ from interlock.bridge import LoopThread
 from interlock.coordination.lease.grant import AsyncGrant
 from interlock.stores.postgres import Session
 from interlock.stores.postgres.leases import PostgresLeases
-from support.holding import holder, queue, reach, sessions, stop_after, until, until_answered
+from support.lease_engine import holder, queue, reach, sessions, stop_after, until, until_answered
 from support.postgres import execute
 from support.protocol import rewrite
 from support.proxy import cable_to

@@ -10,7 +10,7 @@ import pytest
 from interlock import AsyncInterlock, errors
 from interlock.coordination.events import Reconnected
 from interlock.stores.postgres.leases import PostgresLeases
-from support.holding import count_calls, end_session, holder, queue, sessions, until
+from support.lease_engine import count_calls, end_session, holder, queue, sessions, until
 
 
 def purposes(url: str) -> list[str]:

@@ -11,7 +11,7 @@ import pytest
 
 from interlock import AsyncInterlock, Interlock, errors
 from support.forks import Child, in_child
-from support.holding import holder, queue, sessions, until
+from support.lease_engine import holder, queue, sessions, until
 from support.postgres import execute
 from support.waiting import eventually
 

@@ -13,7 +13,7 @@ from interlock.coordination.lease.lease import AsyncLease
 from interlock.coordination.lease.times import LeaseTiming
 from interlock.stores.leases import AcquireAnswer, AcquireRequest
 from interlock.stores.postgres.leases import PostgresLeases
-from support.holding import (
+from support.lease_engine import (
     Stop,
     count_calls,
     fail,

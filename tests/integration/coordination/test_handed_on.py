@@ -15,7 +15,7 @@ from interlock.stores.postgres import leases
 from interlock.stores.postgres.leases import PostgresLeases
 from interlock.stores.postgres.line import ManagedConnection
 from interlock.stores.postgres.session import Row
-from support.holding import count_calls, holder, queue, queued, until, until_answered
+from support.lease_engine import count_calls, holder, queue, queued, until, until_answered
 from support.postgres import execute
 from support.protocol import rewrite
 

@@ -6,7 +6,7 @@ import psycopg
 import pytest
 
 from interlock import AsyncInterlock, errors
-from support.holding import count_calls, fail, holder, queued, stop_after, take_away, until
+from support.lease_engine import count_calls, fail, holder, queued, stop_after, take_away, until
 from support.postgres import execute
 
 UNREACHABLE = errors.DatabaseUnreachable("It did not answer in time.")

@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 
 from interlock import AsyncInterlock, errors
-from support.holding import holder, queue, take_away, until
+from support.lease_engine import holder, queue, take_away, until
 from support.postgres import execute
 from support.sql_leases import ask, release
 

@@ -8,7 +8,7 @@ import pytest
 
 from interlock import AsyncInterlock, Interlock, errors
 from interlock.coordination.events import Lost
-from support.holding import holder, queue, reach, statements, stop_after, stop_before, until
+from support.lease_engine import holder, queue, reach, statements, stop_after, stop_before, until
 from support.postgres import execute
 from support.proxy import cable_to
 from support.sql_leases import ask

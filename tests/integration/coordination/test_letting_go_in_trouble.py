@@ -9,7 +9,7 @@ import pytest
 
 from interlock import AsyncInterlock, AsyncLease, Interlock, errors
 from interlock.coordination.events import Lost
-from support.holding import (
+from support.lease_engine import (
     count_calls,
     holder,
     statements,

@@ -15,7 +15,7 @@ import pytest
 import uvloop
 
 from interlock import AsyncInterlock, Interlock
-from support.holding import holder, queue, sessions
+from support.lease_engine import holder, queue, sessions
 from support.waiting import eventually
 
 
@@ -111,7 +111,7 @@ def no_descriptors_left() -> asyncio.AbstractEventLoop:
 FORGETFUL = """
 import asyncio, sys
 from interlock import AsyncInterlock
-from support.holding import sessions
+from support.lease_engine import sessions
 from support.waiting import eventually
 
 url = sys.argv[1]

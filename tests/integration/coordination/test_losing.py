@@ -9,7 +9,7 @@ from interlock import AsyncInterlock, errors
 from interlock.clock import boottime
 from interlock.coordination.events import Event, Lost
 from interlock.coordination.lease.lease import AsyncLease
-from support.holding import ends_at, holder, move_clock, take_away, until
+from support.lease_engine import ends_at, holder, move_clock, take_away, until
 from support.postgres import execute
 from support.proxy import cable_to
 

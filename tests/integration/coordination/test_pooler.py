@@ -10,7 +10,7 @@ import psycopg
 import pytest
 
 from interlock import AsyncInterlock, errors
-from support.holding import holder, queue, sessions, take_away, until
+from support.lease_engine import holder, queue, sessions, take_away, until
 from support.pooler import pooled
 from support.postgres import execute
 

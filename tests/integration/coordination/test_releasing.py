@@ -11,7 +11,7 @@ from interlock import AsyncInterlock, errors
 from interlock.coordination.engine.batch import Batcher
 from interlock.coordination.events import Acquired, Event, Released
 from interlock.coordination.lease.grant import AsyncGrant
-from support.holding import (
+from support.lease_engine import (
     count_calls,
     end_session,
     fail,

@@ -9,7 +9,7 @@ import pytest
 
 from interlock import AsyncInterlock, errors
 from interlock.clock import boottime
-from support.holding import (
+from support.lease_engine import (
     count_calls,
     end_session,
     fail,

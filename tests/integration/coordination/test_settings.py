@@ -11,7 +11,7 @@ import pytest
 
 from interlock import AsyncInterlock, Interlock, errors, schema
 from interlock.errors import ConfigurationError
-from support.holding import sessions, until
+from support.lease_engine import sessions, until
 from support.postgres import execute
 from support.replication import Pair, primary_and_standby
 

@@ -16,7 +16,7 @@ from interlock.bridge import LoopThread, Question
 from interlock.bridge.calls import QuestionCall
 from interlock.coordination.events import Lost
 from interlock.coordination.lease.grant import AsyncGrant
-from support.holding import count_calls, holder, queue, sessions, take_away
+from support.lease_engine import count_calls, holder, queue, sessions, take_away
 from support.postgres import execute
 from support.waiting import eventually
 

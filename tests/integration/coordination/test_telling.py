@@ -17,7 +17,7 @@ from interlock.coordination.events import (
     Renewed,
     Waiting,
 )
-from support.holding import fail, queue, stop_before, until
+from support.lease_engine import fail, queue, stop_before, until
 
 E = TypeVar("E", bound=Event)
 UNREACHABLE = errors.DatabaseUnreachable("It did not answer in time.")

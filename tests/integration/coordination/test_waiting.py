@@ -13,7 +13,7 @@ from interlock import AsyncInterlock, errors
 from interlock.coordination.engine import queue as waiting_room
 from interlock.coordination.lease.grant import AsyncGrant
 from interlock.stores.postgres import leases
-from support.holding import count_calls, end_session, fail, holder, queue, queued, sessions, stop_before, until
+from support.lease_engine import count_calls, end_session, fail, holder, queue, queued, sessions, stop_before, until
 from support.postgres import execute, fresh_database, make_template, running_cluster
 from support.sql_leases import ask
 

@@ -10,7 +10,7 @@ from typing import Any, Literal
 import pytest
 
 from interlock import AsyncInterlock, Interlock, errors
-from support.holding import holder, queue, take_away, until
+from support.lease_engine import holder, queue, take_away, until
 from support.waiting import eventually
 
 Busy = Literal["wait", "skip", "raise"]

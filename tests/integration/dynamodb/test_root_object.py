@@ -11,8 +11,8 @@ from interlock import AsyncInterlock, Interlock, errors
 from interlock.stores.dynamodb.store import DynamoStore
 from support.dynamodb import fresh_table, table_url
 from support.dynamodb_stores import replicas
-from support.holding import reach, until
 from support.http_faults import Faults, faulty
+from support.lease_engine import reach, until
 
 
 @pytest.fixture

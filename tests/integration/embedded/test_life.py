@@ -14,7 +14,7 @@ from interlock.embedded import Binaries, Cluster, lifecycle, running_url
 from interlock.embedded.locks import is_held
 from interlock.embedded.processes import has_ended, wait_until
 from interlock.errors import AddressInUse, ClusterFailed
-from support.strangers import give_process_id, process_of_the_servers_user
+from support.unrelated_processes import give_process_id, process_of_the_servers_user
 
 MakeCluster = Callable[..., Cluster]
 

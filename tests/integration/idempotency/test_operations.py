@@ -10,9 +10,9 @@ import pytest
 
 from interlock import errors
 from interlock.idempotency import Done, EventLog, Refused, Replayed, StateMachine, Table
-from support.carriers import KINDS, Carrier, Kind
 from support.postgres import execute
 from support.repeatable_writes import EVENTS, MACHINE, ORDERS
+from support.user_connections import KINDS, Kind, UserConnection
 from support.waiting import eventually
 
 NOON = datetime(2026, 1, 2, 12, tzinfo=UTC)
@@ -26,12 +26,12 @@ def kind(request: pytest.FixtureRequest) -> Kind:
 
 
 @pytest.fixture
-async def carrier(kind: Kind, orders_url: str) -> AsyncIterator[Carrier]:
+async def carrier(kind: Kind, orders_url: str) -> AsyncIterator[UserConnection]:
     async with kind(orders_url) as carrier:
         yield carrier
 
 
-async def do(carrier: Carrier, what: Any, *args: Any, **options: Any) -> Any:
+async def do(carrier: UserConnection, what: Any, *args: Any, **options: Any) -> Any:
     """The async method on async connections, the sync one on others."""
     if carrier.is_async:
         return await what(carrier.connection, *args, **options)
@@ -40,7 +40,7 @@ async def do(carrier: Carrier, what: Any, *args: Any, **options: Any) -> Any:
 
 @pytest.mark.exhaustive(beyond=2)
 @every_kind
-async def test_every_decision_is_returned(carrier: Carrier) -> None:
+async def test_every_decision_is_returned(carrier: UserConnection) -> None:
     values = {"id": "7", "created_by": "A"}
     kinds: list[type] = []
     async with carrier.transaction():
@@ -69,7 +69,7 @@ async def test_every_decision_is_returned(carrier: Carrier) -> None:
 
 @pytest.mark.exhaustive(beyond=2)
 @every_kind
-async def test_an_event_may_write_columns_with_the_state(carrier: Carrier, orders_url: str) -> None:
+async def test_an_event_may_write_columns_with_the_state(carrier: UserConnection, orders_url: str) -> None:
     async with carrier.transaction():
         await do(carrier, ORDERS.create, {"id": "7", "created_by": "A"})
         await do(carrier, MACHINE.apply, "7", "pay", values={"note": "by card", "updated_at": NOON})

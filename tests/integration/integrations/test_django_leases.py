@@ -16,7 +16,7 @@ from interlock.integrations.django import alease, async_locks, guarded, lease, l
 from interlock.integrations.django.checks import check_settings
 from interlock.integrations.django.configuration import configured
 from support.django_databases import django_databases
-from support.holding import holder, take_away
+from support.lease_engine import holder, take_away
 from support.postgres import execute
 from support.programs import environment
 

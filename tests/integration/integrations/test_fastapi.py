@@ -14,7 +14,7 @@ from starlette.responses import StreamingResponse
 from interlock import AsyncGrant, AsyncInterlock, Interlock, errors
 from interlock.integrations.fastapi import holding, interlock, with_interlock
 from interlock.integrations.idempotency.asgi import IdempotencyMiddleware
-from support.holding import holder, sessions, take_away, until
+from support.lease_engine import holder, sessions, take_away, until
 from support.postgres import execute
 
 ROOT = Path(__file__).parents[3]

@@ -10,7 +10,7 @@ from interlock import AsyncInterlock, errors
 from interlock.integrations.idempotency.asgi import IdempotencyMiddleware
 from interlock.integrations.idempotency.performance import App, Receive, Scope, Send
 from support.asgi import Exchange
-from support.holding import queue, take_away, until
+from support.lease_engine import queue, take_away, until
 from support.postgres import execute
 
 RECORDS = "SELECT count(*) FROM interlock.record"

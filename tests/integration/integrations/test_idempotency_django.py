@@ -15,7 +15,7 @@ from django.urls import path
 from interlock import Grant
 from interlock.integrations.django import async_locks, locks
 from support.django_databases import django_databases
-from support.holding import queue, take_away, until
+from support.lease_engine import queue, take_away, until
 from support.postgres import execute
 from support.waiting import eventually
 

@@ -11,7 +11,7 @@ from sqlalchemy.orm import Session
 
 from interlock import AsyncInterlock, Grant, Interlock, errors
 from interlock.integrations.sqlalchemy import guarded
-from support.holding import take_away
+from support.lease_engine import take_away
 from support.postgres import execute
 
 NOTES = "SELECT note FROM notes ORDER BY note"

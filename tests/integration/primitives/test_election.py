@@ -8,7 +8,7 @@ import pytest
 
 from interlock import AsyncInterlock, Interlock, errors
 from interlock.coordination.primitives.election import AsyncElection, AsyncTerm
-from support.holding import holder, queue, sessions, take_away, until
+from support.lease_engine import holder, queue, sessions, take_away, until
 from support.postgres import execute
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from interlock import AsyncGrant, AsyncInterlock, Grant, Interlock, errors
 from interlock.coordination.primitives.periodic import AsyncPeriodic
-from support.holding import queue, take_away, until
+from support.lease_engine import queue, take_away, until
 from support.ports import nobodys_port
 from support.postgres import execute
 from support.proxy import cable_to

@@ -3,7 +3,7 @@
 import pytest
 
 from interlock import AsyncInterlock, Interlock, errors
-from support.holding import cancel_as_it_ends, take_away, until
+from support.lease_engine import cancel_as_it_ends, take_away, until
 from support.postgres import execute
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from interlock import AsyncInterlock, Interlock, errors
-from support.holding import fail, queue, take_away, until
+from support.lease_engine import fail, queue, take_away, until
 from support.postgres import execute
 from support.waiting import eventually
 

@@ -11,9 +11,9 @@ import pytest
 from interlock import AsyncInterlock, Interlock, errors
 from interlock.coordination.primitives.once import Once
 from interlock.schema import grant_sql
-from support.carriers import KINDS, Carrier, Kind
-from support.holding import queue, take_away, until
+from support.lease_engine import queue, take_away, until
 from support.postgres import execute
+from support.user_connections import KINDS, Kind, UserConnection
 
 every_kind = pytest.mark.parametrize("kind", KINDS, indirect=True)
 
@@ -30,7 +30,7 @@ def kind(request: pytest.FixtureRequest) -> Kind:
 
 
 @pytest.fixture
-async def carrier(kind: Kind, url: str) -> AsyncIterator[Carrier]:
+async def carrier(kind: Kind, url: str) -> AsyncIterator[UserConnection]:
     async with kind(url) as carrier:
         yield carrier
 
@@ -67,7 +67,7 @@ class Fee:
 @pytest.mark.exhaustive(beyond=3)
 @every_kind
 async def test_on_every_kind_of_connection(
-    carrier: Carrier, locks: AsyncInterlock, sync_locks: Interlock, url: str
+    carrier: UserConnection, locks: AsyncInterlock, sync_locks: Interlock, url: str
 ) -> None:
     async def write_async() -> str:
         await carrier.write("a")

@@ -10,7 +10,7 @@ import pytest
 from interlock import AsyncInterlock, Interlock, errors
 from interlock.coordination.lease.several import AsyncGrants
 from interlock.coordination.sync.grant import Grant
-from support.holding import cancel_as_it_ends, holder, queue, stop_after, take_away, until
+from support.lease_engine import cancel_as_it_ends, holder, queue, stop_after, take_away, until
 from support.postgres import execute
 
 HELD = "SELECT name FROM interlock.held_v1('')"

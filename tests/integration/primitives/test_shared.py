@@ -11,7 +11,7 @@ import pytest
 from interlock import AsyncGrant, AsyncInterlock, Interlock, errors
 from interlock.coordination.engine import queue as waiting_room
 from interlock.coordination.lease.lease import AsyncLease
-from support.holding import holder, queue, until
+from support.lease_engine import holder, queue, until
 from support.postgres import execute
 
 

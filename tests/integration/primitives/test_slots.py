@@ -11,7 +11,7 @@ import pytest
 from interlock import AsyncGrant, AsyncInterlock, Interlock, errors
 from interlock.coordination.engine import queue as waiting_room
 from interlock.coordination.primitives import door
-from support.holding import fail, holder, queue, sessions, stop_after, until
+from support.lease_engine import fail, holder, queue, sessions, stop_after, until
 from support.postgres import execute
 
 HELD = "SELECT name FROM interlock.held_v1('openai##slot/')"

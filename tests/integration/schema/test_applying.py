@@ -12,8 +12,7 @@ from interlock import errors, schema
 from interlock.schema import State
 from interlock.schema.migrations import Migration, MigrationScript, Phase, all_migrations
 from interlock.stores.postgres import connect
-from support.dumping import dumped
-from support.postgres import execute
+from support.postgres import dumped, execute
 
 FOREIGN = [
     "CREATE TABLE interlock.orders ()",

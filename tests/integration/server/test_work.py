@@ -11,9 +11,8 @@ import pytest
 from interlock.errors import BadSpec
 from interlock.sealing import Opener
 from support.api import Api
-from support.dumping import dumped
 from support.paper_driver import SHARED
-from support.postgres import execute
+from support.postgres import dumped, execute
 from support.waiting import eventually
 
 

@@ -2,7 +2,7 @@
 
 from interlock import AsyncInterlock
 from interlock.coordination.primitives.once import Retention
-from support.holding import until
+from support.lease_engine import until
 from support.postgres import execute
 
 KEYS = "SELECT key FROM interlock.record ORDER BY key"

@@ -10,7 +10,7 @@ from interlock.doctor.checks.access import privileges, schema
 from interlock.doctor.facts import Need, Privilege
 from interlock.doctor.needs import needs
 from interlock.schema import State
-from support.observed import ACQUIRE, HEALTHY, INSERT, NEEDS, RELEASE, UPDATE, USAGE, but
+from support.doctor_facts import ACQUIRE, HEALTHY, INSERT, NEEDS, RELEASE, UPDATE, USAGE, but
 
 assert HEALTHY.schema is not None
 CURRENT = HEALTHY.schema

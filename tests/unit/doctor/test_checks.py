@@ -13,7 +13,7 @@ from interlock.doctor.checks.reach import reachable, version
 from interlock.doctor.examination import judge
 from interlock.doctor.facts import ConnectionLimit, Offset, Pooler, ServerFacts, StandbyFacts
 from interlock.doctor.observation import SETTINGS
-from support.observed import HEALTHY, but, with_settings
+from support.doctor_facts import HEALTHY, but, with_settings
 
 OK, WARNING, PROBLEM = Verdict.OK, Verdict.WARNING, Verdict.PROBLEM
 

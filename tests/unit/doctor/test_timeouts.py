@@ -7,7 +7,7 @@ import pytest
 
 from interlock.doctor import Verdict
 from interlock.doctor.checks.timeouts import LIMITS, timeouts
-from support.observed import but, with_settings
+from support.doctor_facts import but, with_settings
 
 
 @pytest.mark.parametrize("name", LIMITS)

@@ -10,7 +10,7 @@ from uuid import UUID, uuid4
 import pytest
 
 from support.histories import Write, counts, violations
-from support.recording import Event, Recorder, recorded
+from support.history_recorder import Event, Recorder, recorded
 
 T = TypeVar("T")
 

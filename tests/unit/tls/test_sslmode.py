@@ -4,7 +4,7 @@ import pytest
 
 from interlock.tls.self_signed import self_signed
 from interlock.tls.sslmode import sslmode
-from support.issuing import Authority
+from support.certificate_authority import Authority
 
 OWN = self_signed(["pg-1.databases.svc", "Shop.example.com"])[0].decode()
 AUTHORITY = Authority()

@@ -11,7 +11,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID
 from interlock.errors import BadSpec
 from interlock.tls.certificate import Certificate
 from interlock.tls.verification import checked
-from support.issuing import Authority, pem_of
+from support.certificate_authority import Authority, pem_of
 
 AUTHORITY = Authority()
 HOST = "127.0.0.1"

@@ -5,10 +5,10 @@ from collections.abc import AsyncIterator
 import pytest
 
 from interlock.errors import GuardRefused, InterlockError, LeaseLost
-from support.carriers import KINDS, VARIANTS, Carrier, Kind
 from support.leases import Grant, break_open, expire, granted, steal
 from support.postgres import execute
 from support.sql_leases import ask
+from support.user_connections import KINDS, VARIANTS, Kind, UserConnection
 
 every_kind = pytest.mark.parametrize("kind", KINDS, indirect=True)
 every_kind_and_variant = pytest.mark.parametrize("kind", KINDS | VARIANTS, indirect=True)
@@ -26,7 +26,7 @@ def url(interlock_url: str) -> str:
 
 
 @pytest.fixture
-async def carrier(kind: Kind, url: str) -> AsyncIterator[Carrier]:
+async def carrier(kind: Kind, url: str) -> AsyncIterator[UserConnection]:
     async with kind(url) as carrier:
         yield carrier
 
@@ -40,25 +40,25 @@ def notes(url: str) -> list[str]:
     return [note for (note,) in execute(url, "SELECT note FROM notes ORDER BY note")]
 
 
-async def write_in_a_nested_transaction_that_fails(carrier: Carrier, grant: Grant) -> None:
+async def write_in_a_nested_transaction_that_fails(carrier: UserConnection, grant: Grant) -> None:
     async with carrier.nested():
         await carrier.write("inside")
         await carrier.guard(grant)
         raise ZeroDivisionError
 
 
-async def write(carrier: Carrier, note: str) -> None:
+async def write(carrier: UserConnection, note: str) -> None:
     async with carrier.transaction():
         await carrier.write(note)
 
 
-async def guard_in_a_read_only_transaction(carrier: Carrier, grant: Grant) -> None:
+async def guard_in_a_read_only_transaction(carrier: UserConnection, grant: Grant) -> None:
     async with carrier.transaction():
         await carrier.execute("SET TRANSACTION READ ONLY")
         await carrier.guard(grant)
 
 
-async def be_robbed_while_writing(carrier: Carrier, grant: Grant) -> None:
+async def be_robbed_while_writing(carrier: UserConnection, grant: Grant) -> None:
     async with carrier.transaction():
         await carrier.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
         await carrier.write("a")
@@ -68,7 +68,9 @@ async def be_robbed_while_writing(carrier: Carrier, grant: Grant) -> None:
 
 @pytest.mark.exhaustive(beyond=10)
 @every_kind_and_variant
-async def test_a_guarded_write_commits_while_the_grant_is_current(carrier: Carrier, grant: Grant, url: str) -> None:
+async def test_a_guarded_write_commits_while_the_grant_is_current(
+    carrier: UserConnection, grant: Grant, url: str
+) -> None:
     async with carrier.transaction():
         await carrier.guard(grant)
         await carrier.write("a")
@@ -78,7 +80,9 @@ async def test_a_guarded_write_commits_while_the_grant_is_current(carrier: Carri
 
 @pytest.mark.exhaustive(beyond=8)
 @every_kind_and_variant
-async def test_a_stale_grant_writes_nothing_and_its_holder_is_told(carrier: Carrier, grant: Grant, url: str) -> None:
+async def test_a_stale_grant_writes_nothing_and_its_holder_is_told(
+    carrier: UserConnection, grant: Grant, url: str
+) -> None:
     assert steal(grant) == "granted"
     with pytest.raises(LeaseLost, match="another database") as lost:
         await carrier.write_guarded("a", grant)
@@ -89,7 +93,7 @@ async def test_a_stale_grant_writes_nothing_and_its_holder_is_told(carrier: Carr
 @pytest.mark.exhaustive(beyond=2)
 @every_kind
 async def test_a_grant_that_its_holder_does_not_trust_is_refused_without_a_word_to_the_database(
-    carrier: Carrier, grant: Grant, url: str
+    carrier: UserConnection, grant: Grant, url: str
 ) -> None:
     grant.trusted = False
     async with carrier.transaction():
@@ -110,7 +114,7 @@ async def test_outside_a_transaction_it_is_refused(kind: Kind, grant: Grant, url
 
 @pytest.mark.exhaustive(beyond=2)
 @every_kind
-async def test_in_a_nested_transaction_it_is_refused(carrier: Carrier, grant: Grant, url: str) -> None:
+async def test_in_a_nested_transaction_it_is_refused(carrier: UserConnection, grant: Grant, url: str) -> None:
     async with carrier.transaction():
         await carrier.write("outside")
         with pytest.raises(GuardRefused, match="savepoint"):
@@ -121,7 +125,9 @@ async def test_in_a_nested_transaction_it_is_refused(carrier: Carrier, grant: Gr
 
 @pytest.mark.exhaustive(beyond=2)
 @every_kind
-async def test_it_survives_the_rollback_of_a_nested_transaction(carrier: Carrier, grant: Grant, url: str) -> None:
+async def test_it_survives_the_rollback_of_a_nested_transaction(
+    carrier: UserConnection, grant: Grant, url: str
+) -> None:
     async with carrier.transaction():
         await carrier.guard(grant)
         with pytest.raises(ZeroDivisionError):
@@ -133,7 +139,7 @@ async def test_it_survives_the_rollback_of_a_nested_transaction(carrier: Carrier
 
 @pytest.mark.exhaustive(beyond=2)
 @every_kind
-async def test_renewals_and_the_release_pass_an_open_guard(carrier: Carrier, grant: Grant, url: str) -> None:
+async def test_renewals_and_the_release_pass_an_open_guard(carrier: UserConnection, grant: Grant, url: str) -> None:
     async with carrier.transaction():
         await carrier.guard(grant)
         assert grant.renew() == "renewed"
@@ -144,7 +150,9 @@ async def test_renewals_and_the_release_pass_an_open_guard(carrier: Carrier, gra
 
 @pytest.mark.exhaustive(beyond=2)
 @every_kind
-async def test_a_thief_waits_for_the_end_of_a_guarded_transaction(carrier: Carrier, grant: Grant, url: str) -> None:
+async def test_a_thief_waits_for_the_end_of_a_guarded_transaction(
+    carrier: UserConnection, grant: Grant, url: str
+) -> None:
     async with carrier.transaction():
         await carrier.guard(grant)
         assert steal(grant) == "locked"
@@ -155,7 +163,9 @@ async def test_a_thief_waits_for_the_end_of_a_guarded_transaction(carrier: Carri
 
 @pytest.mark.exhaustive(beyond=2)
 @every_kind
-async def test_so_does_whoever_is_next_after_an_operator_broke_it(carrier: Carrier, grant: Grant, url: str) -> None:
+async def test_so_does_whoever_is_next_after_an_operator_broke_it(
+    carrier: UserConnection, grant: Grant, url: str
+) -> None:
     async with carrier.transaction():
         await carrier.guard(grant)
         break_open(grant)
@@ -167,7 +177,7 @@ async def test_so_does_whoever_is_next_after_an_operator_broke_it(carrier: Carri
 
 @pytest.mark.exhaustive(beyond=3)
 @every_kind
-async def test_the_drivers_own_errors_stay_as_they_are(carrier: Carrier, grant: Grant) -> None:
+async def test_the_drivers_own_errors_stay_as_they_are(carrier: UserConnection, grant: Grant) -> None:
     with pytest.raises(Exception, match="read-only transaction") as error:
         await guard_in_a_read_only_transaction(carrier, grant)
     assert not isinstance(error.value, InterlockError)
@@ -176,7 +186,7 @@ async def test_the_drivers_own_errors_stay_as_they_are(carrier: Carrier, grant: 
 @pytest.mark.exhaustive(beyond=2)
 @every_kind
 async def test_with_an_older_snapshot_a_stale_guard_is_a_serialization_failure_and_the_next_try_is_told(
-    carrier: Carrier, grant: Grant, url: str
+    carrier: UserConnection, grant: Grant, url: str
 ) -> None:
     with pytest.raises(Exception, match="could not serialize access") as error:
         await be_robbed_while_writing(carrier, grant)
@@ -189,7 +199,7 @@ async def test_with_an_older_snapshot_a_stale_guard_is_a_serialization_failure_a
 @pytest.mark.exhaustive(beyond=2)
 @every_kind
 async def test_a_lease_that_has_expired_is_not_guarded_even_if_nobody_took_it(
-    carrier: Carrier, grant: Grant, url: str
+    carrier: UserConnection, grant: Grant, url: str
 ) -> None:
     expire(grant)
     with pytest.raises(LeaseLost):
@@ -200,7 +210,7 @@ async def test_a_lease_that_has_expired_is_not_guarded_even_if_nobody_took_it(
 @pytest.mark.exhaustive(beyond=2)
 @every_kind
 async def test_a_protected_table_is_written_with_the_guard_and_not_without(
-    carrier: Carrier, grant: Grant, url: str
+    carrier: UserConnection, grant: Grant, url: str
 ) -> None:
     execute(url, "SELECT interlock.protect_v1('notes', 'feeds')")
     for _ in range(2):

@@ -13,10 +13,10 @@ from sqlalchemy.pool import NullPool
 from interlock.coordination.guards import guard, guard_sync
 from interlock.errors import GuardRefused, LeaseLost, PermissionMissing
 from interlock.schema import grant_sql, whole_schema
-from support.carriers import KINDS, VARIANTS, Kind
 from support.django_databases import django_databases
 from support.leases import Grant, granted
 from support.postgres import execute
+from support.user_connections import KINDS, VARIANTS, Kind
 
 each = pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
 

@@ -10,9 +10,9 @@ import pytest
 from interlock import errors
 from interlock.instances.drivers.local import LocalDriver
 from interlock.instances.upkeep import repairs
+from support.drift import Watch, watching
 from support.failing_driver import FailingDriver
 from support.instances import Plane, control_plane
-from support.keeping import Watch, watching
 from support.paper_driver import PaperDns, PaperDriver
 from support.postgres import execute
 from support.waiting import eventually

@@ -9,9 +9,9 @@ import pytest
 
 from interlock.errors import LeaseLost
 from interlock.instances.drivers.local import LocalDriver
+from support.drift import BusyDriver, DawdlingDriver, watching
 from support.failing_driver import FailingDriver
 from support.instances import Plane, control_plane
-from support.keeping import BusyDriver, DawdlingDriver, watching
 from support.paper_driver import PaperDns
 from support.postgres import execute
 from support.waiting import eventually

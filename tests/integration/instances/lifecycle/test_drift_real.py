@@ -17,8 +17,8 @@ from interlock.instances.drivers.local import LocalDriver
 from interlock.instances.drivers.port import Spec
 from interlock.instances.upkeep.history import History
 from interlock.instances.upkeep.watchers import Watchers
+from support.drift import watching
 from support.instances import control_plane
-from support.keeping import watching
 from support.local_instances import local_driver, place_for_instances
 from support.postgres import execute
 

@@ -11,7 +11,7 @@ from interlock.instances.context import InstanceContext
 from interlock.instances.orchestrations import Lifecycle
 from interlock.instances.upkeep.history import History
 from interlock.instances.upkeep.keepers import Upkeep
-from support.keeping import SOON
+from support.drift import SOON
 from support.paper_driver import PaperDns, PaperDriver
 from support.postgres import execute
 

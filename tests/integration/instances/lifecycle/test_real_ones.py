@@ -6,9 +6,9 @@ import asyncpg
 import pytest
 
 from interlock.instances.drivers.local import LocalDriver
-from support.dumping import dumped
 from support.instances import Plane, control_plane
 from support.local_instances import connected, local_driver, place_for_instances
+from support.postgres import dumped
 
 
 @pytest.fixture

@@ -8,8 +8,8 @@ from interlock.aggregate.transactions import Transactions
 from interlock.instances.context import InstanceContext
 from interlock.instances.orchestrations import Lifecycle
 from interlock.instances.upkeep.watchers import Watchers
+from support.drift import watching
 from support.instances import QUICK, Plane
-from support.keeping import watching
 from support.paper_driver import PaperDns, PaperDriver
 from support.postgres import execute
 from support.waiting import eventually

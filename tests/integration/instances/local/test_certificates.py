@@ -5,7 +5,7 @@ import stat
 import pytest
 
 from interlock.errors import BadSpec
-from support.issuing import Authority
+from support.certificate_authority import Authority
 from support.local_instances import Shop, connected
 
 

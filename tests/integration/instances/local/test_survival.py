@@ -18,7 +18,7 @@ from interlock.errors import InstanceAbsent
 from interlock.instances.drivers.local import LocalDriver
 from interlock.instances.drivers.port import Spec
 from support.local_instances import connected, local_driver, run_until
-from support.strangers import give_process_id, process_of_the_servers_user
+from support.unrelated_processes import give_process_id, process_of_the_servers_user
 
 
 def processes(root: Path, spec: Spec) -> list[int]:

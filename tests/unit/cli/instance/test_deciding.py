@@ -10,7 +10,7 @@ from interlock.cli.instance.wait import is_over, missed
 from interlock.cli.instance.watch import changed
 from interlock.cli.record.conclusion import failed, is_ended, not_cancelled
 from interlock.cli.record.progress import ProgressLines
-from support.told_instances import CREATING, DELETED, FAILED, RUNNING
+from support.instance_answers import CREATING, DELETED, FAILED, RUNNING
 
 OVERTAKEN = CREATING | {"state": "deleting", "orchestration": "instance-5b0c-delete-2"}
 STOPPED = RUNNING | {"state": "stopped", "health": "unknown"}

@@ -7,7 +7,7 @@ import pytest
 from interlock.cli.instance.presentation import INSTANCES, address, outcome, size, standing
 from interlock.cli.record.kind import trouble
 from interlock.cli.table import fitting
-from support.told_instances import CREATING, DELETED, FAILED, RUNNING, happening
+from support.instance_answers import CREATING, DELETED, FAILED, RUNNING, happening
 
 NOW = datetime(2031, 1, 1, 12, 5, tzinfo=UTC)
 

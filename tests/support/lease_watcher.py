@@ -8,7 +8,7 @@ from pathlib import Path
 import psycopg
 
 from interlock.clock import boottime
-from support.recording import Recorder
+from support.history_recorder import Recorder
 
 # A lease that has expired is nobody's. By the time at which the statement came in, because the row is read after it: by
 # a later one, a lease that was renewed meanwhile would seem to have expired.

@@ -20,7 +20,7 @@ from support.django_databases import django_databases
 
 
 @dataclass
-class Carrier:
+class UserConnection:
     """`connection` is what the guard is given. The rest is how users of that kind begin, nest and write."""
 
     connection: Any
@@ -65,79 +65,81 @@ async def entered(manager: Callable[[], Any]) -> AsyncIterator[None]:
             yield
 
 
-Kind = Callable[..., AbstractAsyncContextManager[Carrier]]
+Kind = Callable[..., AbstractAsyncContextManager[UserConnection]]
 
 
 @asynccontextmanager
-async def psycopg_connection(url: str, *, autocommit: bool = False) -> AsyncIterator[Carrier]:
+async def psycopg_connection(url: str, *, autocommit: bool = False) -> AsyncIterator[UserConnection]:
     with psycopg.connect(url, autocommit=autocommit) as connection:
-        yield Carrier(connection, connection.transaction, connection.transaction, _plain(connection.execute))
+        yield UserConnection(connection, connection.transaction, connection.transaction, _plain(connection.execute))
 
 
 @asynccontextmanager
-async def psycopg_cursor(url: str, *, autocommit: bool = False) -> AsyncIterator[Carrier]:
+async def psycopg_cursor(url: str, *, autocommit: bool = False) -> AsyncIterator[UserConnection]:
     with psycopg.connect(url, autocommit=autocommit) as connection, connection.cursor() as cursor:
-        yield Carrier(cursor, connection.transaction, connection.transaction, _plain(cursor.execute))
+        yield UserConnection(cursor, connection.transaction, connection.transaction, _plain(cursor.execute))
 
 
 @asynccontextmanager
-async def psycopg_async_connection(url: str, *, autocommit: bool = False) -> AsyncIterator[Carrier]:
+async def psycopg_async_connection(url: str, *, autocommit: bool = False) -> AsyncIterator[UserConnection]:
     async with await psycopg.AsyncConnection.connect(url, autocommit=autocommit) as connection:
-        yield Carrier(connection, connection.transaction, connection.transaction, _plain(connection.execute), True)
+        yield UserConnection(
+            connection, connection.transaction, connection.transaction, _plain(connection.execute), True
+        )
 
 
 @asynccontextmanager
-async def psycopg_async_cursor(url: str, *, autocommit: bool = False) -> AsyncIterator[Carrier]:
+async def psycopg_async_cursor(url: str, *, autocommit: bool = False) -> AsyncIterator[UserConnection]:
     async with (
         await psycopg.AsyncConnection.connect(url, autocommit=autocommit) as connection,
         connection.cursor() as c,
     ):
-        yield Carrier(c, connection.transaction, connection.transaction, _plain(c.execute), True)
+        yield UserConnection(c, connection.transaction, connection.transaction, _plain(c.execute), True)
 
 
 @asynccontextmanager
-async def psycopg_pooled(url: str, *, autocommit: bool = False) -> AsyncIterator[Carrier]:
+async def psycopg_pooled(url: str, *, autocommit: bool = False) -> AsyncIterator[UserConnection]:
     kwargs = {"autocommit": autocommit}
     with ConnectionPool(url, min_size=1, max_size=1, open=True, kwargs=kwargs) as pool, pool.connection() as c:
-        yield Carrier(c, c.transaction, c.transaction, _plain(c.execute))
+        yield UserConnection(c, c.transaction, c.transaction, _plain(c.execute))
 
 
 @asynccontextmanager
-async def psycopg_async_pooled(url: str, *, autocommit: bool = False) -> AsyncIterator[Carrier]:
+async def psycopg_async_pooled(url: str, *, autocommit: bool = False) -> AsyncIterator[UserConnection]:
     kwargs = {"autocommit": autocommit}
     async with AsyncConnectionPool(url, min_size=1, max_size=1, open=False, kwargs=kwargs) as p, p.connection() as c:
-        yield Carrier(c, c.transaction, c.transaction, _plain(c.execute), True)
+        yield UserConnection(c, c.transaction, c.transaction, _plain(c.execute), True)
 
 
 @asynccontextmanager
-async def asyncpg_connection(url: str, *, autocommit: bool = False) -> AsyncIterator[Carrier]:
+async def asyncpg_connection(url: str, *, autocommit: bool = False) -> AsyncIterator[UserConnection]:
     connection = await asyncpg.connect(url)
     try:
-        yield Carrier(connection, connection.transaction, connection.transaction, connection.execute, True)
+        yield UserConnection(connection, connection.transaction, connection.transaction, connection.execute, True)
     finally:
         await connection.close()
 
 
 @asynccontextmanager
-async def asyncpg_pooled(url: str, *, autocommit: bool = False) -> AsyncIterator[Carrier]:
+async def asyncpg_pooled(url: str, *, autocommit: bool = False) -> AsyncIterator[UserConnection]:
     async with asyncpg.create_pool(url, min_size=1, max_size=1) as pool, pool.acquire() as c:
-        yield Carrier(c, c.transaction, c.transaction, c.execute, True)
+        yield UserConnection(c, c.transaction, c.transaction, c.execute, True)
 
 
 @asynccontextmanager
-async def sqlalchemy_connection(url: str, *, autocommit: bool = False) -> AsyncIterator[Carrier]:
+async def sqlalchemy_connection(url: str, *, autocommit: bool = False) -> AsyncIterator[UserConnection]:
     with _engine(url, autocommit).connect() as connection:
         yield _sqlalchemy(connection, connection.begin, is_async=False)
 
 
 @asynccontextmanager
-async def sqlalchemy_session(url: str, *, autocommit: bool = False) -> AsyncIterator[Carrier]:
+async def sqlalchemy_session(url: str, *, autocommit: bool = False) -> AsyncIterator[UserConnection]:
     with Session(_engine(url, autocommit)) as session:
         yield _sqlalchemy(session, session.begin, is_async=False)
 
 
 @asynccontextmanager
-async def sqlalchemy_scoped_session(url: str, *, autocommit: bool = False) -> AsyncIterator[Carrier]:
+async def sqlalchemy_scoped_session(url: str, *, autocommit: bool = False) -> AsyncIterator[UserConnection]:
     sessions = scoped_session(sessionmaker(_engine(url, autocommit)))
     try:
         yield _sqlalchemy(sessions, sessions.begin, is_async=False)
@@ -146,37 +148,39 @@ async def sqlalchemy_scoped_session(url: str, *, autocommit: bool = False) -> As
 
 
 @asynccontextmanager
-async def sqlalchemy_async_connection(driver: str, url: str, *, autocommit: bool = False) -> AsyncIterator[Carrier]:
+async def sqlalchemy_async_connection(
+    driver: str, url: str, *, autocommit: bool = False
+) -> AsyncIterator[UserConnection]:
     async with create_async_engine(_address(url, driver), **_options(autocommit)).connect() as connection:
         yield _sqlalchemy(connection, connection.begin, is_async=True)
 
 
 @asynccontextmanager
-async def sqlalchemy_async_session(driver: str, url: str, *, autocommit: bool = False) -> AsyncIterator[Carrier]:
+async def sqlalchemy_async_session(driver: str, url: str, *, autocommit: bool = False) -> AsyncIterator[UserConnection]:
     async with AsyncSession(create_async_engine(_address(url, driver), **_options(autocommit))) as session:
         yield _sqlalchemy(session, session.begin, is_async=True)
 
 
 @asynccontextmanager
-async def django_wrapper(url: str, *, autocommit: bool = False) -> AsyncIterator[Carrier]:
+async def django_wrapper(url: str, *, autocommit: bool = False) -> AsyncIterator[UserConnection]:
     with django_databases(url) as django:
         yield _django(django, django.connections["other"], "other")
 
 
 @asynccontextmanager
-async def django_proxy(url: str, *, autocommit: bool = False) -> AsyncIterator[Carrier]:
+async def django_proxy(url: str, *, autocommit: bool = False) -> AsyncIterator[UserConnection]:
     with django_databases(url) as django:
         yield _django(django, django.connection, "default")
 
 
 @asynccontextmanager
-async def django_pooled(url: str, *, autocommit: bool = False) -> AsyncIterator[Carrier]:
+async def django_pooled(url: str, *, autocommit: bool = False) -> AsyncIterator[UserConnection]:
     with django_databases(url, pool={"min_size": 1, "max_size": 1}) as django:
         yield _django(django, django.connection, "default")
 
 
 @asynccontextmanager
-async def django_alias(alias: str | None, url: str, *, autocommit: bool = False) -> AsyncIterator[Carrier]:
+async def django_alias(alias: str | None, url: str, *, autocommit: bool = False) -> AsyncIterator[UserConnection]:
     with django_databases(url) as django:
         yield _django(django, alias, alias or "default")
 
@@ -226,16 +230,16 @@ def _options(autocommit: bool) -> dict[str, Any]:
     return {"poolclass": NullPool} | ({"isolation_level": "AUTOCOMMIT"} if autocommit else {})
 
 
-def _sqlalchemy(connection: Any, begin: Callable[[], Any], *, is_async: bool) -> Carrier:
-    return Carrier(
+def _sqlalchemy(connection: Any, begin: Callable[[], Any], *, is_async: bool) -> UserConnection:
+    return UserConnection(
         connection, begin, connection.begin_nested, lambda line: connection.execute(sqlalchemy.text(line)), is_async
     )
 
 
-def _django(django: Any, connection: Any, alias: str) -> Carrier:
+def _django(django: Any, connection: Any, alias: str) -> UserConnection:
     def run(statement: str) -> None:
         with django.connections[alias].cursor() as cursor:
             cursor.execute(statement)
 
     atomic = partial(django.transaction.atomic, using=alias)
-    return Carrier(connection, atomic, atomic, run)
+    return UserConnection(connection, atomic, atomic, run)
