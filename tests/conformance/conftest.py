@@ -9,7 +9,7 @@ import pytest
 from conformance.programs import Program, started
 from conformance.stores import KINDS, KINDS_BY_TIER
 from interlock import AsyncInterlock
-from interlock.coordination.backends.choice import OpenStore, StoreOptions, chosen
+from interlock.coordination.backends.choice import OpenStore, StoreOptions, choose_database
 from interlock.stores.leases import Holder
 
 
@@ -37,7 +37,7 @@ async def opened(url: str) -> AsyncIterator[Callable[[str], OpenStore]]:
     stores: list[OpenStore] = []
 
     def open_(replica: str) -> OpenStore:
-        database = chosen(url, StoreOptions(password=None, schema=None, pooler="detect", timeout=30.0))
+        database = choose_database(url, StoreOptions(password=None, schema=None, pooler="detect", timeout=30.0))
         stores.append(database.open(Holder(replica, "here", os.getpid()), lambda purpose: None))
         return stores[-1]
 

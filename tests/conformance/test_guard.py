@@ -10,7 +10,7 @@ import pytest
 
 from conformance.asking import SOON, Got, answer, give_back, grant, grant_after_expiry, wish
 from conformance.stores import KINDS
-from interlock.coordination.backends.choice import Guarding, OpenStore, StoreOptions, chosen
+from interlock.coordination.backends.choice import Guarding, OpenStore, StoreOptions, choose_database
 from interlock.errors import GuardRefused, LeaseLost
 
 guard = "guard"
@@ -56,7 +56,7 @@ async def writer(kind: str, url: str, store: OpenStore, request: pytest.FixtureR
         request.node.user_properties.clear()  # what its guard does is shown by test_guard_item.py
         pytest.skip("no connection can carry this store's guard")
     await store.acquire([wish("something")])
-    database = chosen(url, StoreOptions(password=None, schema=None, pooler="detect", timeout=30.0))
+    database = choose_database(url, StoreOptions(password=None, schema=None, pooler="detect", timeout=30.0))
     connection = connect(url)
     connection.execute("CREATE TABLE written (token BIGINT)")
     connection.commit()

@@ -9,7 +9,7 @@ import click
 from interlock.cli.settings import run
 
 if TYPE_CHECKING:
-    from interlock.commands import Standby
+    from interlock.commands import SupervisorProcess
 
 
 class CommandAfterDashes(click.Command):
@@ -40,11 +40,11 @@ class CommandAfterDashes(click.Command):
         return click.UsageError(f"Say what to run after two dashes: {call}", context)
 
 
-def standing_by() -> "Standby":
+def started_supervisor() -> "SupervisorProcess":
     """A supervisor for the command, to be entered first: its process starts while ours still loads and connects."""
-    from interlock.commands import Standby
+    from interlock.commands import SupervisorProcess
 
-    return Standby()
+    return SupervisorProcess()
 
 
 def exit_with(work: Coroutine[Any, Any, int]) -> NoReturn:

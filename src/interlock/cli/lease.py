@@ -11,7 +11,7 @@ from interlock.cli.settings import database_options, on_leases
 from interlock.cli.table import room
 
 if TYPE_CHECKING:
-    from interlock.coordination.operators import Operating
+    from interlock.coordination.operators import LeaseOperator
     from interlock.coordination.operators.intervention import Broken
     from interlock.coordination.operators.status import LeaseDetails, LeaseStatus
     from interlock.coordination.operators.waits import Wait
@@ -32,8 +32,8 @@ def list_(prefix: str, held: bool, waited: bool, as_json: bool, **flags: Any) ->
     """Show the leases whose names begin with PREFIX, by name."""
     from interlock.cli.lease_status import as_facts, as_table
 
-    async def work(operating: "Operating") -> "list[LeaseStatus]":
-        return await operating.leases(prefix, only_held=held, only_waited=waited)
+    async def work(operator: "LeaseOperator") -> "list[LeaseStatus]":
+        return await operator.leases(prefix, only_held=held, only_waited=waited)
 
     leases = on_leases(work, flags)
     narrowed = prefix or held or waited
@@ -52,8 +52,8 @@ def show(name: str, as_json: bool, **flags: Any) -> None:
     """
     from interlock.cli.lease_status import as_text, details_as_facts
 
-    async def work(operating: "Operating") -> "LeaseDetails":
-        return await _found(operating, name)
+    async def work(operator: "LeaseOperator") -> "LeaseDetails":
+        return await _found(operator, name)
 
     found = on_leases(work, flags)
     tell(details_as_facts(found), as_text(found), as_json=as_json)
@@ -66,8 +66,8 @@ def waits(as_json: bool, **flags: Any) -> None:
     """Say who waits for whom, and who waits in a circle."""
     from interlock.cli.lease_waits import as_facts, as_text
 
-    async def work(operating: "Operating") -> "list[Wait]":
-        return await operating.waits()
+    async def work(operator: "LeaseOperator") -> "list[Wait]":
+        return await operator.waits()
 
     found = on_leases(work, flags)
     tell(as_facts(found), as_text(found), as_json=as_json)
@@ -93,14 +93,14 @@ def break_(
     from interlock.cli.lease_status import as_text, broken_as_facts, broken_as_text
     from interlock.cli.person import person
 
-    async def work(operating: "Operating") -> "Broken":
-        found = await _found(operating, name)
+    async def work(operator: "LeaseOperator") -> "Broken":
+        found = await _found(operator, name)
         broken = None
         if found.lease.holding or (terminate and found.guards):
             if not yes and os.isatty(0):
                 click.echo(as_text(found), err=True)
                 click.confirm("Take it from its holder?", abort=True, err=True)
-            broken = await operating.take_away(
+            broken = await operator.break_lease(
                 name, immediate=immediate, terminate=terminate, reason=reason, by=person()
             )
         if broken is None:
@@ -111,10 +111,10 @@ def break_(
     tell(broken_as_facts(broken), broken_as_text(broken, immediate=immediate), as_json=as_json)
 
 
-async def _found(operating: "Operating", name: str) -> "LeaseDetails":
+async def _found(operator: "LeaseOperator", name: str) -> "LeaseDetails":
     from interlock.coordination.lease.name import checked_name
 
-    found = await operating.lease(checked_name(name))
+    found = await operator.lease(checked_name(name))
     if found is None:
         raise NothingToDo(f"There is no lease {name!r} in this database: nobody has used it, or not for a week.")
     return found

@@ -46,14 +46,14 @@ def print_(schema: str | None, since: int | None, role: str | None) -> None:
 def apply(post: bool, **flags: Any) -> None:
     """Create the schema, or bring it up to this release; behind the gate, so any number may call it at once."""
     from interlock.gate import Timing
-    from interlock.gate.own import OwnGate
+    from interlock.gate.schema_gate import SchemaGate
 
     settings = loaded(**flags)
     url = database(settings)
     if instead := _WITHOUT_SCHEMA.get(url.partition("://")[0]):
         raise ConfigurationError(f"There is no schema to apply: {instead}.")
     phases: tuple[Phase, ...] = ("pre", "post") if post else ("pre",)
-    own = OwnGate(url, settings.schema, phases=phases, timing=Timing.of(settings))
+    own = SchemaGate(url, settings.schema, phases=phases, timing=Timing.of(settings))
     status = run(own.bring_up_to_date())
     newest = max(step.version for step in status.applied)
     click.echo(f"The schema {status.schema!r} is {status.state}, at version {newest}.")

@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from interlock.cli.command import CommandAfterDashes, exit_with, standing_by
+from interlock.cli.command import CommandAfterDashes, exit_with, started_supervisor
 from interlock.cli.settings import database_options
 from interlock.cli.under_lease import metadata_option, opened, pairs, patience, ttl_option, waiting_options
 
@@ -39,9 +39,9 @@ def run_(
     Exits with COMMAND's own status; 75 if no slot was acquired; 74 if it was lost.
     """
     timeout = patience(wait, no_wait)
-    with standing_by() as standby:
+    with started_supervisor() as supervisor:
         from interlock.coordination.lease.command import run_command
 
         locks, _ = opened(flags)
         lease = locks.lease(name, ttl=ttl, metadata=pairs(metadata), slots=slots)
-        exit_with(run_command(locks, lease, command, timeout=timeout, environment=os.environ, standby=standby))
+        exit_with(run_command(locks, lease, command, timeout=timeout, environment=os.environ, supervisor=supervisor))

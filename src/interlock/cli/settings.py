@@ -13,7 +13,7 @@ from interlock.errors import ConfigurationError
 from interlock.stores.scheme import FOR_LEASES_ALONE
 
 if TYPE_CHECKING:
-    from interlock.coordination.operators import Operating
+    from interlock.coordination.operators import LeaseOperator
     from interlock.stores.postgres import Session
 
 _PATIENCE = 5.0
@@ -75,16 +75,16 @@ def on_database(work: "Callable[[Session, Settings], Awaitable[T]]", flags: dict
     return run(connected())
 
 
-def on_leases(work: "Callable[[Operating], Awaitable[T]]", flags: dict[str, Any]) -> T:
+def on_leases(work: "Callable[[LeaseOperator], Awaitable[T]]", flags: dict[str, Any]) -> T:
     """Run `work` with what an operator sees of the leases in the database to work on, whatever kind it is."""
-    from interlock.coordination.backends.choice import StoreOptions, chosen
+    from interlock.coordination.backends.choice import StoreOptions, choose_database
 
     settings = loaded(**flags)
-    named = chosen(database(settings), StoreOptions(None, settings.schema, "detect", _PATIENCE))
+    named = choose_database(database(settings), StoreOptions(None, settings.schema, "detect", _PATIENCE))
 
     async def opened() -> T:
-        async with named.operating() as operating:
-            return await work(operating)
+        async with named.operator() as operator:
+            return await work(operator)
 
     return run(opened())
 

@@ -10,9 +10,9 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
-from interlock.commands.signals import Forwarding
-from interlock.commands.standby import Standby
-from interlock.commands.supervised import CommandResult, SupervisedCommand
+from interlock.commands.signals import SignalForwarder
+from interlock.commands.supervised_command import CommandResult, SupervisedCommand
+from interlock.commands.supervisor_process import SupervisorProcess
 from interlock.errors import CommandAtLarge, InterlockError
 from interlock.logs import events
 
@@ -34,19 +34,21 @@ class HeldGrant(Protocol):
 async def run_under(
     held: HeldGrant,
     argv: Sequence[str],
-    signals: Forwarding,
+    signals: SignalForwarder,
     *,
     environment: Mapping[str, str],
     grace: float,
-    standby: Standby | None = None,
+    supervisor: SupervisorProcess | None = None,
 ) -> CommandResult:
     """Run the command for as long as what is held may be trusted; nothing of it is left when this returns or raises.
 
-    `grace` is the time between SIGTERM and SIGKILL after a loss, `standby` a supervisor that was started before. Raises
+    `grace` is the time between SIGTERM and SIGKILL after a loss. `supervisor` has been started before, if given. Raises
     `CommandNotStarted`.
     """
     signals.expect_command()
-    command = await SupervisedCommand.start(argv, trust_until=held.trusted_until, env=environment, standby=standby)
+    command = await SupervisedCommand.start(
+        argv, trust_until=held.trusted_until, env=environment, supervisor=supervisor
+    )
     held.on_renewed(command.extend)
     command.extend(held.trusted_until)  # it may have been renewed while the command was started
     signals.go_to(command)

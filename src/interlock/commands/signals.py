@@ -5,14 +5,14 @@ import signal
 from collections.abc import Coroutine
 from typing import Any, Self
 
-from interlock.commands.supervised import SupervisedCommand
+from interlock.commands.supervised_command import SupervisedCommand
 from interlock.errors import CommandFailed
 
 _STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 _FORWARDED = (*_STOPPING, signal.SIGUSR1, signal.SIGUSR2)
 
 
-class Forwarding:
+class SignalForwarder:
     """While it is entered, a signal goes to the command; before that is started, a request to stop ends the work.
 
     A signal that this process was started to ignore, as by `nohup`, stays ignored; the supervisor keeps it so for the

@@ -11,7 +11,13 @@ from weakref import WeakKeyDictionary
 
 from interlock import process
 from interlock.config import check_schema_name, database_url, own_schema
-from interlock.coordination.backends.choice import LeaseDatabase, OpenStore, StoreOptions, chosen, with_sessions
+from interlock.coordination.backends.choice import (
+    LeaseDatabase,
+    OpenStore,
+    StoreOptions,
+    choose_database,
+    with_sessions,
+)
 from interlock.coordination.engine.engine import Engine
 from interlock.coordination.lease.lease import AsyncLease, LeaseSettings
 from interlock.coordination.lease.times import Duration, checked_timeout, seconds
@@ -30,7 +36,7 @@ if TYPE_CHECKING:
     from interlock.coordination.primitives.once import Once, Retention, Unfinished
     from interlock.coordination.primitives.periodic import AsyncPeriodic
     from interlock.coordination.primitives.schedule import Missed
-    from interlock.coordination.primitives.shared import AsyncShared, ReadingSettings, WritingSettings
+    from interlock.coordination.primitives.shared import AsyncShared, ReadSettings, WriteSettings
     from interlock.coordination.primitives.user_records import Ask, UserTransaction
     from interlock.coordination.session_lock.lock import AsyncSessionLock
     from interlock.stores.postgres import Password, Session
@@ -93,7 +99,7 @@ class AsyncInterlock:
         self._idle_after = seconds(idle_after)
         self._request_timeout = None if request_timeout is None else seconds(request_timeout)
         self._options = StoreOptions(password, schema, pooler, self._request_timeout or _REQUEST_TIMEOUT)
-        self._database = None if url is None else chosen(url, self._options)
+        self._database = None if url is None else choose_database(url, self._options)
         self._on_event = on_event
         self._pid = process.pid
         self._observer = Observer(replica or replica_id(), on_event)
@@ -174,11 +180,11 @@ class AsyncInterlock:
 
     def sides(
         self, name: str, readers: int, ttl: Duration, metadata: Mapping[str, Any] | None
-    ) -> "tuple[ReadingSettings, WritingSettings]":
-        from interlock.coordination.primitives.shared import ReadingSettings, WritingSettings
+    ) -> "tuple[ReadSettings, WriteSettings]":
+        from interlock.coordination.primitives.shared import ReadSettings, WriteSettings
 
         given = (name, readers, ttl, self._request_timeout, metadata)
-        return ReadingSettings(*given), WritingSettings(*given)
+        return ReadSettings(*given), WriteSettings(*given)
 
     def join(
         self,
@@ -315,7 +321,7 @@ class AsyncInterlock:
     async def open(self) -> Self:
         """Look whether the database can serve; raises what is wrong with it."""
         self.engine()
-        await self._stores[asyncio.get_running_loop()].look()
+        await self._stores[asyncio.get_running_loop()].verify()
         return self
 
     async def close(self) -> None:
@@ -373,7 +379,7 @@ class AsyncInterlock:
 
     def _named(self) -> LeaseDatabase:
         """The database of our URL; without one, that which the environment names now."""
-        return self._database or chosen(database_url(), self._options)
+        return self._database or choose_database(database_url(), self._options)
 
     async def _connect_for_lock(self) -> "Session":
         return await with_sessions(self._named()).session(f"interlock session lock {self._observer.replica}")

@@ -248,7 +248,7 @@ class AsyncDurable:
             await self._outbox.prune(self._retention)
 
         for kept in (sweep, prune):
-            stack.push_async_callback(_ended, kept.kept_on())
+            stack.push_async_callback(_ended, kept.in_background())
 
     @property
     def _engine(self) -> DuroxideEngine:

@@ -2,8 +2,8 @@
 
 from interlock.gate.gate import AsyncGate, GateOptions
 from interlock.gate.passage import AsyncPassage
+from interlock.gate.schema_version import Verdict
 from interlock.gate.sync import Gate, Passage
 from interlock.gate.times import Timing
-from interlock.gate.verdict import Verdict
 
 __all__ = ["AsyncGate", "AsyncPassage", "Gate", "GateOptions", "Passage", "Timing", "Verdict"]

@@ -5,11 +5,11 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
 from interlock import errors
-from interlock.commands import CommandResult, Forwarding, run_under, status_of
+from interlock.commands import CommandResult, SignalForwarder, run_under, status_of
 from interlock.gate.gate import AsyncGate
 from interlock.gate.passage import AsyncPassage
+from interlock.gate.schema_version import Verdict
 from interlock.gate.times import Timing
-from interlock.gate.verdict import Verdict
 from interlock.logs import events
 
 log = events(__name__)
@@ -21,7 +21,7 @@ async def run_command(gate: AsyncGate, argv: Sequence[str], timing: Timing, envi
     The command gets `environment`, and in it which passage it belongs to. A signal that comes before the command runs
     ends the wait, and the status is 128 and its number; later it goes to the command.
     """
-    with Forwarding() as signals:
+    with SignalForwarder() as signals:
         return await signals.exit_status(_pass(gate, signals, argv, timing, environment))
 
 
@@ -50,7 +50,7 @@ async def ask_command(line: str, gate: str) -> Verdict:
 
 
 async def _pass(
-    gate: AsyncGate, signals: Forwarding, argv: Sequence[str], timing: Timing, environment: Mapping[str, str]
+    gate: AsyncGate, signals: SignalForwarder, argv: Sequence[str], timing: Timing, environment: Mapping[str, str]
 ) -> int:
     async with gate as passage:
         if passage.needed:

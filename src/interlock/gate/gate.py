@@ -24,15 +24,15 @@ from interlock import config, errors, schema
 from interlock.body import Body
 from interlock.bridge import RunBlocking, in_thread
 from interlock.gate import predecessor
-from interlock.gate.lock import LockSession
-from interlock.gate.lock_holder import HeldLock
+from interlock.gate.held_lock import HeldLock
+from interlock.gate.lock_session import LockSession
 from interlock.gate.passage import AsyncPassage, Reason
-from interlock.gate.progress import OpenRun, PassageRecords, Progress, patiently
+from interlock.gate.progress import GateRecords, OpenRun, Progress, retry_while_locked
+from interlock.gate.schema_version import Verdict, Version, as_verdict, check_versions, compare
 from interlock.gate.sessions import open_session
 from interlock.gate.steps import Ledger, call
 from interlock.gate.times import Timing
-from interlock.gate.verdict import Verdict, Version, as_verdict, check_versions, compare
-from interlock.gate.wait import WaitingClock, held_by
+from interlock.gate.wait import GateWait, held_by
 from interlock.logs import events
 from interlock.stores.postgres import connect
 from interlock.stores.postgres.url import checked
@@ -189,17 +189,17 @@ class AsyncGate:
 
     async def _acquire(self, lock: LockSession) -> Reason | None:
         """None once we hold the lock; otherwise why we go on without it."""
-        clock = WaitingClock(self._timeout, self._on_wait)
-        records = await patiently(lambda: self._records(lock), lambda: clock.tick(lock, None))
+        clock = GateWait(self._timeout, self._on_wait)
+        records = await retry_while_locked(lambda: self._records(lock), lambda: clock.tick(lock, None))
         if self._version is not None:
-            verdict = await patiently(lambda: self._judge(records), lambda: clock.tick(lock, None))
+            verdict = await retry_while_locked(lambda: self._judge(records), lambda: clock.tick(lock, None))
             if verdict is not Verdict.BEHIND:
                 return _reason(verdict)
         if await lock.try_acquire():
             return None
         if self._policy != "wait":
             return await self._turned_away(lock, records)
-        before = await patiently(records.last_done, lambda: clock.tick(lock, None)) if records else None
+        before = await retry_while_locked(records.last_done, lambda: clock.tick(lock, None)) if records else None
         self.phase = "waiting"
         await lock.announce_waiting()
         while not await lock.try_acquire():
@@ -215,7 +215,7 @@ class AsyncGate:
         await lock.stop_waiting()
         return None
 
-    async def _turned_away(self, lock: LockSession, records: PassageRecords | None) -> Reason:
+    async def _turned_away(self, lock: LockSession, records: GateRecords | None) -> Reason:
         if self._policy == "skip":
             return "busy"
         run = await records.open_run() if records else None
@@ -251,15 +251,15 @@ class AsyncGate:
             session = await open_session(self._url, self._timing, session_pooler=self._session_pooler)
             holding.record_on(Progress(session, holding.gate, self._own_schema))
         progress = holding.progress
-        if progress and (run := await patiently(progress.open_run, holding.check)):
+        if progress and (run := await retry_while_locked(progress.open_run, holding.check)):
             self.phase = "settling"
-            await predecessor.outlive(run, progress, lock)
-            await patiently(lambda: progress.abandon(run.fence, lock), holding.check)
+            await predecessor.wait_until_gone(run, progress, lock)
+            await retry_while_locked(lambda: progress.abandon(run.fence, lock), holding.check)
         self.phase = "checking"
-        if (verdict := await patiently(lambda: self._judge(progress), holding.check)) is not Verdict.BEHIND:
+        if (verdict := await retry_while_locked(lambda: self._judge(progress), holding.check)) is not Verdict.BEHIND:
             return self._pass_by(holding.gate, _reason(verdict))
         if progress:
-            await patiently(lambda: self._begin(progress, lock), holding.check)
+            await retry_while_locked(lambda: self._begin(progress, lock), holding.check)
         holding.check()
         ledger = Ledger(progress, holding.check, self._run_blocking) if progress else None
         return AsyncPassage(holding.gate, "behind", holding, ledger)
@@ -279,23 +279,23 @@ class AsyncGate:
                 status = await schema.apply(session, self._own_schema)
         status.require()
 
-    async def _records(self, lock: LockSession) -> PassageRecords | None:
+    async def _records(self, lock: LockSession) -> GateRecords | None:
         """What others have recorded, if our tables are there yet."""
         if not self._recorded:
             return None
         status = await schema.read_status(lock.session, self._own_schema)
         if status.state not in (schema.State.CURRENT, schema.State.NEWER):
             return None
-        return PassageRecords(lock.session, str(lock.name), self._own_schema)
+        return GateRecords(lock.session, str(lock.name), self._own_schema)
 
-    async def _judge(self, records: PassageRecords | None) -> Verdict:
+    async def _judge(self, records: GateRecords | None) -> Verdict:
         """Recorded versions first, because they know of a schema that is too new; then the check."""
         verdict = await self._by_version(records)
         if self._check is None or verdict is Verdict.NEWER:
             return verdict or Verdict.BEHIND
         return await self._ask()
 
-    async def _by_version(self, records: PassageRecords | None) -> Verdict | None:
+    async def _by_version(self, records: GateRecords | None) -> Verdict | None:
         """Where we stand by what runs have recorded; None if we have no version to compare."""
         if self._version is None or records is None:
             return None

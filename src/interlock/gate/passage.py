@@ -5,7 +5,7 @@ from contextlib import asynccontextmanager
 from typing import Any, Literal
 
 from interlock import errors
-from interlock.gate.lock_holder import HeldLock
+from interlock.gate.held_lock import HeldLock
 from interlock.gate.steps import Effect, Ledger, Precondition
 
 Reason = Literal["behind", "current", "newer", "busy"]

@@ -16,9 +16,9 @@ from datetime import UTC, datetime
 
 from interlock import errors
 from interlock.clock import boottime
-from interlock.gate.lock import LockSession
+from interlock.gate.lock_session import LockSession
 from interlock.gate.name import PRESENT
-from interlock.gate.progress import OpenRun, PassageRecords
+from interlock.gate.progress import GateRecords, OpenRun
 from interlock.gate.sessions import is_held
 from interlock.logs import events
 from interlock.stores.postgres.session import Row
@@ -29,7 +29,7 @@ _PATIENCE = 30.0
 _EVER = datetime.max.replace(tzinfo=UTC)
 
 
-async def outlive(run: OpenRun, records: PassageRecords, lock: LockSession) -> None:
+async def wait_until_gone(run: OpenRun, records: GateRecords, lock: LockSession) -> None:
     """Return once nothing of the predecessor is left; raise PredecessorAlive if something cannot be ended."""
     log.warning("gate.unclean_end", extra={"gate": records.gate, "fence": run.fence, **run.facts()})
     await _process_ended(run, lock)
@@ -40,7 +40,7 @@ async def outlive(run: OpenRun, records: PassageRecords, lock: LockSession) -> N
 class Leftovers:
     """The sessions that may belong to an open run: its own to clear up, or its successor's."""
 
-    def __init__(self, fence: int, records: PassageRecords, lock: LockSession, *, is_old: bool = False) -> None:
+    def __init__(self, fence: int, records: GateRecords, lock: LockSession, *, is_old: bool = False) -> None:
         self._fence = fence
         self._records = records
         self._lock = lock

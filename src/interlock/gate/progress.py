@@ -8,7 +8,7 @@ from datetime import timedelta
 from typing import Any, TypeVar
 
 from interlock import errors
-from interlock.gate.lock import LockSession
+from interlock.gate.lock_session import LockSession
 from interlock.gate.sessions import hold_shared
 from interlock.identity import replica_id
 from interlock.logs import events
@@ -43,7 +43,7 @@ class OpenRun:
         return facts | ({"step": self.step} if self.step else {}) | ({"version": self.version} if self.version else {})
 
 
-async def patiently(statement: Callable[[], Awaitable[T]], check: Callable[[], None]) -> T:
+async def retry_while_locked(statement: Callable[[], Awaitable[T]], check: Callable[[], None]) -> T:
     """Repeat a statement while somebody has its rows or tables locked; `check` raises when that is pointless."""
     waiting = False
     while True:
@@ -56,7 +56,7 @@ async def patiently(statement: Callable[[], Awaitable[T]], check: Callable[[], N
             check()
 
 
-class PassageRecords:
+class GateRecords:
     """What one gate has recorded."""
 
     def __init__(self, session: Session, gate: str, schema: str) -> None:
@@ -79,7 +79,7 @@ class PassageRecords:
         return (row["version"], row["compatible_since"]) if row else (None, None)
 
 
-class Progress(PassageRecords):
+class Progress(GateRecords):
     """What the lock's holder records of itself, on a session beside the lock's. `fence` is 0 until it has begun."""
 
     fence = 0

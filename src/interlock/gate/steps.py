@@ -12,7 +12,7 @@ from typing import Any
 
 from interlock import errors
 from interlock.bridge import RunBlocking
-from interlock.gate.progress import Progress, patiently
+from interlock.gate.progress import Progress, retry_while_locked
 from interlock.identity import replica_id
 from interlock.logs import events
 from interlock.stores.postgres.session import Row
@@ -70,7 +70,7 @@ class Ledger:
     async def _record(self, query: str, step: str, fact: str) -> None:
         """What has happened has to be recorded, even if somebody has the ledger locked for a while."""
         arguments = (self._queries[query], self._gate, step, self._fence, fact)
-        await patiently(lambda: self._session.execute(*arguments), self._check)
+        await retry_while_locked(lambda: self._session.execute(*arguments), self._check)
 
     def _as_json(self, step: str, result: Any) -> str:
         """What cannot be recorded is dropped, so that the first caller gets no other answer than the later ones."""

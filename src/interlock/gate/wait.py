@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from interlock import errors
 from interlock.clock import boottime
-from interlock.gate.lock import LockSession
+from interlock.gate.lock_session import LockSession
 from interlock.gate.progress import OpenRun
 from interlock.logs import events
 
@@ -13,7 +13,7 @@ log = events(__name__)
 _SAY_AGAIN = 10.0
 
 
-class WaitingClock:
+class GateWait:
     """Says every now and then who is waited for, and ends the wait when its time is up."""
 
     def __init__(self, timeout: float | None, on_wait: Callable[[str], object] | None) -> None:

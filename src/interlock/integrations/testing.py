@@ -22,7 +22,7 @@ import pytest
 from interlock import clock
 from interlock.bridge import LoopThread
 from interlock.config import environment_name
-from interlock.coordination.backends.choice import OpenStore, StoreOptions, chosen
+from interlock.coordination.backends.choice import OpenStore, StoreOptions, choose_database
 from interlock.coordination.lease.grant import AsyncGrant
 from interlock.coordination.lease.times import Duration, seconds
 from interlock.coordination.sync.grant import Grant
@@ -100,7 +100,7 @@ class Bench:
     def _store(self) -> OpenStore:
         options = StoreOptions(None, self.schema, "detect", _TIMEOUT)
         holder = Holder(_OTHER, socket.gethostname(), os.getpid())
-        return chosen(self.url, options).open(holder, lambda what: None)
+        return choose_database(self.url, options).open(holder, lambda what: None)
 
 
 async def _steal(open_store: Callable[[], OpenStore], grant: GrantIdentity) -> None:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Literal
 from interlock.clock import boottime
 from interlock.config import Settings
 from interlock.gate.gate import AsyncGate
-from interlock.gate.own import OwnGate
 from interlock.gate.progress import OpenRun
+from interlock.gate.schema_gate import SchemaGate
 from interlock.gate.times import Timing
 from interlock.logs import events
 from interlock.schema import SchemaStatus
@@ -65,7 +65,7 @@ class Startup:
 async def start(startup: Startup, database: ControlDatabase, settings: Settings) -> tuple[str, SchemaStatus]:
     """The URL of a database with a schema that is current. Raises whatever InterlockError is in the way."""
     url = await database.bring_up()
-    own = OwnGate(url, settings.schema, timing=Timing.of(settings))
+    own = SchemaGate(url, settings.schema, timing=Timing.of(settings))
     following = asyncio.create_task(_follow(own.gate, startup))
     try:
         status = await own.bring_up_to_date()

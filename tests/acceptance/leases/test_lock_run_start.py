@@ -55,7 +55,7 @@ def test_a_command_under_a_lease_loads_nothing_that_it_does_not_need(interlock_u
     told = [sys.executable, "-c", TOLD]
     done = subprocess.run(told, env=environment(interlock_url), capture_output=True, text=True, timeout=50, check=True)
     loaded = set(done.stdout.split())
-    assert "interlock.commands.supervised" in loaded
+    assert "interlock.commands.supervised_command" in loaded
     assert {name.split(".")[1] for name in loaded if name.startswith("interlock.")} <= ROOMS
     assert not FOR_OTHERS & loaded
     assert not DEAR & loaded

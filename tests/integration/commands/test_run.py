@@ -5,7 +5,7 @@ import signal
 from collections.abc import Callable
 
 from interlock.clock import boottime
-from interlock.commands import Forwarding, run_under, status_of
+from interlock.commands import SignalForwarder, run_under, status_of
 from interlock.errors import InterlockError
 
 
@@ -24,13 +24,13 @@ class Kept:
 async def test_a_signal_that_comes_while_the_command_is_started_goes_to_the_command() -> None:
     ended = False
 
-    async def work(signals: Forwarding) -> int:
+    async def work(signals: SignalForwarder) -> int:
         nonlocal ended
         signal.raise_signal(signal.SIGTERM)  # the event loop hears of it when it waits for the start
         result = await run_under(Kept(), ["sleep", "300"], signals, environment=os.environ, grace=1)
         ended = True
         return status_of(result, Kept())
 
-    with Forwarding() as signals:
+    with SignalForwarder() as signals:
         assert await signals.exit_status(work(signals)) == 128 + signal.SIGTERM
     assert ended, "the work was cancelled, and the command killed without a warning"

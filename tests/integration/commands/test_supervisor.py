@@ -12,7 +12,7 @@ import pytest
 
 from interlock.clock import boottime
 from interlock.commands import supervisor
-from interlock.commands.standby import order
+from interlock.commands.supervisor_process import order
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="subreapers are of Linux")
 

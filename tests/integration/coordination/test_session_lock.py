@@ -11,7 +11,7 @@ import pytest
 from interlock import AsyncInterlock, errors
 from interlock.coordination.session_lock.grant import AsyncSessionGrant
 from interlock.coordination.session_lock.lock import AsyncSessionLock
-from interlock.coordination.session_lock.queue import LineSession, SessionTiming
+from interlock.coordination.session_lock.queue import QueuedSession, SessionTiming
 from interlock.stores.postgres import AdvisoryKey
 from support.postgres import execute
 from support.replication import primary_and_standby
@@ -261,7 +261,7 @@ async def test_a_standby_has_no_locks_that_would_count() -> None:
 async def test_the_roles_own_time_limits_do_not_reach_it(locks: Locks, database_url: str) -> None:
     for setting in ("idle_session_timeout", "statement_timeout", "lock_timeout"):
         execute(database_url, f"ALTER DATABASE {database_of(database_url)} SET {setting} = '5s'")
-    session = await LineSession.open(connecting_to(database_url), "interlock", "feeds", SessionTiming(12))
+    session = await QueuedSession.open(connecting_to(database_url), "interlock", "feeds", SessionTiming(12))
     limits = {"idle_session_timeout": "12s", "statement_timeout": "0", "lock_timeout": "400ms"}
     for setting, limit in limits.items():
         assert await session.session.fetchval("SELECT current_setting($1)", setting) == limit
@@ -273,6 +273,6 @@ async def test_a_waiter_stays_below_the_servers_deadlock_check(
     database_url: str, deadlock_timeout: str, step: str
 ) -> None:
     execute(database_url, f"ALTER DATABASE {database_of(database_url)} SET deadlock_timeout = '{deadlock_timeout}'")
-    session = await LineSession.open(connecting_to(database_url), "interlock", "feeds", SessionTiming(QUICK))
+    session = await QueuedSession.open(connecting_to(database_url), "interlock", "feeds", SessionTiming(QUICK))
     assert await session.session.fetchval("SELECT current_setting('lock_timeout')") == step
     await session.close()

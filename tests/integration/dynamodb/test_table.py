@@ -121,7 +121,7 @@ async def test_a_table_of_other_things_serves_without_an_index_and_gets_one(
         with pytest.raises(errors.NotSupported):
             await replica.held("")
         assert (await create(replica.client, "ignored")).key == "app_name"
-        await replica.look()
+        await replica.verify()
         assert [lease.name for lease in await replica.held("")] == ["feeds"]
 
 

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from interlock.gate import Timing
-from interlock.gate.lock import LockSession
+from interlock.gate.lock_session import LockSession
 from support.postgres import execute
 
 TIMING = Timing(ttl=12, check_interval=0.5)

@@ -10,7 +10,7 @@ import pytest
 
 from interlock import AsyncGrant, AsyncInterlock, Interlock, errors
 from interlock.coordination.engine import queue as waiting_room
-from interlock.coordination.primitives import door
+from interlock.coordination.primitives import admission
 from support.lease_engine import fail, holder, queue, sessions, stop_after, until
 from support.postgres import execute
 
@@ -193,7 +193,7 @@ async def test_the_door_of_one_who_died_opens_again(
     others: AsyncInterlock, interlock_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its places in the queues are seen to be dead; its own lease of the door expires."""
-    monkeypatch.setattr(door, "_LONGEST", 0.5)
+    monkeypatch.setattr(admission, "_LONGEST", 0.5)
     grants = [await acquire(others, 2) for _ in range(2)]
     execute(  # somebody who died when it had just come to the door
         interlock_url, "SELECT interlock.acquire_v1('openai', gen_random_uuid(), 0.5, 'somebody who died')"

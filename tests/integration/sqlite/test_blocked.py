@@ -74,7 +74,7 @@ async def test_what_was_given_up_is_not_done_later(locks: AsyncInterlock, file: 
     await locks.open()
     with standing_at(file, "turnstile"):
         assert await locks.lease("feeds").try_acquire() is None
-    await store_of(locks).look()  # behind it in the queue
+    await store_of(locks).verify()  # behind it in the queue
     assert mine.execute("SELECT count(*) FROM interlock_lease").fetchone() == (0,)
 
 

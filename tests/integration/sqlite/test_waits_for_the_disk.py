@@ -144,7 +144,7 @@ async def test_who_asks_again_after_a_failed_wait_is_told_only_what_is_on_the_di
 async def test_after_a_failed_wait_nobody_is_told_what_the_disk_does_not_have(file: Path, disk: Disk) -> None:
     """The disk goes on as if nothing had happened, but for the hole in the log."""
     one, other = (SqliteLeases(file, Holder(name, "here", 1), 10.0) for name in ("one", "other"))
-    await other.look()  # so that nobody is the last to close the file, who empties the log
+    await other.verify()  # so that nobody is the last to close the file, who empties the log
     first, second, third = ask("first"), ask("second"), ask("third")
     (granted,) = await one.acquire([first])
     assert disk.after_a_power_cut(file) == {"first": granted.token}
@@ -169,7 +169,7 @@ async def test_after_a_failed_wait_nobody_is_told_what_the_disk_does_not_have(fi
 
 async def test_after_a_failed_wait_a_record_is_read_from_what_the_disk_has(file: Path, disk: Disk) -> None:
     store, other = (SqliteLeases(file, Holder(name, "here", 1), 10.0) for name in ("one", "other"))
-    await other.look()
+    await other.verify()
     wanted = ask()
     (granted,) = await store.acquire([wanted])
     assert await store.read("done") is None  # its connection is older than the failure
@@ -212,7 +212,7 @@ async def test_after_a_failed_wait_a_long_read_of_the_users_is_waited_for(
 async def test_the_descriptor_that_is_synced_was_open_before_the_commit(file: Path, disk: Disk) -> None:
     """One that is opened after a write has failed is perhaps never told of it."""
     store = SqliteLeases(file, Holder("one", "here", 1), 10.0)
-    await store.look()
+    await store.verify()
     links = {int(link.name): link.readlink() for link in Path("/proc/self/fd").iterdir() if link.is_symlink()}
     await store.acquire([ask()])
     assert [links.get(descriptor) for descriptor in disk.descriptors] == [Path(f"{file}-wal")]

@@ -18,7 +18,7 @@ from interlock.stores.scheme import scheme_of
 
 if TYPE_CHECKING:
     from interlock.coordination.guards import Guarded
-    from interlock.coordination.operators import Operating
+    from interlock.coordination.operators import LeaseOperator
     from interlock.stores.postgres.connection import Password
     from interlock.stores.postgres.leases import Pooler
     from interlock.stores.postgres.session import Session
@@ -44,7 +44,7 @@ class StoreOptions(NamedTuple):
 class OpenStore(LeaseStore, Listing, RecordStore, Protocol):
     """The leases of one event loop."""
 
-    async def look(self) -> None:
+    async def verify(self) -> None:
         """Raise what is wrong with the database, before anything is asked of it or when it looks so."""
 
     def sever(self) -> None:
@@ -71,7 +71,7 @@ class LeaseDatabase(Protocol):
 
     def open(self, holder: Holder, on_reconnected: Callable[[str], object]) -> OpenStore: ...
 
-    def operating(self) -> AbstractAsyncContextManager["Operating"]:
+    def operator(self) -> AbstractAsyncContextManager["LeaseOperator"]:
         """What an operator sees of its leases and may do to them. Nothing is made that is not there."""
 
 
@@ -89,7 +89,7 @@ class GuardsByItem(Protocol):
     def guard_item(self, grant: GrantIdentity) -> dict[str, Any]: ...
 
 
-def chosen(url: str, options: StoreOptions) -> LeaseDatabase:
+def choose_database(url: str, options: StoreOptions) -> LeaseDatabase:
     """Raises what is wrong with the URL, and with options that this kind of database has no use for."""
     database: LeaseDatabase = import_module(_HOMES[scheme_of(url)]).named(url, options)
     return database

@@ -13,7 +13,7 @@ from interlock.stores.leases import Holder
 
 if TYPE_CHECKING:
     from interlock.coordination.guards import Guarded
-    from interlock.coordination.operators import Operating
+    from interlock.coordination.operators import LeaseOperator
     from interlock.stores.dynamodb.store import DynamoStore
 
 
@@ -39,13 +39,13 @@ class DynamoDatabase:
         return DynamoStore(self.address, holder=holder, timeout=self.options.timeout)
 
     @asynccontextmanager
-    async def operating(self) -> "AsyncIterator[Operating]":
-        from interlock.coordination.operators.dynamodb import OnDynamo
+    async def operator(self) -> "AsyncIterator[LeaseOperator]":
+        from interlock.coordination.operators.dynamodb import DynamoOperator
         from interlock.stores.dynamodb.operator import DynamoOperations
 
         store = DynamoOperations(self.address, holder=Holder("interlock command", "", 0), timeout=self.options.timeout)
         try:
-            yield OnDynamo(store)
+            yield DynamoOperator(store)
         finally:
             await store.close()
 

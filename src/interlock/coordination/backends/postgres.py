@@ -13,7 +13,7 @@ from interlock.stores.postgres.leases import PostgresLeases
 from interlock.stores.postgres.url import checked
 
 if TYPE_CHECKING:
-    from interlock.coordination.operators import Operating
+    from interlock.coordination.operators import LeaseOperator
 
 
 class PostgresDatabase:
@@ -45,14 +45,14 @@ class PostgresDatabase:
         )
 
     @asynccontextmanager
-    async def operating(self) -> "AsyncIterator[Operating]":
-        from interlock.coordination.operators.postgres import OnPostgres
+    async def operator(self) -> "AsyncIterator[LeaseOperator]":
+        from interlock.coordination.operators.postgres import PostgresOperator
         from interlock.schema import read_status
 
         session = await connect(self.url, application_name="interlock command", password=self.options.password)
         async with session:
             (await read_status(session, self.schema)).require()
-            yield OnPostgres(session, self.schema)
+            yield PostgresOperator(session, self.schema)
 
     async def session(self, application_name: str) -> Session:
         return await connect(
@@ -67,7 +67,7 @@ class PostgresDatabase:
 class CheckedLeases(PostgresLeases):
     """Leases in a schema that can be looked at."""
 
-    async def look(self) -> None:
+    async def verify(self) -> None:
         from interlock.schema import read_status
 
         session = await self.session()

@@ -14,7 +14,7 @@ from interlock.stores.sqlite.leases import SqliteLeases
 from interlock.stores.sqlite.url import file_of
 
 if TYPE_CHECKING:
-    from interlock.coordination.operators import Operating
+    from interlock.coordination.operators import LeaseOperator
 
 
 @dataclass(frozen=True)
@@ -38,13 +38,13 @@ class SqliteDatabase:
         return SqliteLeases(self.file, holder, self.timeout)
 
     @asynccontextmanager
-    async def operating(self) -> "AsyncIterator[Operating]":
-        from interlock.coordination.operators.sqlite import OnSqlite
+    async def operator(self) -> "AsyncIterator[LeaseOperator]":
+        from interlock.coordination.operators.sqlite import SqliteOperator
         from interlock.stores.sqlite.operator import SqliteOperations
 
         store = SqliteOperations(self.file, Holder("interlock command", "", 0), self.timeout)
         try:
-            yield OnSqlite(store)
+            yield SqliteOperator(store)
         finally:
             await store.close()
 

@@ -31,5 +31,5 @@ class RetryPolicy:
                 await asyncio.sleep(random.uniform(0.5, 1.0) * min(0.1 * 2**failures, 1.0))
                 return
         elif isinstance(error, errors.StatementFailed) and error.sqlstate in _NO_SCHEMA:
-            await self._store.look()
+            await self._store.verify()
         raise error

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from interlock import errors
-from interlock.commands import Forwarding, Standby, run_under, status_of
+from interlock.commands import SignalForwarder, SupervisorProcess, run_under, status_of
 from interlock.coordination.lease.grant import AsyncGrant
 from interlock.coordination.lease.lease import AsyncLease
 from interlock.coordination.root import AsyncInterlock
@@ -38,17 +38,17 @@ async def run_command(
     *,
     timeout: float | None,
     environment: Mapping[str, str],
-    standby: Standby | None = None,
+    supervisor: SupervisorProcess | None = None,
 ) -> int:
     """Acquire the lease, run the command under it, give the lease back, and return the command's exit status.
 
-    With a `timeout` of 0 it does not wait for the lease. `standby` is a supervisor for the command that was started
+    With a `timeout` of 0 it does not wait for the lease. `supervisor` is a supervisor for the command that was started
     before. Raises `LeaseNotAcquired`, or `LeaseLost` after the command was stopped.
     """
 
-    async def work(signals: Forwarding) -> int:
+    async def work(signals: SignalForwarder) -> int:
         async with await _acquire(locks, lease, timeout) as grant:
-            return await _run(grant, signals, argv, environment, standby)
+            return await _run(grant, signals, argv, environment, supervisor)
 
     return await _exit_status(locks, work)
 
@@ -58,7 +58,7 @@ async def lead_command(
 ) -> int:
     """Run the command in each term of ours, until it ends by itself; that is its exit status."""
 
-    async def work(signals: Forwarding) -> int:
+    async def work(signals: SignalForwarder) -> int:
         while signals.stopped_by is None:
             try:
                 async with await _acquire(locks, lease, None) as grant:
@@ -81,7 +81,7 @@ async def run_command_once(
 ) -> int:
     """Run the command if it has not succeeded under that key; 0 if it has, now or before."""
 
-    async def work(signals: Forwarding) -> int:
+    async def work(signals: SignalForwarder) -> int:
         async def run(grant: AsyncGrant) -> bool:
             if status := await _run(grant, signals, argv, environment):
                 raise errors.CommandFailed(f"The command ended with status {status}.", status=status)
@@ -101,7 +101,7 @@ async def run_command_every(
     A run that a signal ends is left unfinished, for another to take over.
     """
 
-    async def work(signals: Forwarding) -> int:
+    async def work(signals: SignalForwarder) -> int:
         async def run(grant: AsyncGrant) -> None:
             try:
                 status = await _run(grant, signals, argv, environment)
@@ -118,8 +118,8 @@ async def run_command_every(
     return await _exit_status(locks, work)
 
 
-async def _exit_status(locks: AsyncInterlock, work: Callable[[Forwarding], Coroutine[Any, Any, int]]) -> int:
-    with Forwarding() as signals:
+async def _exit_status(locks: AsyncInterlock, work: Callable[[SignalForwarder], Coroutine[Any, Any, int]]) -> int:
+    with SignalForwarder() as signals:
         try:
             return await signals.exit_status(work(signals))
         finally:
@@ -143,10 +143,10 @@ async def _acquire(locks: AsyncInterlock, lease: AsyncLease, timeout: float | No
 
 async def _run(
     grant: AsyncGrant,
-    signals: Forwarding,
+    signals: SignalForwarder,
     argv: Sequence[str],
     environment: Mapping[str, str],
-    standby: Standby | None = None,
+    supervisor: SupervisorProcess | None = None,
 ) -> int:
     ours = {
         NAME: grant.name,
@@ -155,6 +155,6 @@ async def _run(
         "INTERLOCK_SCHEMA": grant.schema,
     }
     result = await run_under(
-        grant, argv, signals, environment={**environment, **ours}, grace=grant.timing.margin, standby=standby
+        grant, argv, signals, environment={**environment, **ours}, grace=grant.timing.margin, supervisor=supervisor
     )
     return status_of(result, grant, lease=grant.name)

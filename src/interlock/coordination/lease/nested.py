@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from uuid import UUID
 
 from interlock import errors
-from interlock.coordination.backends.choice import StoreOptions, chosen
+from interlock.coordination.backends.choice import StoreOptions, choose_database
 from interlock.coordination.lease.command import GRANT_ID, NAME, TOKEN
 from interlock.coordination.operators.status import operations
 from interlock.stores.leases import Holder
@@ -42,7 +42,7 @@ async def _is_current(url: str, schema: str, name: str, token: int, grant_id: UU
 async def _is_held(url: str, schema: str, name: str, token: int, grant_id: UUID) -> bool:
     """By what any other store tells of its leases. A token that holds is that of one grant."""
     options = StoreOptions(password=None, schema=schema, pooler="detect", timeout=_TIMEOUT)
-    store = chosen(url, options).open(Holder("interlock command", "", 0), lambda purpose: None)
+    store = choose_database(url, options).open(Holder("interlock command", "", 0), lambda purpose: None)
     try:
         held = await store.held(name)
     finally:

@@ -10,7 +10,7 @@ from interlock.coordination.operators.status import LeaseDetails, LeaseStatus
 from interlock.coordination.operators.waits import Wait
 
 
-class Operating(Protocol):
+class LeaseOperator(Protocol):
     async def leases(self, prefix: str, *, only_held: bool, only_waited: bool) -> list[LeaseStatus]:
         """By name."""
 
@@ -20,7 +20,7 @@ class Operating(Protocol):
     async def waits(self) -> list[Wait]:
         """By lease, in the order of its queue."""
 
-    async def take_away(
+    async def break_lease(
         self, name: str, *, immediate: bool, terminate: bool, reason: str | None, by: str
     ) -> Broken | None:
         """Break it, as `break_lease` does."""

@@ -20,8 +20,8 @@ _NO_QUEUE = "DynamoDB keeps no queue of those who wait, so who does cannot be to
 
 
 @dataclass(frozen=True)
-class OnDynamo:
-    """An `Operating`."""
+class DynamoOperator:
+    """An `LeaseOperator`."""
 
     store: DynamoOperations
 
@@ -38,12 +38,12 @@ class OnDynamo:
     async def waits(self) -> list[Wait]:
         raise NotSupported(f"{_NO_QUEUE}: look at who holds what with `interlock lease list`.")
 
-    async def take_away(
+    async def break_lease(
         self, name: str, *, immediate: bool, terminate: bool, reason: str | None, by: str
     ) -> Broken | None:
         if terminate:
             raise NotSupported("--terminate ends sessions of PostgreSQL's, and DynamoDB has none: leave it out.")
-        row = await self.store.take_away(name, immediate=immediate, reason=reason, by=by)
+        row = await self.store.break_lease(name, immediate=immediate, reason=reason, by=by)
         if row is None:
             return None
         return Broken(name, row.token, _party(row), 0.0 if immediate else row.ttl, ())

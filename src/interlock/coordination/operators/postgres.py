@@ -9,8 +9,8 @@ from interlock.stores.postgres import Session
 
 
 @dataclass(frozen=True)
-class OnPostgres:
-    """An `Operating`."""
+class PostgresOperator:
+    """An `LeaseOperator`."""
 
     session: Session
     schema: str
@@ -24,7 +24,7 @@ class OnPostgres:
     async def waits(self) -> list[Wait]:
         return await read_waits(self.session, self.schema)
 
-    async def take_away(
+    async def break_lease(
         self, name: str, *, immediate: bool, terminate: bool, reason: str | None, by: str
     ) -> Broken | None:
         return await break_lease(

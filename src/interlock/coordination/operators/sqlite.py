@@ -15,8 +15,8 @@ from interlock.stores.sqlite.operator import SeenLease, SeenWaiter, SqliteOperat
 
 
 @dataclass(frozen=True)
-class OnSqlite:
-    """An `Operating`."""
+class SqliteOperator:
+    """An `LeaseOperator`."""
 
     store: SqliteOperations
 
@@ -43,12 +43,12 @@ class OnSqlite:
         holders = {lease.name: _party(lease) for lease in seen if lease.has_grant and lease.remaining > 0}
         return [Wait(waiter.name, _party(waiter), holders.get(waiter.name), None) for waiter in waiters]
 
-    async def take_away(
+    async def break_lease(
         self, name: str, *, immediate: bool, terminate: bool, reason: str | None, by: str
     ) -> Broken | None:
         if terminate:
             raise NotSupported("--terminate ends sessions of PostgreSQL's, and a SQLite file has none: leave it out.")
-        seen = await self.store.take_away(name, immediate=immediate, reason=reason, by=by)
+        seen = await self.store.break_lease(name, immediate=immediate, reason=reason, by=by)
         return seen and Broken(name, seen.token, _party(seen), 0.0 if immediate else seen.remaining, ())
 
     async def _intervention(self, lease: LeaseStatus) -> Intervention | None:

@@ -93,7 +93,7 @@ class AsyncPeriodic:
             if not until():
                 await asyncio.sleep(min(pause, _LONGEST_SLEEP))
 
-    def kept_on(self) -> "asyncio.Task[None]":
+    def in_background(self) -> "asyncio.Task[None]":
         """Until it is cancelled, whatever the store or this machine refuse meanwhile: for what nobody begins again."""
         task = asyncio.create_task(self._keep_on())
         task.add_done_callback(self._ended)

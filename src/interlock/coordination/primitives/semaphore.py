@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from interlock.coordination.lease.grant import AsyncGrant
 from interlock.coordination.lease.times import Duration
-from interlock.coordination.primitives.door import DoorSettings
+from interlock.coordination.primitives.admission import AdmissionSettings
 from interlock.errors import LeaseNested
 from interlock.stores.listing import HeldLease
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 G = TypeVar("G", bound=AsyncGrant)
 
 
-class SlotSettings(DoorSettings):
+class SlotSettings(AdmissionSettings):
     """What a lease with slots is asked for with, and how."""
 
     __slots__ = ()

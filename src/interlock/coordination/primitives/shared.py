@@ -25,7 +25,7 @@ from interlock.coordination.lease.grant import AsyncGrant
 from interlock.coordination.lease.lease import AsyncLease
 from interlock.coordination.lease.name import part
 from interlock.coordination.lease.times import Duration
-from interlock.coordination.primitives.door import DoorSettings
+from interlock.coordination.primitives.admission import AdmissionSettings
 from interlock.errors import LeaseLost, LeaseNested, LeaseTimeout, NotSupported
 from interlock.stores.listing import HeldLease
 
@@ -39,7 +39,7 @@ _PASSING = 0.25
 """So long whoever does not want to wait gives others to get through the door: they may just be passing it."""
 
 
-class SharedSettings(DoorSettings):
+class SharedSettings(AdmissionSettings):
     """What both sides have in common."""
 
     __slots__ = ()
@@ -82,7 +82,7 @@ class SharedSettings(DoorSettings):
         return part(self.name, "readers")
 
 
-class ReadingSettings(SharedSettings):
+class ReadSettings(SharedSettings):
     __slots__ = ()
 
     async def holders(self, engine: "Engine") -> list[HeldLease]:
@@ -121,7 +121,7 @@ class ReadingSettings(SharedSettings):
             await self._note(engine, door)
 
 
-class WritingSettings(SharedSettings):
+class WriteSettings(SharedSettings):
     __slots__ = ()
 
     async def try_acquire(self, engine: "Engine", owner: object, kind: type[G]) -> G | None:
@@ -197,7 +197,7 @@ class WritingSettings(SharedSettings):
 class AsyncShared:
     """``async with catalog.read(): …`` and ``async with catalog.write(): …``; each is a lease like any other."""
 
-    def __init__(self, engine: "Callable[[], Engine]", reading: ReadingSettings, writing: WritingSettings) -> None:
+    def __init__(self, engine: "Callable[[], Engine]", reading: ReadSettings, writing: WriteSettings) -> None:
         self._engine = engine
         self._reading = reading
         self._writing = writing

@@ -7,7 +7,7 @@ from typing import Self
 from interlock import errors, process
 from interlock.body import Body
 from interlock.clock import boottime
-from interlock.coordination.session_lock.queue import LineSession
+from interlock.coordination.session_lock.queue import QueuedSession
 from interlock.logs import events
 
 log = events(__name__)
@@ -20,7 +20,7 @@ class AsyncSessionGrant:
     """Beats from the moment it is made until `release`. ``async with grant`` cancels the body when the lock is lost,
     then raises `SessionLockLost`, and releases."""
 
-    def __init__(self, name: str, session: LineSession, on_end: Callable[[], None]) -> None:
+    def __init__(self, name: str, session: QueuedSession, on_end: Callable[[], None]) -> None:
         self.name = name
         self.backend_pid = session.pid
         """The server process that holds the lock, as `pg_stat_activity` knows it."""

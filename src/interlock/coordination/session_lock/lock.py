@@ -13,7 +13,7 @@ from interlock.coordination.lease.blocks import Acquiring, Entered
 from interlock.coordination.lease.name import checked_name
 from interlock.coordination.lease.times import Duration, checked_timeout, seconds
 from interlock.coordination.session_lock.grant import AsyncSessionGrant
-from interlock.coordination.session_lock.queue import Connect, LineSession, SessionTiming
+from interlock.coordination.session_lock.queue import Connect, QueuedSession, SessionTiming
 from interlock.logs import events
 
 log = events(__name__)
@@ -84,10 +84,10 @@ class AsyncSessionLock:
     async def _acquire(self, timeout: Duration | None) -> AsyncSessionGrant:
         return await self.acquire_as(asyncio.current_task(), timeout)
 
-    async def _open(self) -> LineSession:
-        return await LineSession.open(self._connect, self._schema, self.name, self._timing)
+    async def _open(self) -> QueuedSession:
+        return await QueuedSession.open(self._connect, self._schema, self.name, self._timing)
 
-    async def _wait(self, session: LineSession, ends_at: float | None) -> None:
+    async def _wait(self, session: QueuedSession, ends_at: float | None) -> None:
         log.debug("session_lock.waiting", extra={"lock": self.name, "backend_pid": session.pid})
         left = None if ends_at is None else ends_at - boottime()
         try:
@@ -103,7 +103,7 @@ class AsyncSessionLock:
                 name=self.name,
             ) from None
 
-    def _granted(self, session: LineSession, owner: object) -> AsyncSessionGrant:
+    def _granted(self, session: QueuedSession, owner: object) -> AsyncSessionGrant:
         holding = self._holding(owner)
         _holdings.add(holding)
         log.debug("session_lock.acquired", extra={"lock": self.name, "backend_pid": session.pid})

@@ -63,7 +63,7 @@ class SessionTiming:
         return self.trust / 4
 
 
-class LineSession(KeptSession):
+class QueuedSession(KeptSession):
     """Belongs to one acquisition, and is closed with it."""
 
     def __init__(self, session: Session, schema: str, name: str, timing: SessionTiming) -> None:

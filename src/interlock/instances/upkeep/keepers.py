@@ -77,7 +77,7 @@ class Upkeep:
             every(habits.drift_every, _DRIFT, missed="skip", ttl=ttl)(self._compare),
             every(habits.history_every, "interlock:instances:history", missed="skip", ttl=ttl)(self._tidy),
         )
-        self._tasks = [one.kept_on() for one in kept]
+        self._tasks = [one.in_background() for one in kept]
         return self
 
     async def __aexit__(self, *exc_info: object) -> None:

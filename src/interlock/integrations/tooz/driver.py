@@ -195,8 +195,8 @@ class InterlockDriver(CoordinationDriverCachedRunWatchers):
     async def _take_away(self, lease: str) -> bool:
         """At once, though its holder may be at work: tooz lets anybody do that, Interlock only who may."""
         by, reason = lease_names.quoted(self._member_id), "asked for through tooz"
-        async with self.locks.engine().database.operating() as operating:
-            return await operating.take_away(lease, immediate=True, terminate=False, reason=reason, by=by) is not None
+        async with self.locks.engine().database.operator() as operator:
+            return await operator.break_lease(lease, immediate=True, terminate=False, reason=reason, by=by) is not None
 
     def _now(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
         self._require_started()

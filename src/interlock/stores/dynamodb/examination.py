@@ -39,7 +39,7 @@ async def look(address: TableAddress, timeout: float) -> TableExamination:
     """Raises what keeps everything from working."""
     leases = DynamoLeases(address, holder=Holder("interlock doctor", "", 0), timeout=timeout)
     try:
-        await leases.look()
+        await leases.verify()
         asked_at = boottime()
         found = await leases.table()
         await table.look(leases.client, timeout)

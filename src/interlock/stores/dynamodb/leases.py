@@ -70,13 +70,13 @@ class DynamoLeases:
         self._trusted_until: dict[UUID, float] = {}
         """Of grants that were made here. Nobody else can tell that one has expired before another has taken it."""
 
-    async def look(self) -> None:
+    async def verify(self) -> None:
         """Raise what is wrong with the table."""
         self._table = await tables.look(self.client, self.timeout)
 
     async def table(self) -> tables.LeaseTable:
         if self._table is None:
-            await self.look()
+            await self.verify()
             assert self._table is not None
         return self._table
 

@@ -24,7 +24,7 @@ class DynamoOperations(DynamoStore):
         await self.table()
         return await self._read(name, boottime() + self.timeout)
 
-    async def take_away(self, name: str, *, immediate: bool, reason: str | None, by: str) -> Row | None:
+    async def break_lease(self, name: str, *, immediate: bool, reason: str | None, by: str) -> Row | None:
         """As it was before; None: nobody holds it, or no more when it came to that."""
         seen = await self.row(name)
         if seen is None or seen.owner_id is None or (seen.is_broken and not immediate):

@@ -61,7 +61,7 @@ class SqliteLeases:
         """Records that were seen to be there, by token and time: what is read again and again waits once."""
         weakref.finalize(self, _end, self._reader, self._writer).atexit = False
 
-    async def look(self) -> None:
+    async def verify(self) -> None:
         """Opens the file for writing as well: that is what a lease will need."""
         await self._write(lambda transaction: None, patience=self._timeout)
 
@@ -103,7 +103,7 @@ class SqliteLeases:
         return self._own(await self._write(offer, patience=self._timeout))
 
     async def listen(self, on_turn: OnTurn, on_end: Callable[[], None]) -> bool:
-        await self.look()  # the directory is there then
+        await self.verify()  # the directory is there then
         try:
             ear = Ear(self._file.beside, on_turn)
         except OSError:  # a file system without sockets, or a path too long for one

@@ -89,7 +89,7 @@ class SqliteOperations(SqliteLeases):
         record = await self.read(name + _BROKEN)
         return None if record is None else SqliteIntervention(**json.loads(record.value))
 
-    async def take_away(self, name: str, *, immediate: bool, reason: str | None, by: str) -> SeenLease | None:
+    async def break_lease(self, name: str, *, immediate: bool, reason: str | None, by: str) -> SeenLease | None:
         """As it was before; None: nobody holds it. Whoever is next is told, if it can have it at once."""
 
         def take(transaction: WriteTransaction) -> SeenLease | None:

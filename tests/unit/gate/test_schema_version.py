@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from interlock.errors import ConfigurationError
-from interlock.gate.verdict import Verdict, as_verdict, check_versions, compare
+from interlock.gate.schema_version import Verdict, as_verdict, check_versions, compare
 
 VERSIONS = ["1", "2", "3"]
 

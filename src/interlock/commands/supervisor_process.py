@@ -19,7 +19,7 @@ from interlock.errors import CommandNotExecutable, CommandNotFound, CommandNotSt
 _SUPERVISOR = "import sys; sys.path.insert(0, sys.argv.pop(1)); import supervisor; supervisor.run_as_program()"
 
 
-class Standby:
+class SupervisorProcess:
     """Entered, it is dismissed in the end, unless somebody had a command for it. Raises `CommandNotStarted`."""
 
     def __init__(self) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Literal, NamedTuple
 
-from interlock.commands.standby import Standby, not_started, order
+from interlock.commands.supervisor_process import SupervisorProcess, not_started, order
 
 _EXIT_ENDED = 124
 
@@ -45,9 +45,9 @@ class SupervisedCommand:
     Make one with `start`, and `wait` for it in the end: nothing of the command is left when that returns.
     """
 
-    def __init__(self, standby: Standby) -> None:
-        self._process = standby.process
-        self._control = standby.control
+    def __init__(self, supervisor: SupervisorProcess) -> None:
+        self._process = supervisor.process
+        self._control = supervisor.control
         self._reports: dict[str, str] = {}
         self._answered = asyncio.Event()
         self._reading = asyncio.create_task(self._read_until_end())
@@ -60,16 +60,16 @@ class SupervisedCommand:
         trust_until: float,
         env: Mapping[str, str] | None = None,
         cwd: str | os.PathLike[str] | None = None,
-        standby: Standby | None = None,
+        supervisor: SupervisorProcess | None = None,
     ) -> "SupervisedCommand":
         """Run `argv` with our standard streams until `trust_until`, a moment of `clock.boottime()`, unless extended.
 
         Returns when it runs. Raises `CommandNotFound` or `CommandNotExecutable`. A moment that has passed already is no
-        error: the command is not run, and `wait` says ``deadline``. `standby` is a supervisor that was started before.
+        error: the command is not run, and `wait` says ``deadline``. `supervisor` has been started before, if given.
         """
         lacking = cwd if cwd and not os.path.isdir(cwd) else argv[0]  # noqa: PTH112 - pathlib's fails where we may not look
         line = order(argv, _checked(trust_until), env, cwd)
-        command = cls((standby if standby and standby.is_up else Standby()).take())
+        command = cls((supervisor if supervisor and supervisor.is_up else SupervisorProcess()).take())
         await command._run(line, lacking)
         return command
 

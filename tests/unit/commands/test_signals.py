@@ -5,7 +5,7 @@ import signal
 
 import pytest
 
-from interlock.commands import Forwarding
+from interlock.commands import SignalForwarder
 from interlock.errors import CommandFailed
 
 STOPPING = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT]
@@ -18,7 +18,7 @@ async def forever() -> int:
 
 @pytest.mark.parametrize("signum", STOPPING)
 async def test_a_request_to_stop_ends_the_work(signum: signal.Signals) -> None:
-    with Forwarding() as signals:
+    with SignalForwarder() as signals:
         asyncio.get_running_loop().call_soon(signal.raise_signal, signum)
         assert await signals.exit_status(forever()) == 128 + signum
 
@@ -36,7 +36,7 @@ async def test_a_second_one_does_not_break_off_what_the_first_one_makes_it_do() 
             await arrived.wait()  # and so has the one before it
             given_back.set()
 
-    with Forwarding() as signals:
+    with SignalForwarder() as signals:
         asyncio.get_running_loop().call_soon(signal.raise_signal, signal.SIGINT)
         assert await signals.exit_status(work()) == 128 + signal.SIGINT
     asyncio.get_running_loop().remove_signal_handler(signal.SIGWINCH)
@@ -47,13 +47,13 @@ async def test_a_command_that_failed_gives_its_status() -> None:
     async def work() -> int:
         raise CommandFailed("The command ended with status 3.", status=3)
 
-    with Forwarding() as signals:
+    with SignalForwarder() as signals:
         assert await signals.exit_status(work()) == 3
 
 
 async def test_a_cancellation_that_no_signal_asked_for_is_passed_on() -> None:
     async def run() -> None:
-        with Forwarding() as signals:
+        with SignalForwarder() as signals:
             await signals.exit_status(forever())
 
     running = asyncio.create_task(run())

@@ -23,7 +23,7 @@ _LONGEST = 3.0
 _TRIES = 8
 
 
-class DoorSettings(CompositeSettings):
+class AdmissionSettings(CompositeSettings):
     """`names` are those leases, `passing` the times of who only passes the door. `option` is how users give `count`."""
 
     __slots__ = ("names", "passing", "what")

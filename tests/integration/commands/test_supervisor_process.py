@@ -11,21 +11,21 @@ from pathlib import Path
 import pytest
 
 from interlock.clock import boottime
-from interlock.commands import Standby, SupervisedCommand, supervisor
-from interlock.commands.standby import order
+from interlock.commands import SupervisedCommand, SupervisorProcess, supervisor
+from interlock.commands.supervisor_process import order
 from support.waiting import eventually
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="subreapers are of Linux")
 
 HOLDER = """
 import os, sys
-from interlock.commands import Standby
-standby = Standby()
+from interlock.commands import SupervisorProcess
+idle = SupervisorProcess()
 if sys.argv[1] == "forks" and os.fork() == 0:
     os.close(1)
     sys.stdin.read()
     os._exit(0)
-print(standby.process.pid, flush=True)
+print(idle.process.pid, flush=True)
 sys.stdin.read()
 """
 
@@ -36,32 +36,32 @@ def guard_of(command: SupervisedCommand) -> int:
     return supervisor.Process(Path(f"/proc/{inner}/stat").read_bytes()).parent
 
 
-async def started(standby: Standby) -> SupervisedCommand:
-    starting = SupervisedCommand.start(["sleep", "300"], trust_until=boottime() + 3600, standby=standby)
+async def started(idle: SupervisorProcess) -> SupervisedCommand:
+    starting = SupervisedCommand.start(["sleep", "300"], trust_until=boottime() + 3600, supervisor=idle)
     return await asyncio.wait_for(starting, 20)
 
 
 async def test_it_is_the_one_that_supervises() -> None:
     others = supervisor.own_children()
-    with Standby() as standby:
-        command = await started(standby)
-        assert guard_of(command) == standby.process.pid
+    with SupervisorProcess() as idle:
+        command = await started(idle)
+        assert guard_of(command) == idle.process.pid
     assert (await command.stop(1)).ended_by == "stop"
     assert supervisor.own_children() == others
 
 
 async def test_one_that_was_killed_meanwhile_is_replaced() -> None:
-    with Standby() as standby:
-        standby.process.kill()
-        standby.process.wait(20)
-        command = await started(standby)
-        assert guard_of(command) != standby.process.pid
+    with SupervisorProcess() as idle:
+        idle.process.kill()
+        idle.process.wait(20)
+        command = await started(idle)
+        assert guard_of(command) != idle.process.pid
         assert (await command.stop(1)).all_ended
 
 
 async def test_it_supervises_one_command() -> None:
-    with Standby() as standby:
-        first, second = await started(standby), await started(standby)
+    with SupervisorProcess() as idle:
+        first, second = await started(idle), await started(idle)
         assert guard_of(first) != guard_of(second)
         for command in (first, second):
             assert (await command.stop(1)).all_ended
@@ -70,9 +70,9 @@ async def test_it_supervises_one_command() -> None:
 @pytest.mark.parametrize("stopped", [False, True])
 def test_without_a_command_it_is_dismissed(stopped: bool) -> None:
     others = supervisor.own_children()
-    with Standby() as standby:
+    with SupervisorProcess() as idle:
         if stopped:
-            standby.process.send_signal(signal.SIGSTOP)
+            idle.process.send_signal(signal.SIGSTOP)
     assert supervisor.own_children() == others
 
 

@@ -12,8 +12,8 @@ from typing import TypeVar
 from interlock import errors
 from interlock.clock import boottime
 from interlock.gate import predecessor
-from interlock.gate.lock import LockSession
-from interlock.gate.progress import Progress, patiently
+from interlock.gate.lock_session import LockSession
+from interlock.gate.progress import Progress, retry_while_locked
 from interlock.logs import events
 
 log = events(__name__)
@@ -98,7 +98,7 @@ class HeldLock:
 
     async def _record_end(self, progress: Progress, failure: BaseException | None) -> None:
         outcome = ("failed" if failure else "done", _recordable(failure))
-        await patiently(lambda: progress.end(*outcome), self.check)
+        await retry_while_locked(lambda: progress.end(*outcome), self.check)
 
     async def _keep(self) -> None:
         try:

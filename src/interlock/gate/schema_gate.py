@@ -7,7 +7,7 @@ from interlock.schema.migrations import Phase
 from interlock.stores.postgres import connect
 
 
-class OwnGate:
+class SchemaGate:
     """The gate in front of Interlock's own schema. `gate.phase` and `gate.holder` may be watched meanwhile."""
 
     def __init__(
