@@ -80,4 +80,4 @@ def process(url: str, tmp_path: Path) -> Iterator[Callable[..., Program]]:
 @pytest.fixture(autouse=True)
 def _no_looking_by_chance(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever waits is told, or never learns: the look that covers a lost word would hide that it was lost."""
-    monkeypatch.setattr("interlock.coordination.engine.queue._LOOK_AGAIN", 3600.0)
+    monkeypatch.setattr("interlock.coordination.engine.queue._POLL_EVERY", 3600.0)

@@ -22,7 +22,7 @@ class Ear:
     @classmethod
     async def of(cls, store: OpenStore) -> "Ear":
         ear = cls()
-        if not await store.listen(ear.hear, ear.ended.set):
+        if not await store.subscribe(ear.hear, ear.ended.set):
             pytest.skip("this store cannot tell")
         return ear
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from interlock.bridge import LoopThread, Question, in_caller, in_caller_to_its_end, in_thread, loop_thread
+from interlock.bridge import LoopThread, Request, in_caller, in_caller_until_done, in_thread, loop_thread
 from interlock.errors import ConfigurationError
 from support.waiting import eventually
 
@@ -176,7 +176,7 @@ def test_who_has_to_stay_to_the_end_of_what_is_called_back_is_cancelled_only_the
 
     async def stay() -> None:
         try:
-            await in_caller_to_its_end(work)
+            await in_caller_until_done(work)
         except asyncio.CancelledError:
             seen.append("cancelled")
 
@@ -207,13 +207,13 @@ def test_an_interrupt_just_when_what_is_called_back_has_ended_leaves_nobody_wait
         monkeypatch.setattr(Future, "_invoke_callbacks", be_interrupted)
 
     with pytest.raises(KeyboardInterrupt):
-        loop.run(in_caller_to_its_end(work))
+        loop.run(in_caller_until_done(work))
 
 
 @pytest.mark.timeout(30)
 def test_what_is_called_back_may_close_the_loop(loop: LoopThread) -> None:
     with pytest.raises(ConfigurationError, match="closed"):
-        loop.run(in_caller_to_its_end(loop.close))
+        loop.run(in_caller_until_done(loop.close))
 
 
 def test_a_call_back_that_nobody_waits_for_any_more_is_not_made(loop: LoopThread) -> None:
@@ -517,7 +517,7 @@ def test_what_an_interrupted_caller_has_called_is_begun(loop: LoopThread, interr
     assert seen == ["begun"]
 
 
-class AnsweredAtOnce(Question[None]):
+class AnsweredAtOnce(Request[None]):
     """What it is answered is that one has to wait."""
 
     def ask(self) -> "asyncio.Future[None]":

@@ -5,16 +5,16 @@ the implementation has to call back (a check, a step's effect) runs in the *call
 hold are often bound to it: Django's connections, SQLite's, anything in a thread-local.
 """
 
-from interlock.bridge.calls import Question, nothing_to_ask
+from interlock.bridge.calls import Request, completed
 from interlock.bridge.jobs import RunBlocking, in_caller, in_thread
-from interlock.bridge.loop_thread import LoopThread, in_caller_to_its_end
+from interlock.bridge.loop_thread import LoopThread, in_caller_until_done
 
 __all__ = [
     "LoopThread",
-    "Question",
+    "Request",
     "RunBlocking",
+    "completed",
     "in_caller",
-    "in_caller_to_its_end",
+    "in_caller_until_done",
     "in_thread",
-    "nothing_to_ask",
 ]

@@ -92,13 +92,13 @@ class CoroutineCall(Call[T]):
         self._coroutine.close()
 
 
-class QuestionCall(Call[T]):
+class RequestCall(Call[T]):
     """A question whose answer mostly is all there is to it: a task would cost more than the question itself."""
 
-    def __init__(self, thread: "LoopThread", question: "Question[T]") -> None:
+    def __init__(self, thread: "LoopThread", request: "Request[T]") -> None:
         super().__init__(thread)
-        self._question = question
-        self._asked: asyncio.Future[Any] | None = None
+        self._request = request
+        self._response: asyncio.Future[Any] | None = None
         self._result: T
         self._error: BaseException | None = None
 
@@ -106,34 +106,34 @@ class QuestionCall(Call[T]):
         if self.ended:
             return
         try:
-            self._asked = self._context.run(self._question.ask)
+            self._response = self._context.run(self._request.ask)
         except BaseException as error:
             self._error = error
             self._end()
         else:
             self._thread.asking.add(self)
-            self._asked.add_done_callback(self._answer, context=self._context)
+            self._response.add_done_callback(self._answer, context=self._context)
 
     def cancel(self) -> None:
-        if self._task is not None or self._asked is None:
+        if self._task is not None or self._response is None:
             super().cancel()
-        elif not self.ended and not self._asked.cancel():  # it has been answered, and nobody has seen that yet
+        elif not self.ended and not self._response.cancel():  # it has been answered, and nobody has seen that yet
             self._thread.loop.call_soon(self.cancel)
 
     def result(self) -> T:
         if self._error is not None:
             raise self._error
-        return self._result if self._asked is not None and self._task is None else super().result()
+        return self._result if self._response is not None and self._task is None else super().result()
 
     def _end(self) -> None:
         if self._task is not None and self._task.cancelled():
-            self._question.give_up()
+            self._request.give_up()
         super()._end()
 
     def _answer(self, asked: "asyncio.Future[Any]") -> None:
         self._thread.asking.discard(self)
         try:
-            result = self._question.answer()
+            result = self._request.answer()
         except BaseException as error:
             self._error = error
             self._end()
@@ -145,7 +145,7 @@ class QuestionCall(Call[T]):
             self._end()
 
 
-class Question(Protocol[T_co]):
+class Request(Protocol[T_co]):
     """All on the loop: `ask` begins, and `answer` is called once its future is done. It gives the result, or a
     coroutine that goes on to it. If the caller is interrupted the future is cancelled, and answered as well; or the
     coroutine is, which may not have begun: then nothing of it will run, and `give_up` is what there is instead."""
@@ -159,7 +159,7 @@ class Question(Protocol[T_co]):
         return
 
 
-def nothing_to_ask() -> "asyncio.Future[None]":
+def completed() -> "asyncio.Future[None]":
     """For a question whose answer is there without asking."""
     done = asyncio.get_running_loop().create_future()
     done.set_result(None)

@@ -9,7 +9,7 @@ from contextlib import suppress
 from typing import Any, Self, TypeVar
 
 from interlock import process
-from interlock.bridge.calls import CLOSED, ENDING, Call, CoroutineCall, Question, QuestionCall
+from interlock.bridge.calls import CLOSED, ENDING, Call, CoroutineCall, Request, RequestCall
 from interlock.bridge.jobs import CallerJob, caller
 from interlock.errors import ConfigurationError
 
@@ -24,7 +24,7 @@ class LoopThread:
     ) -> None:
         self._pid = process.pid
         self.loop = loop_factory()
-        self.asking: set[QuestionCall[Any]] = set()
+        self.asking: set[RequestCall[Any]] = set()
         self._arriving: collections.deque[Call[Any]] = collections.deque()
         self._posted: collections.deque[Callable[[], object]] = collections.deque()
         self._called = False
@@ -48,10 +48,10 @@ class LoopThread:
             raise
         return self._wait(CoroutineCall(self, coroutine))
 
-    def ask(self, question: Question[T]) -> T:
+    def ask(self, request: Request[T]) -> T:
         """The same for a question, at half the price."""
         self.check_caller()
-        return self._wait(QuestionCall(self, question))
+        return self._wait(RequestCall(self, request))
 
     def post(self, function: Callable[[], object]) -> None:
         """Call it on the loop before whatever is asked from here afterwards. Not at all, if the loop ends before."""
@@ -223,7 +223,7 @@ class LoopThread:
 _open: dict[asyncio.AbstractEventLoop, LoopThread] = {}
 
 
-async def in_caller_to_its_end(function: Callable[[], T], /) -> T:
+async def in_caller_until_done(function: Callable[[], T], /) -> T:
     """As `in_caller`; who is cancelled while it runs stays until it has ended: nobody gives back a lock under it.
 
     Whoever closes the loop gives everything back by that, and is not kept waiting: it may be that very function.

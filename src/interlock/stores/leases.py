@@ -130,11 +130,11 @@ class LeaseStore(Protocol):
     async def offer(self, names: Sequence[str]) -> list[UUID]:
         """Tell the first of each queue whose lease is free; the answer is those of ours."""
 
-    async def listen(self, on_turn: OnTurn, on_end: Callable[[], None]) -> bool:
+    async def subscribe(self, on_turn: OnTurn, on_end: Callable[[], None]) -> bool:
         """Hear when it is a waiter's turn, until `on_end`. False: this store cannot tell, ask now and then instead."""
 
-    async def deafen(self) -> None:
-        """The opposite of `listen`."""
+    async def unsubscribe(self) -> None:
+        """The opposite of `subscribe`."""
 
     async def sweep(self, unused_for: float) -> int:
         """Delete leases that nobody has used for so long: how many, or -1 if another is at it."""

@@ -7,7 +7,7 @@ import psycopg
 import pytest
 
 from interlock import AsyncInterlock
-from interlock.coordination.engine import queue as waiting_room
+from interlock.coordination.engine import queue as wait_queue
 from interlock.coordination.lease.grant import AsyncGrant
 from interlock.schema import whole_schema
 from support.cascade import Chain, three_servers
@@ -48,7 +48,7 @@ async def test_each_server_that_takes_over_ends_every_grant_and_goes_on_above_it
     chain: Chain, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The first server vanishes without a word, the second takes no writes any more but keeps everybody connected."""
-    monkeypatch.setattr(waiting_room, "_LOOK_AGAIN", 1.0)  # of what happened nobody is told
+    monkeypatch.setattr(wait_queue, "_POLL_EVERY", 1.0)  # of what happened nobody is told
     async with AsyncInterlock(chain.url, request_timeout=2) as one, AsyncInterlock(chain.url, request_timeout=2) as two:
 
         def wait(locks: AsyncInterlock, name: str = "feeds") -> "asyncio.Task[AsyncGrant]":

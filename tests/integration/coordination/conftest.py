@@ -9,7 +9,7 @@ from support.protocol import rewrite
 @pytest.fixture
 def no_looks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody looks by itself: whoever waits is told, or waits for ever."""
-    monkeypatch.setattr(queue, "_LOOK_AGAIN", 3600.0)
+    monkeypatch.setattr(queue, "_POLL_EVERY", 3600.0)
 
 
 @pytest.fixture

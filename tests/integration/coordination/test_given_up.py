@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from interlock import AsyncInterlock
-from interlock.coordination.engine import queue as waiting_room
+from interlock.coordination.engine import queue as wait_queue
 from support.postgres import execute
 from support.waiting import eventually
 
@@ -16,7 +16,7 @@ async def test_all_waiters_of_a_process_that_was_given_up_by_mistake_queue_again
     interlock_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The one that did not come is a ghost: somebody left it in the queue with this process' number."""
-    monkeypatch.setattr(waiting_room, "_LOOK_AGAIN", 3600.0)
+    monkeypatch.setattr(wait_queue, "_POLL_EVERY", 3600.0)
     async with AsyncInterlock(interlock_url) as holder, AsyncInterlock(interlock_url, replica="waiter") as waiter:
         reports = await holder.lease("reports").acquire()
         feeds = await holder.lease("feeds").acquire()

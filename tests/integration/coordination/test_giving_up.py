@@ -7,7 +7,7 @@ import psycopg
 import pytest
 
 from interlock import AsyncInterlock, errors
-from interlock.coordination.engine import queue as waiting_room
+from interlock.coordination.engine import queue as wait_queue
 from interlock.coordination.lease.grant import AsyncGrant
 from interlock.coordination.lease.lease import AsyncLease
 from interlock.coordination.lease.times import LeaseTiming
@@ -35,7 +35,7 @@ UNREACHABLE = errors.DatabaseUnreachable("It did not answer in time.")
 @pytest.fixture
 def no_looks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody looks by itself: whoever waits is told, or waits for ever."""
-    monkeypatch.setattr(waiting_room, "_LOOK_AGAIN", 3600.0)
+    monkeypatch.setattr(wait_queue, "_POLL_EVERY", 3600.0)
 
 
 def acquiring(lease: AsyncLease, timeout: float | None = None) -> "asyncio.Task[AsyncGrant]":
@@ -279,17 +279,19 @@ async def test_who_gives_up_before_it_came_to_wait_for_the_answer_does_not_keep_
 ) -> None:
     async def given_up() -> None:
         if answered:
-            await until(lambda: begun.asked and begun.asked.done())
+            await until(lambda: begun.response and begun.response.done())
         raise asyncio.CancelledError
 
     await locks.open()
     engine = locks.engine()
-    await engine._open_ear()
+    await engine._subscribe()
     begun = engine.begin("feeds", LeaseTiming.of(30), None, object(), None, AsyncGrant)
-    monkeypatch.setattr(engine, "_open_ear", given_up)
+    monkeypatch.setattr(engine, "_subscribe", given_up)
     with pytest.raises(asyncio.CancelledError):
         await engine.acquired(begun)
-    await until(lambda: holder(interlock_url) is None and queue(interlock_url) == [] and not engine._asking._at_work)
+    await until(
+        lambda: holder(interlock_url) is None and queue(interlock_url) == [] and not engine._acquiring._is_running
+    )
     assert await locks.lease("feeds").try_acquire() is not None
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from interlock import AsyncInterlock, errors
 from interlock.coordination.engine import deferred, engine
-from interlock.coordination.engine import queue as waiting_room
+from interlock.coordination.engine import queue as wait_queue
 from interlock.stores.leases import Handed
 from interlock.stores.postgres import leases
 from interlock.stores.postgres.leases import PostgresLeases
@@ -120,7 +120,7 @@ async def test_an_old_word_is_not_believed(
         words.append(heard(payload))
         return uuid4(), None
 
-    monkeypatch.setattr(waiting_room, "_LOOK_AGAIN", 3600.0)
+    monkeypatch.setattr(wait_queue, "_POLL_EVERY", 3600.0)
     held = await locks.lease("feeds").acquire()
     task = await queued(others, interlock_url)
     monkeypatch.setattr(leases, "_heard", keep)
@@ -132,11 +132,11 @@ async def test_an_old_word_is_not_believed(
     over = "SELECT to_timestamp(%s) < clock_timestamp()"
     await until(lambda: execute(interlock_url, over, handed.until) == [(True,)])
     monkeypatch.setattr(leases, "_heard", heard)
-    others.engine()._room.call(*words[0])
+    others.engine()._queue.call(*words[0])
     await until(lambda: len(queue(interlock_url)) == 1)
     assert not task.done()
     execute(interlock_url, "UPDATE interlock.lease SET expires_at = '-infinity'")
-    others.engine()._room.wake("feeds")
+    others.engine()._queue.wake("feeds")
     assert (await task).token > handed.token + 1
 
 
@@ -207,7 +207,7 @@ async def test_each_that_was_handed_on_is_followed_up_when_its_second_is_over(
     await locks.open()
     clock = [1000.0]
     monkeypatch.setattr(deferred, "boottime", lambda: clock[0])
-    follow_up = locks.engine()._errands._follow_up
+    follow_up = locks.engine()._deferred._follow_up
     follow_up("a")
     clock[0] += 0.75 * deferred._FOLLOW_UP
     follow_up("b")
@@ -227,7 +227,7 @@ async def test_what_is_handed_on_while_the_root_closes_is_given_back(
 
     def close_and_hear(payload: str) -> tuple[UUID | None, Handed | None]:
         closing.append(asyncio.ensure_future(others.close()))
-        asyncio.get_running_loop().call_soon(others.engine()._room.call, *heard(payload))
+        asyncio.get_running_loop().call_soon(others.engine()._queue.call, *heard(payload))
         return uuid4(), None
 
     held = await locks.lease("feeds").acquire()

@@ -158,7 +158,7 @@ async def test_nothing_grows_with_the_number_of_blocks(locks: AsyncInterlock) ->
     await asyncio.gather(*map(work, range(10)))
     unconfirmed = locks.engine()._unconfirmed
     await until(lambda: not unconfirmed._pending)
-    assert locks.engine()._errands.are_done
+    assert locks.engine()._deferred.are_done
 
 
 def test_a_thread_does_not_trust_its_grant_after_the_block(interlock_url: str) -> None:

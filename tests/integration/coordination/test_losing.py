@@ -275,7 +275,7 @@ async def test_a_hook_that_ends_the_thread_keeps_nobody_from_being_told(interloc
     for grant in grants:
         grant.on_lost(partial(lambda name, why: told.append(f"{name} {why}"), grant.name))
         grant.trusted_until = boottime()
-    keeper = locks.engine()._keeper
+    keeper = locks.engine()._renewals
     with pytest.raises(SystemExit):
         keeper._end_trust()
     await until(lambda: len(told) == 2)

@@ -232,7 +232,7 @@ async def test_what_was_granted_is_given_back_if_a_hook_ends_the_thread(interloc
 async def test_all_that_nobody_has_used_for_a_week_is_deleted(locks: AsyncInterlock, interlock_url: str) -> None:
     """Also where there is more of it than one statement deletes."""
     execute(interlock_url, UNUSED)
-    locks.engine()._errands._sweep_at = 0.0
+    locks.engine()._deferred._sweep_at = 0.0
     async with locks.lease("feeds"):
         pass
     left = "SELECT count(*) FROM interlock.lease WHERE name LIKE 'old %%'"

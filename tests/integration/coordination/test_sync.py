@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from interlock import Interlock, Lease, errors
-from interlock.bridge import LoopThread, Question
-from interlock.bridge.calls import QuestionCall
+from interlock.bridge import LoopThread, Request
+from interlock.bridge.calls import RequestCall
 from interlock.coordination.events import Lost
 from interlock.coordination.lease.grant import AsyncGrant
 from support.lease_engine import count_calls, holder, queue, sessions, take_away
@@ -294,18 +294,18 @@ def test_a_waiter_that_is_interrupted_before_it_came_to_wait_leaves_the_queue(
 ) -> None:
     """The answer has put it into the queue, and of what goes on from there nothing has run."""
 
-    def go_on_and_be_cancelled(call: QuestionCall[Any], coroutine: Coroutine[Any, Any, Any]) -> None:
+    def go_on_and_be_cancelled(call: RequestCall[Any], coroutine: Coroutine[Any, Any, Any]) -> None:
         go_on(call, coroutine)
         call.cancel()
 
     lease = sync_locks.lease("feeds")
-    go_on = QuestionCall._go_on
+    go_on = RequestCall._go_on
     with ThreadPoolExecutor(1) as other:
         grant = other.submit(lease.acquire).result()
         while "listen" not in sessions(interlock_url).values():  # with an ear, it queues with the first question
             with pytest.raises(errors.LeaseTimeout):
                 lease.acquire(0.3)
-        monkeypatch.setattr(QuestionCall, "_go_on", go_on_and_be_cancelled)
+        monkeypatch.setattr(RequestCall, "_go_on", go_on_and_be_cancelled)
         with pytest.raises(asyncio.CancelledError):
             lease.acquire()
         monkeypatch.undo()
@@ -318,7 +318,7 @@ def test_a_waiter_that_is_interrupted_before_it_came_to_wait_leaves_the_queue(
 def test_a_grant_that_comes_together_with_the_interrupt_is_given_back(
     sync_locks: Interlock, interlock_url: str, monkeypatch: pytest.MonkeyPatch, method: str
 ) -> None:
-    def ask_and_be_interrupted(thread: LoopThread, question: Question[Any]) -> None:
+    def ask_and_be_interrupted(thread: LoopThread, question: Request[Any]) -> None:
         ask(thread, question)
         monkeypatch.undo()
         raise Interrupt

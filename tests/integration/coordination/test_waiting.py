@@ -10,7 +10,7 @@ import psycopg
 import pytest
 
 from interlock import AsyncInterlock, errors
-from interlock.coordination.engine import queue as waiting_room
+from interlock.coordination.engine import queue as wait_queue
 from interlock.coordination.lease.grant import AsyncGrant
 from interlock.stores.postgres import leases
 from support.lease_engine import count_calls, end_session, fail, holder, queue, queued, sessions, stop_before, until
@@ -22,7 +22,7 @@ UNREACHABLE = errors.DatabaseUnreachable("It did not answer in time.")
 
 @pytest.fixture
 def quick_looks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(waiting_room, "_LOOK_AGAIN", 0.3)
+    monkeypatch.setattr(wait_queue, "_POLL_EVERY", 0.3)
 
 
 @pytest.mark.usefixtures("no_looks")
@@ -187,7 +187,7 @@ async def test_a_restart_of_the_server_is_survived_by_who_holds_and_who_waits(
 async def test_without_an_ear_it_is_asked_for_now_and_then(
     locks: AsyncInterlock, others: AsyncInterlock, interlock_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    fail(monkeypatch, "listen", UNREACHABLE, times=1000)
+    fail(monkeypatch, "subscribe", UNREACHABLE, times=1000)
     grant = await others.lease("feeds").acquire()
     waiter = await queued(locks, interlock_url)
     assert "listen" not in sessions(interlock_url).values()

@@ -107,7 +107,7 @@ async def test_nothing_is_handed_over_where_nobody_queues(dynamodb_url: str) -> 
         grant = await replica.take()
         with pytest.raises(errors.NotSupported, match="release it"):
             await replica.hand_over([grant])
-        assert not await replica.listen(_nobody, lambda: None)
+        assert not await replica.subscribe(_nobody, lambda: None)
         assert await replica.keeps(grant)
 
 

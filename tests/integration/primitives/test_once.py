@@ -205,7 +205,7 @@ def test_in_a_thread_a_lease_that_is_lost_is_given_back_only_when_the_function_h
 
     async def lose() -> None:
         engine = sync_locks.engine()
-        for grant in list(engine._keeper):
+        for grant in list(engine._renewals):
             engine._lose(grant, "clock")
 
     def work() -> None:

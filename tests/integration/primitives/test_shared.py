@@ -9,7 +9,7 @@ import psycopg
 import pytest
 
 from interlock import AsyncGrant, AsyncInterlock, Interlock, errors
-from interlock.coordination.engine import queue as waiting_room
+from interlock.coordination.engine import queue as wait_queue
 from interlock.coordination.lease.lease import AsyncLease
 from support.lease_engine import holder, queue, until
 from support.postgres import execute
@@ -17,7 +17,7 @@ from support.postgres import execute
 
 @pytest.fixture(autouse=True)
 def no_looks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(waiting_room, "_LOOK_AGAIN", 3600.0)
+    monkeypatch.setattr(wait_queue, "_POLL_EVERY", 3600.0)
 
 
 def waiters(url: str) -> int:
@@ -211,7 +211,7 @@ async def test_a_reader_that_lost_the_door_before_it_had_a_slot_does_not_come_in
 
     async def late(engine: Engine, name: str, *args: Any) -> Any:
         if name.startswith("catalog##reader/") and not writers and engine is locks.engine():
-            for grant in list(engine._keeper):  # it was stopped for so long
+            for grant in list(engine._renewals):  # it was stopped for so long
                 engine._lose(grant, "expired")
             execute(interlock_url, "UPDATE interlock.lease SET expires_at = '-infinity' WHERE name = 'catalog'")
             writers.append(await others.shared("catalog", readers=2).write().acquire())

@@ -9,7 +9,7 @@ import psycopg
 import pytest
 
 from interlock import AsyncGrant, AsyncInterlock, Interlock, errors
-from interlock.coordination.engine import queue as waiting_room
+from interlock.coordination.engine import queue as wait_queue
 from interlock.coordination.primitives import admission
 from support.lease_engine import fail, holder, queue, sessions, stop_after, until
 from support.postgres import execute
@@ -20,7 +20,7 @@ HELD = "SELECT name FROM interlock.held_v1('openai##slot/')"
 @pytest.fixture(autouse=True)
 def no_looks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody looks by itself: whoever waits is told, or waits for ever."""
-    monkeypatch.setattr(waiting_room, "_LOOK_AGAIN", 3600.0)
+    monkeypatch.setattr(wait_queue, "_POLL_EVERY", 3600.0)
 
 
 def held(url: str) -> list[str]:

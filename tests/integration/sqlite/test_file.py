@@ -64,7 +64,7 @@ async def woken_by_a_release(url: str, waiters: str | None = None) -> None:
         grant = await locks.lease("feeds").acquire()
         waiter = asyncio.create_task(others.lease("feeds").acquire(timeout=3600)._acquisition)
         await waits.wait()
-        assert others.engine()._room.hears
+        assert others.engine()._queue.is_subscribed
         await grant.release()
         await (await waiter).release()
 
@@ -100,7 +100,7 @@ async def test_a_waiter_whose_socket_was_taken_away_listens_at_another(url: str,
 
 @pytest.fixture
 def _no_looking(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("interlock.coordination.engine.queue._LOOK_AGAIN", 3600.0)
+    monkeypatch.setattr("interlock.coordination.engine.queue._POLL_EVERY", 3600.0)
 
 
 async def test_what_was_held_before_the_machine_was_started_again_is_free(

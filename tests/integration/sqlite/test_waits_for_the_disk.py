@@ -89,7 +89,7 @@ def held(ask: AcquireRequest, granted: AcquireAnswer) -> OrphanedGrant:
 async def test_only_a_grant_waits_for_the_disk(file: Path, disk: Disk) -> None:
     store = SqliteLeases(file, Holder("one", "here", 1), 10.0)
     told = asyncio.Event()
-    await store.listen(lambda *_: told.set(), lambda: None)
+    await store.subscribe(lambda *_: told.set(), lambda: None)
     first, second, third = ask(), ask(), ask()
 
     (granted,) = await store.acquire([first])

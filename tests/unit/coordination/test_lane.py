@@ -33,12 +33,12 @@ class Server:
                 raise self.bad[number]
         return [2 * number for number in batch]
 
-    def lane(self, *, always: bool = False) -> Batcher[int, int]:
+    def lane(self, *, send_abandoned: bool = False) -> Batcher[int, int]:
         return Batcher(
             self.send,
             lambda request, answer, sent_at: self.orphans.append((request, answer)),
             lambda request, error: self.failures.append((request, error)),
-            always=always,
+            send_abandoned=send_abandoned,
         )
 
 
@@ -66,7 +66,7 @@ async def test_who_was_answered_and_is_back_at_once_is_sent_in_the_same_turn_of_
 async def test_what_could_not_be_begun_is_drained(monkeypatch: pytest.MonkeyPatch) -> None:
     """The stack is full, say, and nobody comes who would send it with theirs."""
     server = Server()
-    lane = server.lane(always=True)
+    lane = server.lane(send_abandoned=True)
 
     def refuse(*_: object) -> None:
         raise RecursionError
@@ -159,7 +159,7 @@ async def test_who_went_away_before_it_was_sent_is_left_out() -> None:
 
 async def test_where_all_must_be_sent_nobody_is_left_out() -> None:
     server = Server()
-    lane = server.lane(always=True)
+    lane = server.lane(send_abandoned=True)
     lane.submit(1).cancel()
     lane.post(2)
     await lane.drain()
@@ -199,7 +199,7 @@ async def test_who_is_dismissed_gets_the_error_at_once_and_its_answer_is_an_orph
     sent = lane.submit(1)
     await asyncio.sleep(0)
     waiting = lane.submit(2)
-    lane.dismiss(LookupError("closed"))
+    lane.fail_all(LookupError("closed"))
     for future in (sent, waiting):
         with pytest.raises(LookupError):
             await future
@@ -271,7 +271,7 @@ async def test_where_requests_are_on_their_own_each_has_its_own_outcome() -> Non
         send,
         lambda request, answer, sent_at: server.orphans.append((request, answer)),
         lambda request, error: server.failures.append((request, error)),
-        always=True,
+        send_abandoned=True,
     )
     waiting = [lane.submit(number) for number in (1, 2)]
     lane.post(3)

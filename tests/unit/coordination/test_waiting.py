@@ -23,13 +23,13 @@ class Store:
         self.opening = asyncio.Event()
         self.opening.set()
 
-    async def listen(self, on_turn: OnTurn, on_end: Callable[[], None]) -> bool:
+    async def subscribe(self, on_turn: OnTurn, on_end: Callable[[], None]) -> bool:
         self.opened += 1
         self.end = on_end
         await self.opening.wait()
         return self.tells
 
-    async def deafen(self) -> None:
+    async def unsubscribe(self) -> None:
         self.closed += 1
 
 
@@ -125,43 +125,43 @@ async def test_the_ear_is_opened_once_for_all() -> None:
     store = Store()
     store.opening.clear()
     room = room_of(store)
-    opening = [asyncio.create_task(room.open_ear()) for _ in range(3)]
+    opening = [asyncio.create_task(room.subscribe()) for _ in range(3)]
     await step()
-    assert not room.hears
+    assert not room.is_subscribed
     store.opening.set()
     await asyncio.gather(*opening)
-    assert (store.opened, room.hears) == (1, True)
+    assert (store.opened, room.is_subscribed) == (1, True)
 
 
 async def test_the_ear_is_closed_only_if_nobody_waits() -> None:
     store = Store()
     room = room_of(store)
-    await room.open_ear()
+    await room.subscribe()
     turn = enter(room)
-    await room.close_ear()
-    assert (store.closed, room.hears) == (0, True)
+    await room.unsubscribe()
+    assert (store.closed, room.is_subscribed) == (0, True)
     room.leave(turn)
-    await room.close_ear()
-    await room.close_ear()
-    assert (store.closed, room.hears) == (1, False)
+    await room.unsubscribe()
+    await room.unsubscribe()
+    assert (store.closed, room.is_subscribed) == (1, False)
 
 
 async def test_everybody_asks_again_when_the_ear_is_cut_off() -> None:
     store = Store()
     room = room_of(store)
-    await room.open_ear()
+    await room.subscribe()
     waiters = [asyncio.create_task(room.pause(enter(room, name), answer())) for name in ("feeds", "feeds", "other")]
     await step()
     store.end()
     await asyncio.gather(*waiters)
-    assert not room.hears
-    await room.open_ear()
-    assert (store.opened, room.hears) == (2, True)
+    assert not room.is_subscribed
+    await room.subscribe()
+    assert (store.opened, room.is_subscribed) == (2, True)
 
 
 async def test_a_call_reaches_its_waiter_and_no_other() -> None:
     room = room_of(Store())
-    await room.open_ear()
+    await room.subscribe()
     one, two = enter(room), enter(room)
     first, second = (asyncio.create_task(room.pause(turn, answer())) for turn in (one, two))
     await step()
@@ -174,7 +174,7 @@ async def test_a_call_reaches_its_waiter_and_no_other() -> None:
 
 async def test_the_first_who_waits_for_a_name_looks_when_the_lease_expires() -> None:
     room = room_of(Store())
-    await room.open_ear()
+    await room.subscribe()
     one, two = (asyncio.create_task(room.pause(enter(room), answer(retry_after=0.01))) for _ in range(2))
     other = asyncio.create_task(room.pause(enter(room, "other"), answer()))
     await one
@@ -185,9 +185,9 @@ async def test_the_first_who_waits_for_a_name_looks_when_the_lease_expires() -> 
 
 
 async def test_when_the_look_out_leaves_another_looks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(queue, "_LOOK_AGAIN", 0.01)
+    monkeypatch.setattr(queue, "_POLL_EVERY", 0.01)
     room = room_of(Store())
-    await room.open_ear()
+    await room.subscribe()
     turns = [enter(room), enter(room)]
     first, second = (asyncio.create_task(room.pause(turn, answer(retry_after=0.001))) for turn in turns)
     await first
@@ -197,7 +197,7 @@ async def test_when_the_look_out_leaves_another_looks(monkeypatch: pytest.Monkey
 
 async def test_when_the_last_one_leaves_nobody_looks() -> None:
     room = room_of(Store())
-    await room.open_ear()
+    await room.subscribe()
     turn = enter(room)
     pausing = asyncio.create_task(room.pause(turn, answer()))
     await step()
@@ -314,7 +314,7 @@ def test_who_is_called_without_having_been_handed_anything_asks(room_and_turn: t
 
 async def test_who_comes_again_and_again_puts_nobodys_look_off_and_may_bring_it_forward() -> None:
     room = room_of(Store())
-    await room.open_ear()
+    await room.subscribe()
     waiters = []
 
     async def due_at(retry_after: float) -> float:
@@ -333,7 +333,7 @@ async def test_who_comes_again_and_again_puts_nobodys_look_off_and_may_bring_it_
 async def test_who_is_held_back_is_in_no_queue_and_asks_by_itself() -> None:
     """After a failover: nobody is told, and whoever comes first need not leave for the others to go on."""
     room = room_of(Store())
-    await room.open_ear()
+    await room.subscribe()
     turns = [enter(room) for _ in range(3)]
     async with asyncio.timeout(10):
         await asyncio.gather(*(room.pause(turn, answer("held back", 0.0)) for turn in turns))

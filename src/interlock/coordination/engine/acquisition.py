@@ -13,7 +13,7 @@ from interlock.stores.leases import AcquireAnswer, AcquireRequest
 
 G = TypeVar("G", bound=AsyncGrant)
 
-Asked = asyncio.Future[tuple[AcquireAnswer, float]]
+Response = asyncio.Future[tuple[AcquireAnswer, float]]
 
 
 class Acquisition(AcquireRequest, Generic[G]):
@@ -25,16 +25,16 @@ class Acquisition(AcquireRequest, Generic[G]):
     """
 
     __slots__ = (
-        "asked",
         "attempts",
+        "entry",
         "in_doubt",
         "kind",
+        "last_error",
         "owner",
+        "response",
         "started",
         "timeout",
         "timing",
-        "trouble",
-        "turn",
     )
 
     def __init__(
@@ -46,8 +46,8 @@ class Acquisition(AcquireRequest, Generic[G]):
         self.timeout = timeout
         self.kind = kind
         self.started = boottime()
-        self.asked: Asked | None = None
-        self.turn: QueueEntry | None = None
+        self.response: Response | None = None
+        self.entry: QueueEntry | None = None
         self.attempts = 0
-        self.trouble: Exception | None = None
+        self.last_error: Exception | None = None
         self.in_doubt = False

@@ -35,15 +35,15 @@ class Batcher(Generic[Request, Answer]):
         orphaned: Callable[[Request, Answer, float], None],
         failed: Callable[[Request, Exception], None],
         *,
-        always: bool = False,
+        send_abandoned: bool = False,
     ) -> None:
         self._send = send
         self._orphaned = orphaned
         self._failed = failed
-        self._always = always
+        self._always = send_abandoned
         self._queue: list[tuple[Request, asyncio.Future[tuple[Answer, float]]]] = []
         self._sent: list[tuple[Request, asyncio.Future[tuple[Answer, float]]]] = []
-        self._at_work = False
+        self._is_running = False
         self._worker: asyncio.Task[None] | None = None
 
     def submit(self, request: Request) -> "asyncio.Future[tuple[Answer, float]]":
@@ -55,7 +55,7 @@ class Batcher(Generic[Request, Answer]):
     def submit_for(self, request: Request, future: "asyncio.Future[tuple[Answer, float]]") -> None:
         """The same for somebody who waits already."""
         self._queue.append((request, future))
-        if not self._at_work:
+        if not self._is_running:
             try:
                 self._begin()
             except BaseException:  # an interrupt, or the stack is full: whoever comes next, or drains it, begins anew
@@ -67,27 +67,27 @@ class Batcher(Generic[Request, Answer]):
         assert self._always
         self.submit(request).cancel()
 
-    def dismiss(self, error: Exception) -> None:
+    def fail_all(self, error: Exception) -> None:
         """Whoever waits gets the error now; what is answered later finds nobody."""
         for _, future in [*self._sent, *self._queue]:
             _fail(future, error)
 
     async def drain(self) -> None:
         """Until everything has been sent and answered."""
-        while self._at_work or self._queue:
-            if not self._at_work:  # whoever should have begun could not
+        while self._is_running or self._queue:
+            if not self._is_running:  # whoever should have begun could not
                 self._begin()
             assert self._worker is not None
             await asyncio.wait([self._worker])
 
     def _begin(self) -> None:
         """With the next turn of the event loop, when all who are ready now have put in theirs."""
-        self._at_work = True
+        self._is_running = True
         try:
             self._worker = asyncio.get_running_loop().create_task(self._work())
             self._worker.add_done_callback(self._ended)
         except BaseException:
-            self._at_work = False
+            self._is_running = False
             raise
 
     async def _work(self) -> None:
@@ -106,12 +106,12 @@ class Batcher(Generic[Request, Answer]):
             raise
         finally:
             self._sent = []
-            self._at_work = False
+            self._is_running = False
 
     def _ended(self, worker: "asyncio.Task[None]") -> None:
         """Cancelled before its first turn, it has not even begun, and could not say that it has ended."""
-        if self._at_work and worker is self._worker:
-            self._at_work = False
+        if self._is_running and worker is self._worker:
+            self._is_running = False
             self._cancel_all()
 
     def _cancel_all(self) -> None:

@@ -47,16 +47,16 @@ class OrphanedGrant(NamedTuple):
 class DeferredRequests:
     """Run by an engine, until `close`."""
 
-    def __init__(self, store: LeaseStore, observer: Observer, room: WaitQueue) -> None:
+    def __init__(self, store: LeaseStore, observer: Observer, queue: WaitQueue) -> None:
         self.releasing: Batcher[GrantIdentity, ReleaseAnswer] = Batcher(
-            store.release, self.settle, self._not_released, always=True
+            store.release, self.settle, self._not_released, send_abandoned=True
         )
         self.leaving: Batcher[AcquireRequest, None] = Batcher(
-            self._abandon, lambda *_: None, self._not_left, always=True
+            self._abandon, lambda *_: None, self._not_left, send_abandoned=True
         )
         self._store = store
         self._observer = observer
-        self._room = room
+        self._queue = queue
         self._running: set[asyncio.Task[None]] = set()
         self._undelivered: dict[UUID, GrantIdentity] = {}
         self._offered: dict[str, float] = {}
@@ -71,8 +71,8 @@ class DeferredRequests:
     async def close(self) -> None:
         """Whatever is on its way is still delivered, if that can be done at once."""
         self._closed = True
-        for lane in (self.releasing, self.leaving):
-            await lane.drain()
+        for batcher in (self.releasing, self.leaving):
+            await batcher.drain()
         for task in self._running:
             task.cancel()
         if self._running:
@@ -121,7 +121,7 @@ class DeferredRequests:
             if answer.elsewhere:
                 self._follow_up(grant.name)
             else:
-                self._room.call(answer.offered, answer.handed)
+                self._queue.call(answer.offered, answer.handed)
         elif answer.status == "locked":
             self.release_later(grant)
         if sent_at > self._sweep_at:
@@ -172,7 +172,7 @@ class DeferredRequests:
                 self.settle(grant, answer, sent_at)
                 if answer.status == "lost":  # perhaps handed on by a request that nobody heard of again
                     self._follow_up(grant.name)
-                    self._room.wake(grant.name)
+                    self._queue.wake(grant.name)
                 break
         self._undelivered.pop(grant.grant_id, None)
 
@@ -195,13 +195,13 @@ class DeferredRequests:
     async def _offer(self, names: Sequence[str]) -> None:
         try:
             for grant_id in await self._store.offer(names):
-                self._room.call(grant_id)
+                self._queue.call(grant_id)
         except errors.InterlockError as error:
             self._observer.database_error(error)
 
     async def _abandon(self, asks: Sequence[AcquireRequest]) -> list[None]:
         for grant_id in await self._store.abandon(asks):
-            self._room.call(grant_id)
+            self._queue.call(grant_id)
         return [None] * len(asks)
 
     async def _sweep(self) -> None:

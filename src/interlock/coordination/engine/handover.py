@@ -27,32 +27,32 @@ class HandOvers:
         self,
         store: LeaseStore,
         observer: Observer,
-        errands: DeferredRequests,
+        deferred: DeferredRequests,
         lose: Callable[[AsyncGrant, Loss], None],
         forget: Callable[[AsyncGrant], None],
     ) -> None:
         self._observer = observer
-        self._errands = errands
+        self._deferred = deferred
         self._lose = lose
         self._forget = forget
-        self._lane: Batcher[AsyncGrant, ReleaseAnswer] = Batcher(
-            partial(_handed_over, store), self._settle, self._perhaps, always=True
+        self._batcher: Batcher[AsyncGrant, ReleaseAnswer] = Batcher(
+            partial(_handed_over, store), self._settle, self._perhaps, send_abandoned=True
         )
 
     async def drain(self) -> None:
-        await self._lane.drain()
+        await self._batcher.drain()
 
     async def hand_over(self, grant: AsyncGrant) -> bool:
         """False: nobody waits for it, and it is kept."""
         while True:
-            if not grant.handing:  # by another task: then this one is told the same
+            if not grant.is_handing_over:  # by another task: then this one is told the same
                 grant.check()
-            asked = self._lane.submit(grant)
+            response = self._batcher.submit(grant)
             try:
-                answer, sent_at = await asked
+                answer, sent_at = await response
             except asyncio.CancelledError:
-                if asked.done() and not asked.cancelled():  # both came at once: it may be another's by now
-                    self._see(grant, asked)
+                if response.done() and not response.cancelled():  # both came at once: it may be another's by now
+                    self._see(grant, response)
                 raise
             except Exception as error:
                 if not is_unknown(error):
@@ -74,25 +74,25 @@ class HandOvers:
             if grant.finish("released"):
                 self._observer.handed_over(grant.name, grant.token, boottime() - grant.acquired_at)
             self._forget(grant)
-            self._errands.settle(grant, answer, sent_at)
+            self._deferred.settle(grant, answer, sent_at)
 
-    def _see(self, grant: AsyncGrant, asked: "asyncio.Future[tuple[ReleaseAnswer, float]]") -> None:
-        if isinstance(error := asked.exception(), Exception):
+    def _see(self, grant: AsyncGrant, response: "asyncio.Future[tuple[ReleaseAnswer, float]]") -> None:
+        if isinstance(error := response.exception(), Exception):
             self._perhaps(grant, error)
         else:
-            self._settle(grant, *asked.result())
+            self._settle(grant, *response.result())
 
     def _perhaps(self, grant: AsyncGrant, error: Exception) -> None:
         """Another may have it, so it is not ours any more; if nobody has it, it is given back."""
         self._observer.database_error(error)
         if is_unknown(error):
             self._lose(grant, "refused")
-            self._errands.release_later(grant)
+            self._deferred.release_later(grant)
 
 
 async def _handed_over(store: LeaseStore, grants: Sequence[AsyncGrant]) -> Sequence[ReleaseAnswer]:
     for grant in grants:
-        grant.handing = True
+        grant.is_handing_over = True
     try:
         answers = await store.hand_over(grants)
     except PartlyFailed as partly:
@@ -107,7 +107,7 @@ async def _handed_over(store: LeaseStore, grants: Sequence[AsyncGrant]) -> Seque
 
 def _trust_again(grants: Sequence[AsyncGrant], outcomes: Sequence[object]) -> None:
     for grant, outcome in zip(grants, outcomes, strict=True):
-        grant.handing = not _was_kept(outcome)
+        grant.is_handing_over = not _was_kept(outcome)
 
 
 def _was_kept(outcome: object) -> bool:

@@ -1,6 +1,6 @@
 """Waiting for one's turn: told by the store, with a look now and then in case that word got lost.
 
-Those who wait for one name share one look-out: the first of them looks when the lease expires, or after `_LOOK_AGAIN`,
+Those who wait for one name share one look-out: the first of them looks when the lease expires, or after `_POLL_EVERY`,
 and then again. So a queue of thousands costs no more looks than a queue of one.
 """
 
@@ -11,7 +11,7 @@ from uuid import UUID
 from interlock.clock import boottime
 from interlock.stores.leases import AcquireAnswer, AcquireRequest, Handed, LeaseStore
 
-_LOOK_AGAIN = 5.0
+_POLL_EVERY = 5.0
 """The longest time without a look. Not what a waiter depends on: it is told, and knows when the lease expires."""
 _AFTER_EXPIRY = 0.003
 _SHORTEST, _LONGEST = 0.05, 1.0
@@ -69,7 +69,7 @@ class WaitQueue:
     """Everybody in this process who waits, and the ear that they share."""
 
     def __init__(self, store: LeaseStore) -> None:
-        self.hears = False
+        self.is_subscribed = False
         self._store = store
         self._opening = asyncio.Lock()
         self._turns: dict[UUID, QueueEntry] = {}
@@ -82,29 +82,29 @@ class WaitQueue:
 
     def enter(self, ask: AcquireRequest) -> QueueEntry:
         """Before the store is asked: its word may come before its answer."""
-        turn = QueueEntry(ask.name, ask.grant_id)
-        self._turns[ask.grant_id] = turn
-        self._queues.setdefault(ask.name, {})[ask.grant_id] = turn
-        return turn
+        entry = QueueEntry(ask.name, ask.grant_id)
+        self._turns[ask.grant_id] = entry
+        self._queues.setdefault(ask.name, {})[ask.grant_id] = entry
+        return entry
 
-    def leave(self, turn: QueueEntry) -> None:
-        del self._turns[turn.grant_id]
-        queue = self._queues[turn.name]
-        del queue[turn.grant_id]
+    def leave(self, entry: QueueEntry) -> None:
+        del self._turns[entry.grant_id]
+        queue = self._queues[entry.name]
+        del queue[entry.grant_id]
         if not queue:
-            del self._queues[turn.name]
-            if lookout := self._lookouts.pop(turn.name, None):
+            del self._queues[entry.name]
+            if lookout := self._lookouts.pop(entry.name, None):
                 lookout.cancel()
-        elif turn.name not in self._lookouts:  # it was the look-out itself
-            self._look_out(turn.name, _LOOK_AGAIN)
+        elif entry.name not in self._lookouts:  # it was the look-out itself
+            self._look_out(entry.name, _POLL_EVERY)
 
-    def taken(self, turn: QueueEntry, answer: AcquireAnswer, sent_at: float) -> AcquireAnswer | None:
+    def taken(self, entry: QueueEntry, answer: AcquireAnswer, sent_at: float) -> AcquireAnswer | None:
         """What the waiter was handed, as far as it can be trusted without asking; `answer` came to what was sent then.
 
         The word may be old. What is left of the grant is told by the store's clock, which was `answer.clock` after
         `sent_at`; both go on at the same pace but for a little, unless the store's was set meanwhile.
         """
-        handed, turn.handed = turn.handed, None
+        handed, entry.handed = entry.handed, None
         if handed is None or not answer.clock:
             return None
         now = boottime()
@@ -115,42 +115,42 @@ class WaitQueue:
             return None
         return AcquireAnswer("granted", handed.token, remaining, 0.0, None, brief=True)
 
-    async def pause(self, turn: QueueEntry, answer: AcquireAnswer) -> None:
+    async def pause(self, entry: QueueEntry, answer: AcquireAnswer) -> None:
         """Until it is time to ask again, by what was answered last."""
         if answer.status in ("locked", "changing"):  # nobody will tell us when that ends
-            turn.step = min(max(answer.retry_after, turn.step * 1.5), _LONGEST_BLOCK)
-            await turn.wait(turn.step)
+            entry.step = min(max(answer.retry_after, entry.step * 1.5), _LONGEST_BLOCK)
+            await entry.wait(entry.step)
             return
         expiry = answer.retry_after + _AFTER_EXPIRY
         if answer.status == "held back":  # nobody is put into the queue, so nobody there will be told
-            await turn.wait(min(expiry, _LOOK_AGAIN * random.uniform(0.8, 1.2)))
+            await entry.wait(min(expiry, _POLL_EVERY * random.uniform(0.8, 1.2)))
             return
-        if self.hears:
-            turn.step = 0.0
-            self._look_out(turn.name, min(expiry, _LOOK_AGAIN * random.uniform(0.8, 1.2)))
-            await turn.wait()
+        if self.is_subscribed:
+            entry.step = 0.0
+            self._look_out(entry.name, min(expiry, _POLL_EVERY * random.uniform(0.8, 1.2)))
+            await entry.wait()
             return
-        turn.step = min(max(_SHORTEST, turn.step * 1.5), _LONGEST)
-        await turn.wait(min(expiry, turn.step * random.uniform(0.8, 1.0)))
+        entry.step = min(max(_SHORTEST, entry.step * 1.5), _LONGEST)
+        await entry.wait(min(expiry, entry.step * random.uniform(0.8, 1.0)))
 
-    async def open_ear(self) -> None:
+    async def subscribe(self) -> None:
         """Afterwards whoever queues will be told, where the store can do that."""
         async with self._opening:
-            if not self.hears:
-                self.hears = await self._store.listen(self.call, self._deafened)
+            if not self.is_subscribed:
+                self.is_subscribed = await self._store.subscribe(self.call, self._subscription_ended)
 
-    async def close_ear(self) -> None:
+    async def unsubscribe(self) -> None:
         async with self._opening:
-            if self.hears and self.is_empty:
-                self.hears = False
-                await self._store.deafen()
+            if self.is_subscribed and self.is_empty:
+                self.is_subscribed = False
+                await self._store.unsubscribe()
 
     def call(self, grant_id: UUID | None, handed: Handed | None = None) -> None:
         """Its turn has come; None: the store has given us up, and everybody has to ask, and queue, again."""
         if grant_id is None:
             self.call_all()
-        elif turn := self._turns.get(grant_id):
-            turn.tell(handed)
+        elif entry := self._turns.get(grant_id):
+            entry.tell(handed)
 
     def wake(self, name: str) -> None:
         """Somebody may have to ask: the first of those who wait for that name does."""
@@ -158,8 +158,8 @@ class WaitQueue:
             next(iter(queue.values())).call()
 
     def call_all(self) -> None:
-        for turn in self._turns.values():
-            turn.call()
+        for entry in self._turns.values():
+            entry.call()
 
     def _look_out(self, name: str, seconds: float) -> None:
         """In so long, or when somebody was to look out anyway: those who come again and again put nobody off."""
@@ -176,7 +176,7 @@ class WaitQueue:
         del self._lookouts[name]
         self.wake(name)
 
-    def _deafened(self) -> None:
+    def _subscription_ended(self) -> None:
         """What was said meanwhile is lost, and to the others we look dead: everybody has to ask, and queue, again."""
-        self.hears = False
+        self.is_subscribed = False
         self.call_all()

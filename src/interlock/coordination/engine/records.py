@@ -26,14 +26,14 @@ class LeaseRecords:
     def __init__(
         self,
         store: OpenStore,
-        patience: RetryPolicy,
-        errands: DeferredRequests,
+        retry: RetryPolicy,
+        deferred: DeferredRequests,
         before: Callable[[], None],
         lose: Callable[[AsyncGrant, Loss], None],
     ) -> None:
         self._store = store
-        self._patience = patience
-        self._errands = errands
+        self._retry = retry
+        self._deferred = deferred
         self._before = before
         self._lose = lose
 
@@ -69,7 +69,7 @@ class LeaseRecords:
 
     def forget_soon(self, prefix: str, older_than: float) -> None:
         """Records whose keys begin so and that are older, unless that was done a short time ago."""
-        self._errands.forget(prefix, older_than)
+        self._deferred.forget(prefix, older_than)
 
     async def _ask(self, ask: Callable[[], Awaitable[T]], most: int | None) -> T:
         failures = 0
@@ -78,8 +78,8 @@ class LeaseRecords:
             try:
                 answer = await ask()
             except errors.StoreError as error:
-                await self._patience.bear(error, failures, most)
+                await self._retry.wait_or_raise(error, failures, most)
                 failures += 1
             else:
-                self._patience.reached = True
+                self._retry.was_reached = True
                 return answer

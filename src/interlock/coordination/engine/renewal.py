@@ -123,12 +123,12 @@ class Renewals:
                 elif grant not in exceptions:
                     grant.trusted_until = trusted_until
                     grant.renew_at = renew_at
-                    if grant.watchers is not None and not grant.ended:
-                        grant.tell_renewed()
+                    if grant.renewal_callbacks is not None and not grant.ended:
+                        grant.notify_renewed()
         for place in answer.broken:
             self._lose(grants[place], "broken")
         for place in answer.lost:
-            if not grants[place].handing:
+            if not grants[place].is_handing_over:
                 self._lose(grants[place], "refused" if before in (None, answer.timeline) else "failover")
         for place in (*answer.lost, *answer.locked):  # of one that is just being handed over, that answer tells more
             grants[place].renew_at = now + min(_SOON, grants[place].timing.renew_every)

@@ -19,15 +19,15 @@ class RetryPolicy:
     at once."""
 
     def __init__(self, store: OpenStore, observer: Observer) -> None:
-        self.reached = False
+        self.was_reached = False
         self._store = store
         self._observer = observer
 
-    async def bear(self, error: errors.StoreError, failures: int, most: int | None) -> None:
+    async def wait_or_raise(self, error: errors.StoreError, failures: int, most: int | None) -> None:
         """Wait a little after so many failures before; after `most`, or if it would not help, the error is raised."""
         if isinstance(error, PASSING):
             self._observer.database_error(error)
-            if self.reached and failures != most:
+            if self.was_reached and failures != most:
                 await asyncio.sleep(random.uniform(0.5, 1.0) * min(0.1 * 2**failures, 1.0))
                 return
         elif isinstance(error, errors.StatementFailed) and error.sqlstate in _NO_SCHEMA:

@@ -36,7 +36,7 @@ class Acquiring(Generic[G]):
 H = TypeVar("H")
 
 
-class Entered(Generic[H]):
+class OpenBlocks(Generic[H]):
     """The grants of blocks that have not ended, of any number of tasks or threads."""
 
     def __init__(self) -> None:

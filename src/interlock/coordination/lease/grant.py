@@ -36,14 +36,14 @@ class AsyncGrant:
         "confirmed",
         "engine",
         "grant_id",
-        "handing",
+        "is_handing_over",
         "name",
         "owner",
         "renew_at",
+        "renewal_callbacks",
         "timing",
         "token",
         "trusted_until",
-        "watchers",
     )
 
     def __init__(
@@ -61,9 +61,9 @@ class AsyncGrant:
         self.trusted_until = 0.0
         """The moment on `boottime()` up to which it is certainly held; it moves with each renewal."""
         self.renew_at = 0.0
-        self.handing = False
+        self.is_handing_over = False
         """Whether the database was asked to give it to another, and may have done so: nobody trusts it meanwhile."""
-        self.watchers: list[Callable[[float], object]] | None = None
+        self.renewal_callbacks: list[Callable[[float], object]] | None = None
         """Who is told of renewals; most grants have none, and a round renews thousands of them."""
         self.engine = engine
         self._end: str | None = None
@@ -92,7 +92,7 @@ class AsyncGrant:
         return process.pid != self.engine.pid
 
     @property
-    def is_cut_off(self) -> bool:
+    def is_detached(self) -> bool:
         """Whether nobody here could do anything about it: it is the parent's, or was made before all was closed."""
         return self.engine.closed or self.is_inherited
 
@@ -113,7 +113,7 @@ class AsyncGrant:
         """
         if self._end is not None:
             return self._end != "released"
-        return self.handing or boottime() >= self.trusted_until or process.pid != self.engine.pid
+        return self.is_handing_over or boottime() >= self.trusted_until or process.pid != self.engine.pid
 
     @property
     def is_held(self) -> bool:
@@ -123,7 +123,7 @@ class AsyncGrant:
     @property
     def remaining(self) -> float:
         """For how many seconds it may be trusted even if no renewal succeeds any more; 0 once it has ended."""
-        if self._end is not None or self.handing or self.is_inherited:
+        if self._end is not None or self.is_handing_over or self.is_inherited:
             return 0.0
         return max(0.0, self.trusted_until - boottime())
 
@@ -171,7 +171,7 @@ class AsyncGrant:
 
     def on_renewed(self, callback: Callable[[float], object]) -> None:
         """Called with the new `trusted_until` after each renewal, on the event loop's thread."""
-        self.watchers = [*(self.watchers or ()), callback]
+        self.renewal_callbacks = [*(self.renewal_callbacks or ()), callback]
 
     async def release(self) -> bool:
         """Give it back. False: it was not held any more. Twice is once.
@@ -214,8 +214,8 @@ class AsyncGrant:
         """It was given back, and turns out to have been lost before that; or not, after all."""
         self._end = how
 
-    def tell_renewed(self) -> None:
-        self._call(self.watchers or (), self.trusted_until)
+    def notify_renewed(self) -> None:
+        self._call(self.renewal_callbacks or (), self.trusted_until)
 
     def tell(self, why: Loss) -> None:
         """Whoever wants to know that it is lost."""
@@ -230,7 +230,7 @@ class AsyncGrant:
                 log.exception("lease.callback_failed", extra={"lease": self.name, "token": self.token})
 
     def error(self) -> errors.LeaseLost:
-        why = self._end or ("handed over" if self.handing else "expired")
+        why = self._end or ("handed over" if self.is_handing_over else "expired")
         return self.error_of("inherited" if self.is_inherited else why)
 
     def error_of(self, why: str) -> errors.LeaseLost:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar
 
-from interlock.coordination.lease.blocks import Acquiring, Entered
+from interlock.coordination.lease.blocks import Acquiring, OpenBlocks
 from interlock.coordination.lease.decorator import wrapped_async
 from interlock.coordination.lease.grant import AsyncGrant
 from interlock.coordination.lease.name import own_name
@@ -84,7 +84,7 @@ class AsyncLease:
     def __init__(self, engine: "Callable[[], Engine]", settings: LeaseSettings) -> None:
         self._engine = engine
         self._settings = settings
-        self._entered: Entered[AsyncGrant] = Entered()
+        self._entered: OpenBlocks[AsyncGrant] = OpenBlocks()
 
     @property
     def name(self) -> str:

@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Self
 
 from interlock.body import Body
-from interlock.coordination.lease.blocks import Acquiring, Entered
+from interlock.coordination.lease.blocks import Acquiring, OpenBlocks
 from interlock.coordination.lease.grant import AsyncGrant
 from interlock.coordination.lease.lease import LeaseSettings
 from interlock.coordination.lease.times import Duration, checked_timeout
@@ -45,8 +45,8 @@ class AsyncGrants:
         return any(grant.ended for grant in self.grants)
 
     @property
-    def is_cut_off(self) -> bool:
-        return self.grants[0].is_cut_off
+    def is_detached(self) -> bool:
+        return self.grants[0].is_detached
 
     def check(self) -> None:
         """Raise `LeaseLost` if one of them is not held any more."""
@@ -163,7 +163,7 @@ class AsyncLeases:
     def __init__(self, engine: "Callable[[], Engine]", settings: LeasesSettings) -> None:
         self._engine = engine
         self._settings = settings
-        self._entered: Entered[AsyncGrants] = Entered()
+        self._entered: OpenBlocks[AsyncGrants] = OpenBlocks()
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -128,7 +128,7 @@ class Observer:
 
         self._tell(WARNING, Lost(name, self.replica, token, held, why))
 
-    def lost_unseen(self, name: str, token: int, why: Loss) -> None:
+    def lost_after_release(self, name: str, token: int, why: Loss) -> None:
         """It had been given back, as everybody thought, and turns out to have been lost before that."""
         self.metrics.losses[why] += 1
         from interlock.coordination.events import Lost

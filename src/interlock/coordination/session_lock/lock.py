@@ -9,7 +9,7 @@ import os
 
 from interlock import errors
 from interlock.clock import boottime
-from interlock.coordination.lease.blocks import Acquiring, Entered
+from interlock.coordination.lease.blocks import Acquiring, OpenBlocks
 from interlock.coordination.lease.name import checked_name
 from interlock.coordination.lease.times import Duration, checked_timeout, seconds
 from interlock.coordination.session_lock.grant import AsyncSessionGrant
@@ -34,7 +34,7 @@ class AsyncSessionLock:
         self._connect = connect
         self._schema = schema
         self._timing = SessionTiming(seconds(ttl))
-        self._entered: Entered[AsyncSessionGrant] = Entered()
+        self._entered: OpenBlocks[AsyncSessionGrant] = OpenBlocks()
 
     async def try_acquire(self) -> AsyncSessionGrant | None:
         """The lock, if it is free and nobody waits for it; otherwise None, at once."""

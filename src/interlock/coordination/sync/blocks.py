@@ -7,7 +7,7 @@ knows of a grant that has come; and once it is being left, nobody but us gives i
 import threading
 from typing import Generic, Protocol, Self, TypeVar
 
-from interlock.coordination.lease.blocks import Entered
+from interlock.coordination.lease.blocks import OpenBlocks
 
 
 class _HeldSync(Protocol):
@@ -28,7 +28,7 @@ class Blocks(Generic[H]):
     """A base class: each call more on the way into a block, and out of it, is a step more that an interrupt may hit."""
 
     def __init__(self) -> None:
-        self._entered: Entered[H] = Entered()
+        self._entered: OpenBlocks[H] = OpenBlocks()
 
     def _acquire(self, granted: list[H]) -> H:
         """What it gets it also puts into that list, as soon as it is there."""

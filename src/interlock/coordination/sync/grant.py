@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any, Self
 from uuid import UUID
 
-from interlock.bridge import LoopThread, Question, nothing_to_ask
+from interlock.bridge import LoopThread, Request, completed
 from interlock.coordination.lease.grant import AsyncGrant
 from interlock.errors import ConfigurationError
 from interlock.stores.leases import ReleaseAnswer
@@ -63,7 +63,7 @@ class Grant:
 
     def on_lost(self, callback: Callable[[str], object]) -> None:
         """Called on the loop's thread: it must not block for long."""
-        if self._grant.ended or self._grant.is_cut_off:
+        if self._grant.ended or self._grant.is_detached:
             self._grant.on_lost(callback)
         else:
             self._thread.run(self._listen(callback))
@@ -77,7 +77,7 @@ class Grant:
         return self._grant.guard_item()
 
     def release(self) -> bool:
-        if self._grant.is_cut_off:
+        if self._grant.is_detached:
             return False
         try:
             return self._thread.ask(_Releasing(self._grant))
@@ -88,11 +88,11 @@ class Grant:
 
     def drop(self) -> None:
         """Give it back, if it has not ended, and do not wait for that: for whoever was interrupted somewhere."""
-        if not (self._grant.ended or self._grant.is_cut_off):
+        if not (self._grant.ended or self._grant.is_detached):
             self._thread.post(functools.partial(self._grant.engine.drop, self._grant))
 
     def hand_over(self) -> bool:
-        if self._grant.is_cut_off:
+        if self._grant.is_detached:
             raise self._grant.error()
         return self._thread.run(self._grant.hand_over())
 
@@ -126,16 +126,16 @@ class Grant:
         return True
 
 
-class _Releasing(Question[bool]):
+class _Releasing(Request[bool]):
     """On the loop's thread."""
 
     def __init__(self, grant: AsyncGrant) -> None:
         self._grant = grant
-        self._asked: asyncio.Future[tuple[ReleaseAnswer, float]] | None = None
+        self._response: asyncio.Future[tuple[ReleaseAnswer, float]] | None = None
 
     def ask(self) -> "asyncio.Future[Any]":
-        self._asked = self._grant.engine.begin_releasing(self._grant)
-        return self._asked or nothing_to_ask()
+        self._response = self._grant.engine.begin_releasing(self._grant)
+        return self._response or completed()
 
     def answer(self) -> bool:
-        return self._asked is not None and self._grant.engine.released(self._grant, self._asked)
+        return self._response is not None and self._grant.engine.released(self._grant, self._response)

@@ -5,7 +5,7 @@ import threading
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
 
-from interlock.bridge import LoopThread, nothing_to_ask
+from interlock.bridge import LoopThread, completed
 from interlock.coordination.engine.acquisition import Acquisition
 from interlock.coordination.lease.decorator import Busy, wrapped_sync
 from interlock.coordination.lease.grant import AsyncGrant
@@ -68,36 +68,36 @@ class Lease(Blocks[Grant]):
     def term(self, make: Callable[[LoopThread, AsyncTerm], T]) -> T:
         """What is made of the grant of an election's next term, and of the loop thread that it lives on."""
         thread = self._locks.loop_thread()
-        question = _Acquiring(self._locks, self._settings, None, AsyncTerm)
+        request = _Acquiring(self._locks, self._settings, None, AsyncTerm)
         try:
-            term = question.put_to(thread)
+            term = request.put_to(thread)
             assert term is not None
             return make(thread, term)
         except BaseException:
-            question.give_back()
+            request.give_back()
             raise
 
     def wrap(self, *, busy: Busy = "wait") -> Callable[[Callable[P, T]], Callable[P, T | None]]:
         """Run a function under the lease; see `AsyncLease.wrap`."""
         return wrapped_sync(self, busy)
 
-    def _granted(self, question: "_Acquiring[AsyncGrant]") -> Grant | None:
+    def _granted(self, request: "_Acquiring[AsyncGrant]") -> Grant | None:
         try:
             thread = self._locks.loop_thread()
-            grant = question.put_to(thread)
+            grant = request.put_to(thread)
             return None if grant is None else Grant(thread, grant, confirmed=self._settings.confirm_release)
         except BaseException:
-            question.give_back()
+            request.give_back()
             raise
 
     def _acquire(self, granted: list[Grant]) -> Grant:
-        question = _Acquiring(self._locks, self._settings, None, AsyncGrant)
+        request = _Acquiring(self._locks, self._settings, None, AsyncGrant)
         try:
-            grant = self._granted(question)
+            grant = self._granted(request)
             assert grant is not None
             granted.append(grant)
         except BaseException:
-            question.give_back()
+            request.give_back()
             raise
         return grant
 
@@ -122,7 +122,7 @@ class _Acquiring(Generic[G]):
     def ask(self) -> "asyncio.Future[Any]":
         self._engine = self._locks.engine()
         self._begun = self._begin()
-        return (self._begun and self._begun.asked) or nothing_to_ask()
+        return (self._begun and self._begun.response) or completed()
 
     def answer(self) -> "G | Coroutine[Any, Any, G | None] | None":
         self.granted = None if self._begun is None else self._engine.take(self._begun)

@@ -7,7 +7,7 @@ from contextlib import suppress
 from datetime import datetime
 from typing import TYPE_CHECKING, Self
 
-from interlock.bridge import in_caller_to_its_end
+from interlock.bridge import in_caller_until_done
 from interlock.coordination.lease.grant import AsyncGrant
 from interlock.coordination.primitives.periodic import AsyncPeriodic
 from interlock.coordination.sync.grant import Grant
@@ -91,4 +91,4 @@ class Periodic:
 
     async def _call(self, grant: AsyncGrant) -> object:
         face = Grant(self._locks.loop_thread(), grant)
-        return await in_caller_to_its_end(lambda: self._function(face))
+        return await in_caller_until_done(lambda: self._function(face))

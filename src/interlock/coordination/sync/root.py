@@ -12,7 +12,7 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
 
 from interlock import process
-from interlock.bridge import LoopThread, in_caller, in_caller_to_its_end
+from interlock.bridge import LoopThread, in_caller, in_caller_until_done
 from interlock.connections import ask_sync
 from interlock.coordination.engine.engine import Engine
 from interlock.coordination.lease.times import Duration, checked_timeout
@@ -133,7 +133,7 @@ class Interlock:
 
         async def run() -> T:
             work = functools.partial(function, *args)
-            result: T = await once.run(self.engine(), owner, patience, lambda grant: in_caller_to_its_end(work), inside)
+            result: T = await once.run(self.engine(), owner, patience, lambda grant: in_caller_until_done(work), inside)
             return result
 
         return self.run(run())
@@ -241,4 +241,4 @@ class Interlock:
 
 
 _starting = threading.Lock()
-process.made_anew_in_children(globals(), "_starting", threading.Lock)  # whoever held it when we were forked is not here
+process.recreated_in_children(globals(), "_starting", threading.Lock)  # whoever held it when we were forked is not here

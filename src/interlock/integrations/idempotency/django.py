@@ -21,7 +21,7 @@ from django.core.exceptions import RequestDataTooBig
 from django.http import HttpResponse
 from django.utils.module_loading import import_string
 
-from interlock.bridge import in_caller_to_its_end
+from interlock.bridge import in_caller_until_done
 from interlock.coordination.lease.grant import AsyncGrant
 from interlock.coordination.sync.grant import Grant
 from interlock.errors import ConfigurationError
@@ -63,7 +63,7 @@ class IdempotencyMiddleware:
             return treatment.answer
 
         async def run(grant: AsyncGrant) -> Answer:
-            return await in_caller_to_its_end(partial(perform, grant))
+            return await in_caller_until_done(partial(perform, grant))
 
         async def treat() -> Answer:
             return await treatment.result(root.engine())

@@ -114,10 +114,10 @@ class DynamoLeases:
     async def offer(self, names: Sequence[str]) -> list[UUID]:
         return []
 
-    async def listen(self, on_turn: OnTurn, on_end: Callable[[], None]) -> bool:
+    async def subscribe(self, on_turn: OnTurn, on_end: Callable[[], None]) -> bool:
         return False
 
-    async def deafen(self) -> None:
+    async def unsubscribe(self) -> None:
         pass
 
     async def sweep(self, unused_for: float) -> int:

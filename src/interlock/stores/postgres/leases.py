@@ -147,7 +147,7 @@ class PostgresLeases:
     async def offer(self, names: Sequence[str]) -> list[UUID]:
         return self._own(await self._fetch(self._any, "offer", list(names), self._listener))
 
-    async def listen(self, on_turn: OnTurn, on_end: Callable[[], None]) -> bool:
+    async def subscribe(self, on_turn: OnTurn, on_end: Callable[[], None]) -> bool:
         if self._pooled is None:
             await self._acquiring.session()
         if self._pooled:
@@ -188,7 +188,7 @@ class PostgresLeases:
             self._listening.hang_up()
             self._beating.hang_up()
 
-    async def deafen(self) -> None:
+    async def unsubscribe(self) -> None:
         self._listener = None
         await self._listening.close()
 

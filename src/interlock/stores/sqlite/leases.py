@@ -102,7 +102,7 @@ class SqliteLeases:
 
         return self._own(await self._write(offer, patience=self._timeout))
 
-    async def listen(self, on_turn: OnTurn, on_end: Callable[[], None]) -> bool:
+    async def subscribe(self, on_turn: OnTurn, on_end: Callable[[], None]) -> bool:
         await self.verify()  # the directory is there then
         try:
             ear = Ear(self._file.beside, on_turn)
@@ -113,7 +113,7 @@ class SqliteLeases:
         self._ear, self._on_end = ear, on_end
         return True
 
-    async def deafen(self) -> None:
+    async def unsubscribe(self) -> None:
         ear, self._ear = self._ear, None
         if ear is not None:
             ear.close()
@@ -179,7 +179,7 @@ class SqliteLeases:
         return self._ear is None and not self._reader.is_running and not self._writer.is_running
 
     async def close(self) -> None:
-        await self.deafen()
+        await self.unsubscribe()
         await self._stop()
 
     def sever(self) -> None:
@@ -207,7 +207,7 @@ class SqliteLeases:
         except errors.LockNotAvailable:
             return [AcquireAnswer("locked", 0, 0.0, _ASK_AGAIN, None)] * len(asks)
         if deaf and self._listener == listener:  # somebody has removed our socket
-            await self.deafen()
+            await self.unsubscribe()
             self._on_end()
         return answers
 
