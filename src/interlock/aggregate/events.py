@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from interlock import connections
+from interlock import user_connections
 from interlock.aggregate.statements import ask, queries
 
 INTERLOCK = "interlock"
@@ -58,7 +58,7 @@ class RecordHistory:
     async def forget(self, connection: Any, subject: str, kind: str, at: datetime) -> None:
         await self._ask(connection, "forget_event", subject, at, kind)
 
-    async def _ask(self, connection: Any, name: str, *args: Any) -> connections.Rows:
+    async def _ask(self, connection: Any, name: str, *args: Any) -> user_connections.Rows:
         return await ask(connection, self._queries[name], self._kind, *args)
 
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
-from interlock import connections
+from interlock import user_connections
 from interlock.stores.postgres.queries import Queries
 
 
@@ -14,8 +14,8 @@ def queries(package: str, schema: str) -> Queries:
     return Queries(package, "queries.sql", schema)
 
 
-async def ask(connection: Any, statement: str, *args: Any) -> connections.Rows:
-    return await connections.ask(connection, _rows(statement, [storable(each) for each in args]))
+async def ask(connection: Any, statement: str, *args: Any) -> user_connections.Rows:
+    return await user_connections.run_steps(connection, _rows(statement, [storable(each) for each in args]))
 
 
 def storable(value: Any) -> Any:
@@ -23,5 +23,5 @@ def storable(value: Any) -> Any:
     return value.encode(errors="replace").decode().replace("\0", "?") if isinstance(value, str) else value
 
 
-def _rows(sql: str, args: Sequence[Any]) -> connections.Steps[connections.Rows]:
+def _rows(sql: str, args: Sequence[Any]) -> user_connections.Steps[user_connections.Rows]:
     return (yield sql, args)

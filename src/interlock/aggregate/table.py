@@ -9,7 +9,7 @@ from dataclasses import dataclass, fields
 from datetime import datetime
 from typing import Any, ClassVar, Generic
 
-from interlock import connections
+from interlock import user_connections
 from interlock.aggregate.events import RecordHistory
 from interlock.aggregate.record import R
 from interlock.aggregate.statements import ask, queries, storable
@@ -137,12 +137,12 @@ class RecordTable(Generic[R]):
         [[now]] = await self._ask_own(connection, "clock")
         return now  # type: ignore[no-any-return]
 
-    async def ask(self, connection: Any, name: str, *args: Any) -> connections.Rows:
+    async def ask(self, connection: Any, name: str, *args: Any) -> user_connections.Rows:
         """A statement of the domain's own. ``:columns`` in it are those of `record_of`, of a table called ``t``."""
         statement = queries(self.package, self.schema)[name]
         return await ask(connection, statement.replace(":columns", self.columns), *args)
 
-    def one(self, rows: connections.Rows, sought: str) -> R:
+    def one(self, rows: user_connections.Rows, sought: str) -> R:
         if not rows:
             raise self.unknown(f"There is no {self.word} {sought!r}: list those that there are.")
         return self.record_of(rows[0])
@@ -172,7 +172,7 @@ class RecordTable(Generic[R]):
         texts = {name: (_text(key), "text") for name, key in {"state": "t.state", **self.sorts}.items()}
         return {"created": ("t.created_at", "timestamptz"), **texts}
 
-    async def _ask_own(self, connection: Any, name: str, *args: Any) -> connections.Rows:
+    async def _ask_own(self, connection: Any, name: str, *args: Any) -> user_connections.Rows:
         statement = queries("interlock.aggregate", self.schema)[name]
         return await ask(connection, statement.replace(":columns", self.columns).replace(":table", self._table), *args)
 

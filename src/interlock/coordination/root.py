@@ -228,10 +228,10 @@ class AsyncInterlock:
         once = self.once_settings(key, ttl, args, unfinished=unfinished)
         inside = None
         if connection is not None:
-            from interlock.connections import ask
             from interlock.coordination.primitives.user_records import judge
+            from interlock.user_connections import run_steps
 
-            inside = self.inside(lambda steps: ask(connection, steps, judge))
+            inside = self.inside(lambda steps: run_steps(connection, steps, judge))
         result: T = await once.run(
             self.engine(), asyncio.current_task(), patience, lambda grant: function(*args), inside
         )

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from interlock import connections
+from interlock import user_connections
 from interlock.errors import AttemptSuperseded, InterlockError
 
 _SUPERSEDED = "IL010"
@@ -10,23 +10,23 @@ _SUPERSEDED = "IL010"
 
 async def ask(connection: Any, sql: str, *args: Any) -> Any:
     """The one value that `sql` gives; None without a row. Raises `ConnectionUnfit` outside a transaction."""
-    return await connections.ask(connection, _value(sql, args), _judge)
+    return await user_connections.run_steps(connection, _value(sql, args), _judge)
 
 
-async def ask_rows(connection: Any, sql: str, *args: Any) -> connections.Rows:
+async def ask_rows(connection: Any, sql: str, *args: Any) -> user_connections.Rows:
     """All rows that `sql` gives, otherwise as `ask`."""
-    return await connections.ask(connection, _rows(sql, args), _judge)
+    return await user_connections.run_steps(connection, _rows(sql, args), _judge)
 
 
 def ask_sync(connection: Any, sql: str, *args: Any) -> Any:
-    return connections.ask_sync(connection, _value(sql, args), _judge)
+    return user_connections.run_steps_sync(connection, _value(sql, args), _judge)
 
 
-def _rows(sql: str, args: tuple[Any, ...]) -> connections.Steps[connections.Rows]:
+def _rows(sql: str, args: tuple[Any, ...]) -> user_connections.Steps[user_connections.Rows]:
     return (yield sql, args)
 
 
-def _value(sql: str, args: tuple[Any, ...]) -> connections.Steps[Any]:
+def _value(sql: str, args: tuple[Any, ...]) -> user_connections.Steps[Any]:
     rows = yield sql, args
     return rows[0][0] if rows else None
 

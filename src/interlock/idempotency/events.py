@@ -4,11 +4,11 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from interlock.connections import Steps, ask, ask_sync
 from interlock.errors import ConfigurationError, InterlockError
 from interlock.idempotency.decisions import Decision, Done, Replayed, decided
 from interlock.idempotency.identifiers import beside, column, quoted
 from interlock.idempotency.moments import checked_moment
+from interlock.user_connections import Steps, run_steps, run_steps_sync
 
 _NO_CONSTRAINT = "42P10"
 
@@ -30,12 +30,12 @@ class EventLog:
         self, connection: Any, subject: Any, kind: str, at: datetime, details: Mapping[str, Any] | None = None
     ) -> Decision:
         """`at` is the recorded time of the event; `details` are further columns."""
-        return await ask(connection, self._append(subject, kind, at, details or {}), self._judge)
+        return await run_steps(connection, self._append(subject, kind, at, details or {}), self._judge)
 
     def append_sync(
         self, connection: Any, subject: Any, kind: str, at: datetime, details: Mapping[str, Any] | None = None
     ) -> Decision:
-        return ask_sync(connection, self._append(subject, kind, at, details or {}), self._judge)
+        return run_steps_sync(connection, self._append(subject, kind, at, details or {}), self._judge)
 
     def _append(self, subject: Any, kind: str, at: datetime, details: Mapping[str, Any]) -> Steps[Decision]:
         values = dict(zip(self._columns, (subject, kind, checked_moment(at)), strict=True)) | dict(details)

@@ -12,10 +12,10 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from interlock.connections import Steps, ask, ask_sync
 from interlock.errors import ConfigurationError, IllegalTransition, RetryTransaction
 from interlock.idempotency.decisions import Decision, Done, Refused, Replayed, decided
 from interlock.idempotency.identifiers import beside, column, quoted
+from interlock.user_connections import Steps, run_steps, run_steps_sync
 
 _WORD = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 _TRIES = 10
@@ -69,10 +69,10 @@ class StateMachine:
 
         `value` of what comes back is the state that the row is in; `Refused`: the event is not for that state.
         """
-        return await ask(connection, self._apply(key, event, values or {}))
+        return await run_steps(connection, self._apply(key, event, values or {}))
 
     def apply_sync(self, connection: Any, key: Any, event: str, *, values: Mapping[str, Any] | None = None) -> Decision:
-        return ask_sync(connection, self._apply(key, event, values or {}))
+        return run_steps_sync(connection, self._apply(key, event, values or {}))
 
     def guard(self, event: str) -> str:
         """The UPDATE of that event, for programs in any language; ``$1`` is the key."""

@@ -9,11 +9,11 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from interlock.connections import Steps, ask, ask_sync
 from interlock.errors import ConfigurationError, InterlockError, RetryTransaction
 from interlock.idempotency.decisions import Decision, Done, Refused, Replayed, decided
 from interlock.idempotency.identifiers import column, quoted
 from interlock.idempotency.moments import checked_moment
+from interlock.user_connections import Steps, run_steps, run_steps_sync
 
 _TRIES = 10
 _NO_CONSTRAINT = "42P10"
@@ -33,10 +33,10 @@ class Table:
 
     async def create(self, connection: Any, values: Mapping[str, Any]) -> Decision:
         """Insert the row. `value` of what comes back is the row's owner; with `Refused`, another one."""
-        return await ask(connection, self._create(values), self._judge)
+        return await run_steps(connection, self._create(values), self._judge)
 
     def create_sync(self, connection: Any, values: Mapping[str, Any]) -> Decision:
-        return ask_sync(connection, self._create(values), self._judge)
+        return run_steps_sync(connection, self._create(values), self._judge)
 
     async def update(
         self, connection: Any, key: Any, values: Mapping[str, Any], *, stamp: Mapping[str, Any] | None = None
@@ -45,19 +45,19 @@ class Table:
 
         `stamp` (the time of the update, say) is written only if something else is.
         """
-        return await ask(connection, self._update(key, values, stamp or {}), self._judge)
+        return await run_steps(connection, self._update(key, values, stamp or {}), self._judge)
 
     def update_sync(
         self, connection: Any, key: Any, values: Mapping[str, Any], *, stamp: Mapping[str, Any] | None = None
     ) -> Decision:
-        return ask_sync(connection, self._update(key, values, stamp or {}), self._judge)
+        return run_steps_sync(connection, self._update(key, values, stamp or {}), self._judge)
 
     async def delete(self, connection: Any, key: Any, at: datetime) -> Decision:
         """Mark the row as deleted since `at`. A row that is marked keeps its first time, which is the `value`."""
-        return await ask(connection, self._delete(key, at), self._judge)
+        return await run_steps(connection, self._delete(key, at), self._judge)
 
     def delete_sync(self, connection: Any, key: Any, at: datetime) -> Decision:
-        return ask_sync(connection, self._delete(key, at), self._judge)
+        return run_steps_sync(connection, self._delete(key, at), self._judge)
 
     def _create(self, values: Mapping[str, Any]) -> Steps[Decision]:
         missing = [name for name in self._names if values.get(name) is None]

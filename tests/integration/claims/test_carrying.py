@@ -111,7 +111,7 @@ async def test_an_old_snapshot_is_told_to_try_again(carrier: UserConnection, int
 
 async def test_a_connection_of_the_wrong_kind(interlock_url: str, database_url: str) -> None:
     names = Interlock(interlock_url).claims("dns")
-    with pytest.raises(errors.ConnectionUnfit, match="no connection that Interlock knows"):
+    with pytest.raises(errors.ConnectionUnfit, match="not a connection that Interlock knows"):
         names.claim(object(), "mydb", "A")
     locks = AsyncInterlock(interlock_url)
     with psycopg.connect(interlock_url) as connection, pytest.raises(errors.ConnectionUnfit, match="would block"):

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from interlock.aggregate.transactions import Transactions
-from interlock.connections import ask
 from interlock.errors import NameTaken, RetryTransaction, StoreThrottled
+from interlock.user_connections import run_steps
 from support.api import Api
 from support.postgres import execute
 from support.waiting import eventually
@@ -19,7 +19,7 @@ async def insert(connection: Any) -> None:
     def steps() -> Any:
         yield "INSERT INTO noted DEFAULT VALUES RETURNING 1", ()
 
-    await ask(connection, steps())
+    await run_steps(connection, steps())
 
 
 @pytest.fixture

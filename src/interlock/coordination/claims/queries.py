@@ -5,7 +5,6 @@ from datetime import UTC, datetime
 from functools import cache
 from typing import Any
 
-from interlock.connections import Steps
 from interlock.coordination.claims.results import (
     Claimed,
     Claiming,
@@ -19,6 +18,7 @@ from interlock.coordination.claims.results import (
 )
 from interlock.errors import ConnectionUnfit, InterlockError, PermissionMissing
 from interlock.stores.postgres.queries import Queries
+from interlock.user_connections import Steps
 
 _MISSING = ("42883", "3F000")
 _NO_PRIVILEGE = "42501"

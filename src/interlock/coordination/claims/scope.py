@@ -6,13 +6,13 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 from typing import Any, TypeVar
 
-from interlock.connections import Steps, ask, ask_sync
 from interlock.coordination.claims.queries import claiming, claiming_all, judge, listing, releasing
 from interlock.coordination.claims.results import Claiming, Free, Kept, Owned, Releasing, Transferring
 from interlock.coordination.lease.times import Duration, checked_timeout
 from interlock.errors import ConfigurationError
 from interlock.logs import events
 from interlock.names import plain_name
+from interlock.user_connections import Steps, run_steps, run_steps_sync
 
 log = events(__name__)
 
@@ -70,7 +70,7 @@ class AsyncClaims(_Scope):
         """
         if not name:
             return None
-        return _say(owner, await ask(connection, self._claiming(name, owner, timeout, again), judge))
+        return _say(owner, await run_steps(connection, self._claiming(name, owner, timeout, again), judge))
 
     async def claim_all(
         self,
@@ -83,26 +83,26 @@ class AsyncClaims(_Scope):
     ) -> list[Claiming | Free]:
         """All of them or none, by name; never a deadlock, in whichever order they are given."""
         if wanted := self._names(names):
-            return _told(owner, await ask(connection, self._claiming_all(wanted, owner, timeout, again), judge))
+            return _told(owner, await run_steps(connection, self._claiming_all(wanted, owner, timeout, again), judge))
         return []
 
     async def release(self, connection: Any, name: str, owner: str, *, gone: bool, timeout: Duration = 0) -> Releasing:
         """Give the name up, which only its owner can. `gone`: what it stands for is known to be gone, all of it."""
         if not gone:
             return _say(owner, Kept(self.scope, self._spelling(name), owner))
-        return _say(owner, await ask(connection, self._releasing(name, owner, timeout), judge))
+        return _say(owner, await run_steps(connection, self._releasing(name, owner, timeout), judge))
 
     async def transfer(self, connection: Any, name: str, owner: str, to: str, *, timeout: Duration = 0) -> Transferring:
         """Pass the name on, without a moment in which a third could claim it."""
-        return _say(owner, await ask(connection, self._releasing(name, owner, timeout, to), judge))
+        return _say(owner, await run_steps(connection, self._releasing(name, owner, timeout, to), judge))
 
     async def owned(self, connection: Any, *, owner: str | None = None) -> list[Owned]:
         """Who owns which names now."""
-        return await ask(connection, self._listing(None, owner, False), judge, in_transaction=False)
+        return await run_steps(connection, self._listing(None, owner, False), judge, in_transaction=False)
 
     async def history(self, connection: Any, name: str) -> list[Owned]:
         """Who has owned it, in order."""
-        return await ask(connection, self._listing(name, None, True), judge, in_transaction=False)
+        return await run_steps(connection, self._listing(name, None, True), judge, in_transaction=False)
 
 
 class Claims(_Scope):
@@ -113,7 +113,7 @@ class Claims(_Scope):
     ) -> Claiming | None:
         if not name:
             return None
-        return _say(owner, ask_sync(connection, self._claiming(name, owner, timeout, again), judge))
+        return _say(owner, run_steps_sync(connection, self._claiming(name, owner, timeout, again), judge))
 
     def claim_all(
         self,
@@ -125,22 +125,22 @@ class Claims(_Scope):
         again: bool = False,
     ) -> list[Claiming | Free]:
         if wanted := self._names(names):
-            return _told(owner, ask_sync(connection, self._claiming_all(wanted, owner, timeout, again), judge))
+            return _told(owner, run_steps_sync(connection, self._claiming_all(wanted, owner, timeout, again), judge))
         return []
 
     def release(self, connection: Any, name: str, owner: str, *, gone: bool, timeout: Duration = 0) -> Releasing:
         if not gone:
             return _say(owner, Kept(self.scope, self._spelling(name), owner))
-        return _say(owner, ask_sync(connection, self._releasing(name, owner, timeout), judge))
+        return _say(owner, run_steps_sync(connection, self._releasing(name, owner, timeout), judge))
 
     def transfer(self, connection: Any, name: str, owner: str, to: str, *, timeout: Duration = 0) -> Transferring:
-        return _say(owner, ask_sync(connection, self._releasing(name, owner, timeout, to), judge))
+        return _say(owner, run_steps_sync(connection, self._releasing(name, owner, timeout, to), judge))
 
     def owned(self, connection: Any, *, owner: str | None = None) -> list[Owned]:
-        return ask_sync(connection, self._listing(None, owner, False), judge, in_transaction=False)
+        return run_steps_sync(connection, self._listing(None, owner, False), judge, in_transaction=False)
 
     def history(self, connection: Any, name: str) -> list[Owned]:
-        return ask_sync(connection, self._listing(name, None, True), judge, in_transaction=False)
+        return run_steps_sync(connection, self._listing(name, None, True), judge, in_transaction=False)
 
 
 def _patience(timeout: Duration) -> float:

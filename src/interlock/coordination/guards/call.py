@@ -4,9 +4,9 @@ from functools import lru_cache
 from typing import Protocol
 from uuid import UUID
 
-from interlock.connections import use as connections
 from interlock.errors import GuardRefused
 from interlock.stores.postgres.queries import in_schema
+from interlock.user_connections import adapter
 
 
 class Guarded(Protocol):
@@ -42,4 +42,4 @@ def refused(grant: Guarded, why: str) -> GuardRefused:
 
 def outside(grant: Guarded, what_to_do: str) -> GuardRefused:
     """Between two transactions a guard would protect nothing."""
-    return refused(grant, connections.outside(what_to_do))
+    return refused(grant, adapter.outside(what_to_do))

@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from interlock.clock import boottime
-from interlock.connections import recognised
 from interlock.coordination.guards.call import Guarded, outside, refused
 from interlock.errors import LeaseLost
 from interlock.stores.sqlite.boot import boot_id
+from interlock.user_connections import find_kind
 
 _DATABASES = "PRAGMA database_list"
 _CARRY = """
@@ -38,16 +38,16 @@ class SqliteGuards:
 
     async def guard(self, grant: Guarded, connection: Any) -> None:
         grant.check()
-        carry = recognised(_ASYNC, connection)
+        carry = find_kind(_ASYNC, connection)
         if carry is None:
-            sync = recognised(_SYNC, connection)
+            sync = find_kind(_SYNC, connection)
             other = "use the sync Interlock in its thread" if sync else "see docs/reference/stores.md"
             raise refused(grant, f"{_shown(connection)} is no async connection to SQLite: pass one, or {other}")
         await carry(grant, self.file, connection)
 
     def guard_sync(self, grant: Guarded, connection: Any) -> None:
         grant.check()
-        carry = recognised(_SYNC, connection)
+        carry = find_kind(_SYNC, connection)
         if carry is None:
             raise refused(
                 grant,

@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from interlock.connections import code_of
 from interlock.coordination.guards.call import Guarded, refused
 from interlock.errors import ConnectionUnfit, InterlockError, LeaseLost, PermissionMissing
+from interlock.user_connections import code_of
 
 NOT_CURRENT, AFTER_SAVEPOINT = "IL001", "IL003"
 NO_FUNCTION, NO_SCHEMA, NO_PRIVILEGE = "42883", "3F000", "42501"

@@ -3,11 +3,11 @@
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from interlock.connections import Steps
-from interlock.connections.use import unfit
 from interlock.coordination.lease.grant import AsyncGrant
 from interlock.errors import ConfigurationError, InterlockError, PermissionMissing
 from interlock.stores.postgres.queries import in_schema
+from interlock.user_connections import Steps
+from interlock.user_connections.adapter import unfit
 
 _READ = """
     SELECT pg_catalog.current_setting('transaction_isolation'),

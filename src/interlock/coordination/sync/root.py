@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
 
 from interlock import process
 from interlock.bridge import LoopThread, in_caller, in_caller_until_done
-from interlock.connections import ask_sync
 from interlock.coordination.engine.engine import Engine
 from interlock.coordination.lease.times import Duration, checked_timeout
 from interlock.coordination.observation.metrics import Metrics
@@ -22,6 +21,7 @@ from interlock.coordination.sync.grant import Grant
 from interlock.coordination.sync.lease import Lease
 from interlock.coordination.sync.shared import Shared
 from interlock.errors import ConfigurationError
+from interlock.user_connections import run_steps_sync
 
 if TYPE_CHECKING:
     from interlock.coordination.claims.results import Claiming
@@ -129,7 +129,7 @@ class Interlock:
         if connection is not None:
             from interlock.coordination.primitives.user_records import judge
 
-            inside = self._locks.inside(lambda steps: in_caller(lambda: ask_sync(connection, steps, judge)))
+            inside = self._locks.inside(lambda steps: in_caller(lambda: run_steps_sync(connection, steps, judge)))
 
         async def run() -> T:
             work = functools.partial(function, *args)

@@ -4,7 +4,7 @@ from dataclasses import dataclass, fields
 from datetime import datetime
 from typing import Any
 
-from interlock import connections
+from interlock import user_connections
 from interlock.aggregate.statements import ask, queries
 from interlock.errors import DriftUnknown
 from interlock.instances.records import InstanceRecord, InstanceRecords
@@ -68,7 +68,7 @@ class Findings:
         rows = await self.ask(connection, "records", driver, ids)
         return {instance.id: instance for instance in map(self._records.record_of, rows)}
 
-    async def ask(self, connection: Any, name: str, *args: Any) -> connections.Rows:
+    async def ask(self, connection: Any, name: str, *args: Any) -> user_connections.Rows:
         statement = self._queries[name].replace(":columns", self._records.columns).replace(":findings", _FINDINGS)
         return await ask(connection, statement, *args)
 

@@ -1,15 +1,15 @@
-"""Connections of asyncpg, from its pool or not."""
+"""Connections of asyncpg, with or without its pool."""
 
 from typing import Any
 
-from interlock.connections.use import Parameters, Rows, outside
+from interlock.user_connections.adapter import Parameters, Rows, outside
 
 
 class AsyncpgConnection:
     def __init__(self, connection: Any) -> None:
         self._connection = connection
 
-    async def unfit(self) -> str | None:
+    async def unfit_reason(self) -> str | None:
         if self._connection.is_in_transaction():
             return None
         return outside("do it inside `async with connection.transaction():`")

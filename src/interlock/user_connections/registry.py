@@ -1,19 +1,19 @@
-"""Which kind of connection an object is, by the names of its classes: theirs and not ours, so nothing is imported."""
+"""The adapters, by the names of the classes of the connections, so that no driver is imported."""
 
 from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any, TypeVar
 
-from interlock.connections import asyncpg, django, psycopg, sqlalchemy
-from interlock.connections.use import AsyncUse, SyncUse, unfit
 from interlock.errors import ConnectionUnfit
+from interlock.user_connections import asyncpg, django, psycopg, sqlalchemy
+from interlock.user_connections.adapter import AsyncAdapter, SyncAdapter, unfit
 
 C = TypeVar("C", bound=Callable[..., Any])
 
 Kinds = Mapping[tuple[str, str], C]
 """By package and class."""
 
-SYNC: Kinds[Callable[[Any], SyncUse]] = {
+SYNC: Kinds[Callable[[Any], SyncAdapter]] = {
     ("psycopg", "Connection"): psycopg.PsycopgConnection,
     ("psycopg", "Cursor"): lambda cursor: psycopg.PsycopgConnection(cursor.connection),
     ("sqlalchemy", "Connection"): sqlalchemy.SqlAlchemyConnection,
@@ -25,7 +25,7 @@ SYNC: Kinds[Callable[[Any], SyncUse]] = {
     ("builtins", "NoneType"): django.by_alias,
 }
 
-ASYNC: Kinds[Callable[[Any], AsyncUse]] = {
+ASYNC: Kinds[Callable[[Any], AsyncAdapter]] = {
     ("psycopg", "AsyncConnection"): psycopg.AsyncPsycopgConnection,
     ("psycopg", "AsyncCursor"): lambda cursor: psycopg.AsyncPsycopgConnection(cursor.connection),
     ("asyncpg", "Connection"): asyncpg.AsyncpgConnection,
@@ -36,8 +36,8 @@ ASYNC: Kinds[Callable[[Any], AsyncUse]] = {
 }
 
 
-def recognised(kinds: Kinds[C], connection: Any) -> C | None:
-    """Subclasses count: whoever derives a connection of their own still means that connection."""
+def find_kind(kinds: Kinds[C], connection: Any) -> C | None:
+    """The entry for the connection's class or for one of its base classes."""
     kind: Any = type(connection)
     for name in _names(kind):
         if found := kinds.get(name):
@@ -47,39 +47,37 @@ def recognised(kinds: Kinds[C], connection: Any) -> C | None:
 
 @lru_cache(maxsize=64)
 def _names(kind: Any) -> tuple[tuple[str, str], ...]:
-    """A class's own, and those of what it is derived from."""
+    """Package and name of a class and of each of its base classes."""
     return tuple((each.__module__.partition(".")[0], each.__name__) for each in kind.__mro__)
 
 
-def sync_use(connection: Any) -> SyncUse:
-    """An alias is one of Django's databases, and nothing is Django's default."""
-    kind = recognised(SYNC, connection)
+def sync_adapter(connection: Any) -> SyncAdapter:
+    """A text is the alias of one of Django's databases; None is Django's default database."""
+    kind = find_kind(SYNC, connection)
     if kind is not None:
         return kind(connection)
-    if recognised(ASYNC, connection):
-        raise unfit(
-            f"{_shown(connection)} needs an event loop: use what is async (AsyncInterlock), or a sync connection"
-        )
+    if find_kind(ASYNC, connection):
+        raise unfit(f"{_shown(connection)} needs an event loop: use AsyncInterlock, or pass a sync connection")
     raise _unknown(connection)
 
 
-def async_use(connection: Any) -> AsyncUse:
-    kind = recognised(ASYNC, connection)
+def async_adapter(connection: Any) -> AsyncAdapter:
+    kind = find_kind(ASYNC, connection)
     if kind is not None:
         return kind(connection)
     if connection is None:
-        raise unfit("Pass it the async connection whose transaction it is to be part of")
-    if recognised(SYNC, connection):
+        raise unfit("Pass the async connection whose transaction this is to be part of")
+    if find_kind(SYNC, connection):
         raise unfit(
             f"{_shown(connection)} would block the event loop: pass an async connection, "
-            "or use what is sync (Interlock) in the thread that the connection belongs to"
+            "or use Interlock, which is sync, in the thread that the connection belongs to"
         )
     raise _unknown(connection)
 
 
 def _unknown(connection: Any) -> ConnectionUnfit:
     return unfit(
-        f"{_shown(connection)} is no connection that Interlock knows: "
+        f"{_shown(connection)} is not a connection that Interlock knows: "
         "pass one of psycopg 3, asyncpg, SQLAlchemy or Django"
     )
 

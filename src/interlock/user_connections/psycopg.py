@@ -1,12 +1,12 @@
 """Connections of psycopg 3.
 
-One that is not in autocommit mode begins a transaction with its first statement, so also with one of ours.
+A connection outside autocommit mode begins a transaction with its first statement, also if it is Interlock's.
 """
 
 import sys
 from typing import Any
 
-from interlock.connections.use import Parameters, Rows, by_place, outside, placed
+from interlock.user_connections.adapter import Parameters, Rows, by_place, outside, placed
 
 _BETWEEN_TRANSACTIONS = ("IDLE", "ACTIVE")
 _NOT_IN_PIPELINE = "OFF"
@@ -16,7 +16,7 @@ class PsycopgConnection:
     def __init__(self, connection: Any) -> None:
         self._connection = connection
 
-    def unfit(self) -> str | None:
+    def unfit_reason(self) -> str | None:
         if _is_behind(self._connection):
             with self._connection.pipeline() as pipeline:
                 pipeline.sync()
@@ -25,14 +25,14 @@ class PsycopgConnection:
     def fetch(self, statement: str, parameters: Parameters) -> Rows:
         with _cursor("Cursor", self._connection) as cursor:
             cursor.execute(by_place(statement), placed(statement, parameters))
-            return list(cursor.fetchall())  # in a pipeline the answer comes only to those who ask for it
+            return list(cursor.fetchall())  # in a pipeline the rows arrive only when they are fetched
 
 
 class AsyncPsycopgConnection:
     def __init__(self, connection: Any) -> None:
         self._connection = connection
 
-    async def unfit(self) -> str | None:
+    async def unfit_reason(self) -> str | None:
         if _is_behind(self._connection):
             async with self._connection.pipeline() as pipeline:
                 await pipeline.sync()
@@ -45,7 +45,7 @@ class AsyncPsycopgConnection:
 
 
 def _is_behind(connection: Any) -> bool:
-    """In a pipeline BEGIN may have been sent and not answered: then nobody here knows of the transaction yet."""
+    """In a pipeline BEGIN may have been sent and not answered: then psycopg does not know of the transaction yet."""
     return bool(connection.autocommit) and connection.info.pipeline_status.name != _NOT_IN_PIPELINE
 
 
@@ -56,6 +56,6 @@ def _unfit(connection: Any) -> str | None:
 
 
 def _cursor(kind: str, connection: Any) -> Any:
-    """A plain one: those that the connection makes by itself may have placeholders or rows of another kind."""
+    """A plain cursor: the connection's own cursor factory may use other placeholders or rows of another kind."""
     psycopg = sys.modules["psycopg"]
     return getattr(psycopg, kind)(connection, row_factory=psycopg.rows.tuple_row)

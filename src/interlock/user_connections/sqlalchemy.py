@@ -1,24 +1,24 @@
 """SQLAlchemy's connections and sessions, with any driver for PostgreSQL.
 
-They begin a transaction with their first statement, so also with one of ours, unless they are in autocommit mode.
-Statements go to the driver as they are: SQLAlchemy would guess types for the parameters, and guess some wrongly.
+They begin a transaction with their first statement, also if it is Interlock's, unless they are in autocommit mode.
+Statements are passed to the driver unchanged: SQLAlchemy would guess the types of the parameters, some of them wrongly.
 """
 
 from collections.abc import Callable
 from typing import Any
 
-from interlock.connections.use import Parameters, Rows, by_name, by_place, named, outside, placed
+from interlock.user_connections.adapter import Parameters, Rows, by_name, by_place, named, outside, placed
 
 
 class SqlAlchemyConnection:
     def __init__(self, connection: Any) -> None:
         self._connection = connection
 
-    def unfit(self) -> str | None:
-        if why := self._foreign():
-            return why
+    def unfit_reason(self) -> str | None:
+        if reason := self._other_database():
+            return reason
         if self._commits_by_itself():
-            return outside("take the execution option isolation_level='AUTOCOMMIT' away from it")
+            return outside("remove the execution option isolation_level='AUTOCOMMIT'")
         return None
 
     def fetch(self, statement: str, parameters: Parameters) -> Rows:
@@ -27,10 +27,10 @@ class SqlAlchemyConnection:
     def _commits_by_itself(self) -> bool:
         return bool(self._connection.connection.dbapi_connection.autocommit)
 
-    def _foreign(self) -> str | None:
+    def _other_database(self) -> str | None:
         if self._connection.dialect.name == "postgresql":
             return None
-        return f"The connection leads to {self._connection.dialect.name}, and Interlock's tables are in PostgreSQL"
+        return f"The connection is to {self._connection.dialect.name}, and Interlock's tables are in PostgreSQL"
 
     def _execute(self, statement: str, parameters: Parameters) -> Any:
         match self._connection.dialect.paramstyle:
@@ -46,23 +46,23 @@ class SqlAlchemySession:
     def __init__(self, session: Any) -> None:
         self._session = session
 
-    def unfit(self) -> str | None:
-        return SqlAlchemyConnection(self._session.connection()).unfit()
+    def unfit_reason(self) -> str | None:
+        return SqlAlchemyConnection(self._session.connection()).unfit_reason()
 
     def fetch(self, statement: str, parameters: Parameters) -> Rows:
         return SqlAlchemyConnection(self._session.connection()).fetch(statement, parameters)
 
 
 class _Async:
-    """The sync one does it, where SQLAlchemy lets it wait."""
+    """The sync adapter, run where SQLAlchemy lets sync code wait for the event loop (`run_sync`)."""
 
     def __init__(self, connection: Any, kind: Callable[[Any], "SqlAlchemyConnection | SqlAlchemySession"]) -> None:
         self._connection = connection
         self._kind = kind
 
-    async def unfit(self) -> str | None:
-        found: str | None = await self._connection.run_sync(lambda inner: self._kind(inner).unfit())
-        return found
+    async def unfit_reason(self) -> str | None:
+        reason: str | None = await self._connection.run_sync(lambda inner: self._kind(inner).unfit_reason())
+        return reason
 
     async def fetch(self, statement: str, parameters: Parameters) -> Rows:
         rows: Rows = await self._connection.run_sync(lambda inner: self._kind(inner).fetch(statement, parameters))

@@ -3,16 +3,16 @@
 import sys
 from typing import Any
 
-from interlock.connections.use import Parameters, Rows, by_place, outside, placed
+from interlock.user_connections.adapter import Parameters, Rows, by_place, outside, placed
 
 
 class DjangoConnection:
     def __init__(self, connection: Any) -> None:
         self._connection = connection
 
-    def unfit(self) -> str | None:
-        if why := self._foreign():
-            return why
+    def unfit_reason(self) -> str | None:
+        if reason := self._other_database():
+            return reason
         if not self._connection.in_atomic_block and self._connection.get_autocommit():
             return outside("do it inside `with transaction.atomic():`")
         return None
@@ -22,7 +22,7 @@ class DjangoConnection:
             cursor.execute(by_place(statement), placed(statement, parameters))
             return list(cursor.fetchall())
 
-    def _foreign(self) -> str | None:
+    def _other_database(self) -> str | None:
         if self._connection.vendor == "postgresql":
             return None
         return (
@@ -32,13 +32,13 @@ class DjangoConnection:
 
 
 class NoDjango:
-    """An alias that nobody can look up."""
+    """The adapter for an alias when Django is not in use."""
 
-    def unfit(self) -> str:
+    def unfit_reason(self) -> str:
         return "Only Django's connections have aliases, and Django is not in use: pass the connection"
 
     def fetch(self, statement: str, parameters: Parameters) -> Rows:
-        raise LookupError(self.unfit())
+        raise LookupError(self.unfit_reason())
 
 
 def by_alias(alias: str | None) -> DjangoConnection | NoDjango:

@@ -1,4 +1,4 @@
-"""What every kind of connection can be asked for, and how it differs in the way parameters are written."""
+"""The adapter of a connection, and the ways in which drivers write parameters."""
 
 import re
 from collections.abc import Sequence
@@ -13,33 +13,33 @@ Parameters = Sequence[Any]
 _PLACE = re.compile(r"\$(\d+)")
 
 
-class SyncUse(Protocol):
+class SyncAdapter(Protocol):
     """Statements have PostgreSQL's own placeholders, ``$1``, and return rows."""
 
-    def unfit(self) -> str | None:
-        """Why no part of a transaction can be put into it as it stands, and what to do."""
+    def unfit_reason(self) -> str | None:
+        """The reason why this connection cannot take a part of a transaction now, and what to do. None: it can."""
 
     def fetch(self, statement: str, parameters: Parameters) -> Rows: ...
 
 
-class AsyncUse(Protocol):
-    async def unfit(self) -> str | None: ...
+class AsyncAdapter(Protocol):
+    async def unfit_reason(self) -> str | None: ...
 
     async def fetch(self, statement: str, parameters: Parameters) -> Rows: ...
 
 
-def unfit(why: str) -> ConnectionUnfit:
-    return ConnectionUnfit(f"This connection cannot be used here. {why}.", why=why)
+def unfit(reason: str) -> ConnectionUnfit:
+    return ConnectionUnfit(f"This connection cannot be used here. {reason}.", why=reason)
 
 
 def outside(what_to_do: str) -> str:
-    """Between two transactions nothing holds what was asked for."""
+    """The reason for a connection in autocommit mode: between two transactions nothing would hold the statement."""
     return f"The connection is in autocommit mode and in no transaction: {what_to_do}"
 
 
 @lru_cache(maxsize=512)
 def by_name(statement: str) -> str:
-    """As drivers with ``%(p1)s`` have it."""
+    """The statement for drivers with ``%(p1)s``."""
     return _PLACE.sub(r"%(p\1)s", statement.replace("%", "%%"))
 
 
@@ -49,12 +49,12 @@ def named(parameters: Parameters) -> dict[str, Any]:
 
 @lru_cache(maxsize=512)
 def by_place(statement: str) -> str:
-    """As drivers with ``%s`` have it."""
+    """The statement for drivers with ``%s``."""
     return _PLACE.sub("%s", statement.replace("%", "%%"))
 
 
 def placed(statement: str, parameters: Parameters) -> list[Any]:
-    """One for each ``%s``: a parameter that is used twice is given twice."""
+    """One parameter for each ``%s``: a parameter that is used twice is given twice."""
     return [parameters[place] for place in _places(statement)]
 
 
