@@ -1,7 +1,8 @@
-"""The user's command, for the commands that run one: how it is given, and how its end becomes ours."""
+"""The user's command, for the commands that run one: where it stands, and how its exit status is passed on."""
 
 import os
-from collections.abc import Coroutine
+import shlex
+from collections.abc import Coroutine, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
@@ -26,18 +27,22 @@ class CommandAfterDashes(click.Command):
         try:
             rest = super().parse_args(context, args[:place])
         except click.UsageError as error:
-            if "--" not in args and type(error) is click.UsageError:  # of the arguments, not of an option
-                raise self._no_dashes(context) from None
-            raise
+            if "--" in args or (not isinstance(error, click.NoSuchOption) and type(error) is not click.UsageError):
+                raise
+            raise self._no_dashes(context, args) from None
         context.params["command"] = tuple(args[place + 1 :])
         if not context.params["command"] and not context.resilient_parsing:
-            raise self._no_dashes(context)
+            raise self._no_dashes(context, args)
         return rest
 
-    def _no_dashes(self, context: click.Context) -> click.UsageError:
-        ours = [(one.name or "").upper() for one in self.params if isinstance(one, click.Argument)]
-        call = " ".join([context.command_path, *ours, "-- COMMAND"])
-        return click.UsageError(f"Say what to run after two dashes: {call}", context)
+    def _no_dashes(self, context: click.Context, args: Sequence[str]) -> click.UsageError:
+        names = [(one.name or "").upper() for one in self.params if isinstance(one, click.Argument)]
+        command = "COMMAND"
+        first, rest = args[: len(names)], args[len(names) :]
+        if rest and not any(word.startswith("-") for word in (*first, rest[0])):  # the words can be told apart
+            names, command = [shlex.quote(word) for word in first], shlex.join(rest)
+        call = " ".join([context.command_path, *names, "--", command])
+        return click.UsageError(f"The command stands after two dashes, and they are missing: {call}", context)
 
 
 def started_supervisor() -> "SupervisorProcess":

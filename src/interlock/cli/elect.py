@@ -21,7 +21,7 @@ def elect(name: str, ttl: float, metadata: tuple[str, ...], command: tuple[str, 
     For example: interlock elect scheduler -- ./scheduler
 
     When the term is over, COMMAND is stopped, with everything that it has started, and runs again in our next term.
-    --ttl is how long nobody leads when this machine dies, in seconds.
+    --ttl is how long nobody leads when this machine dies.
 
     Exits when COMMAND ends by itself, with its status, and gives the lead to whoever waits for it.
     """

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import click
 
 from interlock.cli.command import CommandAfterDashes, exit_with
+from interlock.cli.duration import DURATION, METAVAR
 from interlock.cli.facts import json_option, tell
 from interlock.cli.person import person
 from interlock.cli.settings import database, database_options, loaded, on_database, option
@@ -37,11 +38,13 @@ def gate() -> None:
     show_default=True,
     help="What to do while another replica migrates.",
 )
-@click.option("--timeout", type=float, metavar="S", help="Wait at most this long. [default: while another migrates]")
+@click.option(
+    "--timeout", type=DURATION, metavar=METAVAR, help="Wait at most this long. [default: while another migrates]"
+)
 @click.option("--migration-role", metavar="ROLE", help="The role that COMMAND logs in with, and nobody else.")
 @click.option("--target-schema", metavar="NAME", help="The schema that is migrated. [default: the search path's first]")
 @click.option("--session-pooler", is_flag=True, help="The URL leads to a pooler, and that is in session mode.")
-@option("gate_ttl", type=float, metavar="S")
+@option("gate_ttl", type=DURATION, metavar=METAVAR)
 @database_options
 def run_(
     command: tuple[str, ...],

@@ -1,12 +1,12 @@
 """``interlock lease``: who holds which lease and who waits for it; and how to take it from somebody."""
 
-import os
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from interlock.cli.facts import json_option, tell
 from interlock.cli.failure import NothingToDo
+from interlock.cli.record.confirmation import confirm, require_terminal, yes_option
 from interlock.cli.settings import database_options, on_leases
 from interlock.cli.table import room
 
@@ -24,21 +24,30 @@ def lease() -> None:
 
 @lease.command("list")
 @click.argument("prefix", default="")
+@click.option("--all", "all_names", is_flag=True, help="Also Interlock's own names, such as sweep##every.")
 @click.option("--held", is_flag=True, help="Only those that somebody holds.")
 @click.option("--waited", is_flag=True, help="Only those that somebody waits for.")
 @json_option
 @database_options
-def list_(prefix: str, held: bool, waited: bool, as_json: bool, **flags: Any) -> None:
-    """Show the leases whose names begin with PREFIX, by name."""
+def list_(prefix: str, all_names: bool, held: bool, waited: bool, as_json: bool, **flags: Any) -> None:
+    """Show the leases whose names begin with PREFIX, by name.
+
+    Without PREFIX, names that Interlock made for itself are left out: they contain ##, or begin with interlock:.
+    """
     from interlock.cli.lease_status import as_facts, as_table
+    from interlock.coordination.lease.name import is_internal
 
     async def work(operator: "LeaseOperator") -> "list[LeaseStatus]":
         return await operator.leases(prefix, only_held=held, only_waited=waited)
 
-    leases = on_leases(work, flags)
+    found = on_leases(work, flags)
+    leases = found if all_names or prefix else [lease for lease in found if not is_internal(lease.name)]
     narrowed = prefix or held or waited
     none = "There is no such lease in this database." if narrowed else "No lease is known in this database."
-    tell(list(map(as_facts, leases)), as_table(leases, room()) if leases else none, as_json=as_json)
+    text = as_table(leases, room()) if leases else none
+    if hidden := len(found) - len(leases):
+        text += f"\nNot shown: {hidden} of Interlock's own names. Use --all to show them."
+    tell(list(map(as_facts, leases)), text, as_json=as_json)
 
 
 @lease.command()
@@ -78,7 +87,7 @@ def waits(as_json: bool, **flags: Any) -> None:
 @click.option("--now", "immediate", is_flag=True, help="Let others have it at once, though its holder may be at work.")
 @click.option("--terminate", is_flag=True, help="Also end the database sessions whose open transactions guard it.")
 @click.option("--reason", metavar="TEXT", help="For the record.")
-@click.option("--yes", is_flag=True, help="Do not ask. Without a terminal nothing is asked anyway.")
+@yes_option
 @json_option
 @database_options
 def break_(
@@ -93,13 +102,16 @@ def break_(
     from interlock.cli.lease_status import as_text, broken_as_facts, broken_as_text
     from interlock.cli.person import person
 
+    if not yes:
+        require_terminal(f"break the lease {name!r}")
+
     async def work(operator: "LeaseOperator") -> "Broken":
         found = await _found(operator, name)
         broken = None
         if found.lease.holding or (terminate and found.guards):
-            if not yes and os.isatty(0):
+            if not yes:
                 click.echo(as_text(found), err=True)
-                click.confirm("Take it from its holder?", abort=True, err=True)
+                confirm("Take it from its holder?", f"break the lease {name!r}")
             broken = await operator.break_lease(
                 name, immediate=immediate, terminate=terminate, reason=reason, by=person()
             )

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from interlock.cli.facts import moment, shown, spoken
-from interlock.cli.table import fitting
+from interlock.cli.table import GAP, fitting, shortened
 from interlock.coordination.operators.intervention import Broken
 from interlock.coordination.operators.status import (
     Guard,
@@ -18,6 +18,9 @@ from interlock.coordination.operators.status import (
 )
 
 _COLUMNS = ("NAME", "STATE", "HOLDER", "SINCE", "REMAINING", "WAITERS")
+_HOLDER = _COLUMNS.index("HOLDER")
+_SHORTEST_HOLDER = 16
+_USUAL_WIDTH = 100
 
 
 def as_facts(lease: LeaseStatus) -> dict[str, Any]:
@@ -54,7 +57,13 @@ def broken_as_facts(broken: Broken) -> dict[str, Any]:
 
 
 def as_table(leases: Sequence[LeaseStatus], width: int | None) -> str:
-    return fitting(_COLUMNS, list(map(_row, leases)), width)
+    """In at most `width` columns, or 100 where the output is no terminal, as far as the names allow that."""
+    rows = list(map(_row, leases))
+    longest = [max(map(len, column)) for column in zip(_COLUMNS, *rows, strict=True)]
+    others = sum(longest) - longest[_HOLDER] + len(GAP) * (len(_COLUMNS) - 1)
+    room = max((width or _USUAL_WIDTH) - others, _SHORTEST_HOLDER)
+    short = [(*row[:_HOLDER], shortened(row[_HOLDER], room), *row[_HOLDER + 1 :]) for row in rows]
+    return fitting(_COLUMNS, short, width)
 
 
 def as_text(found: LeaseDetails) -> str:
@@ -83,7 +92,7 @@ def _row(lease: LeaseStatus) -> tuple[str, ...]:
         shown(lease.name),
         lease.state,
         _named(holding.party) if holding else "",
-        moment(holding.acquired_at) if holding else "",
+        f"{spoken(lease.since(holding.acquired_at))} ago" if holding else "",
         "" if lease.state == "free" else spoken(lease.remaining),
         "?" if lease.waiters is None else str(lease.waiters),
     )

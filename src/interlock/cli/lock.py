@@ -8,10 +8,10 @@ import click
 from interlock.cli.command import CommandAfterDashes, exit_with, started_supervisor
 from interlock.cli.settings import database_options
 from interlock.cli.under_lease import (
+    acquire_timeout,
     metadata_option,
     opened,
     pairs,
-    patience,
     refuse_nesting,
     ttl_option,
     waiting_options,
@@ -32,7 +32,7 @@ def lock() -> None:
 def run_(
     name: str,
     ttl: float,
-    wait: float | None,
+    timeout: float | None,
     no_wait: bool,
     metadata: tuple[str, ...],
     command: tuple[str, ...],
@@ -43,16 +43,16 @@ def run_(
     For example: interlock lock run nightly-report --no-wait -- ./report.sh
 
     COMMAND finds its fencing token in INTERLOCK_LEASE_TOKEN. If the lease is lost, COMMAND is stopped, with everything
-    that it has started. --ttl is how long others wait when this machine dies, in seconds.
+    that it has started.
 
     Exits with COMMAND's own status; 75 if the lease was not acquired; 74 if it was lost.
     """
-    timeout = patience(wait, no_wait)
+    limit = acquire_timeout(timeout, no_wait)
     with started_supervisor() as supervisor:
         from interlock.coordination.lease.command import run_command
 
         locks, url = opened(flags)
         lease = locks.lease(name, ttl=ttl, metadata=pairs(metadata))
-        if timeout != 0:
+        if limit != 0:
             refuse_nesting(locks, url, name)
-        exit_with(run_command(locks, lease, command, timeout=timeout, environment=os.environ, supervisor=supervisor))
+        exit_with(run_command(locks, lease, command, timeout=limit, environment=os.environ, supervisor=supervisor))

@@ -7,7 +7,7 @@ import click
 
 from interlock.cli.command import CommandAfterDashes, exit_with
 from interlock.cli.settings import database_options
-from interlock.cli.under_lease import opened, patience, ttl_option, waiting_options
+from interlock.cli.under_lease import acquire_timeout, opened, ttl_option, waiting_options
 
 
 @click.command(cls=CommandAfterDashes)
@@ -15,7 +15,7 @@ from interlock.cli.under_lease import opened, patience, ttl_option, waiting_opti
 @ttl_option()
 @waiting_options
 @database_options
-def once(key: str, ttl: float, wait: float | None, no_wait: bool, command: tuple[str, ...], **flags: Any) -> None:
+def once(key: str, ttl: float, timeout: float | None, no_wait: bool, command: tuple[str, ...], **flags: Any) -> None:
     """Run COMMAND, unless it has succeeded before under KEY, here or elsewhere.
 
     For example: interlock once bootstrap-v2 -- ./bootstrap.sh
@@ -24,12 +24,12 @@ def once(key: str, ttl: float, wait: float | None, no_wait: bool, command: tuple
     recorded for ever. If we are killed after it has ended and before that is recorded, it is run again.
 
     Exits with 0 if it has succeeded, now or before; else with COMMAND's own status; 75 if somebody else is still at it
-    after --wait; 74 if the lease was lost.
+    after --timeout; 74 if the lease was lost.
     """
     from interlock.coordination.lease.command import run_command_once
 
-    timeout = patience(wait, no_wait)
+    limit = acquire_timeout(timeout, no_wait)
     locks, _ = opened(flags)
     exit_with(
-        run_command_once(locks, locks.once_settings(key, ttl, None), command, timeout=timeout, environment=os.environ)
+        run_command_once(locks, locks.once_settings(key, ttl, None), command, timeout=limit, environment=os.environ)
     )

@@ -7,7 +7,7 @@ import click
 
 from interlock.cli.command import CommandAfterDashes, exit_with, started_supervisor
 from interlock.cli.settings import database_options
-from interlock.cli.under_lease import metadata_option, opened, pairs, patience, ttl_option, waiting_options
+from interlock.cli.under_lease import acquire_timeout, metadata_option, opened, pairs, ttl_option, waiting_options
 
 
 @click.group()
@@ -26,7 +26,7 @@ def run_(
     name: str,
     slots: int,
     ttl: float,
-    wait: float | None,
+    timeout: float | None,
     no_wait: bool,
     metadata: tuple[str, ...],
     command: tuple[str, ...],
@@ -38,10 +38,10 @@ def run_(
 
     Exits with COMMAND's own status; 75 if no slot was acquired; 74 if it was lost.
     """
-    timeout = patience(wait, no_wait)
+    limit = acquire_timeout(timeout, no_wait)
     with started_supervisor() as supervisor:
         from interlock.coordination.lease.command import run_command
 
         locks, _ = opened(flags)
         lease = locks.lease(name, ttl=ttl, metadata=pairs(metadata), slots=slots)
-        exit_with(run_command(locks, lease, command, timeout=timeout, environment=os.environ, supervisor=supervisor))
+        exit_with(run_command(locks, lease, command, timeout=limit, environment=os.environ, supervisor=supervisor))

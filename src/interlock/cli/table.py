@@ -4,7 +4,7 @@ import shutil
 import sys
 from collections.abc import Sequence
 
-_GAP = "  "
+GAP = "  "
 
 
 def fitting(head: Sequence[str], rows: Sequence[Sequence[str]], width: int | None) -> str:
@@ -16,9 +16,17 @@ def aligned(rows: Sequence[Sequence[str]], width: int | None = None) -> list[str
     """A line for each row."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     count = len(widths)
-    while width is not None and count > 1 and sum(widths[:count]) + len(_GAP) * (count - 1) > width:
+    while width is not None and count > 1 and sum(widths[:count]) + len(GAP) * (count - 1) > width:
         count -= 1
     return [_line(row[:count], widths) for row in rows]
+
+
+def shortened(text: str, width: int) -> str:
+    """The beginning and the end of a text that is too long: both tell apart names made of host, process and number."""
+    if len(text) <= width:
+        return text
+    tail = (width - 1) // 2
+    return f"{text[: width - 1 - tail]}…{text[len(text) - tail :]}"
 
 
 def room() -> int | None:
@@ -27,4 +35,4 @@ def room() -> int | None:
 
 
 def _line(cells: Sequence[str], widths: Sequence[int]) -> str:
-    return _GAP.join(cell.ljust(width) for cell, width in zip(cells, widths, strict=False)).rstrip()
+    return GAP.join(cell.ljust(width) for cell, width in zip(cells, widths, strict=False)).rstrip()

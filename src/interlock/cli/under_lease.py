@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from interlock.cli.duration import DURATION, METAVAR
 from interlock.cli.settings import database, loaded, run
 
 if TYPE_CHECKING:
@@ -16,15 +17,20 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 def ttl_option(default: float = 30.0) -> Callable[[F], F]:
     return click.option(
-        "--ttl", type=float, default=default, show_default=True, metavar="S", help="How long it outlives us if we die."
+        "--ttl",
+        type=DURATION,
+        default=default,
+        show_default=f"{default:g}s",
+        metavar=METAVAR,
+        help="How long others wait if this machine dies.",
     )
 
 
 def waiting_options(command: F) -> F:
-    """They come as `wait` and `no_wait`; see `patience`."""
+    """The command gets `timeout` and `no_wait`, and passes them to `acquire_timeout`."""
     command = click.option("--no-wait", is_flag=True, help="Exit at once if the lease is not free.")(command)
     return click.option(
-        "--wait", type=float, metavar="S", help="Wait for the lease at most this long. [default: without end]"
+        "--timeout", type=DURATION, metavar=METAVAR, help="Wait for the lease at most this long. [default: no limit]"
     )(command)
 
 
@@ -34,13 +40,13 @@ def metadata_option(command: F) -> F:
     )(command)
 
 
-def patience(wait: float | None, no_wait: bool) -> float | None:
-    """How long to wait; None: without end."""
-    if no_wait and wait is not None:
-        raise click.UsageError("Say --wait or --no-wait, not both.")
+def acquire_timeout(timeout: float | None, no_wait: bool) -> float | None:
+    """How long to wait for the lease, in seconds; None: without limit."""
+    if no_wait and timeout is not None:
+        raise click.UsageError("Use --timeout or --no-wait, not both.")
     from interlock.coordination.lease.times import checked_timeout
 
-    return 0.0 if no_wait else checked_timeout(wait)
+    return 0.0 if no_wait else checked_timeout(timeout)
 
 
 def pairs(metadata: tuple[str, ...]) -> Mapping[str, str] | None:

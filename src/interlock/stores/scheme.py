@@ -11,9 +11,20 @@ _FORMS = (
 )
 
 
+def sqlalchemy_form(scheme: str) -> str:
+    """The message for a scheme that names a driver as well, as in ``postgresql+psycopg``."""
+    kind, _, driver = scheme.partition("+")
+    return (
+        f"The database URL begins with {scheme + '://'!r}, which is SQLAlchemy's form: drop the '+{driver}', "
+        f"so that it begins with {kind + '://'!r}."
+    )
+
+
 def scheme_of(url: str) -> str:
     """In small letters; or a ConfigurationError, which repeats nothing of what follows it."""
     scheme = url.partition(":")[0].lower() if "://" in url else ""
+    if "+" in scheme:
+        raise ConfigurationError(sqlalchemy_form(scheme))
     if scheme not in SCHEMES:
         shown = f"begins with {scheme + '://'!r}" if scheme else "has no scheme" if url else "is empty"
         raise ConfigurationError(f"The database URL {shown}: {_FORMS}.")

@@ -134,7 +134,7 @@ def test_show_of_a_name_that_was_registered_and_never_held(interlock_url: str) -
     assert shown(interlock_url, "new")[0] == "The lease 'new' is free, and nobody has held it yet."
 
 
-@pytest.mark.parametrize("command", [("lease", "show"), ("lease", "break"), ("why",)])
+@pytest.mark.parametrize("command", [("lease", "show"), ("lease", "break", "--yes"), ("why",)])
 def test_a_name_that_nobody_has_used_is_one_line_and_status_1(interlock_url: str, command: tuple[str, ...]) -> None:
     done = interlock(*command, "feedz", url=interlock_url)
     assert (done.returncode, done.stdout) == (1, "")
@@ -160,7 +160,7 @@ def test_all_of_it_goes_through_a_pooler(interlock_url: str) -> None:
         open_sessions(url, 3)
         assert [lease["name"] for lease in facts(url, "lease", "list")] == ["feeds"]
         assert facts(url, "why", "feeds")["state"] == "held"
-        assert facts(url, "lease", "break", "feeds", "--now")["remaining"] == 0
+        assert facts(url, "lease", "break", "feeds", "--yes", "--now")["remaining"] == 0
         nested = interlock("lock", "run", "feeds", "--", INTERLOCK, "lock", "run", "feeds", "--", "true", url=url)
         assert "would wait for itself for ever" in nested.stderr
 
@@ -178,6 +178,17 @@ def test_list_is_a_table_by_name(interlock_url: str) -> None:
         ["shop:feeds", "held", "web-1"],
     ]
     assert rows[2].split()[-1] == "1"
+
+
+def test_list_leaves_out_interlocks_own_names_unless_asked(interlock_url: str) -> None:
+    for name in ("feeds", "sweep##every", "interlock:instances:drift"):
+        hold(interlock_url, name)
+    _, *rows, hidden = interlock("lease", "list", url=interlock_url).stdout.splitlines()
+    assert [row.split()[0] for row in rows] == ["feeds"]
+    assert hidden == "Not shown: 2 of Interlock's own names. Use --all to show them."
+    assert [lease["name"] for lease in facts(interlock_url, "lease", "list")] == ["feeds"]
+    assert len(facts(interlock_url, "lease", "list", "--all")) == 3
+    assert [lease["name"] for lease in facts(interlock_url, "lease", "list", "sweep")] == ["sweep##every"]
 
 
 @pytest.mark.exhaustive(beyond=4)
@@ -210,7 +221,7 @@ def test_list_of_nothing_says_so(interlock_url: str) -> None:
 
 def test_break_takes_the_lease_from_its_holder_but_gives_it_to_nobody_yet(interlock_url: str) -> None:
     grant = hold(interlock_url)
-    done = interlock("lease", "break", "feeds", "--reason", "stuck", url=interlock_url)
+    done = interlock("lease", "break", "feeds", "--yes", "--reason", "stuck", url=interlock_url)
     assert done.returncode == 0, done.stderr
     taken, learns, others = done.stdout.splitlines()
     assert taken == "The lease 'feeds' was taken from web-1 (process 4711 on host-1)."
@@ -223,13 +234,13 @@ def test_break_takes_the_lease_from_its_holder_but_gives_it_to_nobody_yet(interl
     assert wait.startswith("Nobody gets it for another ")
     assert by.startswith("It was broken at 20")
     assert by.endswith(": stuck")
-    again = interlock("lease", "break", "feeds", url=interlock_url)
+    again = interlock("lease", "break", "feeds", "--yes", url=interlock_url)
     assert (again.returncode, again.stderr) == (1, "interlock: Nobody holds the lease 'feeds': nothing was done.\n")
 
 
 def test_break_is_recorded_with_role_user_and_host(interlock_url: str) -> None:
     grant = hold(interlock_url)
-    told = facts(interlock_url, "lease", "break", "feeds", "--now", "--reason", "stuck")
+    told = facts(interlock_url, "lease", "break", "feeds", "--yes", "--now", "--reason", "stuck")
     assert told["last_holder"] == {"name": "web-1", "host": "host-1", "pid": 4711}
     assert (told["token"], told["remaining"], told["terminated"]) == (grant.token, 0, [])
     recorded = "SELECT token, holder, immediate, terminated, reason, done_by FROM interlock.lease_intervention"
@@ -241,7 +252,7 @@ def test_break_is_recorded_with_role_user_and_host(interlock_url: str) -> None:
 
 def test_break_now_gives_it_to_the_next_at_once(interlock_url: str) -> None:
     hold(interlock_url)
-    done = interlock("lease", "break", "feeds", "--now", url=interlock_url)
+    done = interlock("lease", "break", "feeds", "--yes", "--now", url=interlock_url)
     assert "Whoever is next gets it at once" in done.stdout
     assert acquire(interlock_url, "feeds", ttl=30).status == "granted"
 
@@ -249,7 +260,7 @@ def test_break_now_gives_it_to_the_next_at_once(interlock_url: str) -> None:
 def test_break_can_end_the_sessions_that_guard_it(interlock_url: str) -> None:
     grant = hold(interlock_url)
     with guarding(interlock_url, grant) as transaction:
-        told = facts(interlock_url, "lease", "break", "feeds", "--now", "--terminate")
+        told = facts(interlock_url, "lease", "break", "feeds", "--yes", "--now", "--terminate")
         assert told["terminated"] == [transaction.info.backend_pid]
         assert was_ended(transaction)
     assert acquire(interlock_url, "feeds", ttl=30).status == "granted"
@@ -259,11 +270,11 @@ def test_break_can_end_what_still_guards_a_lease_that_nobody_holds(interlock_url
     grant = hold(interlock_url)
     with guarding(interlock_url, grant) as transaction:
         release(interlock_url, grant)
-        assert interlock("lease", "break", "feeds", url=interlock_url).returncode == 1
-        done = interlock("lease", "break", "feeds", "--terminate", url=interlock_url)
+        assert interlock("lease", "break", "feeds", "--yes", url=interlock_url).returncode == 1
+        done = interlock("lease", "break", "feeds", "--yes", "--terminate", url=interlock_url)
         assert f"server process {transaction.info.backend_pid}" in done.stdout
         assert was_ended(transaction)
-    assert interlock("lease", "break", "feeds", "--terminate", url=interlock_url).returncode == 1
+    assert interlock("lease", "break", "feeds", "--yes", "--terminate", url=interlock_url).returncode == 1
 
 
 @pytest.mark.parametrize(("answer", "status", "state"), [("y", 0, "broken"), ("n", 1, "held")])
@@ -280,6 +291,14 @@ def test_break_does_not_ask_whoever_has_said_yes(interlock_url: str) -> None:
     hold(interlock_url)
     done = _on_a_terminal(interlock_url, "n", "lease", "break", "feeds", "--yes")
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_break_without_a_terminal_needs_yes(interlock_url: str) -> None:
+    hold(interlock_url)
+    done = interlock("lease", "break", "feeds", url=interlock_url)
+    assert done.returncode == 2
+    assert "Without a terminal nothing can be asked: use --yes to break the lease 'feeds'." in done.stderr
+    assert facts(interlock_url, "lease", "show", "feeds")["state"] == "held"
 
 
 def _on_a_terminal(url: str, answer: str, *arguments: str) -> subprocess.CompletedProcess[str]:

@@ -115,13 +115,18 @@ def test_the_commands_options_are_its_own(interlock_url: str) -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["feeds"], "Say what to run after two dashes: interlock lock run NAME -- COMMAND"),
-        (["feeds", "--"], "Say what to run after two dashes"),
-        (["feeds", "true"], "Say what to run after two dashes"),
+        (["feeds"], "after two dashes, and they are missing: interlock lock run NAME -- COMMAND"),
+        (["feeds", "--"], "after two dashes, and they are missing"),
+        (["feeds", "true"], "they are missing: interlock lock run feeds -- true"),
+        (["feeds", "ls", "-l", "a b"], "they are missing: interlock lock run feeds -- ls -l 'a b'"),
+        (["feeds", "--ttl", "5", "ls", "-l"], "they are missing: interlock lock run NAME -- COMMAND"),
         (["feeds", "mail", "--", "true"], "unexpected extra argument"),
         (["--", "true"], "Missing argument 'NAME'"),
         (["feeds", "--tll", "3", "--", "true"], "No such option '--tll'"),
-        (["feeds", "--wait", "3", "--no-wait", "--", "true"], "Say --wait or --no-wait, not both"),
+        (["feeds", "--timeout", "3", "--no-wait", "--", "true"], "Use --timeout or --no-wait, not both"),
+        (["feeds", "--ttl", "soon", "--", "true"], "'soon' is not a duration: use seconds (90), or a unit"),
+        (["feeds", "--timeout", "-1", "--", "true"], "'-1' is not a duration"),
+        (["feeds", "--timeout", "nan", "--", "true"], "'nan' is not a duration"),
         (["feeds", "--metadata", "nightly", "--", "true"], "'nightly' is not KEY=VALUE"),
     ],
 )
@@ -143,7 +148,7 @@ def test_a_lease_that_is_taken_is_waited_for_as_long_as_was_asked(interlock_url:
     with started(*RUN, "--", "bash", "-c", UNTIL.format(tmp_path / "go"), url=interlock_url) as first:
         eventually(lambda: is_held(interlock_url))
         not_waited = interlock(*RUN, "--no-wait", "--", "echo", "ran", url=interlock_url)
-        waited = interlock(*RUN, "--wait", "0.2", "--", "echo", "ran", url=interlock_url)
+        waited = interlock(*RUN, "--timeout", "200ms", "--", "echo", "ran", url=interlock_url)
         with started(*RUN, "--", "echo", "ran", url=interlock_url) as patient:
             eventually(lambda: is_waited_for(interlock_url))
             (tmp_path / "go").touch()

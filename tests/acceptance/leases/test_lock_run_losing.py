@@ -134,7 +134,7 @@ def test_a_waiter_whose_sessions_are_ended_gets_its_turn(interlock_url: str) -> 
 @pytest.mark.exhaustive
 def test_a_broken_lease_stops_the_command_with_all_that_it_started(interlock_url: str) -> None:
     with family_and_successor(interlock_url, ttl=4) as (first, family, second):
-        done = interlock("lease", "break", "feeds", "--reason", "stuck", url=interlock_url)
+        done = interlock("lease", "break", "feeds", "--yes", "--reason", "stuck", url=interlock_url)
         assert done.returncode == 0, done.stderr
         status, _, error = first.end()
         assert status == 74
@@ -149,6 +149,6 @@ def test_a_lost_lease_asks_the_command_to_end_in_good_order(interlock_url: str) 
     trap = "trap 'echo tidied; exit 0' TERM; echo ready; while :; do sleep 0.05; done"
     with started(*RUN, "--ttl", "4", "--", "bash", "-c", trap, url=interlock_url) as program:
         assert line_of(program) == "ready"
-        assert interlock("lease", "break", "feeds", url=interlock_url).returncode == 0
+        assert interlock("lease", "break", "feeds", "--yes", url=interlock_url).returncode == 0
         status, output, _ = program.end()
     assert (status, output) == (74, "tidied\n")

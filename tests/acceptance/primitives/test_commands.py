@@ -86,7 +86,7 @@ def test_no_more_commands_run_than_there_are_slots(interlock_url: str, tmp_path:
         busy = interlock(*run, "--no-wait", "--", "true", url=interlock_url)
         assert busy.returncode == 75
         assert "'openai' is not to be had now: `interlock lease list openai` says who holds it" in one_line(busy.stderr)
-        assert interlock(*run, "--wait", "0.2", "--", "true", url=interlock_url).returncode == 75
+        assert interlock(*run, "--timeout", "0.2", "--", "true", url=interlock_url).returncode == 75
         third = stack.enter_context(started(*run, "--", "bash", "-c", "exit 3", url=interlock_url))
         (tmp_path / "go").touch()
         assert third.end()[0] == 3
@@ -184,7 +184,7 @@ def test_a_command_that_is_missing_is_asked_for(interlock_url: str, command: tup
     slots = ("--slots", "2") if command[0] == "semaphore" else ()
     done = interlock(*command, *slots, url=interlock_url)
     assert done.returncode == 2
-    assert "Say what to run after two dashes" in done.stderr
+    assert "The command stands after two dashes" in done.stderr
 
 
 def test_members(interlock_url: str) -> None:

@@ -52,7 +52,7 @@ async def test_a_broken_lease_is_lost_and_nobody_gets_it_while_its_holder_may_tr
         AsyncInterlock(url, replica="web-2") as others,
     ):
         grant = await locks.lease("feeds", ttl=60).acquire()
-        [taken, _, nobody] = await told(url, "lease", "break", "feeds", "--reason", "it hangs")
+        [taken, _, nobody] = await told(url, "lease", "break", "feeds", "--yes", "--reason", "it hangs")
         assert taken.startswith("The lease 'feeds' was taken from web-1")
         assert nobody.startswith("Nobody else gets it for another 60 s")
         assert await others.lease("feeds").try_acquire() is None
@@ -60,7 +60,7 @@ async def test_a_broken_lease_is_lost_and_nobody_gets_it_while_its_holder_may_tr
         shown = await facts(url, "lease", "show", "feeds")
         assert (shown["state"], shown["holder"]) == ("broken", None)
         assert (shown["intervention"]["token"], shown["intervention"]["reason"]) == (grant.token, "it hangs")
-        again = await asyncio.to_thread(interlock, "lease", "break", "feeds", url=url)
+        again = await asyncio.to_thread(interlock, "lease", "break", "feeds", "--yes", url=url)
         assert (again.returncode, again.stdout) == (1, "")
         assert "Nobody holds the lease 'feeds': nothing was done." in again.stderr
         locks.engine().hurry(grant)
@@ -79,7 +79,7 @@ async def test_whoever_has_watched_a_broken_lease_long_enough_takes_it(url: str)
     ):
         while True:
             grant = await locks.lease("feeds", ttl=3).acquire()
-            broken = await asyncio.to_thread(interlock, "lease", "break", "feeds", url=url)
+            broken = await asyncio.to_thread(interlock, "lease", "break", "feeds", "--yes", url=url)
             if broken.returncode == 0:
                 break
             assert "Nobody holds" in broken.stderr  # the machine stood still for as long, and it was lost by itself
@@ -95,7 +95,7 @@ async def test_broken_now_it_is_free_at_once(url: str) -> None:
         AsyncInterlock(url, replica="web-2") as others,
     ):
         grant = await locks.lease("feeds", ttl=3600).acquire()
-        await told(url, "lease", "break", "feeds", "--now")
+        await told(url, "lease", "break", "feeds", "--yes", "--now")
         shown = await facts(url, "lease", "show", "feeds")
         assert (shown["state"], shown["intervention"]["immediate"]) == ("free", True)
         next_one = await others.lease("feeds").try_acquire()

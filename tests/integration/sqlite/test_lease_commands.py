@@ -93,7 +93,7 @@ def test_a_broken_lease_is_lost_and_nobody_gets_it_while_its_holder_may_trust_it
 
     grant.on_lost(note)
     with waiting(url, "feeds", mine) as got:
-        [taken, _, nobody] = told(url, "lease", "break", "feeds", "--reason", "it hangs")
+        [taken, _, nobody] = told(url, "lease", "break", "feeds", "--yes", "--reason", "it hangs")
         assert taken.startswith("The lease 'feeds' was taken from web-1")
         assert nobody.startswith("Nobody else gets it for another ")
         assert lost.wait(20)
@@ -103,13 +103,13 @@ def test_a_broken_lease_is_lost_and_nobody_gets_it_while_its_holder_may_trust_it
 
 def test_what_was_done_is_shown_until_somebody_else_has_it(url: str, locks: Interlock) -> None:
     grant = locks.lease("feeds", ttl=300).acquire()
-    told(url, "lease", "break", "feeds", "--reason", "it hangs")
+    told(url, "lease", "break", "feeds", "--yes", "--reason", "it hangs")
     shown = facts(url, "lease", "show", "feeds")
     assert (shown["state"], shown["holder"]) == ("broken", None)
     assert shown["intervention"]["token"] == grant.token
     assert shown["intervention"]["reason"] == "it hangs"
     assert "@" in shown["intervention"]["done_by"]
-    again = interlock("lease", "break", "feeds", url=url)
+    again = interlock("lease", "break", "feeds", "--yes", url=url)
     assert (again.returncode, again.stdout) == (1, "")
     assert "Nobody holds the lease 'feeds': nothing was done." in again.stderr
 
@@ -117,7 +117,7 @@ def test_what_was_done_is_shown_until_somebody_else_has_it(url: str, locks: Inte
 def test_broken_now_it_goes_to_whoever_waits_at_once(url: str, locks: Interlock, mine: sqlite3.Connection) -> None:
     grant = locks.lease("feeds", ttl=3600).acquire()
     with waiting(url, "feeds", mine) as got:
-        told(url, "lease", "break", "feeds", "--now")
+        told(url, "lease", "break", "feeds", "--yes", "--now")
     assert got[0].token > grant.token
     assert facts(url, "lease", "show", "feeds")["intervention"] is None
 

@@ -139,10 +139,10 @@ def test_what_others_wrote_does_not_act_on_the_terminal() -> None:
 def test_a_table_of_leases() -> None:
     leases = [HELD, replace(HELD, name="longer-name", state="broken", waiters=12), replace(RELEASED, name="z")]
     assert as_table(leases, None).splitlines() == [
-        "NAME         STATE   HOLDER  SINCE                    REMAINING  WAITERS",
-        "feeds        held    web-1   2031-01-01 11:55:00 UTC  26 s       0",
-        "longer-name  broken                                   26 s       12",
-        "z            free                                                0",
+        "NAME         STATE   HOLDER  SINCE      REMAINING  WAITERS",
+        "feeds        held    web-1   5 min ago  26 s       0",
+        "longer-name  broken                     26 s       12",
+        "z            free                                  0",
     ]
 
 
@@ -177,3 +177,14 @@ def test_what_breaking_did() -> None:
     assert plain(broken_as_facts(broken))["last_holder"] == {"name": "web-1", "host": "host-1", "pid": 4711}
     at_once = broken_as_text(replace(broken, remaining=0.0, terminated=()), immediate=True)
     assert at_once.splitlines()[2].startswith("Whoever is next gets it at once")
+
+
+def test_the_table_fits_a_hundred_columns_and_shortens_the_holders_name() -> None:
+    party = replace(PARTY, name="shop-import-worker-7d4b9c6f58-x2x9k-4711-f3c2a1-0123456789abcdef0123456789")
+    lease = replace(HELD, name="import:" + "x" * 30, last=replace(HOLDING, party=party), remaining=86000.0)
+    header, row = as_table([lease], None).splitlines()
+    assert max(len(header), len(row)) <= 100
+    assert row.split()[0] == lease.name
+    assert row.split()[2].startswith("shop-import")
+    assert "…" in row.split()[2]
+    assert row.split()[-1] == "0"

@@ -19,6 +19,7 @@ def test_the_scheme_says_which(scheme: str) -> None:
     ("url", "complaint"),
     [
         ("mysql://web:geheim@db/shop", "begins with 'mysql://'"),
+        ("postgresql+asyncpg://web:geheim@db/shop", "drop the '\\+asyncpg'"),
         ("web:geheim@db/shop", "has no scheme"),
         ("/var/lib/shop.db", "has no scheme"),
         ("", "is empty"),

@@ -5,6 +5,7 @@ from typing import Any
 
 import click
 
+from interlock.cli.duration import DURATION, METAVAR
 from interlock.cli.facts import json_option
 from interlock.cli.failure import WorkFailed
 from interlock.cli.instance.presentation import INSTANCES, name_of, outcome, standing
@@ -24,7 +25,7 @@ _WANTED = ["running", "stopped", "deleted", "failed", "healthy", "unhealthy"]
     type=click.Choice(_WANTED),
     help="Until it is that. [default: until nothing works on it any more]",
 )
-@click.option("--timeout", type=click.FloatRange(min=0), metavar="S", help="At most this long. [default: no limit]")
+@click.option("--timeout", type=DURATION, metavar=METAVAR, help="At most this long. [default: no limit]")
 @json_option
 @server_options
 def wait(name: str, wanted: str | None, timeout: float | None, as_json: bool, **flags: Any) -> None:

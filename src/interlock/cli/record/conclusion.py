@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from interlock.cli.duration import DURATION, METAVAR
 from interlock.cli.failure import WorkFailed
 from interlock.cli.record.kind import Facts, Kind, trouble
 
@@ -19,8 +20,8 @@ def wait_options(command: F) -> F:
     """The command gets `wait` and `timeout`."""
     command = click.option(
         "--timeout",
-        type=click.FloatRange(min=0),
-        metavar="S",
+        type=DURATION,
+        metavar=METAVAR,
         callback=_for_a_wait,
         help="With --wait: at most this long. Exits with 75 then, and the work goes on.",
     )(command)

@@ -15,9 +15,14 @@ def yes_option(command: F) -> F:
 
 def confirm(question: str, to: str) -> None:
     """`to`: what it is that nobody else is there to be asked about."""
-    if not _is_somebody_there():
-        raise click.UsageError(f"Nobody is there to ask: say --yes to {to} without being asked.")
+    require_terminal(to)
     click.confirm(question, abort=True, err=True)
+
+
+def require_terminal(to: str) -> None:
+    """Raise a usage error where a question would have no answer."""
+    if not _is_somebody_there():
+        raise click.UsageError(f"Without a terminal nothing can be asked: use --yes to {to}.")
 
 
 def _is_somebody_there() -> bool:

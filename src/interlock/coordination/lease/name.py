@@ -6,6 +6,7 @@ _LONGEST = 255
 _MARK = "##"
 """Between a name and what Interlock itself keeps under it. Nobody else's name has it."""
 _LONGEST_PART = 64
+_CONTROL_PLANE = "interlock:"
 
 
 def checked_name(name: str, longest: int = _LONGEST) -> str:
@@ -34,6 +35,11 @@ def own_name(name: str, longest: int = _LONGEST) -> str:
 def whole_name(name: str) -> str:
     """A user's name that has leases behind it: there has to be room for theirs."""
     return own_name(name, _LONGEST - _LONGEST_PART)
+
+
+def is_internal(name: str) -> bool:
+    """True if Interlock made this name for itself: behind a user's name, or for its control plane."""
+    return _MARK in name or name.startswith(_CONTROL_PLANE)
 
 
 def part(name: str, kind: str, which: object = None) -> str:

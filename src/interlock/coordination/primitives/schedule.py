@@ -4,12 +4,12 @@ Moments are in seconds since 1970. A moment at which something is to be run is a
 """
 
 import math
-import re
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Literal, Protocol
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
+from interlock.clock import duration_of
 from interlock.coordination.lease.times import Duration, seconds
 from interlock.errors import ConfigurationError
 
@@ -21,8 +21,6 @@ _SHORTEST = 0.1
 _MOST = 1000
 _MICRO = 1_000_000
 """Counted in microseconds, because floating-point multiples of a tenth would drift."""
-_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
-_INTERVAL = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h|d)")
 
 
 class Schedule(Protocol):
@@ -102,12 +100,12 @@ def interval(given: str | Duration) -> float:
     """In seconds."""
     if not isinstance(given, str):
         return seconds(given)
-    match = _INTERVAL.fullmatch(given.strip())
-    if match is None:
+    length = duration_of(given)
+    if length is None:
         raise ConfigurationError(
             f"{given!r} is neither an interval nor a cron expression: say it as in '90s', '5m', '1h', or '*/5 * * * *'."
         )
-    return float(match[1]) * _UNITS[match[2]]
+    return length
 
 
 def checked_missed(missed: Missed) -> Missed:

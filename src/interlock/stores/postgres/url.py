@@ -4,6 +4,7 @@ from typing import NamedTuple
 from urllib.parse import SplitResult, parse_qs, quote, unquote, urlencode, urlsplit
 
 from interlock.errors import ConfigurationError
+from interlock.stores.scheme import sqlalchemy_form
 
 _SCHEMES = ("postgresql", "postgres")
 _FORM = "it should look like postgresql://user:password@host:5432/database"
@@ -39,6 +40,8 @@ def checked(url: str) -> str:
     if not url:
         raise ConfigurationError("No database was named: set INTERLOCK_DATABASE_URL or pass --database.")
     scheme = url.partition(":")[0] if "://" in url else ""
+    if "+" in scheme:
+        raise ConfigurationError(sqlalchemy_form(scheme))
     if scheme.lower() not in _SCHEMES:
         shown = f"begins with {scheme + '://'!r}" if scheme else "has no scheme"
         raise ConfigurationError(f"The database URL {shown}: {_FORM}.")
