@@ -12,8 +12,7 @@ from interlock.cli.table import room
 
 if TYPE_CHECKING:
     from interlock.coordination.operators import LeaseOperator
-    from interlock.coordination.operators.intervention import Broken
-    from interlock.coordination.operators.status import LeaseDetails, LeaseStatus
+    from interlock.coordination.operators.status import Broken, LeaseDetails, LeaseStatus
     from interlock.coordination.operators.waits import Wait
 
 

@@ -6,8 +6,8 @@ from typing import Any
 
 from interlock.cli.facts import moment, shown, spoken
 from interlock.cli.table import GAP, fitting, shortened
-from interlock.coordination.operators.intervention import Broken
 from interlock.coordination.operators.status import (
+    Broken,
     Guard,
     Holding,
     Intervention,

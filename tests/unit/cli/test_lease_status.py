@@ -15,8 +15,8 @@ from interlock.cli.lease_status import (
     broken_as_text,
     details_as_facts,
 )
-from interlock.coordination.operators.intervention import Broken
 from interlock.coordination.operators.status import (
+    Broken,
     Guard,
     Holding,
     Intervention,

@@ -1,8 +1,9 @@
-"""The guard of a grant that is kept in a SQLite file, in a transaction on that very file.
+"""The guard of a grant that is kept in a SQLite file, in a transaction on that same file.
 
-One UPDATE that changes nothing. It makes the transaction the file's one writer, if it is not that yet, so nobody can
-take the lease until it ends; one that has read before and is behind is refused by SQLite ("database is locked"). What
-the UPDATE finds is therefore as it is now, and stays so. A rollback to a savepoint does not give the file back.
+The guard is one UPDATE that changes nothing. It makes the transaction the file's only writer, if it is not yet, so the
+lease cannot be taken until the transaction ends. SQLite refuses the UPDATE of a transaction whose snapshot is outdated
+("database is locked"). The UPDATE therefore sees the current row, and the row stays as it is. A rollback to a savepoint
+does not release the writer lock.
 """
 
 import os
@@ -13,13 +14,12 @@ from pathlib import Path
 from typing import Any
 
 from interlock.clock import boottime
-from interlock.coordination.guards.call import Guarded, outside, refused
-from interlock.errors import LeaseLost
+from interlock.coordination.guards.guarded import Guarded, lost, outside, refused
 from interlock.stores.sqlite.boot import boot_id
 from interlock.user_connections import find_kind
 
 _DATABASES = "PRAGMA database_list"
-_CARRY = """
+_GUARD = """
     UPDATE {database}.interlock_lease SET token = token
      WHERE name = {mark} AND token = {mark} AND grant_id = {mark} AND boot = {mark} RETURNING expires_at
 """
@@ -32,46 +32,42 @@ Fetch = Callable[[str, tuple[Any, ...]], Rows]
 
 @dataclass(frozen=True)
 class SqliteGuards:
-    """For leases of that file."""
+    """Guards for the leases of one file."""
 
     file: Path
 
     async def guard(self, grant: Guarded, connection: Any) -> None:
         grant.check()
-        carry = find_kind(_ASYNC, connection)
-        if carry is None:
+        guard = find_kind(_ASYNC, connection)
+        if guard is None:
             sync = find_kind(_SYNC, connection)
             other = "use the sync Interlock in its thread" if sync else "see docs/reference/stores.md"
-            raise refused(grant, f"{_shown(connection)} is no async connection to SQLite: pass one, or {other}")
-        await carry(grant, self.file, connection)
+            raise refused(grant, f"{_shown(connection)} is not an async connection to SQLite: pass one, or {other}")
+        await guard(grant, self.file, connection)
 
     def guard_sync(self, grant: Guarded, connection: Any) -> None:
         grant.check()
-        carry = find_kind(_SYNC, connection)
-        if carry is None:
+        guard = find_kind(_SYNC, connection)
+        if guard is None:
             raise refused(
                 grant,
-                f"{_shown(connection)} is no connection to SQLite that a guard knows: pass one of sqlite3, SQLAlchemy "
-                "or Django",
+                f"{_shown(connection)} is not a connection to SQLite that a guard supports: pass one of sqlite3, "
+                "SQLAlchemy or Django",
             )
-        carry(grant, self.file, connection)
+        guard(grant, self.file, connection)
 
 
 def _steps(grant: Guarded, file: Path, mark: str) -> Steps:
-    """What to ask of the connection, whatever it is."""
-    database = _home(grant, file, (yield _DATABASES, ()))
-    statement = _CARRY.format(database=database, mark=mark)
+    """The statements of the guard, for a connection of any kind."""
+    database = _database_name(grant, file, (yield _DATABASES, ()))
+    statement = _GUARD.format(database=database, mark=mark)
     rows = yield statement, (grant.name, grant.token, str(grant.grant_id), boot_id())
     if not rows or rows[0][0] <= boottime():
-        raise LeaseLost(
-            f"The lease {grant.name!r} is not held by the grant with token {grant.token} any more: roll back and stop.",
-            name=grant.name,
-            token=grant.token,
-        )
+        raise lost(grant)
 
 
-def _home(grant: Guarded, file: Path, databases: Rows) -> str:
-    """What the connection calls the file that keeps the lease."""
+def _database_name(grant: Guarded, file: Path, databases: Rows) -> str:
+    """The name under which the connection has opened the file that keeps the lease."""
     for _, name, path in databases:
         if path and Path(os.fsdecode(path)).exists() and file.exists() and file.samefile(os.fsdecode(path)):
             return '"' + os.fsdecode(name).replace('"', '""') + '"'
@@ -82,7 +78,7 @@ def _home(grant: Guarded, file: Path, databases: Rows) -> str:
     )
 
 
-def _walk(steps: Steps, fetch: Fetch) -> None:
+def _run(steps: Steps, fetch: Fetch) -> None:
     try:
         request = next(steps)
         while True:
@@ -91,7 +87,7 @@ def _walk(steps: Steps, fetch: Fetch) -> None:
         return
 
 
-async def _walk_async(steps: Steps, fetch: Callable[[str, tuple[Any, ...]], Awaitable[Rows]]) -> None:
+async def _run_async(steps: Steps, fetch: Callable[[str, tuple[Any, ...]], Awaitable[Rows]]) -> None:
     try:
         request = next(steps)
         while True:
@@ -105,10 +101,10 @@ def _by_sqlite3(grant: Guarded, file: Path, connection: Any) -> None:
 
     def fetch(statement: str, parameters: tuple[Any, ...]) -> Rows:
         cursor = connection.cursor()
-        cursor.row_factory = None  # the user's own may give rows of any kind
+        cursor.row_factory = None  # the user's own factory may return rows of any kind
         return list(cursor.execute(statement, parameters).fetchall())
 
-    _walk(_steps(grant, file, "?"), fetch)
+    _run(_steps(grant, file, "?"), fetch)
 
 
 def _by_cursor(grant: Guarded, file: Path, cursor: Any) -> None:
@@ -124,7 +120,7 @@ async def _by_aiosqlite(grant: Guarded, file: Path, connection: Any) -> None:
             await cursor.execute(statement, parameters)
             return list(await cursor.fetchall())
 
-    await _walk_async(_steps(grant, file, "?"), fetch)
+    await _run_async(_steps(grant, file, "?"), fetch)
 
 
 def _by_sqlalchemy(grant: Guarded, file: Path, connection: Any) -> None:
@@ -135,7 +131,7 @@ def _by_sqlalchemy(grant: Guarded, file: Path, connection: Any) -> None:
     def fetch(statement: str, parameters: tuple[Any, ...]) -> Rows:
         return [tuple(row) for row in connection.exec_driver_sql(statement, parameters).fetchall()]
 
-    _walk(_steps(grant, file, "?"), fetch)
+    _run(_steps(grant, file, "?"), fetch)
 
 
 def _by_session(grant: Guarded, file: Path, session: Any) -> None:
@@ -161,7 +157,7 @@ def _by_django(grant: Guarded, file: Path, connection: Any) -> None:
             cursor.execute(statement, parameters or None)
             return list(cursor.fetchall())
 
-    _walk(_steps(grant, file, "%s"), fetch)
+    _run(_steps(grant, file, "%s"), fetch)
 
 
 def _by_alias(grant: Guarded, file: Path, alias: str | None) -> None:
@@ -172,7 +168,7 @@ def _by_alias(grant: Guarded, file: Path, alias: str | None) -> None:
 
 
 def _require_transaction(grant: Guarded, connection: Any) -> None:
-    """In its usual mode Python begins a transaction before an UPDATE, so also before the guard."""
+    """By default, Python's sqlite3 begins a transaction before an UPDATE, and so before the guard."""
     begins_by_itself = connection.isolation_level is not None and getattr(connection, "autocommit", -1) is not True
     if not connection.in_transaction and not begins_by_itself:
         raise outside(grant, _BEGIN)

@@ -6,7 +6,7 @@ from uuid import UUID
 from interlock import errors
 from interlock.coordination.backends.choice import StoreOptions, choose_database
 from interlock.coordination.lease.command import GRANT_ID, NAME, TOKEN
-from interlock.coordination.operators.status import operations
+from interlock.coordination.operators.postgres import operations
 from interlock.stores.leases import Holder
 from interlock.stores.postgres import connect
 

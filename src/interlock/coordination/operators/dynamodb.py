@@ -1,7 +1,7 @@
-"""What an operator sees and does, on a table of DynamoDB.
+"""Read and break the leases of a DynamoDB table as an operator.
 
-Times are those that holders wrote down, by their own clocks. A lease whose time is over by that is told as free;
-whoever wants it still has to watch it for its ttl. Who waits is not known, and what nobody holds is not listed.
+Times are those that holders wrote, by their own clocks. A lease whose time is over by these is reported as free; a
+process that wants it still has to watch it for its ttl. Waiters are not known, and free leases are not listed.
 """
 
 import json
@@ -9,19 +9,18 @@ import time
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from interlock.coordination.operators.intervention import Broken
-from interlock.coordination.operators.status import Holding, Intervention, LeaseDetails, LeaseStatus, Party
+from interlock.coordination.operators.status import Broken, Holding, Intervention, LeaseDetails, LeaseStatus, Party
 from interlock.coordination.operators.waits import Wait
 from interlock.errors import NotSupported
 from interlock.stores.dynamodb.operator import DynamoOperations
 from interlock.stores.dynamodb.row import Row
 
-_NO_QUEUE = "DynamoDB keeps no queue of those who wait, so who does cannot be told"
+_NO_QUEUE = "DynamoDB keeps no queue, so the waiters are not known"
 
 
 @dataclass(frozen=True)
 class DynamoOperator:
-    """An `LeaseOperator`."""
+    """A `LeaseOperator`."""
 
     store: DynamoOperations
 
@@ -36,13 +35,13 @@ class DynamoOperator:
         return None if row is None else LeaseDetails(_status(row), None, (), _intervention(row))
 
     async def waits(self) -> list[Wait]:
-        raise NotSupported(f"{_NO_QUEUE}: look at who holds what with `interlock lease list`.")
+        raise NotSupported(f"{_NO_QUEUE}: see the holders with `interlock lease list`.")
 
     async def break_lease(
         self, name: str, *, immediate: bool, terminate: bool, reason: str | None, by: str
     ) -> Broken | None:
         if terminate:
-            raise NotSupported("--terminate ends sessions of PostgreSQL's, and DynamoDB has none: leave it out.")
+            raise NotSupported("--terminate ends sessions of PostgreSQL, and DynamoDB has none: leave it out.")
         row = await self.store.break_lease(name, immediate=immediate, reason=reason, by=by)
         if row is None:
             return None

@@ -1,4 +1,4 @@
-"""What an operator sees and does, on a SQLite file. When somebody began to wait is not kept there."""
+"""Read and break the leases of a SQLite file as an operator. The file does not keep when a waiter began to wait."""
 
 import json
 import time
@@ -7,8 +7,15 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from interlock.coordination.operators.intervention import Broken
-from interlock.coordination.operators.status import Holding, Intervention, LeaseDetails, LeaseStatus, Party, Waiter
+from interlock.coordination.operators.status import (
+    Broken,
+    Holding,
+    Intervention,
+    LeaseDetails,
+    LeaseStatus,
+    Party,
+    Waiter,
+)
 from interlock.coordination.operators.waits import Wait
 from interlock.errors import NotSupported
 from interlock.stores.sqlite.operator import SeenLease, SeenWaiter, SqliteOperations
@@ -16,7 +23,7 @@ from interlock.stores.sqlite.operator import SeenLease, SeenWaiter, SqliteOperat
 
 @dataclass(frozen=True)
 class SqliteOperator:
-    """An `LeaseOperator`."""
+    """A `LeaseOperator`."""
 
     store: SqliteOperations
 
@@ -47,7 +54,7 @@ class SqliteOperator:
         self, name: str, *, immediate: bool, terminate: bool, reason: str | None, by: str
     ) -> Broken | None:
         if terminate:
-            raise NotSupported("--terminate ends sessions of PostgreSQL's, and a SQLite file has none: leave it out.")
+            raise NotSupported("--terminate ends sessions of PostgreSQL, and a SQLite file has none: leave it out.")
         seen = await self.store.break_lease(name, immediate=immediate, reason=reason, by=by)
         return seen and Broken(name, seen.token, _party(seen), 0.0 if immediate else seen.remaining, ())
 

@@ -1,21 +1,22 @@
-"""Who waits for whom, across processes; and who waits in a circle.
+"""Which process waits for which, and cycles among them.
 
-What can be seen are processes. One that holds a lease with one task and waits for another with another task does not
-stand still, so a circle of processes is a deadlock only if in each of them it is the same task.
+Only processes are visible, not their tasks. A process that holds one lease in one task and waits for a second lease in
+another task is not blocked. So a cycle of processes is a deadlock only if each of them holds and waits in the same
+task.
 """
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from interlock.coordination.operators.status import Party, operations
-from interlock.stores.postgres import Session
+from interlock.coordination.operators.status import Party
 
 
 @dataclass(frozen=True)
 class Wait:
-    """`holder` is None while nobody has the lease: then it is just being given to the first who waits. `waited` is None
-    where that is not kept."""
+    """`holder` is None while the lease is free: it is then being granted to the first waiter. `waited` is None where
+    the database does not keep it.
+    """
 
     lease: str
     waiter: Party
@@ -23,27 +24,15 @@ class Wait:
     waited: float | None
 
 
-async def read_waits(session: Session, schema: str) -> list[Wait]:
-    """By lease, in the order of its queue."""
-    return [
-        Wait(
-            row["name"],
-            Party(row["waiter"], row["waiter_host"], row["waiter_pid"]),
-            Party(row["holder"], row["host"], row["pid"]) if row["held"] else None,
-            row["waited"],
-        )
-        for row in await session.fetch(operations(schema)["waits"])
-    ]
-
-
 def cycles(waits: Iterable[Wait]) -> list[tuple[Wait, ...]]:
-    """Each circle once: the holder of each wait is the waiter of the next, and that of the last is the first's waiter.
+    """Returns each cycle once. The holder of each wait is the waiter of the next, and the last holder is the first
+    waiter.
 
-    Of circles that share a wait, one is shown: when it is broken, the others show.
+    If several cycles share a wait, one of them is returned; the others appear once it is broken.
     """
     ahead: defaultdict[Party, list[Wait]] = defaultdict(list)
     for wait in waits:
-        if wait.holder is not None and wait.holder != wait.waiter:  # who waits for itself has several tasks
+        if wait.holder is not None and wait.holder != wait.waiter:  # a process that waits for itself has several tasks
             ahead[wait.waiter].append(wait)
     found: list[tuple[Wait, ...]] = []
     done: set[Party] = set()
@@ -53,7 +42,7 @@ def cycles(waits: Iterable[Wait]) -> list[tuple[Wait, ...]]:
 
 
 def _from(start: Party, ahead: defaultdict[Party, list[Wait]], done: set[Party]) -> Iterable[tuple[Wait, ...]]:
-    """Follow everybody from there, once."""
+    """Follow all waits from there, each party once."""
     path: list[Wait] = []
     todo = [(start, iter(_next(start, ahead, done)))]
     while todo:
@@ -66,9 +55,9 @@ def _from(start: Party, ahead: defaultdict[Party, list[Wait]], done: set[Party])
                 path.pop()
             continue
         assert wait.holder is not None
-        on_the_way = [party for party, _ in todo]
-        if wait.holder in on_the_way:
-            place = on_the_way.index(wait.holder)
+        visiting = [party for party, _ in todo]
+        if wait.holder in visiting:
+            place = visiting.index(wait.holder)
             yield (*path[place:], wait)
         elif wait.holder not in done:
             path.append(wait)
