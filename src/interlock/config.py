@@ -247,11 +247,15 @@ def about() -> dict[str, str]:
     return {setting.name: setting.metadata["about"] for setting in fields(Settings)}
 
 
-def database_url(environ: Mapping[str, str] = os.environ) -> str:
-    """The database that the environment names: what library users get when they name none."""
-    if url := environ.get(environment_name("database_url")):
-        return url
-    raise ConfigurationError("No database was named: set INTERLOCK_DATABASE_URL, or pass url=.")
+def database_url(environ: Mapping[str, str] = os.environ) -> str | None:
+    """The database that the environment names, for users of the library who name none."""
+    return environ.get(environment_name("database_url")) or None
+
+
+def data_dir(environ: Mapping[str, str] = os.environ) -> Path:
+    """The data directory of `interlock up`, for users of the library: the environment's, else the default."""
+    named = environ.get(environment_name("data_dir"))
+    return _converted("data_dir", named) if named else _default_data_dir()
 
 
 def own_schema(environ: Mapping[str, str] = os.environ) -> str:

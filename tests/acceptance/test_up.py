@@ -2,6 +2,8 @@
 
 import os
 import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,7 +11,7 @@ import pytest
 
 from interlock.embedded import Cluster
 from support.postgres import execute
-from support.programs import interlock
+from support.programs import INTERLOCK, environment, interlock
 from support.up_process import Starter, data_directory, replicas
 from support.waiting import eventually
 
@@ -70,6 +72,51 @@ def test_other_commands_find_its_database_by_the_data_directory(start: Starter, 
     done = interlock("schema", "status", INTERLOCK_DATA_DIR=str(data))
     assert (done.returncode, done.stderr) == (0, "")
     assert "state: current" in done.stdout
+
+
+def test_a_program_that_names_no_database_uses_its_database(start: Starter, data: Path) -> None:
+    start("--data-dir", str(data)).wait_ready()
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-c",
+            "from interlock import Interlock\nwith Interlock().lease('feeds') as grant: print(grant.token)",
+        ],
+        env=environment(INTERLOCK_DATA_DIR=str(data)),
+        capture_output=True,
+        text=True,
+        timeout=50,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert int(done.stdout) > 0
+
+
+def test_a_shell_that_evaluates_interlock_env_reaches_its_database(
+    start: Starter, data: Path, postgres: Cluster
+) -> None:
+    start("--data-dir", str(data)).wait_ready()
+    script = f'eval "$({INTERLOCK} env --data-dir "$0")"; printf %s "$INTERLOCK_DATA_DIR $INTERLOCK_DATABASE_URL"'
+    done = subprocess.run(
+        ["sh", "-c", script, str(data)], env=environment(), capture_output=True, text=True, timeout=50, check=True
+    )
+    directory, url = done.stdout.split(" ")
+    assert (directory, done.stderr) == (str(data), "")
+    assert url == postgres.url()
+    assert execute(url, "SELECT 1") == [(1,)]
+
+
+def test_it_starts_its_own_database_also_in_a_shell_that_evaluated_interlock_env(
+    start: Starter, data: Path, postgres: Cluster
+) -> None:
+    postgres.start()
+    url = postgres.url()
+    postgres.stop()
+    up = start("--data-dir", str(data), "--database", url)
+    up.wait_ready()
+    assert postgres.is_running()
+    assert up.stop() == 0
+    assert not postgres.is_running()
 
 
 def test_two_on_one_data_directory_share_a_cluster_that_the_last_one_stops(

@@ -255,6 +255,7 @@ def test_a_program_gets_database_and_schema_from_the_environment() -> None:
     assert config.own_schema({}) == "interlock"
 
 
-def test_a_program_without_a_database_is_told_what_to_set() -> None:
-    with pytest.raises(ConfigurationError, match="set INTERLOCK_DATABASE_URL"):
-        config.database_url({})
+def test_a_program_gets_the_data_directory_from_the_environment() -> None:
+    assert config.data_dir({"INTERLOCK_DATA_DIR": "/data"}) == Path("/data")
+    assert config.data_dir({}) == Settings().data_dir
+    assert config.database_url({"INTERLOCK_DATABASE_URL": ""}) is None

@@ -17,6 +17,7 @@ _COMMANDS = {
     "claim": "interlock.cli.claim:claim",
     "doctor": "interlock.cli.doctor:doctor",
     "elect": "interlock.cli.elect:elect",
+    "env": "interlock.cli.env:env",
     "every": "interlock.cli.every:every",
     "gate": "interlock.cli.gate:gate",
     "instance": "interlock.cli.instance:instance",

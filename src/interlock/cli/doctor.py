@@ -4,6 +4,7 @@ import json
 import os
 import sys
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 import click
 
@@ -14,6 +15,7 @@ from interlock.cli.table import aligned
 if TYPE_CHECKING:
     from interlock.doctor import Finding
 
+_LEFT_OUT = """The password is left out: give it in PGPASSWORD, or use the whole URL with eval "$(interlock env)"."""
 _COLOURS = {"ok": "green", "warning": "yellow", "problem": "red"}
 
 
@@ -42,8 +44,13 @@ def doctor(as_json: bool, **flags: Any) -> None:
         click.echo(json.dumps(facts | {"findings": [_as_facts(finding) for finding in findings]}))
     else:
         colour = False if os.environ.get("NO_COLOR") else None  # None: on a terminal
-        click.echo("\n".join([redacted(url), *_lines(findings), _summary(findings)]), color=colour)
+        shown = [redacted(url), *_password_hint(url)]
+        click.echo("\n".join([*shown, *_lines(findings), _summary(findings)]), color=colour)
     sys.exit(status)
+
+
+def _password_hint(url: str) -> list[str]:
+    return [_LEFT_OUT] if urlsplit(url).password else []
 
 
 def _as_facts(finding: "Finding") -> dict[str, Any]:

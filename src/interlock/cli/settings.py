@@ -54,8 +54,8 @@ def database(settings: Settings) -> str:
     if url := _embedded_url(settings.data_dir):
         return url
     raise ConfigurationError(
-        "No database was named: set INTERLOCK_DATABASE_URL or pass --database; "
-        f"nor does an `interlock up` run on {settings.data_dir} at the moment."
+        f"No database is named, and no `interlock up` runs on {settings.data_dir}: set INTERLOCK_DATABASE_URL, pass "
+        "--database, or start `interlock up`."
     )
 
 
@@ -90,9 +90,9 @@ def on_leases(work: "Callable[[LeaseOperator], Awaitable[T]]", flags: dict[str, 
 
 
 def _embedded_url(data_dir: Path) -> str | None:
-    from interlock.embedded import running_url
+    from interlock.embedded import cluster_root, running_url
 
-    return running_url(data_dir / "postgres")
+    return running_url(cluster_root(data_dir))
 
 
 def run(coroutine: Coroutine[Any, Any, T]) -> T:

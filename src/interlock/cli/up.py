@@ -1,6 +1,7 @@
 """``interlock up``: the control plane, on a database of its own or on one that is named."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import click
@@ -20,8 +21,16 @@ def up(**flags: Any) -> None:
     Unless a database is named, it runs a PostgreSQL of its own. Several on one data directory share that; the last one
     to stop also stops it.
     """
-    settings = loaded(**flags)
-    _server()(settings, click.echo)
+    _server()(_with_own_database(loaded(**flags)), click.echo)
+
+
+def _with_own_database(settings: Settings) -> Settings:
+    """A shell that ran `eval "$(interlock env)"` names the embedded database: it still is to be started and stopped."""
+    from interlock.embedded import cluster_root, leads_to
+
+    if settings.database_url and leads_to(settings.database_url, cluster_root(settings.data_dir)):
+        return replace(settings, database_url=None)
+    return settings
 
 
 def _server() -> Callable[[Settings, Callable[[str], None]], None]:

@@ -9,8 +9,8 @@ from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Any, Self, TypedDict, TypeVar
 from weakref import WeakKeyDictionary
 
-from interlock import process
-from interlock.config import check_schema_name, database_url, own_schema
+from interlock import embedded, process
+from interlock.config import check_schema_name, own_schema
 from interlock.coordination.backends.choice import (
     LeaseDatabase,
     OpenStore,
@@ -65,9 +65,10 @@ class AsyncInterlock:
     ``async with locks:`` looks at the database at once and closes everything in the end. Without that, it is opened by
     first use; then `close` it. It may be used on several event loops: each has its own connections.
 
-    `url` defaults to ``INTERLOCK_DATABASE_URL``. `password` is called for each connection. `pooler` says what stands
-    between us and the database, if it cannot be seen. `on_event` is told what happens. Connections that are unused for
-    `idle_after` seconds are closed. `request_timeout` is how long a statement may take; leases are then held to it.
+    `url` defaults to ``INTERLOCK_DATABASE_URL``, else to the database of the `interlock up` that runs on this machine.
+    `password` is called for each connection. `pooler` says what stands between us and the database, if it cannot be
+    seen. `on_event` is told what happens. Connections that are unused for `idle_after` seconds are closed.
+    `request_timeout` is how long a statement may take; leases are then held to it.
     """
 
     def __init__(
@@ -377,9 +378,13 @@ class AsyncInterlock:
         store = self._stores[loop] = database.open(holder, self._observer.reconnected)
         return Engine(store, self._observer, database=database, idle_after=self._idle_after)
 
+    def check_database(self) -> None:
+        """Raise ConfigurationError if no database is named. Opens nothing."""
+        self._named()
+
     def _named(self) -> LeaseDatabase:
-        """The database of our URL; without one, that which the environment names now."""
-        return self._database or choose_database(database_url(), self._options)
+        """The database of the URL; without one, the one that the environment names now, else the embedded one."""
+        return self._database or choose_database(embedded.default_url(), self._options)
 
     async def _connect_for_lock(self) -> "Session":
         return await with_sessions(self._named()).session(f"interlock session lock {self._observer.replica}")

@@ -12,8 +12,8 @@ from contextlib import AsyncExitStack, contextmanager
 from functools import partial
 from typing import Any, Generic, Self, TypedDict, TypeVar
 
-from interlock import errors
-from interlock.config import check_schema_name, database_url, own_schema
+from interlock import embedded, errors
+from interlock.config import check_schema_name, own_schema
 from interlock.coordination.lease.grant import AsyncGrant
 from interlock.coordination.lease.times import Duration, checked_timeout, seconds
 from interlock.coordination.root import AsyncInterlock
@@ -255,7 +255,7 @@ class AsyncDurable:
         return self._engines.current
 
     def _whole_url(self) -> str:
-        return checked(self._url or database_url())
+        return checked(self._url or embedded.default_url())
 
     async def _start_now(self, wish: StartRequest[Any]) -> None:
         with self._not_started_yet(wish.id):

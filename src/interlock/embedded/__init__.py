@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from interlock.embedded.accounts import Account, account_for
-    from interlock.embedded.address import running_url
+    from interlock.embedded.address import cluster_root, default_url, leads_to, running_url
     from interlock.embedded.binaries import OLDEST_MAJOR, Binaries, all_binaries, find_binaries
     from interlock.embedded.cluster import Cluster
     from interlock.embedded.install import within_reach
@@ -27,7 +27,10 @@ __all__ = [
     "Cluster",
     "account_for",
     "all_binaries",
+    "cluster_root",
+    "default_url",
     "find_binaries",
+    "leads_to",
     "running_url",
     "within_reach",
 ]
@@ -35,6 +38,9 @@ __all__ = [
 _HOMES = {
     "Account": "accounts",
     "account_for": "accounts",
+    "cluster_root": "address",
+    "default_url": "address",
+    "leads_to": "address",
     "running_url": "address",
     "OLDEST_MAJOR": "binaries",
     "Binaries": "binaries",

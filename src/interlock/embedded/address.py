@@ -1,20 +1,59 @@
-"""Where to connect to a cluster. Every command that was told of no database looks here, so it loads little."""
+"""The URL of a running cluster. Every command without a named database needs it, so this module imports little."""
 
 import os
 from pathlib import Path
-from urllib.parse import quote
+from urllib.parse import quote, unquote, urlsplit
 
+from interlock import config
 from interlock.embedded.layout import Layout, readable
 from interlock.embedded.postmaster import Postmaster, live_postmaster
-from interlock.errors import ClusterFailed
+from interlock.errors import ClusterFailed, ConfigurationError, DataDirectoryUnusable
 
 # Not "interlock": the schema of that name would come first in its search path, as "$user".
 SUPERUSER = "postgres"
 LOOPBACK = "127.0.0.1"
 
 
+_CLUSTER = "postgres"
+
+
+def cluster_root(data_dir: Path) -> Path:
+    """The directory of the cluster that `interlock up` runs."""
+    return data_dir / _CLUSTER
+
+
+def default_url() -> str:
+    """Returns the database for a program that names none.
+
+    It is INTERLOCK_DATABASE_URL, else the database of the `interlock up` that runs on the data directory, if this user
+    may read its password. Raises ConfigurationError if there is neither.
+    """
+    if url := config.database_url():
+        return url
+    data_dir = config.data_dir()
+    try:
+        if url := running_url(cluster_root(data_dir)):
+            return url
+        why = f"no `interlock up` runs on {data_dir}"
+    except DataDirectoryUnusable:
+        why = f"{data_dir} cannot be read"
+    raise ConfigurationError(
+        f"No database is named, and {why}: set INTERLOCK_DATABASE_URL (`interlock env` prints it while "
+        "`interlock up` runs), or pass url=."
+    ) from None
+
+
+def leads_to(url: str, root: Path) -> bool:
+    """True if the URL names the Unix socket of the cluster in `root`, whether that runs or not."""
+    try:
+        host = unquote(urlsplit(url).netloc.rpartition("@")[2].rpartition(":")[0])
+    except ValueError:
+        return False
+    return Path(host) in Layout.below(root).possible_sockets()
+
+
 def running_url(root: Path, database: str = "postgres", *, tcp: bool = False) -> str | None:
-    """Where to connect to the cluster in `root`, or None if none is there that accepts connections."""
+    """Returns the URL of the cluster in `root`, or None if none accepts connections there."""
     layout = Layout.below(root)
     with readable(layout.root):
         found = live_postmaster(layout.data)

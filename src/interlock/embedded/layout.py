@@ -106,8 +106,19 @@ class Layout:
         # A client takes a comma for the end of one host and the beginning of the next.
         if is_short and "," not in str(self.run):
             return self.run
+        return self._short_sockets(account.uid)
+
+    def possible_sockets(self) -> list[Path]:
+        """The directories that may hold the socket, for a caller that does not know the cluster's account."""
+        try:
+            owner = self.data.stat().st_uid
+        except OSError:
+            owner = os.geteuid()
+        return [self.run, self._short_sockets(owner)]
+
+    def _short_sockets(self, uid: int) -> Path:
         digest = hashlib.sha256(os.fsencode(self.root)).hexdigest()[:16]
-        return _SHORT_PLACE / f"interlock-{account.uid}-{digest}"
+        return _SHORT_PLACE / f"interlock-{uid}-{digest}"
 
     def own(self) -> list[Path]:
         """Everything in the root that a cluster puts there, whether or not it exists."""

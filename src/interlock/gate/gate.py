@@ -20,7 +20,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import Any, Literal, TypedDict, Unpack, get_args
 
-from interlock import config, errors, schema
+from interlock import config, embedded, errors, schema
 from interlock.body import Body
 from interlock.bridge import RunBlocking, in_thread
 from interlock.gate import predecessor
@@ -92,7 +92,7 @@ class AsyncGate:
         if unknown := options.keys() - GateOptions.__annotations__.keys():
             raise TypeError(f"a gate has no option {', '.join(sorted(unknown))}")
         self._app = app
-        self._url = _checked(options.get("url") or config.database_url())
+        self._url = _checked(options.get("url") or embedded.default_url())
         self._target_schema = options.get("target_schema")
         self._check = options.get("check")
         self._version, self._compatible_since = check_versions(options.get("version"), options.get("compatible_since"))

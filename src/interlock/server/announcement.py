@@ -1,24 +1,41 @@
-"""What whoever typed `interlock up` reads when it is up."""
+"""The lines that `interlock up` prints once it is ready."""
+
+import shlex
+import shutil
+import sys
+from pathlib import Path
 
 from interlock.config import Settings
 from interlock.server.database import ControlDatabase
 
 
 def announcement(settings: Settings, database: ControlDatabase, url: str) -> str:
-    """A few lines without a password."""
-    return "\n".join(
-        (
-            f"Interlock is ready at {url}",
-            f"  Database  {database.shown}",
-            f"            Other commands find it {_how_found(settings)}.",
-            "  Stop      Ctrl-C",
-        )
-    )
+    """Where everything is, without a password."""
+    lines = {"Data": str(settings.data_dir.absolute()), "Database": database.shown}
+    facts = [f"  {name:<8}  {value}" for name, value in lines.items()]
+    hints = [f"            {hint}" for hint in _hints(settings)]
+    return "\n".join([f"Interlock is ready at {url}", *facts, *hints, "  Stop      Ctrl-C"])
 
 
-def _how_found(settings: Settings) -> str:
+def _hints(settings: Settings) -> list[str]:
+    """How commands and programs in another terminal find the database."""
     if settings.database_url:
-        return "by --database or INTERLOCK_DATABASE_URL"
+        return ["Other commands find it by --database or INTERLOCK_DATABASE_URL."]
     if settings.data_dir == Settings().data_dir:
-        return "by themselves"
-    return f"by --data-dir {settings.data_dir.absolute()}"
+        return [
+            "Other commands, and Interlock() in Python, find it by themselves.",
+            f'Other programs:  eval "$({_command()} env)"',
+        ]
+    directory = f"--data-dir {shlex.quote(str(settings.data_dir.absolute()))}"
+    return [f"Other commands find it by {directory}.", f'Programs:  eval "$({_command()} env {directory})"']
+
+
+def _command() -> str:
+    """The command line as a shell calls it from this directory: a checkout's is not on the PATH."""
+    script = Path(sys.argv[0]).absolute()
+    if script.name != "interlock":
+        return f"{shlex.quote(sys.executable)} -m interlock"
+    if shutil.which("interlock") == str(script):
+        return "interlock"
+    here = Path.cwd()
+    return shlex.quote(str(script.relative_to(here) if script.is_relative_to(here) else script))

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Protocol
 
 from interlock.config import Settings
-from interlock.embedded import Cluster, find_binaries
+from interlock.embedded import Cluster, cluster_root, find_binaries
 from interlock.server.watcher import Watcher
 from interlock.stores.postgres import connect, redacted
 from interlock.stores.postgres.url import checked, to_the_primary
@@ -83,4 +83,4 @@ def database_for(settings: Settings) -> ControlDatabase:
     """Touches nothing yet."""
     if settings.database_url:
         return NamedDatabase(settings.database_url)
-    return EmbeddedDatabase(settings.data_dir.absolute() / "postgres", settings.pg_bin, settings.pg_user)
+    return EmbeddedDatabase(cluster_root(settings.data_dir.absolute()), settings.pg_bin, settings.pg_user)

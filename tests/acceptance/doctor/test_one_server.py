@@ -64,10 +64,24 @@ def test_a_fine_database_is_nothing_to_complain_of(web_url: str) -> None:
     assert examined(web_url) == (0, {})
     told = interlock("doctor", url=web_url)
     assert (told.returncode, told.stderr) == (0, "")
-    shown, *lines, summary = told.stdout.splitlines()
+    shown, hint, *lines, summary = told.stdout.splitlines()
+    assert hint == 'The password is left out: give it in PGPASSWORD, or use the whole URL with eval "$(interlock env)".'
     assert shown == web_url.replace(f":{SECRET}", "")
     assert all(line.startswith("ok ") for line in lines)
     assert summary == "Nothing to complain of."
+
+
+def test_the_url_that_is_shown_works_once_the_password_is_given(web_url: str) -> None:
+    shown = interlock("doctor", url=web_url).stdout.splitlines()[0]
+    assert interlock("doctor", url=shown, PGPASSWORD=SECRET).returncode == 0
+
+
+def test_the_url_of_a_unix_socket_works_too(sound: Cluster) -> None:
+    told = interlock("doctor", url=sound.url())
+    shown, password = told.stdout.splitlines()[0], urlsplit(sound.url()).password
+    assert password
+    assert "reachable" in interlock("doctor", url=shown, PGPASSWORD=password).stdout
+    assert interlock("doctor", url=shown, PGPASSWORD=password).returncode == told.returncode != 77
 
 
 def test_a_person_is_told_what_a_program_is(owner_url: str) -> None:
@@ -117,7 +131,7 @@ def test_a_url_that_cannot_be_read_is_no_finding(url: str) -> None:
 def test_no_database_named(tmp_path: Path) -> None:
     told = interlock("doctor", "--data-dir", str(tmp_path))
     assert told.returncode == 78
-    assert "No database was named" in told.stderr
+    assert "No database is named" in told.stderr
 
 
 def test_a_missing_schema_and_then_a_missing_grant(sound: Cluster) -> None:

@@ -209,7 +209,7 @@ def test_the_command_finds_the_gates_database_and_schema(interlock_url: str) -> 
 def test_a_data_directory_beats_the_environments_database(interlock_url: str) -> None:
     done = interlock("gate", "status", "--data-dir", "/nonexistent", url=interlock_url)
     assert done.returncode == 78
-    assert "nor does an `interlock up` run on /nonexistent" in one_line(done.stderr)
+    assert "no `interlock up` runs on /nonexistent" in one_line(done.stderr)
 
 
 @pytest.mark.parametrize(

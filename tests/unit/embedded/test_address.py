@@ -2,6 +2,13 @@
 
 import subprocess
 import sys
+from pathlib import Path
+
+import pytest
+
+from interlock import AsyncInterlock, Gate, Interlock
+from interlock.embedded import default_url, leads_to
+from interlock.errors import ConfigurationError
 
 LOOK = """
 import sys
@@ -18,3 +25,38 @@ def test_whoever_looks_for_a_cluster_loads_nothing_that_makes_or_runs_one(tmp_pa
     loaded = subprocess.run(look, capture_output=True, text=True, timeout=50, check=True).stdout.split()
     rooms = {"accounts", "address", "files", "layout", "postmaster", "processes", "reach"}
     assert {name.rpartition(".")[2] for name in loaded} == rooms
+
+
+@pytest.fixture
+def nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.delenv("INTERLOCK_DATABASE_URL", raising=False)
+    monkeypatch.setenv("INTERLOCK_DATA_DIR", str(tmp_path))
+    return tmp_path
+
+
+def test_the_environment_names_the_default_database(nowhere: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("INTERLOCK_DATABASE_URL", "postgresql://db/shop")
+    assert default_url() == "postgresql://db/shop"
+
+
+async def test_a_program_without_a_database_gets_the_remedies_in_one_error(nowhere: Path) -> None:
+    with (
+        pytest.raises(ConfigurationError, match=r"set INTERLOCK_DATABASE_URL .*`interlock env`.* pass url=") as refused,
+        Interlock().lease("feeds"),
+    ):
+        pass
+    assert f"no `interlock up` runs on {nowhere}" in str(refused.value)
+    assert not any("bridge" in str(entry.path) for entry in refused.traceback), "it was raised in the caller's thread"
+    assert refused.value.__suppress_context__
+    with pytest.raises(ConfigurationError, match="No database is named"):
+        await AsyncInterlock().open()
+    with pytest.raises(ConfigurationError, match="No database is named"):
+        Gate("shop", check=lambda: True)
+
+
+def test_a_url_of_the_cluster_is_recognised_by_its_socket(tmp_path: Path) -> None:
+    quoted = str(tmp_path.resolve() / "run").replace("/", "%2F")
+    assert leads_to(f"postgresql://postgres:secret@{quoted}:5432/postgres", tmp_path)
+    assert not leads_to(f"postgresql://postgres:secret@{quoted}:5432/postgres", tmp_path / "other")
+    for url in ("postgresql://db/shop", "postgresql://[::1/shop", "sqlite:///leases.db"):
+        assert not leads_to(url, tmp_path)

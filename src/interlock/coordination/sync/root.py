@@ -230,6 +230,7 @@ class Interlock:
         with _starting:
             thread = self._running()
             if thread is None:
+                self._locks.check_database()  # here, so that the traceback is short and no thread is left behind
                 thread = self._thread = LoopThread("interlock", self._loop_factory)
                 self._pid = process.pid
             return thread

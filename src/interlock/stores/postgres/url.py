@@ -8,6 +8,8 @@ from interlock.stores.scheme import sqlalchemy_form
 
 _SCHEMES = ("postgresql", "postgres")
 _FORM = "it should look like postgresql://user:password@host:5432/database"
+_SHOWN = ("host", "port", "user", "dbname", "sslmode", "sslrootcert", "target_session_attrs")
+"""The parameters that lead to a database and never hold a password."""
 _WHICH_SERVER = ("host", "port", "target_session_attrs")
 _ROLES = ("any", "primary", "standby", "prefer-standby", "read-write", "read-only")
 
@@ -58,13 +60,17 @@ def checked(url: str) -> str:
 
 
 def redacted(url: str) -> str:
-    """The URL for eyes and logs: no password, no parameters (they may hold one too)."""
+    """Returns the URL without its password, for messages and logs: it works where the password is given otherwise.
+
+    Parameters that may hold a password are left out too.
+    """
     if not _is_readable(url):
         return "a URL that cannot be read"
     parts = urlsplit(url)
     user = f"{quote(unquote(parts.username))}@" if parts.username else ""
-    address = unquote(parts.netloc.rpartition("@")[2])
-    return f"{parts.scheme}://{user}{address}{parts.path}"
+    address = parts.netloc.rpartition("@")[2]
+    kept = urlencode({name: value for name, value in _parameters(parts).items() if name in _SHOWN}, safe="/,")
+    return f"{parts.scheme}://{user}{address}{parts.path}{'?' * bool(kept)}{kept}"
 
 
 def addresses(url: str) -> tuple[ServerAddress, ...]:

@@ -1,0 +1,31 @@
+"""``interlock env``: the shell variables that lead other programs to the database."""
+
+import shlex
+from typing import Any
+
+import click
+
+from interlock.cli.settings import database, database_options, loaded
+from interlock.config import Settings, environment_name
+
+
+@click.command()
+@database_options
+def env(**flags: Any) -> None:
+    """Print the shell commands that set INTERLOCK_DATABASE_URL, for: eval "$(interlock env)"
+
+    The URL is that of the named database, else that of the `interlock up` that runs on the data directory. It works in
+    psql and in every driver of PostgreSQL, and it holds the password.
+    """
+    settings = loaded(**flags)
+    click.echo("\n".join(_exports(settings, database(settings))))
+
+
+def _exports(settings: Settings, url: str) -> list[str]:
+    """What differs from the default: a schema or data directory of one's own has to be named as well."""
+    values = {"database_url": url}
+    if settings.schema != Settings.schema:
+        values["schema"] = settings.schema
+    if settings.data_dir != Settings().data_dir:
+        values["data_dir"] = str(settings.data_dir.absolute())
+    return [f"export {environment_name(name)}={shlex.quote(value)}" for name, value in values.items()]
