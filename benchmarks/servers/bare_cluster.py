@@ -6,9 +6,8 @@ from pathlib import Path
 from benchmarks.servers.process import ServerFailed, free_port
 from interlock.embedded import find_binaries, within_reach
 from interlock.embedded.accounts import account_for
-from interlock.embedded.files import make_private, write_whole
+from interlock.embedded.files import make_private, make_reachable, write_whole
 from interlock.embedded.processes import run
-from interlock.embedded.reach import make_passage
 
 _PATIENCE = 120.0
 
@@ -18,7 +17,7 @@ class BareCluster:
 
     def __init__(self, directory: Path) -> None:
         self._account = account_for()
-        make_passage(directory, self._account)
+        make_reachable(directory, self._account)
         self._binaries = within_reach(find_binaries(), self._account, directory)
         self._home = directory / "home"
         self._data = self._home / "data"

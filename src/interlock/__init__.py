@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     )
     from interlock.gate import AsyncGate, AsyncPassage, Gate, Passage, Timing, Verdict
     from interlock.idempotency import StateMachine
-    from interlock.stores.listing import HeldLease
+    from interlock.stores.capabilities import HeldLease
 
 _HOMES = {
     "AsyncClaims": "interlock.coordination.claims",
@@ -70,7 +70,7 @@ _HOMES = {
     "Gate": "interlock.gate",
     "Grant": "interlock.coordination.sync.grant",
     "Grants": "interlock.coordination.sync.several",
-    "HeldLease": "interlock.stores.listing",
+    "HeldLease": "interlock.stores.capabilities",
     "Interlock": "interlock.coordination.sync.root",
     "InterlockError": "interlock.errors",
     "Lease": "interlock.coordination.sync.lease",

@@ -7,7 +7,7 @@ import pytest
 
 from conformance.asking import answer, give_back, grant, wish
 from interlock.coordination.backends.choice import OpenStore
-from interlock.stores.leases import AcquireRequest, Handed
+from interlock.stores.leases import AcquireRequest, HandedGrant
 
 queue = "lease"
 
@@ -26,7 +26,7 @@ class Ear:
             pytest.skip("this store cannot tell")
         return ear
 
-    def hear(self, grant_id: UUID | None, handed: Handed | None = None, /) -> None:
+    def hear(self, grant_id: UUID | None, handed: HandedGrant | None = None, /) -> None:
         self.told.put_nowait(grant_id)
 
 

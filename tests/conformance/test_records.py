@@ -54,12 +54,12 @@ async def test_a_record_stays_when_its_lease_is_forgotten(store: OpenStore) -> N
 
 @pytest.mark.guarantee("record", "old records can be deleted")
 async def test_records_are_deleted_by_age_and_by_the_beginning_of_their_keys(store: OpenStore) -> None:
-    records = able(store, "read", "write", "forget")
+    records = able(store, "read", "write", "delete_records")
     got = await grant(store)
     for key in ("bill:1", "bill:2", "bil", "BILL:1"):
         assert await records.write(key, "1", got) is True
-    assert await records.forget("bill:", 3600.0) == 0
-    assert await records.forget("bill:", -1.0) == 2
+    assert await records.delete_records("bill:", 3600.0) == 0
+    assert await records.delete_records("bill:", -1.0) == 2
     found = [await records.read(key) for key in ("bill:1", "bill:2", "bil", "BILL:1")]
     assert [record and record.key for record in found] == [None, None, "bil", "BILL:1"]
 

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from interlock.embedded.files import append
-from interlock.embedded.layout import Layout
+from interlock.embedded.paths import ClusterPaths
 from support.postgres import execute, open_directory
 from support.proxy import Cable, cable_to
 from support.replication import (
@@ -58,7 +58,7 @@ def three_servers() -> Iterator[Chain]:
         # Copied from the primary: a standby of one without full_page_writes cannot be copied.
         copy_cluster(pair.primary.root, pair.primary.url(tcp=True), root, binaries)
         with cable_to(pair.standby.url(tcp=True)) as (link, upstream), cable_to(pair.primary_url) as (cable, through):
-            append(Layout(root).data / "postgresql.auto.conf", f"primary_conninfo = '{upstream}'\n")
+            append(ClusterPaths(root).data / "postgresql.auto.conf", f"primary_conninfo = '{upstream}'\n")
             with running_server(root, binaries) as third:
                 wait_followed(pair.standby_url)
                 yield Chain(through, pair.standby_url, third.url("interlock", tcp=True), cable, link)

@@ -16,7 +16,7 @@ from urllib.parse import urlsplit, urlunsplit
 
 from interlock.embedded import Binaries, Cluster, account_for, find_binaries, within_reach
 from interlock.embedded.files import make_private, write_whole
-from interlock.embedded.layout import Layout
+from interlock.embedded.paths import ClusterPaths
 from interlock.embedded.processes import run
 from support.postgres import QUICK, execute, open_directory
 from support.proxy import Cable, cable_to
@@ -111,10 +111,10 @@ def running_server(root: Path, binaries: Binaries, settings: Mapping[str, str] =
 
 def copy_cluster(original: Path, url: str, root: Path, binaries: Binaries) -> None:
     """In `root` a cluster of ours that follows the server of `url`: the one in `original`, which runs."""
-    layout, account = Layout(root), account_for()
-    layout.prepare(account)
-    write_whole(layout.password, Layout(original).password.read_bytes(), account)
-    back_up(url, layout.data, binaries, "--write-recovery-conf")
+    paths, account = ClusterPaths(root), account_for()
+    paths.prepare(account)
+    write_whole(paths.password, ClusterPaths(original).password.read_bytes(), account)
+    back_up(url, paths.data, binaries, "--write-recovery-conf")
 
 
 def back_up(url: str, data: Path, binaries: Binaries, *options: str) -> None:

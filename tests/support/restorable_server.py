@@ -12,7 +12,7 @@ from pathlib import Path
 
 from interlock.embedded import Cluster, account_for
 from interlock.embedded.files import append, make_private, write_whole
-from interlock.embedded.layout import Layout
+from interlock.embedded.paths import ClusterPaths
 from support.postgres import execute, open_directory
 from support.replication import LOGGING, back_up, binaries_for, running_server
 from support.waiting import eventually
@@ -37,7 +37,7 @@ class Restorable:
         """Return when it can be written to again."""
         self._archive_all()
         self.cluster.stop("immediate")
-        data = Layout(self.cluster.root).data
+        data = ClusterPaths(self.cluster.root).data
         shutil.rmtree(data)
         self._backup.rename(data)
         target = f"recovery_target_time = '{moment}'\nrecovery_target_action = 'promote'\n"

@@ -8,7 +8,7 @@ from interlock import errors
 from interlock.durable.server_access import primary_session
 from interlock.schema import read_status
 from interlock.stores.postgres import Password, Queries, Session, quote_identifier
-from interlock.stores.postgres.line import ManagedConnection
+from interlock.stores.postgres.managed_connection import ManagedConnection
 from interlock.stores.postgres.session import Row
 from interlock.stores.postgres.url import to_the_primary
 

@@ -9,7 +9,7 @@ from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
 
 from interlock.errors import StoreError
 from interlock.stores.postgres import Password, Session, connect
-from interlock.stores.postgres.direct import require_primary
+from interlock.stores.postgres.direct_connection import require_primary
 from interlock.stores.postgres.url import one_by_one
 
 _TIMEOUT = 10.0

@@ -5,13 +5,14 @@ from pathlib import Path
 from urllib.parse import quote, unquote, urlsplit
 
 from interlock import config
-from interlock.embedded.layout import Layout, readable
+from interlock.embedded.paths import ClusterPaths, readable
 from interlock.embedded.postmaster import Postmaster, live_postmaster
 from interlock.errors import ClusterFailed, ConfigurationError, DataDirectoryUnusable
 
 # Not "interlock": the schema of that name would come first in its search path, as "$user".
 SUPERUSER = "postgres"
 LOOPBACK = "127.0.0.1"
+LOOPBACKS = (LOOPBACK, "::1")
 
 
 _CLUSTER = "postgres"
@@ -49,21 +50,21 @@ def leads_to(url: str, root: Path) -> bool:
         host = unquote(urlsplit(url).netloc.rpartition("@")[2].rpartition(":")[0])
     except ValueError:
         return False
-    return Path(host) in Layout.below(root).possible_sockets()
+    return Path(host) in ClusterPaths.below(root).possible_sockets()
 
 
 def running_url(root: Path, database: str = "postgres", *, tcp: bool = False) -> str | None:
     """Returns the URL of the cluster in `root`, or None if none accepts connections there."""
-    layout = Layout.below(root)
-    with readable(layout.root):
-        found = live_postmaster(layout.data)
-        return url_of(layout, found, database, tcp=tcp) if found and found.is_ready else None
+    paths = ClusterPaths.below(root)
+    with readable(paths.root):
+        found = live_postmaster(paths.data)
+        return url_of(paths, found, database, tcp=tcp) if found and found.is_ready else None
 
 
-def url_of(layout: Layout, postmaster: Postmaster, database: str, *, tcp: bool) -> str:
+def url_of(paths: ClusterPaths, postmaster: Postmaster, database: str, *, tcp: bool) -> str:
     """A URL with the superuser's password in it. Raises ClusterFailed if TCP is asked of one that has only a socket."""
     if tcp and not postmaster.listens_on:
-        raise ClusterFailed(f"The cluster in {layout.root} listens on no TCP port: stop it and start it with a port.")
+        raise ClusterFailed(f"The cluster in {paths.root} listens on no TCP port: stop it and start it with a port.")
     host = LOOPBACK if tcp else quote(os.fsencode(postmaster.sockets), safe="")
-    password = layout.password.read_text()
+    password = paths.password.read_text()
     return f"postgresql://{SUPERUSER}:{password}@{host}:{postmaster.port}/{quote(database, safe='')}"

@@ -7,26 +7,29 @@ which of them they will see.
 
 import os
 import signal
+import socket
+import ssl
 from collections.abc import Sequence
 
 from interlock.embedded.accounts import Account
+from interlock.embedded.address import LOOPBACK
 from interlock.embedded.binaries import Binaries
 from interlock.embedded.files import write_whole
-from interlock.embedded.layout import Layout
 from interlock.embedded.lifecycle import tail_of
+from interlock.embedded.paths import ClusterPaths
 from interlock.embedded.postmaster import live_postmaster
 from interlock.embedded.processes import wait_until
-from interlock.embedded.tls import served_certificate
 from interlock.errors import ClusterFailed, TlsUnavailable
 from interlock.logs import events
-from interlock.tls.availability import has_cryptography
-from interlock.tls.certificate import check_pair
+from interlock.tls.certificate import check_pair, has_cryptography
 from interlock.tls.self_signed import self_signed
 
 log = events(__name__)
 
 _BEGIN = b"-----BEGIN CERTIFICATE-----"
 _RELOAD_TIMEOUT = 10.0
+# Length and code of PostgreSQL's SSLRequest message.
+_SSL_REQUEST = (8).to_bytes(4, "big") + (80877103).to_bytes(4, "big")
 
 
 def need_tls(binaries: Binaries) -> None:
@@ -38,61 +41,61 @@ def need_tls(binaries: Binaries) -> None:
         )
 
 
-def will_have_tls(wanted: bool | None, layout: Layout, binaries: Binaries) -> bool:
+def will_have_tls(wanted: bool | None, paths: ClusterPaths, binaries: Binaries) -> bool:
     """What `wanted` comes to here; None is "where available". Raises TlsUnavailable if it is True and cannot be had."""
     if wanted:
         need_tls(binaries)
         return True
-    can_have_one = layout.secret_pem.exists() or has_cryptography()
+    can_have_one = paths.secret_pem.exists() or has_cryptography()
     return wanted is None and binaries.has_tls and can_have_one
 
 
-def ensure_certificate(layout: Layout, account: Account, host_names: Sequence[str] = ()) -> None:
+def ensure_certificate(paths: ClusterPaths, account: Account, host_names: Sequence[str] = ()) -> None:
     """Make a self-signed certificate unless there is one, of whatever kind."""
-    if not layout.secret_pem.exists():
+    if not paths.secret_pem.exists():
         certificate, key = self_signed(host_names)
-        _tell_clients(layout, account, certificate)  # first: once the other file is there, nothing is made any more
-        write_whole(layout.secret_pem, _joined(certificate, key), account)
+        _tell_clients(paths, account, certificate)  # first: once the other file is there, nothing is made any more
+        write_whole(paths.secret_pem, _joined(certificate, key), account)
 
 
-def change_certificate(layout: Layout, account: Account, certificate: bytes, key: bytes, authority: bytes) -> None:
+def change_certificate(paths: ClusterPaths, account: Account, certificate: bytes, key: bytes, authority: bytes) -> None:
     """Return when new clients see it. `authority` is what they check it with; empty is what they trust anyway.
 
     Raises, with nothing changed, ConfigurationError if the first two do not belong together, and TlsUnavailable if the
     server was started without TLS.
     """
     expected = check_pair(certificate, key)
-    _check_tls_now(layout)
-    if not layout.own_pem.exists() and layout.secret_pem.exists():
-        write_whole(layout.own_pem, layout.secret_pem.read_bytes(), account)
-        _did(layout, "own certificate kept")
-    _tell_clients(layout, account, _either(_told_clients(layout), authority))
-    _did(layout, "clients told of both")
-    write_whole(layout.secret_pem, _joined(certificate, key), account)
-    _did(layout, "certificate written")
-    _reload(layout, expected)
-    _did(layout, "certificate served")
-    _tell_clients(layout, account, authority)
-    _did(layout, "clients told of the new one alone")
+    _check_tls_now(paths)
+    if not paths.own_pem.exists() and paths.secret_pem.exists():
+        write_whole(paths.own_pem, paths.secret_pem.read_bytes(), account)
+        _did(paths, "own certificate kept")
+    _tell_clients(paths, account, _either(_told_clients(paths), authority))
+    _did(paths, "clients told of both")
+    write_whole(paths.secret_pem, _joined(certificate, key), account)
+    _did(paths, "certificate written")
+    _reload(paths, expected)
+    _did(paths, "certificate served")
+    _tell_clients(paths, account, authority)
+    _did(paths, "clients told of the new one alone")
 
 
-def own_certificate(layout: Layout) -> tuple[bytes, bytes]:
+def own_certificate(paths: ClusterPaths) -> tuple[bytes, bytes]:
     """The certificate that the cluster made for itself, and its key."""
-    found = layout.own_pem if layout.own_pem.exists() else layout.secret_pem
+    found = paths.own_pem if paths.own_pem.exists() else paths.secret_pem
     key, begin, rest = found.read_bytes().partition(_BEGIN)
     return begin + rest, key
 
 
-def _check_tls_now(layout: Layout) -> None:
+def _check_tls_now(paths: ClusterPaths) -> None:
     """Raises TlsUnavailable if the server runs, and without TLS."""
-    found = live_postmaster(layout.data)
+    found = live_postmaster(paths.data)
     if found is not None and found.listens_on and not _has_tls_now(found.port):
-        raise TlsUnavailable(f"The cluster in {layout.root} was started without TLS: stop it and start it with TLS.")
+        raise TlsUnavailable(f"The cluster in {paths.root} was started without TLS: stop it and start it with TLS.")
 
 
-def _reload(layout: Layout, expected: bytes) -> None:
+def _reload(paths: ClusterPaths, expected: bytes) -> None:
     """Have a running server take up its certificate; over TCP, return when it is the one that new clients see."""
-    found = live_postmaster(layout.data)
+    found = live_postmaster(paths.data)
     if found is None:
         return
     os.kill(found.pid, signal.SIGHUP)
@@ -100,8 +103,8 @@ def _reload(layout: Layout, expected: bytes) -> None:
         return
     if not wait_until(lambda: _serves(found.port, expected), timeout=_RELOAD_TIMEOUT):
         raise ClusterFailed(
-            f"PostgreSQL in {layout.root} refused the new certificate and still serves the old one: see its log.",
-            log_tail=tail_of(layout),
+            f"PostgreSQL in {paths.root} refused the new certificate and still serves the old one: see its log.",
+            log_tail=tail_of(paths),
         )
 
 
@@ -109,12 +112,12 @@ def _joined(certificate: bytes, key: bytes) -> bytes:
     return key.rstrip() + b"\n" + certificate
 
 
-def _told_clients(layout: Layout) -> bytes:
-    return layout.certificate.read_bytes() if layout.certificate.exists() else b""
+def _told_clients(paths: ClusterPaths) -> bytes:
+    return paths.certificate.read_bytes() if paths.certificate.exists() else b""
 
 
-def _tell_clients(layout: Layout, account: Account, authority: bytes) -> None:
-    write_whole(layout.certificate, authority, account, mode=0o644)
+def _tell_clients(paths: ClusterPaths, account: Account, authority: bytes) -> None:
+    write_whole(paths.certificate, authority, account, mode=0o644)
 
 
 def _either(old: bytes, new: bytes) -> bytes:
@@ -124,8 +127,8 @@ def _either(old: bytes, new: bytes) -> bytes:
     return old if new in old else old.rstrip() + b"\n" + new
 
 
-def _did(layout: Layout, step: str) -> None:
-    log.debug("cluster.certificate_step", extra={"root": str(layout.root), "step": step})
+def _did(paths: ClusterPaths, step: str) -> None:
+    log.debug("cluster.certificate_step", extra={"root": str(paths.root), "step": step})
 
 
 def _has_tls_now(port: int) -> bool:
@@ -140,3 +143,16 @@ def _serves(port: int, expected: bytes) -> bool:
         return served_certificate(port) == expected
     except OSError:
         return False
+
+
+def served_certificate(port: int) -> bytes | None:
+    """The certificate that the server on this machine's `port` shows to a new connection, as DER; None without TLS."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    with socket.create_connection((LOOPBACK, port), timeout=5) as plain:
+        plain.sendall(_SSL_REQUEST)
+        if plain.recv(1) != b"S":
+            return None
+        with context.wrap_socket(plain) as secure:
+            return secure.getpeercert(binary_form=True)

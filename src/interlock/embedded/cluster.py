@@ -17,14 +17,13 @@ from interlock.embedded.certificates import (
     own_certificate,
     will_have_tls,
 )
-from interlock.embedded.creation import make_data
+from interlock.embedded.data_directory import delete_cluster, delete_sockets, make_data
 from interlock.embedded.install import within_reach
-from interlock.embedded.layout import Layout, readable
 from interlock.embedded.lifecycle import Launch, Port, StopMode, halt, tail_of
 from interlock.embedded.locks import exclusive, is_shared, share
+from interlock.embedded.orphans import end_orphans
+from interlock.embedded.paths import ClusterPaths, readable
 from interlock.embedded.postmaster import Postmaster, live_postmaster, read_postmaster
-from interlock.embedded.remains import end_remains
-from interlock.embedded.removal import remove_everything, remove_outside
 from interlock.embedded.settings import check_settings
 from interlock.errors import ClusterFailed, ConfigurationError, DataDirectoryUnusable
 from interlock.logs import events
@@ -57,7 +56,7 @@ class Cluster:
         start_timeout: float = 60.0,
         stop_timeout: float = 60.0,
     ) -> None:
-        self._layout = Layout.below(root)
+        self._paths = ClusterPaths.below(root)
         self._binaries = binaries
         self._port = _checked_port(port)
         self._tls = tls
@@ -70,7 +69,7 @@ class Cluster:
 
     @property
     def root(self) -> Path:
-        return self._layout.root
+        return self._paths.root
 
     @property
     def certificate_file(self) -> Path:
@@ -78,12 +77,12 @@ class Cluster:
 
         Empty if they need nothing of ours to check it with.
         """
-        return self._layout.certificate
+        return self._paths.certificate
 
     @property
     def log_file(self) -> Path:
         """PostgreSQL's own log. When it has grown large, the next start puts an empty one in its place."""
-        return self._layout.log
+        return self._paths.log
 
     # The life of the data
 
@@ -102,13 +101,13 @@ class Cluster:
         """
         if not self._exists():
             if mode == "immediate":
-                end_remains(self._layout, self._stop_timeout)
-                remove_outside(self._layout, self._account())
+                end_orphans(self._paths, self._stop_timeout)
+                delete_sockets(self._paths, self._account())
             return
         with self._control():
             self._check_nobody_else()
             self._end(mode)
-            remove_everything(self._layout, self._account())
+            delete_cluster(self._paths, self._account())
         log.info("cluster.deleted", extra={"root": str(self.root)})
 
     # The life of the server
@@ -147,7 +146,7 @@ class Cluster:
     def ended_uncleanly(self) -> bool:
         """Whether there is no server, and the last one did not stop in order: it was killed, or the machine was."""
         with readable(self.root):
-            return self._live() is None and read_postmaster(self._layout.data) is not None
+            return self._live() is None and read_postmaster(self._paths.data) is not None
 
     def major_version(self) -> int | None:
         """Of the data; None if there are none, or they are not whole."""
@@ -167,7 +166,7 @@ class Cluster:
         It is not stopped by the `release()` of others until this process has released it as often, or has ended.
         """
         with self._control(make_root=True) as control:
-            self._shares.append(share(self._layout.users_lock))
+            self._shares.append(share(self._paths.users_lock))
             try:
                 self._create(control)
                 return self._start()
@@ -182,7 +181,7 @@ class Cluster:
         with self._control():
             if self._shares:
                 os.close(self._shares.pop())
-            return False if is_shared(self._layout.users_lock) else self._stop("fast")
+            return False if is_shared(self._paths.users_lock) else self._stop("fast")
 
     @contextmanager
     def shared(self) -> Iterator[Self]:
@@ -201,10 +200,10 @@ class Cluster:
         Over the Unix socket unless `tcp`.
         """
         with readable(self.root):
-            found = read_postmaster(self._layout.data)
+            found = read_postmaster(self._paths.data)
             if found is None:
                 raise ClusterFailed(f"No cluster runs in {self.root}: start it first.")
-            return url_of(self._layout, found, database, tcp=tcp)
+            return url_of(self._paths, found, database, tcp=tcp)
 
     def use_certificate(self, certificate: bytes, key: bytes, authority: bytes | None = None) -> None:
         """Serve another certificate (PEM, with its chain) from now on, also to the clients of a running cluster.
@@ -215,21 +214,21 @@ class Cluster:
         with self._control():
             need_tls(self._tools())
             told = certificate if authority is None else authority
-            change_certificate(self._layout, self._account(), certificate, key, told)
+            change_certificate(self._paths, self._account(), certificate, key, told)
         log.info("cluster.certificate_changed", extra={"root": str(self.root)})
 
     def use_own_certificate(self) -> None:
         """Back to the certificate that the cluster made for itself."""
         with self._control():
             need_tls(self._tools())
-            ensure_certificate(self._layout, self._account(), self._host_names)
-            certificate, key = own_certificate(self._layout)
-            change_certificate(self._layout, self._account(), certificate, key, certificate)
+            ensure_certificate(self._paths, self._account(), self._host_names)
+            certificate, key = own_certificate(self._paths)
+            change_certificate(self._paths, self._account(), certificate, key, certificate)
         log.info("cluster.certificate_changed", extra={"root": str(self.root)})
 
     def log_tail(self, lines: int = 20) -> str:
         """The end of PostgreSQL's own log."""
-        return tail_of(self._layout, lines)
+        return tail_of(self._paths, lines)
 
     # Below: the control lock is held.
 
@@ -237,12 +236,12 @@ class Cluster:
     def _control(self, *, make_root: bool = False) -> Iterator[int]:
         def prepare() -> None:
             if make_root:
-                self._layout.prepare(self._account())
+                self._paths.prepare(self._account())
             elif not self._exists():
                 raise ClusterFailed(f"There is no cluster in {self.root}: create it first.")
 
         try:
-            with exclusive(self._layout.control_lock, prepare) as control:
+            with exclusive(self._paths.control_lock, prepare) as control:
                 yield control
         except OSError as error:
             raise DataDirectoryUnusable(
@@ -250,12 +249,12 @@ class Cluster:
             ) from error
 
     def _create(self, control: int) -> bool:
-        self._layout.check()
+        self._paths.check()
         account, binaries = self._account(), self._tools()
         with_tls = self._ensure_tls(binaries, account)
-        is_new = not self._layout.data.exists()
+        is_new = not self._paths.data.exists()
         if is_new:
-            make_data(self._layout, binaries, account, control)
+            make_data(self._paths, binaries, account, control)
             log.info("cluster.created", extra={"root": str(self.root), "version": _dotted(binaries), "tls": with_tls})
         return is_new
 
@@ -269,15 +268,15 @@ class Cluster:
         return was_started
 
     def _launch(self) -> Launch:
-        if not self._layout.data.exists():
+        if not self._paths.data.exists():
             raise ClusterFailed(f"There is no cluster in {self.root}: create it first.")
-        self._layout.check()
+        self._paths.check()
         account, binaries = self._account(), self._tools()
         options = (self._settings, self._port, self._ensure_tls(binaries, account), self._start_timeout)
-        return Launch(self._layout, binaries, account, *options)
+        return Launch(self._paths, binaries, account, *options)
 
     def _stop(self, mode: StopMode) -> bool:
-        was_running = halt(self._layout, mode, self._stop_timeout)
+        was_running = halt(self._paths, mode, self._stop_timeout)
         if was_running:
             log.info("cluster.stopped", extra={"root": str(self.root), "mode": mode})
         return was_running
@@ -285,20 +284,20 @@ class Cluster:
     def _end(self, mode: StopMode) -> None:
         """Return when nothing runs on the data any more."""
         try:
-            halt(self._layout, mode, self._stop_timeout)
+            halt(self._paths, mode, self._stop_timeout)
         except ClusterFailed:
             if mode != "immediate":
                 raise
-        end_remains(self._layout, self._stop_timeout)
+        end_orphans(self._paths, self._stop_timeout)
 
     def _ensure_tls(self, binaries: Binaries, account: Account) -> bool:
-        with_tls = will_have_tls(self._tls, self._layout, binaries)
+        with_tls = will_have_tls(self._tls, self._paths, binaries)
         if with_tls:
-            ensure_certificate(self._layout, account, self._host_names)
+            ensure_certificate(self._paths, account, self._host_names)
         return with_tls
 
     def _account(self) -> Account:
-        return account_for(self._run_as, self._layout.data)
+        return account_for(self._run_as, self._paths.data)
 
     def _tools(self) -> Binaries:
         """Binaries that fit the data, if there are any, and that the account can run."""
@@ -317,7 +316,7 @@ class Cluster:
 
     def _major_version(self) -> int | None:
         try:
-            return int((self._layout.data / "PG_VERSION").read_text())
+            return int((self._paths.data / "PG_VERSION").read_text())
         except FileNotFoundError:
             return None
 
@@ -325,17 +324,17 @@ class Cluster:
         ours = len(self._shares)
         while self._shares:
             os.close(self._shares.pop())
-        if is_shared(self._layout.users_lock):
-            self._shares.extend(share(self._layout.users_lock) for _ in range(ours))
+        if is_shared(self._paths.users_lock):
+            self._shares.extend(share(self._paths.users_lock) for _ in range(ours))
             raise ClusterFailed(f"The cluster in {self.root} is used by another process: end that one first.")
 
     def _exists(self) -> bool:
         with readable(self.root):
-            return self._layout.control_lock.exists()
+            return self._paths.control_lock.exists()
 
     def _live(self) -> Postmaster | None:
         with readable(self.root):
-            return live_postmaster(self._layout.data)
+            return live_postmaster(self._paths.data)
 
 
 def _checked_port(port: Port) -> Port:

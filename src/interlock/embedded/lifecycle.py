@@ -9,14 +9,14 @@ from dataclasses import dataclass
 from typing import Literal
 
 from interlock.embedded.accounts import Account
+from interlock.embedded.address import LOOPBACKS
 from interlock.embedded.binaries import Binaries
 from interlock.embedded.files import write_whole
-from interlock.embedded.layout import Layout
+from interlock.embedded.orphans import has_no_process
+from interlock.embedded.paths import ClusterPaths
 from interlock.embedded.postmaster import PID_FILE, Postmaster, live_postmaster, read_postmaster, told_pid
 from interlock.embedded.processes import has_ended, is_zombie, spawn_daemon, wait_until
-from interlock.embedded.remains import is_deserted
 from interlock.embedded.settings import DEFAULTS, as_arguments, as_list_item, render, time_zone_settings
-from interlock.embedded.tls import ADDRESSES
 from interlock.errors import AddressInUse, ClusterFailed
 from interlock.logs import events
 
@@ -42,7 +42,7 @@ _PORT_COMPLAINT = "could not create any TCP/IP sockets"
 class Launch:
     """How to start a cluster whose data are there."""
 
-    layout: Layout
+    paths: ClusterPaths
     binaries: Binaries
     account: Account
     settings: Mapping[str, str]
@@ -64,13 +64,13 @@ class Launch:
                 return True
             if not self._is_passing(complaint) or time.monotonic() > give_up_at:
                 raise self._failure(complaint)
-            log.info("cluster.start_retried", extra={"root": str(self.layout.root), "reason": _reason(complaint)})
+            log.info("cluster.start_retried", extra={"root": str(self.paths.root), "reason": _reason(complaint)})
             time.sleep(0.05)
         return False
 
     def _await_burial(self) -> None:
         """A new postmaster would take a dead one for alive until then, and refuse to start."""
-        last = read_postmaster(self.layout.data)
+        last = read_postmaster(self.paths.data)
         if last is not None:
             wait_until(lambda: not is_zombie(last.pid), timeout=_BURIAL_TIMEOUT)
 
@@ -80,11 +80,11 @@ class Launch:
         A new postmaster would take that one for the old one, and never start. What tells it so is removed, if there is
         no process of the cluster's.
         """
-        data = self.layout.data
+        data = self.paths.data
         pid = told_pid(data)
-        if pid is not None and not has_ended(pid) and is_deserted(self.layout):
-            log.warning("cluster.stale_pid", extra={"root": str(self.layout.root), "stranger": pid})
-            for lock in self.layout.sockets(self.account).glob(".s.PGSQL.*.lock"):
+        if pid is not None and not has_ended(pid) and has_no_process(self.paths):
+            log.warning("cluster.stale_pid", extra={"root": str(self.paths.root), "stranger": pid})
+            for lock in self.paths.sockets(self.account).glob(".s.PGSQL.*.lock"):
                 lock.unlink(missing_ok=True)
             (data / PID_FILE).unlink(missing_ok=True)
 
@@ -92,55 +92,55 @@ class Launch:
         """The running postmaster, or None if there is none; one that is on its way up or down is waited for."""
 
         def is_settled() -> bool:
-            found = live_postmaster(self.layout.data)
+            found = live_postmaster(self.paths.data)
             return found is None or found.is_ready
 
         if not wait_until(is_settled, timeout=self.timeout):
             raise self._too_slow()
-        return live_postmaster(self.layout.data)
+        return live_postmaster(self.paths.data)
 
     def _start(self) -> str | None:
         """Start a postmaster and wait until it is ready: None; or until it ends: what it said."""
         command = self._command()
         said_before = self._rotate_log()
-        pid = spawn_daemon(command, self.account, self.layout.log)
+        pid = spawn_daemon(command, self.account, self.paths.log)
         if not wait_until(lambda: self._is_ready(pid) or has_ended(pid), timeout=self.timeout):
             raise self._too_slow()
-        return None if self._is_ready(pid) else _read_from(self.layout, said_before)
+        return None if self._is_ready(pid) else _read_from(self.paths, said_before)
 
     def _is_ready(self, pid: int) -> bool:
-        found = read_postmaster(self.layout.data)
-        return found is not None and found.pid == pid and found.is_ready and live_postmaster(self.layout.data) == found
+        found = read_postmaster(self.paths.data)
+        return found is not None and found.pid == pid and found.is_ready and live_postmaster(self.paths.data) == found
 
     def _command(self) -> list[str]:
         self.write_settings()
-        sockets = os.fspath(self.layout.make_sockets(self.account))
+        sockets = os.fspath(self.paths.make_sockets(self.account))
         fixed = {
             "unix_socket_directories": as_list_item(sockets),
             "unix_socket_permissions": "0700",
-            "listen_addresses": "" if self.port is None else ADDRESSES[0],
+            "listen_addresses": "" if self.port is None else LOOPBACKS[0],
             "port": str(self._choose_port()),
             "ssl": "on" if self.tls else "off",
         }
         if self.tls:
-            pem = f"../{self.layout.secret_pem.name}"
+            pem = f"../{self.paths.secret_pem.name}"
             fixed |= {"ssl_cert_file": pem, "ssl_key_file": pem}
-        return [os.fspath(self.binaries.postgres), "-D", os.fspath(self.layout.data), *as_arguments(fixed)]
+        return [os.fspath(self.binaries.postgres), "-D", os.fspath(self.paths.data), *as_arguments(fixed)]
 
     def write_settings(self) -> None:
         """Where the server reads them when it starts, or is told to."""
         zones_known = self.binaries.knows_time_zones()
         if not zones_known:
             # Clients that set a time zone by name, as Django does, will be refused.
-            log.warning("cluster.time_zones_missing", extra={"root": str(self.layout.root), "remedy": "install tzdata"})
+            log.warning("cluster.time_zones_missing", extra={"root": str(self.paths.root), "remedy": "install tzdata"})
         settings = {**DEFAULTS, **time_zone_settings(zones_known=zones_known), **self.settings}
-        write_whole(self.layout.settings, os.fsencode(render(settings)), self.account)
+        write_whole(self.paths.settings, os.fsencode(render(settings)), self.account)
 
     def _choose_port(self) -> int:
         if self.port != "free":
             return self.port or SOCKET_ONLY_PORT
-        port = _any_port(_last_port(self.layout))
-        write_whole(self.layout.port, str(port).encode(), self.account)
+        port = _any_port(_last_port(self.paths))
+        write_whole(self.paths.port, str(port).encode(), self.account)
         return port
 
     def _is_passing(self, complaint: str) -> bool:
@@ -152,59 +152,59 @@ class Launch:
         if _PORT_COMPLAINT in complaint and "Address already in use" in complaint:
             return AddressInUse(f"Port {self.port} is taken by another program: choose another for PostgreSQL.")
         return ClusterFailed(
-            f"PostgreSQL did not start in {self.layout.root} ({_reason(complaint)}): see {self.layout.log}.",
-            log_tail=tail_of(self.layout),
+            f"PostgreSQL did not start in {self.paths.root} ({_reason(complaint)}): see {self.paths.log}.",
+            log_tail=tail_of(self.paths),
         )
 
     def _too_slow(self) -> ClusterFailed:
         return ClusterFailed(
-            f"PostgreSQL in {self.layout.root} is neither up nor down after {self.timeout:g} s and was left to go on: "
-            f"see {self.layout.log}, and try again.",
-            log_tail=tail_of(self.layout),
+            f"PostgreSQL in {self.paths.root} is neither up nor down after {self.timeout:g} s and was left to go on: "
+            f"see {self.paths.log}, and try again.",
+            log_tail=tail_of(self.paths),
         )
 
     def _rotate_log(self) -> int:
         try:
-            size = self.layout.log.stat().st_size
+            size = self.paths.log.stat().st_size
         except FileNotFoundError:
             return 0
         if size <= _LARGEST_LOG:
             return size
-        self.layout.log.replace(self.layout.old_log)
+        self.paths.log.replace(self.paths.old_log)
         return 0
 
 
-def halt(layout: Layout, mode: StopMode, timeout: float) -> bool:
+def halt(paths: ClusterPaths, mode: StopMode, timeout: float) -> bool:
     """Return when the cluster has stopped: True if it ran. Raises ClusterFailed if it does not stop in time."""
-    found = live_postmaster(layout.data)
+    found = live_postmaster(paths.data)
     if found is None:
         return False
     os.kill(found.pid, _SIGNALS[mode])
-    if not wait_until(lambda: _is_gone(layout, found.pid), timeout=timeout):
+    if not wait_until(lambda: _is_gone(paths, found.pid), timeout=timeout):
         raise ClusterFailed(
-            f"PostgreSQL in {layout.root} did not stop within {timeout:g} s of a {mode} shutdown: "
+            f"PostgreSQL in {paths.root} did not stop within {timeout:g} s of a {mode} shutdown: "
             "end its clients, or stop it in immediate mode.",
-            log_tail=tail_of(layout),
+            log_tail=tail_of(paths),
         )
     return True
 
 
-def tail_of(layout: Layout, lines: int = 20) -> str:
+def tail_of(paths: ClusterPaths, lines: int = 20) -> str:
     """The last lines of PostgreSQL's log; empty if there is none."""
     try:
-        size = layout.log.stat().st_size
+        size = paths.log.stat().st_size
     except FileNotFoundError:
         return ""
-    return "\n".join(_read_from(layout, max(0, size - 200 * lines)).splitlines()[-lines:])
+    return "\n".join(_read_from(paths, max(0, size - 200 * lines)).splitlines()[-lines:])
 
 
-def _is_gone(layout: Layout, pid: int) -> bool:
-    found = read_postmaster(layout.data)
+def _is_gone(paths: ClusterPaths, pid: int) -> bool:
+    found = read_postmaster(paths.data)
     return found is None or found.pid != pid or has_ended(pid)
 
 
-def _read_from(layout: Layout, offset: int) -> str:
-    with layout.log.open("rb") as file:
+def _read_from(paths: ClusterPaths, offset: int) -> str:
+    with paths.log.open("rb") as file:
         file.seek(offset)
         return file.read().decode(errors="replace")
 
@@ -215,9 +215,9 @@ def _reason(complaint: str) -> str:
     return last.partition("FATAL:")[2].strip() or last.strip()
 
 
-def _last_port(layout: Layout) -> int:
+def _last_port(paths: ClusterPaths) -> int:
     try:
-        return int(layout.port.read_text())
+        return int(paths.port.read_text())
     except (FileNotFoundError, ValueError):
         return 0
 
@@ -227,7 +227,7 @@ def free_port(preferred: int) -> int | None:
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            probe.bind((ADDRESSES[0], preferred))
+            probe.bind((LOOPBACKS[0], preferred))
         except OSError:
             return None
         return int(probe.getsockname()[1])

@@ -102,7 +102,7 @@ class HeldLock:
 
     async def _keep(self) -> None:
         try:
-            why = await self.lock.keep(self._beaten)
+            why = await self.lock.run_heartbeats(self._beaten)
         except asyncio.CancelledError:
             if not self._closing:  # the event loop ends under us: leave no session that could seem to live
                 self._hang_up()

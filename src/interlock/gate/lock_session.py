@@ -13,13 +13,13 @@ from interlock.gate.sessions import hold_shared, open_session
 from interlock.gate.times import Timing
 from interlock.stores.postgres import Session
 from interlock.stores.postgres.advisory import HOLDERS
-from interlock.stores.postgres.direct import milliseconds
-from interlock.stores.postgres.kept import KeptSession
+from interlock.stores.postgres.direct_connection import milliseconds
+from interlock.stores.postgres.heartbeat_session import HeartbeatSession
 
 
-class LockSession(KeptSession):
+class LockSession(HeartbeatSession):
     def __init__(self, session: Session, name: GateName, role: str, pid: int, timing: Timing) -> None:
-        super().__init__(session, pid, of="the gate", trust=timing.trust, heartbeat=timing.heartbeat)
+        super().__init__(session, pid, owner="the gate", trust=timing.trust, heartbeat=timing.heartbeat)
         self.name = name
         self.role = role
         self.timing = timing
@@ -49,9 +49,9 @@ class LockSession(KeptSession):
         row = await self.session.fetchrow(_TRY_ACQUIRE, *self.name.lock, milliseconds(self.timing.ttl))
         assert row is not None
         if row["pid"] != self.pid or row["had_it"]:
-            raise self.moved(row["pid"])
+            raise self.pooler_error(row["pid"])
         if row["acquired"]:
-            self.took(sent_at)
+            self.trust_from(sent_at)
         return bool(row["acquired"])
 
     async def close(self) -> None:

@@ -6,7 +6,7 @@ from interlock.gate.times import Timing
 from interlock.identity import replica_id
 from interlock.stores.postgres import AdvisoryKey, Session, connect
 from interlock.stores.postgres.advisory import HOLDERS
-from interlock.stores.postgres.direct import configure, is_pooled, noticing_a_dead_network, require_primary
+from interlock.stores.postgres.direct_connection import configure, is_pooled, noticing_a_dead_network, require_primary
 
 
 async def open_session(url: str, timing: Timing, *, session_pooler: bool = False) -> Session:

@@ -2,8 +2,7 @@
 
 from interlock.schema.apply import apply
 from interlock.schema.grants import USES, Use, grant, grant_sql
-from interlock.schema.migrations import newest_version
-from interlock.schema.script import changes_since, whole_schema
+from interlock.schema.migrations import changes_since, newest_version, whole_schema
 from interlock.schema.status import SchemaStatus, State, read_status
 
 __all__ = [

@@ -11,6 +11,8 @@ from functools import cache
 from importlib.resources import files
 from typing import Literal, get_args
 
+from interlock.stores.postgres.queries import in_schema
+
 Phase = Literal["pre", "post"]
 
 _FILE = re.compile(r"(?P<version>\d{4})_(?P<name>\w+)\.(?P<phase>pre|post)\.sql")
@@ -51,3 +53,22 @@ def all_migrations() -> tuple[Migration, ...]:
 def newest_version() -> int:
     """The schema version that this release is written for."""
     return all_migrations()[-1].step.version
+
+
+def whole_schema(schema: str) -> str:
+    """Everything, for a database without Interlock."""
+    return in_schema("-- Interlock's whole schema.\nCREATE SCHEMA interlock;\n\n", schema) + changes_since(0, schema)
+
+
+def changes_since(version: int, schema: str) -> str:
+    """The migrations after `version`, for a database that has that one."""
+    newer = [migration for migration in all_migrations() if migration.step.version > version]
+    return in_schema("\n".join(f"{migration.sql}{_recorded(migration)}" for migration in newer), schema)
+
+
+def _recorded(migration: Migration) -> str:
+    step = migration.step
+    return (
+        "\nINSERT INTO interlock.migration (version, phase, name)"
+        f" VALUES ({step.version}, '{step.phase}', '{migration.name}');\n"
+    )

@@ -52,7 +52,7 @@ class AcquireAnswer(NamedTuple):
     brief: bool = False
 
 
-class Handed(NamedTuple):
+class HandedGrant(NamedTuple):
     """A grant that a waiter did not ask for again: who held the lease before has handed it on. It lasts until `until`,
     by the store's clock: a second at most, in which whoever has it renews it."""
 
@@ -66,14 +66,14 @@ class ReleaseAnswer(NamedTuple):
     status: ReleaseStatus
     offered: UUID | None
     elsewhere: bool
-    handed: Handed | None = None
+    handed: HandedGrant | None = None
 
 
 class OnTurn(Protocol):
     """Told whose turn it is, and what it was handed, if it was. None instead of a waiter: one of ours did not come when
     it was called, and all of us were given up."""
 
-    def __call__(self, grant_id: UUID | None, handed: Handed | None = None, /) -> None: ...
+    def __call__(self, grant_id: UUID | None, handed: HandedGrant | None = None, /) -> None: ...
 
 
 class RenewAnswer(NamedTuple):

@@ -4,11 +4,24 @@ from dataclasses import dataclass, field
 from ipaddress import ip_address
 from typing import TYPE_CHECKING
 
-from interlock.errors import ConfigurationError
-from interlock.tls.availability import need_cryptography
+from interlock.errors import ConfigurationError, TlsUnavailable
 
 if TYPE_CHECKING:
     from cryptography import x509
+
+
+def has_cryptography() -> bool:
+    try:
+        import cryptography.x509  # noqa: F401
+    except ImportError:
+        return False
+    return True
+
+
+def need_cryptography() -> None:
+    """Raises TlsUnavailable without the package."""
+    if not has_cryptography():
+        raise TlsUnavailable("TLS needs the package cryptography: pip install 'interlock[embedded]'.")
 
 
 @dataclass(frozen=True, slots=True)

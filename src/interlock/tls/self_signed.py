@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 from ipaddress import ip_address
 from typing import TYPE_CHECKING
 
-from interlock.tls.availability import need_cryptography
+from interlock.tls.certificate import need_cryptography
 
 if TYPE_CHECKING:
     from cryptography import x509

@@ -3,8 +3,7 @@
 from functools import lru_cache
 from typing import TYPE_CHECKING, Literal
 
-from interlock.tls.availability import has_cryptography
-from interlock.tls.certificate import names_host
+from interlock.tls.certificate import has_cryptography, names_host
 
 if TYPE_CHECKING:
     from cryptography import x509

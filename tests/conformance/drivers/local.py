@@ -10,8 +10,8 @@ import asyncpg
 import pytest
 
 from conformance.drivers.stage import Kind, Stage, Verb
-from interlock.embedded.layout import Layout
-from interlock.embedded.remains import remains
+from interlock.embedded.orphans import processes_of
+from interlock.embedded.paths import ClusterPaths
 from interlock.instances.drivers.local import LocalDriver
 from interlock.instances.drivers.port import Endpoint, Spec
 from support.local_instances import connected, local_driver, place_for_instances, run_until
@@ -35,7 +35,7 @@ class LocalStage:
 
     async def leftovers(self, id: str) -> list[str]:  # noqa: A002
         place = self.root / id
-        processes = remains(Layout(place / "postgresql"))
+        processes = processes_of(ClusterPaths(place / "postgresql"))
         return [*(f"process {pid}" for pid in processes), *([str(place)] if place.exists() else [])]
 
     async def lets_in(self, endpoint: Endpoint, password: str) -> bool:

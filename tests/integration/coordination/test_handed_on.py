@@ -10,10 +10,10 @@ import pytest
 from interlock import AsyncInterlock, errors
 from interlock.coordination.engine import deferred, engine
 from interlock.coordination.engine import queue as wait_queue
-from interlock.stores.leases import Handed
+from interlock.stores.leases import HandedGrant
 from interlock.stores.postgres import leases
 from interlock.stores.postgres.leases import PostgresLeases
-from interlock.stores.postgres.line import ManagedConnection
+from interlock.stores.postgres.managed_connection import ManagedConnection
 from interlock.stores.postgres.session import Row
 from support.lease_engine import count_calls, holder, queue, queued, until, until_answered
 from support.postgres import execute
@@ -113,10 +113,10 @@ async def test_an_old_word_is_not_believed(
     locks: AsyncInterlock, others: AsyncInterlock, interlock_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It was handed on, and the word of it comes when another has the lease."""
-    words: list[tuple[UUID | None, Handed | None]] = []
+    words: list[tuple[UUID | None, HandedGrant | None]] = []
     heard = leases._heard
 
-    def keep(payload: str) -> tuple[UUID | None, Handed | None]:
+    def keep(payload: str) -> tuple[UUID | None, HandedGrant | None]:
         words.append(heard(payload))
         return uuid4(), None
 
@@ -225,7 +225,7 @@ async def test_what_is_handed_on_while_the_root_closes_is_given_back(
     closing: list[asyncio.Task[None]] = []
     heard = leases._heard
 
-    def close_and_hear(payload: str) -> tuple[UUID | None, Handed | None]:
+    def close_and_hear(payload: str) -> tuple[UUID | None, HandedGrant | None]:
         closing.append(asyncio.ensure_future(others.close()))
         asyncio.get_running_loop().call_soon(others.engine()._queue.call, *heard(payload))
         return uuid4(), None

@@ -5,7 +5,7 @@ from uuid import UUID, uuid4
 import pytest
 
 from interlock import errors
-from interlock.stores.leases import Handed
+from interlock.stores.leases import HandedGrant
 from support.dynamodb_stores import Clock, replicas
 
 
@@ -130,5 +130,5 @@ async def test_any_name_can_be_a_lease(dynamodb_url: str, name: str) -> None:
         assert await replica.gives_back(grant) == "released"
 
 
-def _nobody(grant_id: UUID | None, handed: Handed | None = None, /) -> None:
+def _nobody(grant_id: UUID | None, handed: HandedGrant | None = None, /) -> None:
     raise AssertionError

@@ -9,7 +9,7 @@ import pytest
 
 from interlock import Interlock
 from interlock.doctor import Finding, Verdict, examine, exit_status, worst
-from interlock.stores.sqlite import faults, mounts
+from interlock.stores.sqlite import driver_errors, mounts
 from support.programs import interlock
 
 
@@ -82,7 +82,7 @@ async def test_a_disk_of_a_network(file: Path, tmp_path: Path, monkeypatch: pyte
 
 
 async def test_a_sqlite_that_is_too_old(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(faults, "_OLDEST", (99, 0, 0))
+    monkeypatch.setattr(driver_errors, "_OLDEST", (99, 0, 0))
     found = await findings(file)
     assert found["version"].verdict is Verdict.PROBLEM
     assert "leases need 99.0.0 or newer" in found["version"].says

@@ -13,7 +13,7 @@ url = sys.argv[1]
 is_inside, may_leave, interrupted = threading.Event(), threading.Event(), threading.Event()
 
 def stay_inside():
-    with forks.Inside():
+    with forks.InsideSqlite():
         is_inside.set()
         may_leave.wait()
 
@@ -62,7 +62,7 @@ import _thread, os, threading
 os.register_at_fork(before=_thread.interrupt_main)  # called last of all, just before the fork itself
 from interlock.stores.sqlite import forks
 
-inside, went_inside = forks.Inside(), threading.Event()
+inside, went_inside = forks.InsideSqlite(), threading.Event()
 try:
     if os.fork() == 0:
         os._exit(0)

@@ -10,7 +10,7 @@ import pytest
 
 from interlock.coordination.engine import queue
 from interlock.coordination.engine.queue import QueueEntry, WaitQueue
-from interlock.stores.leases import AcquireAnswer, AcquireRequest, AcquireStatus, Handed, LeaseStore, OnTurn
+from interlock.stores.leases import AcquireAnswer, AcquireRequest, AcquireStatus, HandedGrant, LeaseStore, OnTurn
 
 
 class Store:
@@ -263,7 +263,7 @@ def taken(
 ) -> float | None:
     """What can be trusted from now on of a grant of which `left` is left in truth, after an answer `waited` ago."""
     room, turn = room_and_turn
-    room.call(turn.grant_id, Handed(7, clock + waited + left + step if clock else 0.0))
+    room.call(turn.grant_id, HandedGrant(7, clock + waited + left + step if clock else 0.0))
     got = room.taken(turn, answer()._replace(clock=clock), NOW - waited)
     assert room.taken(turn, answer()._replace(clock=clock), NOW - waited) is None, "it is taken once"
     if got is None:

@@ -7,13 +7,13 @@ from contextlib import suppress
 import pytest
 
 from interlock.errors import ConnectionLost, LockNotAvailable
-from interlock.stores.sqlite.jobs import Worker, WriterJob, deliver
+from interlock.stores.sqlite.jobs import ThreadJob, Worker, deliver
 
 PATIENCE = 20.0
 
 
-def job() -> WriterJob[None, str]:
-    return WriterJob(lambda _: "done")
+def job() -> ThreadJob[None, str]:
+    return ThreadJob(lambda _: "done")
 
 
 async def test_what_was_given_up_is_never_begun() -> None:
@@ -55,7 +55,7 @@ async def test_a_thread_that_was_stopped_is_begun_again_by_the_next_job() -> Non
     ended: list[None] = []
     threads: list[str] = []
 
-    def serve(job: WriterJob[None, str]) -> None:
+    def serve(job: ThreadJob[None, str]) -> None:
         threads.append(str(threading.get_ident()))
         deliver([(job, job.work(None), None)])
 
@@ -81,7 +81,7 @@ async def test_nobody_waits_for_a_thread_that_ends_and_what_comes_meanwhile_is_d
         ends.set()
         may_end.wait(PATIENCE)
 
-    worker: Worker[WriterJob[None, str]] = Worker("a thread", lambda job: deliver([(job, job.work(None), None)]), end)
+    worker: Worker[ThreadJob[None, str]] = Worker("a thread", lambda job: deliver([(job, job.work(None), None)]), end)
     first, second = job(), job()
     worker.submit(first)
     assert await first.answer(PATIENCE, PATIENCE) == "done"
@@ -105,7 +105,7 @@ async def test_an_event_loop_that_has_ended_is_told_nothing() -> None:
     deliver([(orphan, "done", None)])
 
 
-async def _made() -> WriterJob[None, str]:
+async def _made() -> ThreadJob[None, str]:
     return job()
 
 
@@ -114,7 +114,7 @@ async def test_a_thread_that_cannot_be_started_is_tried_again_by_the_next_job(mo
         monkeypatch.undo()
         raise RuntimeError("can't start new thread")
 
-    served: list[WriterJob[None, str]] = []
+    served: list[ThreadJob[None, str]] = []
     worker = Worker("test-worker", served.append, lambda: None)
     monkeypatch.setattr(threading.Thread, "start", too_many)
     with pytest.raises(RuntimeError):
@@ -139,7 +139,7 @@ async def test_a_thread_whose_start_was_interrupted_does_nothing_and_ends(monkey
         orphans.append(thread)
         raise KeyboardInterrupt
 
-    served: list[WriterJob[None, str]] = []
+    served: list[ThreadJob[None, str]] = []
     worker = Worker("test-worker", served.append, lambda: None)
     monkeypatch.setattr(threading.Thread, "start", interrupted)
     with pytest.raises(KeyboardInterrupt):
@@ -159,7 +159,7 @@ async def test_what_an_interrupted_caller_brought_is_not_done(monkeypatch: pytes
         monkeypatch.undo()
         raise KeyboardInterrupt
 
-    served: list[WriterJob[None, str]] = []
+    served: list[ThreadJob[None, str]] = []
     worker = Worker("test-worker", served.append, lambda: None)
     first = job()
     worker.submit(first)
@@ -187,7 +187,7 @@ async def test_an_interrupt_while_work_is_brought_keeps_nobody_out(
         result: object = usual(changed, *args)
         return result
 
-    worker: Worker[WriterJob[None, str]] = Worker(
+    worker: Worker[ThreadJob[None, str]] = Worker(
         "test-worker", lambda job: deliver([(job, job.work(None), None)]), lambda: None
     )
     first, later = job(), job()

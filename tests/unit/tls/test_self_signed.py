@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from interlock.errors import ConfigurationError, TlsUnavailable
-from interlock.tls import availability
+from interlock.tls import certificate as availability
 from interlock.tls.certificate import check_pair
 from interlock.tls.self_signed import self_signed
 

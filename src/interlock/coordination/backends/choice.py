@@ -11,9 +11,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
 from interlock.errors import ConfigurationError
+from interlock.stores.capabilities import LeaseListing, RecordStore
 from interlock.stores.leases import GrantIdentity, Holder, LeaseStore
-from interlock.stores.listing import Listing
-from interlock.stores.records import RecordStore
 from interlock.stores.scheme import scheme_of
 
 if TYPE_CHECKING:
@@ -41,7 +40,7 @@ class StoreOptions(NamedTuple):
     timeout: float
 
 
-class OpenStore(LeaseStore, Listing, RecordStore, Protocol):
+class OpenStore(LeaseStore, LeaseListing, RecordStore, Protocol):
     """The leases of one event loop."""
 
     async def verify(self) -> None:

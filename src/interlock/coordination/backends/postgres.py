@@ -8,7 +8,7 @@ from interlock.config import own_schema
 from interlock.coordination.backends.choice import Guarding, StoreOptions
 from interlock.stores.leases import Holder
 from interlock.stores.postgres import Session, connect
-from interlock.stores.postgres.direct import require_primary
+from interlock.stores.postgres.direct_connection import require_primary
 from interlock.stores.postgres.leases import PostgresLeases
 from interlock.stores.postgres.url import checked
 

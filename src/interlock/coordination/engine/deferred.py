@@ -16,7 +16,7 @@ from interlock.coordination.engine.acquisition import Acquisition
 from interlock.coordination.engine.batch import Batcher
 from interlock.coordination.engine.queue import WaitQueue
 from interlock.coordination.observation.observer import Observer
-from interlock.stores.forgetting import Forgetting
+from interlock.stores.capabilities import RecordDeletion
 from interlock.stores.leases import AcquireAnswer, AcquireRequest, GrantIdentity, LeaseStore, ReleaseAnswer
 
 UNKNOWN = (errors.ConnectionLost, errors.DatabaseUnreachable)
@@ -213,7 +213,7 @@ class DeferredRequests:
 
     async def _forget(self, prefix: str, older_than: float) -> None:
         try:
-            while isinstance(self._store, Forgetting) and await self._store.forget(prefix, older_than) > 0:
+            while isinstance(self._store, RecordDeletion) and await self._store.delete_records(prefix, older_than) > 0:
                 pass
         except errors.InterlockError as error:
             self._observer.database_error(error)

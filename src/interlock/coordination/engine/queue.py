@@ -9,7 +9,7 @@ import random
 from uuid import UUID
 
 from interlock.clock import boottime
-from interlock.stores.leases import AcquireAnswer, AcquireRequest, Handed, LeaseStore
+from interlock.stores.leases import AcquireAnswer, AcquireRequest, HandedGrant, LeaseStore
 
 _POLL_EVERY = 5.0
 """The longest time without a look. Not what a waiter depends on: it is told, and knows when the lease expires."""
@@ -33,11 +33,11 @@ class QueueEntry:
         self.name = name
         self.grant_id = grant_id
         self.step = 0.0
-        self.handed: Handed | None = None
+        self.handed: HandedGrant | None = None
         self._called = self._told = False
         self._future: asyncio.Future[None] | None = None
 
-    def tell(self, handed: Handed | None) -> None:
+    def tell(self, handed: HandedGrant | None) -> None:
         """The store's word. Everybody on the server can listen in, and say something in its place: but not before the
         first word, which is where the grant_id is told. Whatever comes later is no more than a call."""
         if not self._told:
@@ -145,7 +145,7 @@ class WaitQueue:
                 self.is_subscribed = False
                 await self._store.unsubscribe()
 
-    def call(self, grant_id: UUID | None, handed: Handed | None = None) -> None:
+    def call(self, grant_id: UUID | None, handed: HandedGrant | None = None) -> None:
         """Its turn has come; None: the store has given us up, and everybody has to ask, and queue, again."""
         if grant_id is None:
             self.call_all()

@@ -9,10 +9,7 @@ from interlock.coordination.engine.deferred import DeferredRequests
 from interlock.coordination.engine.retry import RetryPolicy
 from interlock.coordination.lease.grant import AsyncGrant
 from interlock.coordination.lease.reasons import Loss
-from interlock.stores.forgetting import Forgetting
-from interlock.stores.listing import HeldLease
-from interlock.stores.records import StoredRecord
-from interlock.stores.turns import Turns
+from interlock.stores.capabilities import ContentionCheck, HeldLease, RecordDeletion, StoredRecord
 
 T = TypeVar("T")
 
@@ -41,10 +38,10 @@ class LeaseRecords:
         """The leases that are held now, whose names begin so."""
         return await self._ask(lambda: self._store.held(prefix), _LOOKS)
 
-    async def is_wanted(self, name: str) -> bool:
+    async def is_contended(self, name: str) -> bool:
         """Whether somebody has that lease, or waits for it and will be told."""
         store = self._store
-        return isinstance(store, Turns) and await self._ask(lambda: store.is_wanted(name), _LOOKS)
+        return isinstance(store, ContentionCheck) and await self._ask(lambda: store.is_contended(name), _LOOKS)
 
     async def read(self, key: str) -> StoredRecord | None:
         return await self._ask(lambda: self._store.read(key), _LOOKS)
@@ -61,7 +58,7 @@ class LeaseRecords:
             raise grant.error()
 
     def require_forgetting(self) -> None:
-        if not isinstance(self._store, Forgetting):
+        if not isinstance(self._store, RecordDeletion):
             raise errors.ConfigurationError(
                 "This database does not delete old records by itself: say that they are kept for ever (keep_for=None), "
                 "and delete them where the database offers it."

@@ -12,7 +12,7 @@ from interlock.coordination.lease.grant import AsyncGrant
 from interlock.coordination.lease.name import own_name
 from interlock.coordination.lease.times import Duration, LeaseTiming, checked_timeout
 from interlock.errors import ConfigurationError
-from interlock.stores.listing import HeldLease
+from interlock.stores.capabilities import HeldLease
 
 if TYPE_CHECKING:
     from interlock.coordination.engine.acquisition import Acquisition

@@ -10,7 +10,7 @@ from interlock.coordination.lease.lease import CompositeSettings
 from interlock.coordination.lease.name import part, parts, whole_name
 from interlock.coordination.lease.times import Duration, LeaseTiming
 from interlock.errors import ConfigurationError, LeaseTimeout
-from interlock.stores.listing import HeldLease
+from interlock.stores.capabilities import HeldLease
 
 if TYPE_CHECKING:
     from interlock.coordination.engine.engine import Engine

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Self
 from interlock.body import Body
 from interlock.coordination.lease.grant import AsyncGrant
 from interlock.errors import LeaseLost
-from interlock.stores.listing import HeldLease
+from interlock.stores.capabilities import HeldLease
 
 if TYPE_CHECKING:
     from interlock.coordination.engine.engine import Engine

@@ -21,7 +21,7 @@ from interlock.coordination.lease.grant import AsyncGrant
 from interlock.coordination.lease.times import Duration
 from interlock.coordination.primitives.admission import AdmissionSettings
 from interlock.errors import LeaseNested
-from interlock.stores.listing import HeldLease
+from interlock.stores.capabilities import HeldLease
 
 if TYPE_CHECKING:
     from interlock.coordination.engine.engine import Engine
@@ -47,7 +47,7 @@ class SlotSettings(AdmissionSettings):
 
     async def try_acquire(self, engine: "Engine", owner: object, kind: type[G]) -> G | None:
         """Any slot: perhaps it is free. Else one that is."""
-        if await engine.records.is_wanted(self.name):
+        if await engine.records.is_contended(self.name):
             return None
         return await self._some(engine, owner, kind)
 

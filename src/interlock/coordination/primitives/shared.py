@@ -27,7 +27,7 @@ from interlock.coordination.lease.name import part
 from interlock.coordination.lease.times import Duration
 from interlock.coordination.primitives.admission import AdmissionSettings
 from interlock.errors import LeaseLost, LeaseNested, LeaseTimeout, NotSupported
-from interlock.stores.listing import HeldLease
+from interlock.stores.capabilities import HeldLease
 
 if TYPE_CHECKING:
     from interlock.coordination.engine.engine import Engine

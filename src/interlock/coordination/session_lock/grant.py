@@ -135,7 +135,7 @@ class AsyncSessionGrant:
 
     async def _beat(self) -> str:
         try:
-            return await self._session.keep()
+            return await self._session.run_heartbeats()
         except Exception as error:
             log.exception("session_lock.heartbeat_failed", extra=self._facts())
             return f"the heartbeat broke: {type(error).__name__}"

@@ -24,7 +24,7 @@ from interlock import errors
 from interlock.clock import boottime
 from interlock.identity import replica_id
 from interlock.stores.postgres import AdvisoryKey, Session
-from interlock.stores.postgres.direct import (
+from interlock.stores.postgres.direct_connection import (
     configure,
     is_pooled,
     milliseconds,
@@ -32,7 +32,7 @@ from interlock.stores.postgres.direct import (
     require_primary,
 )
 from interlock.stores.postgres.forks import closed_in_children
-from interlock.stores.postgres.kept import KeptSession
+from interlock.stores.postgres.heartbeat_session import HeartbeatSession
 
 Connect = Callable[[], Awaitable[Session]]
 
@@ -63,14 +63,14 @@ class SessionTiming:
         return self.trust / 4
 
 
-class QueuedSession(KeptSession):
+class QueuedSession(HeartbeatSession):
     """Belongs to one acquisition, and is closed with it."""
 
     def __init__(self, session: Session, schema: str, name: str, timing: SessionTiming) -> None:
         super().__init__(
             session,
             session.announced_pid,
-            of=f"the session lock {name!r}",
+            owner=f"the session lock {name!r}",
             trust=timing.trust,
             heartbeat=timing.heartbeat,
         )
@@ -118,7 +118,7 @@ class QueuedSession(KeptSession):
         sent_at = boottime()
         if await self._execute(statement) != "SELECT 1":
             return False
-        self.took(sent_at)
+        self.trust_from(sent_at)
         return True
 
     async def _execute(self, statement: str) -> str:

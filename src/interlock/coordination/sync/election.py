@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from interlock.bridge import LoopThread
 from interlock.coordination.primitives.election import AsyncTerm
 from interlock.coordination.sync.grant import Grant
-from interlock.stores.listing import HeldLease
+from interlock.stores.capabilities import HeldLease
 
 if TYPE_CHECKING:
     from interlock.coordination.sync.lease import Lease

@@ -14,7 +14,7 @@ from interlock.coordination.lease.times import Duration, checked_timeout
 from interlock.coordination.primitives.election import AsyncTerm
 from interlock.coordination.sync.blocks import Blocks
 from interlock.coordination.sync.grant import Grant
-from interlock.stores.listing import HeldLease
+from interlock.stores.capabilities import HeldLease
 
 if TYPE_CHECKING:
     from interlock.coordination.sync.election import Election

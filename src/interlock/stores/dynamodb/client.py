@@ -21,7 +21,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from interlock.clock import boottime
 from interlock.logs import events
 from interlock.stores.dynamodb.address import TableAddress
-from interlock.stores.dynamodb.failures import judged
+from interlock.stores.dynamodb.driver_errors import judged
 
 log = events(__name__)
 

@@ -13,7 +13,7 @@ from interlock import errors
 from interlock.clock import boottime
 from interlock.stores.dynamodb import records, table
 from interlock.stores.dynamodb.address import TableAddress
-from interlock.stores.dynamodb.failures import ConditionFailed
+from interlock.stores.dynamodb.driver_errors import ConditionFailed
 from interlock.stores.dynamodb.leases import DynamoLeases
 from interlock.stores.dynamodb.table import INDEX, SHARD, LeaseTable
 from interlock.stores.leases import Holder

@@ -8,12 +8,12 @@ from typing import Any
 
 from interlock import errors
 from interlock.clock import boottime
+from interlock.stores.capabilities import HeldLease
 from interlock.stores.dynamodb import row as rows
+from interlock.stores.dynamodb.batch import all_of
 from interlock.stores.dynamodb.leases import SHARDS, DynamoLeases
 from interlock.stores.dynamodb.row import Item, Row
-from interlock.stores.dynamodb.side_by_side import all_of
 from interlock.stores.dynamodb.table import INDEX, SHARD
-from interlock.stores.listing import HeldLease
 
 _WITHIN = 5.0
 _AT_ONCE = 100

@@ -24,11 +24,11 @@ from interlock.clock import boottime
 from interlock.stores.dynamodb import row as rows
 from interlock.stores.dynamodb import table as tables
 from interlock.stores.dynamodb.address import TableAddress
+from interlock.stores.dynamodb.batch import each_of, side_by_side
 from interlock.stores.dynamodb.client import Client
-from interlock.stores.dynamodb.failures import ConditionFailed
-from interlock.stores.dynamodb.observation import LeaseWatch
+from interlock.stores.dynamodb.driver_errors import ConditionFailed
 from interlock.stores.dynamodb.row import Item, Row
-from interlock.stores.dynamodb.side_by_side import each_of, side_by_side
+from interlock.stores.dynamodb.watch import LeaseWatch
 from interlock.stores.leases import (
     AcquireAnswer,
     AcquireRequest,

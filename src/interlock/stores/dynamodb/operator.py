@@ -10,7 +10,7 @@ from uuid import uuid4
 from interlock.clock import boottime
 from interlock.stores.dynamodb import lease_list
 from interlock.stores.dynamodb import row as rows
-from interlock.stores.dynamodb.failures import ConditionFailed
+from interlock.stores.dynamodb.driver_errors import ConditionFailed
 from interlock.stores.dynamodb.row import Row
 from interlock.stores.dynamodb.store import DynamoStore
 

@@ -5,17 +5,18 @@ do something that has to be recorded.
 """
 
 from contextlib import suppress
+from typing import Any
 from uuid import uuid4
 
 from interlock import errors
 from interlock.clock import boottime
+from interlock.stores.capabilities import StoredRecord
+from interlock.stores.dynamodb import row as rows
 from interlock.stores.dynamodb.address import RECORDS
-from interlock.stores.dynamodb.failures import ConditionFailed
-from interlock.stores.dynamodb.guard import condition_check
+from interlock.stores.dynamodb.driver_errors import ConditionFailed
 from interlock.stores.dynamodb.leases import DynamoLeases
 from interlock.stores.dynamodb.row import Item, moment, shown
 from interlock.stores.leases import GrantIdentity
-from interlock.stores.records import StoredRecord
 
 
 async def require_transactions(leases: DynamoLeases) -> None:
@@ -60,3 +61,17 @@ async def write(leases: DynamoLeases, key: str, value: str, grant: GrantIdentity
 async def _key(leases: DynamoLeases, key: str) -> Item:
     table = await leases.table()
     return {table.key: {"S": f"{RECORDS}{leases.address.prefix}{key}"}}
+
+
+def condition_check(leases: DynamoLeases, grant: GrantIdentity) -> dict[str, Any]:
+    """For `TransactItems` of TransactWriteItems; once the table is known, as it is to whoever has a grant."""
+    key = leases.key_of(grant.name)
+    return {
+        "ConditionCheck": {
+            "TableName": leases.address.table,
+            "Key": key,
+            "ConditionExpression": rows.MINE,
+            "ExpressionAttributeNames": rows.names("", rows.MINE),
+            "ExpressionAttributeValues": rows.mine(grant),
+        }
+    }

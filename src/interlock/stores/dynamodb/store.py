@@ -2,11 +2,10 @@
 
 from typing import Any
 
-from interlock.stores.dynamodb import guard, lease_list, records
+from interlock.stores.capabilities import HeldLease, StoredRecord
+from interlock.stores.dynamodb import lease_list, records
 from interlock.stores.dynamodb.leases import DynamoLeases
 from interlock.stores.leases import GrantIdentity
-from interlock.stores.listing import HeldLease
-from interlock.stores.records import StoredRecord
 
 
 class DynamoStore(DynamoLeases):
@@ -31,4 +30,4 @@ class DynamoStore(DynamoLeases):
             self._has_transactions = True
 
     def guard_item(self, grant: GrantIdentity) -> dict[str, Any]:
-        return guard.condition_check(self, grant)
+        return records.condition_check(self, grant)

@@ -14,25 +14,24 @@ from typing import Any, Literal
 from uuid import UUID
 
 from interlock import errors
+from interlock.stores.capabilities import HeldLease, StoredRecord
 from interlock.stores.leases import (
     AcquireAnswer,
     AcquireRequest,
     GrantIdentity,
-    Handed,
+    HandedGrant,
     Holder,
     OnTurn,
     ReleaseAnswer,
     RenewAnswer,
 )
-from interlock.stores.listing import HeldLease
 from interlock.stores.postgres.connection import Password, connect
-from interlock.stores.postgres.direct import configure, noticing_a_dead_network
-from interlock.stores.postgres.line import ManagedConnection
+from interlock.stores.postgres.direct_connection import configure, noticing_a_dead_network
+from interlock.stores.postgres.managed_connection import ManagedConnection
 from interlock.stores.postgres.queries import Queries
 from interlock.stores.postgres.renewal_arguments import RenewalArguments
 from interlock.stores.postgres.session import Row, Session
 from interlock.stores.postgres.url import ServerAddress
-from interlock.stores.records import StoredRecord
 
 Pooler = Literal["detect", "transaction", "none"]
 
@@ -200,7 +199,7 @@ class PostgresLeases:
     async def held(self, prefix: str) -> list[HeldLease]:
         return [HeldLease(*row) for row in await self._fetch(self._acquiring, "held", prefix)]
 
-    async def is_wanted(self, name: str) -> bool:
+    async def is_contended(self, name: str) -> bool:
         (row,) = await self._fetch(self._acquiring, "wanted", name)
         return not self._pooled and bool(row[0])
 
@@ -212,7 +211,7 @@ class PostgresLeases:
         (row,) = await self._fetch(self._acquiring, "write_record", key, value, grant.name, grant.token, grant.grant_id)
         return bool(row[0])
 
-    async def forget(self, prefix: str, older_than: float) -> int:
+    async def delete_records(self, prefix: str, older_than: float) -> int:
         (row,) = await self._fetch(self._any, "forget_records", prefix, older_than)
         forgotten: int = row[0]
         return forgotten
@@ -286,7 +285,7 @@ class PostgresLeases:
             self._wanted.pop(grant.name, None)
         if token is None:
             return ReleaseAnswer(status, offered, bool(elsewhere))
-        return ReleaseAnswer(status, offered, elsewhere, Handed(token, until))
+        return ReleaseAnswer(status, offered, elsewhere, HandedGrant(token, until))
 
     async def _release_many(self, grants: Sequence[GrantIdentity], *, if_waited: bool) -> list[ReleaseAnswer]:
         rows = await self._fetch(
@@ -352,8 +351,8 @@ async def _is_pooled(session: Session) -> bool:
     return await session.execute(f"SELECT WHERE pg_backend_pid() = {session.announced_pid}") != "SELECT 1"
 
 
-def _heard(payload: str) -> tuple[UUID | None, Handed | None]:
+def _heard(payload: str) -> tuple[UUID | None, HandedGrant | None]:
     if not payload:
         return None, None
     grant_id, *handed = payload.split()
-    return UUID(grant_id), Handed(int(handed[0]), float(handed[1])) if handed else None
+    return UUID(grant_id), HandedGrant(int(handed[0]), float(handed[1])) if handed else None

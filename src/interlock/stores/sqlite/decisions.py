@@ -8,8 +8,7 @@ from interlock.clock import boottime
 from interlock.stores.leases import AcquireAnswer, AcquireRequest, GrantIdentity, Holder, ReleaseAnswer
 from interlock.stores.sqlite.boot import boot_id
 from interlock.stores.sqlite.queue import enqueue, first, offer, remove_dead
-from interlock.stores.sqlite.statements import SQL
-from interlock.stores.sqlite.writer import WriteTransaction
+from interlock.stores.sqlite.transaction import SQL, WriteTransaction
 
 _NOT_TOLD = 2.0
 """When somebody who cannot be told has to ask again: well before the queue forgets it."""

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from interlock import errors
-from interlock.stores.sqlite.faults import require_version, translated
+from interlock.stores.sqlite.driver_errors import require_version, translated
 from interlock.stores.sqlite.file import LeaseFile, has_tables
 from interlock.stores.sqlite.mounts import file_system, is_remote
 

@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from interlock import errors
-from interlock.stores.sqlite.faults import require_version, translated
+from interlock.stores.sqlite.driver_errors import require_version, translated
 from interlock.stores.sqlite.forks import InsideSqlite, left_alone_in_children, require_fit
 from interlock.stores.sqlite.log import Log, LogConnection
 from interlock.stores.sqlite.mounts import require_local

@@ -17,7 +17,7 @@ T = TypeVar("T")
 C = TypeVar("C")
 
 
-class WriterJob(Generic[C, T]):
+class ThreadJob(Generic[C, T]):
     """`work` is called in the thread, which then says whether it `is_durable`: answered when it is on the disk."""
 
     def __init__(self, work: Callable[[C], T]) -> None:
@@ -67,10 +67,10 @@ class WriterJob(Generic[C, T]):
             self._future.set_result(result)  # type: ignore[arg-type] # without an error there is a result
 
 
-Settled = tuple[WriterJob[Any, Any], Any, Exception | None]
+Settled = tuple[ThreadJob[Any, Any], Any, Exception | None]
 
 
-J = TypeVar("J", bound=WriterJob[Any, Any])
+J = TypeVar("J", bound=ThreadJob[Any, Any])
 
 
 class Worker(Generic[J]):

@@ -14,6 +14,7 @@ from uuid import UUID
 
 from interlock import errors
 from interlock.clock import boottime
+from interlock.stores.capabilities import HeldLease, StoredRecord
 from interlock.stores.leases import (
     AcquireAnswer,
     AcquireRequest,
@@ -23,16 +24,14 @@ from interlock.stores.leases import (
     ReleaseAnswer,
     RenewAnswer,
 )
-from interlock.stores.listing import HeldLease
-from interlock.stores.records import StoredRecord
 from interlock.stores.sqlite import decisions, queue
-from interlock.stores.sqlite.bells import Ear, WakeUps
 from interlock.stores.sqlite.boot import boot_id
 from interlock.stores.sqlite.file import LeaseFile
 from interlock.stores.sqlite.log import LogConnection
 from interlock.stores.sqlite.reader import Reader
-from interlock.stores.sqlite.statements import SQL
-from interlock.stores.sqlite.writer import Writer, WriteTransaction
+from interlock.stores.sqlite.transaction import SQL, WriteTransaction
+from interlock.stores.sqlite.wakeups import Ear, WakeUps
+from interlock.stores.sqlite.writer import Writer
 
 T = TypeVar("T")
 
@@ -133,13 +132,13 @@ class SqliteLeases:
 
         return await self._read(held)
 
-    async def is_wanted(self, name: str) -> bool:
-        def is_wanted(connection: sqlite3.Connection) -> bool:
+    async def is_contended(self, name: str) -> bool:
+        def is_contended(connection: sqlite3.Connection) -> bool:
             looking = WriteTransaction(connection, WakeUps(self._file.beside))
             # In this order: who is in the queue no more has the lease already.
             return queue.is_waited(looking, name, self._listener) or not decisions.is_free(looking, name)
 
-        return await self._read(is_wanted)
+        return await self._read(is_contended)
 
     async def read(self, key: str) -> StoredRecord | None:
         def read(connection: LogConnection) -> StoredRecord | None:
@@ -166,12 +165,12 @@ class SqliteLeases:
 
         return await self._write(write, patience=self._timeout)
 
-    async def forget(self, prefix: str, older_than: float) -> int:
-        def forget(transaction: WriteTransaction) -> int:
+    async def delete_records(self, prefix: str, older_than: float) -> int:
+        def delete_records(transaction: WriteTransaction) -> int:
             since = transaction.wall - older_than
             return transaction.execute(SQL["forget_records"], since, prefix, prefix).rowcount
 
-        return await self._write(forget, patience=self._timeout)
+        return await self._write(delete_records, patience=self._timeout)
 
     async def close_idle(self, idle_for: float) -> bool:
         if self._ear is None and boottime() - self._used_at >= idle_for:

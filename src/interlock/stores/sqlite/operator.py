@@ -12,13 +12,12 @@ from typing import NamedTuple
 from interlock import errors
 from interlock.stores.leases import Holder
 from interlock.stores.sqlite import queue
-from interlock.stores.sqlite.bells import WakeUps
 from interlock.stores.sqlite.boot import boot_id
-from interlock.stores.sqlite.faults import translated
+from interlock.stores.sqlite.driver_errors import translated
 from interlock.stores.sqlite.file import LeaseFile, has_tables
 from interlock.stores.sqlite.leases import SqliteLeases
-from interlock.stores.sqlite.statements import SQL
-from interlock.stores.sqlite.writer import WriteTransaction
+from interlock.stores.sqlite.transaction import SQL, WriteTransaction
+from interlock.stores.sqlite.wakeups import WakeUps
 
 _BROKEN = "##broken"
 """After a lease's name: the record of who took it from its holder last."""

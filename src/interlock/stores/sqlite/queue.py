@@ -5,8 +5,7 @@ from uuid import UUID
 
 from interlock.stores.leases import AcquireRequest, Holder
 from interlock.stores.sqlite.boot import boot_id
-from interlock.stores.sqlite.statements import SQL
-from interlock.stores.sqlite.writer import WriteTransaction
+from interlock.stores.sqlite.transaction import SQL, WriteTransaction
 
 _TO_COME = 1.0
 """So long a waiter that was told has to take the lease; then it is the next one's turn."""

@@ -4,10 +4,10 @@ the disk it waits where somebody will rely on what it has read."""
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from interlock.stores.sqlite.faults import known, translated
+from interlock.stores.sqlite.driver_errors import known, translated
 from interlock.stores.sqlite.file import LeaseFile
 from interlock.stores.sqlite.forks import InsideSqlite
-from interlock.stores.sqlite.jobs import Worker, WriterJob, deliver
+from interlock.stores.sqlite.jobs import ThreadJob, Worker, deliver
 from interlock.stores.sqlite.log import LogConnection
 
 T = TypeVar("T")
@@ -16,7 +16,7 @@ _RECOVERY = 1000
 """Milliseconds. Only somebody who puts the log in order after a crash can keep a reader waiting."""
 
 
-class _Look(WriterJob[LogConnection, T]):
+class _Look(ThreadJob[LogConnection, T]):
     """`relied_on` says of what was read whether somebody will rely on it."""
 
     def __init__(self, work: Callable[[LogConnection], T], relied_on: Callable[[T], bool]) -> None:

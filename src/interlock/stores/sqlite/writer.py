@@ -15,50 +15,24 @@ before it. A bell that rings for a transaction which is then not committed sends
 """
 
 import sqlite3
-import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any, TypeVar
 from uuid import UUID
 
 from interlock import errors
-from interlock.clock import boottime
-from interlock.stores.sqlite.bells import WakeUps
-from interlock.stores.sqlite.faults import is_busy, known, translated
+from interlock.stores.sqlite.driver_errors import is_busy, known, translated
 from interlock.stores.sqlite.file import LeaseFile
 from interlock.stores.sqlite.forks import InsideSqlite
-from interlock.stores.sqlite.jobs import Settled, Worker, WriterJob, deliver
+from interlock.stores.sqlite.jobs import Settled, ThreadJob, Worker, deliver
 from interlock.stores.sqlite.log import LogConnection
+from interlock.stores.sqlite.transaction import WriteTransaction
+from interlock.stores.sqlite.wakeups import WakeUps
 from interlock.stores.sqlite.writer_lock import WriterLock
 
 T = TypeVar("T")
 
 
-@dataclass
-class WriteTransaction:
-    """An open one that may write. `now` and `wall` were read after it had begun. `durable`, set by a job that needs it:
-    it is not answered before it is on the disk."""
-
-    connection: sqlite3.Connection
-    bells: WakeUps
-    durable: bool = False
-    now: float = field(default_factory=boottime)
-    wall: float = field(default_factory=time.time)
-    rings: dict[str, list[UUID]] = field(default_factory=dict)
-    """Whom to tell before COMMIT, by listener. Nobody: they were all given up."""
-
-    _alive: dict[str, bool] = field(default_factory=dict)
-
-    def is_alive(self, listener: str) -> bool:
-        if listener not in self._alive:
-            self._alive[listener] = self.bells.is_alive(listener)
-        return self._alive[listener]
-
-    def execute(self, statement: str, *args: Any) -> sqlite3.Cursor:
-        return self.connection.execute(statement, args)
-
-
-Work = WriterJob[WriteTransaction, Any]
+Work = ThreadJob[WriteTransaction, Any]
 
 
 class Writer:
@@ -77,7 +51,7 @@ class Writer:
 
     async def run(self, work: Callable[[WriteTransaction], T], *, patience: float) -> T:
         """The result of `work`, when its transaction is committed."""
-        job: WriterJob[WriteTransaction, T] = WriterJob(work)
+        job: ThreadJob[WriteTransaction, T] = ThreadJob(work)
         self._worker.submit(job)
         return await job.answer(patience, self._longest)
 

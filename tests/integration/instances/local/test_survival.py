@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from conformance.drivers.stage import seen
-from interlock.embedded.layout import Layout
 from interlock.embedded.locks import exclusive
+from interlock.embedded.orphans import processes_of
+from interlock.embedded.paths import ClusterPaths
 from interlock.embedded.processes import has_ended, wait_until
-from interlock.embedded.remains import remains
 from interlock.errors import InstanceAbsent
 from interlock.instances.drivers.local import LocalDriver
 from interlock.instances.drivers.port import Spec
@@ -22,7 +22,7 @@ from support.unrelated_processes import give_process_id, process_of_the_servers_
 
 
 def processes(root: Path, spec: Spec) -> list[int]:
-    return remains(Layout(root / spec.id / "postgresql"))
+    return processes_of(ClusterPaths(root / spec.id / "postgresql"))
 
 
 def end_as_a_power_cut_does(root: Path, spec: Spec) -> None:

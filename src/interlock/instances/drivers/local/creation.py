@@ -12,9 +12,8 @@ from dataclasses import replace
 
 from interlock.embedded import Binaries, Cluster
 from interlock.embedded.accounts import ourselves
-from interlock.embedded.files import write_whole
+from interlock.embedded.files import make_reachable, write_whole
 from interlock.embedded.locks import exclusive
-from interlock.embedded.reach import make_passage
 from interlock.errors import AddressInUse, ForeignResource, InterlockError
 from interlock.instances.drivers.local.directory import Directory
 from interlock.instances.drivers.local.machine import Machine
@@ -59,7 +58,7 @@ def _alone(machine: Machine, directory: Directory) -> Iterator[None]:
     def prepare() -> None:
         directory.check_ours()
         machine.make_root()
-        make_passage(directory.path, machine.account())
+        make_reachable(directory.path, machine.account())
 
     with exclusive(directory.lock, prepare):
         did(directory.id, "directory made")

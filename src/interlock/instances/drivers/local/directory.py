@@ -11,9 +11,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from interlock.embedded.data_directory import delete_root
 from interlock.embedded.files import sync_directory
-from interlock.embedded.layout import Layout
-from interlock.embedded.removal import remove_own
+from interlock.embedded.paths import ClusterPaths
 from interlock.errors import BadSpec, ForeignResource
 from interlock.instances.drivers.local.steps import did
 
@@ -68,7 +68,7 @@ class Directory:
     def clear(self) -> None:
         """Remove everything but what somebody else put there. Its server is gone already."""
         if self.cluster.exists():  # a part of it was removed by hand, or something else was put there
-            remove_own(Layout(self.cluster))
+            delete_root(ClusterPaths(self.cluster))
         for file in (self.password, self.next_password):
             file.unlink(missing_ok=True)
             _half(file).unlink(missing_ok=True)

@@ -9,15 +9,15 @@ from pathlib import Path
 from interlock.embedded import Binaries, Cluster, all_binaries, within_reach
 from interlock.embedded.accounts import Account, account_for
 from interlock.embedded.certificates import need_tls
+from interlock.embedded.files import make_reachable
 from interlock.embedded.locks import exclusive
-from interlock.embedded.reach import make_passage
 from interlock.errors import BadSpec, BinariesMissing, InstanceAbsent, OutOfSpace, TlsUnavailable, TooManyInstances
 from interlock.instances.drivers.local.directory import Directory, directory_of
 from interlock.instances.drivers.local.marker import Marker, markers, read_marker
 from interlock.instances.drivers.local.parameters import DEFAULTS, check_parameters
 from interlock.instances.drivers.owner import check_name
 from interlock.instances.drivers.port import Spec
-from interlock.tls.availability import need_cryptography
+from interlock.tls.certificate import need_cryptography
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,7 @@ class Machine:
             )
 
     def make_root(self) -> None:
-        make_passage(self.root, self.account())
+        make_reachable(self.root, self.account())
 
     @contextmanager
     def held(self, directory: Directory) -> Iterator[Marker]:

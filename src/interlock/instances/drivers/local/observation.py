@@ -1,8 +1,8 @@
 """What there is of an instance. Nobody is kept out or waited for, and nothing is changed."""
 
 from interlock.embedded import Cluster
+from interlock.embedded.address import LOOPBACKS
 from interlock.embedded.locks import is_held
-from interlock.embedded.tls import ADDRESSES
 from interlock.instances.drivers.local.directory import Directory
 from interlock.instances.drivers.local.machine import Machine
 from interlock.instances.drivers.local.marker import Marker, markers, read_marker
@@ -57,4 +57,4 @@ def _endpoint(cluster: Cluster, marker: Marker) -> Endpoint | None:
         authority = cluster.certificate_file.read_text()
     except FileNotFoundError:
         return None
-    return Endpoint(ADDRESSES[0], marker.port, marker.name, marker.name, authority or None)
+    return Endpoint(LOOPBACKS[0], marker.port, marker.name, marker.name, authority or None)

@@ -8,8 +8,8 @@ from typing import Literal
 
 from interlock.embedded import Cluster
 from interlock.embedded.accounts import ourselves
+from interlock.embedded.address import LOOPBACKS
 from interlock.embedded.files import write_whole
-from interlock.embedded.tls import ADDRESSES
 from interlock.errors import AccessDenied, AddressInUse, BadSpec, DatabaseUnreachable
 from interlock.instances.drivers.local.directory import Directory
 from interlock.instances.drivers.local.machine import Machine
@@ -111,7 +111,7 @@ def change_parameters(machine: Machine, directory: Directory, marker: Marker, pa
 
 def use_certificate(machine: Machine, directory: Directory, marker: Marker, certificate: Certificate | None) -> None:
     """Of one that is stopped it counts from its start on."""
-    issued = None if certificate is None else checked(certificate, ADDRESSES[0])
+    issued = None if certificate is None else checked(certificate, LOOPBACKS[0])
     cluster = machine.cluster(marker, machine.reachable(machine.binaries(marker.major)))
     if issued is None:
         cluster.use_own_certificate()

@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import Self
 
 from interlock.embedded.accounts import Account
-from interlock.embedded.files import make_private
-from interlock.embedded.reach import make_passage
+from interlock.embedded.files import make_private, make_reachable
 from interlock.errors import DataDirectoryUnusable
 
 # A fixed place, whatever TMPDIR says: it has to be short, and the same for every process that asks.
@@ -27,7 +26,7 @@ _NOT_FOREIGN = {"lost+found"}
 
 
 @dataclass(frozen=True)
-class Layout:
+class ClusterPaths:
     """The paths below `root`, which is absolute."""
 
     root: Path
@@ -141,7 +140,7 @@ class Layout:
     def prepare(self, account: Account) -> None:
         """Make the root if it is not there, where `account` can reach it. Raises DataDirectoryUnusable."""
         self.check()
-        make_passage(self.root, account)
+        make_reachable(self.root, account)
 
     def make_sockets(self, account: Account) -> Path:
         make_private(self.sockets(account), account)

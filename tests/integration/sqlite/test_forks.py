@@ -113,7 +113,7 @@ from interlock.stores.sqlite import file, log
 url, work = sys.argv[1:]
 waits, goes_on, sync = threading.Event(), threading.Event(), log._sync
 
-class Shut(file.Turnstile):
+class Shut(file.WriterLock):
     def __enter__(self):
         waits.set()
         goes_on.wait()
@@ -144,7 +144,7 @@ if work == "begin_the_log_anew_to_write":
     locks.open()
 if work == "begin_the_log_anew_to_read":
     open(url.removeprefix("sqlite:///") + "-interlock/doubt", "w").close()
-file.Turnstile = Shut
+file.WriterLock = Shut
 worker = threading.Thread(target=globals()[work], args=(locks,))
 worker.start()
 waits.wait()
@@ -161,8 +161,8 @@ _OTHERS_COME_AND_GO = """
 import os, sys, threading
 from interlock.stores.sqlite import forks
 
-inside, is_inside, may_leave = forks.Inside(), threading.Event(), threading.Event()
-there = [forks.Inside() for _ in range(10)]
+inside, is_inside, may_leave = forks.InsideSqlite(), threading.Event(), threading.Event()
+there = [forks.InsideSqlite() for _ in range(10)]
 steps = 0
 
 def stay_inside():
@@ -175,7 +175,7 @@ def come_and_go(frame, event, argument):  # as other threads might, between any 
     steps += 1
     if steps > 1000:
         may_leave.set()
-    there.append(forks.Inside())
+    there.append(forks.InsideSqlite())
     del there[0]
     return come_and_go
 
@@ -222,7 +222,7 @@ def test_a_fork_does_not_wait_for_whoever_waits_at_the_turnstile(url: str, work:
 
 def test_a_child_that_lives_on_does_not_make_its_parent_seem_alive(url: str, file: Path) -> None:
     from interlock import Interlock
-    from interlock.stores.sqlite.bells import WakeUps
+    from interlock.stores.sqlite.wakeups import WakeUps
 
     with Interlock(url) as locks:
         grant = locks.lease("feeds").acquire()

@@ -5,7 +5,7 @@ import pytest
 
 from interlock.embedded.accounts import Account
 from interlock.embedded.files import make_private
-from interlock.embedded.layout import Layout
+from interlock.embedded.paths import ClusterPaths
 from interlock.errors import DataDirectoryUnusable
 
 US = Account("us", os.geteuid(), os.getegid())
@@ -14,26 +14,26 @@ US = Account("us", os.geteuid(), os.getegid())
 def test_the_socket_is_in_the_root_while_its_path_fits() -> None:
     longest = Path("/" + "x" * (107 - len("//run/.s.PGSQL.65535")))
 
-    assert Layout(longest).sockets(US) == longest / "run"
+    assert ClusterPaths(longest).sockets(US) == longest / "run"
 
 
 def test_the_socket_of_a_longer_path_is_elsewhere_and_always_in_the_same_place() -> None:
     too_long = Path("/" + "x" * (108 - len("//run/.s.PGSQL.65535")))
 
-    assert Layout(too_long).sockets(US).parent == Path("/tmp")
-    assert Layout(too_long).sockets(US) == Layout(too_long).sockets(US)
+    assert ClusterPaths(too_long).sockets(US).parent == Path("/tmp")
+    assert ClusterPaths(too_long).sockets(US) == ClusterPaths(too_long).sockets(US)
 
 
 def test_the_length_of_a_path_is_counted_in_bytes() -> None:
-    assert Layout(Path("/" + "ü" * 60)).sockets(US).parent == Path("/tmp")
+    assert ClusterPaths(Path("/" + "ü" * 60)).sockets(US).parent == Path("/tmp")
 
 
 def test_a_path_with_a_comma_would_be_two_hosts_to_a_client() -> None:
-    assert Layout(Path("/a,b")).sockets(US).parent == Path("/tmp")
+    assert ClusterPaths(Path("/a,b")).sockets(US).parent == Path("/tmp")
 
 
 def test_two_roots_have_different_sockets() -> None:
-    one, other = (Layout(Path("/" + letter * 120)).sockets(US) for letter in "ab")
+    one, other = (ClusterPaths(Path("/" + letter * 120)).sockets(US) for letter in "ab")
 
     assert one != other
 
@@ -68,14 +68,14 @@ def test_what_a_crash_during_creation_leaves_is_not_foreign(tmp_path: Path) -> N
     for name in ("control.lock", "users.lock", "password", "password.new", "server.pem"):
         (tmp_path / name).touch()
 
-    Layout(tmp_path).check()
+    ClusterPaths(tmp_path).check()
 
 
 def test_a_directory_with_other_things_is_foreign(tmp_path: Path) -> None:
     (tmp_path / "thesis.odt").touch()
 
     with pytest.raises(DataDirectoryUnusable, match=r"thesis\.odt.*--data-dir"):
-        Layout(tmp_path).check()
+        ClusterPaths(tmp_path).check()
 
 
 def test_data_without_our_password_are_not_ours(tmp_path: Path) -> None:
@@ -83,4 +83,4 @@ def test_data_without_our_password_are_not_ours(tmp_path: Path) -> None:
     (tmp_path / "data" / "PG_VERSION").write_text("17\n")
 
     with pytest.raises(DataDirectoryUnusable, match="not made by Interlock"):
-        Layout(tmp_path).check()
+        ClusterPaths(tmp_path).check()

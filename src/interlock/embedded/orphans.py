@@ -11,17 +11,17 @@ from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
 
-from interlock.embedded.layout import Layout
+from interlock.embedded.paths import ClusterPaths
 from interlock.embedded.postmaster import live_postmaster
 from interlock.embedded.processes import has_ended, wait_until
 from interlock.errors import ClusterFailed
 
 
-def end_remains(layout: Layout, timeout: float) -> None:
+def end_orphans(paths: ClusterPaths, timeout: float) -> None:
     """Kill whatever still runs on the data, which nobody wants any more, and return when it is gone."""
 
     def is_over() -> bool:
-        remaining = remains(layout)
+        remaining = processes_of(paths)
         for pid in remaining:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
@@ -29,20 +29,20 @@ def end_remains(layout: Layout, timeout: float) -> None:
 
     if not wait_until(is_over, timeout=timeout):
         raise ClusterFailed(
-            f"Processes {remains(layout)} of the cluster in {layout.root} do not end: see what they do."
+            f"Processes {processes_of(paths)} of the cluster in {paths.root} do not end: see what they do."
         )
 
 
-def remains(layout: Layout) -> list[int]:
+def processes_of(paths: ClusterPaths) -> list[int]:
     """The ids of all processes that run on the cluster's data."""
-    known = live_postmaster(layout.data)
-    found = {pid for pid in _pids() if _is_of(layout, pid) and not has_ended(pid)}
+    known = live_postmaster(paths.data)
+    found = {pid for pid in _pids() if _is_of(paths, pid) and not has_ended(pid)}
     return sorted(found | ({known.pid} if known else set()))
 
 
-def is_deserted(layout: Layout) -> bool:
+def has_no_process(paths: ClusterPaths) -> bool:
     """Whether no process runs on the cluster's data. False where that cannot be seen."""
-    return bool(_pids()) and not remains(layout)
+    return bool(_pids()) and not processes_of(paths)
 
 
 def _pids() -> list[int]:
@@ -52,12 +52,12 @@ def _pids() -> list[int]:
         return []
 
 
-def _is_of(layout: Layout, pid: int) -> bool:
+def _is_of(paths: ClusterPaths, pid: int) -> bool:
     try:
         words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
-        if (b"-D", os.fsencode(layout.data)) in pairwise(words):
+        if (b"-D", os.fsencode(paths.data)) in pairwise(words):
             return True
         program, place = Path(f"/proc/{pid}/exe").readlink(), Path(f"/proc/{pid}/cwd").readlink()
     except OSError:  # ended by now, or somebody else's
         return False
-    return program.name.startswith("postgres") and place.is_relative_to(layout.root)
+    return program.name.startswith("postgres") and place.is_relative_to(paths.root)

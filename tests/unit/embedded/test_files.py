@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from interlock.embedded.accounts import Account
-from interlock.embedded.reach import make_passage
+from interlock.embedded.files import make_reachable
 from support.postgres import open_directory
 
 US = Account("us", os.geteuid(), os.getegid())
@@ -29,7 +29,7 @@ def modes(*places: Path) -> list[int]:
 
 def test_what_is_made_for_ourselves_is_ours_alone(tmp_path: Path) -> None:
     share, data, root = tmp_path / "share", tmp_path / "share" / "data", tmp_path / "share" / "data" / "postgres"
-    make_passage(root, US)
+    make_reachable(root, US)
     assert modes(share, data, root) == [0o700] * 3
 
 
@@ -37,11 +37,11 @@ def test_what_is_made_for_ourselves_is_ours_alone(tmp_path: Path) -> None:
 def test_who_runs_postgresql_for_root_gets_through_and_writes_nowhere() -> None:
     with open_directory("interlock-reach-") as place:
         data, root = place / "share" / "data", place / "share" / "data" / "postgres"
-        make_passage(root, SOMEBODY)
+        make_reachable(root, SOMEBODY)
         assert modes(data.parent, data, root) == [0o755, 0o755, 0o711]
 
 
 def test_what_is_there_stays_as_it_is(tmp_path: Path) -> None:
     (tmp_path / "there").mkdir(mode=0o750)
-    make_passage(tmp_path / "there" / "data", US)
+    make_reachable(tmp_path / "there" / "data", US)
     assert modes(tmp_path / "there") == [0o750]
