@@ -6,7 +6,7 @@ import time
 
 from benchmarks.loads.talk import Settings, answer, orders_async
 from interlock.durable.attempt import Attempt
-from interlock.durable.declared import Orchestrations
+from interlock.durable.declarations import Orchestrations
 from interlock.durable.replica import AsyncDurable
 from interlock.durable.run import Run
 

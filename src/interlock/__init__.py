@@ -25,9 +25,8 @@ if TYPE_CHECKING:
     from interlock.coordination.sync.several import Grants, Leases
     from interlock.coordination.sync.shared import Shared
     from interlock.durable.attempt import Attempt
-    from interlock.durable.declared import Orchestrations
+    from interlock.durable.declarations import Orchestrations, Retry
     from interlock.durable.replica import AsyncDurable
-    from interlock.durable.retry import Retry
     from interlock.durable.run import Run
     from interlock.durable.sync import Durable
     from interlock.errors import (
@@ -81,12 +80,12 @@ _HOMES = {
     "OnceConflict": "interlock.errors",
     "OrchestrationCancelled": "interlock.errors",
     "OrchestrationFailed": "interlock.errors",
-    "Orchestrations": "interlock.durable.declared",
+    "Orchestrations": "interlock.durable.declarations",
     "Passage": "interlock.gate",
     "Pending": "interlock.coordination.claims",
     "Periodic": "interlock.coordination.sync.periodic",
     "Released": "interlock.coordination.claims",
-    "Retry": "interlock.durable.retry",
+    "Retry": "interlock.durable.declarations",
     "Run": "interlock.durable.run",
     "SessionGrant": "interlock.coordination.sync.session_lock",
     "SessionLock": "interlock.coordination.sync.session_lock",

@@ -12,12 +12,11 @@ from fastapi import FastAPI
 
 from interlock.aggregate.transactions import Transactions
 from interlock.config import Settings
-from interlock.dns import Dns
-from interlock.dns.none import NoDns
-from interlock.instances.backups.retention import Keeping
-from interlock.instances.context import InstanceContext, Pace
+from interlock.dns import Dns, NoDns
+from interlock.instances.backups.model import BackupSettings
+from interlock.instances.context import InstanceContext, Timing
 from interlock.instances.drivers.port import Driver
-from interlock.keys.key import new_key
+from interlock.keys.records import new_key
 from interlock.schema import State
 from interlock.schema.status import SchemaStatus
 from interlock.server.application import make_application
@@ -80,13 +79,13 @@ class Api:
 
 @asynccontextmanager
 async def working_api(
-    url: str, data_dir: Path, driver: Driver, *, dns: Dns | None = None, pace: Pace = QUICK
+    url: str, data_dir: Path, driver: Driver, *, dns: Dns | None = None, timing: Timing = QUICK
 ) -> AsyncIterator[Api]:
     """With a replica that does what is asked for."""
 
     def context(settings: Settings, database: Transactions) -> InstanceContext:
-        kept = Keeping(settings.place_of_backups, pg_bin=PG_BIN)
-        return InstanceContext(database, settings.schema, {"local": driver}, dns or NoDns(), pace, kept)
+        kept = BackupSettings(settings.place_of_backups, pg_bin=PG_BIN)
+        return InstanceContext(database, settings.schema, {"local": driver}, dns or NoDns(), timing, kept)
 
     settings = Settings(database_url=url, data_dir=data_dir)
     async with controlling(settings, url, ADDRESS, context) as control, _served(control, url) as api:
@@ -119,7 +118,7 @@ async def _served(control: Control, url: str) -> AsyncIterator[Api]:
     app = make_application(startup, readiness, "a database")
     key = new_key()
     async with control.pool.session() as session:
-        await control.keys.make_known(session, key, "test")
+        await control.keys.register(session, key, "test")
     async with _client(app, key) as client:
         yield Api(url, app, control, client, key)
     await readiness.close()

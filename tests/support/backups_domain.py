@@ -12,11 +12,11 @@ from typing import Any
 from urllib.parse import urlsplit
 from uuid import UUID
 
-from interlock.aggregate.record import Failed, Move, Task
+from interlock.aggregate.record import Failure, Task, Transition
 from interlock.embedded.clients import clients_for
 from interlock.instances.backups import programs
-from interlock.instances.backups.digest import digested
-from interlock.instances.backups.retention import Keeping
+from interlock.instances.backups.digest import archive_digest
+from interlock.instances.backups.model import BackupSettings
 from interlock.instances.drivers.local import LocalDriver
 from support.durable_samples import Sample
 from support.local_instances import PG_BIN
@@ -32,7 +32,7 @@ _INSERT = """
 Prepare = Callable[[str, str], None]
 
 
-class Kept(Keeping):
+class Kept(BackupSettings):
     """The directory is asked for each time: one process serves many tests. One backup of each instance is kept."""
 
     keep = 1
@@ -65,10 +65,10 @@ def place_for_backups(driver: LocalDriver) -> Iterator[dict[str, str]]:
 
 
 async def _dumped(driver: LocalDriver, archive: Path) -> None:
-    sight = await driver.look(SHARED)
-    assert sight.endpoint is not None
-    clients = clients_for(int(sight.version or 0), PG_BIN)
-    await programs.dump(clients, sight.endpoint, await driver.password(SHARED), "sample", "file", archive)
+    observation = await driver.observe(SHARED)
+    assert observation.endpoint is not None
+    clients = clients_for(int(observation.version or 0), PG_BIN)
+    await programs.dump(clients, observation.endpoint, await driver.password(SHARED), "sample", "file", archive)
     archive.with_name("version").write_text(f"{clients.version[0]}.{clients.version[1]}")
 
 
@@ -92,7 +92,7 @@ def in_backup_state(state: str, before: Prepare, *, mine: bool = True, older: in
                 (kept := _shelf() / path).parent.mkdir(parents=True)
                 shutil.copyfile(archive, kept)
             version = archive.with_name("version").read_text()
-            facts = [path, *asyncio.run(digested(archive)), version, version] if state != "making" else [None] * 5
+            facts = [path, *asyncio.run(archive_digest(archive)), version, version] if state != "making" else [None] * 5
             execute(database, _INSERT, backup, instance, *facts, id if newest else "earlier", newest and mine, at)
             for step in _WAYS[state] if newest else _WAYS["made"]:
                 execute(database, "UPDATE interlock.instance_backup SET state = %s WHERE id = %s", step, backup)
@@ -130,20 +130,20 @@ def samples(
     def way(state: str, *, older: int = 0) -> Sample:
         return Sample(task, state=STATE, prepare=in_backup_state(state, running, older=older))
 
-    failed = Failed("trouble", "It could not be.")
+    failed = Failure("trouble", "It could not be.")
     activities = {
-        "backups.take_turn": step("making", _count("begun_at IS NOT NULL")),
+        "backups.acquire_slot": step("making", _count("begun_at IS NOT NULL")),
         "backups.dump": step("making", _count("state = 'made' AND NOT working"), "backup made"),
         "backups.read_back": step("made", _count("verified_at IS NOT NULL"), "backup verified"),
         "backups.clear_away": step("deleting"),
         "backups.read_state": step("making"),
         "backups.read_failure": step("making"),
         "backups.has_ended": step("deleting"),
-        "backups.move": step(
+        "backups.transition": step(
             "making",
             _count("state = 'failed' AND error_code = 'trouble'"),
             "backup failed",
-            value=lambda key: Move(task(key), "fail", failed=failed),
+            value=lambda key: Transition(task(key), "fail", failed=failed),
         ),
         "backups.retain": step("made", _count("state = 'deleting'"), older=1),
     }

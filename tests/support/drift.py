@@ -9,14 +9,14 @@ from typing import Any
 
 from interlock.coordination.root import AsyncInterlock
 from interlock.instances.drivers.port import Driver, Observation
-from interlock.instances.orchestrations import Lifecycle
+from interlock.instances.orchestrations import InstanceLifecycle
 from interlock.instances.upkeep.findings import DriftFinding
-from interlock.instances.upkeep.keepers import Upkeep, UpkeepSchedule
+from interlock.instances.upkeep.schedule import Upkeep, UpkeepSchedule
 from support.instances import Plane
 from support.paper_driver import PaperDriver
 from support.postgres import execute
 
-SOON = UpkeepSchedule(drift_every=0.1, moment=0.05, watchers_every=0.1, history_every=0.1)
+SOON = UpkeepSchedule(drift_every=0.1, confirm_after=0.05, watchers_every=0.1, history_every=0.1)
 PATIENCE = 50.0
 _LONGEST = 3.0
 """Seconds: longer than it takes from a request to what is done about it."""
@@ -25,23 +25,23 @@ _LONGEST = 3.0
 class Watch:
     """Looks for drift, and tells what there is."""
 
-    def __init__(self, plane: Plane, keepers: Upkeep) -> None:
-        self.keepers = keepers
+    def __init__(self, plane: Plane, upkeep: Upkeep) -> None:
+        self.upkeep = upkeep
         self._plane = plane
 
-    async def look(self) -> list[tuple[str, str]]:
+    async def observe(self) -> list[tuple[str, str]]:
         """Kinds and instances of what is open after a look."""
-        await self.keepers.look_now(PATIENCE)
+        await self.upkeep.check_drift_now(PATIENCE)
         return [(one.kind, one.instance) for one in await self.open()]
 
     async def open(self) -> list[DriftFinding]:
-        found: list[DriftFinding] = await self._plane.ask(self.keepers.repairs.findings.page)
+        found: list[DriftFinding] = await self._plane.ask(self.upkeep.repairs.findings.page)
         return found
 
     async def repair(self) -> str:
         """The only one that is open: its orchestration."""
         [finding] = await self.open()
-        repaired: DriftFinding = await self._plane.ask(self.keepers.repairs.repair, finding.id)
+        repaired: DriftFinding = await self._plane.ask(self.upkeep.repairs.repair, finding.id)
         assert repaired.repair
         return repaired.repair
 
@@ -55,7 +55,7 @@ async def watching(plane: Plane, driver: Driver | None = None) -> AsyncIterator[
     """Nothing is done by itself. With a driver, it is looked at with that one."""
     lifecycle = plane.lifecycle
     if driver:
-        lifecycle = Lifecycle(replace(lifecycle.context, drivers={driver.name: driver}))
+        lifecycle = InstanceLifecycle(replace(lifecycle.context, drivers={driver.name: driver}))
     async with AsyncInterlock(plane.url) as locks:
         yield Watch(plane, Upkeep(lifecycle, locks, SOON))
 
@@ -72,9 +72,9 @@ class DawdlingDriver(PaperDriver):
         await asyncio.sleep(random.uniform(0, _LONGEST))
         return there
 
-    async def look(self, id: str) -> Observation:  # noqa: A002
+    async def observe(self, id: str) -> Observation:  # noqa: A002
         await asyncio.sleep(random.uniform(0, _LONGEST))
-        return await super().look(id)
+        return await super().observe(id)
 
 
 class BusyDriver(PaperDriver):
@@ -91,11 +91,11 @@ class BusyDriver(PaperDriver):
         await self._once("after_ids")
         return there
 
-    async def look(self, id: str) -> Observation:  # noqa: A002
+    async def observe(self, id: str) -> Observation:  # noqa: A002
         await self._once("before_look")
-        sight = await super().look(id)
+        observation = await super().observe(id)
         await self._once("after_look")
-        return sight
+        return observation
 
     async def _once(self, when: str) -> None:
         """What it does looks too."""

@@ -13,7 +13,7 @@ from typing import Any
 import psycopg
 
 from interlock.durable.attempt import Attempt
-from interlock.durable.declared import Orchestrations
+from interlock.durable.declarations import Orchestrations
 from interlock.durable.run import Run
 from interlock.errors import ActivityFailed, DoNotRetry
 

@@ -9,7 +9,7 @@ import pkgutil
 from typing import Any
 
 import interlock
-from interlock.durable.declared import Activity, Orchestration
+from interlock.durable.declarations import Activity, Orchestration
 from support import durable_domain as shop
 from support.durable_samples import Domain, Sample
 from support.instances_domain import INSTANCES

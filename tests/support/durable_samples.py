@@ -5,7 +5,7 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from interlock.durable.declared import Orchestrations
+from interlock.durable.declarations import Orchestrations
 
 
 def _nothing(url: str, id: str) -> None:  # noqa: A002

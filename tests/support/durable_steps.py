@@ -6,8 +6,7 @@ import os
 import psycopg
 
 from interlock.durable.attempt import Attempt
-from interlock.durable.declared import Orchestrations
-from interlock.durable.retry import Retry
+from interlock.durable.declarations import Orchestrations, Retry
 from interlock.durable.run import Run
 
 TABLES = """

@@ -15,15 +15,15 @@ from typing import Any
 import psycopg
 
 from interlock.durable.database import EngineDatabase
-from interlock.durable.declared import Declared
-from interlock.durable.worker import Working
+from interlock.durable.declarations import Registry
+from interlock.durable.worker import ActivityWorker
 from support.durable_worker import take_part
 
 VICTIMS = "CREATE TABLE victim (key text PRIMARY KEY, died boolean NOT NULL DEFAULT false)"
 _DIES = "UPDATE victim SET died = true WHERE key = %s AND NOT died RETURNING key"
 
 
-class DyingWorking(Working):
+class DyingWorking(ActivityWorker):
     def perform(self, name: str, context: Any, content: Any) -> Any:
         """Whether it succeeded or failed."""
         try:
@@ -49,10 +49,10 @@ class Context:
 
 async def perform(url: str, module: str, activity: str, id: str, plain: Any) -> Any:  # noqa: A002
     """One attempt at the first step of an orchestration, as the engine would have it made."""
-    declared = Declared(*import_module(module).parts)
+    declared = Registry(*import_module(module).parts)
     database = EngineDatabase(url, "interlock")
     try:
-        working = Working(declared, database, asyncio.get_running_loop())
+        working = ActivityWorker(declared, database, asyncio.get_running_loop())
         content = {"root": id, "step": 1, "input": plain}
         return await asyncio.to_thread(working.perform, activity, Context(id), content)
     finally:
@@ -70,5 +70,5 @@ if __name__ == "__main__":
     else:
         import interlock.durable.replica
 
-        interlock.durable.replica.Working = DyingWorking  # type: ignore[attr-defined]
+        interlock.durable.replica.ActivityWorker = DyingWorking  # type: ignore[attr-defined]
         asyncio.run(take_part(*sys.argv[1:]))

@@ -59,7 +59,7 @@ class FailingDriver(PaperDriver):
             raise DriverUnreachable("Nobody answers: look there.")
         return await super().ids()
 
-    async def look(self, id: str) -> Observation:  # noqa: A002
+    async def observe(self, id: str) -> Observation:  # noqa: A002
         if self.fails == "every look":
             raise DriverUnreachable("Nobody answers: look there.")
         if self.fails == "midway":
@@ -73,13 +73,13 @@ class FailingDriver(PaperDriver):
             if not self.held.is_set():
                 return Observation("starting", detail="It is going.")
             await super().remove(id)
-        sight = await super().look(id)
-        if self.fails == "look" and sight.state != "absent":
-            return Observation("broken", sight.endpoint, detail="It fell down.")
-        if self.deaf and sight.endpoint is not None:
+        observation = await super().observe(id)
+        if self.fails == "look" and observation.state != "absent":
+            return Observation("broken", observation.endpoint, detail="It fell down.")
+        if self.deaf and observation.endpoint is not None:
             self.deaf -= 1
-            return replace(sight, endpoint=replace(sight.endpoint, port=_NOBODYS_PORT))
-        return sight
+            return replace(observation, endpoint=replace(observation.endpoint, port=_NOBODYS_PORT))
+        return observation
 
     async def start(self, id: str) -> None:  # noqa: A002
         if self.fails != "start":

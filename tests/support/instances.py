@@ -10,23 +10,22 @@ import psycopg
 
 from interlock.aggregate.events import RecordEvent
 from interlock.aggregate.transactions import Transactions
-from interlock.dns import Dns
-from interlock.dns.none import NoDns
+from interlock.dns import Dns, NoDns
+from interlock.durable.declarations import Retry
 from interlock.durable.replica import AsyncDurable
-from interlock.durable.retry import Retry
 from interlock.errors import OrchestrationEnded
+from interlock.instances.backups.model import BackupSettings
 from interlock.instances.backups.records import BackupRecord
 from interlock.instances.backups.requests import Backups
-from interlock.instances.backups.retention import Keeping
-from interlock.instances.context import InstanceContext, Pace
+from interlock.instances.context import InstanceContext, Timing
 from interlock.instances.drivers.port import Driver
-from interlock.instances.orchestrations import Lifecycle
+from interlock.instances.orchestrations import InstanceLifecycle
 from interlock.instances.records import HealthCheck, InstanceRecord
 from interlock.instances.requests import Instances
 from support.postgres import execute
 from support.waiting import eventually
 
-QUICK = Pace(patience=60, check_every=0.2, unhealthy_after=2, retry=Retry(attempts=3, first=0.05, longest=0.1))
+QUICK = Timing(timeout=60, check_every=0.2, unhealthy_after=2, retry=Retry(attempts=3, first=0.05, longest=0.1))
 
 
 @dataclass
@@ -36,7 +35,7 @@ class Plane:
     url: str
     instances: Instances
     durable: AsyncDurable
-    lifecycle: Lifecycle
+    lifecycle: InstanceLifecycle
     driver: str
     backups: Backups
 
@@ -97,11 +96,11 @@ class Plane:
 
 @asynccontextmanager
 async def control_plane(
-    url: str, driver: Driver, *, dns: Dns | None = None, pace: Pace = QUICK, backups: Keeping | None = None
+    url: str, driver: Driver, *, dns: Dns | None = None, timing: Timing = QUICK, backups: BackupSettings | None = None
 ) -> AsyncIterator[Plane]:
     transactions = Transactions(url, "instances")
-    context = InstanceContext(transactions, "interlock", {driver.name: driver}, dns or NoDns(), pace, backups)
-    lifecycle = Lifecycle(context)
+    context = InstanceContext(transactions, "interlock", {driver.name: driver}, dns or NoDns(), timing, backups)
+    lifecycle = InstanceLifecycle(context)
     try:
         async with AsyncDurable(*lifecycle.parts, url=url) as durable:
             instances = Instances(lifecycle)

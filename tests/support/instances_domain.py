@@ -14,13 +14,13 @@ from typing import Any
 
 import psycopg
 
-from interlock.aggregate.record import Move, Task
+from interlock.aggregate.record import Task, Transition
 from interlock.aggregate.transactions import Transactions
-from interlock.durable.retry import Retry
-from interlock.instances.context import InstanceContext, Pace
+from interlock.durable.declarations import Retry
+from interlock.instances.context import InstanceContext, Timing
 from interlock.instances.drivers.local import LocalDriver
 from interlock.instances.drivers.port import Driver, Spec
-from interlock.instances.orchestrations import Lifecycle
+from interlock.instances.orchestrations import InstanceLifecycle
 from interlock.instances.tasks import Orphan, Resize, Restoration, SetParameters, WatchHealth
 from support import backups_domain, paper_driver
 from support.backups_domain import Kept, backup_of, in_backup_state, place_for_backups
@@ -82,8 +82,8 @@ class Drivers(dict[str, Driver]):
         return real() if name == "local" else PaperDriver(url, real)
 
 
-PACE = Pace(patience=60, check_every=0.05, retry=Retry(attempts=20, first=0.2, longest=2))
-lifecycle = Lifecycle(InstanceContext(Fleeting(), "interlock", Drivers(), PaperDns(url), PACE, Kept()))
+TIMING = Timing(timeout=60, check_every=0.05, retry=Retry(attempts=20, first=0.2, longest=2))
+lifecycle = InstanceLifecycle(InstanceContext(Fleeting(), "interlock", Drivers(), PaperDns(url), TIMING, Kept()))
 parts = lifecycle.parts
 
 
@@ -209,7 +209,7 @@ def with_endpoint(state: str) -> Any:
 
     def with_more(database: str, id: str) -> None:  # noqa: A002
         prepare(database, id)
-        endpoint = asyncio.run(real().look(SHARED)).endpoint
+        endpoint = asyncio.run(real().observe(SHARED)).endpoint
         assert endpoint is not None
         update = "UPDATE interlock.instance SET host = %s, port = %s, owner = %s, database = %s, ca = %s WHERE id = %s"
         where = (endpoint.host, endpoint.port, endpoint.user, endpoint.database, endpoint.ca)
@@ -232,8 +232,8 @@ INSTANCES = Domain(
     activities={
         "instances.check": _step("creating", NOTHING, "checked", made=False),
         "instances.provision": _step("creating", _count("paper"), "provisioned", made=False),
-        "instances.look": _step("creating", NOTHING),
-        "instances.answer": _step("creating", _count("interlock.instance", "port IS NOT NULL"), "answered"),
+        "instances.observe": _step("creating", NOTHING),
+        "instances.probe": _step("creating", _count("interlock.instance", "port IS NOT NULL"), "answered"),
         "instances.publish": _step("creating", _count("published"), "published"),
         "instances.start": _step("starting", _count("paper", "state = 'running'"), "told to start"),
         "instances.stop": _step("stopping", _count("paper", "state = 'stopped'"), "told to stop"),
@@ -255,20 +255,20 @@ INSTANCES = Domain(
         "instances.withdraw": _step("deleting", "SELECT 1 - (" + _count("published") + ")", "withdrawn"),
         "instances.remove": _step("deleting", "SELECT 1 - (" + _count("paper") + ")", "told to go"),
         "instances.leave_behind": _step("deleting", "SELECT 1 - (" + _count("published") + ")", "left behind"),
-        "instances.move": _step(
+        "instances.transition": _step(
             "creating",
             "SELECT count(*) FROM interlock.orchestration o JOIN interlock.instance i ON i.watcher = o.id"
             " WHERE i.id = md5(%(id)s) AND i.state = 'running' AND NOT i.working",
             "come_up",
-            value=lambda key: Move(task(key), "come_up"),
+            value=lambda key: Transition(task(key), "come_up"),
         ),
         "instances.read_state": _step("creating", NOTHING),
         "instances.read_failure": _step("creating", NOTHING),
         "instances.has_ended": _step("deleting", NOTHING, value=lambda key: Task(instance_of(key), key, after="gone")),
-        "instances.take_orphan": Sample(
+        "instances.delete_orphan": Sample(
             orphan, "SELECT 1 - (" + _count("paper") + ")", _event("orphan told to go"), prepare=orphaned
         ),
-        "instances.look_at_orphan": Sample(orphan, NOTHING, NOTHING, prepare=orphaned),
+        "instances.observe_orphan": Sample(orphan, NOTHING, NOTHING, prepare=orphaned),
         "instances.check_health": _step(
             "running",
             _count("interlock.instance_check", key="instance"),

@@ -68,7 +68,7 @@ async def connected(endpoint: Endpoint, password: str) -> "asyncpg.Connection[as
 
 async def as_owner(driver: LocalDriver, id: str) -> "asyncpg.Connection[asyncpg.Record]":  # noqa: A002
     """Of an instance that runs."""
-    endpoint = (await driver.look(id)).endpoint
+    endpoint = (await driver.observe(id)).endpoint
     assert endpoint is not None
     return await connected(endpoint, await driver.password(id))
 
@@ -85,7 +85,7 @@ class Shop(NamedTuple):
         return self.root / self.spec.id
 
     async def endpoint(self) -> Endpoint:
-        endpoint = (await self.driver.look(self.spec.id)).endpoint
+        endpoint = (await self.driver.observe(self.spec.id)).endpoint
         assert endpoint is not None
         return endpoint
 

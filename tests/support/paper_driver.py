@@ -43,11 +43,11 @@ class PaperDriver:
             spec.name,
         )
 
-    async def look(self, id: str) -> Observation:  # noqa: A002
+    async def observe(self, id: str) -> Observation:  # noqa: A002
         found = await self._write("SELECT state FROM paper WHERE id = %s", id)
         if not found:
             return Observation("absent")
-        return Observation(cast(Observed, found[0][0]), (await self._real().look(SHARED)).endpoint)
+        return Observation(cast(Observed, found[0][0]), (await self._real().observe(SHARED)).endpoint)
 
     async def start(self, id: str) -> None:  # noqa: A002
         await self._write("UPDATE paper SET state = 'running' WHERE id = %s", id)
@@ -105,7 +105,7 @@ class PaperDns:
     async def withdraw(self, name: str, owner: str) -> None:
         await _written(self._url(), "DELETE FROM published WHERE name = %s AND id = %s", name, owner)
 
-    async def look(self, name: str) -> Published:
+    async def lookup(self, name: str) -> Published:
         rows = await _written(self._url(), "SELECT id, target FROM published WHERE name = %s", name)
         return Published(rows[0][0], (rows[0][1],)) if rows else Published()
 

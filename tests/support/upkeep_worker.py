@@ -12,12 +12,12 @@ import psycopg
 
 from interlock.aggregate.transactions import Transactions
 from interlock.coordination.root import AsyncInterlock
-from interlock.dns.none import NoDns
+from interlock.dns import NoDns
 from interlock.instances.context import InstanceContext
 from interlock.instances.drivers.local import LocalDriver
 from interlock.instances.drivers.port import Observation
-from interlock.instances.orchestrations import Lifecycle
-from interlock.instances.upkeep.keepers import Upkeep, UpkeepSchedule
+from interlock.instances.orchestrations import InstanceLifecycle
+from interlock.instances.upkeep.schedule import Upkeep, UpkeepSchedule
 from support.paper_driver import PaperDriver
 
 TABLES = "CREATE TABLE looking (pid integer PRIMARY KEY)"
@@ -33,7 +33,7 @@ class SlowDriver(PaperDriver):
             await connection.execute(_WAIT)
         return await super().ids()
 
-    async def look(self, id: str) -> Observation:  # noqa: A002
+    async def observe(self, id: str) -> Observation:  # noqa: A002
         return Observation("running" if id in await super().ids() else "absent")
 
 
@@ -45,8 +45,8 @@ async def main(url: str) -> None:
     context = InstanceContext(
         Transactions(url, "instances"), "interlock", {"paper": SlowDriver(lambda: url, _nobody)}, NoDns()
     )
-    habits = UpkeepSchedule(drift_every=0.2, moment=0.05, watchers_every=60, history_every=60, ttl=3)
-    async with AsyncInterlock(url) as locks, Upkeep(Lifecycle(context), locks, habits):
+    schedule = UpkeepSchedule(drift_every=0.2, confirm_after=0.05, watchers_every=60, history_every=60, ttl=3)
+    async with AsyncInterlock(url) as locks, Upkeep(InstanceLifecycle(context), locks, schedule):
         await asyncio.Event().wait()
 
 

@@ -18,7 +18,7 @@ PACKAGE = Path(interlock.__file__).parent
 FILES = sorted(path.relative_to(PACKAGE).as_posix() for path in PACKAGE.rglob("*.py"))
 FILES = [name for name in FILES if not name.startswith("stores/")]  # there codes are other systems' own
 DOCUMENT = Path(__file__).parents[2] / "docs" / "reference" / "api.md"
-BY_POSITION = {"Failed", "ActivityFailure", "_unauthorized"}
+BY_POSITION = {"Failure", "ActivityFailure", "_unauthorized"}
 """Their first argument is a code; elsewhere it is given as `code=`."""
 SQLSTATE = re.compile(r"[0-9A-Z]{5}")
 

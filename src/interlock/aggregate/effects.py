@@ -15,16 +15,15 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar, get_type_hints
 
-from interlock.aggregate.record import DELETED, Failed, Move, R, Task
+from interlock.aggregate.record import DELETED, Failure, R, Task, Transition
 from interlock.aggregate.table import RecordTable
 from interlock.aggregate.transactions import Transactions
 from interlock.aggregate.wait import wait_until
 from interlock.codes import known
 from interlock.durable.attempt import Attempt
-from interlock.durable.declared import Activity, Orchestrations
-from interlock.durable.outcome import is_unfinished, read_outcome
-from interlock.durable.retry import FOREVER, Retry
+from interlock.durable.declarations import FOREVER, Activity, Orchestrations, Retry
 from interlock.durable.run import Run
+from interlock.durable.status import is_unfinished, read_outcome
 from interlock.errors import DoNotRetry, IllegalTransition, RecordOvertaken
 
 I = TypeVar("I")  # noqa: E741 # input and output
@@ -52,7 +51,7 @@ class Effects(Generic[R]):
         self._records = records
         self._transactions = transactions
         self._retry = retry
-        self.move = self.activity(self._move, FOREVER)
+        self.transition = self.activity(self._transition, FOREVER)
         self.read_state = self.activity(self._read_state, FOREVER)
         self.read_failure = self.activity(self._read_failure, FOREVER)
         self.has_ended = self.activity(self._has_ended, FOREVER)
@@ -124,30 +123,32 @@ class Effects(Generic[R]):
         """Until the orchestration that this one has taken over from has ended, with its clean-up."""
         await wait_until(run, lambda: run.call(self.has_ended, task), lambda has_ended, _: has_ended)
 
-    async def moving(self, connection: Any, record: R, move: Move, attempt: Attempt) -> Mapping[str, Any]:
+    async def transition_columns(
+        self, connection: Any, record: R, transition: Transition, attempt: Attempt
+    ) -> Mapping[str, Any]:
         """The domain's own part of a move, in its transaction, to be overridden. Returns further columns to write."""
         return {}
 
-    async def _move(self, attempt: Attempt, move: Move) -> None:
+    async def _transition(self, attempt: Attempt, transition: Transition) -> None:
         """A repetition changes nothing: it finds the record at rest, or in the state of a move halfway."""
-        at, failed, columns = attempt.at, move.failed, dict[str, Any]()
-        async with self.owned(attempt, move.task) as (connection, record):
+        at, failed, columns = attempt.at, transition.failed, dict[str, Any]()
+        async with self.owned(attempt, transition.task) as (connection, record):
             if not record.working:
                 return
-            state = record.state if move.event is None else self._target(record, move.event)
-            moves = move.event is not None and state != record.state
-            if not (moves or move.ends):
+            state = record.state if transition.event is None else self._target(record, transition.event)
+            moves = transition.event is not None and state != record.state
+            if not (moves or transition.ends):
                 return
-            columns |= await self.moving(connection, record, move, attempt)
-            if move.event is not None and moves:
+            columns |= await self.transition_columns(connection, record, transition, attempt)
+            if transition.event is not None and moves:
                 columns |= {"deleted_at": at} if state == DELETED else {}
-                await self._records.move(connection, record, move.event, **columns)
+                await self._records.apply_event(connection, record, transition.event, **columns)
                 columns = {}
-            if move.ends:
+            if transition.ends:
                 columns |= {"working": False, "error": failed and failed.message, "error_code": failed and failed.code}
             await self._records.change(connection, record.id, at, **columns)
-            kind = move.event or ("failed" if failed else "done")
-            await self.note(connection, attempt, move.task, kind, failed.message if failed else "")
+            kind = transition.event or ("failed" if failed else "done")
+            await self.note(connection, attempt, transition.task, kind, failed.message if failed else "")
 
     def _target(self, record: R, event: str) -> str:
         machine = self._records.machine
@@ -168,15 +169,15 @@ class Effects(Generic[R]):
             record = await self._records.read(connection, task.record)
         return record.state if record.working and record.orchestration == task.orchestration else None
 
-    async def _read_failure(self, attempt: Attempt, task: Task) -> Failed:
+    async def _read_failure(self, attempt: Attempt, task: Task) -> Failure:
         """The end of the orchestration that this clean-up is for."""
         async with self._transactions.transaction() as connection:
             outcome = await read_outcome(connection, self._records.schema, task.orchestration)
         if outcome is None or (failure := outcome.failure) is None:
-            return Failed("outcome_unknown", "It did not come to its end.")
+            return Failure("outcome_unknown", "It did not come to its end.")
         if outcome.kind == "cancelled":
-            return Failed("cancelled", f"It was cancelled: {failure.message or 'no reason'}.")
-        return Failed(known(failure.code), _STEP.sub("", failure.message))
+            return Failure("cancelled", f"It was cancelled: {failure.message or 'no reason'}.")
+        return Failure(known(failure.code), _STEP.sub("", failure.message))
 
     async def _has_ended(self, attempt: Attempt, task: Task) -> bool:
         """Returns whether the orchestration before this task has ended, with its clean-up."""

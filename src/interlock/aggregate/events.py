@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Any
 
 from interlock import user_connections
-from interlock.aggregate.statements import ask, queries
+from interlock.aggregate.transactions import fetch, queries
 
 INTERLOCK = "interlock"
 """The actor of everything that nobody asked for. Others are ``key:ID``."""
@@ -41,28 +41,28 @@ class RecordHistory:
         orchestration: str | None = None,
     ) -> None:
         """Once for the kind of event and the recorded time, however often it is reported."""
-        await self._ask(connection, "note", subject, at, kind, detail, actor, orchestration)
+        await self._fetch(connection, "note", subject, at, kind, detail, actor, orchestration)
 
     async def list(
         self, connection: Any, subject: str, limit: int = 100, *, after: tuple[datetime, str] | None = None
     ) -> list[RecordEvent]:
         """The newest first; `after` is the time and the kind of the last one of the page before."""
-        rows = await self._ask(connection, "events", subject, limit, *(after or (None, None)))
+        rows = await self._fetch(connection, "events", subject, limit, *(after or (None, None)))
         return [RecordEvent(*row) for row in rows]
 
     async def detail(self, connection: Any, subject: str, kind: str, at: datetime) -> str | None:
         """None: there is no such event."""
-        rows = await self._ask(connection, "event", subject, at, kind)
+        rows = await self._fetch(connection, "event", subject, at, kind)
         return rows[0][0] if rows else None
 
     async def forget(self, connection: Any, subject: str, kind: str, at: datetime) -> None:
-        await self._ask(connection, "forget_event", subject, at, kind)
+        await self._fetch(connection, "forget_event", subject, at, kind)
 
-    async def _ask(self, connection: Any, name: str, *args: Any) -> user_connections.Rows:
-        return await ask(connection, self._queries[name], self._kind, *args)
+    async def _fetch(self, connection: Any, name: str, *args: Any) -> user_connections.Rows:
+        return await fetch(connection, self._queries[name], self._kind, *args)
 
 
 async def prune_events(connection: Any, schema: str, older_than: float, limit: int) -> int:
     """Forget events of all kinds of records, `limit` at most; how many that were."""
     statement = queries("interlock.aggregate", schema)["prune_events"]
-    return len(await ask(connection, statement, older_than, limit))
+    return len(await fetch(connection, statement, older_than, limit))

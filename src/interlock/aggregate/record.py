@@ -49,7 +49,7 @@ class Task:
 
 
 @dataclass(frozen=True)
-class Failed:
+class Failure:
     """The end of an orchestration that did not complete."""
 
     code: str
@@ -57,7 +57,7 @@ class Failed:
 
 
 @dataclass(frozen=True)
-class Move:
+class Transition:
     """An event of the record's states; None leaves it in its state. `ends`: the work on it is done then.
 
     `gone`: everything of it was seen to be gone, so its names are freed too.
@@ -67,4 +67,4 @@ class Move:
     event: str | None
     ends: bool = True
     gone: bool = False
-    failed: Failed | None = None
+    failed: Failure | None = None

@@ -18,11 +18,11 @@ from interlock.aggregate.events import INTERLOCK
 from interlock.aggregate.record import DELETED, DELETING, R, Task
 from interlock.aggregate.table import RecordTable
 from interlock.durable import requests
-from interlock.durable.declared import Orchestration
-from interlock.durable.outcome import is_unfinished
+from interlock.durable.declarations import Orchestration
+from interlock.durable.status import is_unfinished
 from interlock.errors import IllegalTransition, OnceConflict
 
-NOTHING_MORE = Task()
+EMPTY_TASK = Task()
 
 
 class Requests(Generic[R]):
@@ -37,14 +37,14 @@ class Requests(Generic[R]):
         id: str,
         columns: Mapping[str, Any],
         orchestration: Orchestration[Any, Any],
-        task: Task = NOTHING_MORE,
+        task: Task = EMPTY_TASK,
         *,
         by: str = INTERLOCK,
     ) -> R:
         """A new record, worked on by `orchestration`."""
         work = self.new_id(id, orchestration)
         at = await self.records.insert(connection, id=id, orchestration=work, created_by=by, **columns)
-        return await self._started(connection, id, orchestration, replace(task, orchestration=work), by, at)
+        return await self._record_start(connection, id, orchestration, replace(task, orchestration=work), by, at)
 
     async def begin(
         self,
@@ -52,7 +52,7 @@ class Requests(Generic[R]):
         record: R,
         event: str | None,
         orchestration: Orchestration[Any, Any],
-        task: Task = NOTHING_MORE,
+        task: Task = EMPTY_TASK,
         *,
         by: str = INTERLOCK,
         key: str | None = None,
@@ -63,7 +63,7 @@ class Requests(Generic[R]):
         `columns` are written too. `key`: see `new_id`.
         """
         if event is not None:
-            await self.records.move(connection, record, event)
+            await self.records.apply_event(connection, record, event)
         after = record.orchestration if record.working else None
         if after is not None:
             reason = f"{_verb(orchestration)} was asked for"
@@ -72,13 +72,13 @@ class Requests(Generic[R]):
         at = await self.records.change(
             connection, record.id, orchestration=work, working=True, error=None, error_code=None, **columns
         )
-        return await self._started(
+        return await self._record_start(
             connection, record.id, orchestration, replace(task, orchestration=work, after=after), by, at
         )
 
     async def change_state(self, connection: Any, record: R, event: str, *, by: str = INTERLOCK) -> R:
         """A change of state that needs no work. `record` is locked."""
-        await self.records.move(connection, record, event)
+        await self.records.apply_event(connection, record, event)
         at = await self.records.change(connection, record.id)
         await self.records.events.note(connection, record.id, event, at, actor=by)
         return await self.records.read(connection, record.id)
@@ -94,14 +94,14 @@ class Requests(Generic[R]):
         check: Callable[[R], Awaitable[None]] | None = None,
     ) -> R:
         """Whatever works on the record. Of one that is being deleted nothing is changed. `check` may refuse."""
-        record = await self.present(connection, id)
+        record = await self.lock_present(connection, id)
         if record.state == DELETING and record.working:
             return record
         if check is not None:
             await check(record)
         return await self.begin(connection, record, "delete", orchestration, by=by, columns=columns)
 
-    async def made(self, connection: Any, id: str | None, **same: Any) -> R | None:
+    async def find_repeated(self, connection: Any, id: str | None, **same: Any) -> R | None:
         """The record that an earlier try of this request made under that id. Raises `OnceConflict` for another one."""
         try:
             record = id and await self.records.read(connection, id)
@@ -114,7 +114,7 @@ class Requests(Generic[R]):
 
     async def cancel(self, connection: Any, id: str, *, by: str = INTERLOCK) -> R:
         """The orchestration that works on it is cut short, and its clean-up says how the record is then."""
-        record = await self.locked(connection, id)
+        record = await self.lock(connection, id)
         if not record.working:
             raise IllegalTransition(
                 f"Nothing works on the {self.records.word} {record.label}, which is {record.state}: leave it as it is.",
@@ -128,7 +128,7 @@ class Requests(Generic[R]):
         )
         return record
 
-    async def locked(self, connection: Any, id: str) -> R:
+    async def lock(self, connection: Any, id: str) -> R:
         """`working` is whether anything really does."""
         record = await self.records.lock(connection, id)
         if record.working:
@@ -136,16 +136,16 @@ class Requests(Generic[R]):
             return replace(record, working=is_working)
         return record
 
-    async def present(self, connection: Any, id: str) -> R:
+    async def lock_present(self, connection: Any, id: str) -> R:
         """Locked, whatever works on it. Raises the table's `unknown` if it is deleted."""
-        record = await self.locked(connection, id)
+        record = await self.lock(connection, id)
         if record.state == DELETED:
             raise self.records.unknown(f"The {self.records.word} {record.label} is deleted: list those that there are.")
         return record
 
-    async def idle(self, connection: Any, id: str) -> R:
+    async def lock_idle(self, connection: Any, id: str) -> R:
         """Locked, and nothing works on it. Raises the table's `busy`."""
-        record = await self.locked(connection, id)
+        record = await self.lock(connection, id)
         if record.working:
             raise self.records.busy(
                 f"The {self.records.word} {record.label} is {record.state}, and {record.orchestration} works on it: "
@@ -158,7 +158,7 @@ class Requests(Generic[R]):
         """The id of an orchestration that works on the record, the same each time for a `key`."""
         return f"{self.records.word}-{id}-{_verb(orchestration)}-{key or uuid.uuid4().hex[:8]}"
 
-    async def _started(
+    async def _record_start(
         self,
         connection: Any,
         id: str,

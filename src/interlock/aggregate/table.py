@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Generic
 from interlock import user_connections
 from interlock.aggregate.events import RecordHistory
 from interlock.aggregate.record import R
-from interlock.aggregate.statements import ask, queries, storable
+from interlock.aggregate.transactions import fetch, queries, storable
 from interlock.errors import IllegalTransition, RecordBusy, RecordUnknown
 from interlock.idempotency import Done, Refused, StateMachine
 from interlock.idempotency.machine import Transitions
@@ -65,11 +65,11 @@ class RecordTable(Generic[R]):
             f"INSERT INTO {self._table} ({names}, created_at, updated_at) VALUES ({places}, {self._now}, {self._now}) "
             "RETURNING created_at"
         )
-        [[at]] = await ask(connection, statement, *values)
+        [[at]] = await fetch(connection, statement, *values)
         return at  # type: ignore[no-any-return]
 
     async def read(self, connection: Any, id: str) -> R:
-        return self.one(await self._ask_own(connection, "read", id), id)
+        return self.one(await self._fetch_own(connection, "read", id), id)
 
     async def find(self, connection: Any, id: str) -> R:
         """By what people call it; here, by its id."""
@@ -77,7 +77,7 @@ class RecordTable(Generic[R]):
 
     async def lock(self, connection: Any, id: str) -> R:
         """No other transaction writes it until this one ends."""
-        return self.one(await self._ask_own(connection, "lock", id), id)
+        return self.one(await self._fetch_own(connection, "lock", id), id)
 
     async def change(self, connection: Any, id: str, at: datetime | None = None, **columns: Any) -> datetime:
         """`at` is the time of the change; None: now. Returns it."""
@@ -87,10 +87,10 @@ class RecordTable(Generic[R]):
             f"UPDATE {self._table} SET {writes}updated_at = coalesce(CAST($2 AS timestamptz), {self._now}), "
             "revision = revision + 1 WHERE id = $1 RETURNING updated_at"
         )
-        [[changed_at]] = await ask(connection, statement, id, at, *values)
+        [[changed_at]] = await fetch(connection, statement, id, at, *values)
         return changed_at  # type: ignore[no-any-return]
 
-    async def move(self, connection: Any, record: R, event: str, **columns: Any) -> bool:
+    async def apply_event(self, connection: Any, record: R, event: str, **columns: Any) -> bool:
         """Write the event's state, with `columns`, of a record that is locked; False: it was moved before.
 
         Raises `IllegalTransition`. JSON columns are for `change`.
@@ -129,25 +129,25 @@ class RecordTable(Generic[R]):
             f"LIMIT CAST(${len(values) + 1} AS integer)",
             self.schema,
         )
-        rows = await ask(connection, statement, *values, limit + 1)
-        shown = [self.record_of(row[1:]) for row in rows[:limit]]
+        rows = await fetch(connection, statement, *values, limit + 1)
+        shown = [self.from_row(row[1:]) for row in rows[:limit]]
         return Page(shown, (rows[limit - 1][0], shown[-1].id) if len(rows) > limit else None)
 
     async def clock(self, connection: Any) -> datetime:
-        [[now]] = await self._ask_own(connection, "clock")
+        [[now]] = await self._fetch_own(connection, "clock")
         return now  # type: ignore[no-any-return]
 
-    async def ask(self, connection: Any, name: str, *args: Any) -> user_connections.Rows:
+    async def fetch(self, connection: Any, name: str, *args: Any) -> user_connections.Rows:
         """A statement of the domain's own. ``:columns`` in it are those of `record_of`, of a table called ``t``."""
         statement = queries(self.package, self.schema)[name]
-        return await ask(connection, statement.replace(":columns", self.columns), *args)
+        return await fetch(connection, statement.replace(":columns", self.columns), *args)
 
     def one(self, rows: user_connections.Rows, sought: str) -> R:
         if not rows:
             raise self.unknown(f"There is no {self.word} {sought!r}: list those that there are.")
-        return self.record_of(rows[0])
+        return self.from_row(rows[0])
 
-    def record_of(self, row: Sequence[Any]) -> R:
+    def from_row(self, row: Sequence[Any]) -> R:
         facts = dict(zip(self._names, row, strict=True))
         return self.record(**facts | {name: json.loads(facts[name] or "null") for name in self.json_columns})
 
@@ -172,9 +172,11 @@ class RecordTable(Generic[R]):
         texts = {name: (_text(key), "text") for name, key in {"state": "t.state", **self.sorts}.items()}
         return {"created": ("t.created_at", "timestamptz"), **texts}
 
-    async def _ask_own(self, connection: Any, name: str, *args: Any) -> user_connections.Rows:
+    async def _fetch_own(self, connection: Any, name: str, *args: Any) -> user_connections.Rows:
         statement = queries("interlock.aggregate", self.schema)[name]
-        return await ask(connection, statement.replace(":columns", self.columns).replace(":table", self._table), *args)
+        return await fetch(
+            connection, statement.replace(":columns", self.columns).replace(":table", self._table), *args
+        )
 
     def _stored(self, name: str, value: Any) -> Any:
         """JSON as text, whatever the connection makes of values of its own."""
@@ -206,7 +208,7 @@ class NamedTable(RecordTable[R]):
             f"SELECT {self.columns} FROM {self._table} t WHERE t.id = $1 OR (t.name = $1 AND t.deleted_at IS NULL) "
             f"ORDER BY t.id = $1 DESC, ({self.is_held}) DESC, t.created_at DESC LIMIT 1"
         )
-        return self.one(await ask(connection, statement, id), id)
+        return self.one(await fetch(connection, statement, id), id)
 
     def _filters(self) -> Mapping[str, str]:
         return {"name_part": "strpos(t.name, CAST({0} AS text)) > 0", **super()._filters()}

@@ -1,15 +1,20 @@
-"""The connections for transactions on records: a few, opened when they are needed, each for one transaction at a time.
+"""Transactions on records, and the statements in them.
 
-A transaction may have to wait for another one's locks; with one connection for all, everybody would wait.
+A `Transactions` object owns a few connections. Each is opened when it is needed, and serves one transaction at a time:
+a transaction may have to wait for the locks of another one, and on a single connection all others would wait as well.
+Statements run on a connection of any kind that Interlock supports, in the transaction that is open on it.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
+from functools import cache
 from typing import Any, TypeVar
 
+from interlock import user_connections
 from interlock.errors import RetryTransaction, StatementFailed, StoreError, StoreThrottled
 from interlock.stores.postgres import Session, connect
+from interlock.stores.postgres.queries import Queries
 
 T = TypeVar("T")
 
@@ -22,12 +27,12 @@ _AGAIN = ("40P01", "23505")
 class Transactions:
     """`purpose` is what the sessions are called in the server. `patience` is how long a free one is waited for."""
 
-    def __init__(self, url: str, purpose: str, size: int = 5, *, patience: float | None = None) -> None:
+    def __init__(self, url: str, purpose: str, size: int = 5, *, timeout: float | None = None) -> None:
         self._url = url
         self._purpose = purpose
         self._free: list[Session] = []
-        self._places = asyncio.Semaphore(size)
-        self._patience = patience
+        self._slots = asyncio.Semaphore(size)
+        self._timeout = timeout
         self._is_closed = False
 
     async def transact(self, work: Callable[[Any], Awaitable[T]]) -> T:
@@ -51,20 +56,20 @@ class Transactions:
     @asynccontextmanager
     async def session(self) -> AsyncIterator[Session]:
         """Whatever ends badly on it ends it too: nobody else meets what it left behind."""
-        async with self._place():
-            session = await self._taken()
+        async with self._slot():
+            session = await self._acquire()
             try:
                 yield session
             except StoreError:
                 await session.abort()
                 raise
             except Exception:
-                self._give_back(session)
+                self._release(session)
                 raise
             except BaseException:
                 session.hang_up()
                 raise
-            self._give_back(session)
+            self._release(session)
 
     async def close(self) -> None:
         self._is_closed = True
@@ -77,26 +82,45 @@ class Transactions:
             return await work(connection)
 
     @asynccontextmanager
-    async def _place(self) -> AsyncIterator[None]:
+    async def _slot(self) -> AsyncIterator[None]:
         try:
-            async with asyncio.timeout(self._patience):
-                await self._places.acquire()
+            async with asyncio.timeout(self._timeout):
+                await self._slots.acquire()
         except TimeoutError:
             raise StoreThrottled("All connections to the database are in use: try again in a while.") from None
         try:
             yield
         finally:
-            self._places.release()
+            self._slots.release()
 
-    async def _taken(self) -> Session:
+    async def _acquire(self) -> Session:
         while self._free:
             if not (session := self._free.pop()).is_closed:
                 return session
         name = f"interlock {self._purpose}"
         return await connect(self._url, application_name=name, statement_timeout=_TIMEOUT, prepared=True)
 
-    def _give_back(self, session: Session) -> None:
+    def _release(self, session: Session) -> None:
         if self._is_closed:
             session.hang_up()
         elif not session.is_closed:
             self._free.append(session)
+
+
+@cache
+def queries(package: str, schema: str) -> Queries:
+    """The statements of that package's ``queries.sql``."""
+    return Queries(package, "queries.sql", schema)
+
+
+async def fetch(connection: Any, statement: str, *args: Any) -> user_connections.Rows:
+    return await user_connections.run_steps(connection, _rows(statement, [storable(each) for each in args]))
+
+
+def storable(value: Any) -> Any:
+    """`value` without the characters that PostgreSQL stores in no text. Texts of other systems may contain them."""
+    return value.encode(errors="replace").decode().replace("\0", "?") if isinstance(value, str) else value
+
+
+def _rows(sql: str, args: Sequence[Any]) -> user_connections.Steps[user_connections.Rows]:
+    return (yield sql, args)

@@ -9,6 +9,6 @@ The package knows names, targets and owners, and none of the domains that publis
 """
 
 from interlock.dns.port import Dns, Published
-from interlock.dns.selection import chosen
+from interlock.dns.selection import NoDns, dns_from_url
 
-__all__ = ["Dns", "Published", "chosen"]
+__all__ = ["Dns", "NoDns", "Published", "dns_from_url"]

@@ -42,7 +42,7 @@ class Address:
         return f"{server}:{self.port}"
 
 
-def parsed(url: str) -> Address:
+def parse_address(url: str) -> Address:
     """Or a ConfigurationError that says what is wrong, and shows nothing that could be a secret."""
     try:
         parts = urlsplit(url)

@@ -42,42 +42,42 @@ class Exchange:
 
     async def update(self, message: dns.message.Message, name: str) -> bool:
         """Whether it was made. False: it has prerequisites that do not hold, and nothing was changed."""
-        answer = await self.ask(message, name)
+        answer = await self.send(message, name)
         if answer.rcode() not in (Rcode.NOERROR, *_UNMET):
             raise self._refusal(answer.rcode(), name)
         return answer.rcode() == Rcode.NOERROR
 
     async def query(self, message: dns.message.Message, name: str) -> dns.message.Message:
-        answer = await self.ask(message, name)
+        answer = await self.send(message, name)
         if answer.rcode() not in (Rcode.NOERROR, Rcode.NXDOMAIN):
             raise self._refusal(answer.rcode(), name)
         return answer
 
-    async def ask(self, message: dns.message.Message, name: str) -> dns.message.Message:
+    async def send(self, message: dns.message.Message, name: str) -> dns.message.Message:
         """The answer, whatever it says. `name` is the host name that it is about."""
         address = self._address
         message.use_tsig(_Key(address.key, secret.read(address), address.algorithm))
-        with self._told(name):
+        with self._translated_errors(name):
             async with asyncio.timeout(address.timeout):
-                return await self._sent(message)
+                return await self._send(message)
 
-    async def _sent(self, message: dns.message.Message) -> dns.message.Message:
+    async def _send(self, message: dns.message.Message) -> dns.message.Message:
         address = self._address
         found = await asyncio.get_running_loop().getaddrinfo(address.server, address.port, type=socket.SOCK_STREAM)
         hosts = list(dict.fromkeys(str(where[0]) for *_, where in found))
         for host in hosts[:-1]:
             with suppress(OSError, EOFError):  # nobody answers there: one of the others may
-                return await self._sent_to(host, message, address.timeout / len(hosts))
-        return await self._sent_to(hosts[-1], message, address.timeout)
+                return await self._send_to(host, message, address.timeout / len(hosts))
+        return await self._send_to(hosts[-1], message, address.timeout)
 
-    async def _sent_to(self, host: str, message: dns.message.Message, timeout: float) -> dns.message.Message:
+    async def _send_to(self, host: str, message: dns.message.Message, timeout: float) -> dns.message.Message:
         async with asyncio.timeout(timeout):
             if self._address.transport == "tcp":
                 return await dns.asyncquery.tcp(message, host, port=self._address.port)
             return await dns.asyncquery.udp(message, host, port=self._address.port, ignore_unexpected=True)
 
     @contextmanager
-    def _told(self, name: str) -> Iterator[None]:
+    def _translated_errors(self, name: str) -> Iterator[None]:
         address = self._address
         try:
             yield

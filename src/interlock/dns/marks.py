@@ -29,7 +29,7 @@ def owner(found: Sequence[dns.rdata.Rdata]) -> str | None:
     return text.removeprefix(_OWNED_BY).decode(errors="replace") if text.startswith(_OWNED_BY) else None
 
 
-def leading_to(target: str, name: str) -> dns.rdata.Rdata:
+def target_record(target: str, name: str) -> dns.rdata.Rdata:
     """An address record, or, for a host name, a CNAME. `name` is what it is for."""
     try:
         address = ip_address(target)

@@ -39,6 +39,6 @@ class Dns(Protocol):
     async def withdraw(self, name: str, owner: str) -> None:
         """Return when nothing under that name is this owner's any more. Records of others stay as they are."""
 
-    async def look(self, name: str) -> Published | None:
+    async def lookup(self, name: str) -> Published | None:
         """The records as the name server has them. None: something else publishes names, so nothing is known here."""
         ...

@@ -17,6 +17,8 @@ import dns.message
 import dns.name
 import dns.rdata
 import dns.update
+from dns.flags import Flag
+from dns.rcode import Rcode
 from dns.rdatatype import RdataType
 from dns.rdtypes.ANY.TXT import TXT
 
@@ -24,8 +26,7 @@ from interlock.dns import marks
 from interlock.dns.address import Address
 from interlock.dns.exchange import Exchange
 from interlock.dns.port import Published
-from interlock.dns.zones import zone_of
-from interlock.errors import DnsForeign, InvalidName
+from interlock.errors import DnsForeign, DnsZoneUnknown, InvalidName
 from interlock.logs import events
 from interlock.names import host_name
 
@@ -35,7 +36,7 @@ _TRIES = 3
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
+class _Entry:
     text: str
     name: dns.name.Name
     mark: dns.name.Name
@@ -62,110 +63,128 @@ class Rfc2136:
             whole = host_name(f"{whole}.{zone}")
         if zone and not whole.endswith(f".{zone}"):
             raise InvalidName(f"{name!r} is not in the zone {zone}: use a name that ends with .{zone}.", name=name)
-        _in_dns(f"{marks.LABEL}.{whole}")
+        _dns_name(f"{marks.LABEL}.{whole}")
         return whole
 
     async def check(self, name: str, owner: str) -> None:
-        await self._made_or_confirmed(await self._place(name), owner, None)
+        await self._create_or_update(await self._entry(name), owner, None)
 
     async def publish(self, name: str, target: str, owner: str) -> None:
-        place = await self._place(name)
-        is_new = await self._made_or_confirmed(place, owner, marks.leading_to(target, place.text))
-        log.info("dns.published", extra={"host": place.text, "target": target, "owner": owner, "is_new": is_new})
+        entry = await self._entry(name)
+        is_new = await self._create_or_update(entry, owner, marks.target_record(target, entry.text))
+        log.info("dns.published", extra={"host": entry.text, "target": target, "owner": owner, "is_new": is_new})
 
     async def withdraw(self, name: str, owner: str) -> None:
-        place = await self._place(name)
-        message = place.message()
-        message.present(place.mark, marks.mark(owner))
-        _remove(message, place)
-        was_there = await self._exchange.update(message, place.text)
-        log.info("dns.withdrawn", extra={"host": place.text, "owner": owner, "was_there": was_there})
+        entry = await self._entry(name)
+        message = entry.message()
+        message.present(entry.mark, marks.mark(owner))
+        _remove(message, entry)
+        was_there = await self._exchange.update(message, entry.text)
+        log.info("dns.withdrawn", extra={"host": entry.text, "owner": owner, "was_there": was_there})
 
-    async def look(self, name: str) -> Published:
-        return await self._seen(await self._place(name))
+    async def lookup(self, name: str) -> Published:
+        return await self._lookup(await self._entry(name))
 
-    async def _made_or_confirmed(self, place: _Place, owner: str, record: dns.rdata.Rdata | None) -> bool:
+    async def _create_or_update(self, entry: _Entry, owner: str, record: dns.rdata.Rdata | None) -> bool:
         """Whether the name was free. Without a record nothing is changed."""
         mark = marks.mark(owner)
         for _ in range(_TRIES):
-            if await self._made(place, mark, record):
+            if await self._create(entry, mark, record):
                 return True
-            if await self._changed(place, mark, record):
+            if await self._update(entry, mark, record):
                 return False
-            seen = await self._seen(place)
+            seen = await self._lookup(entry)
             is_ours_or_free = seen in (Published(), Published(owner, seen.targets))
             if not is_ours_or_free:  # else it changed since it was in the way: try again
                 break
-        raise _foreign(place, seen)
+        raise _foreign(entry, seen)
 
-    async def _made(self, place: _Place, mark: TXT, record: dns.rdata.Rdata | None) -> bool:
-        message = place.message()
-        message.absent(place.name)
-        message.absent(place.mark)
+    async def _create(self, entry: _Entry, mark: TXT, record: dns.rdata.Rdata | None) -> bool:
+        message = entry.message()
+        message.absent(entry.name)
+        message.absent(entry.mark)
         if record:
-            message.add(place.mark, self._address.ttl, mark)
-            message.add(place.name, self._address.ttl, record)
+            message.add(entry.mark, self._address.ttl, mark)
+            message.add(entry.name, self._address.ttl, record)
         else:  # takes nothing away from a name that has nothing, but may only be asked for by whoever may change it
-            _remove(message, place)
-        return await self._exchange.update(message, place.text)
+            _remove(message, entry)
+        return await self._exchange.update(message, entry.text)
 
-    async def _changed(self, place: _Place, mark: TXT, record: dns.rdata.Rdata | None) -> bool:
-        message = place.message()
-        message.present(place.mark, mark)
+    async def _update(self, entry: _Entry, mark: TXT, record: dns.rdata.Rdata | None) -> bool:
+        message = entry.message()
+        message.present(entry.mark, mark)
         if record:
             for kind in marks.KINDS:
-                message.delete(place.name, kind)
-            message.add(place.name, self._address.ttl, record)
-        is_ours = await self._exchange.update(message, place.text)
+                message.delete(entry.name, kind)
+            message.add(entry.name, self._address.ttl, record)
+        is_ours = await self._exchange.update(message, entry.text)
         if is_ours and record and record.rdtype == RdataType.CNAME:
-            await self._confirm_alias(place, record)
+            await self._confirm_alias(entry, record)
         return is_ours
 
-    async def _confirm_alias(self, place: _Place, record: dns.rdata.Rdata) -> None:
+    async def _confirm_alias(self, entry: _Entry, record: dns.rdata.Rdata) -> None:
         """A server passes over a CNAME where other records stand (RFC 2136, 3.4.2.2), and does not say so."""
-        message = place.message()
-        message.present(place.name, record)
-        if not await self._exchange.update(message, place.text):
+        message = entry.message()
+        message.present(entry.name, record)
+        if not await self._exchange.update(message, entry.text):
             raise DnsForeign(
-                f"{place.text} has records beside ours, and a name that stands for another (CNAME) can have none: "
+                f"{entry.text} has records beside ours, and a name that stands for another (CNAME) can have none: "
                 "remove them, or let it lead to an address.",
-                name=place.text,
+                name=entry.text,
                 owner=None,
             )
 
-    async def _seen(self, place: _Place) -> Published:
-        found = [record for kind in marks.KINDS for record in await self._records(place.name, kind, place)]
+    async def _lookup(self, entry: _Entry) -> Published:
+        found = [record for kind in marks.KINDS for record in await self._records(entry.name, kind, entry)]
         targets = dict.fromkeys(record.to_text().removesuffix(".") for record in found)
-        return Published(marks.owner(await self._records(place.mark, RdataType.TXT, place)), tuple(targets))
+        return Published(marks.owner(await self._records(entry.mark, RdataType.TXT, entry)), tuple(targets))
 
-    async def _records(self, name: dns.name.Name, kind: RdataType, place: _Place) -> list[dns.rdata.Rdata]:
+    async def _records(self, name: dns.name.Name, kind: RdataType, entry: _Entry) -> list[dns.rdata.Rdata]:
         """What stands at the name itself: of that type, or a CNAME."""
-        answer = await self._exchange.query(dns.message.make_query(name, kind, flags=0), place.text)
+        answer = await self._exchange.query(dns.message.make_query(name, kind, flags=0), entry.text)
         return [record for records in answer.answer if records.name == name for record in records]
 
-    async def _place(self, name: str) -> _Place:
+    async def _entry(self, name: str) -> _Entry:
         whole, given = self.full_name(name), self._address.zone
-        absolute = _in_dns(whole)
-        zone = _in_dns(given) if given else await zone_of(absolute, whole, self._exchange)
-        return _Place(whole, absolute, _in_dns(f"{marks.LABEL}.{whole}"), zone)
+        absolute = _dns_name(whole)
+        zone = _dns_name(given) if given else await _zone_of(absolute, whole, self._exchange)
+        return _Entry(whole, absolute, _dns_name(f"{marks.LABEL}.{whole}"), zone)
 
 
-def _in_dns(name: str) -> dns.name.Name:
+def _dns_name(name: str) -> dns.name.Name:
     try:
         return dns.name.from_text(name)
     except dns.exception.DNSException:
         raise InvalidName(f"{name[:20]!r}… is too long for DNS: use a shorter name.", name=name) from None
 
 
-def _remove(message: dns.update.UpdateMessage, place: _Place) -> None:
+def _remove(message: dns.update.UpdateMessage, entry: _Entry) -> None:
     for kind in marks.KINDS:
-        message.delete(place.name, kind)
-    message.delete(place.mark, RdataType.TXT)
+        message.delete(entry.name, kind)
+    message.delete(entry.mark, RdataType.TXT)
 
 
-def _foreign(place: _Place, seen: Published) -> DnsForeign:
+def _foreign(entry: _Entry, seen: Published) -> DnsForeign:
     if seen.owner:
         why = f"is published for {seen.owner}: use another name, or delete {seen.owner} first"
     else:
         why = "has records that are not Interlock's: use another name, or remove them if nobody needs them"
-    return DnsForeign(f"{place.text} {why}.", name=place.text, owner=seen.owner)
+    return DnsForeign(f"{entry.text} {why}.", name=entry.text, owner=seen.owner)
+
+
+async def _zone_of(name: dns.name.Name, text: str, exchange: Exchange) -> dns.name.Name:
+    """Only a server that is an authority for the name itself counts: one for a zone above it may have delegated it."""
+    candidate = name
+    while candidate != dns.name.root:
+        answer = await exchange.send(dns.message.make_query(candidate, RdataType.SOA, flags=0), text)
+        if not answer.flags & Flag.AA or answer.rcode() not in (Rcode.NOERROR, Rcode.NXDOMAIN):
+            break
+        for records in (*answer.answer, *answer.authority):
+            if records.rdtype == RdataType.SOA and name.is_subdomain(records.name):
+                return records.name
+        candidate = candidate.parent()  # it leads elsewhere (CNAME), so the zone's own record was not told
+    raise DnsZoneUnknown(
+        f"The name server {exchange.server} has no zone that {text} would be in: name the right server, or a name "
+        "in one of its zones.",
+        name=text,
+    )

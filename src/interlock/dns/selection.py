@@ -1,13 +1,32 @@
-"""Which way of publishing host names a URL names. Nothing is opened: that it works is seen when it is used."""
+"""The choice of how host names are published, by a URL. Nothing is opened here: errors show when it is used."""
 
 from interlock.dns import address
-from interlock.dns.none import NoDns
 from interlock.dns.port import Dns
 from interlock.errors import ConfigurationError
+from interlock.names import host_name
 
 
-def chosen(url: str) -> Dns:
-    """`none:`, or ``rfc2136://server/zone?key=…&secret-file=…``. Raises what is wrong with the URL."""
+class NoDns:
+    """Interlock publishes nothing: names are only recorded, or another system publishes them (external-dns, say)."""
+
+    def full_name(self, name: str) -> str:
+        return host_name(name)
+
+    async def check(self, name: str, owner: str) -> None:
+        host_name(name)
+
+    async def publish(self, name: str, target: str, owner: str) -> None:
+        """Does nothing."""
+
+    async def withdraw(self, name: str, owner: str) -> None:
+        """Does nothing."""
+
+    async def lookup(self, name: str) -> None:
+        """There is no server to query."""
+
+
+def dns_from_url(url: str) -> Dns:
+    """`none:`, or ``rfc2136://server/zone?key=…&secret-file=…``. Raises `ConfigurationError` for any other URL."""
     scheme = url.partition(":")[0].lower() if ":" in url else ""
     if scheme == "none":
         if url.partition(":")[2]:
@@ -16,7 +35,7 @@ def chosen(url: str) -> Dns:
     if scheme != "rfc2136":
         shown = f"begins with {scheme + ':'!r}" if scheme else "has no scheme" if url else "is empty"
         raise ConfigurationError(f"The DNS URL {shown}: use none:, or {address.FORM}.")
-    found = address.parsed(url)
+    found = address.parse_address(url)
     try:
         from interlock.dns.rfc2136 import Rfc2136
     except ModuleNotFoundError as error:

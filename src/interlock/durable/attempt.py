@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from interlock.durable.caller_transaction import ask, ask_sync
+from interlock.durable.database import fetch_value, fetch_value_sync
 from interlock.stores.postgres.queries import in_schema
 
 _FENCE = (
@@ -49,8 +49,8 @@ class Attempt:
         statement = in_schema(_FENCE, self.schema)
         args = (self.root, self.orchestration, self.execution, self.step, self.number)
         if _is_on_a_loop():
-            return ask(connection, statement, *args)
-        ask_sync(connection, statement, *args)
+            return fetch_value(connection, statement, *args)
+        fetch_value_sync(connection, statement, *args)
         return _Done()
 
 

@@ -25,7 +25,7 @@ class CompletionWaiters:
         self._waiters: defaultdict[str, set[asyncio.Future[Ending]]] = defaultdict(set)
         self._task: asyncio.Task[None] | None = None
 
-    async def for_end(self, id: str) -> Ending:  # noqa: A002
+    async def wait_for(self, id: str) -> Ending:  # noqa: A002
         future: asyncio.Future[Ending] = asyncio.get_running_loop().create_future()
         self._waiters[id].add(future)
         if self._task is None or self._task.done():

@@ -1,10 +1,10 @@
-"""The replica's own connection, on which rows of orchestrations are read and written."""
+"""Statements on the rows of orchestrations: on the replica's own connection, or in a transaction of the caller's."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-from interlock import errors
+from interlock import errors, user_connections
 from interlock.durable.server_access import primary_session
 from interlock.schema import read_status
 from interlock.stores.postgres import Password, Queries, Session, quote_identifier
@@ -15,6 +15,7 @@ from interlock.stores.postgres.url import to_the_primary
 _ENGINE_TABLES = "interlock_engine."
 _BROKEN = (errors.ConnectionLost, errors.DatabaseUnreachable)
 _TIMEOUT = 20.0
+_SUPERSEDED = "IL010"
 
 
 def engine_schema(schema: str) -> str:
@@ -33,6 +34,40 @@ class Statements:
         return self._queries[name].replace(_ENGINE_TABLES, self._engine)
 
 
+async def fetch_value(connection: Any, sql: str, *args: Any) -> Any:
+    """The single value that `sql` returns in the caller's transaction; None without a row.
+
+    Raises `ConnectionUnfit` outside a transaction.
+    """
+    return await user_connections.run_steps(connection, _value(sql, args), _translate)
+
+
+async def fetch_rows(connection: Any, sql: str, *args: Any) -> user_connections.Rows:
+    """All rows that `sql` returns, otherwise as `fetch_value`."""
+    return await user_connections.run_steps(connection, _rows(sql, args), _translate)
+
+
+def fetch_value_sync(connection: Any, sql: str, *args: Any) -> Any:
+    return user_connections.run_steps_sync(connection, _value(sql, args), _translate)
+
+
+def _rows(sql: str, args: tuple[Any, ...]) -> user_connections.Steps[user_connections.Rows]:
+    return (yield sql, args)
+
+
+def _value(sql: str, args: tuple[Any, ...]) -> user_connections.Steps[Any]:
+    rows = yield sql, args
+    return rows[0][0] if rows else None
+
+
+def _translate(code: str | None) -> errors.InterlockError | None:
+    if code == _SUPERSEDED:
+        return errors.AttemptSuperseded(
+            "Another replica has taken over this step: roll back, because nothing that this attempt did will count."
+        )
+    return None
+
+
 class EngineDatabase:
     """`connections` counts how often one was opened: more than once, if the first was lost."""
 
@@ -42,11 +77,11 @@ class EngineDatabase:
         self._url = url
         self._password = password
         self._statements = Statements(schema)
-        self._line = ManagedConnection("orchestrations", self._connect, lambda purpose: None)
+        self._connection = ManagedConnection("orchestrations", self._connect, lambda purpose: None)
 
-    async def look(self) -> None:
+    async def check(self) -> None:
         """Raise what is wrong with it."""
-        session = await self._line.session()
+        session = await self._connection.session()
         (await read_status(session, self.schema)).require()
 
     async def fetch(self, name: str, *args: Any) -> list[Row]:
@@ -59,11 +94,11 @@ class EngineDatabase:
 
     @asynccontextmanager
     async def session(self) -> AsyncIterator[Session]:
-        session = await self._line.session()
+        session = await self._connection.session()
         try:
             yield session
         except _BROKEN:
-            self._line.drop(session)
+            self._connection.drop(session)
             raise
 
     @asynccontextmanager
@@ -72,7 +107,7 @@ class EngineDatabase:
             yield Transaction(session, self._statements)
 
     async def close(self) -> None:
-        await self._line.shut()
+        await self._connection.shut()
 
     async def _connect(self, purpose: str) -> Session:
         session = await primary_session(

@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 
 from interlock.clock import boottime
 from interlock.durable.database import engine_schema
-from interlock.durable.declared import Declared
+from interlock.durable.declarations import Registry
 from interlock.durable.generators import generator_of
 from interlock.errors import ConfigurationError, StoreError
 from interlock.logs import events
@@ -47,7 +47,7 @@ class DuroxideEngine:
         self._threads = ThreadPoolExecutor(_CALLS, "interlock-engine")
         self._runtime: Any = None
         self._runner: threading.Thread | None = None
-        self._under_way: set[object] = set()
+        self._running: set[object] = set()
         self._pid = os.getpid()
 
     @classmethod
@@ -69,7 +69,7 @@ class DuroxideEngine:
         finally:
             await session.fetchval("SELECT pg_advisory_unlock($1, $2)", *lock)
 
-    def run(self, declared: Declared, perform: Perform, concurrency: int) -> None:
+    def run(self, declared: Registry, perform: Perform, concurrency: int) -> None:
         """Take part in the work, in threads."""
         runtime = self._runtime = self._duroxide.Runtime(self._provider, options(self._duroxide, concurrency))
         for name in declared.activities:
@@ -117,7 +117,7 @@ class DuroxideEngine:
         """Of both: a thread that comes back from the engine while the interpreter ends would abort the process."""
         quiet_since = boottime()
         while any(thread.is_alive() for thread in threads) and (now := boottime()) < gives_up_at:
-            if self._under_way:
+            if self._running:
                 quiet_since = now
             elif now > quiet_since + _LOCK / 1000:
                 return
@@ -135,11 +135,11 @@ class DuroxideEngine:
             time.sleep(_POLL / 1000)
 
     def _perform(self, perform: Perform, name: str, context: Any, content: Any) -> Any:
-        self._under_way.add(mark := object())
+        self._running.add(mark := object())
         try:
             return perform(name, context, content)
         finally:
-            self._under_way.discard(mark)
+            self._running.discard(mark)
 
     def _check_process(self) -> None:
         if self._pid != os.getpid():

@@ -24,10 +24,10 @@ from interlock.logs import events
 
 log = events(__name__)
 
-_LOOK_EVERY = 2.0
+_CHECK_EVERY = 2.0
 
 
-class Engines:
+class EngineRenewal:
     """`make` gives an engine that takes part. `lasts`: after so many seconds it is replaced in any case. `patience`:
     how long one that is replaced, or closed, may take to end what it is at."""
 
@@ -36,13 +36,13 @@ class Engines:
         make: Callable[[], Awaitable[DuroxideEngine]],
         database: EngineDatabase,
         *,
-        lasts: float | None,
-        patience: float,
+        lifetime: float | None,
+        close_timeout: float,
     ) -> None:
         self._make = make
         self._database = database
-        self._lasts = lasts
-        self._patience = patience
+        self._lifetime = lifetime
+        self._close_timeout = close_timeout
         self._replaced: set[asyncio.Task[None]] = set()
 
     async def open(self) -> None:
@@ -53,11 +53,11 @@ class Engines:
         self._watching.cancel()
         with suppress(asyncio.CancelledError):
             await self._watching
-        await asyncio.gather(self.current.close(self._patience), *self._replaced)
+        await asyncio.gather(self.current.close(self._close_timeout), *self._replaced)
 
     async def _watch(self) -> None:
         while True:
-            await asyncio.sleep(_LOOK_EVERY)
+            await asyncio.sleep(_CHECK_EVERY)
             if await self._is_reached() and self._is_outdated():
                 await self._try_to_renew()
 
@@ -79,11 +79,11 @@ class Engines:
     def _is_outdated(self) -> bool:
         if self._database.connections > self._known:
             return True
-        return self._lasts is not None and boottime() - self._made_at >= self._lasts
+        return self._lifetime is not None and boottime() - self._made_at >= self._lifetime
 
     async def _renew(self) -> None:
         replaced, self.current = self.current, await self._made()
-        ending = asyncio.create_task(replaced.close(self._patience))
+        ending = asyncio.create_task(replaced.close(self._close_timeout))
         self._replaced.add(ending)
         ending.add_done_callback(self._replaced.discard)
         log.info("orchestration.engine_renewed")

@@ -50,7 +50,7 @@ class ActivityFailure:
         return _MARK + json.dumps(asdict(self))
 
 
-class Encoded(Exception):
+class EncodedFailure(Exception):
     """Raised into the engine: its text is all that comes out again."""
 
     def __init__(self, failure: ActivityFailure) -> None:

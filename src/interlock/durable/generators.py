@@ -3,8 +3,8 @@
 from collections.abc import Callable, Generator
 from typing import Any
 
-from interlock.durable.declared import Orchestration
-from interlock.durable.failures import ActivityFailure, Encoded
+from interlock.durable.declarations import Orchestration
+from interlock.durable.failures import ActivityFailure, EncodedFailure
 from interlock.durable.run import Run, Task
 from interlock.errors import DoNotRetry
 from interlock.logs import events
@@ -16,13 +16,13 @@ def generator_of(orchestration: Orchestration[Any, Any]) -> Callable[[Any, Any],
     def drive(context: Any, content: Any) -> Generator[Task, Any, Any]:
         run = Run(orchestration, context.instance_id, content["root"], context.execution_id)
         try:
-            value = orchestration.input.read(content["input"])
+            value = orchestration.input.load(content["input"])
             result = yield from _turns(orchestration.function(run, value).__await__())
-            return orchestration.output.plain(result)
+            return orchestration.output.dump(result)
         except Exception as error:
             failure = ActivityFailure.of(error)
             log.warning("orchestration.failed", extra={"orchestration": run.id, "code": failure.code}, exc_info=error)
-            raise Encoded(failure) from None
+            raise EncodedFailure(failure) from None
 
     return drive
 

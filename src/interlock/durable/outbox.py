@@ -17,7 +17,7 @@ from collections.abc import Callable
 from interlock import errors
 from interlock.durable.database import EngineDatabase
 from interlock.durable.engine import DuroxideEngine
-from interlock.durable.run import enveloped
+from interlock.durable.run import engine_input
 from interlock.logs import events
 
 log = events(__name__)
@@ -60,7 +60,7 @@ class Outbox:
             if row["cancelled"]:
                 await self._settle_these([row["id"]], by="cancel_unstarted")
                 continue
-            content = enveloped(row["id"], json.loads(row["input"]))
+            content = engine_input(row["id"], json.loads(row["input"]))
             await self._engine().start(row["id"], row["name"], row["version"], content)
             log.info("orchestration.started_late", extra={"orchestration": row["id"]})
 

@@ -17,19 +17,18 @@ from interlock.config import check_schema_name, own_schema
 from interlock.coordination.lease.grant import AsyncGrant
 from interlock.coordination.lease.times import Duration, checked_timeout, seconds
 from interlock.coordination.root import AsyncInterlock
-from interlock.durable.caller_transaction import ask
 from interlock.durable.completion import CompletionWaiters
-from interlock.durable.database import EngineDatabase, Statements
-from interlock.durable.declared import Declared, Orchestration, Orchestrations
+from interlock.durable.database import EngineDatabase, Statements, fetch_value
+from interlock.durable.declarations import Orchestration, Orchestrations, Registry
 from interlock.durable.engine import DuroxideEngine
-from interlock.durable.engine_renewal import Engines
+from interlock.durable.engine_renewal import EngineRenewal
 from interlock.durable.failures import ActivityFailure
 from interlock.durable.outbox import Outbox
-from interlock.durable.run import ended_badly, enveloped
-from interlock.durable.server_access import let_in
-from interlock.durable.start_request import StartRequest, check_known
+from interlock.durable.requests import StartRequest, check_known
+from interlock.durable.run import end_error, engine_input
+from interlock.durable.server_access import primary_access
 from interlock.durable.status import HistoryEvent, OrchestrationStatus, history_of
-from interlock.durable.worker import Working
+from interlock.durable.worker import ActivityWorker
 from interlock.logs import events
 from interlock.stores.postgres import Password
 from interlock.stores.postgres.url import checked, to_the_primary
@@ -70,10 +69,10 @@ class AsyncOrchestrationHandle(Generic[O]):
     async def wait(self, timeout: Duration | None = None) -> O:
         """Its result. Raises `OrchestrationFailed`, `OrchestrationCancelled`, or TimeoutError after so many seconds."""
         async with asyncio.timeout(checked_timeout(timeout)):
-            ending = await self._durable._waiting.for_end(self.id)
+            ending = await self._durable._waiters.wait_for(self.id)
         if not ending.completed:
-            raise ended_badly(self.id, ActivityFailure.read(ending.output))
-        return self._orchestration.output.read(json.loads(ending.output))
+            raise end_error(self.id, ActivityFailure.read(ending.output))
+        return self._orchestration.output.load(json.loads(ending.output))
 
     async def status(self) -> OrchestrationStatus:
         return await self._durable.status(self.id)
@@ -110,7 +109,7 @@ class AsyncDurable:
             raise errors.ConfigurationError(
                 "password has to be a function that gives it; a fixed one stands in the URL."
             )
-        self._declared = Declared(*parts)
+        self._declared = Registry(*parts)
         self._url = url
         self._password = password
         self._schema = schema or own_schema()
@@ -141,11 +140,11 @@ class AsyncDurable:
 
         With `connection` it is recorded in the transaction on that, and started within seconds of its commit.
         """
-        wish = StartRequest(orchestration, id, value)
+        request = StartRequest(orchestration, id, value)
         if connection is not None:
-            wish.is_new(await ask(connection, self.statements["record"], *wish.args))
-        elif wish.is_new(await self._database.value("record", *wish.args)):
-            await self._start_now(wish)
+            request.is_new(await fetch_value(connection, self.statements["record"], *request.args))
+        elif request.is_new(await self._database.value("record", *request.args)):
+            await self._start_now(request)
         return self.handle(orchestration, id)
 
     def handle(self, orchestration: Orchestration[Any, O], id: str) -> AsyncOrchestrationHandle[O]:  # noqa: A002
@@ -171,13 +170,13 @@ class AsyncDurable:
         if connection is None:
             check_known(id, await self._database.value("cancel", id, reason))
         else:
-            check_known(id, await ask(connection, self.statements["cancel"], id, reason))
+            check_known(id, await fetch_value(connection, self.statements["cancel"], id, reason))
 
     async def begin(self, id: str) -> None:  # noqa: A002
         """Start what was recorded in a transaction that is committed: now, and not within seconds."""
         row = await self._row(id)
         if row["cancel_requested_at"] is None:
-            with self._not_started_yet(id):
+            with self._left_to_outbox(id):
                 await self._begin(row)
 
     async def send(self, id: str, event: str, value: Any) -> None:  # noqa: A002
@@ -190,53 +189,53 @@ class AsyncDurable:
         return await self._outbox.prune(seconds(older_than))
 
     async def _open(self, stack: AsyncExitStack) -> None:
-        self._database = self._opened(stack)
-        await self._database.look()
+        self._database = self._open_database(stack)
+        await self._database.check()
         await self._check_clock()
-        self._waiting = CompletionWaiters(self._database)
-        stack.push_async_callback(self._waiting.close)
-        working = self._working(stack) if self._concurrency else None
-        self._engines = Engines(
-            partial(self._make_engine, working),
+        self._waiters = CompletionWaiters(self._database)
+        stack.push_async_callback(self._waiters.close)
+        worker = self._open_worker(stack) if self._concurrency else None
+        self._engines = EngineRenewal(
+            partial(self._make_engine, worker),
             self._database,
-            lasts=_PASSWORD_LASTS if self._password else None,
-            patience=self._declared.longest + _MARGIN if working else 0.0,
+            lifetime=_PASSWORD_LASTS if self._password else None,
+            close_timeout=self._declared.longest_timeout + _MARGIN if worker else 0.0,
         )
         await self._engines.open()
-        stack.push_async_callback(self._end, working)
+        stack.push_async_callback(self._end, worker)
         self._outbox = Outbox(self._database, lambda: self._engine)
-        if working:
-            await self._keep_in_step(stack)
+        if worker:
+            await self._run_outbox(stack)
 
-    async def _end(self, working: Working | None) -> None:
-        if working:
-            working.hurry()
+    async def _end(self, worker: ActivityWorker | None) -> None:
+        if worker:
+            worker.begin_closing()
         ending = asyncio.create_task(self._engines.close())
         await asyncio.wait([ending], timeout=self._patience)
-        if working:
-            working.interrupt()
+        if worker:
+            worker.interrupt()
         await ending
 
-    def _opened(self, stack: AsyncExitStack) -> EngineDatabase:
-        database = EngineDatabase(self._whole_url(), self._schema, self._password)
+    def _open_database(self, stack: AsyncExitStack) -> EngineDatabase:
+        database = EngineDatabase(self._full_url(), self._schema, self._password)
         stack.push_async_callback(database.close)
         return database
 
-    def _working(self, stack: AsyncExitStack) -> Working:
-        attempts = self._opened(stack)  # their commits need not wait for those of starts
-        working = Working(self._declared, attempts, asyncio.get_running_loop())
-        stack.callback(working.interrupt)
-        return working
+    def _open_worker(self, stack: AsyncExitStack) -> ActivityWorker:
+        attempts = self._open_database(stack)  # their commits need not wait for those of starts
+        worker = ActivityWorker(self._declared, attempts, asyncio.get_running_loop())
+        stack.callback(worker.interrupt)
+        return worker
 
-    async def _make_engine(self, working: Working | None) -> DuroxideEngine:
-        async with let_in(self._whole_url(), self._password) as (url, session):
+    async def _make_engine(self, worker: ActivityWorker | None) -> DuroxideEngine:
+        async with primary_access(self._full_url(), self._password) as (url, session):
             engine = await DuroxideEngine.connect(url, self._schema, session)
-        if working:
-            engine.run(self._declared, working.perform, self._concurrency)
+        if worker:
+            engine.run(self._declared, worker.perform, self._concurrency)
         return engine
 
-    async def _keep_in_step(self, stack: AsyncExitStack) -> None:
-        url = to_the_primary(self._whole_url())
+    async def _run_outbox(self, stack: AsyncExitStack) -> None:
+        url = to_the_primary(self._full_url())
         locks = await stack.enter_async_context(AsyncInterlock(url, password=self._password, schema=self._schema))
 
         @locks.every(_SWEEP_EVERY, "interlock:orchestrations", missed="skip", ttl=5)
@@ -248,27 +247,29 @@ class AsyncDurable:
             await self._outbox.prune(self._retention)
 
         for kept in (sweep, prune):
-            stack.push_async_callback(_ended, kept.in_background())
+            stack.push_async_callback(_cancel_and_wait, kept.in_background())
 
     @property
     def _engine(self) -> DuroxideEngine:
         return self._engines.current
 
-    def _whole_url(self) -> str:
+    def _full_url(self) -> str:
         return checked(self._url or embedded.default_url())
 
-    async def _start_now(self, wish: StartRequest[Any]) -> None:
-        with self._not_started_yet(wish.id):
-            await self._engine.start(wish.id, wish.orchestration.name, wish.orchestration.version, wish.content)
+    async def _start_now(self, request: StartRequest[Any]) -> None:
+        with self._left_to_outbox(request.id):
+            await self._engine.start(
+                request.id, request.orchestration.name, request.orchestration.version, request.content
+            )
 
     async def _begin(self, row: Any) -> None:
         """Unless it was begun before."""
         if row["started_at"] is None and row["outcome"] is None:
-            content = enveloped(row["id"], json.loads(row["input"]))
+            content = engine_input(row["id"], json.loads(row["input"]))
             await self._engine.start(row["id"], row["name"], row["version"], content)
 
     @contextmanager
-    def _not_started_yet(self, id: str) -> Iterator[None]:  # noqa: A002
+    def _left_to_outbox(self, id: str) -> Iterator[None]:  # noqa: A002
         """It is recorded: if the engine cannot be told, the outbox will tell it."""
         try:
             yield
@@ -297,6 +298,6 @@ class AsyncDurable:
         return rows[0]
 
 
-async def _ended(task: "asyncio.Task[None]") -> None:
+async def _cancel_and_wait(task: "asyncio.Task[None]") -> None:
     task.cancel()
     await asyncio.wait([task])

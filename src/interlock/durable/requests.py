@@ -1,13 +1,57 @@
-"""Asking for orchestrations in a transaction of the caller's, without an engine: the record is the outbox."""
+"""Requests for orchestrations: start one, or cancel one.
 
-from typing import Any, TypeVar
+A request is checked before anything is sent. It is then recorded on the connection that is at hand: Interlock's own, or
+the caller's, in the caller's own transaction. Nothing here needs an engine, because the record is the outbox.
+"""
 
-from interlock.durable.caller_transaction import ask
-from interlock.durable.database import Statements
-from interlock.durable.declared import Orchestration
-from interlock.durable.start_request import StartRequest
+import json
+from typing import Any, Generic, TypeVar
 
-I = TypeVar("I")  # noqa: E741 # input
+from interlock.durable.database import Statements, fetch_value
+from interlock.durable.declarations import Orchestration
+from interlock.durable.run import engine_input
+from interlock.errors import ConfigurationError, OrchestrationConflict, OrchestrationUnknown
+
+I = TypeVar("I")  # noqa: E741 # input and output
+O = TypeVar("O")  # noqa: E741
+
+_LONGEST_ID = 200
+
+
+class StartRequest(Generic[O]):
+    """`args` are the arguments of the statement `record`; `content` is the engine's input."""
+
+    def __init__(self, orchestration: Orchestration[I, O], id: str, value: I) -> None:  # noqa: A002
+        if not (isinstance(id, str) and id and id.isprintable() and len(id.encode()) <= _LONGEST_ID):
+            raise ConfigurationError(f"id={id!r}: give some text without control characters, 200 bytes at most.")
+        plain = orchestration.input.dump(value)
+        cleanup = orchestration.cleanup
+        self.id = id
+        self.orchestration = orchestration
+        self.content = engine_input(id, plain)
+        self.args = (
+            id,
+            orchestration.name,
+            orchestration.version,
+            json.dumps(plain),
+            cleanup and cleanup.name,
+            cleanup and cleanup.version,
+        )
+
+    def is_new(self, verdict: Any) -> bool:
+        """Return False if the same request was recorded before. Raises `OrchestrationConflict` for a different one."""
+        if verdict == "different":
+            raise OrchestrationConflict(
+                f"A different request was recorded under the id {self.id!r}: choose another id, or repeat that request."
+            )
+        return bool(verdict == "recorded")
+
+
+def check_known(id: str, found: Any) -> None:  # noqa: A002
+    if not found:
+        raise OrchestrationUnknown(
+            f"There is no orchestration {id!r}: it was never requested, or its record was pruned."
+        )
 
 
 async def record(
@@ -17,11 +61,11 @@ async def record(
     id: str,  # noqa: A002
     value: I,
 ) -> None:
-    """Have it run, once the transaction on `connection` is committed; the same again changes nothing."""
-    wish = StartRequest(orchestration, id, value)
-    wish.is_new(await ask(connection, Statements(schema)["record"], *wish.args))
+    """Request a start in the caller's transaction. It runs once that is committed; a repetition changes nothing."""
+    request = StartRequest(orchestration, id, value)
+    request.is_new(await fetch_value(connection, Statements(schema)["record"], *request.args))
 
 
 async def cancel(connection: Any, schema: str, id: str, reason: str) -> None:  # noqa: A002
-    """Have it cancelled once that is committed; one that has ended, or was forgotten, stays as it is."""
-    await ask(connection, Statements(schema)["cancel"], id, reason)
+    """Request a cancellation in the caller's transaction. An orchestration that has ended or was pruned stays so."""
+    await fetch_value(connection, Statements(schema)["cancel"], id, reason)

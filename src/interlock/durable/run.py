@@ -12,9 +12,8 @@ from datetime import UTC, datetime
 from typing import Any, Generic, Never, TypeVar, cast, overload
 
 from interlock.coordination.lease.times import Duration, seconds
-from interlock.durable.declared import Activity, Orchestration
+from interlock.durable.declarations import ONCE, Activity, Orchestration, Retry
 from interlock.durable.failures import ActivityFailure
-from interlock.durable.retry import ONCE, Retry
 from interlock.durable.typed import Typed
 from interlock.errors import ActivityFailed, DurableError, OrchestrationCancelled, OrchestrationFailed
 
@@ -69,7 +68,7 @@ class Step(Generic[O]):
         return pause
 
     def read(self, answer: Any) -> O:
-        return self._result.read(answer) if self._result else cast(O, answer)
+        return self._result.load(answer) if self._result else cast(O, answer)
 
     def error(self, failure: ActivityFailure) -> DurableError:
         return DurableError(failure.message, code=failure.code)
@@ -83,7 +82,7 @@ class _Call(Step[O]):
 
 class _Child(Step[O]):
     def error(self, failure: ActivityFailure) -> DurableError:
-        return ended_badly(self.task["instanceId"], failure)
+        return end_error(self.task["instanceId"], failure)
 
 
 class _Now(Step[datetime]):
@@ -140,7 +139,7 @@ class Run:
 
     def call(self, activity: Activity[I, O], value: I, *, retry: Retry | None = None) -> Step[O]:
         """An activity, tried as its policy says, or as `retry` does."""
-        content = {"root": self._root, "step": self._next(), "input": activity.input.plain(value)}
+        content = {"root": self._root, "step": self._next(), "input": activity.input.dump(value)}
         task = {"type": "activity", "name": activity.name, "input": json.dumps(content)}
         return _Call(task, activity.output, retry or activity.retry)
 
@@ -151,7 +150,7 @@ class Run:
             "name": orchestration.name,
             "version": orchestration.version,
             "instanceId": id or f"{self.id}/{self.execution}.{self._next()}",
-            "input": enveloped(self._root, orchestration.input.plain(value)),
+            "input": engine_input(self._root, orchestration.input.dump(value)),
         }
         return _Child(task, orchestration.output)
 
@@ -187,7 +186,7 @@ class Run:
 
     async def continue_as_new(self, value: Any) -> Never:
         """Begin anew with that input and an empty history; events that wait are kept. For what goes on for ever."""
-        content = enveloped(self._root, self._orchestration.input.plain(value))
+        content = engine_input(self._root, self._orchestration.input.dump(value))
         await Step({"type": "continueAsNew", "input": content}, None)
         raise AssertionError("The engine went on with an orchestration that was continued as new.")
 
@@ -196,12 +195,12 @@ class Run:
         return self._steps
 
 
-def enveloped(root: str, plain: Any) -> str:
+def engine_input(root: str, plain: Any) -> str:
     """An orchestration's input for the engine. `root` is the recorded orchestration that it belongs to."""
     return json.dumps({"root": root, "input": plain})
 
 
-def ended_badly(id: str, failure: ActivityFailure) -> OrchestrationFailed | OrchestrationCancelled:  # noqa: A002
+def end_error(id: str, failure: ActivityFailure) -> OrchestrationFailed | OrchestrationCancelled:  # noqa: A002
     if failure.code == "cancelled":
         return OrchestrationCancelled(
             f"The orchestration {id!r} was cancelled: {failure.message or 'no reason'}.", id=id

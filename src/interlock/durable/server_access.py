@@ -18,7 +18,7 @@ _TURN = 30.0
 
 
 @asynccontextmanager
-async def let_in(url: str, password: Password | None) -> AsyncIterator[tuple[str, Session]]:
+async def primary_access(url: str, password: Password | None) -> AsyncIterator[tuple[str, Session]]:
     """A session of the primary, and a URL of that one server with a fixed password, by which it was let in.
 
     The engine takes nothing else; and it freezes the process where nobody answers, so the session shows that one does.

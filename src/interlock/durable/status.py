@@ -1,4 +1,4 @@
-"""What is known of orchestrations, for those who ask; it needs no engine."""
+"""The status, history and outcome of orchestrations, read from their records. Nothing here needs an engine."""
 
 import json
 from collections.abc import Sequence
@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Literal
 
+from interlock.durable.database import Statements, fetch_rows, fetch_value
 from interlock.durable.failures import ActivityFailure
 from interlock.stores.postgres.session import Row
 
@@ -92,3 +93,28 @@ def _state(row: Row) -> State:
             return "recorded"
         case _:
             return "running"
+
+
+@dataclass(frozen=True)
+class OrchestrationOutcome:
+    """`kind` is None until the orchestration has ended; `failure` is the reason if it failed or was cancelled."""
+
+    kind: Literal["completed", "failed", "cancelled"] | None
+    failure: ActivityFailure | None
+
+
+async def read_outcome(connection: Any, schema: str, id: str) -> OrchestrationOutcome | None:  # noqa: A002
+    """The outcome, read in the caller's transaction; None if no such orchestration is recorded.
+
+    The clean-up of an orchestration that has ended may still be running.
+    """
+    rows = await fetch_rows(connection, Statements(schema)["outcome"], id)
+    if not rows:
+        return None
+    kind, output = rows[0]
+    return OrchestrationOutcome(kind, ActivityFailure.read(output or "") if kind in ("failed", "cancelled") else None)
+
+
+async def is_unfinished(connection: Any, schema: str, id: str) -> bool:  # noqa: A002
+    """Return True if the orchestration, or its clean-up, has not ended yet."""
+    return bool(await fetch_value(connection, Statements(schema)["unfinished"], id))

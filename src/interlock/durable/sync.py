@@ -5,10 +5,10 @@ from typing import Any, Generic, Self, TypeVar, Unpack
 
 from interlock.bridge import LoopThread
 from interlock.coordination.lease.times import Duration
-from interlock.durable.caller_transaction import ask_sync
-from interlock.durable.declared import Orchestration, Orchestrations
+from interlock.durable.database import fetch_value_sync
+from interlock.durable.declarations import Orchestration, Orchestrations
 from interlock.durable.replica import AsyncDurable, AsyncOrchestrationHandle, DurableOptions
-from interlock.durable.start_request import StartRequest, check_known
+from interlock.durable.requests import StartRequest, check_known
 from interlock.durable.status import HistoryEvent, OrchestrationStatus
 from interlock.errors import ConfigurationError
 
@@ -76,8 +76,8 @@ class Durable:
         """
         if connection is None:
             return OrchestrationHandle(self, self.run(self._durable.start(orchestration, id, value)))
-        wish = StartRequest(orchestration, id, value)
-        wish.is_new(ask_sync(connection, self._durable.statements["record"], *wish.args))
+        request = StartRequest(orchestration, id, value)
+        request.is_new(fetch_value_sync(connection, self._durable.statements["record"], *request.args))
         return self.handle(orchestration, id)
 
     def handle(self, orchestration: Orchestration[Any, O], id: str) -> OrchestrationHandle[O]:  # noqa: A002
@@ -99,7 +99,7 @@ class Durable:
         if connection is None:
             self.run(self._durable.cancel(id, reason))
         else:
-            check_known(id, ask_sync(connection, self._durable.statements["cancel"], id, reason))
+            check_known(id, fetch_value_sync(connection, self._durable.statements["cancel"], id, reason))
 
     def begin(self, id: str) -> None:  # noqa: A002
         """Start what was recorded in a transaction that is committed: now, and not within seconds."""

@@ -23,7 +23,7 @@ class Typed(Generic[T]):
                 f"{what} is a {kind}, of which JSON knows nothing: use a dataclass, a pydantic model, or plain types."
             ) from error
 
-    def plain(self, value: T) -> Any:
+    def dump(self, value: T) -> Any:
         """As JSON has it, once it is known to be of the type."""
         try:
             checked = self._adapter.validate_python(value)
@@ -31,7 +31,7 @@ class Typed(Generic[T]):
         except ValidationError as error:
             raise self._refused(error) from None
 
-    def read(self, plain: Any) -> T:
+    def load(self, plain: Any) -> T:
         try:
             return self._adapter.validate_python(plain, strict=False)
         except ValidationError as error:

@@ -13,8 +13,8 @@ from typing import Any, TypeVar
 
 from interlock.durable.attempt import Attempt
 from interlock.durable.database import EngineDatabase
-from interlock.durable.declared import Activity, Declared
-from interlock.durable.failures import ActivityFailure, Encoded
+from interlock.durable.declarations import Activity, Registry
+from interlock.durable.failures import ActivityFailure, EncodedFailure
 from interlock.errors import DoNotRetry, OrchestrationEnded, PermissionMissing, StoreError
 from interlock.logs import events
 
@@ -22,16 +22,16 @@ log = events(__name__)
 
 T = TypeVar("T")
 
-_LOOK_EVERY = 0.5
+_CHECK_EVERY = 0.5
 _PATIENCE = 1.0
 
 
-class Working:
-    def __init__(self, declared: Declared, database: EngineDatabase, loop: asyncio.AbstractEventLoop) -> None:
+class ActivityWorker:
+    def __init__(self, declared: Registry, database: EngineDatabase, loop: asyncio.AbstractEventLoop) -> None:
         self._declared = declared
         self._database = database
         self._loop = loop
-        self._under_way: dict[Future[Any], Activity[Any, Any]] = {}
+        self._running: dict[Future[Any], Activity[Any, Any]] = {}
         self._closing = False
 
     def perform(self, name: str, context: Any, content: Any) -> Any:
@@ -40,51 +40,51 @@ class Working:
         try:
             if not activity.is_plain:
                 return self._on_the_loop(self._run(activity, context, content), activity, context)
-            attempt = self._on_the_loop(self._begun(context, content), activity, context)
-            value = activity.input.read(content["input"])
-            return activity.output.plain(activity.function(attempt, value))
+            attempt = self._on_the_loop(self._begin_attempt(context, content), activity, context)
+            value = activity.input.load(content["input"])
+            return activity.output.dump(activity.function(attempt, value))
         except CancelledError:
-            raise Encoded(ActivityFailure("interrupted", "It was cancelled while it ran.", retry=True)) from None
+            raise EncodedFailure(ActivityFailure("interrupted", "It was cancelled while it ran.", retry=True)) from None
         except Exception as error:
             failure = ActivityFailure.of(error, activity.retry.never)
             facts = {"activity": name, "orchestration": context.instance_id, "code": failure.code}
             log.warning("activity.failed", extra=facts, exc_info=error)
-            raise Encoded(failure) from None
+            raise EncodedFailure(failure) from None
 
     def _on_the_loop(self, work: Coroutine[Any, Any, T], activity: Activity[Any, Any], context: Any) -> T:
         future = asyncio.run_coroutine_threadsafe(work, self._loop)
-        self._under_way[future] = activity
+        self._running[future] = activity
         try:
-            while not wait([future], timeout=_LOOK_EVERY).done:
+            while not wait([future], timeout=_CHECK_EVERY).done:
                 if context.is_cancelled() or (self._closing and activity.interruptible):
                     future.cancel()
             return future.result()
         finally:
-            del self._under_way[future]
+            del self._running[future]
 
-    def hurry(self) -> None:
+    def begin_closing(self) -> None:
         """The replica is about to close: what may be interrupted is not waited for, and not begun here any more."""
         self._closing = True
-        self._interrupt([future for future, activity in list(self._under_way.items()) if activity.interruptible])
+        self._interrupt([future for future, activity in list(self._running.items()) if activity.interruptible])
 
     def interrupt(self) -> None:
         """What is still under way; others will do it again."""
-        self._interrupt(list(self._under_way))
+        self._interrupt(list(self._running))
 
     def _interrupt(self, futures: list[Future[Any]]) -> None:
         for future in futures:
             future.cancel()
 
     async def _run(self, activity: Activity[Any, Any], context: Any, content: Any) -> Any:
-        attempt = await self._begun(context, content)
-        value = activity.input.read(content["input"])
+        attempt = await self._begin_attempt(context, content)
+        value = activity.input.load(content["input"])
         try:
             async with asyncio.timeout(activity.timeout):
-                return activity.output.plain(await activity.function(attempt, value))
+                return activity.output.dump(await activity.function(attempt, value))
         except TimeoutError:
             raise TimeoutError(f"It did not end within {activity.timeout:g} s, or something it waited for.") from None
 
-    async def _begun(self, context: Any, content: Any) -> Attempt:
+    async def _begin_attempt(self, context: Any, content: Any) -> Attempt:
         id, execution = context.instance_id, context.execution_id  # noqa: A001
         root, step = content["root"], content["step"]
         while True:

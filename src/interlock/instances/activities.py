@@ -12,18 +12,18 @@ from typing import Any
 
 from interlock import errors
 from interlock.aggregate.effects import Changes, Effects
-from interlock.aggregate.record import Move, Task
+from interlock.aggregate.record import Task, Transition
 from interlock.durable.attempt import Attempt
-from interlock.durable.declared import Orchestrations
+from interlock.durable.declarations import Orchestrations
 from interlock.durable.requests import record
-from interlock.instances.backups.restoration import LONGEST, Restoring
+from interlock.instances.backups.restoration import LONGEST, BackupRestore
 from interlock.instances.client import reach
 from interlock.instances.context import InstanceContext
 from interlock.instances.drivers.port import Driver, Endpoint, Observation
 from interlock.instances.health import HealthWatch
 from interlock.instances.names import InstanceNames
 from interlock.instances.records import InstanceRecord, InstanceRecords
-from interlock.instances.tasks import Heard, Resize, Restoration, SetParameters, WaitForState, WatchHealth
+from interlock.instances.tasks import ObservedState, ProbeResult, Resize, Restoration, SetParameters, WatchHealth
 
 _FINAL = (
     errors.BackupDamaged,
@@ -49,15 +49,15 @@ _RESTORING = "restoring"
 _PAUSES = (0.5, 1, 2, 4, 8, 15, 30)
 
 
-class Activities(Effects[InstanceRecord]):
+class InstanceActivities(Effects[InstanceRecord]):
     def __init__(self, work: Orchestrations, context: InstanceContext, health: HealthWatch) -> None:
         super().__init__(
-            work, InstanceRecords(context.schema), context.transactions, replace(context.pace.retry, never=_FINAL)
+            work, InstanceRecords(context.schema), context.transactions, replace(context.timing.retry, never=_FINAL)
         )
         self._context = context
         self._health = health
         self._names = InstanceNames(context)
-        self._restoring = Restoring(context)
+        self._restoring = BackupRestore(context)
         self.check = self.effect("checked", self._check)
         self.provision = self.effect("provisioned", self._provision)
         self.publish = self.effect("published", self._publish)
@@ -69,8 +69,8 @@ class Activities(Effects[InstanceRecord]):
         self.withdraw = self.effect("withdrawn", self._withdraw)
         self.remove = self.effect("told to go", self._remove)
         self.leave_behind = self.effect("left behind", self._leave_behind)
-        self.look = self.observation(self._look)
-        self.answer = self.activity(self._answer)
+        self.observe = self.observation(self._observe)
+        self.probe = self.activity(self._probe)
         self.restore = self.activity(self._restore, timeout=LONGEST, interruptible=True)
 
     async def _check(self, instance: InstanceRecord, task: Task) -> None:
@@ -118,24 +118,24 @@ class Activities(Effects[InstanceRecord]):
             return Changes(detail=f"Its DNS name may still lead there. {error}")
         return Changes()
 
-    async def _look(self, instance: InstanceRecord, task: Task) -> WaitForState:
-        sight = await self._driver(instance).look(instance.id)
-        return WaitForState(sight.state, sight.detail, self._context.pace.patience)
+    async def _observe(self, instance: InstanceRecord, task: Task) -> ObservedState:
+        observation = await self._driver(instance).observe(instance.id)
+        return ObservedState(observation.state, observation.detail, self._context.timing.timeout)
 
-    async def _answer(self, attempt: Attempt, task: Task) -> Heard:
+    async def _probe(self, attempt: Attempt, task: Task) -> ProbeResult:
         """If it is seen to answer, its address is written down."""
         async with self.owned(attempt, task) as (_, instance):
             pass
         driver = self._driver(instance)
-        sight = await driver.look(instance.id)
-        endpoint = _endpoint(sight)
+        observation = await driver.observe(instance.id)
+        endpoint = _endpoint(observation)
         begun = time.monotonic()
         try:
-            await reach(driver, instance.id, endpoint, self._context.pace.check_timeout)
+            await reach(driver, instance.id, endpoint, self._context.timing.check_timeout)
         except errors.DatabaseUnreachable as error:
-            if sight.state != "running":
+            if observation.state != "running":
                 raise
-            return Heard(str(error), error.code, time.monotonic() - begun, self._context.pace.patience)
+            return ProbeResult(str(error), error.code, time.monotonic() - begun, self._context.timing.timeout)
         async with self.owned(attempt, task) as (connection, instance):
             await self._records.change(
                 connection,
@@ -146,10 +146,10 @@ class Activities(Effects[InstanceRecord]):
                 owner=endpoint.user,
                 database=endpoint.database,
                 ca=endpoint.ca,
-                version=sight.version or instance.version,
+                version=observation.version or instance.version,
             )
             await self.note(connection, attempt, task, "answered")
-        return Heard()
+        return ProbeResult()
 
     async def _restore(self, attempt: Attempt, task: Restoration) -> None:
         async with self.owned(attempt, task) as (connection, instance):
@@ -169,7 +169,7 @@ class Activities(Effects[InstanceRecord]):
                     await asyncio.sleep(pause)
 
         permitted = before.split()[-1] if before else None
-        endpoint = _endpoint(await driver.look(instance.id))
+        endpoint = _endpoint(await driver.observe(instance.id))
         await self._restoring.restore(task.backup, instance, driver, endpoint, permit, permitted)
         async with self.owned(attempt, task) as (connection, _):
             await self.note(connection, attempt, task, "restored", task.backup)
@@ -180,16 +180,18 @@ class Activities(Effects[InstanceRecord]):
             await self._records.events.forget(connection, instance.id, _RESTORING, attempt.at)
             await self.note(connection, attempt, task, _RESTORING, f"transaction {transaction}")
 
-    async def moving(self, connection: Any, record_: InstanceRecord, move: Move, attempt: Attempt) -> Mapping[str, Any]:
+    async def transition_columns(
+        self, connection: Any, record_: InstanceRecord, transition: Transition, attempt: Attempt
+    ) -> Mapping[str, Any]:
         """A running instance has a watcher, a new one each time it comes up. Its names are freed when it is gone."""
-        columns: dict[str, Any] = {} if move.event is None else {"watcher": None, "health": "unknown"}
-        if move.event == "come_up":
-            watcher = f"{move.task.orchestration}:health"
-            columns = {"watcher": watcher, "health": "unknown" if move.failed else "healthy"}
+        columns: dict[str, Any] = {} if transition.event is None else {"watcher": None, "health": "unknown"}
+        if transition.event == "come_up":
+            watcher = f"{transition.task.orchestration}:health"
+            columns = {"watcher": watcher, "health": "unknown" if transition.failed else "healthy"}
             await record(
                 connection, self._context.schema, self._health.watch, watcher, WatchHealth(record_.id, watcher)
             )
-        if move.gone:
+        if transition.gone:
             await self._names.free(connection, record_)
             columns["names_freed_at"] = record_.names_freed_at or attempt.at
         return columns
@@ -198,7 +200,7 @@ class Activities(Effects[InstanceRecord]):
         return self._context.driver(instance.driver)
 
 
-def _endpoint(sight: Observation) -> Endpoint:
-    if sight.endpoint is None:
+def _endpoint(observation: Observation) -> Endpoint:
+    if observation.endpoint is None:
         raise errors.DriverUnreachable("The instance has no address yet: wait, or look at its system.")
-    return sight.endpoint
+    return observation.endpoint

@@ -5,17 +5,17 @@ from dataclasses import dataclass, field
 
 from interlock.aggregate.transactions import Transactions
 from interlock.dns import Dns
-from interlock.durable.retry import Retry
+from interlock.durable.declarations import Retry
 from interlock.errors import ConfigurationError
-from interlock.instances.backups.retention import Keeping
+from interlock.instances.backups.model import BackupSettings
 from interlock.instances.drivers.port import Driver
 
 
 @dataclass(frozen=True)
-class Pace:
+class Timing:
     """In seconds. `patience`: what a driver was asked for has to be seen within that."""
 
-    patience: float = 600.0
+    timeout: float = 600.0
     check_every: float = 30.0
     unhealthy_after: int = 3
     """So many checks in a row have to fail."""
@@ -23,7 +23,7 @@ class Pace:
     retry: Retry = field(default_factory=lambda: Retry(attempts=6, first=0.5, longest=15.0))
 
     def __post_init__(self) -> None:
-        if not (self.patience > 0 and self.check_every > 0 and self.check_timeout > 0 and self.unhealthy_after >= 1):
+        if not (self.timeout > 0 and self.check_every > 0 and self.check_timeout > 0 and self.unhealthy_after >= 1):
             raise ConfigurationError(f"{self!r} cannot work: times have to be above 0 s, and a count at least 1.")
 
 
@@ -33,11 +33,11 @@ class InstanceContext:
     schema: str
     drivers: Mapping[str, Driver]
     dns: Dns
-    pace: Pace = field(default_factory=Pace)
-    backups: Keeping | None = None
+    timing: Timing = field(default_factory=Timing)
+    backups: BackupSettings | None = None
 
     @property
-    def kept(self) -> Keeping:
+    def backup_settings(self) -> BackupSettings:
         if self.backups is None:
             raise ConfigurationError("There is no directory for backups here: set backup_dir.")
         return self.backups

@@ -9,8 +9,7 @@ import time
 from dataclasses import replace
 
 from interlock.durable.attempt import Attempt
-from interlock.durable.declared import Orchestrations
-from interlock.durable.retry import FOREVER
+from interlock.durable.declarations import FOREVER, Orchestrations
 from interlock.durable.run import Run
 from interlock.errors import InterlockError
 from interlock.instances.client import reach
@@ -18,7 +17,7 @@ from interlock.instances.context import InstanceContext
 from interlock.instances.drivers.port import Endpoint
 from interlock.instances.model import Health
 from interlock.instances.records import InstanceRecord, InstanceRecords
-from interlock.instances.tasks import Watched, WatchHealth
+from interlock.instances.tasks import WatchHealth, WatchResult
 
 
 class HealthWatch:
@@ -30,16 +29,16 @@ class HealthWatch:
 
     async def _watch(self, run: Run, watch: WatchHealth) -> None:
         watched = await run.call(self.check, watch)
-        if not watched.over:
+        if not watched.ended:
             await run.sleep(watched.pause)
             await run.continue_as_new(replace(watch, failures=watched.failures))
 
-    async def _check(self, attempt: Attempt, watch: WatchHealth) -> Watched:
-        pace = self._context.pace
+    async def _check(self, attempt: Attempt, watch: WatchHealth) -> WatchResult:
+        timing = self._context.timing
         async with self._context.transactions.transaction() as connection:
             instance = await self._records.read(connection, watch.instance)
         if not _is_watched(instance, watch):
-            return Watched(True, 0, 0)
+            return WatchResult(True, 0, 0)
         begun = time.monotonic()
         trouble = await self._trouble(instance)
         milliseconds = (time.monotonic() - begun) * 1000
@@ -48,14 +47,14 @@ class HealthWatch:
             await attempt.fence(connection)
             now = await self._records.lock(connection, watch.instance)
             if not _is_watched(now, watch):
-                return Watched(True, 0, 0)
+                return WatchResult(True, 0, 0)
             facts = (instance.id, attempt.at, not trouble, milliseconds, trouble)
-            await self._records.ask(connection, "note_check", *facts)
-            health: Health | None = _judged(failures, pace.unhealthy_after)
+            await self._records.fetch(connection, "note_check", *facts)
+            health: Health | None = _judged(failures, timing.unhealthy_after)
             if health and health != now.health:
                 await self._records.change(connection, instance.id, attempt.at, health=health)
                 await self._records.events.note(connection, instance.id, health, attempt.at, trouble)
-        return Watched(False, failures, pace.check_every)
+        return WatchResult(False, failures, timing.check_every)
 
     async def _trouble(self, instance: InstanceRecord) -> str:
         """Empty if it answers."""
@@ -63,7 +62,9 @@ class HealthWatch:
         if endpoint is None:
             return "It is not known where it listens."
         try:
-            await reach(self._context.driver(instance.driver), instance.id, endpoint, self._context.pace.check_timeout)
+            await reach(
+                self._context.driver(instance.driver), instance.id, endpoint, self._context.timing.check_timeout
+            )
         except (InterlockError, OSError) as error:
             return str(error)
         return ""

@@ -39,17 +39,17 @@ class InstanceNames:
 
     async def check(self, instance: InstanceRecord) -> None:
         if name := instance.dns_name:
-            await self._despite_the_dead(name, lambda: self._context.dns.check(name, instance.id))
+            await self._replacing_stale(name, lambda: self._context.dns.check(name, instance.id))
 
     async def publish(self, instance: InstanceRecord) -> None:
         if (name := instance.dns_name) and (host := instance.host):
-            await self._despite_the_dead(name, lambda: self._context.dns.publish(name, host, instance.id))
+            await self._replacing_stale(name, lambda: self._context.dns.publish(name, host, instance.id))
 
     async def withdraw(self, instance: InstanceRecord) -> None:
         if instance.dns_name:
             await self._context.dns.withdraw(instance.dns_name, instance.id)
 
-    async def _despite_the_dead(self, name: str, verb: Callable[[], Awaitable[None]]) -> None:
+    async def _replacing_stale(self, name: str, verb: Callable[[], Awaitable[None]]) -> None:
         """What a late replica published for an instance that is gone is nobody's, and withdrawn for that one."""
         try:
             await verb()

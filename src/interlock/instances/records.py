@@ -75,8 +75,8 @@ class InstanceRecords(NamedTable[InstanceRecord]):
 
     async def checks(self, connection: Any, id: str, limit: int = 100) -> list[HealthCheck]:
         """The newest first."""
-        return [HealthCheck(*row) for row in await self.ask(connection, "checks", id, limit)]
+        return [HealthCheck(*row) for row in await self.fetch(connection, "checks", id, limit)]
 
     async def prune_checks(self, connection: Any, older_than: float, limit: int) -> int:
         """Forget checks older than so many seconds, `limit` at most. Returns the number of deleted rows."""
-        return len(await self.ask(connection, "prune_checks", older_than, limit))
+        return len(await self.fetch(connection, "prune_checks", older_than, limit))

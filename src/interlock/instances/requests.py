@@ -9,13 +9,13 @@ from interlock.aggregate.events import INTERLOCK
 from interlock.aggregate.record import Task
 from interlock.aggregate.requests import Requests
 from interlock.durable import requests
-from interlock.durable.declared import Orchestration
-from interlock.durable.outcome import read_outcome
+from interlock.durable.declarations import Orchestration
+from interlock.durable.status import read_outcome
 from interlock.errors import BadSpec, IllegalTransition, NotSupported
 from interlock.instances import model
 from interlock.instances.drivers.port import Spec
 from interlock.instances.names import InstanceNames
-from interlock.instances.orchestrations import Lifecycle
+from interlock.instances.orchestrations import InstanceLifecycle
 from interlock.instances.records import InstanceRecord, InstanceRecords
 from interlock.instances.tasks import Resize, Restoration, SetParameters
 
@@ -27,7 +27,7 @@ Parameters = Mapping[str, str | int | float | bool]
 class Instances(Requests[InstanceRecord]):
     records: InstanceRecords
 
-    def __init__(self, lifecycle: Lifecycle) -> None:
+    def __init__(self, lifecycle: InstanceLifecycle) -> None:
         super().__init__(InstanceRecords(lifecycle.context.schema))
         self.lifecycle = lifecycle
         self._context = lifecycle.context
@@ -63,8 +63,8 @@ class Instances(Requests[InstanceRecord]):
             dns_name=self._context.dns.full_name(dns_name) if dns_name else None,
             tags=model.tags(tags or {}),
         )
-        if made := await self.made(connection, id, name=spec.name):
-            return made
+        if earlier := await self.find_repeated(connection, id, name=spec.name):
+            return earlier
         await self._names.claim(connection, spec)
         columns = {
             "name": spec.name,
@@ -89,8 +89,8 @@ class Instances(Requests[InstanceRecord]):
     async def abandon(self, connection: Any, id: str, *, by: str = INTERLOCK) -> InstanceRecord:
         """Of one that could not be removed, because where it is cannot be reached any more: its names are freed, and
         what there is of it stays where it is. If that can be reached again, it is found as drift."""
-        await self.present(connection, id)
-        instance = await self.idle(connection, id)
+        await self.lock_present(connection, id)
+        instance = await self.lock_idle(connection, id)
         if instance.state != "failed":
             raise IllegalTransition(
                 f"The instance {instance.name} is {instance.state}: delete it, and abandon it only if that fails.",
@@ -100,17 +100,19 @@ class Instances(Requests[InstanceRecord]):
         return await self._begin(connection, instance, "delete", self.lifecycle.abandon, by=by)
 
     async def stop(self, connection: Any, id: str, *, by: str = INTERLOCK) -> InstanceRecord:
-        return await self._begin(connection, await self.idle(connection, id), "stop", self.lifecycle.stop, by=by)
+        return await self._begin(connection, await self.lock_idle(connection, id), "stop", self.lifecycle.stop, by=by)
 
     async def start(self, connection: Any, id: str, *, by: str = INTERLOCK) -> InstanceRecord:
-        return await self._begin(connection, await self.idle(connection, id), "start", self.lifecycle.start, by=by)
+        return await self._begin(connection, await self.lock_idle(connection, id), "start", self.lifecycle.start, by=by)
 
     async def restart(self, connection: Any, id: str, *, by: str = INTERLOCK) -> InstanceRecord:
-        return await self._begin(connection, await self.idle(connection, id), "restart", self.lifecycle.restart, by=by)
+        return await self._begin(
+            connection, await self.lock_idle(connection, id), "restart", self.lifecycle.restart, by=by
+        )
 
     async def reset_password(self, connection: Any, id: str, *, by: str = INTERLOCK) -> InstanceRecord:
         """The new one is the driver's to tell."""
-        instance = await self._idle_in(connection, id, "be changed", "running")
+        instance = await self._lock_idle_in(connection, id, "be changed", "running")
         return await self.begin(connection, instance, None, self.lifecycle.reset_password, by=by)
 
     async def set_parameters(
@@ -118,13 +120,13 @@ class Instances(Requests[InstanceRecord]):
     ) -> InstanceRecord:
         """`parameters` are all that are wanted. If they need a restart, it is restarted, unless it is stopped."""
         task = SetParameters(parameters=model.parameters(parameters))
-        instance = await self._idle_in(connection, id, "be changed", "running", "stopped")
+        instance = await self._lock_idle_in(connection, id, "be changed", "running", "stopped")
         return await self.begin(connection, instance, None, self.lifecycle.set_parameters, task, by=by)
 
     async def resize(self, connection: Any, id: str, storage: str | int, *, by: str = INTERLOCK) -> InstanceRecord:
         """More storage, never less. Raises `NotSupported` where the driver cannot."""
         wanted = model.storage_bytes(storage)
-        instance = await self._idle_in(connection, id, "be resized", "running", "stopped")
+        instance = await self._lock_idle_in(connection, id, "be resized", "running", "stopped")
         if not self._context.driver(instance.driver).can_resize:
             raise NotSupported(
                 f"The driver {instance.driver} cannot give the instance {instance.name} more storage: restore a backup "
@@ -142,11 +144,11 @@ class Instances(Requests[InstanceRecord]):
         self, connection: Any, id: str, backup: str, *, key: str | None = None, by: str = INTERLOCK
     ) -> InstanceRecord:
         """See `Backups.restore_into`."""
-        instance = await self._idle_in(connection, id, "be changed", "running")
+        instance = await self._lock_idle_in(connection, id, "be changed", "running")
         task = Restoration(backup=backup)
         return await self.begin(connection, instance, None, self.lifecycle.restore, task, by=by, key=key)
 
-    async def asked_before(self, connection: Any, id: str, key: str) -> InstanceRecord | None:
+    async def requested_before(self, connection: Any, id: str, key: str) -> InstanceRecord | None:
         """The instance, locked, if a restore into it was asked for under that key."""
         instance = await self.records.lock(connection, id)
         before = self.new_id(id, self.lifecycle.restore, key)
@@ -154,7 +156,7 @@ class Instances(Requests[InstanceRecord]):
 
     async def mend(self, connection: Any, id: str, *, by: str = INTERLOCK) -> InstanceRecord:
         """It is brought to be as the record says, up or down. If nothing of it is left, it ends as `failed`."""
-        instance = await self._idle_in(connection, id, "be mended", "running", "stopped")
+        instance = await self._lock_idle_in(connection, id, "be mended", "running", "stopped")
         return await self.begin(connection, instance, None, self.lifecycle.mend, by=by)
 
     async def _begin(
@@ -176,8 +178,8 @@ class Instances(Requests[InstanceRecord]):
             reason = f"The instance does not stay {instance.state}."
             await requests.cancel(connection, self._context.schema, instance.watcher, reason)
 
-    async def _idle_in(self, connection: Any, id: str, verb: str, *states: model.State) -> InstanceRecord:
-        instance = await self.idle(connection, id)
+    async def _lock_idle_in(self, connection: Any, id: str, verb: str, *states: model.State) -> InstanceRecord:
+        instance = await self.lock_idle(connection, id)
         if instance.state not in states:
             raise self.records.illegal(instance, verb)
         return instance

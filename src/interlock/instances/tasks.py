@@ -2,10 +2,10 @@
 
 from dataclasses import dataclass
 
-from interlock.aggregate.record import Failed, Task
+from interlock.aggregate.record import Failure, Task
 from interlock.instances.drivers.port import Observed
 
-VANISHED = Failed("vanished", "Nothing of it is there any more, and nobody deleted it: delete it to free its names.")
+VANISHED = Failure("vanished", "Nothing of it is there any more, and nobody deleted it: delete it to free its names.")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,21 +28,21 @@ class Restoration(Task):
 
 
 @dataclass(frozen=True)
-class WaitForState:
+class ObservedState:
     state: Observed
     detail: str = ""
-    patience: float = 600.0
+    timeout: float = 600.0
     """Seconds in all that what was asked for is waited for."""
 
 
 @dataclass(frozen=True)
-class Heard:
+class ProbeResult:
     """Of one that runs. `trouble`: why nobody gets through to it yet; empty if it answers. `took`: seconds."""
 
-    trouble: str = ""
+    error: str = ""
     code: str = ""
-    took: float = 0.0
-    patience: float = 600.0
+    seconds: float = 0.0
+    timeout: float = 600.0
 
 
 @dataclass(frozen=True)
@@ -55,10 +55,10 @@ class WatchHealth:
 
 
 @dataclass(frozen=True)
-class Watched:
+class WatchResult:
     """`over`: it is not to be watched any more, or not by this one. `pause`: seconds until the next check."""
 
-    over: bool
+    ended: bool
     failures: int
     pause: float
 

@@ -1,19 +1,26 @@
-"""The keys that a database knows."""
+"""Keys to the API, and their records. A key is 256 random bits.
 
+A prefix lets operators, and scanners for leaked secrets, recognize a key.
+"""
+
+import hashlib
+import re
 import secrets
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
 
-from interlock.keys.key import digest, new_key
 from interlock.names import plain_name
 from interlock.stores.postgres import Session
 from interlock.stores.postgres.queries import Queries
 
+_PREFIX = "ilk_"
+_SHAPE = re.compile(_PREFIX + r"[A-Za-z0-9_-]{43}")
+
 
 @dataclass(frozen=True)
 class KeyRecord:
-    """`last_used_at` is right to the minute."""
+    """`last_used_at` is exact to the minute."""
 
     id: str
     name: str
@@ -23,25 +30,25 @@ class KeyRecord:
 
 
 class Keys:
-    """Those in one schema. Each statement commits on its own."""
+    """The keys of one schema. Each statement commits on its own."""
 
     def __init__(self, schema: str) -> None:
         self._sql = _queries(schema)
 
     async def create(self, session: Session, name: str) -> tuple[str, KeyRecord]:
-        """The key itself, which nobody can tell afterwards. Raises InvalidName."""
+        """Returns the key itself, which cannot be read afterwards. Raises InvalidName."""
         key = new_key()
-        return key, await self.make_known(session, key, plain_name(name))
+        return key, await self.register(session, key, plain_name(name))
 
-    async def make_known(self, session: Session, key: str, name: str) -> KeyRecord:
-        """A key that somebody has. One that was revoked stays so."""
+    async def register(self, session: Session, key: str, name: str) -> KeyRecord:
+        """Store a key that exists already. A revoked key stays revoked."""
         await session.execute(self._sql["insert"], secrets.token_hex(6), name, digest(key))
         row = await session.fetchrow(self._sql["read"], digest(key))
         assert row is not None  # keys are never deleted
         return KeyRecord(*row)
 
     async def use(self, session: Session, key: str) -> str | None:
-        """Its id; None if it is not known, or was revoked."""
+        """The id of the key; None if it is unknown or revoked."""
         found: str | None = await session.fetchval(self._sql["use"], digest(key))
         return found
 
@@ -49,7 +56,7 @@ class Keys:
         return [KeyRecord(*row) for row in await session.fetch(self._sql["list"])]
 
     async def revoke(self, session: Session, id: str) -> KeyRecord | None:  # noqa: A002
-        """From now on; None if there is no such key."""
+        """Revoke from now on; None if there is no such key."""
         row = await session.fetchrow(self._sql["revoke"], id)
         return KeyRecord(*row) if row else None
 
@@ -57,3 +64,17 @@ class Keys:
 @cache
 def _queries(schema: str) -> Queries:
     return Queries("interlock.keys", "queries.sql", schema)
+
+
+def new_key() -> str:
+    return _PREFIX + secrets.token_urlsafe(32)
+
+
+def is_key(text: str) -> bool:
+    """Return True if `text` has the shape of a key."""
+    return bool(_SHAPE.fullmatch(text))
+
+
+def digest(key: str) -> bytes:
+    """The only part of a key that is stored; 0009_keys explains why that is enough."""
+    return hashlib.sha256(key.encode()).digest()

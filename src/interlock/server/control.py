@@ -19,12 +19,12 @@ from interlock.errors import DataDirectoryUnusable, InterlockError
 from interlock.identity import replica_id
 from interlock.instances.backups.requests import Backups
 from interlock.instances.context import InstanceContext
-from interlock.instances.orchestrations import Lifecycle
+from interlock.instances.orchestrations import InstanceLifecycle
 from interlock.instances.requests import Instances
-from interlock.instances.upkeep.keepers import Upkeep
+from interlock.instances.upkeep.schedule import Upkeep
 from interlock.keys.records import Keys
 from interlock.logs import events
-from interlock.server.instance_context import habits, surroundings
+from interlock.server.instance_context import instance_context, upkeep_schedule
 from interlock.server.machine import claim_local, place
 from interlock.server.own_key import own_key
 from interlock.server.presence import present
@@ -41,14 +41,14 @@ class Control:
     def __init__(self, settings: Settings, url: str, context: InstanceContext) -> None:
         self.settings = settings
         self.context = context
-        self.lifecycle = Lifecycle(context)
+        self.lifecycle = InstanceLifecycle(context)
         self.instances = Instances(self.lifecycle)
         self.backups = Backups(self.instances)
-        self.pool = Transactions(url, "api", patience=_PATIENCE)
+        self.pool = Transactions(url, "api", timeout=_PATIENCE)
         self.keys = Keys(settings.schema)
         self.locks = AsyncInterlock(url, schema=settings.schema)
         self.durable = AsyncDurable(*self.lifecycle.parts, url=url, schema=settings.schema, patience=_PATIENCE)
-        self.keepers = Upkeep(self.lifecycle, self.locks, habits(settings), [self.backups.tidy])
+        self.upkeep = Upkeep(self.lifecycle, self.locks, upkeep_schedule(settings), [self.backups.clean_up])
         self.stopping = asyncio.Event()
 
     async def carry_out(self, work: Callable[[Any], Awaitable[R]]) -> R:
@@ -71,7 +71,7 @@ async def controlling(
     settings: Settings,
     url: str,
     address: str,
-    context: Callable[[Settings, Transactions], InstanceContext] = surroundings,
+    context: Callable[[Settings, Transactions], InstanceContext] = instance_context,
 ) -> AsyncIterator[Control]:
     """`url` is the database's, with a schema that is current; `address` is where this replica answers."""
     async with AsyncExitStack() as stack:
@@ -83,7 +83,7 @@ async def controlling(
         await _let_this_machine_in(control)
         stack.push_async_callback(control.locks.close)
         await stack.enter_async_context(control.durable)
-        await stack.enter_async_context(control.keepers)
+        await stack.enter_async_context(control.upkeep)
         _be_present(control, stack, address)
         yield control
 
@@ -106,7 +106,7 @@ async def _let_this_machine_in(control: Control) -> None:
         log.warning("key.none", extra={"reason": str(error)})  # a container need not have a place to write to
         return
     async with control.pool.session() as session:
-        record = await control.keys.make_known(session, key, f"{directory} of {replica_id()}")
+        record = await control.keys.register(session, key, f"{directory} of {replica_id()}")
     if record.revoked_at:
         log.warning("key.revoked", extra={"file": str(directory / "api-key"), "id": record.id})
 

@@ -2,28 +2,27 @@
 
 from interlock.aggregate.transactions import Transactions
 from interlock.config import Settings
-from interlock.dns import chosen
-from interlock.dns.none import NoDns
+from interlock.dns import NoDns, dns_from_url
 from interlock.errors import BadSpec, ConfigurationError
-from interlock.instances.backups.retention import Keeping
-from interlock.instances.context import InstanceContext, Pace
+from interlock.instances.backups.model import BackupSettings
+from interlock.instances.context import InstanceContext, Timing
 from interlock.instances.drivers.local import LocalDriver
 from interlock.instances.drivers.port import Driver
-from interlock.instances.upkeep.keepers import UpkeepSchedule
+from interlock.instances.upkeep.schedule import UpkeepSchedule
 
 _DAY = 86400.0
 
 
-def surroundings(settings: Settings, transactions: Transactions) -> InstanceContext:
+def instance_context(settings: Settings, transactions: Transactions) -> InstanceContext:
     """Changes nothing yet. Raises what is wrong with the settings."""
     makers = {"local": _local, "kubernetes": _kubernetes}
     drivers = {name: makers[name](settings) for name in settings.driver_names}
-    pace = Pace(check_every=settings.health_interval, unhealthy_after=settings.health_failures)
-    backups = Keeping(settings.place_of_backups, settings.backup_keep, settings.backup_days, settings.pg_bin)
-    return InstanceContext(transactions, settings.schema, drivers, chosen(settings.dns), pace, backups)
+    timing = Timing(check_every=settings.health_interval, unhealthy_after=settings.health_failures)
+    backups = BackupSettings(settings.place_of_backups, settings.backup_keep, settings.backup_days, settings.pg_bin)
+    return InstanceContext(transactions, settings.schema, drivers, dns_from_url(settings.dns), timing, backups)
 
 
-def habits(settings: Settings) -> UpkeepSchedule:
+def upkeep_schedule(settings: Settings) -> UpkeepSchedule:
     return UpkeepSchedule(
         drift_every=settings.drift_interval,
         drift_repair=settings.drift_repair == "on",
@@ -64,6 +63,6 @@ def _kubernetes(settings: Settings) -> Driver:
             image=settings.kubernetes_image,
             storage_class=settings.kubernetes_storage_class,
             service_type=settings.kubernetes_service_type,  # type: ignore[arg-type] # checked by the settings
-            external_dns=isinstance(chosen(settings.dns), NoDns),
+            external_dns=isinstance(dns_from_url(settings.dns), NoDns),
         )
     )

@@ -5,7 +5,7 @@ import stat
 from pathlib import Path
 
 from interlock.errors import DataDirectoryUnusable
-from interlock.keys.key import is_key, new_key
+from interlock.keys.records import is_key, new_key
 from interlock.server.once_file import made_once
 
 FILE = "api-key"

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from interlock.durable.declared import Activity
+from interlock.durable.declarations import Activity
 from interlock.durable.replica import AsyncDurable
 from support.durable_harness import DOMAINS, activities, asked, in_the_product, listed, orchestrations, recorded
 from support.durable_samples import Domain, Sample
@@ -60,7 +60,7 @@ async def test_an_activity_that_runs_twice_leaves_one_effect_and_one_event(
     execute(url, domain.tables)
     recorded(url, "it")
     await prepared(url, domain.activities[activity.name], "it")
-    plain = activity.input.plain(domain.activities[activity.name].value("it"))
+    plain = activity.input.dump(domain.activities[activity.name].value("it"))
     first = await perform(url, domain.module, activity.name, "it", plain)
     assert await perform(url, domain.module, activity.name, "it", plain) == first
     assert traces(url, domain, activity) == ([1], [1])
@@ -74,7 +74,7 @@ async def test_an_activity_that_is_killed_after_its_effect_leaves_one_effect_and
     execute(url, domain.tables)
     recorded(url, "it")
     await prepared(url, domain.activities[activity.name], "it")
-    plain = activity.input.plain(domain.activities[activity.name].value("it"))
+    plain = activity.input.dump(domain.activities[activity.name].value("it"))
     victim = Worker(url, domain.module, "support.durable_victim", activity.name, "it", json.dumps(plain))
     try:
         assert victim.process.wait(60) == -SIGKILL, victim.complaints()

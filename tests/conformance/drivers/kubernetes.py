@@ -107,13 +107,13 @@ class WithoutMachines(KubernetesDriver):
     """A real server, and pods in name only."""
 
     async def logs(self, id: str, *, lines: int = 100, follow: bool = False) -> AsyncIterator[str]:  # noqa: A002
-        if (await self.look(id)).state == "running":
+        if (await self.observe(id)).state == "running":
             pytest.skip("no machine has a log here")
         async for line in super().logs(id, lines=lines, follow=follow):
             yield line
 
     async def reset_password(self, id: str) -> None:  # noqa: A002
-        if (await self.look(id)).state == "running":
+        if (await self.observe(id)).state == "running":
             pytest.skip("no machine runs commands here")
         await super().reset_password(id)
 

@@ -47,7 +47,7 @@ async def seen(driver: Driver, id: str, state: Observed, *, within: float = 50.0
     """What is seen as soon as it is in that state."""
     try:
         async with asyncio.timeout(within):
-            while (sight := await driver.look(id)).state != state:  # noqa: ASYNC110 - nobody is told
+            while (sight := await driver.observe(id)).state != state:  # noqa: ASYNC110 - nobody is told
                 await asyncio.sleep(0.02)
     except TimeoutError:
         raise AssertionError(f"not {state} within {within} s; last seen: {sight}") from None

@@ -137,7 +137,7 @@ async def test_its_key_is_in_no_log_and_no_representation(
     careless = replace(issued, chain=issued.key + issued.chain, ca=f"{issued.key}{issued.ca}")
     await driver.use_certificate(spec.id, careless)
 
-    told = [repr(issued), repr(await driver.look(spec.id))]
+    told = [repr(issued), repr(await driver.observe(spec.id))]
     told += [str(vars(record)) for record in caplog.records]
     told += [line async for line in driver.logs(spec.id, lines=10_000)]
 

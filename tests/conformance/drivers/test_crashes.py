@@ -25,7 +25,7 @@ async def test_what_is_half_made_is_completed(stage: Stage, driver: Driver, spec
 @pytest.mark.exhaustive(beyond=1)
 async def test_what_is_half_made_is_removed(stage: Stage, driver: Driver, spec: Spec, step_of_provision: int) -> None:
     assert await stage.crash("provision", spec, step_of_provision)
-    assert (await driver.look(spec.id)).state != "absent"
+    assert (await driver.observe(spec.id)).state != "absent"
 
     await driver.remove(spec.id)
 

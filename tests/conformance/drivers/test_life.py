@@ -12,7 +12,7 @@ from interlock.instances.drivers.port import Driver, Spec
 
 
 async def test_what_was_never_made_is_absent(driver: Driver, spec: Spec) -> None:
-    assert (await driver.look(spec.id)).state == "absent"
+    assert (await driver.observe(spec.id)).state == "absent"
     assert await driver.ids() == {}
     await driver.remove(spec.id)
     for verb in (driver.start, driver.stop, driver.password, driver.reset_password):
@@ -116,7 +116,7 @@ async def test_instances_of_one_name_do_not_meet(stage: Stage, driver: Driver, s
     await driver.remove(spec.id)
     await seen(driver, spec.id, "absent")
 
-    assert await driver.look(other.id) == sights[1]
+    assert await driver.observe(other.id) == sights[1]
     assert await driver.ids() == {other.id: other.name}
 
 

@@ -39,7 +39,7 @@ async def test_what_is_not_ours_is_refused_and_left_alone(stage: Stage, driver: 
     for verb in (driver.check, driver.provision):
         with pytest.raises(ForeignResource):
             await verb(spec)
-    assert (await driver.look(spec.id)).state == "absent"
+    assert (await driver.observe(spec.id)).state == "absent"
     assert await driver.ids() == {}
     with suppress(ForeignResource):
         await driver.remove(spec.id)

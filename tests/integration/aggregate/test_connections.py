@@ -12,11 +12,11 @@ import pytest
 from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
 
 from interlock.aggregate.transactions import Transactions
-from interlock.dns.none import NoDns
+from interlock.dns import NoDns
+from interlock.instances.backups.model import BackupSettings
 from interlock.instances.backups.records import BackupRecords
-from interlock.instances.backups.retention import Keeping
 from interlock.instances.context import InstanceContext
-from interlock.instances.orchestrations import Lifecycle
+from interlock.instances.orchestrations import InstanceLifecycle
 from interlock.instances.requests import Instances
 from interlock.schema import whole_schema
 from support.paper_driver import PaperDriver
@@ -60,8 +60,8 @@ async def test_every_kind_of_connection_can_ask_for_everything(
         execute(interlock_url, whole_schema(schema))
     transactions = Transactions(interlock_url, "instances")
     driver = PaperDriver(lambda: interlock_url, lambda: None)  # type: ignore[arg-type,return-value]
-    context = InstanceContext(transactions, schema, {"paper": driver}, NoDns(), backups=Keeping(tmp_path))
-    instances = Instances(Lifecycle(context))
+    context = InstanceContext(transactions, schema, {"paper": driver}, NoDns(), backups=BackupSettings(tmp_path))
+    instances = Instances(InstanceLifecycle(context))
     backups = BackupRecords(schema)
     async with opened(kind, interlock_url) as on:
         made = await instances.create(

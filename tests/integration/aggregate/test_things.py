@@ -7,13 +7,12 @@ from typing import Any, ClassVar
 import pytest
 
 from interlock.aggregate.effects import Effects
-from interlock.aggregate.record import Move, Record, Task
+from interlock.aggregate.record import Record, Task, Transition
 from interlock.aggregate.requests import Requests
 from interlock.aggregate.table import NamedTable
 from interlock.aggregate.transactions import Transactions
-from interlock.durable.declared import Orchestrations
+from interlock.durable.declarations import Orchestrations, Retry
 from interlock.durable.replica import AsyncDurable
-from interlock.durable.retry import Retry
 from interlock.durable.run import Run
 from interlock.errors import IllegalTransition, OnceConflict, OrchestrationFailed, RecordBusy, RecordUnknown
 from support.postgres import execute
@@ -59,14 +58,14 @@ class Work:
 
     async def _switch_off(self, run: Run, task: Task) -> None:
         """The request has led to that state already."""
-        await run.call(self.do.move, Move(task, "switch_off"))
+        await run.call(self.do.transition, Transition(task, "switch_off"))
 
     async def _misled(self, run: Run, task: Task) -> None:
-        await run.call(self.do.move, Move(task, "vanish"))
+        await run.call(self.do.transition, Transition(task, "vanish"))
 
     async def _delete(self, run: Run, task: Task) -> None:
         await self.do.wait_for_predecessor(run, task)
-        await run.call(self.do.move, Move(task, "vanish"))
+        await run.call(self.do.transition, Transition(task, "vanish"))
 
 
 class Plane:
@@ -137,7 +136,7 @@ async def test_a_deletion_takes_over_once_and_ends_what_it_took_over_from(plane:
     thing = await plane.create("a", "lamp")
     asked = await plane.ask(plane.requests.begin, thing, "switch_off", plane.work.switch_off)
     with pytest.raises(RecordBusy):
-        await plane.ask(plane.requests.idle, "a")
+        await plane.ask(plane.requests.lock_idle, "a")
     deleting = await plane.ask(plane.requests.begin_deletion, "a", plane.work.delete)
     assert deleting.orchestration != asked.orchestration
     assert await plane.ask(plane.requests.begin_deletion, "a", plane.work.delete) == deleting
@@ -150,11 +149,11 @@ async def test_a_deletion_takes_over_once_and_ends_what_it_took_over_from(plane:
 
 async def test_a_repeated_request_finds_what_it_made_and_nothing_else(plane: Plane) -> None:
     thing = await plane.create("a", "lamp")
-    assert await plane.ask(plane.requests.made, None) is None
-    assert await plane.ask(plane.requests.made, "b", name="lamp") is None
-    assert await plane.ask(plane.requests.made, "a", name="lamp") == thing
+    assert await plane.ask(plane.requests.find_repeated, None) is None
+    assert await plane.ask(plane.requests.find_repeated, "b", name="lamp") is None
+    assert await plane.ask(plane.requests.find_repeated, "a", name="lamp") == thing
     with pytest.raises(OnceConflict, match="The thing lamp was made under that key"):
-        await plane.ask(plane.requests.made, "a", name="door")
+        await plane.ask(plane.requests.find_repeated, "a", name="door")
 
 
 async def test_records_are_found_by_their_names_until_these_are_others(plane: Plane) -> None:

@@ -13,12 +13,11 @@ import pytest
 
 from interlock import AsyncDurable
 from interlock.aggregate.effects import Changes, Effects
-from interlock.aggregate.record import Move, Record, Task
+from interlock.aggregate.record import Record, Task, Transition
 from interlock.aggregate.requests import Requests
 from interlock.aggregate.table import Page, RecordTable
 from interlock.aggregate.transactions import Transactions
-from interlock.durable.declared import Orchestrations
-from interlock.durable.retry import Retry
+from interlock.durable.declarations import Orchestrations, Retry
 from interlock.durable.run import Run
 from interlock.errors import DoNotRetry, OrchestrationEnded, RecordBusy, RecordUnknown
 from interlock.server.api.record_models import Listed, page_of
@@ -83,12 +82,12 @@ class ThingWork:
 
     async def _check(self, run: Run, task: Task) -> None:
         await run.call(self.do.check, task)
-        await run.call(self.do.move, Move(task, "finish"))
+        await run.call(self.do.transition, Transition(task, "finish"))
 
     async def _settle(self, run: Run, task: Task) -> None:
         if await run.call(self.do.read_state, task) is not None:
             failed = await run.call(self.do.read_failure, task)
-            await run.call(self.do.move, Move(task, "fail", failed=failed))
+            await run.call(self.do.transition, Transition(task, "fail", failed=failed))
 
 
 @dataclass
@@ -101,7 +100,7 @@ class Domain:
     async def checked(self, id: str) -> Thing:  # noqa: A002
         """After `check` and its clean-up have ended."""
         async with await psycopg.AsyncConnection.connect(self.url) as connection:
-            thing = await self.things.idle(connection, id)
+            thing = await self.things.lock_idle(connection, id)
             asked = await self.things.begin(connection, thing, None, self.work.check)
         try:
             await self.durable.handle(self.work.check, asked.orchestration).wait(20)
@@ -142,7 +141,7 @@ async def test_text_that_no_column_takes_does_not_keep_a_move_back_for_ever(url:
     things = Things("interlock")
     async with await psycopg.AsyncConnection.connect(url) as connection:
         record = await things.lock(connection, "one")
-        assert await things.move(connection, record, "finish", title="a\0b")
+        assert await things.apply_event(connection, record, "finish", title="a\0b")
         assert (await things.read(connection, "one")).title == "a?b"
 
 
@@ -239,7 +238,7 @@ async def test_transactions_that_hold_two_records_fail_no_work_on_a_third(
         asked: dict[str, str] = {}
         for id in ("a", "b", "c"):  # noqa: A001
             async with await psycopg.AsyncConnection.connect(url) as connection:
-                thing = await things.idle(connection, id)
+                thing = await things.lock_idle(connection, id)
                 asked[id] = (await things.begin(connection, thing, None, work.check)).orchestration
         holder = await psycopg.AsyncConnection.connect(url)
         stack.push_async_callback(holder.close)

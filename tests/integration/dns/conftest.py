@@ -3,7 +3,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from interlock.dns import Dns, chosen
+from interlock.dns import Dns, dns_from_url
 from support.bind import Bind, running_bind
 
 _numbers = itertools.count(1)
@@ -18,7 +18,7 @@ def bind() -> Iterator[Bind]:
 
 @pytest.fixture
 def names(bind: Bind) -> Dns:
-    return chosen(bind.url())
+    return dns_from_url(bind.url())
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ import pytest
 from dns.message import Message
 from dns.rdatatype import RdataType
 
-from interlock.dns import Dns, Published, chosen
+from interlock.dns import Dns, Published, dns_from_url
 from interlock.dns.exchange import Exchange
 from interlock.errors import DnsForeign, DnsZoneUnknown, InvalidName
 from support.bind import ZONE, Bind
@@ -44,7 +44,7 @@ async def test_a_name_leads_to_its_target_and_says_whose_it_is(
 ) -> None:
     await names.publish(host, TARGETS[kind], "i-1")
     assert written(bind, host) == {kind: record(kind), RdataType.TXT: mark("i-1")}
-    assert await names.look(host) == Published("i-1", (TARGETS[kind],))
+    assert await names.lookup(host) == Published("i-1", (TARGETS[kind],))
 
 
 async def test_what_is_published_again_changes_nothing(bind: Bind, names: Dns, host: str) -> None:
@@ -66,7 +66,7 @@ async def test_a_new_target_takes_the_place_of_the_old_one(
 
 async def test_records_live_as_long_as_the_url_says_from_the_next_time_on(bind: Bind, names: Dns, host: str) -> None:
     await names.publish(host, "127.0.0.1", "i-1")
-    await chosen(bind.url(more="&ttl=300")).publish(host, "127.0.0.1", "i-1")
+    await dns_from_url(bind.url(more="&ttl=300")).publish(host, "127.0.0.1", "i-1")
     assert written(bind, host)[RdataType.A] == record(RdataType.A, ttl=300)
 
 
@@ -75,7 +75,7 @@ async def test_what_is_withdrawn_is_gone(bind: Bind, names: Dns, host: str, kind
     await names.publish(host, TARGETS[kind], "i-1")
     await names.withdraw(host, "i-1")
     assert written(bind, host) == {}
-    assert await names.look(host) == Published()
+    assert await names.lookup(host) == Published()
     before = bind.serial()
     await names.withdraw(host, "i-1")
     assert bind.serial() == before
@@ -161,9 +161,9 @@ async def test_a_wildcard_of_the_zone_takes_no_name(bind: Bind, names: Dns, host
     name = f"mine.{host}.{ZONE}"
     await names.check(name, "i-1")
     await names.publish(name, "127.0.0.1", "i-1")
-    assert await names.look(name) == Published("i-1", ("127.0.0.1",))
+    assert await names.lookup(name) == Published("i-1", ("127.0.0.1",))
     await names.withdraw(name, "i-1")
-    assert await names.look(name) == Published(None, ("192.0.2.1",))
+    assert await names.lookup(name) == Published(None, ("192.0.2.1",))
 
 
 async def test_a_check_changes_nothing(bind: Bind, names: Dns, host: str) -> None:
@@ -174,23 +174,23 @@ async def test_a_check_changes_nothing(bind: Bind, names: Dns, host: str) -> Non
     before = bind.serial()
     await names.check(host, "i-1")
     assert bind.serial() == before
-    assert await names.look(host) == Published("i-1", ("127.0.0.1",))
+    assert await names.lookup(host) == Published("i-1", ("127.0.0.1",))
 
 
 async def test_the_server_is_asked_for_the_zone_if_the_url_names_none(bind: Bind, names: Dns, host: str) -> None:
-    asking = chosen(bind.url(zone=""))
+    asking = dns_from_url(bind.url(zone=""))
     name = f"a.{host}.{ZONE}"
     for target in ("127.0.0.1", f"ns.{ZONE}", "elsewhere.example.net", "127.0.0.2"):  # a CNAME hides the zone
         await asking.publish(name, target, "i-1")
-        assert await names.look(name) == Published("i-1", (target,))
+        assert await names.lookup(name) == Published("i-1", (target,))
     await asking.withdraw(name, "i-1")
-    assert await names.look(name) == Published()
+    assert await names.lookup(name) == Published()
 
 
 @pytest.mark.parametrize("name", ["mydb.example.net", "mydb", f"mydb.delegated.{ZONE}"])
 async def test_a_name_in_no_zone_of_the_server_is_refused(bind: Bind, name: str) -> None:
     with pytest.raises(DnsZoneUnknown, match=rf"has no zone that {name} would be in: ") as refused:
-        await chosen(bind.url(zone="")).publish(name, "127.0.0.1", "i-1")
+        await dns_from_url(bind.url(zone="")).publish(name, "127.0.0.1", "i-1")
     assert refused.value.name == name
 
 
@@ -202,11 +202,11 @@ async def test_a_name_outside_the_zone_is_refused_before_anybody_is_asked(names:
 
 @pytest.mark.parametrize("more", ["&transport=udp", "&algorithm=hmac-sha512"])
 async def test_other_ways_to_ask(bind: Bind, host: str, more: str) -> None:
-    names = chosen(bind.url(key="longer" if "sha512" in more else "interlock", more=more))
+    names = dns_from_url(bind.url(key="longer" if "sha512" in more else "interlock", more=more))
     await names.publish(host, "127.0.0.1", "i-1")
-    assert await names.look(host) == Published("i-1", ("127.0.0.1",))
+    assert await names.lookup(host) == Published("i-1", ("127.0.0.1",))
     await names.withdraw(host, "i-1")
-    assert await names.look(host) == Published()
+    assert await names.lookup(host) == Published()
 
 
 async def test_the_secret_may_be_in_a_variable_or_in_a_file_of_binds(
@@ -216,7 +216,7 @@ async def test_the_secret_may_be_in_a_variable_or_in_a_file_of_binds(
     by_variable = bind.url().replace(f"secret-file={bind.secret_file}", "secret-env=DNS_SECRET")
     by_file = bind.url().replace(str(bind.secret_file), f"{bind.directory}/named.conf")
     for url in (by_variable, by_file):
-        await chosen(url).publish(host, "127.0.0.1", "i-1")
+        await dns_from_url(url).publish(host, "127.0.0.1", "i-1")
 
 
 @pytest.mark.parametrize("first", ["refuses", "is silent"])
@@ -224,19 +224,19 @@ async def test_a_server_is_found_by_its_name_at_whichever_address_answers(
     bind: Bind, host: str, first: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shares: list[float] = []
-    sent_to = Exchange._sent_to
+    send_to = Exchange._send_to
 
     async def impatient(exchange: Exchange, where: str, message: Message, timeout: float) -> Message:
         shares.append(timeout)
-        return await sent_to(exchange, where, message, 0.1 if where == "127.0.0.2" else timeout)
+        return await send_to(exchange, where, message, 0.1 if where == "127.0.0.2" else timeout)
 
     async def found(_: object, host: str, port: int, **options: object) -> list[tuple[object, ...]]:
         assert host == "ns.example.com"
         return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (where, port)) for where in ("127.0.0.2", "127.0.0.1")]
 
     monkeypatch.setattr(asyncio.BaseEventLoop, "getaddrinfo", found)
-    monkeypatch.setattr(Exchange, "_sent_to", impatient)
-    names = chosen(bind.url(more="&timeout=60").replace("127.0.0.1", "ns.example.com"))
+    monkeypatch.setattr(Exchange, "_send_to", impatient)
+    names = dns_from_url(bind.url(more="&timeout=60").replace("127.0.0.1", "ns.example.com"))
     with socket.create_server(("127.0.0.2", bind.port)) if first == "is silent" else nullcontext():
         await names.publish(host, "127.0.0.1", "i-1")
     assert shares == [30, 60]

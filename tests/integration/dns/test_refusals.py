@@ -17,7 +17,7 @@ from dns.flags import Flag
 from dns.rcode import Rcode
 from dns.tsig import Key
 
-from interlock.dns import Dns, Published, chosen
+from interlock.dns import Dns, Published, dns_from_url
 from interlock.errors import (
     ConfigurationError,
     DnsClockSkewed,
@@ -37,7 +37,7 @@ OTHER_SECRET = base64.b64encode(b"another secret of 32 bytes......").decode()
 async def refusal(names: Dns, host: str) -> DnsError:
     """Of every verb the same."""
     refused = []
-    for verb in (names.publish(host, "127.0.0.1", "i-1"), names.withdraw(host, "i-1"), names.look(host)):
+    for verb in (names.publish(host, "127.0.0.1", "i-1"), names.withdraw(host, "i-1"), names.lookup(host)):
         with pytest.raises(DnsError) as caught:
             await verb
         refused.append(caught.value)
@@ -48,13 +48,13 @@ async def refusal(names: Dns, host: str) -> DnsError:
 
 @pytest.mark.parametrize("transport", ["tcp", "udp"])
 async def test_a_key_that_the_server_does_not_know(bind: Bind, host: str, transport: str) -> None:
-    error = await refusal(chosen(bind.url(key="nobody", more=f"&transport={transport}")), host)
+    error = await refusal(dns_from_url(bind.url(key="nobody", more=f"&transport={transport}")), host)
     assert isinstance(error, DnsDenied)
     assert "does not know the TSIG key 'nobody' (hmac-sha256)" in str(error)
 
 
 async def test_a_key_of_another_algorithm(bind: Bind, host: str) -> None:
-    error = await refusal(chosen(bind.url(more="&algorithm=hmac-sha384")), host)
+    error = await refusal(dns_from_url(bind.url(more="&algorithm=hmac-sha384")), host)
     assert isinstance(error, DnsDenied)
     assert "'interlock' (hmac-sha384)" in str(error)
 
@@ -62,13 +62,13 @@ async def test_a_key_of_another_algorithm(bind: Bind, host: str) -> None:
 async def test_another_secret(bind: Bind, host: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DNS_SECRET", OTHER_SECRET)
     url = bind.url().replace(f"secret-file={bind.secret_file}", "secret-env=DNS_SECRET")
-    error = await refusal(chosen(url), host)
+    error = await refusal(dns_from_url(url), host)
     assert isinstance(error, DnsDenied)
     assert "has another secret for the TSIG key 'interlock'" in str(error)
 
 
 async def test_a_key_that_may_not_change_the_zone(bind: Bind, names: Dns, host: str) -> None:
-    stranger = chosen(bind.url(key="stranger"))
+    stranger = dns_from_url(bind.url(key="stranger"))
     await names.publish(host, "127.0.0.1", "i-1")
     for verb in (
         stranger.check(f"{host}-new", "i-2"),
@@ -78,12 +78,12 @@ async def test_a_key_that_may_not_change_the_zone(bind: Bind, names: Dns, host: 
     ):
         with pytest.raises(DnsDenied, match="does not let the key 'stranger' read or change"):
             await verb
-    assert await names.look(host) == Published("i-1", ("127.0.0.1",))
-    assert await names.look(f"{host}-new") == Published()
+    assert await names.lookup(host) == Published("i-1", ("127.0.0.1",))
+    assert await names.lookup(f"{host}-new") == Published()
 
 
 async def test_a_zone_that_the_server_does_not_have(bind: Bind, host: str) -> None:
-    names = chosen(bind.url(zone="nowhere.example.net"))
+    names = dns_from_url(bind.url(zone="nowhere.example.net"))
     for verb in (names.check(host, "i-1"), names.publish(host, "127.0.0.1", "i-1"), names.withdraw(host, "i-1")):
         with pytest.raises(DnsZoneUnknown, match=rf"is not the primary of the zone that {host}.nowhere.example.net"):
             await verb
@@ -97,27 +97,27 @@ async def test_a_clock_that_is_wrong(bind: Bind, host: str, hours: int, monkeypa
         return sign(wire, key, rdata, time + 3600 * hours, *rest)
 
     monkeypatch.setattr(dns.tsig, "sign", at_another_time)
-    error = await refusal(chosen(bind.url()), host)
+    error = await refusal(dns_from_url(bind.url()), host)
     assert isinstance(error, DnsClockSkewed)
     assert "clock" in str(error)
 
 
 async def test_a_change_that_the_server_cannot_write_down(bind: Bind, host: str) -> None:
-    names = chosen(bind.url(zone=STUCK_ZONE))
+    names = dns_from_url(bind.url(zone=STUCK_ZONE))
     with pytest.raises(DnsFailed, match=rf"could not do it for {host}.{STUCK_ZONE} \(SERVFAIL\): see its log"):
         await names.publish(host, "127.0.0.1", "i-1")
-    assert await names.look(host) == Published()
+    assert await names.lookup(host) == Published()
 
 
 async def test_a_server_that_is_not_there(bind: Bind, host: str) -> None:
     with nobodys_port() as port:
-        error = await refusal(chosen(bind.url(port=port)), host)
+        error = await refusal(dns_from_url(bind.url(port=port)), host)
     assert isinstance(error, DnsUnreachable)
     assert f"127.0.0.1:{port} cannot be reached (Connection refused)" in str(error)
 
 
 async def test_a_server_of_which_nobody_knows_the_address(bind: Bind, host: str) -> None:
-    error = await refusal(chosen(bind.url().replace("127.0.0.1", "ns.invalid")), host)
+    error = await refusal(dns_from_url(bind.url().replace("127.0.0.1", "ns.invalid")), host)
     assert isinstance(error, DnsUnreachable)
 
 
@@ -126,10 +126,10 @@ async def test_a_server_that_hangs(bind: Bind, names: Dns, host: str, transport:
     bind.pause()
     try:
         with pytest.raises(DnsUnreachable, match=rf"did not answer within 0.5 s: .* {transport.upper()} gets through"):
-            await chosen(bind.url(more=f"&timeout=0.5&transport={transport}")).look(host)
+            await dns_from_url(bind.url(more=f"&timeout=0.5&transport={transport}")).lookup(host)
     finally:
         bind.go_on()
-    assert await names.look(host) == Published()
+    assert await names.lookup(host) == Published()
 
 
 @asynccontextmanager
@@ -172,7 +172,7 @@ async def test_whatever_a_server_answers_is_told(
     bind: Bind, host: str, rcode: Rcode | None, kind: type[DnsError], said: str
 ) -> None:
     async with answering(rcode, bind.secret) as port:
-        names = chosen(bind.url(port=port))
+        names = dns_from_url(bind.url(port=port))
         verbs: list[Callable[[], Awaitable[None]]] = [
             lambda: names.check(host, "i-1"),
             lambda: names.publish(host, "127.0.0.1", "i-1"),
@@ -188,7 +188,7 @@ async def test_whatever_a_server_answers_is_told(
 @pytest.mark.parametrize("rcode", [Rcode.NOERROR, Rcode.NXRRSET, Rcode.YXDOMAIN, Rcode.REFUSED])
 async def test_an_answer_without_a_signature_makes_nobody_believe_anything(bind: Bind, host: str, rcode: Rcode) -> None:
     async with answering(rcode) as port:
-        names = chosen(bind.url(port=port))
+        names = dns_from_url(bind.url(port=port))
         for verb in (names.publish(host, "127.0.0.1", "i-1"), names.withdraw(host, "i-1")):
             with pytest.raises(DnsFailed, match=r"is not signed as it has to be, or cannot be read \(FormError\)"):
                 await verb
@@ -206,7 +206,7 @@ async def test_an_answer_that_was_changed_on_its_way_is_not_believed(
 
     monkeypatch.setattr(dns.tsig, "sign", remembered_wrongly)
     with pytest.raises(DnsFailed, match=r"is not signed as it has to be, or cannot be read \(BadSignature\)"):
-        await chosen(bind.url()).withdraw(host, "i-1")
+        await dns_from_url(bind.url()).withdraw(host, "i-1")
 
 
 async def test_the_secret_is_shown_nowhere(
@@ -225,7 +225,7 @@ async def test_the_secret_is_shown_nowhere(
             bind.url(port=unsigned),
             bind.url().replace(str(bind.secret_file), str(tmp_path / "bad")),
         ):
-            names = chosen(url)
+            names = dns_from_url(url)
             try:
                 await names.publish(host, "127.0.0.1", "i-1")
             except InterlockError as error:
@@ -233,7 +233,7 @@ async def test_the_secret_is_shown_nowhere(
                 shown.append("".join(told.format()))
             shown += [repr(names), repr(vars(names))]
     with pytest.raises(ConfigurationError) as caught:
-        chosen(f"rfc2136://interlock:{bind.secret}@127.0.0.1/{ZONE}?key=interlock")
+        dns_from_url(f"rfc2136://interlock:{bind.secret}@127.0.0.1/{ZONE}?key=interlock")
     text = "\n".join([*shown, str(caught.value), caplog.text])
     assert "dns.published" in text
     assert "does not know the TSIG key" in text

@@ -28,8 +28,8 @@ from interlock import (
     errors,
 )
 from interlock.durable.database import EngineDatabase
-from interlock.durable.declared import Declared
-from interlock.durable.worker import Working
+from interlock.durable.declarations import Registry
+from interlock.durable.worker import ActivityWorker
 from support.durable_victim import Context
 from support.ports import nobodys_port
 from support.postgres import execute, fresh_database
@@ -247,7 +247,7 @@ async def test_a_database_that_is_away_when_a_step_begins_is_waited_for() -> Non
             return [(7, datetime(2026, 1, 1, tzinfo=UTC))]
 
     database = Absent("postgresql://nowhere", "interlock")
-    working = Working(Declared(work), database, asyncio.get_running_loop())
+    working = ActivityWorker(Registry(work), database, asyncio.get_running_loop())
     content = {"root": "x", "step": 1, "input": {"id": "x", "amount": 1}}
     assert await asyncio.to_thread(working.perform, "tested.pay", Context("x"), content) == 2
     assert (database.absences, calls[-1]) == (0, ("x/1.1", 7))

@@ -4,7 +4,7 @@ import psycopg
 import pytest
 
 from interlock.durable.failures import ActivityFailure
-from interlock.durable.outcome import OrchestrationOutcome, is_unfinished, read_outcome
+from interlock.durable.status import OrchestrationOutcome, is_unfinished, read_outcome
 from support.postgres import execute
 
 RECORD = "SELECT interlock.record_orchestration_v1(%s, 'shop.sell', '1.0.0', '{}', NULL, NULL)"

@@ -128,7 +128,7 @@ async def test_where_passwords_come_from_a_function_the_engine_is_replaced_in_ti
     bare_url: str, interlock_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """So that it needs no password that is older; what the old one is at it ends, and its connections go with it."""
-    monkeypatch.setattr(engine_renewal, "_LOOK_EVERY", 0.1)
+    monkeypatch.setattr(engine_renewal, "_CHECK_EVERY", 0.1)
     asked: list[str] = []
 
     def ask() -> str:
@@ -136,7 +136,7 @@ async def test_where_passwords_come_from_a_function_the_engine_is_replaced_in_ti
         return FIRST
 
     async with AsyncDurable(work, url=bare_url, password=ask) as durable:
-        assert durable._engines._lasts == replica._PASSWORD_LASTS
+        assert durable._engines._lifetime == replica._PASSWORD_LASTS
         handle = await durable.start(waited_for, "through it", 1)
         await asyncio.wait_for(begun.wait(), WITHIN)
         connections, seen = of_the_engine(interlock_url), len(asked)
@@ -159,7 +159,7 @@ async def grown_old(durable: AsyncDurable) -> None:
 async def test_without_a_function_and_with_whole_connections_nothing_is_replaced(
     interlock_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(engine_renewal, "_LOOK_EVERY", 0.01)
+    monkeypatch.setattr(engine_renewal, "_CHECK_EVERY", 0.01)
     looks = count_looks(monkeypatch)
     async with AsyncDurable(work, url=interlock_url, concurrency=0) as durable:
         first = durable._engine
@@ -170,7 +170,7 @@ async def test_without_a_function_and_with_whole_connections_nothing_is_replaced
 async def test_if_no_new_engine_can_be_made_the_old_one_is_kept_and_it_is_tried_again(
     interlock_url: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(engine_renewal, "_LOOK_EVERY", 0.05)
+    monkeypatch.setattr(engine_renewal, "_CHECK_EVERY", 0.05)
     answers: list[Exception | None] = [None]
 
     def ask() -> str:
@@ -181,7 +181,7 @@ async def test_if_no_new_engine_can_be_made_the_old_one_is_kept_and_it_is_tried_
     async with AsyncDurable(work, url=interlock_url, password=ask, concurrency=0) as durable:
         first = durable._engine
         answers[0] = OSError("the vault is closed")
-        durable._engines._lasts = 0.0
+        durable._engines._lifetime = 0.0
         await asyncio.to_thread(eventually, lambda: "orchestration.engine_kept" in caplog.text)
         assert durable._engine is first
         answers[0] = None
@@ -191,13 +191,13 @@ async def test_if_no_new_engine_can_be_made_the_old_one_is_kept_and_it_is_tried_
 
 def count_looks(monkeypatch: pytest.MonkeyPatch) -> Callable[[], int]:
     looks = [0]
-    outdated = engine_renewal.Engines._is_outdated
+    outdated = engine_renewal.EngineRenewal._is_outdated
 
-    def counted(self: engine_renewal.Engines) -> bool:
+    def counted(self: engine_renewal.EngineRenewal) -> bool:
         looks[0] += 1
         return outdated(self)
 
-    monkeypatch.setattr(engine_renewal.Engines, "_is_outdated", counted)
+    monkeypatch.setattr(engine_renewal.EngineRenewal, "_is_outdated", counted)
     return lambda: looks[0]
 
 

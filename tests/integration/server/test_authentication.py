@@ -8,7 +8,7 @@ import pytest
 from fastapi import FastAPI
 from fastapi.routing import iter_route_contexts
 
-from interlock.keys.key import new_key
+from interlock.keys.records import new_key
 from interlock.server.application import make_application
 from interlock.server.readiness import Readiness
 from interlock.server.startup import Startup

@@ -71,7 +71,7 @@ async def test_who_is_refused_has_written_nothing_and_leaves_the_connection_to_t
 
 
 async def test_who_finds_no_connection_free_is_asked_to_come_again(noted: str) -> None:
-    pool = Transactions(noted, "api", size=1, patience=0.05)
+    pool = Transactions(noted, "api", size=1, timeout=0.05)
     async with pool.session() as session:
         with pytest.raises(StoreThrottled):
             await pool.transact(insert)

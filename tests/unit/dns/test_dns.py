@@ -7,27 +7,27 @@ from pathlib import Path
 
 import pytest
 
-from interlock.dns import Dns, chosen, external_dns, marks, secret
-from interlock.dns.address import Address, parsed
-from interlock.dns.none import NoDns
+from interlock.dns import Dns, NoDns, dns_from_url, marks, secret
+from interlock.dns.address import Address, parse_address
 from interlock.errors import ConfigurationError, InvalidName
+from interlock.instances.drivers.kubernetes.names import external_dns_annotations
 
 SECRET = base64.b64encode(b"a secret").decode()
 URL = "rfc2136://ns.example.com/db.example.com?key=interlock&secret-file=/run/key"
 
 
 def test_a_url_names_server_zone_key_and_the_place_of_its_secret() -> None:
-    assert parsed(URL) == Address(
+    assert parse_address(URL) == Address(
         server="ns.example.com", zone="db.example.com", key="interlock", secret_file=Path("/run/key")
     )
-    assert str(parsed(URL)) == "ns.example.com:53"
+    assert str(parse_address(URL)) == "ns.example.com:53"
 
 
 def test_a_url_may_say_everything() -> None:
     more = (
         "rfc2136://[::1]:5353?key=A_key.example.&algorithm=HMAC-SHA512&secret-env=KEY&ttl=300&timeout=2.5&transport=udp"
     )
-    assert parsed(more) == Address(
+    assert parse_address(more) == Address(
         server="::1",
         port=5353,
         zone=None,
@@ -38,7 +38,7 @@ def test_a_url_may_say_everything() -> None:
         timeout=2.5,
         transport="udp",
     )
-    assert str(parsed(more)) == "[::1]:5353"
+    assert str(parse_address(more)) == "[::1]:5353"
 
 
 @pytest.mark.parametrize(
@@ -70,14 +70,14 @@ def test_a_url_may_say_everything() -> None:
 )
 def test_what_is_wrong_with_a_url_is_said(url: str, what: str) -> None:
     with pytest.raises(ConfigurationError) as caught:
-        chosen(url)
+        dns_from_url(url)
     assert what in str(caught.value)
 
 
 @pytest.mark.parametrize("url", [f"{URL}&secret={SECRET}", f"rfc2136://interlock:{SECRET}@ns/zone?key=a&secret-env=b"])
 def test_a_secret_in_the_url_is_refused_and_not_repeated(url: str) -> None:
     with pytest.raises(ConfigurationError, match="A secret has no place in the DNS URL") as caught:
-        chosen(url)
+        dns_from_url(url)
     assert SECRET not in str(caught.value)
 
 
@@ -129,7 +129,7 @@ def test_a_file_that_is_not_there_is_said(tmp_path: Path) -> None:
     ],
 )
 def test_every_spelling_of_a_name_is_one_name(name: str, full: str) -> None:
-    assert chosen(URL).full_name(name) == full
+    assert dns_from_url(URL).full_name(name) == full
 
 
 @pytest.mark.parametrize(
@@ -147,11 +147,11 @@ def test_every_spelling_of_a_name_is_one_name(name: str, full: str) -> None:
 )
 def test_what_is_no_name_of_the_zone_is_refused(name: str) -> None:
     with pytest.raises(InvalidName):
-        chosen(URL).full_name(name)
+        dns_from_url(URL).full_name(name)
 
 
 def test_a_name_that_has_no_room_for_its_mark_is_refused() -> None:
-    names = chosen("rfc2136://ns?key=interlock&secret-file=/run/key")
+    names = dns_from_url("rfc2136://ns?key=interlock&secret-file=/run/key")
     name = ".".join(["a" * 60] * 4)
     assert names.full_name(name[4:]) == name[4:]
     with pytest.raises(InvalidName, match="too long for DNS"):
@@ -168,7 +168,7 @@ def test_a_name_that_has_no_room_for_its_mark_is_refused() -> None:
     ],
 )
 def test_a_target_is_an_address_or_another_name(target: str, record: str) -> None:
-    found = marks.leading_to(target, "mydb.db.example.com")
+    found = marks.target_record(target, "mydb.db.example.com")
     assert f"{found.rdtype.name} {found}" == record
 
 
@@ -178,33 +178,33 @@ def test_a_target_is_an_address_or_another_name(target: str, record: str) -> Non
 )
 def test_what_nobody_could_connect_to_is_no_target(target: str) -> None:
     with pytest.raises(InvalidName):
-        marks.leading_to(target, "mydb.db.example.com")
+        marks.target_record(target, "mydb.db.example.com")
 
 
 def test_a_mark_tells_its_owner() -> None:
     assert marks.owner([marks.mark("i-1")]) == "i-1"
-    assert marks.owner([marks.leading_to("192.0.2.1", "mydb")]) is None
+    assert marks.owner([marks.target_record("192.0.2.1", "mydb")]) is None
     assert marks.owner([marks.mark("i-1"), marks.mark("i-2")]) is None
     assert marks.owner([]) is None
 
 
 async def test_without_dns_names_are_only_checked() -> None:
-    names: Dns = chosen("none:")
+    names: Dns = dns_from_url("none:")
     assert isinstance(names, NoDns)
     assert names.full_name("MyDB.Example.com.") == "mydb.example.com"
     await names.check("mydb", "i-1")
     await names.publish("mydb", "127.0.0.1", "i-1")
-    assert await names.look("mydb") is None  # type: ignore[func-returns-value]
+    assert await names.lookup("mydb") is None  # type: ignore[func-returns-value]
     await names.withdraw("mydb", "i-1")
     with pytest.raises(InvalidName):
         await names.check("my_db", "i-1")
 
 
 def test_external_dns_reads_annotations() -> None:
-    assert external_dns.annotations("MyDB.example.com.") == {
+    assert external_dns_annotations("MyDB.example.com.") == {
         "external-dns.alpha.kubernetes.io/hostname": "mydb.example.com"
     }
-    assert external_dns.annotations("mydb.example.com", ttl=60) == {
+    assert external_dns_annotations("mydb.example.com", ttl=60) == {
         "external-dns.alpha.kubernetes.io/hostname": "mydb.example.com",
         "external-dns.alpha.kubernetes.io/ttl": "60",
     }
@@ -215,10 +215,10 @@ def test_without_dnspython_only_those_who_need_it_are_told() -> None:
 import sys
 sys.modules["dns"] = None
 from interlock.errors import ConfigurationError
-from interlock.dns import chosen
-chosen("none:")
+from interlock.dns import dns_from_url
+dns_from_url("none:")
 try:
-    chosen({URL!r})
+    dns_from_url({URL!r})
 except ConfigurationError as error:
     print(error)
 """

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from interlock import Attempt, DoNotRetry, Orchestrations, Retry, Run
-from interlock.durable.declared import Declared
+from interlock.durable.declarations import Registry
 from interlock.durable.failures import ActivityFailure
 from interlock.errors import ActivityFailed, AttemptSuperseded, ConfigurationError
 
@@ -96,7 +96,7 @@ def test_two_parts_with_one_name_are_refused() -> None:
     for part in parts:
         part.activity()(reserve)
     with pytest.raises(ConfigurationError, match="prefix"):
-        Declared(*parts)
+        Registry(*parts)
 
 
 def test_a_version_that_cannot_be_compared_is_refused() -> None:
@@ -115,7 +115,7 @@ def test_the_longest_activity_is_how_long_a_replica_waits() -> None:
     async def short(attempt: Attempt, order: int) -> int:
         return 1
 
-    assert Declared(work).longest == 7
+    assert Registry(work).longest_timeout == 7
 
 
 @pytest.mark.parametrize(

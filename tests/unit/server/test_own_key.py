@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from interlock.errors import DataDirectoryUnusable
-from interlock.keys.key import is_key, new_key
+from interlock.keys.records import is_key, new_key
 from interlock.server.own_key import own_key
 
 

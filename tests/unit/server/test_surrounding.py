@@ -8,7 +8,7 @@ from interlock.aggregate.transactions import Transactions
 from interlock.config import Settings
 from interlock.instances.drivers.kubernetes import objects
 from interlock.instances.drivers.port import Spec
-from interlock.server.instance_context import surroundings
+from interlock.server.instance_context import instance_context
 
 RFC2136 = "rfc2136://127.0.0.1/db.example.com?key=interlock&secret-env=NOBODY"
 
@@ -17,7 +17,7 @@ RFC2136 = "rfc2136://127.0.0.1/db.example.com?key=interlock&secret-env=NOBODY"
 def test_external_dns_is_told_a_name_unless_interlock_publishes_it(tmp_path: Path, dns: str, told: bool) -> None:
     settings = Settings(data_dir=tmp_path, drivers="kubernetes", driver="kubernetes", dns=dns)
 
-    driver = surroundings(settings, Transactions("postgresql://nobody@localhost:1/nothing", "instances")).driver(
+    driver = instance_context(settings, Transactions("postgresql://nobody@localhost:1/nothing", "instances")).driver(
         "kubernetes"
     )
 

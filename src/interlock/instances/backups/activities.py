@@ -17,17 +17,16 @@ from typing import Any
 
 from interlock import errors
 from interlock.aggregate.effects import Effects
-from interlock.aggregate.record import Move, Task
+from interlock.aggregate.record import Task, Transition
 from interlock.durable.attempt import Attempt
-from interlock.durable.declared import Orchestrations
-from interlock.durable.retry import FOREVER
+from interlock.durable.declarations import FOREVER, Orchestrations
 from interlock.embedded.clients import clients_for
 from interlock.instances.backups import programs
-from interlock.instances.backups.digest import digested
+from interlock.instances.backups.digest import archive_digest
+from interlock.instances.backups.directory import BackupDirectory
 from interlock.instances.backups.records import BackupRecord, BackupRecords
-from interlock.instances.backups.restoration import LONGEST, damaged, major_of, usable
-from interlock.instances.backups.server_session import alone
-from interlock.instances.backups.shelf import BackupDirectory
+from interlock.instances.backups.restoration import LONGEST, damaged, major_of, usable_path
+from interlock.instances.backups.server_session import exclusive_session
 from interlock.instances.context import InstanceContext
 from interlock.instances.drivers.port import Endpoint
 from interlock.instances.records import InstanceRecord, InstanceRecords
@@ -45,58 +44,60 @@ FINAL = (
 """Another attempt would end the same."""
 AT_ONCE = 3
 """So many dumps and checks: they take long, and others need the workers too."""
-_TOLD = {"fail": "backup failed", "vanish": "backup deleted"}
+_INSTANCE_EVENTS = {"fail": "backup failed", "vanish": "backup deleted"}
 """Moves, as events of the instance."""
 
 
 class BackupActivities(Effects[BackupRecord]):
     def __init__(self, work: Orchestrations, context: InstanceContext) -> None:
         super().__init__(
-            work, BackupRecords(context.schema), context.transactions, replace(context.pace.retry, never=FINAL)
+            work, BackupRecords(context.schema), context.transactions, replace(context.timing.retry, never=FINAL)
         )
         self._context = context
         self._instances = InstanceRecords(context.schema)
-        self.take_turn = self.activity(self._take_turn, FOREVER)
+        self.acquire_slot = self.activity(self._acquire_slot, FOREVER)
         self.dump = self.activity(self._dump, timeout=LONGEST, interruptible=True)
         self.read_back = self.activity(self._read_back, timeout=LONGEST, interruptible=True)
         self.clear_away = self.activity(self._clear_away)
 
-    async def _take_turn(self, attempt: Attempt, task: Task) -> bool:
+    async def _acquire_slot(self, attempt: Attempt, task: Task) -> bool:
         async with self.owned(attempt, task) as (connection, backup):
-            return bool(await self._records.ask(connection, "take_turn", backup.id, AT_ONCE, attempt.at))
+            return bool(await self._records.fetch(connection, "acquire_slot", backup.id, AT_ONCE, attempt.at))
 
     async def _dump(self, attempt: Attempt, task: Task) -> None:
         """Written where nobody looks, then renamed in the transaction that says that it is made."""
         async with self.owned(attempt, task) as (connection, backup):
             instance = await self._instances.read(connection, backup.instance)
-        shelf = BackupDirectory(self._context.kept.directory)
+        backup_directory = BackupDirectory(self._context.backup_settings.directory)
         if backup.state == "making":
-            part = await asyncio.to_thread(shelf.begin, backup.stem, attempt.number)
+            part = await asyncio.to_thread(backup_directory.begin, backup.stem, attempt.number)
             try:
-                backup = await self._dump_into(part, shelf, attempt, task, backup, instance)
+                backup = await self._dump_into(part, backup_directory, attempt, task, backup, instance)
             finally:
                 await asyncio.to_thread(shutil.rmtree, part, ignore_errors=True)
-        await asyncio.to_thread(shelf.remove, backup.stem, backup.path)
+        await asyncio.to_thread(backup_directory.remove, backup.stem, backup.path)
 
     async def _dump_into(
         self,
         part: Path,
-        shelf: BackupDirectory,
+        backup_directory: BackupDirectory,
         attempt: Attempt,
         task: Task,
         backup: BackupRecord,
         instance: InstanceRecord,
     ) -> BackupRecord:
-        driver, endpoint = self._context.driver(instance.driver), running(instance)
-        purpose, archive = _purpose(backup), shelf.archive(part, backup.format)
-        async with alone(driver, instance.id, endpoint, purpose, self._context.pace.check_timeout) as server:
+        driver, endpoint = self._context.driver(instance.driver), running_endpoint(instance)
+        purpose, archive = _purpose(backup), backup_directory.archive(part, backup.format)
+        async with exclusive_session(
+            driver, instance.id, endpoint, purpose, self._context.timing.check_timeout
+        ) as server:
             version = server.version
-            clients = await asyncio.to_thread(clients_for, server.major, self._context.kept.pg_bin)
+            clients = await asyncio.to_thread(clients_for, server.major, self._context.backup_settings.pg_bin)
         await programs.dump(clients, endpoint, await driver.password(instance.id), purpose, backup.format, archive)
-        size, sha256 = await digested(archive)
+        size, sha256 = await archive_digest(archive)
         async with self.owned(attempt, task) as (connection, _):
             values = {
-                "path": shelf.keep(part, backup.stem, attempt.number, backup.format),
+                "path": backup_directory.keep(part, backup.stem, attempt.number, backup.format),
                 "size_bytes": size,
                 "sha256": sha256,
                 "server_version": version,
@@ -105,27 +106,29 @@ class BackupActivities(Effects[BackupRecord]):
                 "made_at": attempt.at,
                 "updated_at": attempt.at,
             }
-            await self._records.move(connection, backup, "finish", **values)
+            await self._records.apply_event(connection, backup, "finish", **values)
             await self.note(connection, attempt, task, "finish")
-            await self._tell_instance(connection, attempt, task, backup, "backup made", backup.id)
+            await self._note_on_instance(connection, attempt, task, backup, "backup made", backup.id)
             return await self._records.read(connection, backup.id)
 
     async def _read_back(self, attempt: Attempt, task: Task) -> None:
         """Its files are what was written, and pg_restore reads them to their end."""
         async with self.owned(attempt, task) as (_, backup):
-            archive = BackupDirectory(self._context.kept.directory).locate(usable(backup))
-        if await digested(archive) != (backup.size_bytes, backup.sha256):
+            archive = BackupDirectory(self._context.backup_settings.directory).locate(usable_path(backup))
+        if await archive_digest(archive) != (backup.size_bytes, backup.sha256):
             raise damaged(backup)
         major = major_of(backup.program_version)
         try:
-            await programs.read_through(await asyncio.to_thread(clients_for, major, self._context.kept.pg_bin), archive)
+            await programs.read_through(
+                await asyncio.to_thread(clients_for, major, self._context.backup_settings.pg_bin), archive
+            )
         except errors.BackupFailed as error:
             raise errors.BackupDamaged(f"The backup {backup.id} cannot be read to its end: {error}") from error
         async with self.owned(attempt, task) as (connection, backup):
             verified = {"working": False, "error": None, "error_code": None, "verified_at": attempt.at}
             await self._records.change(connection, backup.id, attempt.at, **verified)
             await self.note(connection, attempt, task, "verified")
-            await self._tell_instance(connection, attempt, task, backup, "backup verified", backup.id)
+            await self._note_on_instance(connection, attempt, task, backup, "backup verified", backup.id)
 
     async def _clear_away(self, attempt: Attempt, task: Task) -> None:
         """Everything of a backup that does not count, or not any more."""
@@ -135,23 +138,27 @@ class BackupActivities(Effects[BackupRecord]):
             instance = await self._instances.read(connection, backup.instance)
         if backup.path is None:
             await self._end_dumps(backup, instance)
-        await asyncio.to_thread(BackupDirectory(self._context.kept.directory).remove, backup.stem)
+        await asyncio.to_thread(BackupDirectory(self._context.backup_settings.directory).remove, backup.stem)
 
     async def _end_dumps(self, backup: BackupRecord, instance: InstanceRecord) -> None:
         """Of workers that were killed: they hold locks. Those that cannot be told to end do so by themselves."""
         with suppress(errors.InterlockError, OSError):
-            driver, endpoint = self._context.driver(instance.driver), running(instance)
-            async with alone(driver, instance.id, endpoint, _purpose(backup), self._context.pace.check_timeout):
+            driver, endpoint = self._context.driver(instance.driver), running_endpoint(instance)
+            async with exclusive_session(
+                driver, instance.id, endpoint, _purpose(backup), self._context.timing.check_timeout
+            ):
                 pass
 
-    async def moving(self, connection: Any, record: BackupRecord, move: Move, attempt: Attempt) -> Mapping[str, Any]:
+    async def transition_columns(
+        self, connection: Any, record: BackupRecord, transition: Transition, attempt: Attempt
+    ) -> Mapping[str, Any]:
         """Its instance's history tells of it too."""
-        kind = _TOLD.get(move.event or "", "backup not verified")
-        said = f"{record.id} {move.failed.message if move.failed else ''}".strip()
-        await self._tell_instance(connection, attempt, move.task, record, kind, said)
+        kind = _INSTANCE_EVENTS.get(transition.event or "", "backup not verified")
+        said = f"{record.id} {transition.failed.message if transition.failed else ''}".strip()
+        await self._note_on_instance(connection, attempt, transition.task, record, kind, said)
         return {}
 
-    async def _tell_instance(
+    async def _note_on_instance(
         self, connection: Any, attempt: Attempt, task: Task, backup: BackupRecord, kind: str, detail: str
     ) -> None:
         await self._instances.events.note(
@@ -163,7 +170,7 @@ def _purpose(backup: BackupRecord) -> str:
     return f"backup {backup.id}"
 
 
-def running(instance: InstanceRecord) -> Endpoint:
+def running_endpoint(instance: InstanceRecord) -> Endpoint:
     """Where it listens."""
     if instance.state != "running" or instance.endpoint is None:
         raise errors.IllegalTransition(

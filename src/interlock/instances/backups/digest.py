@@ -17,7 +17,7 @@ _AT_A_TIME = 64
 """Chunks that are read before we look whether we are still wanted."""
 
 
-async def digested(archive: Path) -> tuple[int, str]:
+async def archive_digest(archive: Path) -> tuple[int, str]:
     """Size and SHA-256."""
     digest = _Digest(archive)
     steps = digest.steps()

@@ -6,81 +6,80 @@ may be stopped, changed or deleted meanwhile, and then the backup fails. After e
 
 from dataclasses import replace
 
-from interlock.aggregate.record import Move, Task
+from interlock.aggregate.record import Task, Transition
 from interlock.aggregate.wait import wait_until
 from interlock.durable.attempt import Attempt
-from interlock.durable.declared import Orchestrations
-from interlock.durable.retry import FOREVER
+from interlock.durable.declarations import FOREVER, Orchestrations
 from interlock.durable.run import Run
 from interlock.errors import BackupDamaged, DurableError
 from interlock.instances.backups.activities import BackupActivities
 from interlock.instances.backups.model import Event
-from interlock.instances.backups.removal import Pruning
+from interlock.instances.backups.removal import BackupRemoval
 from interlock.instances.context import InstanceContext
 
 _LONGEST_PAUSE = 30.0
 
 
-class BackupWork:
+class BackupLifecycle:
     """`work` is what a replica takes part in."""
 
     def __init__(self, context: InstanceContext) -> None:
         self.work = work = Orchestrations("backups")
         self._context = context
-        self._do = BackupActivities(work, context)
+        self._activities = BackupActivities(work, context)
         self.discard = work.orchestration(name="discard")(self._discard)
         self.leave = work.orchestration(name="leave")(self._leave)
         self.give_up = work.orchestration(name="give_up")(self._give_up)
         self.delete = work.orchestration(name="delete", cleanup=self.give_up)(self._delete)
         self.verify = work.orchestration(name="verify", cleanup=self.leave)(self._verify)
-        self.pruning = Pruning(context, self.delete)
-        self.retain = self._do.activity(self._retain, FOREVER)
+        self.pruning = BackupRemoval(context, self.delete)
+        self.retain = self._activities.activity(self._retain, FOREVER)
         self.make = work.orchestration(name="make", cleanup=self.discard)(self._make)
 
     async def _make(self, run: Run, task: Task) -> None:
-        await self._wait_for_turn(run, task)
-        await run.call(self._do.dump, task)
+        await self._wait_for_slot(run, task)
+        await run.call(self._activities.dump, task)
         await run.call(self.retain, task)
 
     async def _discard(self, run: Run, task: Task) -> None:
         """What was written of one that could not be made goes again. What cannot be removed now, `sweep` removes."""
-        if await run.call(self._do.read_state, task) != "making":
+        if await run.call(self._activities.read_state, task) != "making":
             return
-        failed = await run.call(self._do.read_failure, task)
+        failed = await run.call(self._activities.read_failure, task)
         try:
-            await run.call(self._do.clear_away, task)
+            await run.call(self._activities.clear_away, task)
         except DurableError as error:
             message = f"{failed.message} What was written of it could not be removed yet: {error}"
             failed = replace(failed, message=message)
-        await run.call(self._do.move, Move(task, "fail", failed=failed))
+        await run.call(self._activities.transition, Transition(task, "fail", failed=failed))
 
     async def _verify(self, run: Run, task: Task) -> None:
-        await self._wait_for_turn(run, task)
-        await run.call(self._do.read_back, task)
+        await self._wait_for_slot(run, task)
+        await run.call(self._activities.read_back, task)
 
     async def _leave(self, run: Run, task: Task) -> None:
         """One that is damaged is of no use. Of one that could not be looked at, nothing is known but that."""
-        if await run.call(self._do.read_state, task) == "made":
-            failed = await run.call(self._do.read_failure, task)
+        if await run.call(self._activities.read_state, task) == "made":
+            failed = await run.call(self._activities.read_failure, task)
             event: Event | None = "fail" if failed.code == BackupDamaged.code else None
-            await run.call(self._do.move, Move(task, event, failed=failed))
+            await run.call(self._activities.transition, Transition(task, event, failed=failed))
 
     async def _delete(self, run: Run, task: Task) -> None:
-        await self._do.wait_for_predecessor(run, task)
-        await run.call(self._do.clear_away, task)
-        await run.call(self._do.move, Move(task, "vanish"))
+        await self._activities.wait_for_predecessor(run, task)
+        await run.call(self._activities.clear_away, task)
+        await run.call(self._activities.transition, Transition(task, "vanish"))
 
     async def _give_up(self, run: Run, task: Task) -> None:
         """What could not be removed can be deleted again."""
-        if await run.call(self._do.read_state, task) == "deleting":
-            failed = await run.call(self._do.read_failure, task)
-            await run.call(self._do.move, Move(task, "fail", failed=failed))
+        if await run.call(self._activities.read_state, task) == "deleting":
+            failed = await run.call(self._activities.read_failure, task)
+            await run.call(self._activities.transition, Transition(task, "fail", failed=failed))
 
-    async def _wait_for_turn(self, run: Run, task: Task) -> None:
+    async def _wait_for_slot(self, run: Run, task: Task) -> None:
         await wait_until(
             run,
-            lambda: run.call(self._do.take_turn, task),
-            lambda has_turn, _: has_turn,
+            lambda: run.call(self._activities.acquire_slot, task),
+            lambda has_slot, _: has_slot,
             longest_pause=_LONGEST_PAUSE,
         )
 

@@ -15,7 +15,7 @@ from interlock.embedded.clients import Clients
 from interlock.embedded.processes import environment
 from interlock.errors import BackupFailed, BinariesMissing, DatabaseUnreachable, InterlockError, OutOfSpace
 from interlock.instances.backups.model import Format
-from interlock.instances.backups.relay import PORT, Permit, Relay
+from interlock.instances.backups.restore_proxy import PORT, Permit, RestoreProxy
 from interlock.instances.drivers.port import Endpoint
 from interlock.tls.sslmode import sslmode
 
@@ -80,15 +80,15 @@ async def restore(
         *([] if grants else ["--no-privileges"]),
         archive,
     ]
-    relay = Relay(endpoint, permit)
+    restore_proxy = RestoreProxy(endpoint, permit)
     with tempfile.TemporaryDirectory(prefix="interlock-") as place:
-        async with relay.listening(Path(place)):
+        async with restore_proxy.listening(Path(place)):
             try:
                 variables = {"PGHOST": place, "PGPORT": str(PORT)}
                 await _run(words, _variables(endpoint, password, purpose) | variables)
             except InterlockError as error:
-                raise relay.refusal or error from error
-    if not relay.is_permitted:
+                raise restore_proxy.refusal or error from error
+    if not restore_proxy.is_permitted:
         raise BackupFailed(f"{clients.pg_restore} ended without having committed anything: install it again.")
 
 

@@ -4,7 +4,7 @@ SELECT :columns FROM interlock.instance_backup t
  WHERE t.id = CAST($1 AS text) OR (length(CAST($1 AS text)) >= 8 AND starts_with(t.id, CAST($1 AS text)))
  ORDER BY t.id LIMIT 2;
 
--- name: take_turn
+-- name: acquire_slot
 -- Waiting → at work, while fewer than so many are. Two that ask at once may both be let in: it is a matter of load.
 UPDATE interlock.instance_backup b
    SET begun_at = CAST($3 AS timestamptz)

@@ -50,7 +50,7 @@ class BackupRecords(RecordTable[BackupRecord]):
 
     async def find(self, connection: Any, id: str) -> BackupRecord:
         """By its id, or by the first eight characters of that, or more."""
-        rows = await self.ask(connection, "find", id)
+        rows = await self.fetch(connection, "find", id)
         if len(rows) > 1:
             raise BackupUnknown(f"There is more than one backup {id!r}…: give more of its id.")
         return self.one(rows, id)

@@ -6,14 +6,14 @@ from typing import Any
 from interlock.aggregate.events import INTERLOCK
 from interlock.aggregate.record import Task
 from interlock.aggregate.requests import Requests
-from interlock.durable.declared import Orchestration
+from interlock.durable.declarations import Orchestration
 from interlock.errors import BackupBusy
+from interlock.instances.backups.directory import BackupDirectory
 from interlock.instances.backups.records import BackupRecord, BackupRecords
-from interlock.instances.backups.shelf import BackupDirectory
 from interlock.instances.context import InstanceContext
 
 
-class Pruning(Requests[BackupRecord]):
+class BackupRemoval(Requests[BackupRecord]):
     """`orchestration` is the one that removes."""
 
     records: BackupRecords
@@ -27,7 +27,7 @@ class Pruning(Requests[BackupRecord]):
         """Whatever is going on, unless it is just restored from. Of one that is being deleted nothing is changed."""
 
         async def check(backup: BackupRecord) -> None:
-            for (restoring,) in await self.records.ask(connection, "restoring", id):
+            for (restoring,) in await self.records.fetch(connection, "restoring", id):
                 raise BackupBusy(
                     f"{restoring} restores from the backup {id}: wait until that has ended.", orchestration=restoring
                 )
@@ -41,13 +41,16 @@ class Pruning(Requests[BackupRecord]):
         Those whose files are not seen from here are left, and stand for none of those that are to be kept: the disk
         of either may just not be mounted.
         """
-        kept, begun = self._context.kept, []
+        kept, begun = self._context.backup_settings, []
         if not (kept.keep or kept.days):
             return []
-        shelf, paths = BackupDirectory(kept.directory), await self.records.ask(connection, "paths", instance)
-        unseen = await asyncio.to_thread(lambda: [one for one, path in paths if not shelf.has(path)])
-        for (old,) in await self.records.ask(connection, "prunable", instance, kept.keep, kept.days, unseen):
+        backup_directory, paths = (
+            BackupDirectory(kept.directory),
+            await self.records.fetch(connection, "paths", instance),
+        )
+        unseen = await asyncio.to_thread(lambda: [one for one, path in paths if not backup_directory.has(path)])
+        for (old,) in await self.records.fetch(connection, "prunable", instance, kept.keep, kept.days, unseen):
             # They are locked now, and a restore may have been asked for while they were sought.
-            if not await self.records.ask(connection, "restoring", old):
+            if not await self.records.fetch(connection, "restoring", old):
                 begun.append((await self.delete(connection, old)).id)
         return begun

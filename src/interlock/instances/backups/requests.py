@@ -15,11 +15,11 @@ from typing import Any
 from interlock.aggregate.events import INTERLOCK
 from interlock.aggregate.requests import Requests
 from interlock.errors import BackupBusy, BackupUnknown, BadSpec
-from interlock.instances.backups.activities import running
+from interlock.instances.backups.activities import running_endpoint
+from interlock.instances.backups.directory import BackupDirectory, remove_all
 from interlock.instances.backups.model import backup_format
 from interlock.instances.backups.records import BackupRecord, BackupRecords
-from interlock.instances.backups.restoration import major_of, usable
-from interlock.instances.backups.shelf import BackupDirectory, remove_all
+from interlock.instances.backups.restoration import major_of, usable_path
 from interlock.instances.model import major_version
 from interlock.instances.records import InstanceRecord
 from interlock.instances.requests import Instances
@@ -48,11 +48,11 @@ class Backups(Requests[BackupRecord]):
         by: str = INTERLOCK,
     ) -> BackupRecord:
         """Of an instance, by its id, that runs. What was made under `id` is given, and nothing made again."""
-        wanted, _ = backup_format(format), self._context.kept
-        if before := await self.made(connection, id):
-            return before
-        found = await self._instances.idle(connection, instance)
-        running(found)
+        wanted, _ = backup_format(format), self._context.backup_settings
+        if earlier := await self.find_repeated(connection, id):
+            return earlier
+        found = await self._instances.lock_idle(connection, instance)
+        running_endpoint(found)
         columns = {"instance": instance, "instance_name": found.name, "format": wanted}
         backup = await self.insert(connection, id or str(uuid.uuid4()), columns, self._work.make, by=by)
         await self._instances.records.events.note(
@@ -67,8 +67,8 @@ class Backups(Requests[BackupRecord]):
         return backup
 
     async def verify(self, connection: Any, id: str, *, by: str = INTERLOCK) -> BackupRecord:
-        backup = await self.idle(connection, id)
-        usable(backup)
+        backup = await self.lock_idle(connection, id)
+        usable_path(backup)
         return await self.begin(connection, backup, None, self._work.verify, by=by, columns={"begun_at": None})
 
     async def delete(self, connection: Any, id: str, *, by: str = INTERLOCK) -> BackupRecord:
@@ -95,7 +95,7 @@ class Backups(Requests[BackupRecord]):
         What was made under `new_id` is given, and nothing made again.
         """
         backup = await self.records.lock(connection, id)
-        usable(backup)
+        usable_path(backup)
         oldest = major_of(backup.server_version)
         wanted = major_version(version) or str(oldest)
         if int(wanted) < oldest:
@@ -134,13 +134,13 @@ class Backups(Requests[BackupRecord]):
         What was asked for under `key` is not done again, as what was written since would be lost.
         """
         backup = await self.records.lock(connection, id)
-        if key and (before := await self._instances.asked_before(connection, instance, key)):
+        if key and (before := await self._instances.requested_before(connection, instance, key)):
             return before
-        usable(backup)
-        found = await self._instances.idle(connection, instance)
+        usable_path(backup)
+        found = await self._instances.lock_idle(connection, instance)
         if check is not None:
             await check(found)
-        for unfinished, orchestration in await self.records.ask(connection, "making", instance):
+        for unfinished, orchestration in await self.records.fetch(connection, "making", instance):
             raise BackupBusy(
                 f"The backup {unfinished} of {found.name} is being made: wait until that has ended, or delete it.",
                 orchestration=orchestration,
@@ -151,7 +151,7 @@ class Backups(Requests[BackupRecord]):
         """Begin to remove those that are not to be kept any more, of all instances: their ids."""
         return await self._work.pruning.prune(connection)
 
-    async def tidy(self) -> None:
+    async def clean_up(self) -> None:
         """Both, now and then."""
         if self._context.backups is not None:
             async with self._context.transactions.transaction() as connection:
@@ -160,14 +160,14 @@ class Backups(Requests[BackupRecord]):
 
     async def sweep(self) -> int:
         """Remove what crashes left of backups that are made, failed or gone: how much that was."""
-        shelf, swept = BackupDirectory(self._context.kept.directory), 0
-        for owner, place in await asyncio.to_thread(lambda: list(shelf.found())):
+        backup_directory, swept = BackupDirectory(self._context.backup_settings.directory), 0
+        for owner, place in await asyncio.to_thread(lambda: list(backup_directory.found())):
             async with self._context.transactions.transaction() as connection:
                 try:
                     backup = await self.records.read(connection, owner)
                 except BackupUnknown:  # perhaps another control plane's
                     continue
-            whole = shelf.root / backup.path if backup.path else None
+            whole = backup_directory.root / backup.path if backup.path else None
             counts = whole is not None and whole.parent == place and backup.state != "deleted"
             if backup.state in ("made", "failed", "deleted") and not counts:
                 try:

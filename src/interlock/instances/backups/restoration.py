@@ -9,11 +9,11 @@ import asyncio
 from interlock.embedded.clients import Clients, clients_for
 from interlock.errors import BackupDamaged, BackupUnusable
 from interlock.instances.backups import programs
-from interlock.instances.backups.digest import digested
+from interlock.instances.backups.digest import archive_digest
+from interlock.instances.backups.directory import BackupDirectory
 from interlock.instances.backups.records import BackupRecord, BackupRecords
-from interlock.instances.backups.relay import Permit
-from interlock.instances.backups.server_session import alone
-from interlock.instances.backups.shelf import BackupDirectory
+from interlock.instances.backups.restore_proxy import Permit
+from interlock.instances.backups.server_session import exclusive_session
 from interlock.instances.context import InstanceContext
 from interlock.instances.drivers.port import Driver, Endpoint
 from interlock.instances.records import InstanceRecord
@@ -24,7 +24,7 @@ _TIMEOUT_SETTING_SINCE = 17
 """Programs from here on set what servers before do not know, and in one transaction that is the end of it."""
 
 
-class Restoring:
+class BackupRestore:
     def __init__(self, context: InstanceContext) -> None:
         self._context = context
         self._records = BackupRecords(context.schema)
@@ -42,20 +42,24 @@ class Restoring:
         async with self._context.transactions.transaction() as connection:
             backup = await self._records.read(connection, id)
         purpose = f"restore {instance.id}"
-        async with alone(driver, instance.id, endpoint, purpose, self._context.pace.check_timeout) as server:
+        async with exclusive_session(
+            driver, instance.id, endpoint, purpose, self._context.timing.check_timeout
+        ) as server:
             if permitted is not None and await server.has_committed(permitted):
                 return
-        archive = await asyncio.to_thread(BackupDirectory(self._context.kept.directory).locate, usable(backup))
+        archive = await asyncio.to_thread(
+            BackupDirectory(self._context.backup_settings.directory).locate, usable_path(backup)
+        )
         written_by = major_of(backup.program_version)
-        clients = await asyncio.to_thread(clients_for, written_by, self._context.kept.pg_bin)
+        clients = await asyncio.to_thread(clients_for, written_by, self._context.backup_settings.pg_bin)
         _check_versions(backup, server.major, clients)
-        if await digested(archive) != (backup.size_bytes, backup.sha256):
+        if await archive_digest(archive) != (backup.size_bytes, backup.sha256):
             raise damaged(backup)
         password, grants = await driver.password(instance.id), backup.instance == instance.id
         await programs.restore(clients, endpoint, password, purpose, archive, grants=grants, permit=permit)
 
 
-def usable(backup: BackupRecord) -> str:
+def usable_path(backup: BackupRecord) -> str:
     """Its path."""
     if backup.state != "made" or backup.path is None:
         raise BackupUnusable(

@@ -37,16 +37,16 @@ class ServerSession:
 
 
 @asynccontextmanager
-async def alone(
+async def exclusive_session(
     driver: Driver, id: str, endpoint: Endpoint, purpose: str, timeout: float
 ) -> AsyncIterator[ServerSession]:
     """Nobody else is at it under that purpose."""
     async with await connected(driver, id, endpoint, timeout, purpose) as session:
-        await _send_away(session)
+        await _end_other_sessions(session)
         yield ServerSession(session, await session.fetchval(_SQL["version"]))
 
 
-async def _send_away(session: Session) -> None:
+async def _end_other_sessions(session: Session) -> None:
     try:
         async with asyncio.timeout(_PATIENCE):
             while await session.fetchval(_SQL["send_away"]):  # noqa: ASYNC110 - nobody is told

@@ -68,7 +68,7 @@ class Driver(Protocol):
         What is there but belongs to another is refused (`ForeignResource`).
         """
 
-    async def look(self, id: str) -> Observation:
+    async def observe(self, id: str) -> Observation:
         """What is on its way, up or down, is seen as starting; what is not whole, and not on its way, as broken."""
         ...
 

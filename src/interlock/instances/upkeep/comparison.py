@@ -10,7 +10,7 @@ from interlock.instances.records import InstanceRecord
 
 Kind = Literal["orphan", "vanished", "wrong_state", "dns"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
-OF_DRIVERS: tuple[Kind, ...] = ("orphan", "vanished", "wrong_state")
+DRIVER_KINDS: tuple[Kind, ...] = ("orphan", "vanished", "wrong_state")
 
 Verdicts = dict[Kind, str]
 """By kind, in a sentence how it has drifted; empty: it has not. What is left out could not be told."""
@@ -23,37 +23,37 @@ def is_settled(instance: InstanceRecord | None) -> bool:
     return instance is None or not instance.working
 
 
-def is_to_be_gone(instance: InstanceRecord | None) -> bool:
+def is_unwanted(instance: InstanceRecord | None) -> bool:
     """No record knows it, or everything of it was seen to be gone once: then its names were freed."""
     return instance is None or instance.names_freed_at is not None
 
 
-def same(before: InstanceRecord | None, now: InstanceRecord | None) -> bool:
+def is_untouched(before: InstanceRecord | None, now: InstanceRecord | None) -> bool:
     """Whether nobody has worked on it in between: each who does is named in the record before anything is done."""
     if before is None or now is None:
         return before is now
     return is_settled(now) and (before.orchestration, before.state) == (now.orchestration, now.state)
 
 
-def of_driver(instance: InstanceRecord | None, sight: Observation) -> Verdicts:
+def driver_verdicts(instance: InstanceRecord | None, observation: Observation) -> Verdicts:
     """Of what is settled. A record that says `failed` and holds its names tells already that something may be left."""
-    verdicts = dict.fromkeys(OF_DRIVERS, "")
-    seen = f"{sight.state}. {sight.detail}".strip()
-    if is_to_be_gone(instance):
-        if sight.state != "absent":
+    verdicts = dict.fromkeys(DRIVER_KINDS, "")
+    seen = f"{observation.state}. {observation.detail}".strip()
+    if is_unwanted(instance):
+        if observation.state != "absent":
             why = f"its record says {instance.state}" if instance else "no record knows it, so it may be another's"
             verdicts["orphan"] = f"It is there, and {why}: it is {seen}"
     elif instance is not None and instance.state in ("running", "stopped"):
-        if sight.state == "absent":
+        if observation.state == "absent":
             verdicts["vanished"] = (
-                f"Its record says {instance.state}, and nothing of it is there. {sight.detail}".strip()
+                f"Its record says {instance.state}, and nothing of it is there. {observation.detail}".strip()
             )
-        elif sight.state in _WRONG[instance.state]:
+        elif observation.state in _WRONG[instance.state]:
             verdicts["wrong_state"] = f"Its record says {instance.state}, and it is {seen}"
     return verdicts
 
 
-def of_name(instance: InstanceRecord, seen: Published) -> Verdicts:
+def dns_verdicts(instance: InstanceRecord, seen: Published) -> Verdicts:
     """`seen` is what there is under its DNS name."""
     host = str(instance.host)
     if seen.owner is None and not seen.targets:
@@ -61,7 +61,7 @@ def of_name(instance: InstanceRecord, seen: Published) -> Verdicts:
     if seen.owner != instance.id:
         whose = f"belongs to the instance {seen.owner}" if seen.owner else "has records that are not Interlock's"
         return {"dns": f"{instance.dns_name} {whose}, and should lead to {host}."}
-    if [_spelt(target) for target in seen.targets] != [_spelt(host)]:
+    if [_normalized(target) for target in seen.targets] != [_normalized(host)]:
         led = ", ".join(seen.targets) or "nothing"
         return {"dns": f"{instance.dns_name} leads to {led}, and should lead to {host}."}
     return {"dns": ""}
@@ -72,7 +72,7 @@ def confirmed(first: Verdicts, again: Verdicts) -> Verdicts:
     return {kind: detail for kind, detail in again.items() if not detail or first.get(kind)}
 
 
-def _spelt(target: str) -> str:
+def _normalized(target: str) -> str:
     """One way of writing it."""
     try:
         return str(ip_address(target))

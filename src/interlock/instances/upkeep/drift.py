@@ -28,7 +28,14 @@ from interlock.errors import InterlockError
 from interlock.instances.context import InstanceContext
 from interlock.instances.drivers.port import Driver
 from interlock.instances.records import InstanceRecord, InstanceRecords
-from interlock.instances.upkeep.comparison import Verdicts, confirmed, is_settled, of_driver, of_name, same
+from interlock.instances.upkeep.comparison import (
+    Verdicts,
+    confirmed,
+    dns_verdicts,
+    driver_verdicts,
+    is_settled,
+    is_untouched,
+)
 from interlock.instances.upkeep.findings import DriftFinding, Findings
 from interlock.logs import events
 
@@ -36,65 +43,65 @@ log = events(__name__)
 
 _AT_ONCE = 8
 
-Known = Mapping[str, InstanceRecord]
+Records = Mapping[str, InstanceRecord]
 
 
-class DriftWatch:
-    def __init__(self, context: InstanceContext, *, moment: float = 5.0) -> None:
+class DriftCheck:
+    def __init__(self, context: InstanceContext, *, confirm_after: float = 5.0) -> None:
         self._context = context
-        self._moment = moment
+        self._confirm_after = confirm_after
         self._records = InstanceRecords(context.schema)
         self._findings = Findings(context.schema)
 
-    async def look(self, grant: AsyncGrant) -> None:
+    async def observe(self, grant: AsyncGrant) -> None:
         """Every driver, one after the other."""
         for name, driver in self._context.drivers.items():
             try:
-                there = await driver.ids()
+                existing = await driver.ids()
             except Exception as error:
-                log.warning("drift.untold", extra={"driver": name, "why": _said(error)})
-                await self._note_trouble(grant, name, _said(error))
+                log.warning("drift.untold", extra={"driver": name, "why": _error_text(error)})
+                await self._note_failure(grant, name, _error_text(error))
             else:
-                await self._compare(grant, name, driver, there)
+                await self._compare(grant, name, driver, existing)
 
-    async def _compare(self, grant: AsyncGrant, name: str, driver: Driver, there: Mapping[str, str]) -> None:
+    async def _compare(self, grant: AsyncGrant, name: str, driver: Driver, existing: Mapping[str, str]) -> None:
         async with self._context.transactions.transaction() as connection:
             known = {finding.instance for finding in await self._findings.open(connection, name)}
-            before = await self._findings.records(connection, name, [*there, *known])
+            before = await self._findings.records(connection, name, [*existing, *known])
         others = {one.id for one in before.values() if one.driver != name}
-        untold: dict[str, str] = {}
-        verdicts = await self._judged(driver, {*there, *before, *known} - others, before, untold)
+        unknown: dict[str, str] = {}
+        verdicts = await self._judge_all(driver, {*existing, *before, *known} - others, before, unknown)
         if suspects := {each for each, found in verdicts.items() if any(found.values())}:
-            await asyncio.sleep(self._moment)
-            again = await self._judged(driver, suspects, before, untold)
+            await asyncio.sleep(self._confirm_after)
+            again = await self._judge_all(driver, suspects, before, unknown)
             verdicts |= {each: confirmed(verdicts[each], found) for each, found in again.items()}
-        await self._write(grant, name, there, before, verdicts, _trouble(untold, len(verdicts)))
+        await self._write(grant, name, existing, before, verdicts, _summary(unknown, len(verdicts)))
 
-    async def _judged(
-        self, driver: Driver, ids: set[str], records: Known, untold: dict[str, str]
+    async def _judge_all(
+        self, driver: Driver, ids: set[str], records: Records, unknown: dict[str, str]
     ) -> dict[str, Verdicts]:
         """In `untold` there is then, by id, why of some not everything could be told."""
         turn = asyncio.Semaphore(_AT_ONCE)
 
         async def judge(id: str) -> Verdicts:
             async with turn:
-                return await self._verdicts(driver, id, records.get(id), untold)
+                return await self._verdicts(driver, id, records.get(id), unknown)
 
-        told = await asyncio.gather(*map(judge, sorted(ids)))
-        return dict(zip(sorted(ids), told, strict=True))
+        judged = await asyncio.gather(*map(judge, sorted(ids)))
+        return dict(zip(sorted(ids), judged, strict=True))
 
     async def _verdicts(
-        self, driver: Driver, id: str, instance: InstanceRecord | None, untold: dict[str, str]
+        self, driver: Driver, id: str, instance: InstanceRecord | None, unknown: dict[str, str]
     ) -> Verdicts:
         if not is_settled(instance):
             return {}
         verdicts: Verdicts = {}
         try:
-            verdicts |= of_driver(instance, await driver.look(id))
+            verdicts |= driver_verdicts(instance, await driver.observe(id))
             verdicts |= await self._of_name(instance)
         except Exception as error:
-            log.warning("drift.untold", extra={"driver": driver.name, "instance": id, "why": _said(error)})
-            untold[id] = f"{instance.name if instance else id}: {_said(error)}"
+            log.warning("drift.untold", extra={"driver": driver.name, "instance": id, "why": _error_text(error)})
+            unknown[id] = f"{instance.name if instance else id}: {_error_text(error)}"
         return verdicts
 
     async def _of_name(self, instance: InstanceRecord | None) -> Verdicts:
@@ -104,15 +111,15 @@ class DriftWatch:
             or not (instance.dns_name and instance.host)
         ):
             return {"dns": ""}
-        seen = await self._context.dns.look(instance.dns_name)
-        return {"dns": ""} if seen is None else of_name(instance, seen)
+        seen = await self._context.dns.lookup(instance.dns_name)
+        return {"dns": ""} if seen is None else dns_verdicts(instance, seen)
 
     async def _write(
         self,
         grant: AsyncGrant,
         driver: str,
-        there: Mapping[str, str],
-        before: Known,
+        existing: Mapping[str, str],
+        before: Records,
         verdicts: Mapping[str, Verdicts],
         trouble: str,
     ) -> None:
@@ -123,13 +130,13 @@ class DriftWatch:
             known = {(one.instance, one.kind): one for one in await self._findings.open(connection, driver)}
             for each, found in verdicts.items():
                 instance = now.get(each)
-                if not same(before.get(each), instance):
+                if not is_untouched(before.get(each), instance):
                     continue
-                name = instance.name if instance else there.get(each, "")
+                name = instance.name if instance else existing.get(each, "")
                 for kind, detail in found.items():
                     seen = DriftFinding(0, driver, each, kind, name, detail, at, None, None)
                     await self._settle(connection, instance, known.get((each, kind)), seen)
-            await self._findings.ask(connection, "note_look", driver, at, trouble)
+            await self._findings.fetch(connection, "note_look", driver, at, trouble)
 
     async def _settle(
         self, connection: Any, instance: InstanceRecord | None, known: DriftFinding | None, seen: DriftFinding
@@ -138,33 +145,33 @@ class DriftWatch:
         facts = {"driver": seen.driver, "instance": seen.instance, "kind": seen.kind}
         if seen.detail and known is None:
             new = (seen.driver, seen.instance, seen.kind, seen.name, seen.detail, at)
-            await self._findings.ask(connection, "open_one", *new)
+            await self._findings.fetch(connection, "open_one", *new)
             log.warning("drift.found", extra=facts | {"detail": seen.detail})
             happened = f"drift found: {seen.kind}"
         elif known is not None and not seen.detail:
-            await self._findings.ask(connection, "close", known.id, at)
+            await self._findings.fetch(connection, "close", known.id, at)
             log.info("drift.over", extra=facts)
             happened = f"drift over: {seen.kind}"
         else:
             if known is not None and known.detail != seen.detail:
-                await self._findings.ask(connection, "describe", known.id, seen.detail)
+                await self._findings.fetch(connection, "describe", known.id, seen.detail)
             return
         if instance is not None:
             await self._records.events.note(connection, instance.id, happened, at, seen.detail)
 
-    async def _note_trouble(self, grant: AsyncGrant, driver: str, trouble: str) -> None:
+    async def _note_failure(self, grant: AsyncGrant, driver: str, trouble: str) -> None:
         async with self._context.transactions.transaction() as connection:
             await grant.guard(connection)
             at = await self._records.clock(connection)
-            await self._findings.ask(connection, "note_look", driver, at, trouble)
+            await self._findings.fetch(connection, "note_look", driver, at, trouble)
 
 
-def _said(error: Exception) -> str:
+def _error_text(error: Exception) -> str:
     return str(error) if isinstance(error, InterlockError | OSError) else f"{type(error).__name__}: {error}"
 
 
-def _trouble(untold: Mapping[str, str], looked_at: int) -> str:
+def _summary(unknown: Mapping[str, str], looked_at: int) -> str:
     """Empty if everything could be told."""
-    if not untold:
+    if not unknown:
         return ""
-    return f"Of {len(untold)} of {looked_at} instances not everything could be told; of {next(iter(untold.values()))}"
+    return f"Of {len(unknown)} of {looked_at} instances not everything could be told; of {next(iter(unknown.values()))}"

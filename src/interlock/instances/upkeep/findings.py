@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Any
 
 from interlock import user_connections
-from interlock.aggregate.statements import ask, queries
+from interlock.aggregate.transactions import fetch, queries
 from interlock.errors import DriftUnknown
 from interlock.instances.records import InstanceRecord, InstanceRecords
 from interlock.instances.upkeep.comparison import Kind
@@ -27,7 +27,7 @@ class DriftFinding:
 
 
 @dataclass(frozen=True)
-class Looked:
+class LastCheck:
     """When a driver was last looked at; with `trouble`, that told nothing, or not everything, and why."""
 
     driver: str
@@ -44,33 +44,33 @@ class Findings:
 
     async def page(self, connection: Any, *, closed: bool = False, limit: int = 200) -> list[DriftFinding]:
         """The newest first."""
-        return [DriftFinding(*row) for row in await self.ask(connection, "page", closed, limit)]
+        return [DriftFinding(*row) for row in await self.fetch(connection, "page", closed, limit)]
 
-    async def looks(self, connection: Any) -> list[Looked]:
-        return [Looked(*row) for row in await self.ask(connection, "looks")]
+    async def last_checks(self, connection: Any) -> list[LastCheck]:
+        return [LastCheck(*row) for row in await self.fetch(connection, "looks")]
 
     async def open(self, connection: Any, driver: str) -> list[DriftFinding]:
-        return [DriftFinding(*row) for row in await self.ask(connection, "open", driver)]
+        return [DriftFinding(*row) for row in await self.fetch(connection, "open", driver)]
 
     async def repairable(self, connection: Any, drivers: list[str]) -> list[DriftFinding]:
         """What may be put right without asking anybody, and is not being; what was never tried comes first."""
-        return [DriftFinding(*row) for row in await self.ask(connection, "repairable", drivers)]
+        return [DriftFinding(*row) for row in await self.fetch(connection, "repairable", drivers)]
 
     async def lock(self, connection: Any, id: int) -> DriftFinding:
         """An open one. Raises `DriftUnknown`."""
-        rows = await self.ask(connection, "lock", id)
+        rows = await self.fetch(connection, "lock", id)
         if not rows or rows[0][_CLOSED] is not None:
             raise DriftUnknown(f"There is no drift {id} that is still so: list what there is.")
         return DriftFinding(*rows[0])
 
     async def records(self, connection: Any, driver: str, ids: list[str]) -> dict[str, InstanceRecord]:
         """Of that driver's instances those that hold their names, and these."""
-        rows = await self.ask(connection, "records", driver, ids)
-        return {instance.id: instance for instance in map(self._records.record_of, rows)}
+        rows = await self.fetch(connection, "records", driver, ids)
+        return {instance.id: instance for instance in map(self._records.from_row, rows)}
 
-    async def ask(self, connection: Any, name: str, *args: Any) -> user_connections.Rows:
+    async def fetch(self, connection: Any, name: str, *args: Any) -> user_connections.Rows:
         statement = self._queries[name].replace(":columns", self._records.columns).replace(":findings", _FINDINGS)
-        return await ask(connection, statement, *args)
+        return await fetch(connection, statement, *args)
 
 
 _FINDINGS = ", ".join(f"d.{field.name}" for field in fields(DriftFinding))

@@ -34,4 +34,4 @@ class History:
         async with self._context.transactions.transaction() as connection:
             gone = await prune_events(connection, self._context.schema, self._events_kept, batch)
             gone += await self._records.prune_checks(connection, self._checks_kept, batch)
-            return gone + len(await self._findings.ask(connection, "prune", self._events_kept, batch))
+            return gone + len(await self._findings.fetch(connection, "prune", self._events_kept, batch))

@@ -18,9 +18,9 @@ from typing import Any
 from interlock.aggregate.events import INTERLOCK
 from interlock.coordination.lease.grant import AsyncGrant
 from interlock.durable import requests
-from interlock.durable.outcome import is_unfinished
+from interlock.durable.status import is_unfinished
 from interlock.errors import DriftUnknown, IllegalTransition, InstanceBusy, InstanceUnknown
-from interlock.instances.orchestrations import Lifecycle
+from interlock.instances.orchestrations import InstanceLifecycle
 from interlock.instances.requests import Instances
 from interlock.instances.tasks import Orphan
 from interlock.instances.upkeep.findings import DriftFinding, Findings
@@ -34,7 +34,7 @@ _AT_ONCE = 20
 
 
 class Repairs:
-    def __init__(self, lifecycle: Lifecycle) -> None:
+    def __init__(self, lifecycle: InstanceLifecycle) -> None:
         self._lifecycle = lifecycle
         self._context = lifecycle.context
         self._instances = Instances(lifecycle)
@@ -47,7 +47,7 @@ class Repairs:
         """
         finding = await self.findings.lock(connection, id)
         if finding.repair is None or not await is_unfinished(connection, self._context.schema, finding.repair):
-            await self.findings.ask(connection, "note_repair", id, await self._begun(connection, finding, by))
+            await self.findings.fetch(connection, "note_repair", id, await self._begin(connection, finding, by))
         return await self.findings.lock(connection, id)
 
     async def repair_all(self, grant: AsyncGrant) -> None:
@@ -56,10 +56,10 @@ class Repairs:
             found = await self.findings.repairable(connection, list(self._context.drivers))
         begun = 0
         for finding in found:
-            if begun < _AT_ONCE and await self._repaired(grant, finding):
+            if begun < _AT_ONCE and await self._try_repair(grant, finding):
                 begun += 1
 
-    async def _repaired(self, grant: AsyncGrant, finding: DriftFinding) -> bool:
+    async def _try_repair(self, grant: AsyncGrant, finding: DriftFinding) -> bool:
         try:
             async with self._context.transactions.transaction() as connection:
                 await grant.guard(connection)
@@ -75,7 +75,7 @@ class Repairs:
         log.warning("drift.repairing", extra=facts)
         return True
 
-    async def _begun(self, connection: Any, finding: DriftFinding, by: str) -> str:
+    async def _begin(self, connection: Any, finding: DriftFinding, by: str) -> str:
         if finding.kind != "orphan":
             return (await self._instances.mend(connection, finding.instance, by=by)).orchestration
         orphan = Orphan(finding.driver, finding.instance)

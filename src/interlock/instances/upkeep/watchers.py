@@ -30,13 +30,13 @@ class Watchers:
     async def restore(self) -> int:
         """How many were missing."""
         async with self._context.transactions.transaction() as connection:
-            missing = await self._findings.ask(connection, "unwatched", _BATCH)
-        return sum([await self._watched_again(*one) for one in missing])
+            missing = await self._findings.fetch(connection, "unwatched", _BATCH)
+        return sum([await self._replace_watcher(*one) for one in missing])
 
-    async def _watched_again(self, id: str, before: str | None) -> bool:
+    async def _replace_watcher(self, id: str, before: str | None) -> bool:
         watcher = f"instance-{id}-watch-{uuid.uuid4().hex[:8]}:health"
         async with self._context.transactions.transaction() as connection:
-            rows = await self._findings.ask(connection, "rewatch", id, before, watcher)
+            rows = await self._findings.fetch(connection, "rewatch", id, before, watcher)
             if not rows:
                 return False
             await record(connection, self._context.schema, self._health.watch, watcher, WatchHealth(id, watcher))

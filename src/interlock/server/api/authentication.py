@@ -7,7 +7,7 @@ from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from interlock.errors import InterlockError
-from interlock.keys.key import is_key
+from interlock.keys.records import is_key
 from interlock.server.control import Control
 from interlock.server.problems import answer_to, problem
 from interlock.server.startup import Startup

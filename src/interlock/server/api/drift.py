@@ -82,7 +82,7 @@ async def drift(wanted: Annotated[DriftQuery, Query()], control: Running) -> Dri
 @router.post("/look", summary="Look for drift now")
 async def look(control: Running) -> Drift:
     """Answered when everything has been looked at. By itself that is done every `drift_interval` seconds."""
-    await control.keepers.look_now(_PATIENCE)
+    await control.upkeep.check_drift_now(_PATIENCE)
     return await _found(control, DriftQuery(closed=False, limit=200))
 
 
@@ -92,7 +92,7 @@ async def repair(finding: Annotated[int, Path(ge=1, le=2**63 - 1)], control: Run
     to what its record says; a DNS name is published again. The next look closes the finding."""
 
     async def work(connection: Any) -> findings.DriftFinding:
-        return await control.keepers.repairs.repair(connection, finding, by=asked.actor)
+        return await control.upkeep.repairs.repair(connection, finding, by=asked.actor)
 
     begun = await control.pool.transact(work)
     if begun.repair:
@@ -101,11 +101,11 @@ async def repair(finding: Annotated[int, Path(ge=1, le=2**63 - 1)], control: Run
 
 
 async def _found(control: Control, wanted: DriftQuery) -> Drift:
-    known = control.keepers.repairs.findings
+    known = control.upkeep.repairs.findings
 
     async def read(connection: Any) -> Drift:
         items = await known.page(connection, closed=wanted.closed, limit=wanted.limit)
-        looks = await known.looks(connection)
+        looks = await known.last_checks(connection)
         return Drift(items=[DriftFinding.of(one) for one in items], looks=[Look(**vars(one)) for one in looks])
 
     return await control.pool.transact(read)

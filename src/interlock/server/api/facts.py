@@ -40,4 +40,4 @@ class Facts(BaseModel):
 async def tell(id: str, control: Running) -> Facts:  # noqa: A002
     instance = await INSTANCES.read(control, id)
     driver = control.context.driver(instance.driver)
-    return Facts(**vars(await facts(driver, instance, control.context.pace.check_timeout)))
+    return Facts(**vars(await facts(driver, instance, control.context.timing.check_timeout)))

@@ -6,7 +6,7 @@ from typing import Any
 import asyncpg
 import pytest
 
-from interlock.instances.backups.retention import Keeping
+from interlock.instances.backups.model import BackupSettings
 from interlock.instances.drivers.local import LocalDriver
 from interlock.instances.drivers.port import Spec
 from interlock.instances.records import InstanceRecord
@@ -32,12 +32,12 @@ def url(interlock_url: str) -> str:
 
 
 @pytest.fixture
-def keeping(tmp_path: Path) -> Keeping:
-    return Keeping(tmp_path / "backups", pg_bin=PG_BIN)
+def keeping(tmp_path: Path) -> BackupSettings:
+    return BackupSettings(tmp_path / "backups", pg_bin=PG_BIN)
 
 
 @pytest.fixture
-async def plane(url: str, real: LocalDriver, keeping: Keeping) -> AsyncIterator[Plane]:
+async def plane(url: str, real: LocalDriver, keeping: BackupSettings) -> AsyncIterator[Plane]:
     driver = PaperDriver(lambda: url, lambda: real)
     async with control_plane(url, driver, dns=PaperDns(lambda: url), backups=keeping) as plane:
         yield plane

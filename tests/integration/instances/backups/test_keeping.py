@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from interlock import errors
+from interlock.instances.backups.model import BackupSettings
 from interlock.instances.backups.records import BackupRecords
-from interlock.instances.backups.retention import Keeping
 from interlock.instances.drivers.local import LocalDriver
 from interlock.instances.records import InstanceRecord
 from support.components import lacking
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.timeout(200)
 
 
 @pytest.fixture
-def keeping(keeping: Keeping) -> Keeping:
+def keeping(keeping: BackupSettings) -> BackupSettings:
     return replace(keeping, keep=2)
 
 
@@ -34,12 +34,12 @@ async def shop(plane: Plane) -> InstanceRecord:
     return await plane.created("shop")
 
 
-def archives(keeping: Keeping) -> set[Path]:
+def archives(keeping: BackupSettings) -> set[Path]:
     return {path.parent for path in keeping.directory.rglob("archive.dump")}
 
 
 async def test_the_newest_stay_and_the_oldest_goes_with_its_files(
-    plane: Plane, shop: InstanceRecord, keeping: Keeping
+    plane: Plane, shop: InstanceRecord, keeping: BackupSettings
 ) -> None:
     other = await plane.backed_up((await plane.created("other")).id)
     made = [await plane.backed_up(shop.id) for _ in range(3)]
@@ -52,7 +52,7 @@ async def test_the_newest_stay_and_the_oldest_goes_with_its_files(
 
 @pytest.mark.exhaustive
 async def test_what_is_on_a_disk_that_is_not_mounted_stays_and_so_does_what_it_would_replace(
-    plane: Plane, shop: InstanceRecord, keeping: Keeping
+    plane: Plane, shop: InstanceRecord, keeping: BackupSettings
 ) -> None:
     made = [await plane.backed_up(shop.id) for _ in range(2)]
     mounted = keeping.directory.rename(keeping.directory.with_name("mounted"))
@@ -71,8 +71,8 @@ async def test_by_age_all_go_but_the_newest(plane: Plane, shop: InstanceRecord) 
     made = [await plane.backed_up(shop.id) for _ in range(2)]
     execute(plane.url, "UPDATE interlock.instance_backup SET created_at = created_at - interval '3 days'")
     assert await plane.ask(plane.backups.prune) == []
-    object.__setattr__(plane.lifecycle.context.kept, "days", 2.0)
-    await plane.backups.tidy()
+    object.__setattr__(plane.lifecycle.context.backup_settings, "days", 2.0)
+    await plane.backups.clean_up()
     assert [(await plane.read_backup(one.id)).state for one in made] in (["deleting", "made"], ["deleted", "made"])
     assert await plane.ask(plane.backups.prune) == []
     assert (await plane.backup_done(await plane.read_backup(made[0].id))).state == "deleted"
@@ -80,12 +80,12 @@ async def test_by_age_all_go_but_the_newest(plane: Plane, shop: InstanceRecord) 
 
 def seeking_first(id: str) -> Callable[..., Awaitable[Any]]:  # noqa: A002
     """What is to be pruned was sought before anything else happened: that one."""
-    real_ask = BackupRecords.ask
+    real_fetch = BackupRecords.fetch
 
-    async def ask(self: BackupRecords, connection: Any, name: str, *args: Any) -> Any:
-        return [(id,)] if name == "prunable" else await real_ask(self, connection, name, *args)
+    async def fetch(self: BackupRecords, connection: Any, name: str, *args: Any) -> Any:
+        return [(id,)] if name == "prunable" else await real_fetch(self, connection, name, *args)
 
-    return ask
+    return fetch
 
 
 @pytest.mark.exhaustive
@@ -104,7 +104,7 @@ async def test_what_is_being_restored_from_stays(
     made.append(await plane.backed_up(shop.id))
     assert [(await plane.read_backup(one.id)).state for one in made] == ["made"] * 3
     with monkeypatch.context() as patched:  # asked for while they were sought
-        patched.setattr(BackupRecords, "ask", seeking_first(made[0].id))
+        patched.setattr(BackupRecords, "fetch", seeking_first(made[0].id))
         assert await plane.ask(plane.backups.prune) == []
     execute(plane.url, working, False, other.id)
     assert await plane.ask(plane.backups.prune) == [made[0].id]
@@ -112,7 +112,7 @@ async def test_what_is_being_restored_from_stays(
 
 
 async def test_what_crashes_left_is_swept_and_nothing_else(
-    plane: Plane, shop: InstanceRecord, keeping: Keeping
+    plane: Plane, shop: InstanceRecord, keeping: BackupSettings
 ) -> None:
     made = await plane.backed_up(shop.id)
     whole = (keeping.directory / str(made.path)).parent
@@ -147,7 +147,7 @@ def small_disk(place: Path) -> Iterator[Path]:
 
 
 @pytest.fixture
-async def cramped(url: str, real: LocalDriver, keeping: Keeping, tmp_path: Path) -> AsyncIterator[Plane]:
+async def cramped(url: str, real: LocalDriver, keeping: BackupSettings, tmp_path: Path) -> AsyncIterator[Plane]:
     with small_disk(tmp_path / "small") as disk:
         driver = PaperDriver(lambda: url, lambda: real)
         async with control_plane(url, driver, backups=replace(keeping, directory=disk / "backups")) as plane:
@@ -157,7 +157,7 @@ async def cramped(url: str, real: LocalDriver, keeping: Keeping, tmp_path: Path)
 @pytest.mark.exhaustive(beyond=1)
 @pytest.mark.parametrize("kind", ["file", "directory"])
 async def test_a_full_disk_is_told_and_left_as_it_was(cramped: Plane, real: LocalDriver, kind: str) -> None:
-    directory = cramped.lifecycle.context.kept.directory
+    directory = cramped.lifecycle.context.backup_settings.directory
     shop = await cramped.created("shop")
     assert shop.endpoint is not None
     owner = await connected(shop.endpoint, await real.password(SHARED))

@@ -13,9 +13,9 @@ from interlock import errors
 from interlock.aggregate.record import Task
 from interlock.durable.attempt import Attempt
 from interlock.instances.backups import programs
-from interlock.instances.backups.digest import digested
+from interlock.instances.backups.digest import archive_digest
+from interlock.instances.backups.model import BackupSettings
 from interlock.instances.backups.records import BackupRecord, BackupRecords
-from interlock.instances.backups.retention import Keeping
 from interlock.instances.drivers.local import LocalDriver
 from interlock.instances.records import InstanceRecord
 from support.instances import Plane
@@ -29,7 +29,7 @@ pytestmark = pytest.mark.timeout(200)
 FORMATS = pytest.mark.parametrize("kind", ["file", "directory"])
 
 
-def shelf(keeping: Keeping) -> list[Path]:
+def shelf(keeping: BackupSettings) -> list[Path]:
     """What is on the disk, of every attempt."""
     return sorted(keeping.directory.glob("*/*"))
 
@@ -62,7 +62,7 @@ async def dumping(owner: "asyncpg.Connection[Any]", backup: BackupRecord, *, but
 @pytest.mark.exhaustive(beyond=1)
 @FORMATS
 async def test_one_is_made_of_a_running_instance_and_found_to_be_whole(
-    plane: Plane, shop: InstanceRecord, keeping: Keeping, kind: str
+    plane: Plane, shop: InstanceRecord, keeping: BackupSettings, kind: str
 ) -> None:
     made = await plane.backed_up(shop.id, kind)
     assert (made.state, made.working, made.error, made.instance_name) == ("made", False, None, "shop")
@@ -70,7 +70,7 @@ async def test_one_is_made_of_a_running_instance_and_found_to_be_whole(
     archive = keeping.directory / made.path
     assert archive.is_file() if kind == "file" else (archive / "toc.dat").is_file()
     assert shelf(keeping) == [archive.parent]
-    assert (made.size_bytes, made.sha256) == await digested(archive)
+    assert (made.size_bytes, made.sha256) == await archive_digest(archive)
     assert {path.stat().st_mode & 0o077 for path in keeping.directory.rglob("*")} == {0}
     assert made.verified_at is None
 
@@ -103,11 +103,13 @@ def damage(archive: Path, *, visibly: bool) -> None:
 @pytest.mark.parametrize(
     ("kind", "known"), [("file", False), ("directory", True)], ids=["by its digest", "by reading it"]
 )
-async def test_damage_is_found(plane: Plane, shop: InstanceRecord, keeping: Keeping, kind: str, known: bool) -> None:
+async def test_damage_is_found(
+    plane: Plane, shop: InstanceRecord, keeping: BackupSettings, kind: str, known: bool
+) -> None:
     made = await plane.backed_up(shop.id, kind)
     assert made.path is not None
     damage(keeping.directory / made.path, visibly=known)
-    with_digest = (await digested(keeping.directory / made.path))[1]
+    with_digest = (await archive_digest(keeping.directory / made.path))[1]
     if known:
         execute(plane.url, "UPDATE interlock.instance_backup SET sha256 = %s", with_digest)
     checked = await plane.backup_told(plane.backups.verify, made.id)
@@ -122,7 +124,7 @@ async def test_damage_is_found(plane: Plane, shop: InstanceRecord, keeping: Keep
 
 @pytest.mark.exhaustive
 async def test_one_whose_files_are_not_seen_here_is_not_given_up(
-    plane: Plane, shop: InstanceRecord, keeping: Keeping
+    plane: Plane, shop: InstanceRecord, keeping: BackupSettings
 ) -> None:
     made = await plane.backed_up(shop.id)
     hidden = keeping.directory.rename(keeping.directory.with_name("elsewhere"))
@@ -137,7 +139,7 @@ async def test_one_whose_files_are_not_seen_here_is_not_given_up(
 
 @pytest.mark.exhaustive
 async def test_one_that_is_cancelled_in_the_middle_leaves_nothing(
-    plane: Plane, shop: InstanceRecord, real: LocalDriver, owner: "asyncpg.Connection[Any]", keeping: Keeping
+    plane: Plane, shop: InstanceRecord, real: LocalDriver, owner: "asyncpg.Connection[Any]", keeping: BackupSettings
 ) -> None:
     async with item_locked(real):
         asked = await plane.ask(plane.backups.make, shop.id)
@@ -156,7 +158,7 @@ async def test_one_that_is_cancelled_in_the_middle_leaves_nothing(
 
 @pytest.mark.exhaustive
 async def test_one_that_is_being_made_can_be_deleted(
-    plane: Plane, shop: InstanceRecord, real: LocalDriver, owner: "asyncpg.Connection[Any]", keeping: Keeping
+    plane: Plane, shop: InstanceRecord, real: LocalDriver, owner: "asyncpg.Connection[Any]", keeping: BackupSettings
 ) -> None:
     async with item_locked(real):
         asked = await plane.ask(plane.backups.make, shop.id, "directory")
@@ -174,7 +176,7 @@ async def test_one_that_is_being_made_can_be_deleted(
 
 
 async def test_a_dump_that_is_cut_off_is_begun_again(
-    plane: Plane, shop: InstanceRecord, real: LocalDriver, owner: "asyncpg.Connection[Any]", keeping: Keeping
+    plane: Plane, shop: InstanceRecord, real: LocalDriver, owner: "asyncpg.Connection[Any]", keeping: BackupSettings
 ) -> None:
     async with item_locked(real):
         asked = await plane.ask(plane.backups.make, shop.id)
@@ -186,19 +188,19 @@ async def test_a_dump_that_is_cut_off_is_begun_again(
 
 
 async def test_a_step_that_is_repeated_after_it_was_lost_leaves_one_archive(
-    plane: Plane, shop: InstanceRecord, keeping: Keeping, monkeypatch: pytest.MonkeyPatch
+    plane: Plane, shop: InstanceRecord, keeping: BackupSettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The archive has its name, and nobody wrote that down."""
     seen: list[list[Path]] = []
-    real_move = BackupRecords.move
+    real_apply = BackupRecords.apply_event
 
     async def lost(self: BackupRecords, *args: Any, **columns: Any) -> bool:
         seen.append(shelf(keeping))
         if len(seen) == 1:
             raise errors.ConnectionLost("The database went away: it comes back.")
-        return await real_move(self, *args, **columns)
+        return await real_apply(self, *args, **columns)
 
-    monkeypatch.setattr(BackupRecords, "move", lost)
+    monkeypatch.setattr(BackupRecords, "apply_event", lost)
     made = await plane.backed_up(shop.id, "directory")
     assert [len(archives) for archives in seen] == [1, 2]
     assert (made.state, shelf(keeping)) == ("made", [(keeping.directory / str(made.path)).parent])
@@ -206,7 +208,7 @@ async def test_a_step_that_is_repeated_after_it_was_lost_leaves_one_archive(
 
 
 async def test_an_attempt_that_was_overtaken_changes_nothing(
-    plane: Plane, shop: InstanceRecord, real: LocalDriver, owner: "asyncpg.Connection[Any]", keeping: Keeping
+    plane: Plane, shop: InstanceRecord, real: LocalDriver, owner: "asyncpg.Connection[Any]", keeping: BackupSettings
 ) -> None:
     """Another replica begins the step while the first one still waits; that one ends the other's dump."""
     async with item_locked(real):
@@ -218,7 +220,7 @@ async def test_an_attempt_that_was_overtaken_changes_nothing(
         execute(plane.url, number, asked.orchestration, asked.orchestration, step)
         [[count, at]] = execute(plane.url, "SELECT attempt, begun_at FROM interlock.attempt WHERE step = %s", step)
         ours = Attempt(asked.orchestration, asked.orchestration, 1, step, count, at, "interlock")
-        ending = asyncio.create_task(plane.lifecycle.backups._do._dump(ours, task))
+        ending = asyncio.create_task(plane.lifecycle.backups._activities._dump(ours, task))
         second = await dumping(owner, asked, but=first)
         assert not await owner.fetchval("SELECT count(*) FROM pg_stat_activity WHERE pid = $1", first)
     assert second != first
@@ -231,7 +233,7 @@ async def test_an_attempt_that_was_overtaken_changes_nothing(
 
 @pytest.mark.exhaustive
 async def test_one_of_an_instance_that_goes_meanwhile_fails(
-    plane: Plane, shop: InstanceRecord, real: LocalDriver, owner: "asyncpg.Connection[Any]", keeping: Keeping
+    plane: Plane, shop: InstanceRecord, real: LocalDriver, owner: "asyncpg.Connection[Any]", keeping: BackupSettings
 ) -> None:
     async with item_locked(real):
         asked = await plane.ask(plane.backups.make, shop.id)

@@ -12,7 +12,7 @@ from interlock import errors
 from interlock.aggregate.events import RecordHistory
 from interlock.instances.backups import programs
 from interlock.instances.backups.records import BackupRecord
-from interlock.instances.backups.relay import Permit
+from interlock.instances.backups.restore_proxy import Permit
 from interlock.instances.drivers.local import LocalDriver
 from interlock.instances.records import InstanceRecord
 from support.instances import Plane

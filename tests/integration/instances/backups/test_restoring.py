@@ -8,7 +8,7 @@ import pytest
 
 from interlock import errors
 from interlock.embedded import all_binaries
-from interlock.instances.backups.retention import Keeping
+from interlock.instances.backups.model import BackupSettings
 from interlock.instances.drivers.local import LocalDriver
 from interlock.instances.facts import facts
 from interlock.instances.records import InstanceRecord
@@ -44,7 +44,7 @@ def driver() -> Iterator[LocalDriver]:
 
 
 @pytest.fixture
-async def plane(interlock_url: str, driver: LocalDriver, keeping: Keeping) -> AsyncIterator[Plane]:
+async def plane(interlock_url: str, driver: LocalDriver, keeping: BackupSettings) -> AsyncIterator[Plane]:
     async with control_plane(interlock_url, driver, backups=keeping) as plane:
         yield plane
         for instance in (await plane.ask(plane.instances.records.page)).items:
@@ -64,7 +64,7 @@ async def inside(driver: LocalDriver, instance: InstanceRecord, statement: str) 
 
 
 async def test_what_was_in_it_is_in_the_new_one_and_comes_back_into_the_old_one(
-    plane: Plane, driver: LocalDriver, keeping: Keeping, caplog: pytest.LogCaptureFixture
+    plane: Plane, driver: LocalDriver, keeping: BackupSettings, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("DEBUG")
     shop = await plane.created("shop", parameters={"log_statement": "all"})
@@ -120,7 +120,7 @@ async def test_what_was_in_it_is_in_the_new_one_and_comes_back_into_the_old_one(
 
 
 @pytest.mark.exhaustive
-async def test_one_that_cannot_be_filled_is_undone(plane: Plane, driver: LocalDriver, keeping: Keeping) -> None:
+async def test_one_that_cannot_be_filled_is_undone(plane: Plane, driver: LocalDriver, keeping: BackupSettings) -> None:
     shop = await plane.created("shop")
     made = await plane.backed_up(shop.id)
     assert made.path is not None

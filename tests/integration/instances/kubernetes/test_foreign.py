@@ -74,7 +74,7 @@ async def test_an_object_without_our_labels_is_refused(
             await verb(spec)
 
     assert await driver.ids() == {}
-    assert (await driver.look(spec.id)).state == "absent"
+    assert (await driver.observe(spec.id)).state == "absent"
     await driver.remove(spec.id)
     assert foreign.now() == foreign.made
 

@@ -62,7 +62,7 @@ async def test_a_container_that_has_not_started_has_no_log(
     fake_cluster.node.trouble = "unschedulable"
     await driver.provision(spec)
     while not fake_cluster.store.all("pods"):
-        await driver.look(spec.id)
+        await driver.observe(spec.id)
 
     with pytest.raises(DriverError, match=r"is waiting to start.*: wait until it runs"):
         [line async for line in driver.logs(spec.id, follow=follow)]

@@ -146,7 +146,7 @@ async def test_the_owner_comes_in_over_tls_that_is_checked(server: Server) -> No
     assert await server.connect(NAME, NAME) == NAME
 
 
-class Keeping:
+class BackupSettings:
     """All of a driver that is asked by who connects to an instance."""
 
     def __init__(self, secret: str) -> None:
@@ -159,7 +159,7 @@ class Keeping:
 async def test_the_control_plane_reaches_it_at_an_address_that_its_certificate_does_not_name(server: Server) -> None:
     """As a load balancer's, which nobody knew when the certificate was made."""
     balancer = Endpoint("127.0.0.2", server.port, NAME, NAME, server.ca)
-    keeping = cast(Driver, Keeping(server.password))
+    keeping = cast(Driver, BackupSettings(server.password))
 
     await reach(keeping, "x", balancer, 30)
 

@@ -31,7 +31,7 @@ async def test_a_server_that_is_not_there_is_unreachable(fake_cluster: FakeClust
         for verb in (
             driver.check(spec),
             driver.provision(spec),
-            driver.look(spec.id),
+            driver.observe(spec.id),
             driver.remove(spec.id),
             driver.ids(),
         ):
@@ -47,7 +47,7 @@ async def test_a_server_that_says_nothing_is_unreachable(fake_cluster: FakeClust
         # A machine that stands still just then does not come as far as to read.
         said = rf"{fake_cluster.url} does not answer \((Connect|Write|Read|Pool)Timeout\): check the address"
         with pytest.raises(DriverUnreachable, match=said):
-            await driver.look(spec.id)
+            await driver.observe(spec.id)
 
 
 async def test_whoever_is_not_known_is_told(
@@ -57,12 +57,12 @@ async def test_whoever_is_not_known_is_told(
     if "guess" not in kubeconfig.read_text():
         pytest.skip("a cluster that is not ours knows us")
     with pytest.raises(DriverUnreachable, match="Unauthorized"):
-        await KubernetesDriver(KubernetesSettings(kubeconfig=str(kubeconfig))).look(spec.id)
+        await KubernetesDriver(KubernetesSettings(kubeconfig=str(kubeconfig))).observe(spec.id)
 
 
 async def test_whoever_may_not_is_told(real_role: KubernetesSettings, spec: Spec) -> None:
     with pytest.raises(DriverUnreachable, match=r"does not let us have .* is forbidden: User .* cannot"):
-        await KubernetesDriver(replace(real_role, namespace="kube-system")).look(spec.id)
+        await KubernetesDriver(replace(real_role, namespace="kube-system")).observe(spec.id)
 
 
 @pytest.fixture

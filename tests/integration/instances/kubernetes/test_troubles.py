@@ -35,12 +35,12 @@ async def test_what_holds_an_instance_up_is_told_and_then_forgotten(
     cluster.node.trouble = trouble
     await driver.provision(spec)
 
-    sight = await driver.look(spec.id)
+    observation = await driver.observe(spec.id)
     for _ in range(500):
-        if sight.detail == detail:
+        if observation.detail == detail:
             break
-        sight = await driver.look(spec.id)
-    assert (sight.state, sight.detail) == (state, detail)
+        observation = await driver.observe(spec.id)
+    assert (observation.state, observation.detail) == (state, detail)
 
     cluster.node.trouble = None
     assert (await seen(driver, spec.id, "running"))[-1].detail == ""

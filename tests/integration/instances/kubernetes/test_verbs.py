@@ -69,7 +69,7 @@ async def test_an_instance_consists_of_what_the_page_says(
 ) -> None:
     spec = replace(spec, dns_name="shop.example.com", tags={"team": "a b"})
     await driver.provision(spec)
-    sight = (await seen(driver, spec.id, "running"))[-1]
+    observation = (await seen(driver, spec.id, "running"))[-1]
 
     base = f"pg-{spec.id}"
     assert objects.names() == {
@@ -89,11 +89,15 @@ async def test_an_instance_consists_of_what_the_page_says(
         )
     annotations = objects.get("services", base)["metadata"]["annotations"]
     assert annotations["external-dns.alpha.kubernetes.io/hostname"] == "shop.example.com"
-    assert sight.version == "18"
-    assert sight.endpoint is not None
-    assert (sight.endpoint.port, sight.endpoint.user, sight.endpoint.database) == (5432, "shop", "shop")
-    assert sight.endpoint.ca is not None
-    assert "BEGIN CERTIFICATE" in sight.endpoint.ca
+    assert observation.version == "18"
+    assert observation.endpoint is not None
+    assert (observation.endpoint.port, observation.endpoint.user, observation.endpoint.database) == (
+        5432,
+        "shop",
+        "shop",
+    )
+    assert observation.endpoint.ca is not None
+    assert "BEGIN CERTIFICATE" in observation.endpoint.ca
 
 
 async def test_the_pod_is_not_root_and_has_no_rights(driver: KubernetesDriver, objects: Objects, spec: Spec) -> None:
@@ -129,8 +133,8 @@ async def test_a_part_that_somebody_deleted_is_missed_and_made_again(
     password = await driver.password(spec.id)
 
     objects.delete("services", f"pg-{spec.id}")
-    sight = await driver.look(spec.id)
-    assert (sight.state, sight.detail) == ("broken", "Its Service is gone: provision it again.")
+    observation = await driver.observe(spec.id)
+    assert (observation.state, observation.detail) == ("broken", "Its Service is gone: provision it again.")
     with pytest.raises(InstanceAbsent):
         await driver.resize("no-such-instance", GIB)
     await driver.provision(spec)
@@ -248,8 +252,8 @@ async def test_nothing_is_called_gone_that_is_there(driver: KubernetesDriver, ob
 
     with pytest.raises((BeingRemoved, InstanceAbsent)):
         await driver.start(spec.id)
-    sights = await seen(driver, spec.id, "absent")
-    assert "It is being removed, and waits for" in sights[0].detail
+    observations = await seen(driver, spec.id, "absent")
+    assert "It is being removed, and waits for" in observations[0].detail
     assert objects.names() == set()
 
 
@@ -275,7 +279,7 @@ async def test_a_volume_that_was_left_over_is_found_and_removed(
     objects.create("persistentvolumeclaims", claim)
 
     assert await driver.ids() == {spec.id: "shop"}
-    assert "PersistentVolumeClaim" in (await driver.look(spec.id)).detail
+    assert "PersistentVolumeClaim" in (await driver.observe(spec.id)).detail
     await driver.remove(spec.id)
 
     await seen(driver, spec.id, "absent")
@@ -297,6 +301,6 @@ async def test_a_password_of_one_that_is_stopped_is_not_changed(driver: Kubernet
 
 @pytest.mark.parametrize("id", ["", "Upper", "a/b", "../secrets", "-a", "a" * 49, "a b"])
 async def test_an_id_is_never_a_path(driver: KubernetesDriver, id: str) -> None:  # noqa: A002
-    for verb in (driver.look, driver.start, driver.remove, driver.password):
+    for verb in (driver.observe, driver.start, driver.remove, driver.password):
         with pytest.raises(BadSpec):
             await verb(id)

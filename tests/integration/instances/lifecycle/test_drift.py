@@ -48,7 +48,7 @@ async def test_where_nothing_has_drifted_nothing_is_found(plane: Plane, watch: W
         plane.created("shop", dns_name="db.example.com"), plane.created("other"), plane.created("third")
     )
     await asyncio.gather(plane.told(plane.instances.stop, stopped.id), plane.told(plane.instances.delete, gone.id))
-    assert await watch.look() == []
+    assert await watch.observe() == []
     assert watch.ever() == []
     assert execute(plane.url, "SELECT driver, trouble FROM interlock.instance_look") == [("paper", "")]
     assert (await plane.read(made.id)).working is False
@@ -72,7 +72,7 @@ async def test_each_drift_is_found_told_once_and_repaired(plane: Plane, watch: W
         execute(plane.url, drift, made[name].id)
     wanted = sorted((kind, made[name].id) for name, (kind, _) in DRIFTS.items())
     for _ in range(2):
-        assert sorted(await watch.look()) == wanted
+        assert sorted(await watch.observe()) == wanted
     assert sorted(execute(plane.url, DRIFT)) == sorted(
         (kind, made[name].id, name, True) for name, (kind, _) in DRIFTS.items()
     )
@@ -84,9 +84,9 @@ async def test_each_drift_is_found_told_once_and_repaired(plane: Plane, watch: W
     for one in made.values():
         assert (await plane.read(one.id)).orchestration == one.orchestration, "nobody has told us to repair it"
 
-    repairs = await asyncio.gather(*(plane.ask(watch.keepers.repairs.repair, one.id) for one in await watch.open()))
+    repairs = await asyncio.gather(*(plane.ask(watch.upkeep.repairs.repair, one.id) for one in await watch.open()))
     await asyncio.gather(*(ended(plane, str(one.repair)) for one in repairs))
-    assert await watch.look() == []
+    assert await watch.observe() == []
     assert [is_open for *_, is_open in execute(plane.url, DRIFT)] == [False] * len(DRIFTS)
     assert execute(plane.url, TOLD)[3:] == [
         ("drift over: dns", 2),
@@ -117,10 +117,10 @@ async def test_what_is_left_of_a_deleted_one_is_removed_and_so_is_what_no_record
     await plane.told(plane.instances.delete, made.id)
     execute(plane.url, STRAY, made.id, "shop")
     execute(plane.url, STRAY, "unheard-of", "stray")
-    assert sorted(await watch.look()) == sorted([("orphan", made.id), ("orphan", "unheard-of")])
-    repairs = [await plane.ask(watch.keepers.repairs.repair, one.id) for one in await watch.open()]
+    assert sorted(await watch.observe()) == sorted([("orphan", made.id), ("orphan", "unheard-of")])
+    repairs = [await plane.ask(watch.upkeep.repairs.repair, one.id) for one in await watch.open()]
     await asyncio.gather(*(ended(plane, str(one.repair)) for one in repairs))
-    assert await watch.look() == []
+    assert await watch.observe() == []
     assert await paper.ids() == {}
     assert sorted(execute(plane.url, DRIFT)) == [
         ("orphan", made.id, "shop", False),
@@ -133,29 +133,29 @@ async def test_what_was_found_is_closed_when_it_is_no_longer_so(plane: Plane, wa
     made = await plane.created("shop")
     execute(plane.url, "UPDATE paper SET state = 'stopped'")
     execute(plane.url, STRAY, "unheard-of", "stray")
-    assert sorted(await watch.look()) == [("orphan", "unheard-of"), ("wrong_state", made.id)]
+    assert sorted(await watch.observe()) == [("orphan", "unheard-of"), ("wrong_state", made.id)]
     execute(plane.url, "UPDATE paper SET state = 'broken' WHERE id = %s", made.id)
     execute(plane.url, "DELETE FROM paper WHERE id = 'unheard-of'")
-    assert await watch.look() == [("wrong_state", made.id)]
+    assert await watch.observe() == [("wrong_state", made.id)]
     assert "it is broken" in (await watch.open())[0].detail
     execute(plane.url, "UPDATE paper SET state = 'running'")
-    assert await watch.look() == []
+    assert await watch.observe() == []
     execute(plane.url, "UPDATE paper SET state = 'stopped'")
-    assert await watch.look() == [("wrong_state", made.id)]
+    assert await watch.observe() == [("wrong_state", made.id)]
     assert len(watch.ever()) == 3
 
 
 async def test_one_repair_at_a_time_and_none_of_what_is_over(plane: Plane, watch: Watch) -> None:
     await plane.created("shop")
     execute(plane.url, "UPDATE paper SET state = 'stopped'")
-    await watch.look()
+    await watch.observe()
     [finding] = await watch.open()
-    repair = watch.keepers.repairs.repair
+    repair = watch.upkeep.repairs.repair
     async with await psycopg.AsyncConnection.connect(plane.url) as connection:
         first = await repair(connection, finding.id)
         assert await repair(connection, finding.id) == first
     await ended(plane, str(first.repair))
-    assert await watch.look() == []
+    assert await watch.observe() == []
     for number in (finding.id, finding.id + 1):
         with pytest.raises(errors.DriftUnknown, match=f"no drift {number} that is still so"):
             await plane.ask(repair, number)
@@ -164,8 +164,8 @@ async def test_one_repair_at_a_time_and_none_of_what_is_over(plane: Plane, watch
 async def repaired(plane: Plane, watch: Watch) -> list[str]:
     """By itself, and when that has ended: the instances that it tried."""
     before = {one.repair for one in await watch.open()}
-    async with watch.keepers.drift_lease.acquire(timeout=50) as grant:
-        await watch.keepers.repairs.repair_all(grant)
+    async with watch.upkeep.drift_lease.acquire(timeout=50) as grant:
+        await watch.upkeep.repairs.repair_all(grant)
     begun = [one for one in await watch.open() if one.repair not in before]
     for one in begun:
         with suppress(errors.OrchestrationEnded):
@@ -183,13 +183,13 @@ async def test_where_it_is_told_to_what_can_be_undone_or_is_known_to_be_over_is_
     execute(plane.url, "DELETE FROM paper WHERE id = %s", lost.id)
     execute(plane.url, STRAY, gone.id, "old")
     execute(plane.url, STRAY, "unheard-of", "stray")
-    assert len(await watch.look()) == 4
+    assert len(await watch.observe()) == 4
     assert sorted(await repaired(plane, watch)) == sorted([made.id, gone.id])
-    assert sorted(await watch.look()) == [("orphan", "unheard-of"), ("vanished", lost.id)]
+    assert sorted(await watch.observe()) == [("orphan", "unheard-of"), ("vanished", lost.id)]
     assert (await plane.read(made.id)).state == "running"
 
     execute(plane.url, STRAY, lost.id, "unmounted")  # its disk is back
-    assert await watch.look() == [("orphan", "unheard-of")]
+    assert await watch.observe() == [("orphan", "unheard-of")]
     assert ((back := await plane.read(lost.id)).state, back.error) == ("running", None)
 
 
@@ -202,17 +202,17 @@ async def test_a_driver_that_does_not_answer_tells_nothing(url: str, failing: Fa
     async with control_plane(url, failing, dns=PaperDns(lambda: url)) as plane, watching(plane) as watch:
         made, other = await asyncio.gather(plane.created("shop"), plane.created("other"))
         execute(url, "DELETE FROM paper WHERE id = %s", made.id)
-        assert await watch.look() == [("vanished", made.id)]
+        assert await watch.observe() == [("vanished", made.id)]
         failing.fails = "ids"
         execute(url, "DELETE FROM paper WHERE id = %s", other.id)
         execute(url, STRAY, made.id, "shop")
-        assert await watch.look() == [("vanished", made.id)]
+        assert await watch.observe() == [("vanished", made.id)]
         [(trouble,)] = execute(url, "SELECT trouble FROM interlock.instance_look")
         assert trouble == "Nobody answers: look there."
         failing.fails = "every look"
-        assert await watch.look() == [("vanished", made.id)]
+        assert await watch.observe() == [("vanished", made.id)]
         failing.fails = ""
-        assert await watch.look() == [("vanished", other.id)]
+        assert await watch.observe() == [("vanished", other.id)]
 
 
 async def test_one_that_cannot_be_looked_at_keeps_no_other_from_being(url: str, failing: FailingDriver) -> None:
@@ -220,12 +220,12 @@ async def test_one_that_cannot_be_looked_at_keeps_no_other_from_being(url: str, 
         made, other = await asyncio.gather(plane.created("shop"), plane.created("other"))
         execute(url, "UPDATE paper SET state = 'stopped'")
         failing.fails = other.id
-        assert await watch.look() == [("wrong_state", made.id)]
+        assert await watch.observe() == [("wrong_state", made.id)]
         [(trouble,)] = execute(url, "SELECT trouble FROM interlock.instance_look")
         told = "Of 1 of 2 instances not everything could be told; of other: ValueError: invalid literal"
         assert trouble == told
         failing.fails = ""
-        assert sorted(await watch.look()) == sorted([("wrong_state", made.id), ("wrong_state", other.id)])
+        assert sorted(await watch.observe()) == sorted([("wrong_state", made.id), ("wrong_state", other.id)])
         assert execute(url, "SELECT trouble FROM interlock.instance_look") == [("",)]
 
 
@@ -237,7 +237,7 @@ async def test_what_cannot_be_repaired_is_tried_ever_less_often_and_keeps_no_oth
     async with control_plane(url, failing, dns=PaperDns(lambda: url)) as plane, watching(plane) as watch:
         made = [await plane.created(name) for name in ("shop", "other")]
         execute(url, "UPDATE paper SET state = 'stopped'")
-        await watch.look()
+        await watch.observe()
         failing.fails = "stop"  # which is how it is mended
         first, second = await repaired(plane, watch), await repaired(plane, watch)
         assert sorted(first + second) == sorted(one.id for one in made)
@@ -254,7 +254,7 @@ async def test_what_is_over_in_a_moment_is_no_drift(url: str, failing: FailingDr
     async with control_plane(url, failing, dns=PaperDns(lambda: url)) as plane, watching(plane) as watch:
         await plane.created("shop")
         failing.fails = "one look"
-        assert await watch.look() == []
+        assert await watch.observe() == []
         assert watch.ever() == []
         assert failing.fails == ""
 
@@ -265,5 +265,5 @@ async def test_what_is_told_to_be_left_is_not_told_again(url: str, failing: Fail
         made = await plane.created("shop")
         failing.fails = "remove"
         assert (await plane.told(plane.instances.delete, made.id)).state == "failed"
-        assert await watch.look() == []
+        assert await watch.observe() == []
         assert watch.ever() == []

@@ -48,9 +48,9 @@ async def test_what_is_done_in_the_middle_of_a_look_is_no_drift(plane: Plane, dr
 
     async with watching(plane) as watch:
         setattr(driver, moment, does)
-        assert await watch.look() == []
+        assert await watch.observe() == []
         assert execute(plane.url, "SELECT count(*) FROM interlock.instance WHERE NOT working") == [(5,)]
-        assert await watch.look() == []
+        assert await watch.observe() == []
         assert watch.ever() == []
 
 
@@ -62,7 +62,7 @@ async def test_what_is_worked_on_has_not_drifted(url: str, real: LocalDriver) ->
         stack.callback(slow.held.set)  # whoever closes waits for what is slow
         asked = await plane.create("shop", dns_name="db.example.com")
         await slow.reached.wait()
-        assert await watch.look() == []
+        assert await watch.observe() == []
         slow.held.set()
         assert (await plane.done(asked)).state == "running"
 
@@ -72,17 +72,17 @@ async def test_what_is_worked_on_has_not_drifted(url: str, real: LocalDriver) ->
         slow.hold("slow stop")
         mending = await plane.ask(plane.instances.mend, asked.id)
         await slow.reached.wait()
-        assert await watch.look() == []
+        assert await watch.observe() == []
         slow.held.set()
         assert (await plane.done(mending)).state == "stopped"
 
         slow.hold("slow remove")
         asked = await plane.ask(plane.instances.delete, asked.id)
         await slow.reached.wait()
-        assert await watch.look() == []
+        assert await watch.observe() == []
         slow.held.set()
         assert (await plane.done(asked)).state == "deleted"
-        assert await watch.look() == []
+        assert await watch.observe() == []
         assert watch.ever() == []
 
 
@@ -97,9 +97,9 @@ async def test_what_was_seen_by_one_that_lost_its_lease_is_not_written(plane: Pl
     async with watching(plane) as watch:
         driver.after_look = take_it_away
         with pytest.raises(LeaseLost):
-            await watch.look()
+            await watch.observe()
         assert watch.ever() == []
-        assert await watch.look() == [("wrong_state", made.id)]
+        assert await watch.observe() == [("wrong_state", made.id)]
 
 
 @pytest.mark.exhaustive
@@ -125,7 +125,7 @@ async def test_nothing_is_found_falsely_while_instances_come_and_go_all_the_time
         dawdling = DawdlingDriver(lambda: plane.url, lambda: real)
         watches = [await stack.enter_async_context(watching(plane, dawdling)) for _ in range(2)]
         for watch in watches:
-            await stack.enter_async_context(watch.keepers)
+            await stack.enter_async_context(watch.upkeep)
         await asyncio.gather(*(hammer(number) for number in range(HAMMERED)))
         assert watch.ever() == []
         execute(plane.url, "INSERT INTO paper (id, name, state) VALUES ('unheard-of', 'stray', 'running')")

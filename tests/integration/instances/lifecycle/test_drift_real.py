@@ -60,7 +60,7 @@ def killed(directory: Path) -> None:
 
 
 async def looks(driver: LocalDriver, id: str, state: str) -> None:  # noqa: A002
-    while (await driver.look(id)).state != state:  # noqa: ASYNC110 # there is no signal
+    while (await driver.observe(id)).state != state:  # noqa: ASYNC110 # there is no signal
         await asyncio.sleep(0.05)
 
 
@@ -71,34 +71,34 @@ async def test_what_falls_is_brought_up_what_is_lost_is_told_and_what_strays_is_
     driver = local_driver(place)
     async with control_plane(granted_url, driver) as plane, watching(plane) as watch:
         made = await plane.created("shop", dns_name="db.example.com", parameters={"shared_buffers": "16MB"})
-        assert (made.state, await watch.look()) == ("running", [])
+        assert (made.state, await watch.observe()) == ("running", [])
 
         killed(place / made.id)
         await looks(driver, made.id, "stopped")
-        assert await watch.look() == [("wrong_state", made.id)]
+        assert await watch.observe() == [("wrong_state", made.id)]
         assert "ended without being told to" in (await watch.open())[0].detail
         await plane.durable.handle(plane.lifecycle.mend, await watch.repair()).wait(100)
         assert (await plane.read(made.id)).state == "running"
-        assert await watch.look() == []
+        assert await watch.observe() == []
 
         await driver.provision(Spec("unheard-of", "stray", parameters={"shared_buffers": "16MB"}))
-        assert await watch.look() == [("orphan", "unheard-of")]
+        assert await watch.observe() == [("orphan", "unheard-of")]
         await plane.durable.handle(plane.lifecycle.orphans.remove, await watch.repair()).wait(100)
-        assert await watch.look() == []
+        assert await watch.observe() == []
         assert await driver.ids() == {made.id: "shop"}
         assert not (place / "unheard-of").exists()
 
         await plane.told(plane.instances.stop, made.id)
         shutil.rmtree(place / made.id / "postgresql" / "data")
-        assert await watch.look() == [("wrong_state", made.id)]
+        assert await watch.observe() == [("wrong_state", made.id)]
         assert "Its data are gone" in (await watch.open())[0].detail
         shutil.rmtree(place / made.id)
-        assert await watch.look() == [("vanished", made.id)]
+        assert await watch.observe() == [("vanished", made.id)]
         await plane.durable.handle(plane.lifecycle.mend, await watch.repair()).wait(100)
         lost = await plane.read(made.id)
         assert (lost.state, lost.error_code) == ("failed", "vanished")
         assert (await plane.told(plane.instances.delete, made.id)).state == "deleted"
-        assert await watch.look() == []
+        assert await watch.observe() == []
 
         context = plane.lifecycle.context
         assert await Watchers(context, plane.lifecycle.health).restore() == 0

@@ -8,9 +8,9 @@ import pytest
 from interlock import AsyncInterlock, errors
 from interlock.aggregate.transactions import Transactions
 from interlock.instances.context import InstanceContext
-from interlock.instances.orchestrations import Lifecycle
+from interlock.instances.orchestrations import InstanceLifecycle
 from interlock.instances.upkeep.history import History
-from interlock.instances.upkeep.keepers import Upkeep
+from interlock.instances.upkeep.schedule import Upkeep
 from support.drift import SOON
 from support.paper_driver import PaperDns, PaperDriver
 from support.postgres import execute
@@ -62,6 +62,6 @@ async def test_a_chore_that_fails_holds_up_no_other(url: str, context: InstanceC
     async def comes_after() -> None:
         done.set()
 
-    async with AsyncInterlock(url) as locks, Upkeep(Lifecycle(context), locks, SOON, [fails, comes_after]):
+    async with AsyncInterlock(url) as locks, Upkeep(InstanceLifecycle(context), locks, SOON, [fails, comes_after]):
         async with asyncio.timeout(50):
             await done.wait()

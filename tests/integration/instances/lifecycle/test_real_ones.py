@@ -56,7 +56,7 @@ async def test_one_is_created_changed_and_deleted_and_nobody_writes_down_its_pas
 
     stopped = await plane.told(plane.instances.stop, made.id)
     assert (stopped.state, stopped.health, stopped.watcher) == ("stopped", "unknown", None)
-    assert (await driver.look(made.id)).state == "stopped"
+    assert (await driver.observe(made.id)).state == "stopped"
     assert (await plane.told(plane.instances.start, made.id)).state == "running"
     assert (await plane.told(plane.instances.restart, made.id)).state == "running"
 

@@ -107,7 +107,7 @@ async def test_events_stand_once_and_what_is_old_is_pruned(interlock_url: str) -
     async with connection.transaction():
         for at in (old, old, now):
             await RECORDS.events.note(connection, id, "come_up", at)
-            await RECORDS.ask(connection, "note_check", id, at, True, 1.0, "")
+            await RECORDS.fetch(connection, "note_check", id, at, True, 1.0, "")
         assert len(await RECORDS.events.list(connection, id)) == len(await RECORDS.checks(connection, id)) == 2
         assert await prune_events(connection, "interlock", 20 * 86400, limit=100) == 0
         assert await RECORDS.prune_checks(connection, 86400, limit=100) == 1

@@ -6,7 +6,7 @@ import pytest
 
 from interlock.aggregate.transactions import Transactions
 from interlock.instances.context import InstanceContext
-from interlock.instances.orchestrations import Lifecycle
+from interlock.instances.orchestrations import InstanceLifecycle
 from interlock.instances.upkeep.watchers import Watchers
 from support.drift import watching
 from support.instances import QUICK, Plane
@@ -70,7 +70,7 @@ async def test_of_several_that_see_it_at_once_one_does_it(plane: Plane, paper: P
     crowd = []
     for database in databases:
         context = InstanceContext(database, "interlock", {"paper": paper}, PaperDns(lambda: plane.url), QUICK)
-        crowd.append(Watchers(context, Lifecycle(context).health))
+        crowd.append(Watchers(context, InstanceLifecycle(context).health))
     restored = await asyncio.gather(*(watchers.restore() for watchers in crowd))
     for database in databases:
         await database.close()
@@ -84,7 +84,7 @@ async def test_of_several_that_see_it_at_once_one_does_it(plane: Plane, paper: P
 @pytest.mark.exhaustive
 async def test_it_is_done_by_itself(plane: Plane) -> None:
     id = await without_watcher(plane, "shop")  # noqa: A001
-    async with watching(plane) as one, watching(plane) as other, one.keepers, other.keepers:
+    async with watching(plane) as one, watching(plane) as other, one.upkeep, other.upkeep:
         again = "SELECT 1 FROM interlock.event WHERE subject = %s AND kind = 'watched again'"
         await seen(plane, again, id)
     assert len(execute(plane.url, UNFINISHED)) == 1

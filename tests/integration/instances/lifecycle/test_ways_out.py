@@ -21,7 +21,7 @@ from support.waiting import eventually
 
 pytestmark = pytest.mark.timeout(200)
 
-IMPATIENT = replace(QUICK, patience=0.2)
+IMPATIENT = replace(QUICK, timeout=0.2)
 
 
 @pytest.fixture
@@ -31,7 +31,7 @@ def driver(url: str, real: LocalDriver) -> FailingDriver:
 
 @pytest.fixture
 async def plane(url: str, driver: FailingDriver) -> AsyncIterator[Plane]:
-    async with control_plane(url, driver, pace=IMPATIENT) as plane:
+    async with control_plane(url, driver, timing=IMPATIENT) as plane:
         yield plane
 
 
@@ -56,7 +56,7 @@ async def test_parameters_with_which_it_does_not_start_can_be_taken_back(plane: 
     driver.fails = ""
     mended = await told(plane, plane.instances.set_parameters, made.id, {"max_connections": 10})
     assert (mended.state, mended.error, mended.parameters) == ("stopped", None, {"max_connections": "10"})
-    assert (await driver.look(made.id)).state == "stopped"
+    assert (await driver.observe(made.id)).state == "stopped"
     assert (await told(plane, plane.instances.start, made.id)).state == "running"
 
 

@@ -57,6 +57,6 @@ async def test_from_nothing_to_running(
         begun_at = time.monotonic()
         await driver.provision(spec)
         ours.append(time.monotonic() - begun_at)
-        assert (await driver.look(spec.id)).state == "running"
+        assert (await driver.observe(spec.id)).state == "running"
     told = f"an instance from nothing to running: {median(ours):.2f} s, bare initdb and start {median(alone):.2f} s"
     record_property("figure", told)

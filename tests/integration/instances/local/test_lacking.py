@@ -34,11 +34,11 @@ async def test_every_version_that_is_here_can_be_asked_for(driver: LocalDriver, 
     for major in majors:
         spec = new_spec(version=major)
         await driver.provision(spec)
-        assert (await driver.look(spec.id)).version == major
+        assert (await driver.observe(spec.id)).version == major
         assert (root / spec.id / "postgresql" / "data" / "PG_VERSION").read_text().strip() == major
     newest = new_spec()
     await driver.provision(newest)
-    assert (await driver.look(newest.id)).version == majors[-1]
+    assert (await driver.observe(newest.id)).version == majors[-1]
 
 
 async def test_more_room_than_there_is_is_refused(driver: LocalDriver, root: Path) -> None:
@@ -53,7 +53,7 @@ async def test_what_is_made_is_not_asked_for_room_again(shop: Shop) -> None:
 
     await shop.driver.provision(Spec(shop.spec.id, shop.spec.name, storage_bytes=2**62))
 
-    assert (await shop.driver.look(shop.spec.id)).state == "running"
+    assert (await shop.driver.observe(shop.spec.id)).state == "running"
 
 
 @pytest.mark.exhaustive(beyond=1)

@@ -9,8 +9,8 @@ from interlock.aggregate.transactions import Transactions
 from interlock.config import Settings
 from interlock.errors import ConfigurationError, TooManyInstances
 from interlock.instances.drivers.local import LocalDriver
-from interlock.instances.drivers.local.machine import Machine
-from interlock.server.instance_context import surroundings
+from interlock.instances.drivers.local.environment import LocalEnvironment
+from interlock.server.instance_context import instance_context
 from support.local_instances import FIRST_PORT, PG_BIN, Shop, new_spec
 
 PORTS = range(FIRST_PORT, FIRST_PORT + 40)
@@ -39,7 +39,7 @@ async def test_one_too_many_is_refused_until_another_is_removed(root: Path) -> N
 @pytest.mark.exhaustive
 async def test_of_several_at_once_there_are_no_more(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """All of them found room when they looked first."""
-    monkeypatch.setattr(Machine, "check", lambda machine, spec: machine.binaries(spec.version))
+    monkeypatch.setattr(LocalEnvironment, "check", lambda machine, spec: machine.binaries(spec.version))
     specs = [new_spec() for _ in range(3)]
 
     results = await asyncio.gather(*(limited(root).provision(spec) for spec in specs), return_exceptions=True)
@@ -78,13 +78,13 @@ def test_defaults_that_cannot_be_are_told_at_the_start(tmp_path: Path, told: str
     settings = Settings(data_dir=tmp_path, pg_bin=PG_BIN, instance_defaults=told)
 
     with pytest.raises(ConfigurationError, match=f"^instance_defaults is '{told}': .*{words}"):
-        surroundings(settings, Transactions("postgresql://nobody@localhost:1/nothing", "instances"))
+        instance_context(settings, Transactions("postgresql://nobody@localhost:1/nothing", "instances"))
 
 
 async def test_the_settings_reach_the_driver(tmp_path: Path) -> None:
     settings = Settings(data_dir=tmp_path, pg_bin=PG_BIN, instance_limit=0, instance_defaults="work_mem=5MB")
 
-    driver = surroundings(settings, Transactions("postgresql://nobody@localhost:1/nothing", "instances")).driver(
+    driver = instance_context(settings, Transactions("postgresql://nobody@localhost:1/nothing", "instances")).driver(
         "local"
     )
 
@@ -95,4 +95,6 @@ async def test_the_settings_reach_the_driver(tmp_path: Path) -> None:
 def test_without_programs_the_start_goes_on(tmp_path: Path) -> None:
     settings = Settings(data_dir=tmp_path, pg_bin=tmp_path, instance_defaults="work_mem=5MB")
 
-    assert surroundings(settings, Transactions("postgresql://nobody@localhost:1/nothing", "instances")).driver("local")
+    assert instance_context(settings, Transactions("postgresql://nobody@localhost:1/nothing", "instances")).driver(
+        "local"
+    )

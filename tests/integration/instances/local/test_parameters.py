@@ -147,7 +147,7 @@ async def test_a_server_that_is_on_its_way_up_is_said_to_need_a_restart(shop: Sh
     ready = told.read_text()
     told.write_text(ready.replace("ready   ", "starting"))
     try:
-        assert (await shop.driver.look(shop.spec.id)).state == "starting"
+        assert (await shop.driver.observe(shop.spec.id)).state == "starting"
         assert await shop.driver.set_parameters(shop.spec.id, {"work_mem": "6MB"}) == "restart needed"
     finally:
         told.write_text(ready)
@@ -167,4 +167,4 @@ async def test_what_keeps_the_server_from_starting_leaves_no_instance(driver: Lo
         await driver.provision(bad)
 
     assert await driver.ids() == {}
-    assert (await driver.look(spec.id)).state == "absent"
+    assert (await driver.observe(spec.id)).state == "absent"

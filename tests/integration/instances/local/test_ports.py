@@ -11,7 +11,7 @@ from uuid import uuid4
 import pytest
 
 from interlock.errors import AddressInUse, OutOfPorts
-from interlock.instances.drivers.local import LocalDriver, ports
+from interlock.instances.drivers.local import LocalDriver, creation
 from interlock.instances.drivers.local.directory import Directory
 from interlock.instances.drivers.local.marker import Marker
 from interlock.instances.drivers.port import Spec
@@ -23,7 +23,7 @@ def listener(port: int = 0) -> socket.socket:
 
 
 async def port_of(driver: LocalDriver, spec: Spec) -> int:
-    endpoint = (await driver.look(spec.id)).endpoint
+    endpoint = (await driver.observe(spec.id)).endpoint
     assert endpoint is not None
     return endpoint.port
 
@@ -42,7 +42,7 @@ def test_who_chooses_is_alone_until_the_choice_is_written_down(root: Path) -> No
             alone.release()
             return marker
 
-        return ports.choose_port(root, range(FIRST_PORT, FIRST_PORT + 20), (), write_down).port
+        return creation.choose_port(root, range(FIRST_PORT, FIRST_PORT + 20), (), write_down).port
 
     with ThreadPoolExecutor(20) as pool:
         chosen = list(pool.map(choose, range(20)))
@@ -62,7 +62,7 @@ async def test_a_port_that_is_taken_is_passed_over(root: Path, spec: Spec) -> No
 async def test_a_port_that_is_taken_after_it_was_chosen_is_given_up(
     root: Path, spec: Spec, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ports, "free_port", lambda port: port)
+    monkeypatch.setattr(creation, "free_port", lambda port: port)
     driver = local_driver(root)
     with listener(FIRST_PORT):
         await driver.provision(spec)

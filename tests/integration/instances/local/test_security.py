@@ -24,12 +24,12 @@ driver = LocalDriver(Path(sys.argv[1]), pg_bin=Path(sys.argv[2]))
 
 async def main():
     await driver.provision(Spec("mine", "shop"))
-    print((await driver.look("mine")).state, len(await driver.password("mine")))
+    print((await driver.observe("mine")).state, len(await driver.password("mine")))
     print((Path(sys.argv[1]) / "mine" / "postgresql" / "data").stat().st_uid)
     await driver.stop("mine")
-    print((await driver.look("mine")).state)
+    print((await driver.observe("mine")).state)
     await driver.remove("mine")
-    print((await driver.look("mine")).state)
+    print((await driver.observe("mine")).state)
 
 asyncio.run(main())
 """
@@ -78,7 +78,7 @@ async def test_an_ordinary_user_has_instances_too(root: Path) -> None:
 
 @pytest.mark.parametrize("id", ["../shop", "", ".", "a/b", "a b", "x" * 64, "ü"])
 async def test_an_id_never_leads_out_of_the_directory(driver: LocalDriver, root: Path, id: str) -> None:  # noqa: A002
-    for verb in (driver.look, driver.remove, driver.start, driver.password):
+    for verb in (driver.observe, driver.remove, driver.start, driver.password):
         with pytest.raises(BadSpec, match="cannot be the id"):
             await verb(id)
     with pytest.raises(BadSpec, match="cannot be the id"):
@@ -98,7 +98,7 @@ async def test_a_marker_that_tells_of_something_else_is_refused(driver: LocalDri
     for told in ('{"id": "another", "name": "shop", "port": 1, "major": 17}', "not even JSON"):
         (root / spec.id / "instance.json").write_text(told)
 
-        for verb in (driver.look, driver.remove, driver.start):
+        for verb in (driver.observe, driver.remove, driver.start):
             with pytest.raises(ForeignResource, match="does not tell of instance"):
                 await verb(spec.id)
         with pytest.raises(ForeignResource, match="does not tell of instance"):
@@ -116,6 +116,6 @@ async def test_what_somebody_put_into_its_directory_is_left_there(driver: LocalD
 
     assert sorted(path.name for path in (root / spec.id).iterdir()) == ["notes.txt", "postgresql"]
     assert [path.name for path in (root / spec.id / "postgresql").iterdir()] == ["notes.txt"]
-    sight = await driver.look(spec.id)
-    assert sight.state == "absent"
-    assert "not made by Interlock" in sight.detail
+    observation = await driver.observe(spec.id)
+    assert observation.state == "absent"
+    assert "not made by Interlock" in observation.detail

@@ -36,22 +36,22 @@ def end_as_a_power_cut_does(root: Path, spec: Spec) -> None:
 async def test_it_runs_on_when_the_process_that_made_it_has_ended(root: Path, driver: LocalDriver, spec: Spec) -> None:
     assert not await asyncio.to_thread(run_until, root, "provision", spec, 1000)
 
-    assert (await driver.look(spec.id)).state == "running"
+    assert (await driver.observe(spec.id)).state == "running"
     for pid in processes(root, spec):
         assert os.getsid(pid) != os.getsid(0)
 
 
 async def test_after_a_power_cut_a_start_brings_it_up(root: Path, driver: LocalDriver, spec: Spec) -> None:
     await driver.provision(spec)
-    before = await driver.look(spec.id)
+    before = await driver.observe(spec.id)
     end_as_a_power_cut_does(root, spec)
 
-    sight = await driver.look(spec.id)
-    assert sight.state == "stopped"
-    assert "start it again" in sight.detail
+    observation = await driver.observe(spec.id)
+    assert observation.state == "stopped"
+    assert "start it again" in observation.detail
 
     await driver.start(spec.id)
-    assert await driver.look(spec.id) == before
+    assert await driver.observe(spec.id) == before
 
 
 async def test_a_process_id_that_is_anothers_by_now_is_not_taken_for_the_server(
@@ -59,15 +59,15 @@ async def test_a_process_id_that_is_anothers_by_now_is_not_taken_for_the_server(
 ) -> None:
     """Of the same user: PostgreSQL itself takes every process of its own user for the server that was."""
     await driver.provision(spec)
-    before = await driver.look(spec.id)
+    before = await driver.observe(spec.id)
     end_as_a_power_cut_does(root, spec)
     with process_of_the_servers_user() as stranger:
         give_process_id(root / spec.id / "postgresql" / "data", stranger.pid)
 
-        assert (await driver.look(spec.id)).state == "stopped"
+        assert (await driver.observe(spec.id)).state == "stopped"
         await driver.stop(spec.id)
         await driver.start(spec.id)
-        assert await driver.look(spec.id) == before
+        assert await driver.observe(spec.id) == before
         await driver.remove(spec.id)
         assert stranger.poll() is None
 
@@ -85,17 +85,17 @@ async def test_a_server_whose_directory_was_removed_by_hand_is_ended_with_the_in
 
     assert processes(root, spec) == []
     assert not sockets.exists()
-    assert (await driver.look(spec.id)).state == "absent"
+    assert (await driver.observe(spec.id)).state == "absent"
 
 
 async def test_what_is_half_made_tells_whether_somebody_is_at_it(root: Path, driver: LocalDriver, spec: Spec) -> None:
     assert await asyncio.to_thread(run_until, root, "provision", spec, 2)
 
-    sight = await driver.look(spec.id)
-    assert sight.state == "broken"
-    assert "provision it again, or remove it" in sight.detail
+    observation = await driver.observe(spec.id)
+    assert observation.state == "broken"
+    assert "provision it again, or remove it" in observation.detail
     with exclusive(root / spec.id / "lock", lambda: None):
-        assert (await driver.look(spec.id)).state == "starting"
+        assert (await driver.observe(spec.id)).state == "starting"
 
 
 async def test_a_half_made_one_that_runs_is_completed_for_the_request_that_comes_next(root: Path, spec: Spec) -> None:
@@ -106,10 +106,10 @@ async def test_a_half_made_one_that_runs_is_completed_for_the_request_that_comes
 
     await other.provision(wanted)
 
-    sight = await seen(other, spec.id, "running")
-    assert sight.endpoint is not None
-    assert sight.endpoint.port in range(19000, 19040)
-    connection = await connected(sight.endpoint, await other.password(spec.id))
+    observation = await seen(other, spec.id, "running")
+    assert observation.endpoint is not None
+    assert observation.endpoint.port in range(19000, 19040)
+    connection = await connected(observation.endpoint, await other.password(spec.id))
     assert await connection.fetchval("SHOW max_connections") == "23"
     await connection.close()
 
@@ -122,11 +122,11 @@ async def test_what_is_half_removed_is_not_taken_for_whole(
     await driver.provision(spec)
     assert await asyncio.to_thread(run_until, root, "remove", spec, step)
 
-    assert "was not finished" in (await driver.look(spec.id)).detail
+    assert "was not finished" in (await driver.observe(spec.id)).detail
     with pytest.raises(InstanceAbsent, match="was not finished"):
         await driver.start(spec.id)
     await driver.provision(spec)
-    assert (await driver.look(spec.id)).state == "running"
+    assert (await driver.observe(spec.id)).state == "running"
 
 
 async def test_a_cancelled_request_comes_to_its_end(root: Path, driver: LocalDriver, spec: Spec) -> None:
@@ -139,7 +139,7 @@ async def test_a_cancelled_request_comes_to_its_end(root: Path, driver: LocalDri
 
     await local_driver(root).provision(spec)
 
-    assert (await driver.look(spec.id)).state == "running"
+    assert (await driver.observe(spec.id)).state == "running"
 
 
 async def test_an_instance_whose_lock_was_removed_by_hand_goes_wholly(
@@ -159,9 +159,9 @@ async def test_data_that_are_gone_are_said_to_be(root: Path, driver: LocalDriver
     await driver.stop(spec.id)
     (root / spec.id / "postgresql" / "data").rename(root / "elsewhere")
 
-    sight = await driver.look(spec.id)
+    observation = await driver.observe(spec.id)
 
-    assert sight.state == "broken"
-    assert "Its data are gone" in sight.detail
+    assert observation.state == "broken"
+    assert "Its data are gone" in observation.detail
     await driver.remove(spec.id)
-    assert (await driver.look(spec.id)).state == "absent"
+    assert (await driver.observe(spec.id)).state == "absent"

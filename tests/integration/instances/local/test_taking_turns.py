@@ -43,7 +43,7 @@ async def test_a_verb_waits_for_who_is_at_it(driver: LocalDriver, root: Path, sp
 
     with suppress(InstanceAbsent):  # there is nothing to be started or asked
         await waiting
-    assert (await driver.look(spec.id)).state == {"provision": "running", "remove": "absent"}.get(verb, "broken")
+    assert (await driver.observe(spec.id)).state == {"provision": "running", "remove": "absent"}.get(verb, "broken")
 
 
 async def test_a_look_waits_for_no_verb(driver: LocalDriver, root: Path, spec: Spec) -> None:
@@ -52,7 +52,7 @@ async def test_a_look_waits_for_no_verb(driver: LocalDriver, root: Path, spec: S
     with exclusive(root / spec.id / "lock", lambda: None):
         many = [asyncio.ensure_future(driver.remove(spec.id)) for _ in range(40)]
         await asyncio.to_thread(eventually, lambda: somebody_waits_for(root / spec.id / "lock"))
-        assert (await driver.look(spec.id)).state == "starting"
+        assert (await driver.observe(spec.id)).state == "starting"
     await asyncio.gather(*many)
 
 
@@ -73,5 +73,5 @@ async def test_a_look_waits_for_nobody_at_the_instance(driver: LocalDriver, root
     (root / spec.id).mkdir(parents=True)
 
     with exclusive(root / spec.id / "lock", lambda: None):
-        assert (await driver.look(spec.id)).state == "starting"
+        assert (await driver.observe(spec.id)).state == "starting"
         assert await driver.ids() == {spec.id: ""}

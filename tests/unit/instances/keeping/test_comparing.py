@@ -11,7 +11,7 @@ from interlock.dns.port import Published
 from interlock.instances.drivers.port import Observation, Observed
 from interlock.instances.model import State
 from interlock.instances.records import InstanceRecord
-from interlock.instances.upkeep.comparison import confirmed, is_settled, of_driver, of_name, same
+from interlock.instances.upkeep.comparison import confirmed, dns_verdicts, driver_verdicts, is_settled, is_untouched
 
 NOW = datetime.now(UTC)
 SHOP = InstanceRecord(
@@ -61,7 +61,7 @@ DRIFTED = {
 @pytest.mark.parametrize(("state", "seen"), [*product(get_args(State), get_args(Observed))])
 def test_what_has_drifted_is_what_is_written_and_nothing_else(state: State, seen: Observed) -> None:
     instance = replace(SHOP, state=state, names_freed_at=NOW if state == "deleted" else None)
-    found = {kind for kind, detail in of_driver(instance, Observation(seen)).items() if detail}
+    found = {kind for kind, detail in driver_verdicts(instance, Observation(seen)).items() if detail}
     wanted = DRIFTED.get((state, seen))
     assert found == ({wanted} if wanted else set())
 
@@ -69,17 +69,19 @@ def test_what_has_drifted_is_what_is_written_and_nothing_else(state: State, seen
 @pytest.mark.parametrize("seen", get_args(Observed))
 def test_what_no_record_knows_or_what_could_not_be_created_is_an_orphan_if_it_is_there(seen: Observed) -> None:
     for instance in (None, replace(SHOP, state="failed", names_freed_at=NOW)):
-        found = {kind for kind, detail in of_driver(instance, Observation(seen)).items() if detail}
+        found = {kind for kind, detail in driver_verdicts(instance, Observation(seen)).items() if detail}
         assert found == (set() if seen == "absent" else {"orphan"})
 
 
 def test_the_words_say_both_and_why() -> None:
-    told = of_driver(SHOP, Observation("stopped", detail="Its server ended without being told to: start it again."))
+    told = driver_verdicts(
+        SHOP, Observation("stopped", detail="Its server ended without being told to: start it again.")
+    )
     assert told["wrong_state"] == (
         "Its record says running, and it is stopped. Its server ended without being told to: start it again."
     )
     words = "It is there, and no record knows it, so it may be another's: it is running."
-    assert of_driver(None, Observation("running"))["orphan"] == words
+    assert driver_verdicts(None, Observation("running"))["orphan"] == words
 
 
 @pytest.mark.parametrize(
@@ -95,7 +97,7 @@ def test_the_words_say_both_and_why() -> None:
     ],
 )
 def test_a_name_leads_to_its_instance_and_to_nothing_else(seen: Published, words: str) -> None:
-    told = of_name(SHOP, seen)["dns"]
+    told = dns_verdicts(SHOP, seen)["dns"]
     assert words in told
     assert bool(told) == bool(words)
 
@@ -104,16 +106,16 @@ def test_a_name_leads_to_its_instance_and_to_nothing_else(seen: Published, words
     ("host", "target"), [("2001:db8::1", "2001:0db8:0:0::1"), ("DB.example.net", "db.example.net."), ("a.b", "A.b")]
 )
 def test_another_spelling_is_the_same_target(host: str, target: str) -> None:
-    assert of_name(replace(SHOP, host=host), Published("5b0c", (target,))) == {"dns": ""}
+    assert dns_verdicts(replace(SHOP, host=host), Published("5b0c", (target,))) == {"dns": ""}
 
 
 def test_a_record_is_the_same_only_if_nobody_worked_on_it_since() -> None:
-    assert same(SHOP, replace(SHOP, health="unhealthy", updated_at=NOW + timedelta(hours=1)))
-    assert same(None, None)
-    assert not same(None, SHOP)
-    assert not same(SHOP, replace(SHOP, working=True))
-    assert not same(SHOP, replace(SHOP, orchestration="stop-1"))
-    assert not same(SHOP, replace(SHOP, state="stopped"))
+    assert is_untouched(SHOP, replace(SHOP, health="unhealthy", updated_at=NOW + timedelta(hours=1)))
+    assert is_untouched(None, None)
+    assert not is_untouched(None, SHOP)
+    assert not is_untouched(SHOP, replace(SHOP, working=True))
+    assert not is_untouched(SHOP, replace(SHOP, orchestration="stop-1"))
+    assert not is_untouched(SHOP, replace(SHOP, state="stopped"))
     assert is_settled(SHOP)
     assert not is_settled(replace(SHOP, working=True))
 

@@ -57,7 +57,7 @@ class Api:
 
     async def labelled(self, kind: Any, labels: Mapping[str, str | None]) -> list[Any]:
         with self._translated(f"the list of {kind.__name__}s"):
-            return [thing async for thing in self._client.list(kind, labels=dict(labels))]
+            return [resource async for resource in self._client.list(kind, labels=dict(labels))]
 
     async def warnings(self, uid: str) -> list[Any]:
         kind: Any = Event
@@ -65,22 +65,22 @@ class Api:
             fields: dict[str, Any] = {"involvedObject.uid": uid, "type": "Warning"}
             return [event async for event in self._client.list(kind, fields=fields)]
 
-    async def create(self, thing: Any) -> Any | None:
+    async def create(self, resource: Any) -> Any | None:
         """None if something of that name is there already: the server decides that."""
         try:
-            with self._translated(_called(thing)):
-                return await self._client.create(thing)
+            with self._translated(_label(resource)):
+                return await self._client.create(resource)
         except ForeignResource:
             return None
 
-    async def ensure(self, thing: Any, existing: Any | None) -> None:
+    async def ensure(self, resource: Any, existing: Any | None) -> None:
         """Create it, or make `existing` so: just that one, and no other that may have taken its name since."""
         if existing is not None:
-            thing.metadata.uid = existing.metadata.uid
-        with self._translated(_called(thing), known=existing is not None):
+            resource.metadata.uid = existing.metadata.uid
+        with self._translated(_label(resource), known=existing is not None):
             # What is ours is ours to decide. What is thought to be absent is not forced: if another makes it just
             # now, its selector is not ours, and that is a conflict.
-            await self._client.apply(thing, force=existing is not None)
+            await self._client.apply(resource, force=existing is not None)
 
     async def change(self, existing: Any, change: Mapping[str, Any], *, only_if_unchanged: bool = False) -> None:
         """Change these fields of this very object."""
@@ -89,14 +89,14 @@ class Api:
             which["resourceVersion"] = existing.metadata.resourceVersion
         patch = {**change, "metadata": {**change.get("metadata", {}), **which}}
         kind, name = type(existing), existing.metadata.name
-        with self._translated(_called(existing), known=True):
+        with self._translated(_label(existing), known=True):
             await self._client.patch(kind, name, patch, patch_type=PatchType.MERGE)
 
     async def delete(self, existing: Any, *, foreground: bool = False) -> None:
         """What is gone already is gone."""
         kind, name = type(existing), existing.metadata.name
         cascade = CascadeType.FOREGROUND if foreground else CascadeType.BACKGROUND
-        with self._translated(_called(existing), known=True):
+        with self._translated(_label(existing), known=True):
             try:
                 await self._client.delete(kind, name, cascade=cascade)
             except ApiError as error:
@@ -120,11 +120,11 @@ class Api:
     async def log(self, pod: str, container: str, *, lines: int, follow: bool) -> AsyncIterator[str]:
         with self._translated(f"the log of Pod {pod}"):
             # Always without following first, because lightkube cannot read an error's text from a stream.
-            there = [
+            existing = [
                 line async for line in self._client.log(pod, container=container, tail_lines=lines, newlines=False)
             ]
             if not follow:
-                for line in there:
+                for line in existing:
                     yield line
                 return
             async for line in self._client.log(pod, container=container, tail_lines=lines, follow=True, newlines=False):
@@ -201,8 +201,8 @@ def _says_absent(error: ApiError) -> bool:
     return error.status.code == 404 and (details is None or details.kind != "namespaces")
 
 
-def _called(thing: Any) -> str:
-    return f"{type(thing).__name__} {thing.metadata.name}"
+def _label(resource: Any) -> str:
+    return f"{type(resource).__name__} {resource.metadata.name}"
 
 
 def _reason(error: Exception) -> str:

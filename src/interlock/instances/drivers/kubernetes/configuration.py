@@ -15,7 +15,7 @@ HBA = "pg_hba.conf"
 
 _PARAMETER = re.compile(r"[a-z_][a-z0-9_]*(\.[a-z_][a-z0-9_]*)?")
 # The pod's shape depends on these: where files are, where it listens, that its log comes out at the container's.
-_OURS = frozenset(
+_RESERVED = frozenset(
     {"config_file", "data_directory", "hba_file", "ident_file", "external_pid_file", "listen_addresses", "port"}
     | {"unix_socket_directories", "logging_collector", "log_destination", "include", "include_dir", "include_if_exists"}
     | {"ssl", "ssl_cert_file", "ssl_key_file", "password_encryption"}
@@ -32,7 +32,7 @@ def check(parameters: Mapping[str, str]) -> None:
     for name, value in parameters.items():
         if not _PARAMETER.fullmatch(name):
             raise BadSpec(f"{name!r} is not the name of a parameter: use lower-case letters, digits and underscores.")
-        if name in _OURS:
+        if name in _RESERVED:
             raise BadSpec(f"The parameter {name} is set by the driver: leave it out.")
         if any(ord(character) < 32 for character in value):
             raise BadSpec(f"The value of {name} has a line break or a control character in it: take it out.")

@@ -10,8 +10,8 @@ from lightkube.utils.quantity import parse_quantity
 from interlock.errors import BadSpec
 from interlock.instances.drivers.kubernetes import configuration, credentials, objects
 from interlock.instances.drivers.kubernetes.api import Api
-from interlock.instances.drivers.kubernetes.inventory import Belongings, required
-from interlock.instances.drivers.kubernetes.names import NAME, ObjectNames, annotations, belonging
+from interlock.instances.drivers.kubernetes.inventory import Inventory, required
+from interlock.instances.drivers.kubernetes.names import NAME, ObjectNames, annotations, ownership
 from interlock.instances.drivers.kubernetes.settings import KubernetesSettings
 from interlock.instances.drivers.owner import check_name, new_password
 from interlock.instances.drivers.port import Spec
@@ -28,73 +28,73 @@ def check(spec: Spec, settings: KubernetesSettings) -> None:
         raise BadSpec(f"A volume of {spec.storage_bytes} bytes cannot be made: ask for more than 0.")
 
 
-async def found(api: Api, spec: Spec, settings: KubernetesSettings) -> Belongings:
+async def existing_objects(api: Api, spec: Spec, settings: KubernetesSettings) -> Inventory:
     """What is there of it already. Raises if any of it is another's, or was asked for under another name or version."""
-    there = await Belongings.in_the_way(api, ObjectNames(spec.id), adopt=settings.adopt)
-    for thing in there.things:
-        name = (thing.metadata.annotations or {}).get(NAME, spec.name)
+    existing = await Inventory.by_name(api, ObjectNames(spec.id), adopt=settings.adopt)
+    for resource in existing.resources:
+        name = (resource.metadata.annotations or {}).get(NAME, spec.name)
         if name != spec.name:
             raise BadSpec(f"Instance {spec.id} is called {name!r}, and not {spec.name!r}: use another id.")
-    version = _version(there)
+    version = _version(existing)
     if version is not None and spec.version not in (None, version):
         raise BadSpec(
             f"Instance {spec.id} is of version {version}, and cannot be made one of {spec.version}: "
             "dump it and restore it into a new one."
         )
-    return there
+    return existing
 
 
 async def provision(api: Api, spec: Spec, settings: KubernetesSettings) -> None:
     """The StatefulSet comes last: when it makes its pod, everything that the pod needs is there."""
-    names, there = ObjectNames(spec.id), await found(api, spec, settings)
+    names, existing = ObjectNames(spec.id), await existing_objects(api, spec, settings)
     contents = configuration.files(spec.parameters)
-    await ensure_secret(api, spec, there.get(Secret))
-    await _take(api, spec, there.get(PersistentVolumeClaim, names.claim))
-    await api.ensure(objects.config_map(spec, contents), there.get(ConfigMap))
-    await api.ensure(objects.headless(spec), there.get(Service, names.headless))
-    await api.ensure(objects.service(spec, settings), there.get(Service))
-    await api.ensure(objects.budget(spec), there.get(PodDisruptionBudget))
+    await ensure_secret(api, spec, existing.get(Secret))
+    await _take(api, spec, existing.get(PersistentVolumeClaim, names.claim))
+    await api.ensure(objects.config_map(spec, contents), existing.get(ConfigMap))
+    await api.ensure(objects.headless(spec), existing.get(Service, names.headless))
+    await api.ensure(objects.service(spec, settings), existing.get(Service))
+    await api.ensure(objects.budget(spec), existing.get(PodDisruptionBudget))
     wanted = objects.stateful_set(
         spec,
         settings,
         # What is there keeps its version, also when there is a newer one: that would not start on its data.
-        version=_version(there) or spec.version or settings.versions[-1],
-        template_bytes=_template_bytes(there) or spec.storage_bytes or settings.storage_bytes,
+        version=_version(existing) or spec.version or settings.versions[-1],
+        template_bytes=_template_bytes(existing) or spec.storage_bytes or settings.storage_bytes,
         configured=configuration.digest(contents),
     )
-    await api.ensure(wanted, there.get(StatefulSet))
+    await api.ensure(wanted, existing.get(StatefulSet))
 
 
-async def ensure_secret(api: Api, spec: Spec, there: Any | None) -> None:
+async def ensure_secret(api: Api, spec: Spec, existing: Any | None) -> None:
     """What is in it stays: only what it lacks is added."""
     base = ObjectNames(spec.id).base
     hosts = [base, f"{base}.{api.namespace}", f"{base}.{api.namespace}.svc", *filter(None, [spec.dns_name])]
-    known = None if there is None else credentials.entry(there, credentials.PASSWORD)
+    known = None if existing is None else credentials.entry(existing, credentials.PASSWORD)
     contents = credentials.contents(spec.name, known or new_password(), hosts)
-    if there is None:
+    if existing is None:
         if await api.create(objects.secret(spec, contents)) is None:
             await required(api, Secret, spec.id)  # another replica made it for this instance, or we stop here
         return
-    if missing := credentials.missing(there.data or {}, contents):
-        await api.change(there, {"data": missing})
-    await _take(api, spec, there)
+    if missing := credentials.missing(existing.data or {}, contents):
+        await api.change(existing, {"data": missing})
+    await _take(api, spec, existing)
 
 
-async def _take(api: Api, spec: Spec, there: Any | None) -> None:
+async def _take(api: Api, spec: Spec, existing: Any | None) -> None:
     """Adopt what is not applied as a whole, because what is in it is kept."""
-    if there is not None and belonging(there, spec.id) != "ours":
+    if existing is not None and ownership(existing, spec.id) != "ours":
         metadata = {"labels": ObjectNames(spec.id).labels, "annotations": annotations(spec)}
-        await api.change(there, {"metadata": metadata})
+        await api.change(existing, {"metadata": metadata})
 
 
-def _version(there: Belongings) -> str | None:
-    stateful_set = there.get(StatefulSet)
+def _version(existing: Inventory) -> str | None:
+    stateful_set = existing.get(StatefulSet)
     labels = stateful_set.metadata.labels if stateful_set is not None else None
     return (labels or {}).get(objects.VERSION)
 
 
-def _template_bytes(there: Belongings) -> int | None:
-    stateful_set = there.get(StatefulSet)
+def _template_bytes(existing: Inventory) -> int | None:
+    stateful_set = existing.get(StatefulSet)
     templates = stateful_set.spec.volumeClaimTemplates if stateful_set is not None else None
     size = parse_quantity(templates[0].spec.resources.requests["storage"]) if templates else None
     return int(size) if size is not None else None

@@ -32,9 +32,9 @@ def contents(name: str, password: str, hosts: list[str]) -> dict[str, str]:
     return {entry: packed(text) for entry, text in texts.items()}
 
 
-def missing(there: Mapping[str, str], contents: Mapping[str, str]) -> dict[str, str]:
+def missing(existing: Mapping[str, str], contents: Mapping[str, str]) -> dict[str, str]:
     """What has to be added to what is there. Certificate and key go together: half of a pair is of no use."""
-    lacking = {name for name in contents if name not in there}
+    lacking = {name for name in contents if name not in existing}
     if lacking & _PAIR:
         lacking |= _PAIR
     return {name: contents[name] for name in lacking}

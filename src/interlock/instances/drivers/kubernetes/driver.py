@@ -22,9 +22,9 @@ from lightkube.utils.quantity import parse_quantity
 from interlock.errors import DriverError, InstanceAbsent, NotSupported
 from interlock.instances.drivers.kubernetes import configuration, creation, credentials
 from interlock.instances.drivers.kubernetes.api import Api
-from interlock.instances.drivers.kubernetes.inventory import KINDS, Belongings, everything, required
+from interlock.instances.drivers.kubernetes.inventory import KINDS, Inventory, everything, required
 from interlock.instances.drivers.kubernetes.names import CONFIGURATION, CONTAINER, NAME, ObjectNames
-from interlock.instances.drivers.kubernetes.observation import is_ready, is_up_to_date, seen, troubled
+from interlock.instances.drivers.kubernetes.observation import is_ready, is_up_to_date, seen, with_warnings
 from interlock.instances.drivers.kubernetes.settings import KubernetesSettings
 from interlock.instances.drivers.owner import new_password
 from interlock.instances.drivers.port import Observation, Spec
@@ -44,29 +44,31 @@ class KubernetesDriver:
     async def check(self, spec: Spec) -> None:
         creation.check(spec, self._settings)
         async with self._api() as api:
-            await creation.found(api, spec, self._settings)
+            await creation.existing_objects(api, spec, self._settings)
 
     async def provision(self, spec: Spec) -> None:
         creation.check(spec, self._settings)
         async with self._api() as api:
             await creation.provision(api, spec, self._settings)
 
-    async def look(self, id: str) -> Observation:
+    async def observe(self, id: str) -> Observation:
         async with self._api() as api:
-            belongings = await Belongings.of(api, ObjectNames(id))
-            sight = seen(belongings, namespace=api.namespace)
-            if sight.state not in ("starting", "broken"):
-                return sight
-            warnings = await asyncio.gather(*(api.warnings(thing.metadata.uid) for thing in troubled(belongings)))
-            return seen(belongings, [one for some in warnings for one in some], namespace=api.namespace)
+            inventory = await Inventory.of(api, ObjectNames(id))
+            observation = seen(inventory, namespace=api.namespace)
+            if observation.state not in ("starting", "broken"):
+                return observation
+            warnings = await asyncio.gather(
+                *(api.warnings(resource.metadata.uid) for resource in with_warnings(inventory))
+            )
+            return seen(inventory, [one for some in warnings for one in some], namespace=api.namespace)
 
     async def start(self, id: str) -> None:
         """A pod that does not come up, with parameters that were replaced since, is replaced too: nobody else does."""
         await self._scale(id, 1)
         async with self._api() as api:
-            belongings = await Belongings.of(api, ObjectNames(id))
-            pod = belongings.pod
-            if pod is not None and not is_ready(pod) and not is_up_to_date(pod, belongings.get(StatefulSet)):
+            inventory = await Inventory.of(api, ObjectNames(id))
+            pod = inventory.pod
+            if pod is not None and not is_ready(pod) and not is_up_to_date(pod, inventory.get(StatefulSet)):
                 await api.delete(pod)
 
     async def stop(self, id: str) -> None:
@@ -80,10 +82,10 @@ class KubernetesDriver:
         async with self._api() as api:
             for stateful_set in await api.labelled(StatefulSet, ObjectNames(id).labels):
                 await api.delete(stateful_set, foreground=True)
-            things = (await Belongings.of(api, ObjectNames(id))).things
-            for thing in sorted(things, key=lambda one: KINDS.index(type(one))):
-                if type(thing) is not StatefulSet:
-                    await api.delete(thing)
+            resources = (await Inventory.of(api, ObjectNames(id))).resources
+            for resource in sorted(resources, key=lambda one: KINDS.index(type(one))):
+                if type(resource) is not StatefulSet:
+                    await api.delete(resource)
 
     async def password(self, id: str) -> str:
         async with self._api() as api:
@@ -100,7 +102,7 @@ class KubernetesDriver:
         """
         async with self._api() as api:
             secret = await required(api, Secret, id)
-            pod = (await Belongings.of(api, ObjectNames(id))).pod
+            pod = (await Inventory.of(api, ObjectNames(id))).pod
             if pod is None:
                 raise DriverError(f"Instance {id} is not running, so its password cannot be changed: start it first.")
             new = credentials.entry(secret, credentials.NEXT)
@@ -124,7 +126,7 @@ class KubernetesDriver:
             config_map, stateful_set = await required(api, ConfigMap, id), await required(api, StatefulSet, id)
             await api.change(config_map, {"data": contents})
             await api.change(stateful_set, {"spec": {"template": {"metadata": {"annotations": mark}}}})
-            pod = (await Belongings.of(api, ObjectNames(id))).pod
+            pod = (await Inventory.of(api, ObjectNames(id))).pod
         current = pod is None or (pod.metadata.annotations or {}).get(CONFIGURATION) == mark[CONFIGURATION]
         return "reloaded" if current else "restart needed"
 
@@ -143,7 +145,7 @@ class KubernetesDriver:
 
     async def logs(self, id: str, *, lines: int = 100, follow: bool = False) -> AsyncIterator[str]:
         async with self._api() as api:
-            pod = (await Belongings.of(api, ObjectNames(id))).pod
+            pod = (await Inventory.of(api, ObjectNames(id))).pod
             if pod is None:
                 raise InstanceAbsent(f"Instance {id} has no pod, and so no log: start it first.", id=id)
             async for line in api.log(pod.metadata.name, CONTAINER, lines=lines, follow=follow):

@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 from interlock.errors import BadSpec
 from interlock.instances.drivers.port import Spec
+from interlock.names import host_name
 
 MANAGER = "interlock"
 MANAGED_BY = "app.kubernetes.io/managed-by"
@@ -18,6 +19,7 @@ INSTANCE = "interlock.dev/instance"
 NAME = "interlock.dev/name"
 TAGS = "interlock.dev/tags"
 CONFIGURATION = "interlock.dev/configuration"
+EXTERNAL_DNS = "external-dns.alpha.kubernetes.io/"
 CONTAINER = "postgres"
 VOLUME = "data"
 
@@ -63,8 +65,17 @@ def annotations(spec: Spec) -> dict[str, str]:
     return {NAME: spec.name, TAGS: json.dumps(dict(spec.tags), sort_keys=True)}
 
 
-def belonging(thing: Any, id: str) -> Literal["ours", "another's", "nobody's"]:
-    labels = thing.metadata.labels or {}
+def external_dns_annotations(name: str, *, ttl: int | None = None) -> dict[str, str]:
+    """Annotations of the Service that clients connect to. external-dns publishes the Service under the host name.
+
+    external-dns marks its records with a TXT record, and withdraws the name when the Service goes. `ttl` is in seconds.
+    """
+    lifetime = {} if ttl is None else {f"{EXTERNAL_DNS}ttl": str(ttl)}
+    return {f"{EXTERNAL_DNS}hostname": host_name(name), **lifetime}
+
+
+def ownership(resource: Any, id: str) -> Literal["ours", "another's", "nobody's"]:
+    labels = resource.metadata.labels or {}
     if labels.get(INSTANCE) == id and labels.get(MANAGED_BY) == MANAGER:
         return "ours"
     return "another's" if INSTANCE in labels else "nobody's"

@@ -38,7 +38,6 @@ from lightkube.resources.apps_v1 import StatefulSet
 from lightkube.resources.core_v1 import ConfigMap, Secret, Service
 from lightkube.resources.policy_v1 import PodDisruptionBudget
 
-from interlock.dns import external_dns
 from interlock.instances.drivers.kubernetes import configuration
 from interlock.instances.drivers.kubernetes.credentials import FIRST_START, PASSWORD, SUPERUSER
 from interlock.instances.drivers.kubernetes.names import (
@@ -47,6 +46,7 @@ from interlock.instances.drivers.kubernetes.names import (
     VOLUME,
     ObjectNames,
     annotations,
+    external_dns_annotations,
 )
 from interlock.instances.drivers.kubernetes.settings import KubernetesSettings
 from interlock.instances.drivers.port import Spec
@@ -77,7 +77,7 @@ def headless(spec: Spec) -> Service:
 
 def service(spec: Spec, settings: KubernetesSettings) -> Service:
     """Where clients connect. external-dns makes the record for the name in the annotation, and takes it away."""
-    published = external_dns.annotations(spec.dns_name) if spec.dns_name and settings.external_dns else {}
+    published = external_dns_annotations(spec.dns_name) if spec.dns_name and settings.external_dns else {}
     extra = dict(settings.service_annotations) | published
     return Service(
         metadata=_meta(spec, extra=extra),

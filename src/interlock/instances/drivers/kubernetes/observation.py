@@ -7,7 +7,7 @@ from lightkube.resources.apps_v1 import StatefulSet
 from lightkube.resources.core_v1 import PersistentVolumeClaim, Secret, Service
 
 from interlock.instances.drivers.kubernetes.credentials import CERTIFICATE, entry
-from interlock.instances.drivers.kubernetes.inventory import Belongings, described
+from interlock.instances.drivers.kubernetes.inventory import Inventory, describe
 from interlock.instances.drivers.kubernetes.names import CONFIGURATION, NAME
 from interlock.instances.drivers.kubernetes.objects import PORT, VERSION
 from interlock.instances.drivers.port import Endpoint, Observation
@@ -19,29 +19,29 @@ _HOPELESS = frozenset(
 )
 
 
-def troubled(belongings: Belongings) -> list[Any]:
+def with_warnings(inventory: Inventory) -> list[Any]:
     """Whose warnings are worth reading: those that come before a pod that is ready."""
-    names = belongings.names
-    candidates = [belongings.get(StatefulSet), belongings.pod, belongings.get(PersistentVolumeClaim, names.claim)]
-    return [thing for thing in [*candidates, belongings.get(Service)] if thing is not None]
+    names = inventory.names
+    candidates = [inventory.get(StatefulSet), inventory.pod, inventory.get(PersistentVolumeClaim, names.claim)]
+    return [resource for resource in [*candidates, inventory.get(Service)] if resource is not None]
 
 
-def seen(belongings: Belongings, warnings: Sequence[Any] = (), *, namespace: str) -> Observation:
-    if not belongings.things:
+def seen(inventory: Inventory, warnings: Sequence[Any] = (), *, namespace: str) -> Observation:
+    if not inventory.resources:
         return Observation("absent")
-    stateful_set = belongings.get(StatefulSet)
+    stateful_set = inventory.get(StatefulSet)
     if stateful_set is None or stateful_set.metadata.deletionTimestamp:
-        return _remains(belongings)
+        return _remains(inventory)
     version = (stateful_set.metadata.labels or {}).get(VERSION)
-    pod = belongings.pod
+    pod = inventory.pod
     if stateful_set.spec.replicas == 0:
         if pod is None:
             return Observation("stopped", version=version)
         return Observation("starting", version=version, detail="It is shutting down.")
     if pod is None or pod.metadata.deletionTimestamp or not is_ready(pod):
-        state, detail = _trouble(belongings, pod, warnings)
+        state, detail = _trouble(inventory, pod, warnings)
         return Observation(state, version=version, detail=detail)
-    return _reachable(belongings, version, warnings, namespace)
+    return _reachable(inventory, version, warnings, namespace)
 
 
 def is_ready(pod: Any) -> bool:
@@ -55,17 +55,17 @@ def is_up_to_date(pod: Any, stateful_set: Any | None) -> bool:
     return started_with.get(CONFIGURATION) == (wanted or {}).get(CONFIGURATION)
 
 
-def _remains(belongings: Belongings) -> Observation:
-    if leaving := belongings.leaving:
+def _remains(inventory: Inventory) -> Observation:
+    if terminating := inventory.terminating:
         return Observation(
-            "stopped", detail=f"It is being removed, and waits for {', '.join(map(described, leaving))}."
+            "stopped", detail=f"It is being removed, and waits for {', '.join(map(describe, terminating))}."
         )
-    parts = ", ".join(map(described, belongings.things))
+    parts = ", ".join(map(describe, inventory.resources))
     return Observation("broken", detail=f"Only a part of it is there ({parts}): provision it again, or remove it.")
 
 
-def _reachable(belongings: Belongings, version: str | None, warnings: Sequence[Any], namespace: str) -> Observation:
-    service, secret = belongings.get(Service), belongings.get(Secret)
+def _reachable(inventory: Inventory, version: str | None, warnings: Sequence[Any], namespace: str) -> Observation:
+    service, secret = inventory.get(Service), inventory.get(Secret)
     if service is None or secret is None:
         missing = "Service" if service is None else "Secret"
         return Observation("broken", version=version, detail=f"Its {missing} is gone: provision it again.")
@@ -86,11 +86,11 @@ def _host(service: Any, namespace: str) -> str | None:
     return next((one.ip or one.hostname for one in (balancer.ingress if balancer else None) or []), None)
 
 
-def _trouble(belongings: Belongings, pod: Any | None, warnings: Sequence[Any]) -> tuple[Any, str]:
+def _trouble(inventory: Inventory, pod: Any | None, warnings: Sequence[Any]) -> tuple[Any, str]:
     """Why it does not run yet, and whether it will."""
     said = _latest(warnings)
     if pod is None:
-        claim = belongings.get(PersistentVolumeClaim, belongings.names.claim)
+        claim = inventory.get(PersistentVolumeClaim, inventory.names.claim)
         pending = claim is not None and claim.status is not None and claim.status.phase == "Pending"
         return "starting", said or ("It waits for its volume." if pending else "It waits for its pod.")
     for container in (pod.status.containerStatuses if pod.status else None) or []:

@@ -6,23 +6,23 @@ that it is whole. An error, other than a crash, takes back what was made, unless
 """
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 
 from interlock.embedded import Binaries, Cluster
 from interlock.embedded.accounts import ourselves
 from interlock.embedded.files import make_reachable, write_whole
+from interlock.embedded.lifecycle import free_port
 from interlock.embedded.locks import exclusive
-from interlock.errors import AddressInUse, ForeignResource, InterlockError
-from interlock.instances.drivers.local.directory import Directory
-from interlock.instances.drivers.local.machine import Machine
-from interlock.instances.drivers.local.marker import Marker, read_marker
-from interlock.instances.drivers.local.operations import bring_up, superuser
-from interlock.instances.drivers.local.owner import make_database, make_owner
-from interlock.instances.drivers.local.ports import choose_port
-from interlock.instances.drivers.local.removal import take_away
-from interlock.instances.drivers.local.steps import did
+from interlock.errors import AddressInUse, ForeignResource, InterlockError, OutOfPorts
+from interlock.instances.drivers.local.directory import Directory, log_step
+from interlock.instances.drivers.local.environment import LocalEnvironment
+from interlock.instances.drivers.local.marker import Marker, markers, read_marker
+from interlock.instances.drivers.local.operations import bring_up
+from interlock.instances.drivers.local.removal import remove_locked
+from interlock.instances.drivers.local.superuser import make_database, make_owner, superuser
 from interlock.instances.drivers.owner import new_password
 from interlock.instances.drivers.port import Spec
 from interlock.logs import events
@@ -30,23 +30,23 @@ from interlock.logs import events
 log = events(__name__)
 
 
-def provision(machine: Machine, spec: Spec) -> None:
+def provision(environment: LocalEnvironment, spec: Spec) -> None:
     """Return when the instance runs."""
-    directory = machine.directory(spec.id)
-    if _whole(directory, spec) is None:
-        machine.check(spec)
-    with _alone(machine, directory):
-        if marker := _whole(directory, spec):
-            bring_up(machine, directory, marker)
+    directory = environment.directory(spec.id)
+    if _complete_marker(directory, spec) is None:
+        environment.check(spec)
+    with _locked(environment, directory):
+        if marker := _complete_marker(directory, spec):
+            bring_up(environment, directory, marker)
             return
-        with _nothing_half_done(machine, directory):
-            _make(machine, directory, spec, machine.reachable(machine.binaries(spec.version)))
+        with _undone_on_error(environment, directory):
+            _make(environment, directory, spec, environment.reachable(environment.binaries(spec.version)))
     log.info("instance.provisioned", extra={"id": spec.id, "instance": spec.name})
 
 
-def _whole(directory: Directory, spec: Spec) -> Marker | None:
+def _complete_marker(directory: Directory, spec: Spec) -> Marker | None:
     """The marker of what was asked for, if it is made. Raises ForeignResource if that id is something else's."""
-    directory.check_ours()
+    directory.check_owned()
     marker = read_marker(directory)
     if marker is not None and marker.name != spec.name:
         raise ForeignResource(f"Instance {spec.id} is named {marker.name!r} and not {spec.name!r}: use another id.")
@@ -54,37 +54,37 @@ def _whole(directory: Directory, spec: Spec) -> Marker | None:
 
 
 @contextmanager
-def _alone(machine: Machine, directory: Directory) -> Iterator[None]:
+def _locked(environment: LocalEnvironment, directory: Directory) -> Iterator[None]:
     def prepare() -> None:
-        directory.check_ours()
-        machine.make_root()
-        make_reachable(directory.path, machine.account())
+        directory.check_owned()
+        environment.make_root()
+        make_reachable(directory.path, environment.account())
 
     with exclusive(directory.lock, prepare):
-        did(directory.id, "directory made")
+        log_step(directory.id, "directory made")
         yield
 
 
 @contextmanager
-def _nothing_half_done(machine: Machine, directory: Directory) -> Iterator[None]:
+def _undone_on_error(environment: LocalEnvironment, directory: Directory) -> Iterator[None]:
     try:
         yield
     except (InterlockError, OSError):
         try:
-            take_away(machine, directory)
+            remove_locked(environment, directory)
         except (InterlockError, OSError) as error:
             log.warning("instance.left_half_made", extra={"id": directory.id, "reason": str(error)})
         raise
 
 
-def _make(machine: Machine, directory: Directory, spec: Spec, binaries: Binaries) -> None:
+def _make(environment: LocalEnvironment, directory: Directory, spec: Spec, binaries: Binaries) -> None:
     taken: list[int] = []
     while True:
-        marker = _marked(machine, directory, spec, binaries, taken)
+        marker = _written_marker(environment, directory, spec, binaries, taken)
         _ensure_password(directory)
-        cluster = machine.cluster(marker, binaries)
+        cluster = environment.cluster(marker, binaries)
         cluster.create()
-        did(spec.id, "data made")
+        log_step(spec.id, "data made")
         try:
             if not cluster.start():  # for a request that came to nothing, and may have been another
                 cluster.stop("fast")
@@ -93,17 +93,19 @@ def _make(machine: Machine, directory: Directory, spec: Spec, binaries: Binaries
             taken.append(marker.port)
         else:
             break
-    did(spec.id, "server started")
+    log_step(spec.id, "server started")
     asyncio.run(_make_owned(cluster, marker, directory.password.read_text()))
     replace(marker, is_whole=True).write(directory)
-    did(spec.id, "marked as whole")
+    log_step(spec.id, "marked as whole")
 
 
-def _marked(machine: Machine, directory: Directory, spec: Spec, binaries: Binaries, taken: list[int]) -> Marker:
+def _written_marker(
+    environment: LocalEnvironment, directory: Directory, spec: Spec, binaries: Binaries, taken: list[int]
+) -> Marker:
     """The marker for this request, with a port of its own; the same port again unless that one is taken."""
 
     def write_down_another(port: int) -> Marker:
-        machine.check_limit(spec.id)
+        environment.check_limit(spec.id)
         return write_down(port)
 
     def write_down(port: int) -> Marker:
@@ -111,23 +113,38 @@ def _marked(machine: Machine, directory: Directory, spec: Spec, binaries: Binari
         return Marker(spec.id, spec.name, port, binaries.version[0], parameters, spec.dns_name).write(directory)
 
     found = read_marker(directory)
-    if found is not None and found.port not in taken and found.port in machine.ports:
+    if found is not None and found.port not in taken and found.port in environment.ports:
         marker = write_down(found.port)
     else:
-        marker = choose_port(machine.root, machine.ports, taken, write_down_another)
-    did(spec.id, "marker written")
+        marker = choose_port(environment.root, environment.ports, taken, write_down_another)
+    log_step(spec.id, "marker written")
     return marker
 
 
 def _ensure_password(directory: Directory) -> None:
     if not directory.password.exists():
         write_whole(directory.password, new_password().encode(), ourselves())
-        did(directory.id, "password written")
+        log_step(directory.id, "password written")
 
 
 async def _make_owned(cluster: Cluster, marker: Marker, password: str) -> None:
     async with await superuser(cluster) as session:
         await make_owner(session, marker.name, password)
-        did(marker.id, "owner made")
+        log_step(marker.id, "owner made")
         await make_database(session, marker.name)
-        did(marker.id, "database made")
+        log_step(marker.id, "database made")
+
+
+def choose_port(
+    root: Path, ports: Sequence[int], avoid: Collection[int], write_down: Callable[[int], Marker]
+) -> Marker:
+    """What `write_down` made of the first port that is free and no instance's. Raises OutOfPorts."""
+    with exclusive(root / "ports.lock", lambda: None):
+        known = {marker.port for marker in markers(root).values() if marker}
+        for port in ports:
+            if port not in known and port not in avoid and free_port(port):
+                return write_down(port)
+    raise OutOfPorts(
+        f"All {len(ports)} ports from {ports[0]} to {ports[-1]} are taken: remove an instance, or give the driver a "
+        "wider range."
+    )

@@ -15,7 +15,9 @@ from interlock.embedded.data_directory import delete_root
 from interlock.embedded.files import sync_directory
 from interlock.embedded.paths import ClusterPaths
 from interlock.errors import BadSpec, ForeignResource
-from interlock.instances.drivers.local.steps import did
+from interlock.logs import events
+
+log = events(__name__)
 
 # Also a part of a path, and so nothing with a slash or a leading dot in it.
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,62}", re.ASCII)
@@ -54,13 +56,13 @@ class Directory:
     def cluster(self) -> Path:
         return self.path / "postgresql"
 
-    def is_ours(self) -> bool:
+    def is_own(self) -> bool:
         """Whether it is there, and made by this driver, wholly or in part."""
         return self.path.is_dir() and (self.marker.is_file() or self._is_bare())
 
-    def check_ours(self) -> None:
+    def check_owned(self) -> None:
         """Raises ForeignResource if there is something in its place that is not ours."""
-        if self.path.exists() and not self.is_ours():
+        if self.path.exists() and not self.is_own():
             raise ForeignResource(
                 f"{self.path} was not made by Interlock: move it away, or give instances another directory."
             )
@@ -71,20 +73,20 @@ class Directory:
             delete_root(ClusterPaths(self.cluster))
         for file in (self.password, self.next_password):
             file.unlink(missing_ok=True)
-            _half(file).unlink(missing_ok=True)
+            _partial(file).unlink(missing_ok=True)
         sync_directory(self.path)
-        did(self.id, "contents removed")
-        _half(self.marker).unlink(missing_ok=True)
+        log_step(self.id, "contents removed")
+        _partial(self.marker).unlink(missing_ok=True)
         self.marker.unlink(missing_ok=True)
-        did(self.id, "marker removed")
+        log_step(self.id, "marker removed")
         self.lock.unlink(missing_ok=True)
-        did(self.id, "lock removed")
+        log_step(self.id, "lock removed")
         with suppress(OSError):  # it is not empty
             self.path.rmdir()
         sync_directory(self.root)
 
     def _is_bare(self) -> bool:
-        own = {self.lock.name, _half(self.marker).name}
+        own = {self.lock.name, _partial(self.marker).name}
         try:
             return {entry.name for entry in self.path.iterdir()} <= own
         except FileNotFoundError:  # removed while we looked
@@ -103,9 +105,14 @@ def directories(root: Path) -> list[Directory]:
     if not root.is_dir():
         return []
     found = (Directory(root, entry.name) for entry in sorted(root.iterdir()) if _ID.fullmatch(entry.name))
-    return [directory for directory in found if directory.is_ours()]
+    return [directory for directory in found if directory.is_own()]
 
 
-def _half(file: Path) -> Path:
+def _partial(file: Path) -> Path:
     """What `write_whole` makes until the file is whole."""
     return file.with_name(f"{file.name}.new")
+
+
+def log_step(id: str, step: str) -> None:
+    """Log a completed step of a verb. A crash may come after any of them."""
+    log.debug("instance.step", extra={"id": id, "step": step})

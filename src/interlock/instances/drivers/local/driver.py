@@ -1,16 +1,25 @@
 """The driver `local`. Each verb runs in a thread: if its caller is cancelled, it comes to its end all the same."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+import errno
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
-from interlock.errors import ConfigurationError, NotSupported
+from interlock.errors import (
+    ClusterFailed,
+    ConfigurationError,
+    DataDirectoryUnusable,
+    InterlockError,
+    NotSupported,
+    OutOfSpace,
+    StatementFailed,
+)
 from interlock.instances.drivers.local import creation, observation, operations, removal
-from interlock.instances.drivers.local.failures import in_words
+from interlock.instances.drivers.local.environment import LocalEnvironment, absent
 from interlock.instances.drivers.local.log_lines import read_lines
-from interlock.instances.drivers.local.machine import Machine, absent
 from interlock.instances.drivers.local.marker import read_marker
 from interlock.instances.drivers.local.parameters import DEFAULTS, check_names
 from interlock.instances.drivers.port import Observation, Spec
@@ -20,6 +29,8 @@ T = TypeVar("T")
 
 PORTS = range(15432, 16432)
 _THREADS = 8
+_DISK_FULL = "53100"
+_NO_SPACE = ("No space left on device", "Check free disk space")
 
 
 class LocalDriver:
@@ -54,41 +65,41 @@ class LocalDriver:
             raise ConfigurationError("Instances need ports from 1 to 65535: give the driver at least one.")
         usual = {**DEFAULTS, **check_names(defaults or {})}
         timeouts = (start_timeout, stop_timeout)
-        self._machine = Machine(root.absolute(), ports, pg_bin, run_as, *timeouts, usual, limit)
+        self._environment = LocalEnvironment(root.absolute(), ports, pg_bin, run_as, *timeouts, usual, limit)
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="instances")
 
     def check_defaults(self) -> None:
         """Raises BadSpec if PostgreSQL, which is asked, has something against them."""
-        self._machine.check_defaults()
+        self._environment.check_defaults()
 
     async def check(self, spec: Spec) -> None:
-        await self._ask(self._machine.check, spec)
+        await self._query(self._environment.check, spec)
 
     async def provision(self, spec: Spec) -> None:
-        await self._do(creation.provision, self._machine, spec)
+        await self._run_verb(creation.provision, self._environment, spec)
 
-    async def look(self, id: str) -> Observation:
-        return await self._ask(observation.look, self._machine, id)
+    async def observe(self, id: str) -> Observation:
+        return await self._query(observation.observe, self._environment, id)
 
     async def start(self, id: str) -> None:
-        await self._with(id, operations.bring_up)
+        await self._with_instance(id, operations.bring_up)
 
     async def stop(self, id: str) -> None:
-        await self._with(id, operations.bring_down)
+        await self._with_instance(id, operations.bring_down)
 
     async def remove(self, id: str) -> None:
-        await self._do(removal.remove, self._machine, id)
+        await self._run_verb(removal.remove, self._environment, id)
 
     async def password(self, id: str) -> str:
         """Whoever checks health asks for it: that waits for no verb, unless it is just being changed."""
-        known = await self._ask(operations.known_password, self._machine, id)
-        return known if known is not None else await self._with(id, operations.password)
+        known = await self._query(operations.known_password, self._environment, id)
+        return known if known is not None else await self._with_instance(id, operations.password)
 
     async def reset_password(self, id: str) -> None:
-        await self._with(id, operations.give_new_password)
+        await self._with_instance(id, operations.reset_password)
 
     async def set_parameters(self, id: str, parameters: Mapping[str, str]) -> Literal["reloaded", "restart needed"]:
-        return await self._with(id, operations.change_parameters, parameters)
+        return await self._with_instance(id, operations.change_parameters, parameters)
 
     async def resize(self, id: str, storage_bytes: int) -> None:
         raise NotSupported(
@@ -96,40 +107,68 @@ class LocalDriver:
         )
 
     async def use_certificate(self, id: str, certificate: Certificate | None) -> None:
-        await self._with(id, operations.use_certificate, certificate)
+        await self._with_instance(id, operations.use_certificate, certificate)
 
     async def logs(self, id: str, *, lines: int = 100, follow: bool = False) -> AsyncGenerator[str, None]:
-        log = await self._ask(self._log_of, id)
+        log = await self._query(self._log_of, id)
         async for line in read_lines(log, lines, follow=follow):
             yield line
 
     async def ids(self) -> Mapping[str, str]:
-        return await self._ask(observation.ids, self._machine)
+        return await self._query(observation.ids, self._environment)
 
     def _log_of(self, id: str) -> Path:
-        directory = self._machine.directory(id)
+        directory = self._environment.directory(id)
         marker = read_marker(directory)
         if marker is None:
             raise absent(id)
-        return self._machine.cluster(marker).log_file
+        return self._environment.cluster(marker).log_file
 
-    async def _with(self, id: str, verb: Callable[..., T], *arguments: Any) -> T:
+    async def _with_instance(self, id: str, verb: Callable[..., T], *arguments: Any) -> T:
         """A verb of an instance that is whole, alone with it."""
 
         def run() -> T:
-            directory = self._machine.directory(id)
-            with self._machine.held(directory) as marker:
-                return verb(self._machine, directory, marker, *arguments)
+            directory = self._environment.directory(id)
+            with self._environment.locked_instance(directory) as marker:
+                return verb(self._environment, directory, marker, *arguments)
 
-        return await self._do(run)
+        return await self._run_verb(run)
 
-    async def _do(self, verb: Callable[..., T], *arguments: Any) -> T:
-        return await asyncio.get_running_loop().run_in_executor(self._threads, self._told, verb, *arguments)
+    async def _run_verb(self, verb: Callable[..., T], *arguments: Any) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._threads, self._translated, verb, *arguments)
 
-    async def _ask(self, question: Callable[..., T], *arguments: Any) -> T:
+    async def _query(self, question: Callable[..., T], *arguments: Any) -> T:
         """Not in the threads of verbs, which may all be busy for a while."""
-        return await asyncio.to_thread(self._told, question, *arguments)
+        return await asyncio.to_thread(self._translated, question, *arguments)
 
-    def _told(self, verb: Callable[..., T], *arguments: Any) -> T:
-        with in_words(self._machine.root):
+    def _translated(self, verb: Callable[..., T], *arguments: Any) -> T:
+        with _translated_errors(self._environment.root):
             return verb(*arguments)
+
+
+@contextmanager
+def _translated_errors(root: Path) -> Iterator[None]:
+    """Turn a full disk into OutOfSpace, and other errors of the operating system into DataDirectoryUnusable."""
+    try:
+        yield
+    except InterlockError as error:
+        if _is_disk_full(error):
+            raise _out_of_space(root) from error
+        raise
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise _out_of_space(root) from error
+        raise DataDirectoryUnusable(
+            f"The directory of instances {root} cannot be used ({error}): correct that, or choose another."
+        ) from error
+
+
+def _is_disk_full(error: InterlockError) -> bool:
+    text = f"{error} {error.log_tail}" if isinstance(error, ClusterFailed) else str(error)
+    return any(sign in text for sign in _NO_SPACE) or (
+        isinstance(error, StatementFailed) and error.sqlstate == _DISK_FULL
+    )
+
+
+def _out_of_space(root: Path) -> OutOfSpace:
+    return OutOfSpace(f"The disk of {root} is full: make room, or give instances a directory on another one.")

@@ -4,7 +4,7 @@ from interlock.embedded import Cluster
 from interlock.embedded.address import LOOPBACKS
 from interlock.embedded.locks import is_held
 from interlock.instances.drivers.local.directory import Directory
-from interlock.instances.drivers.local.machine import Machine
+from interlock.instances.drivers.local.environment import LocalEnvironment
 from interlock.instances.drivers.local.marker import Marker, markers, read_marker
 from interlock.instances.drivers.port import Endpoint, Observation
 
@@ -15,21 +15,21 @@ _MIDWAY = "It is being made or removed."
 _STOPPING = "It is stopping."
 
 
-def look(machine: Machine, id: str) -> Observation:
-    directory = machine.directory(id)
+def observe(environment: LocalEnvironment, id: str) -> Observation:
+    directory = environment.directory(id)
     if not directory.path.exists():
         return Observation("absent")
-    if not directory.is_ours():
+    if not directory.is_own():
         return Observation("absent", detail=f"{directory.path} is there and was not made by Interlock.")
     marker = read_marker(directory)
     if marker is None or not marker.is_whole:
         return _unfinished(directory)
-    return _of(machine.cluster(marker), marker)
+    return _of(environment.cluster(marker), marker)
 
 
-def ids(machine: Machine) -> dict[str, str]:
+def ids(environment: LocalEnvironment) -> dict[str, str]:
     """The name is empty of one that a crash left before that was written down."""
-    found = markers(machine.root)
+    found = markers(environment.root)
     return {each: marker.name if marker else "" for each, marker in found.items()}
 
 

@@ -31,7 +31,7 @@ _LIBRARIES = frozenset(
     | {"shared_preload_libraries"}
 )
 # The owner's password could not be checked any more, or nobody log in under the name that is told.
-_OURS = frozenset({"db_user_namespace", "password_encryption"})
+_RESERVED = frozenset({"db_user_namespace", "password_encryption"})
 
 
 def check_names(parameters: Mapping[str, str]) -> dict[str, str]:
@@ -43,7 +43,7 @@ def check_names(parameters: Mapping[str, str]) -> dict[str, str]:
     for name, value in checked.items():
         if name in _BEYOND_ONE_INSTANCE or (name in _LIBRARIES and "/" in value):
             raise BadSpec(f"The parameter {name} would reach beyond this instance: leave it out.")
-        if name in _OURS:
+        if name in _RESERVED:
             raise BadSpec(f"The parameter {name} is set by Interlock itself: leave it out.")
     return checked
 

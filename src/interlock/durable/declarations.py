@@ -1,14 +1,21 @@
-"""Activities and orchestrations, declared: functions with a name, types and a policy. Nothing is opened here."""
+"""Declarations of activities and orchestrations: functions with a name, types and a retry policy.
 
+Nothing is opened here.
+
+The engine runs an orchestration from its start again at every turn. At the end of each turn the coroutine is thrown
+away where it waits. So `finally:` and `with` blocks would run at every turn instead of at the end, and an `except:`
+that catches everything would keep the coroutine from ending. Both are refused at the declaration.
+"""
+
+import ast
 import inspect
 import re
+import textwrap
 from collections.abc import Awaitable, Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, overload
 
 from interlock.coordination.lease.times import Duration, seconds
-from interlock.durable.purity import check
-from interlock.durable.retry import USUAL, Retry
 from interlock.durable.typed import Typed, types_of
 from interlock.errors import ConfigurationError
 
@@ -20,6 +27,40 @@ I = TypeVar("I")  # noqa: E741 # input and output
 O = TypeVar("O")  # noqa: E741
 
 _VERSION = re.compile(r"\d+\.\d+\.\d+")
+_CLEANUP_HINT = "put what has to be cleaned up into an orchestration of its own, and name that as cleanup="
+
+
+@dataclass(frozen=True)
+class Retry:
+    """`attempts` in all; the pause after the first failure is `first` seconds, and grows by `factor` up to `longest`.
+
+    Errors of the types in `never` are not worth another attempt; neither is `DoNotRetry`. The default outlasts a
+    database that is away for some minutes.
+    """
+
+    attempts: int = 10
+    first: float = 1.0
+    factor: float = 2.0
+    longest: float = 60.0
+    never: tuple[type[BaseException], ...] = field(default=(), compare=False)
+
+    def __post_init__(self) -> None:
+        if self.attempts < 1 or self.first < 0 or self.factor < 1 or self.longest < self.first:
+            raise ConfigurationError(
+                f"{self!r} cannot work: at least 1 attempt, pauses of 0 s or more, a factor of 1 or more."
+            )
+
+    def pause(self, failures: int) -> float | None:
+        """After so many failures; None: that was the last attempt."""
+        if failures >= self.attempts:
+            return None
+        return min(self.longest, self.first * self.factor ** min(failures - 1, 64))
+
+
+USUAL = Retry()
+ONCE = Retry(attempts=1)
+FOREVER = Retry(attempts=1_000_000)
+"""For steps that need nothing but the database."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,7 +164,7 @@ class Orchestrations:
             if not inspect.iscoroutinefunction(function):
                 raise ConfigurationError(f"The orchestration {function.__qualname__} has to be an `async def`.")
             taken, given = types_of(function, "orchestration")
-            check(function)
+            _check_replayable(function)
             whole = self._prefix + (name or _own_name(function))
             made: Orchestration[I, O] = Orchestration(whole, version, function, taken, given, cleanup)
             if self._orchestrations.setdefault((whole, version), made) is not made:
@@ -133,7 +174,7 @@ class Orchestrations:
         return declare
 
 
-class Declared:
+class Registry:
     """All that a replica can do."""
 
     def __init__(self, *parts: Orchestrations) -> None:
@@ -145,7 +186,7 @@ class Declared:
             raise ConfigurationError("Two parts declare the same name: give Orchestrations(…) a prefix of its own.")
 
     @property
-    def longest(self) -> float:
+    def longest_timeout(self) -> float:
         """Seconds that an attempt may take."""
         return max((one.timeout for one in self.activities.values()), default=0.0)
 
@@ -155,3 +196,26 @@ class Declared:
 
 def _own_name(function: Callable[..., Any]) -> str:
     return function.__name__
+
+
+def _check_replayable(function: Callable[..., Any]) -> None:
+    try:
+        source = textwrap.dedent(inspect.getsource(function))
+    except (OSError, TypeError):  # written at a prompt, so there is no source to check
+        return
+    for line, found in sorted(_unreplayable_blocks(ast.parse(source))):
+        raise ConfigurationError(
+            f"The orchestration {function.__qualname__} has {found} (line {line} of it), which would run at every "
+            f"turn: {_CLEANUP_HINT}."
+        )
+
+
+def _unreplayable_blocks(tree: ast.AST) -> Iterator[tuple[int, str]]:
+    for node in ast.walk(tree):
+        match node:
+            case ast.Try(finalbody=[_, *_]) | ast.TryStar(finalbody=[_, *_]):
+                yield node.lineno, "a `finally:` block"
+            case ast.With() | ast.AsyncWith():
+                yield node.lineno, "a `with` block"
+            case ast.ExceptHandler(type=None) | ast.ExceptHandler(type=ast.Name(id="BaseException" | "GeneratorExit")):
+                yield node.lineno, "an `except` that catches its own end"

@@ -51,18 +51,18 @@ class _Side(NamedTuple):
     reader: asyncio.StreamReader
     writer: asyncio.StreamWriter
 
-    async def hear(self, *, first: bool = False) -> _Message:
+    async def receive(self, *, first: bool = False) -> _Message:
         """The first has no kind. Raises an EOFError when the other side has ended."""
         kind = b"" if first else await self.reader.readexactly(1)
         (size,) = struct.unpack("!i", await self.reader.readexactly(4))
         return _Message(kind, await self.reader.readexactly(size - 4))
 
-    async def tell(self, message: _Message) -> None:
+    async def send(self, message: _Message) -> None:
         self.writer.write(message.packed)
         await self.writer.drain()
 
 
-class Relay:
+class RestoreProxy:
     """`refusal`: why nothing was committed, where the program cannot know that. `is_permitted`: whether it was let."""
 
     def __init__(self, endpoint: Endpoint, permit: Permit) -> None:
@@ -94,7 +94,7 @@ class Relay:
         sides = [program]
         try:
             sides.append(server := await _connected(self._endpoint))
-            await _Conversation(program, server, self._permitted).hold()
+            await _Conversation(program, server, self._permitted).run()
         except _CUT:
             pass  # the program hears of that by itself
         except Exception as error:
@@ -115,7 +115,7 @@ class _Conversation:
         self._permit = permit
         self._answers: asyncio.Queue[_Message] | None = None
 
-    async def hold(self) -> None:
+    async def run(self) -> None:
         up, down = asyncio.create_task(self._up()), asyncio.create_task(self._down())
         try:
             await asyncio.wait([up, down], return_when=asyncio.FIRST_COMPLETED)
@@ -128,25 +128,25 @@ class _Conversation:
             await asyncio.gather(up, down, return_exceptions=True)
 
     async def _up(self) -> None:
-        await self._server.tell(await self._program.hear(first=True))
+        await self._server.send(await self._program.receive(first=True))
         while True:
-            message = await self._program.hear()
+            message = await self._program.receive()
             if message == _COMMIT:
                 await self._permit(await self._number())
-            await self._server.tell(message)
+            await self._server.send(message)
 
     async def _down(self) -> None:
         while True:
-            message = await self._server.hear()
+            message = await self._server.receive()
             if self._answers is None:
-                await self._program.tell(_unbound(message))
+                await self._program.send(_unbound(message))
             else:
                 self._answers.put_nowait(message)
 
     async def _number(self) -> str:
         """Of the transaction. The program waits for us, so what the server says now is for us."""
         self._answers = answers = asyncio.Queue[_Message]()
-        await self._server.tell(_NUMBER)
+        await self._server.send(_NUMBER)
         number = ""
         while (message := await answers.get()).kind != _READY:
             if message.kind == _ERROR:
@@ -175,7 +175,7 @@ async def _connected(endpoint: Endpoint) -> _Side:
     try:
         async with asyncio.timeout(_CONNECT_WITHIN):
             reader, writer = await asyncio.open_connection(endpoint.host, endpoint.port, limit=_AT_ONCE)
-            await (side := _Side(reader, writer)).tell(_TLS_PLEASE)
+            await (side := _Side(reader, writer)).send(_TLS_PLEASE)
             if await reader.readexactly(1) != b"S":
                 raise OSError("it speaks no TLS")
             await writer.start_tls(trusting, server_hostname=endpoint.host)

@@ -21,7 +21,7 @@ from interlock.tls.certificate import need_cryptography
 
 
 @dataclass(frozen=True)
-class Machine:
+class LocalEnvironment:
     root: Path
     ports: Sequence[int]
     pg_bin: Path | None
@@ -72,7 +72,7 @@ class Machine:
 
     def check(self, spec: Spec) -> Binaries:
         """Raises what is wrong with the request. Touches nothing."""
-        self.directory(spec.id).check_ours()
+        self.directory(spec.id).check_owned()
         check_name(spec.name)
         check_host(spec.dns_name)
         binaries = self.binaries(spec.version)
@@ -101,11 +101,11 @@ class Machine:
         make_reachable(self.root, self.account())
 
     @contextmanager
-    def held(self, directory: Directory) -> Iterator[Marker]:
+    def locked_instance(self, directory: Directory) -> Iterator[Marker]:
         """Alone with an instance that is whole. Raises InstanceAbsent, or ForeignResource."""
 
         def prepare() -> None:
-            directory.check_ours()
+            directory.check_owned()
             if not directory.path.exists():
                 raise absent(directory.id)
 

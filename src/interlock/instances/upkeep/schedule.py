@@ -9,8 +9,8 @@ from typing import Self
 from interlock.coordination.lease.grant import AsyncGrant
 from interlock.coordination.root import AsyncInterlock
 from interlock.errors import ConfigurationError, InterlockError
-from interlock.instances.orchestrations import Lifecycle
-from interlock.instances.upkeep.drift import DriftWatch
+from interlock.instances.orchestrations import InstanceLifecycle
+from interlock.instances.upkeep.drift import DriftCheck
 from interlock.instances.upkeep.history import History
 from interlock.instances.upkeep.repairs import Repairs
 from interlock.instances.upkeep.watchers import Watchers
@@ -28,7 +28,7 @@ class UpkeepSchedule:
 
     drift_every: float = 300.0
     drift_repair: bool = False
-    moment: float = 5.0
+    confirm_after: float = 5.0
     watchers_every: float = 30.0
     history_every: float = 3600.0
     events_kept: float = 90 * _DAY
@@ -39,7 +39,7 @@ class UpkeepSchedule:
     def __post_init__(self) -> None:
         times = (
             self.drift_every,
-            self.moment,
+            self.confirm_after,
             self.watchers_every,
             self.history_every,
             self.events_kept,
@@ -54,28 +54,28 @@ class Upkeep:
 
     def __init__(
         self,
-        lifecycle: Lifecycle,
+        lifecycle: InstanceLifecycle,
         locks: AsyncInterlock,
-        habits: UpkeepSchedule,
-        chores: Sequence[Callable[[], Awaitable[object]]] = (),
+        schedule: UpkeepSchedule,
+        jobs: Sequence[Callable[[], Awaitable[object]]] = (),
     ) -> None:
         context = lifecycle.context
         self._locks = locks
-        self.drift_lease = locks.lease(_DRIFT, ttl=habits.ttl)
-        self._habits = habits
+        self.drift_lease = locks.lease(_DRIFT, ttl=schedule.ttl)
+        self._habits = schedule
         self._watchers = Watchers(context, lifecycle.health)
-        self._drift = DriftWatch(context, moment=habits.moment)
-        self._history = History(context, events_kept=habits.events_kept, checks_kept=habits.checks_kept)
-        self._chores = (self._history.prune, *chores)
+        self._drift = DriftCheck(context, confirm_after=schedule.confirm_after)
+        self._history = History(context, events_kept=schedule.events_kept, checks_kept=schedule.checks_kept)
+        self._chores = (self._history.prune, *jobs)
         self.repairs = Repairs(lifecycle)
         self._tasks: list[asyncio.Task[None]] = []
 
     async def __aenter__(self) -> Self:
-        every, habits, ttl = self._locks.every, self._habits, self._habits.ttl
+        every, schedule, ttl = self._locks.every, self._habits, self._habits.ttl
         kept = (
-            every(habits.watchers_every, "interlock:instances:watchers", missed="skip", ttl=ttl)(self._watch),
-            every(habits.drift_every, _DRIFT, missed="skip", ttl=ttl)(self._compare),
-            every(habits.history_every, "interlock:instances:history", missed="skip", ttl=ttl)(self._tidy),
+            every(schedule.watchers_every, "interlock:instances:watchers", missed="skip", ttl=ttl)(self._watch),
+            every(schedule.drift_every, _DRIFT, missed="skip", ttl=ttl)(self._compare),
+            every(schedule.history_every, "interlock:instances:history", missed="skip", ttl=ttl)(self._run_jobs),
         )
         self._tasks = [one.in_background() for one in kept]
         return self
@@ -86,24 +86,24 @@ class Upkeep:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    async def look_now(self, timeout: float) -> None:
+    async def check_drift_now(self, timeout: float) -> None:
         """For drift, without waiting for its time, and alone as ever. Raises `LeaseTimeout` if another look is long."""
         async with self.drift_lease.acquire(timeout=timeout) as grant:
-            await self._drift.look(grant)
+            await self._drift.observe(grant)
 
     async def _watch(self, grant: AsyncGrant) -> None:
         await self._watchers.restore()
 
     async def _compare(self, grant: AsyncGrant) -> None:
-        await self._drift.look(grant)
+        await self._drift.observe(grant)
         if self._habits.drift_repair:
             await self.repairs.repair_all(grant)
 
-    async def _tidy(self, grant: AsyncGrant) -> None:
+    async def _run_jobs(self, grant: AsyncGrant) -> None:
         """Each for itself: one that fails holds up none of the others."""
-        for chore in self._chores:
+        for job in self._chores:
             try:
-                await chore()
+                await job()
             except (InterlockError, OSError) as error:
                 grant.check()
                 log.warning("keeper.chore_failed", extra={"why": str(error)})
