@@ -40,20 +40,20 @@ def _table(engine: str) -> Callable[[pytest.FixtureRequest], str]:
     return fresh
 
 
-_NO_QUEUE = "there is no queue: whoever asks first when it is free gets it"
+_NO_QUEUE = "there is no queue: the first request after the release gets it"
 _DYNAMODB = {
-    "whoever waits is served in order of arrival": _NO_QUEUE,
-    "whoever waits is woken by the release": "whoever waits asks again, after a second at the latest",
-    "whoever does not come is passed over": _NO_QUEUE,
-    "whoever leaves the queue passes its turn on": _NO_QUEUE,
+    "waiters are served in order of arrival": _NO_QUEUE,
+    "waiters are woken by the release": "waiters poll, at least once a second",
+    "a waiter that does not respond is skipped": _NO_QUEUE,
+    "a waiter that leaves the queue passes its position on": _NO_QUEUE,
     "a lease can be handed over": _NO_QUEUE,
-    "one leader at a time, and another when it goes": "there is no queue: who steps down may win again at once",
+    "one leader at a time, and another when it goes": "there is no queue: a former leader may win again at once",
     "renewals of one process share a request": "each is a request of its own, 32 at a time",
-    "tokens only grow, also when a name was forgotten": "the table forgets by itself, a week after the last use",
+    "tokens only grow, also when a name was forgotten": "the table deletes items a week after their last use",
     "old records can be deleted": "records stay: DynamoDB finds no items by the beginning of their keys",
-    "whoever is next waits for what is guarded": "nothing stays open: a transaction is sent as a whole",
-    "a release does not wait for what is guarded": "nothing stays open: a transaction is sent as a whole",
-    "a guarded name holds up no other": "nothing stays open: a transaction is sent as a whole",
+    "the next holder waits for a guarded transaction": "nothing stays open: a transaction is sent as a whole",
+    "a release does not wait for a guarded transaction": "nothing stays open: a transaction is sent as a whole",
+    "a guarded name delays no other": "nothing stays open: a transaction is sent as a whole",
     "the holder's renewals pass an open guard": "nothing stays open: a transaction is sent as a whole",
     "a guard outside a transaction is refused": "the guard is an item of the transaction",
     "several leases are guarded together": "each grant has an item of its own for the transaction",
@@ -68,7 +68,7 @@ KINDS = {
         lambda url: sqlite3.connect(file_of(url)),
         _autocommit_sqlite,
         gaps={
-            "a guarded name holds up no other": "a file has one writer: a transaction that writes holds up all leases",
+            "a guarded name delays no other": "a file has one writer: a transaction that writes delays all leases",
             "the holder's renewals pass an open guard": "a renewal waits for it, as every writer of the file does",
         },
     ),
@@ -78,10 +78,10 @@ KINDS = {
         gaps=_DYNAMODB
         | dict.fromkeys(
             (
-                "what the holder writes is committed",
-                "who lost its lease commits nothing",
-                "what the holder writes is remembered",
-                "who lost its lease writes nothing",
+                "a holder's guarded transaction is committed",
+                "a holder that lost its lease commits nothing",
+                "a holder's record is kept",
+                "a holder that lost its lease writes no record",
                 "a record outlives its lease's row",
                 "each tick is run by one replica",
                 "a clock that was ahead for a moment does not stop it",

@@ -83,7 +83,7 @@ async def test_tokens_grow_over_a_sweep_that_forgets_the_name(store: OpenStore) 
 
 
 @pytest.mark.exhaustive(beyond=3)
-@pytest.mark.guarantee(lease, "nobody acts for another")
+@pytest.mark.guarantee(lease, "no grant acts for another")
 @pytest.mark.parametrize("part", ["name", "token", "grant_id"])
 async def test_a_grant_that_differs_in_one_part_touches_nothing(store: OpenStore, part: str) -> None:
     got = await grant(store)

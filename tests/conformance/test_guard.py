@@ -64,7 +64,7 @@ async def writer(kind: str, url: str, store: OpenStore, request: pytest.FixtureR
     connection.close()
 
 
-@pytest.mark.guarantee(guard, "what the holder writes is committed")
+@pytest.mark.guarantee(guard, "a holder's guarded transaction is committed")
 async def test_a_guarded_write_of_the_holder_is_committed(store: OpenStore, writer: Writer) -> None:
     got = await grant(store)
     writer.guard(got)
@@ -74,7 +74,7 @@ async def test_a_guarded_write_of_the_holder_is_committed(store: OpenStore, writ
     assert writer.written() == [got.token]
 
 
-@pytest.mark.guarantee(guard, "who lost its lease commits nothing")
+@pytest.mark.guarantee(guard, "a holder that lost its lease commits nothing")
 async def test_a_guard_of_a_grant_that_was_taken_over_is_refused(
     store: OpenStore, other: OpenStore, writer: Writer
 ) -> None:
@@ -88,7 +88,7 @@ async def test_a_guard_of_a_grant_that_was_taken_over_is_refused(
     assert writer.written() == []
 
 
-@pytest.mark.guarantee(guard, "who lost its lease commits nothing")
+@pytest.mark.guarantee(guard, "a holder that lost its lease commits nothing")
 @pytest.mark.parametrize("part", ["token", "grant_id"])
 async def test_a_guard_that_names_another_grant_is_refused(store: OpenStore, writer: Writer, part: str) -> None:
     got = await grant(store)
@@ -98,7 +98,7 @@ async def test_a_guard_that_names_another_grant_is_refused(store: OpenStore, wri
     writer.connection.rollback()
 
 
-@pytest.mark.guarantee(guard, "who lost its lease commits nothing")
+@pytest.mark.guarantee(guard, "a holder that lost its lease commits nothing")
 async def test_a_guard_of_a_released_grant_is_refused(store: OpenStore, writer: Writer) -> None:
     got = await grant(store)
     await give_back(store, got)
@@ -108,7 +108,7 @@ async def test_a_guard_of_a_released_grant_is_refused(store: OpenStore, writer: 
 
 
 @pytest.mark.exhaustive(beyond=1)
-@pytest.mark.guarantee(guard, "whoever is next waits for what is guarded")
+@pytest.mark.guarantee(guard, "the next holder waits for a guarded transaction")
 async def test_nobody_gets_an_expired_lease_while_a_transaction_guards_it(
     store: OpenStore, other: OpenStore, writer: Writer
 ) -> None:
@@ -127,7 +127,7 @@ async def test_nobody_gets_an_expired_lease_while_a_transaction_guards_it(
     assert writer.written() == [got.token]
 
 
-@pytest.mark.guarantee(guard, "a release does not wait for what is guarded")
+@pytest.mark.guarantee(guard, "a release does not wait for a guarded transaction")
 async def test_a_release_in_an_open_guarded_transaction_comes_back(
     store: OpenStore, other: OpenStore, writer: Writer
 ) -> None:
@@ -142,7 +142,7 @@ async def test_a_release_in_an_open_guarded_transaction_comes_back(
     assert (await grant(other)).token > got.token
 
 
-@pytest.mark.guarantee(guard, "a guarded name holds up no other")
+@pytest.mark.guarantee(guard, "a guarded name delays no other")
 async def test_another_name_is_granted_while_one_is_guarded(store: OpenStore, other: OpenStore, writer: Writer) -> None:
     writer.guard(await grant(store))
     (reply,) = await other.acquire([wish("another")])

@@ -48,14 +48,14 @@ async def writer(url: str, store: OpenStore, request: pytest.FixtureRequest) -> 
         yield Writer(client, address.table)
 
 
-@pytest.mark.guarantee(guard, "what the holder writes is committed")
+@pytest.mark.guarantee(guard, "a holder's guarded transaction is committed")
 async def test_a_guarded_write_of_the_holder_is_written(store: OpenStore, writer: Writer) -> None:
     got = await grant(store)
     await writer.write(store, got)
     assert await writer.written() == got.token
 
 
-@pytest.mark.guarantee(guard, "who lost its lease commits nothing")
+@pytest.mark.guarantee(guard, "a holder that lost its lease commits nothing")
 async def test_a_guard_of_a_grant_that_was_taken_over_is_refused(
     store: OpenStore, other: OpenStore, writer: Writer
 ) -> None:
@@ -66,7 +66,7 @@ async def test_a_guard_of_a_grant_that_was_taken_over_is_refused(
     assert await writer.written() is None
 
 
-@pytest.mark.guarantee(guard, "who lost its lease commits nothing")
+@pytest.mark.guarantee(guard, "a holder that lost its lease commits nothing")
 @pytest.mark.parametrize("part", ["token", "grant_id"])
 async def test_a_guard_that_names_another_grant_is_refused(store: OpenStore, writer: Writer, part: str) -> None:
     got = await grant(store)
@@ -76,7 +76,7 @@ async def test_a_guard_that_names_another_grant_is_refused(store: OpenStore, wri
     assert await writer.written() is None
 
 
-@pytest.mark.guarantee(guard, "who lost its lease commits nothing")
+@pytest.mark.guarantee(guard, "a holder that lost its lease commits nothing")
 async def test_a_guard_of_a_released_grant_is_refused(store: OpenStore, writer: Writer) -> None:
     got = await grant(store)
     await give_back(store, got)

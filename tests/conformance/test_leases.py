@@ -40,7 +40,7 @@ class Queue:
             self.served.append(who)
 
 
-@pytest.mark.guarantee(lease, "whoever waits is served in order of arrival")
+@pytest.mark.guarantee(lease, "waiters are served in order of arrival")
 async def test_tasks_of_two_processes_are_served_in_turn(
     url: str, locks: AsyncInterlock, others: AsyncInterlock
 ) -> None:
@@ -53,7 +53,7 @@ async def test_tasks_of_two_processes_are_served_in_turn(
     assert queue.served == order
 
 
-@pytest.mark.guarantee(lease, "whoever gives up waiting holds up nobody")
+@pytest.mark.guarantee(lease, "a waiter that gives up delays no other")
 async def test_a_task_that_is_cancelled_while_it_waits_leaves_the_queue(
     url: str, locks: AsyncInterlock, others: AsyncInterlock
 ) -> None:
@@ -67,7 +67,7 @@ async def test_a_task_that_is_cancelled_while_it_waits_leaves_the_queue(
     assert sorted(queue.served) == ["b", "c"]
 
 
-@pytest.mark.guarantee(lease, "whoever gives up waiting holds up nobody")
+@pytest.mark.guarantee(lease, "a waiter that gives up delays no other")
 async def test_whoever_waits_too_long_is_told_so(locks: AsyncInterlock, others: AsyncInterlock) -> None:
     async with locks.lease("feeds"):
         with pytest.raises(LeaseTimeout):
@@ -95,7 +95,7 @@ async def test_an_answer_that_comes_late_is_trusted_for_less(
 
 
 @pytest.mark.exhaustive(beyond=1)
-@pytest.mark.guarantee(lease, "the holder is told before another gets it")
+@pytest.mark.guarantee(lease, "the holder is notified before another gets the lease")
 async def test_a_holder_that_cannot_renew_is_cancelled_before_the_next_has_the_lease(
     locks: AsyncInterlock, others: AsyncInterlock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -154,7 +154,7 @@ async def test_a_round_renews_everything_with_one_request(
     await asyncio.gather(*(grant.release() for grant in grants))
 
 
-@pytest.mark.guarantee(lease, "whoever would wait for itself is told so")
+@pytest.mark.guarantee(lease, "a request that would wait for its own task is refused")
 async def test_acquiring_what_one_holds_is_an_error(locks: AsyncInterlock) -> None:
     async with locks.lease("feeds"):
         with pytest.raises(LeaseNested):
@@ -193,7 +193,7 @@ def test_threads_take_turns(url: str) -> None:
     assert len(tokens) == 30
 
 
-@pytest.mark.guarantee(lease, "a block that does not wait for its end is followed by the next in order")
+@pytest.mark.guarantee(lease, "a block with an unconfirmed release is followed by the next in order")
 async def test_a_try_after_a_block_that_does_not_wait_for_its_end_finds_the_lease_free(locks: AsyncInterlock) -> None:
     lease = locks.lease("feeds", confirm_release=False)
     tokens = []
@@ -207,7 +207,7 @@ async def test_a_try_after_a_block_that_does_not_wait_for_its_end_finds_the_leas
     assert tokens == sorted(set(tokens))
 
 
-@pytest.mark.guarantee(lease, "a block that does not wait for its end is followed by the next in order")
+@pytest.mark.guarantee(lease, "a block with an unconfirmed release is followed by the next in order")
 async def test_a_block_that_does_not_wait_for_its_end_gives_the_lease_to_who_waits(
     url: str, locks: AsyncInterlock, others: AsyncInterlock
 ) -> None:
@@ -218,7 +218,7 @@ async def test_a_block_that_does_not_wait_for_its_end_gives_the_lease_to_who_wai
         await queue.tasks["a"]
 
 
-@pytest.mark.guarantee(lease, "a block that does not wait for its end is followed by the next in order")
+@pytest.mark.guarantee(lease, "a block with an unconfirmed release is followed by the next in order")
 def test_closing_gives_back_what_threads_let_go_of(url: str) -> None:
     with Interlock(url) as locks, ThreadPoolExecutor(3) as threads:
 
@@ -233,7 +233,7 @@ def test_closing_gives_back_what_threads_let_go_of(url: str) -> None:
         assert others.lease("bills").try_acquire() is not None
 
 
-@pytest.mark.guarantee(lease, "what happens is told")
+@pytest.mark.guarantee(lease, "events are reported")
 async def test_a_life_of_a_lease_is_told(url: str) -> None:
     told: list[Event] = []
     async with AsyncInterlock(url, on_event=told.append) as locks, locks.lease("feeds"):

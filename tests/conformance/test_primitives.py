@@ -45,7 +45,7 @@ async def test_as_many_work_as_there_are_slots_and_no_more(locks: AsyncInterlock
 
 
 @pytest.mark.exhaustive(beyond=1)
-@pytest.mark.guarantee("semaphore", "whoever waits is served in order of arrival")
+@pytest.mark.guarantee("semaphore", "waiters are served in order of arrival")
 async def test_nobody_comes_twice_before_one_who_waits(url: str) -> None:
     """Each wants a slot again as soon as it has had one. Who stands still for a second loses its place, and a machine
     may do that to us now and then; where newcomers are let in first, a quarter of all waits is too long."""
@@ -70,7 +70,7 @@ async def test_nobody_comes_twice_before_one_who_waits(url: str) -> None:
 
 
 @pytest.mark.exhaustive(beyond=1)
-@pytest.mark.guarantee("semaphore", "a killed holder's slot comes free")
+@pytest.mark.guarantee("semaphore", "a killed holder's slot becomes free")
 async def test_the_slot_of_a_killed_process_goes_to_whoever_waits(
     locks: AsyncInterlock, process: Callable[..., Program]
 ) -> None:
@@ -232,7 +232,7 @@ async def test_several_are_held_together_or_not_at_all(locks: AsyncInterlock, ot
     await asyncio.gather(work(locks, "a", "b"), work(others, "b", "a"), work(locks, "b", "c"), work(others, "c", "a"))
 
 
-@pytest.mark.guarantee("membership", "who is there is seen, and who left is not")
+@pytest.mark.guarantee("membership", "live members are listed, and former ones are not")
 async def test_members_come_and_go(locks: AsyncInterlock, others: AsyncInterlock) -> None:
     async with locks.join("workers", id="a", metadata={"zone": 1}), others.join("workers", id="b"):
         found = await others.members("workers")

@@ -35,7 +35,7 @@ async def test_the_lease_of_a_killed_process_goes_to_whoever_waits(
 
 
 @pytest.mark.exhaustive(beyond=1)
-@pytest.mark.guarantee(lease, "a killed waiter holds up nobody")
+@pytest.mark.guarantee(lease, "a killed waiter delays no other")
 async def test_the_dead_in_a_queue_are_passed_over(locks: AsyncInterlock, process: Callable[..., Program]) -> None:
     grant = await locks.lease("feeds").acquire()
     dead = [process("feeds") for _ in range(3)]
@@ -52,7 +52,7 @@ async def test_the_dead_in_a_queue_are_passed_over(locks: AsyncInterlock, proces
 
 
 @pytest.mark.exhaustive(beyond=1)
-@pytest.mark.guarantee(lease, "a killed waiter holds up nobody")
+@pytest.mark.guarantee(lease, "a killed waiter delays no other")
 async def test_one_that_dies_when_it_was_told_is_passed_over(
     locks: AsyncInterlock, process: Callable[..., Program]
 ) -> None:
@@ -67,7 +67,7 @@ async def test_one_that_dies_when_it_was_told_is_passed_over(
     assert (await end_of_wait(second))[0] == "held"
 
 
-@pytest.mark.guarantee(lease, "a stopped holder learns that it has lost")
+@pytest.mark.guarantee(lease, "a stopped holder learns of its loss when it continues")
 async def test_a_process_that_was_stopped_past_its_ttl_neither_trusts_its_lease_nor_gives_back_anothers(
     locks: AsyncInterlock, process: Callable[..., Program]
 ) -> None:
@@ -86,7 +86,7 @@ async def test_a_process_that_was_stopped_past_its_ttl_neither_trusts_its_lease_
 
 
 @pytest.mark.exhaustive(beyond=1)
-@pytest.mark.guarantee(lease, "whoever does not come is passed over")
+@pytest.mark.guarantee(lease, "a waiter that does not respond is skipped")
 async def test_a_waiter_that_stands_still_is_passed_over_and_queues_again(
     locks: AsyncInterlock, process: Callable[..., Program]
 ) -> None:

@@ -36,7 +36,7 @@ async def queued(store: OpenStore, name: str = "feeds") -> AcquireRequest:
     return ask
 
 
-@pytest.mark.guarantee(queue, "whoever waits is served in order of arrival")
+@pytest.mark.guarantee(queue, "waiters are served in order of arrival")
 async def test_a_release_names_the_first_in_the_queue_and_only_that_one_gets_it(
     store: OpenStore, other: OpenStore
 ) -> None:
@@ -51,7 +51,7 @@ async def test_a_release_names_the_first_in_the_queue_and_only_that_one_gets_it(
     assert (await answer(other, first)).status == "granted"
 
 
-@pytest.mark.guarantee(queue, "whoever waits is woken by the release")
+@pytest.mark.guarantee(queue, "waiters are woken by the release")
 async def test_many_who_wait_in_one_process_are_all_told(store: OpenStore, other: OpenStore) -> None:
     names = [f"name {number}" for number in range(100)]
     grants = [await grant(store, name) for name in names]
@@ -62,7 +62,7 @@ async def test_many_who_wait_in_one_process_are_all_told(store: OpenStore, other
     assert {await ear.told.get() for _ in names} == asks
 
 
-@pytest.mark.guarantee(queue, "whoever waits is woken by the release")
+@pytest.mark.guarantee(queue, "waiters are woken by the release")
 async def test_one_of_our_own_is_named_and_not_told(store: OpenStore) -> None:
     got = await grant(store)
     ear = await Ear.of(store)
@@ -72,7 +72,7 @@ async def test_one_of_our_own_is_named_and_not_told(store: OpenStore) -> None:
     assert ear.told.empty()
 
 
-@pytest.mark.guarantee(queue, "whoever leaves the queue passes its turn on")
+@pytest.mark.guarantee(queue, "a waiter that leaves the queue passes its position on")
 async def test_whoever_leaves_passes_its_turn_on(store: OpenStore, other: OpenStore) -> None:
     got = await grant(store)
     ear = await Ear.of(other)
@@ -83,7 +83,7 @@ async def test_whoever_leaves_passes_its_turn_on(store: OpenStore, other: OpenSt
     assert (await answer(other, second)).status == "granted"
 
 
-@pytest.mark.guarantee(queue, "whoever does not come is passed over")
+@pytest.mark.guarantee(queue, "a waiter that does not respond is skipped")
 async def test_the_turn_of_one_that_does_not_come_goes_to_the_next(store: OpenStore, other: OpenStore) -> None:
     got = await grant(store)
     late, next_ = await Ear.of(other), await Ear.of(store)

@@ -14,7 +14,7 @@ def able(store: OpenStore, *methods: str) -> Any:
     return store
 
 
-@pytest.mark.guarantee("record", "what the holder writes is remembered")
+@pytest.mark.guarantee("record", "a holder's record is kept")
 async def test_what_the_holder_writes_is_read_by_all(store: OpenStore, other: OpenStore) -> None:
     records, elsewhere = able(store, "read", "write"), able(other, "read")
     assert await elsewhere.read("charge:1") is None
@@ -29,7 +29,7 @@ async def test_what_the_holder_writes_is_read_by_all(store: OpenStore, other: Op
     assert second.written_at >= first.written_at
 
 
-@pytest.mark.guarantee("record", "who lost its lease writes nothing")
+@pytest.mark.guarantee("record", "a holder that lost its lease writes no record")
 async def test_a_grant_that_was_taken_over_writes_nothing(store: OpenStore, other: OpenStore) -> None:
     records, elsewhere = able(store, "read", "write"), able(other, "write")
     old = await grant(store, ttl=SOON)
@@ -65,7 +65,7 @@ async def test_records_are_deleted_by_age_and_by_the_beginning_of_their_keys(sto
 
 
 @pytest.mark.exhaustive(beyond=1)
-@pytest.mark.guarantee("listing", "who holds what can be listed")
+@pytest.mark.guarantee("listing", "holders can be listed")
 async def test_held_leases_are_listed_by_the_beginning_of_their_names(store: OpenStore) -> None:
     listing = able(store, "held")
     names = ["b:2", "a:1", "b:1", "b%", "B:1"]
