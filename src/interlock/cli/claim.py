@@ -46,7 +46,7 @@ def show(scope: str, name: str, as_json: bool, **flags: Any) -> None:
 
 def _read(flags: dict[str, Any], scope: str | None, name: str | None, owner: str | None, past: bool) -> "list[Owned]":
     async def work(session: "Session", settings: "Settings") -> "list[Owned]":
-        from interlock.coordination.claims.status import read_claims
+        from interlock.coordination.claims.queries import read_claims
         from interlock.schema import read_status
 
         (await read_status(session, settings.schema)).require()

@@ -1,11 +1,11 @@
-"""Operations that may be repeated: on the user's own connection, in the user's own transaction.
+"""Operations that may be repeated, on the user's connection, in the user's transaction.
 
-Whatever runs again after a crash (an activity, a message, a request) meets what it has done before. Each operation here
-tells the three cases apart, returns which it was (`Done`, `Replayed`, `Refused`) and logs it. What decides is always a
-statement of the database: a constraint, or a condition in the WHERE of the write itself; never a look beforehand.
+Work that runs again after a crash (an activity, a message, a request) finds the effects of its earlier run. Each
+operation here distinguishes three cases, returns the case (`Done`, `Replayed`, `Refused`) and logs it. A statement of
+the database always decides: a constraint, or a condition in the WHERE of the write itself; never a read beforehand.
 
-They work on users' own tables and need nothing of Interlock's in the database. What is done once and recorded in
-Interlock's own table is `once` of the root object.
+The operations work on the user's tables and need nothing of Interlock's in the database. `once` of the root object
+records an operation in Interlock's own table.
 """
 
 from interlock.idempotency.decisions import Decision, Done, Refused, Replayed

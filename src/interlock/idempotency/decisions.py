@@ -1,4 +1,4 @@
-"""What became of an operation: it was done, it had been done before, or it may not be done."""
+"""The result of an operation: done, replayed (done before), or refused."""
 
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -10,7 +10,7 @@ log = events("interlock.idempotency")
 
 @dataclass(frozen=True)
 class Decision:
-    """`what` is the operation, `on` the table, `key` the row, `value` what is there now: a state, a time, an owner."""
+    """`what` is the operation, `on` the table, `key` the row, `value` the row's state, time or owner afterwards."""
 
     what: str
     on: str
@@ -20,17 +20,17 @@ class Decision:
 
 @dataclass(frozen=True)
 class Done(Decision):
-    """It was done, by this call."""
+    """This call did it."""
 
 
 @dataclass(frozen=True)
 class Replayed(Decision):
-    """It had been done before, and nothing was changed."""
+    """It had been done before; nothing was changed."""
 
 
 @dataclass(frozen=True)
 class Refused(Decision):
-    """It may not be done, for this reason, and nothing was changed."""
+    """It is not allowed, for this reason; nothing was changed."""
 
     reason: str
 
@@ -39,7 +39,7 @@ D = TypeVar("D", bound=Decision)
 
 
 def decided(decision: D) -> D:
-    """Every decision is logged, whether or not its caller looks at it."""
+    """Log the decision, also for a caller that ignores it."""
     facts = {"what": decision.what, "on": decision.on, "key": str(decision.key), "value": str(decision.value)}
     if isinstance(decision, Refused):
         facts["reason"] = decision.reason

@@ -1,20 +1,19 @@
-"""A log in which an event stands once, however often it is reported: by its subject, its kind and its recorded time."""
+"""A log that has each event once, however often it is reported. Subject, kind and recorded time identify an event."""
 
 from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
 from interlock.errors import ConfigurationError, InterlockError
+from interlock.idempotency.arguments import beside, checked_moment, column, quoted
 from interlock.idempotency.decisions import Decision, Done, Replayed, decided
-from interlock.idempotency.identifiers import beside, column, quoted
-from interlock.idempotency.moments import checked_moment
 from interlock.user_connections import Steps, run_steps, run_steps_sync
 
 _NO_CONSTRAINT = "42P10"
 
 
 class EventLog:
-    """A table of yours, and its three columns. `constraint` is the SQL that lets it stand once, to be run by you."""
+    """One of your tables, with its three columns. `constraint` is the SQL, for you to run, that makes events unique."""
 
     def __init__(self, table: str, *, subject: str = "subject", kind: str = "kind", at: str = "recorded_at") -> None:
         self.table = table
@@ -53,5 +52,5 @@ class EventLog:
 
     def _judge(self, code: str | None) -> InterlockError | None:
         if code == _NO_CONSTRAINT:
-            return ConfigurationError(f"Nothing in the database keeps an event from standing twice: {self.constraint}")
+            return ConfigurationError(f"No constraint keeps an event from being recorded twice: run {self.constraint}")
         return None

@@ -1,11 +1,11 @@
-"""A state machine, declared once: the pure function, the guarded UPDATE, the trigger and the picture come from that.
+"""A state machine that is declared once; the pure function, the guarded UPDATE, the trigger and the diagram follow.
 
-Who may do what. An event moves a row from one of its sources to its target, in one UPDATE that names the sources in its
-WHERE: of any number that come at once, one moves the row, and the others find it moved. Whoever writes the state past
-this meets the trigger.
+An event moves a row from one of its sources to its target, in one UPDATE that names the sources in its WHERE. If
+several callers apply it at once, one of them moves the row, and the others find it moved. The trigger refuses a write
+that changes the state in any other way.
 
-Two rules make repetitions recognisable by the state alone, and are checked when the machine is declared: an event has
-one target, and its target is not one of its sources. Without them, an event that is repeated would move a row twice.
+Two rules make a repetition recognisable by the state alone, and are checked at the declaration: an event has one
+target, and its target is not one of its sources. Without them, a repeated event would move a row twice.
 """
 
 import re
@@ -13,8 +13,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from interlock.errors import ConfigurationError, IllegalTransition, RetryTransaction
+from interlock.idempotency.arguments import beside, column, quoted
 from interlock.idempotency.decisions import Decision, Done, Refused, Replayed, decided
-from interlock.idempotency.identifiers import beside, column, quoted
 from interlock.user_connections import Steps, run_steps, run_steps_sync
 
 _WORD = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
@@ -27,7 +27,8 @@ Transitions = Mapping[str, Mapping[str, str]]
 class StateMachine:
     """``StateMachine("shop.orders", {"new": {"pay": "paid"}, "paid": {"ship": "shipped"}})``
 
-    A row begins in the first state. Its state is in `column`, of type text or an enum; `key` is what rows are found by.
+    A row begins in the first state. Its state is in `column`, of type text or an enum; `key` is the column that
+    identifies rows.
     """
 
     def __init__(self, table: str, transitions: Transitions, *, column: str = "state", key: str = "id") -> None:
@@ -41,18 +42,18 @@ class StateMachine:
         self._check()
 
     def next_state(self, state: str, event: str) -> str:
-        """Pure and total: a pair that is not declared is an `IllegalTransition`."""
+        """Returns the next state. Raises `IllegalTransition` for a pair that is not declared. Pure and total."""
         found = self.transitions.get(state, {}).get(event)
         if found is None:
             raise IllegalTransition(
-                f"{self.table} in the state {state!r} knows no event {event!r}: {self._known(state)}.",
+                f"{self.table} in the state {state!r} has no event {event!r}: {self._known(state)}.",
                 state=state,
                 event=event,
             )
         return found
 
     def sources(self, event: str) -> tuple[str, ...]:
-        """The states that the event leads out of."""
+        """The states from which the event leads."""
         if event not in self._targets:
             raise ConfigurationError(f"{self.table} has no event {event!r}: use one of {', '.join(self.events)}.")
         return tuple(state for state, events in self.transitions.items() if event in events)
@@ -65,9 +66,9 @@ class StateMachine:
     async def apply(
         self, connection: Any, key: Any, event: str, *, values: Mapping[str, Any] | None = None
     ) -> Decision:
-        """Move the row. `values` are columns that are written with it, and not if it was a repetition.
+        """Move the row. `values` are further columns to write; a repetition does not write them.
 
-        `value` of what comes back is the state that the row is in; `Refused`: the event is not for that state.
+        The decision's `value` is the state of the row. `Refused`: that state does not have the event.
         """
         return await run_steps(connection, self._apply(key, event, values or {}))
 
@@ -75,13 +76,13 @@ class StateMachine:
         return run_steps_sync(connection, self._apply(key, event, values or {}))
 
     def guard(self, event: str) -> str:
-        """The UPDATE of that event, for programs in any language; ``$1`` is the key."""
+        """Returns the UPDATE of the event, for programs in any language; ``$1`` is the key."""
         return self._guard(event, ())
 
     def install_sql(self, function: str | None = None) -> str:
-        """What makes the database itself refuse every other change of the state. Run it when the machine is new.
+        """Returns SQL that makes the database refuse every other change of the state. Run it after each declaration.
 
-        `function` is a trigger function that several machines share; None makes one beside the table.
+        `function` is a trigger function that several machines share; None creates one in the table's schema.
         """
         table, column, _ = self._quoted()
         short = beside(self.table, "state_machine").rpartition(".")[2]
@@ -113,7 +114,7 @@ $interlock$;
 """
 
     def mermaid(self) -> str:
-        """The picture, for a page that shows diagrams."""
+        """Returns the diagram in Mermaid's notation."""
         ends = [state for state in self.states if not self.transitions.get(state)]
         return "\n".join(
             [
@@ -141,11 +142,11 @@ $interlock$;
             found = rows[0][0]
             if found == target:
                 return decided(Replayed(event, self.table, key, found))
-            if found not in sources:  # else it has come there since, and may be moved now
-                reason = f"in the state {found!r} it knows no such event: {self._known(found)}"
+            if found not in sources:  # otherwise it got there since the UPDATE: try again
+                reason = f"in the state {found!r} there is no such event: {self._known(found)}"
                 return decided(Refused(event, self.table, key, found, reason))
         raise RetryTransaction(
-            f"A row of {self.table} moved each time we looked: roll the transaction back and run it again.",
+            f"A row of {self.table} changed at each attempt: roll the transaction back and run it again.",
             sqlstate="40001",
         )
 
@@ -164,13 +165,13 @@ $interlock$;
 
     def _known(self, state: str) -> str:
         events = self.transitions.get(state)
-        return f"it knows {', '.join(events)}" if events else "it knows none"
+        return f"it has {', '.join(events)}" if events else "it has none"
 
     def _check(self) -> None:
         self._quoted()
         for word in (*self.states, *self.events):
             if not isinstance(word, str) or not _WORD.fullmatch(word):
-                raise ConfigurationError(f"{word!r} is no name of a state or an event: use letters, digits and _.")
+                raise ConfigurationError(f"{word!r} is not the name of a state or an event: use letters, digits and _.")
         for event, target in self._targets.items():
             if target in self.sources(event):
                 raise ConfigurationError(
@@ -180,7 +181,7 @@ $interlock$;
 
 
 def _targets(transitions: Transitions) -> dict[str, str]:
-    """Event → where it leads."""
+    """Event → target."""
     if not transitions:
         raise ConfigurationError("A state machine needs a state to begin in.")
     targets: dict[str, str] = {}

@@ -1,8 +1,8 @@
 """Rows that are created once, updated where they differ, and deleted softly.
 
-Who may do what. Whoever comes first creates the row, and is its owner; whoever comes again as the same owner is given
-that row, unchanged; another owner is refused. Two that come at once: the second waits at the unique constraint for the
-first one's transaction, as with any INSERT (bound it with `lock_timeout`), and then meets its row.
+The first caller creates the row and is its owner. A second call by the same owner gets that row, unchanged; another
+owner is refused. Of two concurrent calls, the second waits at the unique constraint for the first one's transaction, as
+with any INSERT (limit that with `lock_timeout`), and then finds its row.
 """
 
 from collections.abc import Mapping
@@ -10,9 +10,8 @@ from datetime import datetime
 from typing import Any
 
 from interlock.errors import ConfigurationError, InterlockError, RetryTransaction
+from interlock.idempotency.arguments import checked_moment, column, quoted
 from interlock.idempotency.decisions import Decision, Done, Refused, Replayed, decided
-from interlock.idempotency.identifiers import column, quoted
-from interlock.idempotency.moments import checked_moment
 from interlock.user_connections import Steps, run_steps, run_steps_sync
 
 _TRIES = 10
@@ -20,9 +19,9 @@ _NO_CONSTRAINT = "42P10"
 
 
 class Table:
-    """A table of yours: its unique `key`, the column of its `owner`, and the one that says since when a row is deleted.
+    """One of your tables, with the columns for its unique `key`, for its `owner`, and for the time of its deletion.
 
-    `deleted_at` is a column of type timestamptz, NULL while the row lives.
+    `deleted_at` is a column of type timestamptz, NULL until the row is deleted.
     """
 
     def __init__(self, name: str, *, key: str = "id", owner: str = "owner", deleted_at: str = "deleted_at") -> None:
@@ -32,7 +31,7 @@ class Table:
         self._names = (key, owner)
 
     async def create(self, connection: Any, values: Mapping[str, Any]) -> Decision:
-        """Insert the row. `value` of what comes back is the row's owner; with `Refused`, another one."""
+        """Insert the row. The decision's `value` is the row's owner; with `Refused` it is another owner."""
         return await run_steps(connection, self._create(values), self._judge)
 
     def create_sync(self, connection: Any, values: Mapping[str, Any]) -> Decision:
@@ -41,9 +40,9 @@ class Table:
     async def update(
         self, connection: Any, key: Any, values: Mapping[str, Any], *, stamp: Mapping[str, Any] | None = None
     ) -> Decision:
-        """Write what is given and differs: None is "not given", and keeps what is there.
+        """Write the values that differ. None means "not given" and keeps the current value.
 
-        `stamp` (the time of the update, say) is written only if something else is.
+        `stamp` (the time of the update, say) is written only if another value is.
         """
         return await run_steps(connection, self._update(key, values, stamp or {}), self._judge)
 
@@ -53,7 +52,7 @@ class Table:
         return run_steps_sync(connection, self._update(key, values, stamp or {}), self._judge)
 
     async def delete(self, connection: Any, key: Any, at: datetime) -> Decision:
-        """Mark the row as deleted since `at`. A row that is marked keeps its first time, which is the `value`."""
+        """Mark the row as deleted at `at`. A marked row keeps its first time, which is the decision's `value`."""
         return await run_steps(connection, self._delete(key, at), self._judge)
 
     def delete_sync(self, connection: Any, key: Any, at: datetime) -> Decision:
@@ -69,20 +68,20 @@ class Table:
             f"INSERT INTO {self._table} ({columns}) VALUES ({places}) "
             f"ON CONFLICT ({self._key}) DO NOTHING RETURNING {self._owner}"
         )
-        look = f"SELECT {self._owner}, {self._owner} = $2 FROM {self._table} WHERE {self._key} = $1"
+        read = f"SELECT {self._owner}, {self._owner} = $2 FROM {self._table} WHERE {self._key} = $1"
         key, owner = (values[name] for name in self._names)
         for _ in range(_TRIES):
             rows = yield insert, list(values.values())
             if rows:
                 return decided(Done("create", self.name, key, owner))
-            if found := (yield look, [key, owner]):
-                return decided(self._met(key, *found[0]))
-        raise _restless(self.name)
+            if found := (yield read, [key, owner]):
+                return decided(self._found(key, *found[0]))
+        raise _changed_each_time(self.name)
 
-    def _met(self, key: Any, owner: Any, is_the_same: bool) -> Decision:
+    def _found(self, key: Any, owner: Any, is_the_same: bool) -> Decision:
         if is_the_same:
             return Replayed("create", self.name, key, owner)
-        return Refused("create", self.name, key, owner, f"the row is {owner}'s")
+        return Refused("create", self.name, key, owner, f"the row belongs to {owner}")
 
     def _update(self, key: Any, values: Mapping[str, Any], stamp: Mapping[str, Any]) -> Steps[Decision]:
         given = {column(name): value for name, value in values.items() if value is not None}
@@ -104,23 +103,23 @@ class Table:
             f"UPDATE {self._table} SET {self._deleted_at} = $2 "
             f"WHERE {self._key} = $1 AND {self._deleted_at} IS NULL RETURNING 1"
         )
-        look = f"SELECT {self._deleted_at} FROM {self._table} WHERE {self._key} = $1"
+        read = f"SELECT {self._deleted_at} FROM {self._table} WHERE {self._key} = $1"
         for _ in range(_TRIES):
             rows = yield mark, [key, checked_moment(at)]
             if rows:
                 return decided(Done("delete", self.name, key, at))
-            rows = yield look, [key]
+            rows = yield read, [key]
             if not rows:
                 return decided(_absent("delete", self.name, key))
             if rows[0][0] is not None:
                 return decided(Replayed("delete", self.name, key, rows[0][0]))
-        raise _restless(self.name)
+        raise _changed_each_time(self.name)
 
     def _judge(self, code: str | None) -> InterlockError | None:
         if code == _NO_CONSTRAINT:
             return ConfigurationError(
-                f"Nothing in the database keeps a second row of {self.name} with the same {self._names[0]} out: "
-                f"ALTER TABLE {self._table} ADD UNIQUE ({self._key});"
+                f"No constraint keeps a second row with the same {self._names[0]} out of {self.name}: "
+                f"run ALTER TABLE {self._table} ADD UNIQUE ({self._key});"
             )
         return None
 
@@ -129,8 +128,8 @@ def _absent(what: str, table: str, key: Any) -> Refused:
     return Refused(what, table, key, None, "there is no such row")
 
 
-def _restless(table: str) -> RetryTransaction:
+def _changed_each_time(table: str) -> RetryTransaction:
     return RetryTransaction(
-        f"A row of {table} came and went each time we looked: roll the transaction back and run it again.",
+        f"A row of {table} came and went at each attempt: roll the transaction back and run it again.",
         sqlstate="40001",
     )

@@ -217,7 +217,7 @@ def test_every_decision_is_logged(names: Claims, one: psycopg.Connection, caplog
 
 @pytest.mark.parametrize("never", [None, float("inf")])
 def test_nobody_waits_without_end(names: Claims, one: psycopg.Connection, never: float | None) -> None:
-    with pytest.raises(errors.ConfigurationError, match="never waits without end"):
+    with pytest.raises(errors.ConfigurationError, match="never waits without limit"):
         names.claim(one, "mydb", "A", timeout=never)  # type: ignore[arg-type]
 
 

@@ -215,10 +215,10 @@ async def test_what_nobody_keeps_alive_any_more_is_lost(locks: Locks, begun: boo
             grant.on_lost(told.append)
             if begun:
                 await asyncio.sleep(0)
-            grant._keeper.cancel()
+            grant._heartbeats.cancel()
             await asyncio.Event().wait()
 
-    with pytest.raises(errors.SessionLockLost, match="nobody keeps it alive"):
+    with pytest.raises(errors.SessionLockLost, match="its heartbeats have ended"):
         await work()
     assert len(told) == 1
     await (await locks().acquire()).release()

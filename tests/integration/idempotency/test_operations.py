@@ -55,7 +55,7 @@ async def test_every_decision_is_returned(carrier: UserConnection) -> None:
             kinds += [type(await do(carrier, what, *args)) for _ in range(2)]
         other = await do(carrier, ORDERS.create, {"id": "7", "created_by": "B"})
         assert isinstance(other, Refused)
-        assert (other.value, other.reason) == ("A", "the row is A's")
+        assert (other.value, other.reason) == ("A", "the row belongs to A")
         for what, args in [
             (ORDERS.update, ("8", {"note": "x"})),
             (ORDERS.delete, ("8", NOON)),
@@ -106,7 +106,7 @@ def test_a_state_may_be_an_enum(database_url: str) -> None:
         assert isinstance(refused, Refused)
         assert (refused.value, refused.reason) == (
             "shipped",
-            "in the state 'shipped' it knows no such event: it knows none",
+            "in the state 'shipped' there is no such event: it has none",
         )
 
 
@@ -204,4 +204,4 @@ def test_every_decision_is_logged(orders_url: str, caplog: pytest.LogCaptureFixt
             ORDERS.create_sync(connection, {"id": "7", "created_by": owner})
     told = [(vars(record)["event"], vars(record)["what"], vars(record)["key"]) for record in caplog.records]
     assert told == [(f"idempotency.{what}", "create", "7") for what in ("done", "replayed", "refused")]
-    assert vars(caplog.records[2])["reason"] == "the row is A's"
+    assert vars(caplog.records[2])["reason"] == "the row belongs to A"

@@ -7,7 +7,7 @@ import pytest
 
 from interlock.errors import ConfigurationError, IllegalTransition
 from interlock.idempotency import EventLog, StateMachine, Table
-from interlock.idempotency.moments import checked_moment
+from interlock.idempotency.arguments import checked_moment
 from support.repeatable_writes import MACHINE
 
 LEGAL = {
@@ -70,9 +70,9 @@ def test_the_picture() -> None:
         ({"a": {"go": "b"}, "b": {"go": "b"}}, "move a row twice"),
         ({"a": {"next": "b"}, "b": {"next": "c"}}, "names of their own"),
         ({"a": {"go": "b"}, "c": {"go": "d"}}, "names of their own"),
-        ({"a": {"go on": "b"}}, "no name of a state or an event"),
-        ({"a'; DROP TABLE orders; --": {"go": "b"}}, "no name of a state or an event"),
-        ({"a": {"go": ""}}, "no name of a state or an event"),
+        ({"a": {"go on": "b"}}, "not the name of a state or an event"),
+        ({"a'; DROP TABLE orders; --": {"go": "b"}}, "not the name of a state or an event"),
+        ({"a": {"go": ""}}, "not the name of a state or an event"),
     ],
 )
 def test_what_could_not_be_repeated_safely_cannot_be_declared(transitions: dict[str, dict[str, str]], why: str) -> None:
@@ -83,7 +83,7 @@ def test_what_could_not_be_repeated_safely_cannot_be_declared(transitions: dict[
 @pytest.mark.parametrize("name", ["", "a.b.c", ".a", "a\nb"])
 def test_what_is_no_table_is_refused(name: str) -> None:
     for kind in (lambda: Table(name), lambda: EventLog(name), lambda: StateMachine(name, {"a": {"go": "b"}})):
-        with pytest.raises(ConfigurationError, match="no name of a table"):
+        with pytest.raises(ConfigurationError, match="not the name of a table"):
             kind()
 
 

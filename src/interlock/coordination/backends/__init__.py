@@ -1,1 +1,1 @@
-"""The databases that keep leases: chosen by a URL, and how a root object works on each."""
+"""The databases that keep leases: selected by a URL, with the features that each has for a root object."""

@@ -1,8 +1,8 @@
-"""Which database a URL names, and what that kind of database can do for a root object.
+"""Select the database of a URL, and the interfaces of a database that keeps leases.
 
-Each kind has a module of its own, imported when a URL asks for it: nobody needs the driver of a store that they do not
-use. What only some kinds can do is a small interface beside `LeaseDatabase`. A root object asks for it when somebody
-wants it, and where it is not there says so: no store makes a weaker promise under the same name.
+Each kind of database has a module of its own, imported only for a URL of that kind: the drivers of other stores need
+not be installed. A feature that only some kinds have is a small interface beside `LeaseDatabase`. Where it is missing,
+the root object raises an error at its use: no store makes a weaker promise under the same name.
 """
 
 from collections.abc import Callable
@@ -22,17 +22,17 @@ if TYPE_CHECKING:
     from interlock.stores.postgres.leases import Pooler
     from interlock.stores.postgres.session import Session
 
-_HOMES = {
+_MODULES = {
     "dynamodb": "interlock.coordination.backends.dynamodb",
     "postgresql": "interlock.coordination.backends.postgres",
     "postgres": "interlock.coordination.backends.postgres",
     "sqlite": "interlock.coordination.backends.sqlite",
 }
-"""By the URL's scheme; each has a function `named(url, options)`, which opens nothing."""
+"""By the URL's scheme. Each module has a function `from_url(url, options)`, which opens nothing."""
 
 
 class StoreOptions(NamedTuple):
-    """What a root object was given for its database. Not every kind can take all of it. `timeout` is a statement's."""
+    """A root object's options for its database. Not every kind takes all of them. `timeout` is that of a statement."""
 
     password: "Password | None"
     schema: str | None
@@ -44,14 +44,14 @@ class OpenStore(LeaseStore, LeaseListing, RecordStore, Protocol):
     """The leases of one event loop."""
 
     async def verify(self) -> None:
-        """Raise what is wrong with the database, before anything is asked of it or when it looks so."""
+        """Raise an error if the database cannot serve. Called before the first request and after a suspect failure."""
 
     def sever(self) -> None:
-        """Let go of everything without a word: the event loop has ended."""
+        """Drop all connections without a message to the server: the event loop has ended."""
 
 
 class Guarding(Protocol):
-    """Puts the guard of a grant into a transaction of the user's own; see docs/how-to/guard.md."""
+    """Adds the guard of a grant to a transaction of the user; see docs/how-to/guard.md."""
 
     async def guard(self, grant: "Guarded", connection: Any) -> None: ...
 
@@ -59,11 +59,11 @@ class Guarding(Protocol):
 
 
 class LeaseDatabase(Protocol):
-    """What a URL names, not opened yet: it may be kept across a fork, and opened on several event loops."""
+    """The database of a URL, not opened yet: it may be kept across a fork, and opened on several event loops."""
 
     @property
     def schema(self) -> str:
-        """The schema of Interlock's tables; empty where there is no such thing."""
+        """The schema of Interlock's tables; empty where the database has no schemas."""
 
     @property
     def guarding(self) -> Guarding: ...
@@ -71,7 +71,7 @@ class LeaseDatabase(Protocol):
     def open(self, holder: Holder, on_reconnected: Callable[[str], object]) -> OpenStore: ...
 
     def operator(self) -> AbstractAsyncContextManager["LeaseOperator"]:
-        """What an operator sees of its leases and may do to them. Nothing is made that is not there."""
+        """Read and break leases as an operator. Missing tables and files are not created."""
 
 
 @runtime_checkable
@@ -83,21 +83,21 @@ class HasSessions(Protocol):
 
 @runtime_checkable
 class GuardsByItem(Protocol):
-    """A store whose guard is an item of a transaction that is sent as a whole."""
+    """A store whose guard is one item of a transaction that is sent as a whole."""
 
     def guard_item(self, grant: GrantIdentity) -> dict[str, Any]: ...
 
 
 def choose_database(url: str, options: StoreOptions) -> LeaseDatabase:
-    """Raises what is wrong with the URL, and with options that this kind of database has no use for."""
-    database: LeaseDatabase = import_module(_HOMES[scheme_of(url)]).named(url, options)
+    """Returns the database of the URL. Raises `ConfigurationError` for a wrong URL or an option it does not take."""
+    database: LeaseDatabase = import_module(_MODULES[scheme_of(url)]).from_url(url, options)
     return database
 
 
 def with_sessions(database: LeaseDatabase) -> HasSessions:
     if not isinstance(database, HasSessions):
         raise ConfigurationError(
-            "Session locks are held by a session of PostgreSQL's, and this database has none: use a lease, "
+            "Session locks are held by a session of PostgreSQL, and this database has none: use a lease, "
             "or a postgresql:// URL."
         )
     return database

@@ -1,4 +1,4 @@
-"""A root object on a table of DynamoDB."""
+"""Leases in a DynamoDB table."""
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class DynamoDatabase:
-    """A `Database`. Its guard is `grant.guard_item()`."""
+    """A `LeaseDatabase`. Its guard is `grant.guard_item()`."""
 
     address: TableAddress
     options: StoreOptions
@@ -33,7 +33,7 @@ class DynamoDatabase:
         return _NoConnections()
 
     def open(self, holder: Holder, on_reconnected: Callable[[str], object]) -> "DynamoStore":
-        """Requests have no connection that could be made again, so nothing is told of that."""
+        """`on_reconnected` is not used: requests have no connection that could be recreated."""
         from interlock.stores.dynamodb.store import DynamoStore
 
         return DynamoStore(self.address, holder=holder, timeout=self.options.timeout)
@@ -51,7 +51,7 @@ class DynamoDatabase:
 
 
 class _NoConnections:
-    """There is no transaction that stays open, so none that a guard could be put into."""
+    """No transaction stays open in DynamoDB, so a guard cannot be added to one."""
 
     async def guard(self, grant: "Guarded", connection: Any) -> None:
         self.guard_sync(grant, connection)
@@ -65,7 +65,7 @@ class _NoConnections:
         )
 
 
-def named(url: str, options: StoreOptions) -> DynamoDatabase:
+def from_url(url: str, options: StoreOptions) -> DynamoDatabase:
     address = parsed(url)
     if options.schema not in (None, own_schema()) or options.password is not None or options.pooler != "detect":
         raise ConfigurationError(

@@ -1,4 +1,4 @@
-"""A root object on PostgreSQL."""
+"""Leases in PostgreSQL."""
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class PostgresDatabase:
-    """A `Database` with sessions."""
+    """A `LeaseDatabase` with sessions."""
 
     def __init__(self, url: str, options: StoreOptions) -> None:
         self.url = url
@@ -29,9 +29,9 @@ class PostgresDatabase:
 
     @property
     def guarding(self) -> Guarding:
-        from interlock.coordination import guards
+        from interlock.coordination.guards import postgres
 
-        return guards
+        return postgres
 
     def open(self, holder: Holder, on_reconnected: Callable[[str], object]) -> "CheckedLeases":
         return CheckedLeases(
@@ -65,7 +65,7 @@ class PostgresDatabase:
 
 
 class CheckedLeases(PostgresLeases):
-    """Leases in a schema that can be looked at."""
+    """Leases in a schema whose version can be verified."""
 
     async def verify(self) -> None:
         from interlock.schema import read_status
@@ -75,5 +75,5 @@ class CheckedLeases(PostgresLeases):
         (await read_status(session, self.schema)).require()
 
 
-def named(url: str, options: StoreOptions) -> PostgresDatabase:
+def from_url(url: str, options: StoreOptions) -> PostgresDatabase:
     return PostgresDatabase(checked(url), options)

@@ -1,4 +1,4 @@
-"""A root object on a SQLite file."""
+"""Leases in a SQLite file."""
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class SqliteDatabase:
-    """A `Database` without sessions."""
+    """A `LeaseDatabase` without sessions."""
 
     file: Path
     timeout: float
@@ -49,12 +49,12 @@ class SqliteDatabase:
             await store.close()
 
 
-def named(url: str, options: StoreOptions) -> SqliteDatabase:
+def from_url(url: str, options: StoreOptions) -> SqliteDatabase:
     for option, is_given in {
         "password": options.password is not None,
         "schema": options.schema not in (None, own_schema()),
         "pooler": options.pooler != "detect",
     }.items():
         if is_given:
-            raise ConfigurationError(f"{option}= means nothing to a SQLite file: leave it out.")
+            raise ConfigurationError(f"{option}= has no meaning for a SQLite file: leave it out.")
     return SqliteDatabase(file_of(url), options.timeout)

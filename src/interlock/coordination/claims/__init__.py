@@ -1,14 +1,15 @@
-"""Names that belong to somebody: claimed in the transaction that creates what they stand for, released when it is gone.
+"""Claims: each name has at most one owner.
 
-A lease belongs to a process and ends with its time; a claim belongs to data, and has no time. What decides is a unique
-index; what is asked of the database is in the functions of `0005_claims`, so that one round trip is all it takes.
+An owner claims a name in the transaction that creates the resource, and releases it once the resource is gone. A lease
+belongs to a process and ends with its ttl; a claim belongs to data and has no ttl. A unique index decides. The
+functions of the migration `0005_claims` do the work, so each operation takes one round trip.
 
-Who may do what. Anybody may claim a name that nobody owns. While a transaction that claims or releases it is open,
-others are told `Pending`, at once or when they have waited as long as they were asked to; they never wait without end,
-and no statement fails because of another's transaction, for that would cost the user's own. Only the owner releases a
-name, or passes it on.
+**Rules.** Any owner may claim a free name. While a transaction that claims or releases the name is open, other claims
+get `Pending`, at once or after the timeout that their caller gave. They never wait without limit, and no statement
+fails because of another transaction, since that would abort the caller's own. Only the owner can release or transfer a
+name.
 
-What a crash leaves behind: nothing, or what was committed. A claim is part of the user's transaction, and of no other.
+**After a crash** there is nothing to clean up: a claim is part of the caller's transaction.
 """
 
 from interlock.coordination.claims.results import Claimed, Free, Kept, NotClaimed, Pending, Released, Taken

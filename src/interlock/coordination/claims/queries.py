@@ -1,4 +1,4 @@
-"""What is asked of the database about claims, and what its answers mean."""
+"""The statements of claims, and the results that their rows mean."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -17,7 +17,7 @@ from interlock.coordination.claims.results import (
     Transferring,
 )
 from interlock.errors import ConnectionUnfit, InterlockError, PermissionMissing
-from interlock.stores.postgres.queries import Queries
+from interlock.stores.postgres import Queries, Session
 from interlock.user_connections import Steps
 
 _MISSING = ("42883", "3F000")
@@ -29,39 +29,47 @@ def queries(schema: str) -> Queries:
     return Queries("interlock.coordination.claims", "queries.sql", schema)
 
 
-def claiming(schema: str, scope: str, name: str, owner: str, wait: float, again: bool) -> Steps[Claiming]:
+def claim(schema: str, scope: str, name: str, owner: str, wait: float, again: bool) -> Steps[Claiming]:
     [row] = yield queries(schema)["claim_one"], (scope, name, owner, wait, again)
-    return _claiming(scope, name, *row)
+    return _claim_result(scope, name, *row)
 
 
-def claiming_all(
+def claim_all(
     schema: str, scope: str, names: Sequence[str], owner: str, wait: float, again: bool
 ) -> Steps[list[Claiming | Free]]:
     rows = yield queries(schema)["claim"], (scope, list(names), owner, wait, again)
     return [
-        Free(scope, name) if status == "free" else _claiming(scope, name, status, *others)
+        Free(scope, name) if status == "free" else _claim_result(scope, name, status, *others)
         for name, status, *others in sorted(rows)
     ]
 
 
-def releasing(schema: str, scope: str, name: str, owner: str, wait: float, pass_to: str | None) -> Steps[Transferring]:
+def release(schema: str, scope: str, name: str, owner: str, wait: float, pass_to: str | None) -> Steps[Transferring]:
     rows = yield queries(schema)["release"], (scope, name, owner, wait, pass_to)
-    return _releasing(scope, name, *rows[0]) if rows else NotClaimed(scope, name)
+    return _release_result(scope, name, *rows[0]) if rows else NotClaimed(scope, name)
 
 
-def listing(schema: str, scope: str | None, name: str | None, owner: str | None, past: bool) -> Steps[list[Owned]]:
+def list_claims(schema: str, scope: str | None, name: str | None, owner: str | None, past: bool) -> Steps[list[Owned]]:
     rows = yield queries(schema)["list"], (scope, name, owner, past)
-    return [owned(*row) for row in rows]
+    return [_owned(*row) for row in rows]
 
 
-def owned(
+def _owned(
     number: int, scope: str, name: str, owner: str, since: datetime, released_at: datetime | None, passed_to: str | None
 ) -> Owned:
     return Owned(number, scope, name, owner, _utc(since), released_at and _utc(released_at), passed_to)
 
 
-def judge(code: str | None) -> InterlockError | None:
-    """What the server's code means: the connection leads to the wrong place, or as the wrong role."""
+async def read_claims(
+    session: Session, schema: str, scope: str | None, name: str | None, owner: str | None, *, past: bool
+) -> list[Owned]:
+    """Returns the claims as an operator reads them, on a session of Interlock's own."""
+    rows = await session.fetch(queries(schema)["list"], scope, name, owner, past)
+    return [_owned(*row) for row in rows]
+
+
+def translate_error(code: str | None) -> InterlockError | None:
+    """Translate an SQLSTATE that means a wrong database or a missing privilege; None for any other."""
     if code in _MISSING:
         why = (
             "Its database has no claims of this release: pass a connection to the one that keeps them, "
@@ -75,7 +83,7 @@ def judge(code: str | None) -> InterlockError | None:
     return None
 
 
-def _claiming(scope: str, name: str, status: str, number: int, owner: str, since: Any, released: Any) -> Claiming:
+def _claim_result(scope: str, name: str, status: str, number: int, owner: str, since: Any, released: Any) -> Claiming:
     match status:
         case "claimed" | "yours":
             return Claimed(scope, name, owner, number, _utc(since), status == "yours")
@@ -87,7 +95,7 @@ def _claiming(scope: str, name: str, status: str, number: int, owner: str, since
             return Pending(scope, name)
 
 
-def _releasing(
+def _release_result(
     scope: str, name: str, status: str, number: int, owner: str, since: Any, released: Any, passed_to: str | None
 ) -> Transferring:
     match status:

@@ -1,4 +1,4 @@
-"""What becomes of a claim. Losing a race is a result, no error: nothing was written, and the transaction goes on."""
+"""The results of claims and releases. Losing a race is a result, not an error: the transaction can go on."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -6,7 +6,7 @@ from datetime import datetime
 
 @dataclass(frozen=True)
 class Claimed:
-    """The name is the owner's, since then; `replay`: it was already, and nothing was changed."""
+    """The name is the owner's. `replay`: it was before this call, and nothing was changed."""
 
     scope: str
     name: str
@@ -18,7 +18,7 @@ class Claimed:
 
 @dataclass(frozen=True)
 class Taken:
-    """The name is another's, since then."""
+    """The name belongs to another owner."""
 
     scope: str
     name: str
@@ -28,7 +28,7 @@ class Taken:
 
 @dataclass(frozen=True)
 class Pending:
-    """A transaction of somebody's is open that claims or releases the name: ask again when it has ended."""
+    """Another transaction that claims or releases the name is still open: try again when it has ended."""
 
     scope: str
     name: str
@@ -36,9 +36,9 @@ class Pending:
 
 @dataclass(frozen=True)
 class Released:
-    """The owner gave the name up, then; `passed_to` is who has it from it. `replay`: it had done so before.
+    """The owner released the name, or passed it to the owner `passed_to`. `replay`: it had done so before this call.
 
-    As the answer to a claim it is a refusal: a claim that is repeated after its release comes too late.
+    As the result of a claim, it is a refusal: a claim that is repeated after its release comes too late.
     """
 
     scope: str
@@ -53,7 +53,7 @@ class Released:
 
 @dataclass(frozen=True)
 class Kept:
-    """Not released: what the name stands for is not gone yet."""
+    """The name was not released, because its resource is not gone yet."""
 
     scope: str
     name: str
@@ -62,7 +62,7 @@ class Kept:
 
 @dataclass(frozen=True)
 class NotClaimed:
-    """Nobody owns the name, and whoever was to give it up never did."""
+    """The name is free, and this owner never owned it."""
 
     scope: str
     name: str
@@ -70,7 +70,7 @@ class NotClaimed:
 
 @dataclass(frozen=True)
 class Free:
-    """Of several names, one that could have been had; but not all could, and so none was claimed."""
+    """The name is free, but was not claimed, because another name of the same call was not free."""
 
     scope: str
     name: str
@@ -78,7 +78,7 @@ class Free:
 
 @dataclass(frozen=True)
 class Owned:
-    """One owner's time with a name; it lasts if there is no `released_at`."""
+    """One ownership of a name. It is current if `released_at` is None."""
 
     id: int
     scope: str

@@ -1,4 +1,4 @@
-"""A scope of names, in which each has one owner at the most. It has no state: share it."""
+"""A scope of names, in which each name has at most one owner. A scope object has no state, so it can be shared."""
 
 import logging
 import math
@@ -6,7 +6,13 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 from typing import Any, TypeVar
 
-from interlock.coordination.claims.queries import claiming, claiming_all, judge, listing, releasing
+from interlock.coordination.claims.queries import (
+    claim,
+    claim_all,
+    list_claims,
+    release,
+    translate_error,
+)
 from interlock.coordination.claims.results import Claiming, Free, Kept, Owned, Releasing, Transferring
 from interlock.coordination.lease.times import Duration, checked_timeout
 from interlock.errors import ConfigurationError
@@ -19,11 +25,11 @@ log = events(__name__)
 T = TypeVar("T")
 
 Spelling = Callable[[str], str]
-"""How a name is written; raises `InvalidName` if it is none."""
+"""Returns the canonical spelling of a name; raises `InvalidName`."""
 
 
 class _Scope:
-    """What both faces have in common. `schema` may not be known before it is used."""
+    """The common part of `AsyncClaims` and `Claims`. `schema` is called at the first use."""
 
     def __init__(self, schema: Callable[[], str], scope: str, names: Spelling) -> None:
         self.scope = plain_name(scope)
@@ -35,42 +41,42 @@ class _Scope:
         return self._find_schema()
 
     def _names(self, names: Iterable[str | None]) -> list[str]:
-        """An empty name is none."""
+        """Empty names are left out."""
         return sorted({self._spelling(name) for name in names if name})
 
-    def _claiming(self, name: str, owner: str, timeout: Duration, again: bool) -> Steps[Claiming]:
+    def _claim(self, name: str, owner: str, timeout: Duration, again: bool) -> Steps[Claiming]:
         spelt = self._spelling(name)
-        return claiming(self._schema, self.scope, spelt, plain_name(owner), _patience(timeout), again)
+        return claim(self._schema, self.scope, spelt, plain_name(owner), _finite(timeout), again)
 
-    def _claiming_all(
+    def _claim_all(
         self, names: Sequence[str], owner: str, timeout: Duration, again: bool
     ) -> Steps[list[Claiming | Free]]:
-        return claiming_all(self._schema, self.scope, names, plain_name(owner), _patience(timeout), again)
+        return claim_all(self._schema, self.scope, names, plain_name(owner), _finite(timeout), again)
 
-    def _releasing(self, name: str, owner: str, timeout: Duration, pass_to: str | None = None) -> Steps[Transferring]:
+    def _release(self, name: str, owner: str, timeout: Duration, pass_to: str | None = None) -> Steps[Transferring]:
         if pass_to is not None and plain_name(pass_to) == owner:
-            raise ConfigurationError(f"{name!r} is to be passed on to {owner!r}, whose it is: name another owner.")
+            raise ConfigurationError(f"{name!r} is to be passed to {owner!r}, who owns it already: name another owner.")
         spelt = self._spelling(name)
-        return releasing(self._schema, self.scope, spelt, plain_name(owner), _patience(timeout), pass_to)
+        return release(self._schema, self.scope, spelt, plain_name(owner), _finite(timeout), pass_to)
 
-    def _listing(self, name: str | None, owner: str | None, past: bool) -> Steps[list[Owned]]:
-        return listing(self._schema, self.scope, name and self._spelling(name), owner, past)
+    def _list(self, name: str | None, owner: str | None, past: bool) -> Steps[list[Owned]]:
+        return list_claims(self._schema, self.scope, name and self._spelling(name), owner, past)
 
 
 class AsyncClaims(_Scope):
-    """On async connections; each call is part of the transaction that is open there."""
+    """Claims on async connections. Each call is part of the transaction that is open on its connection."""
 
     async def claim(
         self, connection: Any, name: str | None, owner: str, *, timeout: Duration = 0, again: bool = False
     ) -> Claiming | None:
-        """Make the name the owner's. No name, no claim: None.
+        """Claim the name for the owner. Returns None for an empty name.
 
-        While another's transaction that claims or releases it is open, it is looked at again for `timeout` seconds.
-        A claim by whoever has released the name is taken for a late repetition and refused, unless `again` is said.
+        While another transaction that claims or releases the name is open, the claim is retried for `timeout` seconds.
+        A claim by an owner that has released the name counts as a late repetition and is refused, unless `again`.
         """
         if not name:
             return None
-        return _say(owner, await run_steps(connection, self._claiming(name, owner, timeout, again), judge))
+        return _logged(owner, await run_steps(connection, self._claim(name, owner, timeout, again), translate_error))
 
     async def claim_all(
         self,
@@ -81,39 +87,41 @@ class AsyncClaims(_Scope):
         timeout: Duration = 0,
         again: bool = False,
     ) -> list[Claiming | Free]:
-        """All of them or none, by name; never a deadlock, in whichever order they are given."""
+        """Claim all names or none. Returns one result per name, by name. The order of the names cannot deadlock."""
         if wanted := self._names(names):
-            return _told(owner, await run_steps(connection, self._claiming_all(wanted, owner, timeout, again), judge))
+            return _all_logged(
+                owner, await run_steps(connection, self._claim_all(wanted, owner, timeout, again), translate_error)
+            )
         return []
 
     async def release(self, connection: Any, name: str, owner: str, *, gone: bool, timeout: Duration = 0) -> Releasing:
-        """Give the name up, which only its owner can. `gone`: what it stands for is known to be gone, all of it."""
+        """Release the name, which only its owner can. `gone`: its resource is known to be gone completely."""
         if not gone:
-            return _say(owner, Kept(self.scope, self._spelling(name), owner))
-        return _say(owner, await run_steps(connection, self._releasing(name, owner, timeout), judge))
+            return _logged(owner, Kept(self.scope, self._spelling(name), owner))
+        return _logged(owner, await run_steps(connection, self._release(name, owner, timeout), translate_error))
 
     async def transfer(self, connection: Any, name: str, owner: str, to: str, *, timeout: Duration = 0) -> Transferring:
-        """Pass the name on, without a moment in which a third could claim it."""
-        return _say(owner, await run_steps(connection, self._releasing(name, owner, timeout, to), judge))
+        """Pass the name to another owner; no third owner can claim it in between."""
+        return _logged(owner, await run_steps(connection, self._release(name, owner, timeout, to), translate_error))
 
     async def owned(self, connection: Any, *, owner: str | None = None) -> list[Owned]:
-        """Who owns which names now."""
-        return await run_steps(connection, self._listing(None, owner, False), judge, in_transaction=False)
+        """Returns the current owners."""
+        return await run_steps(connection, self._list(None, owner, False), translate_error, in_transaction=False)
 
     async def history(self, connection: Any, name: str) -> list[Owned]:
-        """Who has owned it, in order."""
-        return await run_steps(connection, self._listing(name, None, True), judge, in_transaction=False)
+        """Returns every owner of the name, in order."""
+        return await run_steps(connection, self._list(name, None, True), translate_error, in_transaction=False)
 
 
 class Claims(_Scope):
-    """The same on sync connections, in the calling thread. Django's may be named by an alias; None is its default."""
+    """Claims on sync connections, in the calling thread. A string is a Django alias, None is Django's default."""
 
     def claim(
         self, connection: Any, name: str | None, owner: str, *, timeout: Duration = 0, again: bool = False
     ) -> Claiming | None:
         if not name:
             return None
-        return _say(owner, run_steps_sync(connection, self._claiming(name, owner, timeout, again), judge))
+        return _logged(owner, run_steps_sync(connection, self._claim(name, owner, timeout, again), translate_error))
 
     def claim_all(
         self,
@@ -125,37 +133,41 @@ class Claims(_Scope):
         again: bool = False,
     ) -> list[Claiming | Free]:
         if wanted := self._names(names):
-            return _told(owner, run_steps_sync(connection, self._claiming_all(wanted, owner, timeout, again), judge))
+            return _all_logged(
+                owner, run_steps_sync(connection, self._claim_all(wanted, owner, timeout, again), translate_error)
+            )
         return []
 
     def release(self, connection: Any, name: str, owner: str, *, gone: bool, timeout: Duration = 0) -> Releasing:
         if not gone:
-            return _say(owner, Kept(self.scope, self._spelling(name), owner))
-        return _say(owner, run_steps_sync(connection, self._releasing(name, owner, timeout), judge))
+            return _logged(owner, Kept(self.scope, self._spelling(name), owner))
+        return _logged(owner, run_steps_sync(connection, self._release(name, owner, timeout), translate_error))
 
     def transfer(self, connection: Any, name: str, owner: str, to: str, *, timeout: Duration = 0) -> Transferring:
-        return _say(owner, run_steps_sync(connection, self._releasing(name, owner, timeout, to), judge))
+        return _logged(owner, run_steps_sync(connection, self._release(name, owner, timeout, to), translate_error))
 
     def owned(self, connection: Any, *, owner: str | None = None) -> list[Owned]:
-        return run_steps_sync(connection, self._listing(None, owner, False), judge, in_transaction=False)
+        return run_steps_sync(connection, self._list(None, owner, False), translate_error, in_transaction=False)
 
     def history(self, connection: Any, name: str) -> list[Owned]:
-        return run_steps_sync(connection, self._listing(name, None, True), judge, in_transaction=False)
+        return run_steps_sync(connection, self._list(name, None, True), translate_error, in_transaction=False)
 
 
-def _patience(timeout: Duration) -> float:
-    patience = checked_timeout(timeout)
-    if patience is None or patience == math.inf:
-        raise ConfigurationError("A claim is part of your transaction and never waits without end: say how long.")
-    return patience
+def _finite(timeout: Duration) -> float:
+    seconds = checked_timeout(timeout)
+    if seconds is None or seconds == math.inf:
+        raise ConfigurationError(
+            "A claim is part of your transaction and never waits without limit: pass a finite timeout."
+        )
+    return seconds
 
 
-def _told(owner: str, results: list[Claiming | Free]) -> list[Claiming | Free]:
-    return [_say(owner, result) for result in results]
+def _all_logged(owner: str, results: list[Claiming | Free]) -> list[Claiming | Free]:
+    return [_logged(owner, result) for result in results]
 
 
-def _say(owner: str, result: T) -> T:
-    """Every decision is logged: who asked, and for what."""
+def _logged(owner: str, result: T) -> T:
+    """Log the result with its owner: every decision is logged."""
     if log.isEnabledFor(logging.INFO):
         facts = {"claim" if key == "name" else key: value for key, value in vars(result).items()}
         log.info(f"claim.{type(result).__name__.lower()}", extra={**facts, "asked_by": owner})

@@ -1,1 +1,1 @@
-"""Session locks of PostgreSQL: locks that last as long as a connection."""
+"""Session locks of PostgreSQL: locks that last as long as a database session."""

@@ -1,4 +1,4 @@
-"""One holding of a session lock: the heartbeat, the loss of it, and giving it back."""
+"""One grant of a session lock: its heartbeat, its loss and its release."""
 
 import asyncio
 from collections.abc import Callable
@@ -12,29 +12,29 @@ from interlock.logs import events
 
 log = events(__name__)
 
-_PATIENCE = 1.0
-"""With a server that does not answer, when there is nothing left to do but to hang up."""
+_RELEASE_TIMEOUT = 1.0
+"""After it, a server that does not answer is given up, and the connection is closed."""
 
 
 class AsyncSessionGrant:
-    """Beats from the moment it is made until `release`. ``async with grant`` cancels the body when the lock is lost,
-    then raises `SessionLockLost`, and releases."""
+    """Sends heartbeats from its creation until `release`. ``async with grant`` cancels the body when the lock is lost,
+    then releases and raises `SessionLockLost`."""
 
     def __init__(self, name: str, session: QueuedSession, on_end: Callable[[], None]) -> None:
         self.name = name
         self.backend_pid = session.pid
-        """The server process that holds the lock, as `pg_stat_activity` knows it."""
+        """The pid of the server process that holds the lock, as in `pg_stat_activity`."""
         self._session = session
-        self._made_in = process.pid
+        self._process = process.pid
         self._on_end: Callable[[], None] | None = on_end
         self._on_lost: list[Callable[[str], object]] = []
         self._why_lost: str | None = None
-        self._told = asyncio.Event()
+        self._lost_event = asyncio.Event()
         self._released = False
         self._body: Body | None = None
-        self._dropping: asyncio.Task[bool] | None = None
-        self._keeper = asyncio.create_task(self._keep())
-        self._keeper.add_done_callback(self._kept)
+        self._background_release: asyncio.Task[bool] | None = None
+        self._heartbeats = asyncio.create_task(self._run_heartbeats())
+        self._heartbeats.add_done_callback(self._heartbeats_ended)
 
     def __repr__(self) -> str:
         state = "lost" if self.lost else "released" if self._released else "held"
@@ -42,9 +42,9 @@ class AsyncSessionGrant:
 
     @property
     def lost(self) -> bool:
-        """Asks the clock as well, so that the answer is right even after the process was stopped for a while.
+        """True once the lock may be another's. Reads the clock, so it is right even after the process was suspended.
 
-        In a forked child it is lost: the lock is the parent's.
+        In a forked child it is always true: the lock is the parent's.
         """
         if self._why_lost is not None or self.is_inherited:
             return True
@@ -52,48 +52,48 @@ class AsyncSessionGrant:
 
     @property
     def is_inherited(self) -> bool:
-        """Whether it was made by the process that forked this one."""
-        return process.pid != self._made_in
+        """True if the process that forked this one made it."""
+        return process.pid != self._process
 
     def check(self) -> None:
-        """Raise `SessionLockLost` if it is not held any more."""
+        """Raise `SessionLockLost` if the lock is not held any more."""
         if self.lost or self._released:
             raise self.error()
 
     async def wait_lost(self) -> str:
-        """Until the lock is lost, which may be never; the answer says why."""
-        await self._told.wait()
+        """Wait until the lock is lost, which may be never. Returns the reason."""
+        await self._lost_event.wait()
         assert self._why_lost is not None
         return self._why_lost
 
     def on_lost(self, callback: Callable[[str], object]) -> None:
-        """Called with the reason, on the event loop's thread; at once, if it is lost already."""
+        """Register a callback for the loss. It gets the reason, on the event loop's thread; at once if lost already."""
         self._on_lost.append(callback)
         if self._why_lost is not None:
             callback(self._why_lost)
 
     async def release(self) -> bool:
-        """Give it back and close its session. False: it was not held any more. Twice is once.
+        """Release the lock and close its session. Returns False if it was not held any more. May be called twice.
 
-        If the server cannot be told, it finds out by itself, `ttl` after the last heartbeat at the latest.
+        If the server cannot be reached, it releases the lock by itself, at most `ttl` after the last heartbeat.
         """
         if not self._released and not self.is_inherited:
             if self.lost:
                 self._lose("this process was stopped for too long")
             self._released = True
-            self._ended()
+            self._forget_holding()
             try:
                 if self._why_lost is None:
-                    await self._give_back()
+                    await self._unlock()
             finally:
-                self._keeper.cancel()
+                self._heartbeats.cancel()
                 await self._session.close()
         return not self.lost
 
     def drop(self) -> None:
-        """The same on the event loop's thread, for somebody who does not wait for it."""
+        """Release in the background. Called on the event loop's thread."""
         if not self._released:
-            self._dropping = asyncio.create_task(self.release())
+            self._background_release = asyncio.create_task(self.release())
 
     async def __aenter__(self) -> Self:
         self._body = Body()
@@ -109,31 +109,33 @@ class AsyncSessionGrant:
             raise asyncio.CancelledError from self.error()
         raise self.error() from error
 
-    async def _give_back(self) -> None:
+    async def _unlock(self) -> None:
         try:
-            async with asyncio.timeout(_PATIENCE):
-                await self._session.give_back()
-        except errors.ConnectionLost as error:  # nobody knows since when
+            async with asyncio.timeout(_RELEASE_TIMEOUT):
+                await self._session.unlock()
+        except errors.ConnectionLost as error:  # the time of the loss is unknown
             self._lose(str(error))
         except (errors.StoreError, TimeoutError) as error:
             log.warning("session_lock.not_released", extra={**self._facts(), "why": str(error)})
         else:
             log.debug("session_lock.released", extra=self._facts())
 
-    async def _keep(self) -> None:
-        why = await self._beat()
+    async def _run_heartbeats(self) -> None:
+        why = await self._send_heartbeats()
         if not self._released:
             self._lose(why)
-            await self._session.outlast()
+            await self._session.wait_out_ttl()
 
-    def _kept(self, keeper: "asyncio.Task[None]") -> None:
-        """Also if it was cancelled, perhaps before its first turn, because the event loop ends under us: leave no
-        session that could seem to live, and nobody who believes in it."""
+    def _heartbeats_ended(self, heartbeats: "asyncio.Task[None]") -> None:
+        """Close the connection if the heartbeats were cancelled, perhaps before the first, because the event loop ends.
+
+        Otherwise the session would seem alive, and the grant would be trusted without a heartbeat.
+        """
         if not self._released:
-            self._lose("nobody keeps it alive any more: its event loop ends")
+            self._lose("its heartbeats have ended, because its event loop ends")
             self._session.session.hang_up()
 
-    async def _beat(self) -> str:
+    async def _send_heartbeats(self) -> str:
         try:
             return await self._session.run_heartbeats()
         except Exception as error:
@@ -144,23 +146,23 @@ class AsyncSessionGrant:
         if self._why_lost is not None:
             return
         self._why_lost = why
-        self._ended()
+        self._forget_holding()
         log.warning("session_lock.lost", extra={**self._facts(), "why": why})
-        self._told.set()
+        self._lost_event.set()
         for callback in self._on_lost:
             try:
                 callback(why)
             except (Exception, asyncio.CancelledError):
                 log.exception("session_lock.callback_failed", extra=self._facts())
 
-    def _ended(self) -> None:
-        """Once: by the second time its owner may hold the lock again, in another grant."""
+    def _forget_holding(self) -> None:
+        """Call `on_end` only once: afterwards the same owner may hold the lock in another grant."""
         on_end, self._on_end = self._on_end, None
         if on_end:
             on_end()
 
     def error(self) -> errors.SessionLockLost:
-        """That it is not held any more, and why."""
+        """The error of a lock that is not held any more, with the reason."""
         why = self._why_lost or "this process was stopped for too long"
         if self.is_inherited:
             why = "it is held by the process that forked this one"

@@ -1,7 +1,7 @@
-"""A lock that is held as long as a database session lives: the quickest to be free again when its holder dies.
+"""A lock that is held as long as a database session lives: no other lock is free sooner after its holder dies.
 
-Each acquisition opens a session of its own, and closes it at its end; two acquisitions never share one. What happens on
-that session is in `session_line`, what happens while the lock is held in `session_grant`.
+Each acquisition opens a session of its own and closes it at the end; two acquisitions never share one. `queue` has the
+statements of that session, `grant` what happens while the lock is held.
 """
 
 import asyncio
@@ -19,14 +19,15 @@ from interlock.logs import events
 log = events(__name__)
 
 _holdings: set[tuple[object, ...]] = set()
-"""Who holds what in this process: process, task or thread, way to the database, schema, name."""
+"""The locks held in this process: process, task or thread, connect function, schema, name."""
 
 
 class AsyncSessionLock:
-    """``async with lock as grant: …``; a name and its settings, without state: any number of tasks may share it.
+    """``async with lock as grant: …``. It is a name with settings and has no state: any number of tasks may share it.
 
-    `connect` opens a session to the database, directly. `schema` tells apart those who share a database, as it does for
-    leases. `ttl` is how long the server waits for a holder that fell silent; one that died is noticed at once.
+    `connect` opens a direct session to the database, without a pooler. `schema` separates applications that share a
+    database, as it does for leases. The server ends the session of a silent holder after `ttl`; it notices the death of
+    a holder at once.
     """
 
     def __init__(self, connect: Connect, name: str, *, schema: str = "interlock", ttl: Duration = 10.0) -> None:
@@ -37,14 +38,14 @@ class AsyncSessionLock:
         self._entered: OpenBlocks[AsyncSessionGrant] = OpenBlocks()
 
     async def try_acquire(self) -> AsyncSessionGrant | None:
-        """The lock, if it is free and nobody waits for it; otherwise None, at once."""
+        """Returns the lock if it is free and without waiters; otherwise None, at once."""
         return await self.try_acquire_as(asyncio.current_task())
 
     def acquire(self, timeout: Duration | None = None) -> Acquiring[AsyncSessionGrant]:
-        """Wait for the lock, first come, first served. To be awaited, or entered: ``async with lock.acquire(5)``.
+        """Wait for the lock, first come, first served. Await it, or enter it: ``async with lock.acquire(5)``.
 
-        After `timeout` seconds in line it raises `SessionLockTimeout`. Connecting has time limits of its own; they, and
-        a connection that ends while we wait, are a `StoreError`.
+        Raises `SessionLockTimeout` after `timeout` seconds in the queue. Connecting has time limits of its own; they,
+        and a connection that ends during the wait, raise a `StoreError`.
         """
         return Acquiring(self._acquire(timeout))
 
@@ -69,13 +70,13 @@ class AsyncSessionLock:
 
     async def acquire_as(self, owner: object, timeout: Duration | None = None) -> AsyncSessionGrant:
         """For a caller that is not a task."""
-        patience = checked_timeout(timeout)
-        ends_at = None if patience is None else boottime() + patience
+        limit = checked_timeout(timeout)
+        deadline = None if limit is None else boottime() + limit
         self._refuse_nesting(owner)
         session = await self._open()
         try:
             if not await session.take():
-                await self._wait(session, ends_at)
+                await self._wait(session, deadline)
             return self._granted(session, owner)
         except BaseException:
             await session.close()
@@ -87,9 +88,9 @@ class AsyncSessionLock:
     async def _open(self) -> QueuedSession:
         return await QueuedSession.open(self._connect, self._schema, self.name, self._timing)
 
-    async def _wait(self, session: QueuedSession, ends_at: float | None) -> None:
+    async def _wait(self, session: QueuedSession, deadline: float | None) -> None:
         log.debug("session_lock.waiting", extra={"lock": self.name, "backend_pid": session.pid})
-        left = None if ends_at is None else ends_at - boottime()
+        left = None if deadline is None else deadline - boottime()
         try:
             if left is not None and left <= 0:
                 raise TimeoutError
@@ -112,8 +113,8 @@ class AsyncSessionLock:
     def _refuse_nesting(self, owner: object) -> None:
         if self._holding(owner) in _holdings:
             raise errors.SessionLockNested(
-                f"The session lock {self.name!r} is held by this very task or thread, which would wait for itself for "
-                "ever: pass the grant on instead of acquiring again.",
+                f"The session lock {self.name!r} is held by this same task or thread, which would wait for itself "
+                "without end: pass the grant on instead of acquiring again.",
                 name=self.name,
             )
 

@@ -1,18 +1,19 @@
-"""The session that holds a session lock, or stands in line for it.
+"""The session that holds a session lock, or waits for it in a queue.
 
-Who gets the lock is decided by the server alone: it is an advisory lock, held by one session at a time, and it ends
-with the session. The line only decides who asks next, so no mistake there lets two in.
+The server alone decides which session holds the lock: it is an advisory lock, held by one session at a time, and it
+ends with the session. The queue only decides which session asks next, so a mistake there cannot let two in.
 
-Whoever finds the lock taken draws a number, which is an advisory lock too, as is the mark that it stands in this line:
-both are visible in ``pg_locks`` and gone when their session is. Then it waits for the number right before its own, and
-the first in line for the lock itself. Each wait ends after `_STEP`, and with it the transaction, or else CREATE INDEX
-CONCURRENTLY and VACUUM would wait for us; nobody loses a place by that, because nobody else waits for the same number.
+A session that finds the lock taken draws a number. The number is an advisory lock too, and so is the mark that the
+session is in this queue: both are visible in ``pg_locks`` and end with their session. The session then waits for the
+number directly before its own; the first in the queue waits for the lock itself. Each wait ends after `_STEP`, and with
+it the transaction, because CREATE INDEX CONCURRENTLY and VACUUM would otherwise wait for it. No position is lost by
+that, because no other session waits for the same number.
 
-Every statement from the first lock on is one message, its answer the number of rows. In the two messages of a statement
-with arguments a process could be stopped halfway, and the server would not count that as silence.
+From the first lock on, every statement is one message, and its answer is the number of rows. A statement with arguments
+is two messages; a process could be suspended between them, and the server would not count that as silence.
 
 A crash between any two statements leaves a session that the server ends: at once if the socket is closed, otherwise
-when nothing was heard for the ttl. Those behind then move up.
+after the ttl without a message. The sessions behind it then move up.
 """
 
 import asyncio
@@ -38,12 +39,14 @@ Connect = Callable[[], Awaitable[Session]]
 
 _STEP = 0.4
 _SHORTEST_STEP = 0.05
-_GOODBYE = 1.0
+_CLOSE_TIMEOUT = 1.0
 
 
 @dataclass(frozen=True)
 class SessionTiming:
-    """All in seconds. The server ends a holder's session `ttl` after its last heartbeat; its own trust ends before."""
+    """All in seconds. The server ends a holder's session `ttl` after its last heartbeat; the holder's trust ends
+    before.
+    """
 
     ttl: float
 
@@ -55,7 +58,7 @@ class SessionTiming:
 
     @property
     def trust(self) -> float:
-        """The rest is for the holder, who has to stop when he learns of the loss."""
+        """The rest of the ttl is for the holder to stop its work after the loss."""
         return self.ttl * 3 / 4
 
     @property
@@ -64,7 +67,7 @@ class SessionTiming:
 
 
 class QueuedSession(HeartbeatSession):
-    """Belongs to one acquisition, and is closed with it."""
+    """The session of one acquisition; it is closed with it."""
 
     def __init__(self, session: Session, schema: str, name: str, timing: SessionTiming) -> None:
         super().__init__(
@@ -83,36 +86,36 @@ class QueuedSession(HeartbeatSession):
         try:
             await _refuse_pooler(session)
             await require_primary(session)
-            await configure(session, await _settings(session, name, timing))
+            await configure(session, await _session_settings(session, name, timing))
         except BaseException:
             await session.abort()
             raise
         return cls(session, schema, name, timing)
 
     async def take(self) -> bool:
-        """Take the lock if it is free and nobody stands in line."""
+        """Take the lock if it is free and the queue is empty. Returns True if it was taken."""
         return await self._took(self._statements.take)
 
     async def wait(self) -> None:
-        """Stand in line until the lock is ours."""
+        """Wait in the queue until this session has the lock."""
         await self._execute(self._statements.join)
         while not await self._took(self._statements.step):
             pass
 
-    async def outlast(self) -> None:
-        """Trust is over, and the server still has the lock: let it, for as long as it would by itself.
+    async def wait_out_ttl(self) -> None:
+        """After the end of trust, keep the session for the rest of the ttl.
 
-        So nobody else has it while whoever was told of the loss comes to an end.
+        The lock stays taken in the meantime, while the holder, which was notified of the loss, stops its work.
         """
         if not self.session.is_closed:
             await asyncio.sleep(self._timing.ttl - self._timing.trust)
 
-    async def give_back(self) -> None:
+    async def unlock(self) -> None:
         await self._execute("SELECT pg_advisory_unlock_all()")
 
     async def close(self) -> None:
-        """A statement that still runs is cancelled first, so that the server process is gone when this returns."""
-        await self.session.close(_GOODBYE)
+        """Cancel a statement that still runs, so that the server process is gone when this returns."""
+        await self.session.close(_CLOSE_TIMEOUT)
 
     async def _took(self, statement: str) -> bool:
         sent_at = boottime()
@@ -133,8 +136,8 @@ async def _refuse_pooler(session: Session) -> None:
         )
 
 
-async def _settings(session: Session, name: str, timing: SessionTiming) -> dict[str, str]:
-    """A waiter stays below the server's deadlock check, which would be logged as a long wait with each step."""
+async def _session_settings(session: Session, name: str, timing: SessionTiming) -> dict[str, str]:
+    """Waits are shorter than the server's deadlock_timeout; otherwise each one would be logged as a long wait."""
     deadlock_timeout = float(await session.fetchval(_DEADLOCK_TIMEOUT)) / 1000
     step = min(_STEP, max(_SHORTEST_STEP, deadlock_timeout / 2))
     return noticing_a_dead_network(timing.ttl) | {
@@ -149,12 +152,12 @@ _DEADLOCK_TIMEOUT = "SELECT setting FROM pg_settings WHERE name = 'deadlock_time
 
 
 class _Statements:
-    """Of one lock; they hold its keys, because a statement with arguments is more than one message."""
+    """The statements of one lock, with its keys in the text: a statement with arguments is more than one message."""
 
     def __init__(self, schema: str, name: str) -> None:
         lock = AdvisoryKey.of("interlock session lock", schema, name)
-        line = AdvisoryKey.of("interlock session lock line", schema, name)
-        keys = {"lock": lock, "line": line, "line_shown": line.shown, "numbers": _NUMBERS.first}
+        queue = AdvisoryKey.of("interlock session lock line", schema, name)
+        keys = {"lock": lock, "queue": queue, "queue_shown": queue.shown, "numbers": _NUMBERS.first}
         before = _BEFORE.format(**keys, numbers_shown=_NUMBERS.first & 0xFFFFFFFF)
         self.take = _TAKE.format(**keys)
         self.join = _JOIN.format(**keys, before=before)
@@ -162,7 +165,7 @@ class _Statements:
 
 
 _NUMBERS = AdvisoryKey.of("interlock session lock numbers")
-"""Only its first half: the second is the number. Whose line a number is for is told by the line's own key."""
+"""Only its first half is used: the second is the number. The queue of a number is known by the queue's own key."""
 
 _ADVISORY = """pg_locks
      WHERE locktype = 'advisory' AND granted AND objsubid = 2
@@ -170,14 +173,14 @@ _ADVISORY = """pg_locks
 
 _TAKE = f"""
 SELECT WHERE CASE
-    WHEN EXISTS (SELECT FROM {_ADVISORY} AND (classid::bigint, objid::bigint) = ({{line_shown}})) THEN false
+    WHEN EXISTS (SELECT FROM {_ADVISORY} AND (classid::bigint, objid::bigint) = ({{queue_shown}})) THEN false
     ELSE pg_try_advisory_lock({{lock}}) END
 """  # noqa: S608 - nothing but constants
 
-# A number is the time in milliseconds, as far as it fits: half of what fits are twelve days. Who draws one in the same
-# millisecond gets the next.
+# A number is the time in milliseconds, modulo 2^31; half of that range is twelve days. A session that draws one in the
+# same millisecond gets the next.
 _JOIN = """
-SELECT pg_advisory_lock_shared({line});
+SELECT pg_advisory_lock_shared({queue});
 SELECT set_config('interlock_line.number', number::text, false)
   FROM (SELECT ((extract(epoch FROM clock_timestamp()) * 1000)::bigint + generate_series(0, 1000000)) % 2147483648
        ) AS every (number)
@@ -186,23 +189,24 @@ SELECT set_config('interlock_line.number', number::text, false)
 SELECT set_config('interlock_line.before', coalesce(({before})::text, ''), false);
 """
 
-# The number of whoever stands right before us in this line. A shared lock on a number is somebody who waits for it.
+# The number directly before this session's in this queue. A shared lock on a number is held by the session that waits
+# for it.
 _BEFORE = f"""
     WITH held AS MATERIALIZED (
         SELECT pid, mode, classid::bigint AS first, objid::bigint AS second FROM {_ADVISORY}
     ), others AS (
         SELECT number.second AS number,
                (current_setting('interlock_line.number')::bigint - number.second + 2147483648) % 2147483648 AS ahead
-          FROM held AS place JOIN held AS number USING (pid)
-         WHERE (place.first, place.second) = ({{line_shown}})
+          FROM held AS entry JOIN held AS number USING (pid)
+         WHERE (entry.first, entry.second) = ({{queue_shown}})
            AND number.first = {{numbers_shown}} AND number.mode = 'ExclusiveLock'
     )
     SELECT number FROM others WHERE ahead BETWEEN 1 AND 1073741823 ORDER BY ahead LIMIT 1
 """  # noqa: S608 - nothing but constants
 
-# One step: a place further, or the lock itself and out of the line, or nothing within the lock_timeout. It is caught
-# here so that the server's log does not fill up with errors. An advisory lock that comes just when the time is up is
-# ours all the same; the next step then gets it without waiting.
+# One step: one position further, or the lock itself and out of the queue, or nothing within the lock_timeout. The error
+# of the timeout is caught here, because the server would log it. If an advisory lock is granted just when the time is
+# up, this session has it all the same, and the next step gets it without waiting.
 _WAIT = """
 DO $$
 DECLARE
@@ -216,7 +220,7 @@ BEGIN
     ELSE
         PERFORM pg_advisory_lock({lock});
         PERFORM pg_advisory_unlock({numbers}, own::integer);
-        PERFORM pg_advisory_unlock_shared({line});
+        PERFORM pg_advisory_unlock_shared({queue});
         PERFORM set_config('interlock_line.number', '', false);
     END IF;
 EXCEPTION WHEN lock_not_available THEN
