@@ -1,24 +1,25 @@
-"""Errors on their way through the engine, which keeps nothing of them but a text.
+"""Errors on their way through the engine, which keeps only the text of an error.
 
-So code, message and whether another attempt may help are put into the text as JSON, behind a mark, and read again in
-one place. A text without the mark is the engine's own.
+The text holds code, message and `retry` as JSON, behind a prefix, and is read again in one place. A text without the
+prefix is the engine's own.
 """
 
 import json
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from interlock.errors import AttemptSuperseded, DoNotRetry, spelled
+from interlock.errors import AttemptSuperseded, DoNotRetry, OrchestrationEnded, RecordOvertaken, spelled
 
-_MARK = "interlock-failure:"
+_PREFIX = "interlock-failure:"
 _CANCELLED = "canceled: "
 _LONGEST = 2000
 _INTERRUPTED = (AttemptSuperseded.code, "interrupted")
+_SUPERSEDED = (AttemptSuperseded.code, OrchestrationEnded.code, RecordOvertaken.code)
 
 
 @dataclass(frozen=True)
 class ActivityFailure:
-    """`retry`: another attempt may help."""
+    """`retry` is True if another attempt may help."""
 
     code: str
     message: str
@@ -26,8 +27,13 @@ class ActivityFailure:
 
     @property
     def interrupted(self) -> bool:
-        """The attempt did not end by itself: that it failed says nothing about the step."""
+        """True if the attempt did not end by itself, so its failure says nothing about the step."""
         return self.code in _INTERRUPTED
+
+    @property
+    def superseded(self) -> bool:
+        """True if the work has ended or another attempt or orchestration has taken it over, which is expected."""
+        return self.code in _SUPERSEDED
 
     @classmethod
     def of(cls, error: BaseException, never: tuple[type[BaseException], ...] = ()) -> "ActivityFailure":
@@ -38,20 +44,20 @@ class ActivityFailure:
 
     @classmethod
     def read(cls, text: str) -> "ActivityFailure":
-        if text.startswith(_CANCELLED):  # and why is somebody's own words, which may quote a failure
+        if text.startswith(_CANCELLED):  # first, because the reason is the caller's text and may quote a failure
             return ActivityFailure("cancelled", text.removeprefix(_CANCELLED), retry=False)
-        _, mark, rest = text.partition(_MARK)
-        if mark:
+        _, prefix, rest = text.partition(_PREFIX)
+        if prefix:
             facts, _ = json.JSONDecoder().raw_decode(rest)
             return cls(**facts)
         return ActivityFailure("engine_failed", text[:_LONGEST], retry=False)
 
     def __str__(self) -> str:
-        return _MARK + json.dumps(asdict(self))
+        return _PREFIX + json.dumps(asdict(self))
 
 
 class EncodedFailure(Exception):
-    """Raised into the engine: its text is all that comes out again."""
+    """Raised into the engine, which passes on only its text."""
 
     def __init__(self, failure: ActivityFailure) -> None:
         super().__init__(str(failure))

@@ -21,7 +21,11 @@ def generator_of(orchestration: Orchestration[Any, Any]) -> Callable[[Any, Any],
             return orchestration.output.dump(result)
         except Exception as error:
             failure = ActivityFailure.of(error)
-            log.warning("orchestration.failed", extra={"orchestration": run.id, "code": failure.code}, exc_info=error)
+            facts = {"orchestration": run.id, "code": failure.code}
+            if failure.superseded:  # its activity has logged that
+                log.debug("orchestration.failed", extra=facts)
+            else:
+                log.warning("orchestration.failed", extra=facts, exc_info=error)
             raise EncodedFailure(failure) from None
 
     return drive

@@ -48,7 +48,10 @@ class ActivityWorker:
         except Exception as error:
             failure = ActivityFailure.of(error, activity.retry.never)
             facts = {"activity": name, "orchestration": context.instance_id, "code": failure.code}
-            log.warning("activity.failed", extra=facts, exc_info=error)
+            if failure.superseded:
+                log.info("activity.superseded", extra={**facts, "why": failure.message})
+            else:
+                log.warning("activity.failed", extra=facts, exc_info=error)
             raise EncodedFailure(failure) from None
 
     def _on_the_loop(self, work: Coroutine[Any, Any, T], activity: Activity[Any, Any], context: Any) -> T:

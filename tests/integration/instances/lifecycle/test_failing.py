@@ -1,14 +1,18 @@
 """What becomes of an instance when a step fails, for good."""
 
+import asyncio
+import logging
 from collections.abc import AsyncIterator
 
 import pytest
 
 from interlock import errors
+from interlock.durable import worker
 from interlock.instances.drivers.local import LocalDriver
 from support.failing_driver import FailingDns, FailingDriver
 from support.instances import Plane, control_plane
 from support.postgres import execute
+from support.waiting import eventually
 
 HELD = "SELECT scope, name FROM interlock.claim WHERE released_at IS NULL ORDER BY scope, name"
 PUBLISHED = "SELECT name FROM published"
@@ -94,6 +98,23 @@ async def test_one_that_is_being_created_can_be_deleted(plane: Plane, driver: Fa
     assert (gone.state, gone.error) == ("deleted", None)
     assert (await driver.ids(), execute(plane.url, HELD)) == ({}, [])
     assert {event.kind for event in await plane.events(asked.id)}.isdisjoint({"fail", "come_up"})
+
+
+async def test_the_step_of_a_creation_that_was_deleted_meanwhile_ends_with_one_line_in_the_log(
+    plane: Plane, driver: FailingDriver, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(worker, "_CHECK_EVERY", 60.0)  # the step itself finds out that it was superseded
+    caplog.set_level(logging.INFO, "interlock")
+    driver.fails = "slow provision"
+    asked = await plane.create("shop")
+    await driver.reached.wait()
+    assert (await plane.told(plane.instances.delete, asked.id)).state == "deleted"
+    driver.held.set()
+    [record] = await asyncio.to_thread(
+        eventually, lambda: [one for one in caplog.records if one.name == "interlock.durable.worker"]
+    )
+    assert (record.levelname, record.exc_info) == ("INFO", None)
+    assert "activity.superseded" in record.getMessage()
 
 
 async def test_names_are_held_until_it_is_seen_to_be_gone(plane: Plane, driver: FailingDriver) -> None:
