@@ -6,7 +6,7 @@ waits for another's name. The store's clock decides who holds a lease. How long 
 the holder's clock, from before the request was sent: `remaining` of an answer is never more than what was left then.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Literal, NamedTuple, Protocol
 from uuid import UUID
 
@@ -76,15 +76,22 @@ class OnTurn(Protocol):
     def __call__(self, grant_id: UUID | None, handed: HandedGrant | None = None, /) -> None: ...
 
 
+class BrokenBy(NamedTuple):
+    """Who broke a lease, as it was recorded (with the role, where the database has roles), and the reason given."""
+
+    operator: str
+    reason: str | None
+
+
 class RenewAnswer(NamedTuple):
-    """Places in the batch; who is neither lost nor locked was renewed for its ttl. Of those that were lost, `broken`
-    were taken by a person. `clock` is the store's, in seconds."""
+    """Places in the batch; a grant that is neither lost nor locked was renewed for its ttl. Of those that were lost,
+    `broken` were broken by an operator. `clock` is the store's, in seconds."""
 
     lost: Sequence[int]
     locked: Sequence[int]
     clock: float
     timeline: int
-    broken: Sequence[int] = ()
+    broken: Mapping[int, BrokenBy] = {}
 
 
 class GrantIdentity(Protocol):
@@ -116,7 +123,8 @@ class LeaseStore(Protocol):
 
     async def acquire(self, asks: Sequence[AcquireRequest]) -> list[AcquireAnswer]: ...
 
-    async def release(self, grants: Sequence[GrantIdentity]) -> list[ReleaseAnswer]: ...
+    async def release(self, grants: Sequence[GrantIdentity]) -> list[ReleaseAnswer]:
+        """The release of a grant that was broken answers ``lost``, and frees the lease for the next waiter."""
 
     async def hand_over(self, grants: Sequence[GrantIdentity]) -> list[ReleaseAnswer]:
         """Release those that somebody waits for."""

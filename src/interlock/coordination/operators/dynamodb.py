@@ -71,7 +71,7 @@ def _holding(row: Row) -> Holding:
 def _intervention(row: Row) -> Intervention | None:
     broken = row.broken
     return broken and Intervention(
-        row.token, row.owner_id is None, (), broken.reason, broken.done_by, _moment(broken.done_at)
+        row.token, row.was_freed_at_once, (), broken.reason, broken.done_by, _moment(broken.done_at)
     )
 
 

@@ -57,7 +57,8 @@ CREATE TABLE interlock.lease_epoch (
     CONSTRAINT lease_epoch_single CHECK (only_row)
 );
 
--- Who took a lease from its holder by force, and why.
+-- Who took a lease from its holder by force, and why. `grant_id` is that of the broken grant: with it, the holder can
+-- release the lease once it has stopped, and do nothing else.
 CREATE TABLE interlock.lease_intervention (
     id         bigint           GENERATED ALWAYS AS IDENTITY,
     name       text COLLATE "C" NOT NULL,
@@ -70,8 +71,11 @@ CREATE TABLE interlock.lease_intervention (
     reason     text,
     done_by    text             NOT NULL,
     done_at    timestamptz      NOT NULL,
+    grant_id   uuid,
     CONSTRAINT lease_intervention_pkey PRIMARY KEY (id)
 );
+
+CREATE INDEX lease_intervention_lease ON interlock.lease_intervention (name, token);
 
 -- The server's timeline changes when a standby is promoted and when a back-up is restored to a point in time. The
 -- control file would tell too late.
@@ -434,13 +438,15 @@ CREATE FUNCTION interlock.grant_v1(token bigint, grant_id uuid) RETURNS bytea
     AS $$ SELECT pg_catalog.int8send(token) OPERATOR(pg_catalog.||) pg_catalog.uuid_send(grant_id) $$;
 
 -- Extend each lease that is still held: one that has expired stays lost, even if nobody has taken it. One row: the
--- requests that were lost, those of them that a person broke, and those whose row is locked at the moment (ask again).
+-- requests that were lost; those of them that an operator broke, with who did and why; and those whose row is locked at the
+-- moment (ask again).
 -- `clock` and `timeline` let the holder notice a clock that was set and a server that was promoted.
 -- Mostly nobody else has any of them locked. To lock them all before they are written would cost, and log, half as much
 -- again; so they are written at once, and what waits for a lock for a millisecond is undone and done with care.
 CREATE FUNCTION interlock.renew_many_v1(
     names text[], grants bytea, ttls double precision[],
-    OUT lost integer[], OUT locked integer[], OUT clock double precision, OUT timeline integer, OUT broken integer[]
+    OUT lost integer[], OUT locked integer[], OUT clock double precision, OUT timeline integer, OUT broken integer[],
+    OUT broken_by text[], OUT broken_why text[]
 )
     LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
     SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off
@@ -500,15 +506,30 @@ BEGIN
                 ON l.name = a.name AND l.expires_at > moment
                AND interlock.grant_v1(l.token, l.grant_id) = substring(grants, 24 * a.request::integer - 23, 24)
              WHERE l.renewed_at IS DISTINCT FROM moment) AS o;
-    SELECT array_agg(o.request) INTO broken
+    SELECT array_agg(o.request), array_agg(i.done_by), array_agg(i.reason) INTO broken, broken_by, broken_why
       FROM unnest(lost) AS o (request) JOIN interlock.lease_intervention i
-        ON i.name = names[o.request] AND int8send(i.token) = substring(grants, 24 * o.request - 23, 8);
+        ON i.name = names[o.request] AND interlock.grant_v1(i.token, i.grant_id) = substring(grants, 24 * o.request - 23, 24);
+END
+$$;
+
+-- Broken → free, before its time is over: its holder releases it, so it has stopped. True, if that was so. The lease's row
+-- does not name the grant any more, its record in `lease_intervention` does. The caller has the queue's lock alone.
+CREATE FUNCTION interlock.end_broken_v1(lease_name text, lease_token bigint, lease_grant uuid) RETURNS boolean
+    LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off
+    AS $$
+BEGIN
+    UPDATE interlock.lease l SET expires_at = '-infinity'
+     WHERE l.name = lease_name AND l.token = lease_token AND l.grant_id IS NULL AND l.expires_at > interlock.now_v1()
+       AND EXISTS (SELECT FROM interlock.lease_intervention i
+                    WHERE i.name = lease_name AND i.token = lease_token AND i.grant_id = lease_grant);
+    RETURN FOUND;
 END
 $$;
 
 -- Free each lease that the named grant holds, and tell the first in its queue, whose grant_id is `offered`. With
 -- `if_waited` only those that somebody waits for. `status`: released, lost (that grant holds nothing any more), locked
--- (ask again), kept (nobody waits). Never waits for a transaction that guards the lease: it changes no key.
+-- (ask again), kept (nobody waits). A grant whose lease was broken is lost, and its release frees the lease: its holder has
+-- stopped. Never waits for a transaction that guards the lease: it changes no key.
 CREATE FUNCTION interlock.release_many_v1(
     names text[], tokens bigint[], grant_ids uuid[], own_listener integer, if_waited boolean
 ) RETURNS TABLE (request integer, status text, offered uuid, elsewhere boolean)
@@ -518,9 +539,10 @@ CREATE FUNCTION interlock.release_many_v1(
     AS $$
 #variable_conflict use_column
 DECLARE
-    moment timestamptz := interlock.now_v1();
-    freed  integer[];
-    rows   tid[];
+    moment  timestamptz := interlock.now_v1();
+    freed   integer[];
+    rows    tid[];
+    stopped integer[];
 BEGIN
     PERFORM pg_advisory_xact_lock(1229737036, q.bucket)
        FROM (SELECT DISTINCT interlock.queue_lock_v1(n.name) AS bucket FROM unnest(names) AS n (name) ORDER BY 1) AS q;
@@ -555,6 +577,11 @@ BEGIN
             RETURN;
         END IF;
     END IF;
+    IF NOT if_waited THEN
+        SELECT array_agg(a.request::integer) INTO stopped
+          FROM unnest(names, tokens, grant_ids) WITH ORDINALITY AS a (name, token, grant_id, request)
+         WHERE CASE WHEN a.request <> ALL (coalesce(freed, '{}')) THEN interlock.end_broken_v1(a.name, a.token, a.grant_id) END;
+    END IF;
     RETURN QUERY
     SELECT a.request::integer,
            CASE WHEN l.name IS NULL THEN 'lost'
@@ -562,9 +589,11 @@ BEGIN
                        SELECT FROM interlock.waiter w
                         WHERE w.name = a.name AND w.enqueued_at >= interlock.queue_start_v1(l.queue_from, l.token)
                           AND interlock.waits_v1(w.listener, w.seen_at, w.offered_at, moment)) THEN 'kept'
-                ELSE 'locked' END, NULL::uuid, false
+                ELSE 'locked' END, o.grant_id, o.grant_id IS NOT NULL AND o.listener IS DISTINCT FROM own_listener
       FROM unnest(names, tokens, grant_ids) WITH ORDINALITY AS a (name, token, grant_id, request)
       LEFT JOIN interlock.lease l ON l.name = a.name AND l.token = a.token AND l.grant_id = a.grant_id
+      LEFT JOIN interlock.offer_v1(ARRAY(SELECT names[s.request] FROM unnest(stopped) AS s (request)), own_listener) AS o
+        ON o.name = a.name AND a.request = ANY (stopped)
      WHERE a.request <> ALL (coalesce(freed, '{}'));
 END
 $$;
@@ -730,7 +759,8 @@ END
 $$;
 
 -- Take a lease from its holder. The holder learns of it when it renews next, and stops. Until the time is over for
--- which it may trust the lease nobody else gets it, unless `immediate` says that this does not matter.
+-- which it may trust the lease, or until the holder releases it, no other process gets it, unless `immediate` says that
+-- this does not matter.
 CREATE FUNCTION interlock.break_v1(lease_name text, immediate boolean, terminate boolean, why text, by_whom text)
     RETURNS TABLE (token bigint, holder text, host text, pid integer, remaining double precision, terminated integer[])
     LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET lock_timeout = '2s'
@@ -755,8 +785,10 @@ BEGIN
     UPDATE interlock.lease l
        SET grant_id = NULL, expires_at = CASE WHEN immediate THEN '-infinity' ELSE l.expires_at END
      WHERE l.name = lease_name;
-    INSERT INTO interlock.lease_intervention (name, token, holder, host, pid, immediate, terminated, reason, done_by, done_at)
-    VALUES (lease_name, lease.token, lease.holder, lease.host, lease.pid, immediate, ended, why, by_whom, moment);
+    INSERT INTO interlock.lease_intervention (name, token, holder, host, pid, immediate, terminated, reason, done_by, done_at,
+                                              grant_id)
+    VALUES (lease_name, lease.token, lease.holder, lease.host, lease.pid, immediate, ended, why, by_whom, moment,
+            lease.grant_id);
     IF immediate THEN
         PERFORM interlock.offer_v1(ARRAY[lease_name], NULL);
     END IF;
@@ -967,6 +999,11 @@ BEGIN
             SELECT FROM interlock.lease l
              WHERE l.name = release_v1.name AND l.token = release_v1.token AND l.grant_id = release_v1.grant_id)
             THEN 'locked' ELSE 'lost' END;
+        IF status = 'lost' AND interlock.end_broken_v1(release_v1.name, release_v1.token, release_v1.grant_id) THEN
+            SELECT o.grant_id, o.listener INTO offered, ear
+              FROM interlock.offer_v1(ARRAY[release_v1.name], release_v1.listener) AS o;
+            elsewhere := ear IS DISTINCT FROM release_v1.listener;
+        END IF;
         RETURN;
     END IF;
     FOR attempt IN 1..2 LOOP
@@ -1066,7 +1103,7 @@ REVOKE EXECUTE ON FUNCTION
     interlock.epoch_v1(), interlock.register_v1(text[]), interlock.offer_v1(text[], integer),
     interlock.acquire_many_v1(text[], uuid[], double precision[], jsonb[], boolean[], text, text, integer, integer, boolean),
     interlock.grant_v1(bigint, uuid), interlock.renew_many_v1(text[], bytea, double precision[]),
-    interlock.release_many_v1(text[], bigint[], uuid[], integer, boolean), interlock.abandon_many_v1(text[], uuid[], integer),
+    interlock.end_broken_v1(text, bigint, uuid), interlock.release_many_v1(text[], bigint[], uuid[], integer, boolean), interlock.abandon_many_v1(text[], uuid[], integer),
     interlock.guard_v1(text, bigint, uuid), interlock.guarded_v1(), interlock.guards_v1(text),
     interlock.break_v1(text, boolean, boolean, text, text), interlock.leases_v1(text), interlock.waiters_v1(text),
     interlock.sweep_v1(double precision),

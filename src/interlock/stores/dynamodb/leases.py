@@ -16,7 +16,8 @@ free gets it. So nobody is told, nothing is offered, and a lease cannot be hande
 import time
 import zlib
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from contextlib import suppress
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from interlock import errors
@@ -32,6 +33,7 @@ from interlock.stores.dynamodb.watch import LeaseWatch
 from interlock.stores.leases import (
     AcquireAnswer,
     AcquireRequest,
+    BrokenBy,
     GrantIdentity,
     Holder,
     OnTurn,
@@ -98,15 +100,16 @@ class DynamoLeases:
         await self.table()
         ends_at = boottime() + timeout
 
-        async def renew(grant: GrantIdentity) -> bool:
-            return await self._renew(grant, ends_at)
+        async def renew(grant: GrantIdentity) -> _Refusal | None:
+            return await self._try_to_renew(grant, ends_at)
 
         outcomes = await side_by_side(renew, grants)
         failed = {place: outcome for place, outcome in enumerate(outcomes) if isinstance(outcome, Exception)}
         if len(failed) == len(grants) > 0:
             raise next(iter(failed.values()))
-        lost = [place for place, outcome in enumerate(outcomes) if outcome is False]
-        return RenewAnswer(lost, list(failed), boottime(), 0)
+        refused = {place: outcome for place, outcome in enumerate(outcomes) if isinstance(outcome, _Refusal)}
+        broken = {place: refusal.broken for place, refusal in refused.items() if refusal.broken is not None}
+        return RenewAnswer(list(refused), list(failed), boottime(), 0, broken)
 
     async def abandon(self, asks: Sequence[AcquireRequest]) -> list[UUID]:
         return []
@@ -205,10 +208,13 @@ class DynamoLeases:
         return item if ask.metadata is None else item | {"metadata": _text(ask.metadata)}
 
     async def _renew(self, grant: GrantIdentity, ends_at: float) -> bool:
+        return await self._try_to_renew(grant, ends_at) is None
+
+    async def _try_to_renew(self, grant: GrantIdentity, ends_at: float) -> "_Refusal | None":
         sent_at = self._clock()
         if sent_at >= self._trusted_until.get(grant.grant_id, sent_at + 1.0):
             self._trusted_until.pop(grant.grant_id, None)
-            return False
+            return _Refusal(None)
         now = self.wall_clock()
         values = {
             ":version": _version(sent_at),
@@ -217,11 +223,13 @@ class DynamoLeases:
         }
         try:
             await self._update(grant, rows.RENEW, f"{rows.MINE} AND {rows.NOT_OLDER}", values, ends_at)
-        except ConditionFailed:
+        except ConditionFailed as failed:
             self._trusted_until.pop(grant.grant_id, None)
-            return False
+            row = await self._found(failed, grant.name, ends_at)
+            breaking = None if row is None else row.broken_of(grant)
+            return _Refusal(breaking and BrokenBy(breaking.done_by, breaking.reason))
         self._trusted_until[grant.grant_id] = sent_at + grant.ttl
-        return True
+        return None
 
     async def _release(self, grant: GrantIdentity) -> ReleaseAnswer:
         self._trusted_until.pop(grant.grant_id, None)
@@ -233,7 +241,16 @@ class DynamoLeases:
             row = await self._found(failed, grant.name, ends_at)
             if row is None or row.token != grant.token or row.last_owner_id != str(grant.grant_id):
                 return ReleaseAnswer("lost", None, False)
+            if row.broken is not None:
+                await self._end_broken(grant, ends_at)
+                return ReleaseAnswer("lost", None, False)
         return ReleaseAnswer("released", None, False)  # now, or by a request whose answer was lost
+
+    async def _end_broken(self, grant: GrantIdentity, ends_at: float) -> None:
+        """The holder of a broken lease has stopped: free it, so that it need not be watched for its whole length."""
+        values = {":ttl": rows.deleted_at(self.wall_clock(), grant.ttl), ":broken": {"S": rows.BROKEN}}
+        with suppress(ConditionFailed):  # free by now, or another's
+            await self._update(grant, rows.END_BROKEN, rows.IS_BROKEN, values, ends_at)
 
     async def _update(
         self, grant: GrantIdentity, expression: str, condition: str, values: Mapping[str, Any], ends_at: float
@@ -284,6 +301,12 @@ def _text(value: str) -> dict[str, str]:
 def _version(moment: float) -> dict[str, str]:
     """By the holder's own clock: each renewal has a greater one, and the same however often it is sent."""
     return {"N": str(int(moment * 1_000_000))}
+
+
+class _Refusal(NamedTuple):
+    """The grant is not the current one; `broken`: because an operator broke it."""
+
+    broken: BrokenBy | None
 
 
 class Resent:

@@ -30,6 +30,9 @@ NOT_OLDER = "#version <= :version"
 RENEW = "SET #version = :version, #expires_at = :expires_at, #ttl = :ttl"
 RELEASE = "SET #last_owner_id = #owner_id, #ttl = :ttl REMOVE #owner_id, #expires_at, #listing"
 
+END_BROKEN = "SET #last_owner_id = #owner_id, #ttl = :ttl REMOVE #owner_id, #expires_at, #listing"
+IS_BROKEN = "#last_owner_id = :owner_id AND #fence = :token AND begins_with(#owner_id, :broken)"
+
 SEEN = "#owner_id = :seen_owner AND #fence = :seen_fence"
 TAKEN = "SET #last_owner_id = #owner_id, #owner_id = :nobody, #broken_by = :by, #broken_at = :at, #broken_why = :reason"
 FREED = (
@@ -80,6 +83,15 @@ class Row:
     def is_broken(self) -> bool:
         """Taken from its holder, and not free yet."""
         return self.owner_id is not None and self.owner_id.startswith(BROKEN)
+
+    @property
+    def was_freed_at_once(self) -> bool:
+        """Broken with `immediate`, and not acquired since."""
+        return self.broken is not None and self.owner_id is None and not (self.last_owner_id or "").startswith(BROKEN)
+
+    def broken_of(self, grant: GrantIdentity) -> "Breaking | None":
+        """How the lease was broken while this grant held it."""
+        return self.broken if self.token == grant.token and self.last_owner_id == str(grant.grant_id) else None
 
     def is_held_by(self, grant_id: UUID) -> bool:
         return self.owner_id == str(grant_id)

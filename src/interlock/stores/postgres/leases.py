@@ -18,6 +18,7 @@ from interlock.stores.capabilities import HeldLease, StoredRecord
 from interlock.stores.leases import (
     AcquireAnswer,
     AcquireRequest,
+    BrokenBy,
     GrantIdentity,
     HandedGrant,
     Holder,
@@ -134,7 +135,12 @@ class PostgresLeases:
             [place - 1 for place in row["locked"] or ()],
             row["clock"],
             row["timeline"],
-            [place - 1 for place in row["broken"] or ()],
+            {
+                place - 1: BrokenBy(operator, reason)
+                for place, operator, reason in zip(
+                    row["broken"] or (), row["broken_by"] or (), row["broken_why"] or (), strict=True
+                )
+            },
         )
 
     async def abandon(self, asks: Sequence[AcquireRequest]) -> list[UUID]:

@@ -32,7 +32,7 @@ SELECT request, status, offered, elsewhere
 
 -- name: renew
 -- Extend what is still held. One ttl is that of all.
-SELECT lost, locked, clock, timeline, broken
+SELECT lost, locked, clock, timeline, broken, broken_by, broken_why
   FROM string_to_array($1, E'\x1f') AS names, LATERAL interlock.renew_many_v1(
            names, $2,
            CASE cardinality($3::double precision[])

@@ -1,17 +1,22 @@
 """What becomes of a wish for a lease, and of a lease that is held. In a transaction that has the file alone."""
 
+import json
 import sqlite3
 from collections.abc import Sequence
 from typing import NamedTuple
 
 from interlock.clock import boottime
-from interlock.stores.leases import AcquireAnswer, AcquireRequest, GrantIdentity, Holder, ReleaseAnswer
+from interlock.stores.leases import AcquireAnswer, AcquireRequest, BrokenBy, GrantIdentity, Holder, ReleaseAnswer
 from interlock.stores.sqlite.boot import boot_id
 from interlock.stores.sqlite.queue import enqueue, first, offer, remove_dead
 from interlock.stores.sqlite.transaction import SQL, WriteTransaction
 
 _NOT_TOLD = 2.0
 """When somebody who cannot be told has to ask again: well before the queue forgets it."""
+
+
+BROKEN = "##broken"
+"""After a lease's name: the key of the record that says who broke it last."""
 
 
 class LeaseState(NamedTuple):
@@ -90,7 +95,7 @@ def release(
     """Free it, and tell the first in its queue."""
     named = grant.name, grant.token, str(grant.grant_id)
     if not transaction.execute(SQL["is_holder"], *named).fetchone():
-        return ReleaseAnswer("lost", None, False)
+        return ReleaseAnswer("lost", None, False) if if_waited else _release_broken(transaction, grant, listener)
     if if_waited and first(transaction, grant.name, listener) is None:
         return ReleaseAnswer("kept", None, False)
     transaction.execute(SQL["release"], *named)
@@ -112,9 +117,25 @@ def renew(transaction: WriteTransaction, grants: Sequence[GrantIdentity]) -> lis
     ]  # fmt: skip
 
 
-def is_broken(transaction: WriteTransaction, grant: GrantIdentity) -> bool:
-    """Whether somebody has taken it from its holder. One that was given back is not renewed."""
-    return transaction.execute(SQL["is_broken"], grant.name, grant.token).fetchone() is not None
+def broken_by(transaction: WriteTransaction, grant: GrantIdentity) -> BrokenBy | None:
+    """Who broke the lease while this grant held it; None: no operator did."""
+    row = transaction.execute(SQL["read_record"], grant.name + BROKEN).fetchone()
+    record = None if row is None else json.loads(row[2])
+    if record is None or record["token"] != grant.token or record["grant_id"] != str(grant.grant_id):
+        return None
+    return BrokenBy(record["done_by"], record["reason"])
+
+
+def _release_broken(transaction: WriteTransaction, grant: GrantIdentity, listener: str | None) -> ReleaseAnswer:
+    """The holder of a broken lease has stopped: free it before its time is over, and tell the first in its queue."""
+    if broken_by(transaction, grant) is None:
+        return ReleaseAnswer("lost", None, False)
+    if transaction.execute(SQL["end_broken"], grant.name, grant.token).rowcount == 0:
+        return ReleaseAnswer("lost", None, False)
+    told = offer(transaction, grant.name, listener)
+    if told is None:
+        return ReleaseAnswer("lost", None, False)
+    return ReleaseAnswer("lost", told.grant_id, told.listener != listener)
 
 
 def is_free(transaction: WriteTransaction, name: str) -> bool:

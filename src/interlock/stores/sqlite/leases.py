@@ -83,7 +83,8 @@ class SqliteLeases:
     async def renew(self, grants: Sequence[GrantIdentity], timeout: float) -> RenewAnswer:
         def renew(transaction: WriteTransaction) -> RenewAnswer:
             lost = decisions.renew(transaction, grants)
-            broken = [place for place in lost if decisions.is_broken(transaction, grants[place])]
+            found = {place: decisions.broken_by(transaction, grants[place]) for place in lost}
+            broken = {place: operator for place, operator in found.items() if operator is not None}
             return RenewAnswer(lost, [], transaction.now, self._file.identity()[1], broken)
 
         return await self._write(renew, patience=timeout)

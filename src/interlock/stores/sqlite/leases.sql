@@ -75,9 +75,9 @@ SELECT name, holder, host, pid, grant_id, boot, listener, seen_at, offered_at FR
 -- Held → nobody's, and free when its time is over, or at once.
 UPDATE interlock_lease SET grant_id = NULL, expires_at = CASE WHEN ? THEN 0 ELSE expires_at END WHERE name = ?;
 
--- name: is_broken
--- Whether that grant was the last one and was taken from its holder.
-SELECT 1 FROM interlock_lease WHERE name = ? AND token = ? AND grant_id IS NULL;
+-- name: end_broken
+-- Broken → free, before its time is over: its holder has stopped.
+UPDATE interlock_lease SET expires_at = 0 WHERE name = ? AND token = ? AND grant_id IS NULL;
 
 -- name: unused
 -- Leases that nobody holds, waits for, or has used since then.

@@ -13,14 +13,12 @@ from interlock import errors
 from interlock.stores.leases import Holder
 from interlock.stores.sqlite import queue
 from interlock.stores.sqlite.boot import boot_id
+from interlock.stores.sqlite.decisions import BROKEN
 from interlock.stores.sqlite.driver_errors import translated
 from interlock.stores.sqlite.file import LeaseFile, has_tables
 from interlock.stores.sqlite.leases import SqliteLeases
 from interlock.stores.sqlite.transaction import SQL, WriteTransaction
 from interlock.stores.sqlite.wakeups import WakeUps
-
-_BROKEN = "##broken"
-"""After a lease's name: the record of who took it from its holder last."""
 
 
 class SeenWaiter(NamedTuple):
@@ -49,13 +47,14 @@ class SeenLease(NamedTuple):
 
 
 class SqliteIntervention(NamedTuple):
-    """The record's value."""
+    """The record's value. `grant_id` is that of the broken grant."""
 
     token: int
     immediate: bool
     reason: str | None
     done_by: str
     done_at: float
+    grant_id: str | None
 
 
 class SqliteOperations(SqliteLeases):
@@ -85,7 +84,7 @@ class SqliteOperations(SqliteLeases):
         return await self._read(look)
 
     async def intervention(self, name: str) -> SqliteIntervention | None:
-        record = await self.read(name + _BROKEN)
+        record = await self.read(name + BROKEN)
         return None if record is None else SqliteIntervention(**json.loads(record.value))
 
     async def break_lease(self, name: str, *, immediate: bool, reason: str | None, by: str) -> SeenLease | None:
@@ -97,9 +96,9 @@ class SqliteOperations(SqliteLeases):
             if seen is None or seen.remaining <= 0 or not (seen.has_grant or immediate):
                 return None
             transaction.execute(SQL["break"], immediate, name)
-            told = SqliteIntervention(seen.token, immediate, reason, by, transaction.wall)
+            told = SqliteIntervention(seen.token, immediate, reason, by, transaction.wall, rows[0][2])
             transaction.execute(
-                SQL["write_record"], name + _BROKEN, seen.token, json.dumps(told._asdict()), transaction.wall
+                SQL["write_record"], name + BROKEN, seen.token, json.dumps(told._asdict()), transaction.wall
             )
             transaction.durable = True
             if immediate:
