@@ -301,13 +301,18 @@ class LeaseTimeout(LeaseNotAcquired):
 
 
 class LeaseLost(LeaseError):
-    """`token` is the fencing token of the grant that was lost."""
+    """`token` is the fencing token of the grant that was lost. If an operator broke the lease, `broken_by` says who,
+    and `reason` why, if one was given."""
 
     exit_status = EX_IOERR
 
-    def __init__(self, message: str, *, name: str, token: int) -> None:
+    def __init__(
+        self, message: str, *, name: str, token: int, broken_by: str | None = None, reason: str | None = None
+    ) -> None:
         super().__init__(message, name=name)
         self.token = token
+        self.broken_by = broken_by
+        self.reason = reason
 
 
 class LeaseNested(LeaseError):

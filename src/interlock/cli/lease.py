@@ -94,9 +94,9 @@ def break_(
 ) -> None:
     """Take the lease NAME from its holder.
 
-    The holder learns of it when it renews next, and stops. Until then, and as long as it may still trust the lease,
-    nobody else gets it, unless you say --now. Leaves a row in interlock.lease_intervention. Exits with 1 if nobody
-    holds it.
+    The holder is told at its next renewal, with --reason, and stops. The next waiter gets the lease when the holder has
+    released it, at the latest when the holder's ttl is over, or at once with --now. Leaves a row in
+    interlock.lease_intervention. Exits with 1 if the lease is not held.
     """
     from interlock.cli.lease_status import as_text, broken_as_facts, broken_as_text
     from interlock.cli.person import person

@@ -125,7 +125,11 @@ def _held(lease: LeaseStatus, holding: Holding) -> Iterator[str]:
 def _broken(lease: LeaseStatus, holding: Holding, *, known: bool) -> Iterator[str]:
     why = "" if known else ", by force or because another server took over the database"
     yield f"The lease {quoted(lease.name)} was taken from {called(holding.party)}{why}."
-    yield f"Nobody gets it for another {spoken(lease.remaining)}, because its last holder may trust it until then."
+    left = spoken(lease.remaining)
+    if known:
+        yield f"The next waiter gets it once that holder has released it, and in {left} at the latest."
+    else:
+        yield f"It is free in {left} at the latest: until then its last holder may trust it."
 
 
 def _free(lease: LeaseStatus, holding: Holding, *, guarded: bool) -> Iterator[str]:
@@ -170,12 +174,12 @@ def _consequences(broken: Broken, *, immediate: bool) -> Iterator[str]:
     if broken.terminated:
         ended = ", ".join(map(str, broken.terminated))
         yield f"Ended, with their transactions that guarded it: server process {ended}."
-    yield "Its holder learns of it when it renews next, and stops."
+    yield "Its holder is told at its next renewal, and stops."
     if immediate:
-        yield "Whoever is next gets it at once; of what that holder does until then, only guarded writes are refused."
+        yield "The next waiter gets it at once; of what that holder does until then, only guarded writes are refused."
     elif broken.remaining:
         left = spoken(broken.remaining)
-        yield f"Nobody else gets it for another {left}, because that holder may trust it until then."
+        yield f"The next waiter gets it once that holder has released it, and in {left} at the latest."
 
 
 def for_so_long(waited: float | None) -> str:

@@ -100,12 +100,16 @@ class HandedOver(Event):
 
 @dataclass(frozen=True, slots=True)
 class Lost(Event):
+    """With `why` ``broken``: `broken_by` says which operator broke the lease, and `reason` why, if one was given."""
+
     kind: ClassVar[str] = "lost"
     name: str
     holder: str
     token: int
     held: float
     why: Loss
+    broken_by: str | None = None
+    reason: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -225,13 +225,13 @@ def test_break_takes_the_lease_from_its_holder_but_gives_it_to_nobody_yet(interl
     assert done.returncode == 0, done.stderr
     taken, learns, others = done.stdout.splitlines()
     assert taken == "The lease 'feeds' was taken from web-1 (process 4711 on host-1)."
-    assert learns == "Its holder learns of it when it renews next, and stops."
-    assert others.startswith("Nobody else gets it for another ")
+    assert learns == "Its holder is told at its next renewal, and stops."
+    assert others.startswith("The next waiter gets it once that holder has released it, and in ")
     assert renew(interlock_url, grant, ttl=30) == "lost"
     queue(interlock_url, "web-2")
     state, wait, by, *_ = shown(interlock_url)
     assert state == "The lease 'feeds' was taken from web-1 (process 4711 on host-1)."
-    assert wait.startswith("Nobody gets it for another ")
+    assert wait.startswith("The next waiter gets it once that holder has released it, and in ")
     assert by.startswith("It was broken at 20")
     assert by.endswith(": stuck")
     again = interlock("lease", "break", "feeds", "--yes", url=interlock_url)
@@ -253,7 +253,7 @@ def test_break_is_recorded_with_role_user_and_host(interlock_url: str) -> None:
 def test_break_now_gives_it_to_the_next_at_once(interlock_url: str) -> None:
     hold(interlock_url)
     done = interlock("lease", "break", "feeds", "--yes", "--now", url=interlock_url)
-    assert "Whoever is next gets it at once" in done.stdout
+    assert "The next waiter gets it at once" in done.stdout
     assert acquire(interlock_url, "feeds", ttl=30).status == "granted"
 
 

@@ -1,6 +1,7 @@
 """`interlock lock run` when it is killed, stopped, cut off or overruled: nothing of its command meets the next one."""
 
 import signal
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
@@ -152,3 +153,20 @@ def test_a_lost_lease_asks_the_command_to_end_in_good_order(interlock_url: str) 
         assert interlock("lease", "break", "feeds", "--yes", url=interlock_url).returncode == 0
         status, output, _ = program.end()
     assert (status, output) == (74, "tidied\n")
+
+
+def test_the_next_command_runs_as_soon_as_one_whose_lease_was_broken_has_stopped(interlock_url: str) -> None:
+    """The first is told at its next renewal, and releases; without that, the second would wait for most of the ttl."""
+    with started(*RUN, "--ttl", "8", "--", "bash", "-c", "echo ready; sleep 300", url=interlock_url) as first:
+        assert line_of(first) == "ready"
+        with started(*RUN, "--", "echo", "ran", url=interlock_url) as second:
+            eventually(lambda: is_waited_for(interlock_url))
+            assert interlock("lease", "break", "feeds", "--yes", "--reason", "stuck", url=interlock_url).returncode == 0
+            status, _, error = first.end()
+            stopped_at = time.monotonic()
+            assert second.end()[:2] == (0, "ran\n")
+            assert time.monotonic() - stopped_at < 3, "of the ttl, five seconds or more are left"
+    assert status == 74
+    [line] = [line for line in error.splitlines() if line.startswith("interlock: ")]
+    assert "it was broken by postgres/" in line
+    assert ": stuck; stop what it protects." in line

@@ -83,7 +83,7 @@ def test_a_broken_lease_whose_breaker_is_not_known() -> None:
     """Also what a failover leaves."""
     first, second, *_ = told(replace(HELD, state="broken"))
     assert first.endswith("(process 4711 on host-1), by force or because another server took over the database.")
-    assert second == "Nobody gets it for another 26 s, because its last holder may trust it until then."
+    assert second == "It is free in 26 s at the latest: until then its last holder may trust it."
 
 
 @pytest.mark.parametrize(("reason", "end"), [("stuck", ": stuck"), (None, ", who gave no reason.")])
@@ -171,12 +171,12 @@ def test_what_breaking_did() -> None:
     assert broken_as_text(broken, immediate=False).splitlines() == [
         "The lease 'feeds' was taken from web-1 (process 4711 on host-1).",
         "Ended, with their transactions that guarded it: server process 101, 102.",
-        "Its holder learns of it when it renews next, and stops.",
-        "Nobody else gets it for another 26 s, because that holder may trust it until then.",
+        "Its holder is told at its next renewal, and stops.",
+        "The next waiter gets it once that holder has released it, and in 26 s at the latest.",
     ]
     assert plain(broken_as_facts(broken))["last_holder"] == {"name": "web-1", "host": "host-1", "pid": 4711}
     at_once = broken_as_text(replace(broken, remaining=0.0, terminated=()), immediate=True)
-    assert at_once.splitlines()[2].startswith("Whoever is next gets it at once")
+    assert at_once.splitlines()[2].startswith("The next waiter gets it at once")
 
 
 def test_the_table_fits_a_hundred_columns_and_shortens_the_holders_name() -> None:

@@ -485,7 +485,7 @@ class Engine:
     def _lose_finished(self, grant: AsyncGrant, why: Loss) -> None:
         self._forget(grant)
         try:
-            self._observer.lost(grant.name, grant.token, boottime() - grant.acquired_at, why)
+            self._observer.lost(grant.name, grant.token, boottime() - grant.acquired_at, why, grant.broken_by)
         finally:
             grant.tell(why)
 

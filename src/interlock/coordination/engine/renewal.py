@@ -125,7 +125,8 @@ class Renewals:
                     grant.renew_at = renew_at
                     if grant.renewal_callbacks is not None and not grant.ended:
                         grant.notify_renewed()
-        for place in answer.broken:
+        for place, operator in answer.broken.items():
+            grants[place].broken_by = operator
             self._lose(grants[place], "broken")
         for place in answer.lost:
             if not grants[place].is_handing_over:

@@ -15,6 +15,7 @@ from interlock.logs import events
 if TYPE_CHECKING:
     from interlock.coordination.backends.choice import Guarding
     from interlock.coordination.engine.engine import Engine
+    from interlock.stores.leases import BrokenBy
 
 log = events(__name__)
 
@@ -33,6 +34,7 @@ class AsyncGrant:
         "_end",
         "_on_lost",
         "acquired_at",
+        "broken_by",
         "confirmed",
         "engine",
         "grant_id",
@@ -66,6 +68,8 @@ class AsyncGrant:
         self.renewal_callbacks: list[Callable[[float], object]] | None = None
         """Who is told of renewals; most grants have none, and a round renews thousands of them."""
         self.engine = engine
+        self.broken_by: BrokenBy | None = None
+        """Who broke the lease, if an operator did, and the store has said so."""
         self._end: str | None = None
         self._on_lost: list[Callable[[str], object]] | None = None
         self._body: Body | None = None
@@ -234,10 +238,16 @@ class AsyncGrant:
         return self.error_of("inherited" if self.is_inherited else why)
 
     def error_of(self, why: str) -> errors.LeaseLost:
+        by, reason = self.broken_by or (None, None)
+        cause = _REASONS[why]
+        if why == "broken" and by:
+            cause = f"it was broken by {by}{': ' + reason if reason else ''}; stop what it protects"
         return errors.LeaseLost(
-            f"The lease {self.name!r} (token {self.token}) is not held any more: {_REASONS[why]}.",
+            f"The lease {self.name!r} (token {self.token}) is not held any more: {cause}.",
             name=self.name,
             token=self.token,
+            broken_by=by,
+            reason=reason,
         )
 
 
@@ -246,7 +256,7 @@ _REASONS = {
     "handed over": "another may have it, because it is being handed over",
     "expired": "no renewal was confirmed in time, so stop what it protects",
     "refused": "another may hold it, so stop what it protects",
-    "broken": "a person ended it, so stop what it protects",
+    "broken": "an operator broke it, so stop what it protects",
     "clock": "the database's clock was set, so stop what it protects",
     "failover": "another server took over the database, so stop what it protects",
     "closed": "Interlock was closed under it",

@@ -11,7 +11,7 @@ Loss = Literal["expired", "refused", "broken", "clock", "failover", "closed"]
 =========  ================================================================================================
 expired    no renewal was confirmed in time: the database did not answer, or this process stood still
 refused    the database says that the grant is not the current one
-broken     a person ended it
+broken     an operator broke it
 clock      the database's clock stepped
 failover   another server answers now, and may not know the grant
 closed     the root object was closed while it was held

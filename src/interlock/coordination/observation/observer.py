@@ -23,6 +23,7 @@ from interlock.logs import events
 
 if TYPE_CHECKING:
     from interlock.coordination.events import Event
+    from interlock.stores.leases import BrokenBy
 
 __all__ = ["Hook", "Observer"]
 
@@ -119,14 +120,14 @@ class Observer:
 
             self._tell(DEBUG, HandedOver(name, self.replica, token, held))
 
-    def lost(self, name: str, token: int, held: float, why: Loss) -> None:
+    def lost(self, name: str, token: int, held: float, why: Loss, broken_by: "BrokenBy | None" = None) -> None:
         metrics = self.metrics
         metrics.losses[why] += 1
         metrics.held -= 1
         metrics.hold.observe(held)
         from interlock.coordination.events import Lost
 
-        self._tell(WARNING, Lost(name, self.replica, token, held, why))
+        self._tell(WARNING, Lost(name, self.replica, token, held, why, *(broken_by or ())))
 
     def lost_after_release(self, name: str, token: int, why: Loss) -> None:
         """It had been given back, as everybody thought, and turns out to have been lost before that."""
