@@ -54,7 +54,7 @@ async def test_the_next_renewal_of_a_broken_lease_says_who_broke_it(store: OpenS
     assert renewed.broken[1].reason == "stuck"
 
 
-@pytest.mark.guarantee(lease, "whoever waits is woken by the release")
+@pytest.mark.guarantee(lease, "waiters are woken by the release")
 async def test_the_release_of_a_broken_lease_names_the_first_in_the_queue(
     store: OpenStore, other: OpenStore, url: str
 ) -> None:
