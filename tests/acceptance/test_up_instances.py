@@ -204,7 +204,7 @@ def test_another_directory_on_the_same_database_is_refused_until_the_claim_is_gi
         second = start(*elsewhere)
         assert second.process.wait(timeout=50) == 78
         last = second.stderr.splitlines()[-1]
-        assert last.startswith("interlock: The instances of the driver local are those of ")
+        assert last.startswith("interlock: The instances of the driver local are on ")
         assert owner in last
         assert not (tmp_path / "elsewhere" / "api-key").exists()
         assert first.is_ready()

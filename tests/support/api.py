@@ -20,7 +20,7 @@ from interlock.keys.records import new_key
 from interlock.schema import State
 from interlock.schema.status import SchemaStatus
 from interlock.server.application import make_application
-from interlock.server.control import Control, controlling
+from interlock.server.control import Control, open_control
 from interlock.server.readiness import Readiness
 from interlock.server.startup import Startup
 from support.instances import QUICK
@@ -88,7 +88,7 @@ async def working_api(
         return InstanceContext(database, settings.schema, {"local": driver}, dns or NoDns(), timing, kept)
 
     settings = Settings(database_url=url, data_dir=data_dir)
-    async with controlling(settings, url, ADDRESS, context) as control, _served(control, url) as api:
+    async with open_control(settings, url, ADDRESS, context) as control, _served(control, url) as api:
         yield api
 
 

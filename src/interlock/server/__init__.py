@@ -1,1 +1,2 @@
-"""The control plane: what `interlock up` runs. Only this imports the web framework; `serving.serve` is the way in."""
+"""The control plane that `interlock up` runs. Only this package imports the web framework; it is entered by
+`service.serve`."""

@@ -1,7 +1,7 @@
-"""What a replica has once it is ready: instances, the work on them, and what requests are answered with.
+"""The components of a replica that is ready: instances, the orchestrations on them, and the API's access to both.
 
-It is opened step by step, each of which may refuse the start, and closed in the opposite order: first nobody takes up
-work any more, then what is under way ends or is left to others, then the connections go.
+They are opened one after the other, each of which may refuse the start, and closed in the opposite order: first the
+replica takes up no more work, then its running steps end or are left to other replicas, then its connections close.
 """
 
 import asyncio
@@ -24,19 +24,20 @@ from interlock.instances.requests import Instances
 from interlock.instances.upkeep.schedule import Upkeep
 from interlock.keys.records import Keys
 from interlock.logs import events
+from interlock.server.data_directory import KEY_FILE, local_api_key
 from interlock.server.instance_context import instance_context, upkeep_schedule
-from interlock.server.machine import claim_local, place
-from interlock.server.own_key import own_key
-from interlock.server.presence import present
+from interlock.server.local_driver_claim import claim_local_driver, local_owner
+from interlock.server.replica_file import announced
 
 log = events(__name__)
 
-_PATIENCE = 10.0
-"""Seconds that steps of orchestrations are given to end when this replica stops; others repeat what they cut short."""
+_STOP_TIMEOUT = 10.0
+"""Seconds for the running steps of orchestrations to end when this replica stops. Another replica repeats a step that
+this interrupts."""
 
 
 class Control:
-    """`stopping` is set when the replica has been asked to stop: whoever streams ends then."""
+    """`stopping` is set when the replica is asked to stop. Streamed answers end then."""
 
     def __init__(self, settings: Settings, url: str, context: InstanceContext) -> None:
         self.settings = settings
@@ -44,22 +45,22 @@ class Control:
         self.lifecycle = InstanceLifecycle(context)
         self.instances = Instances(self.lifecycle)
         self.backups = Backups(self.instances)
-        self.pool = Transactions(url, "api", timeout=_PATIENCE)
+        self.pool = Transactions(url, "api", timeout=_STOP_TIMEOUT)
         self.keys = Keys(settings.schema)
         self.locks = AsyncInterlock(url, schema=settings.schema)
-        self.durable = AsyncDurable(*self.lifecycle.parts, url=url, schema=settings.schema, patience=_PATIENCE)
+        self.durable = AsyncDurable(*self.lifecycle.parts, url=url, schema=settings.schema, patience=_STOP_TIMEOUT)
         self.upkeep = Upkeep(self.lifecycle, self.locks, upkeep_schedule(settings), [self.backups.clean_up])
         self.stopping = asyncio.Event()
 
     async def carry_out(self, work: Callable[[Any], Awaitable[R]]) -> R:
-        """What was asked for, in a transaction of its own. What that recorded is begun at once."""
+        """Run `work` in a transaction, and start the orchestration that it recorded."""
         record = await self.pool.transact(work)
         if record.working:
             await self.begin(record.orchestration)
         return record
 
     async def begin(self, orchestration: str) -> None:
-        """If this cannot be done now, any replica does it within seconds."""
+        """Start a recorded orchestration. If that is impossible now, any replica starts it within seconds."""
         try:
             await self.durable.begin(orchestration)
         except InterlockError as error:
@@ -67,53 +68,53 @@ class Control:
 
 
 @asynccontextmanager
-async def controlling(
+async def open_control(
     settings: Settings,
     url: str,
     address: str,
     context: Callable[[Settings, Transactions], InstanceContext] = instance_context,
 ) -> AsyncIterator[Control]:
-    """`url` is the database's, with a schema that is current; `address` is where this replica answers."""
+    """`url` is that of a database whose schema is current; `address` is the URL of this replica's API."""
     async with AsyncExitStack() as stack:
         transactions = Transactions(url, "instances", size=2)
         stack.push_async_callback(transactions.close)
         control = Control(settings, url, context(settings, transactions))
         stack.push_async_callback(control.pool.close)
         await _claim_directory(control)
-        await _let_this_machine_in(control)
+        await _register_local_key(control)
         stack.push_async_callback(control.locks.close)
         await stack.enter_async_context(control.durable)
         await stack.enter_async_context(control.upkeep)
-        _be_present(control, stack, address)
+        _announce(control, stack, address)
         yield control
 
 
 async def _claim_directory(control: Control) -> None:
     if "local" in control.context.drivers:
         schema, embedded = control.settings.schema, control.settings.database_url is None
-        owner = place(control.settings.data_dir.absolute())
-        await control.pool.transact(lambda connection: claim_local(connection, schema, owner, embedded=embedded))
+        owner = local_owner(control.settings.data_dir.absolute())
+        await control.pool.transact(lambda connection: claim_local_driver(connection, schema, owner, embedded=embedded))
 
 
-async def _let_this_machine_in(control: Control) -> None:
-    """The key in the data directory opens. One that was revoked stays so, until its file is removed."""
+async def _register_local_key(control: Control) -> None:
+    """Make the key in the data directory valid. A key that was revoked stays revoked until its file is removed."""
     directory = control.settings.data_dir.absolute()
     try:
-        key = own_key(directory)
+        key = local_api_key(directory)
     except DataDirectoryUnusable as error:
         if control.settings.database_url is None:
             raise
-        log.warning("key.none", extra={"reason": str(error)})  # a container need not have a place to write to
+        log.warning("key.none", extra={"reason": str(error)})  # a container may have no directory that it can write to
         return
     async with control.pool.session() as session:
         record = await control.keys.register(session, key, f"{directory} of {replica_id()}")
     if record.revoked_at:
-        log.warning("key.revoked", extra={"file": str(directory / "api-key"), "id": record.id})
+        log.warning("key.revoked", extra={"file": str(directory / KEY_FILE), "id": record.id})
 
 
-def _be_present(control: Control, stack: AsyncExitStack, address: str) -> None:
+def _announce(control: Control, stack: AsyncExitStack, address: str) -> None:
     directory: Path = control.settings.data_dir.absolute()
     try:
-        stack.enter_context(present(directory, address))
+        stack.enter_context(announced(directory, address))
     except OSError as error:
         log.warning("server.not_announced", extra={"directory": str(directory), "reason": error.strerror})

@@ -1,18 +1,24 @@
-"""The database that the control plane stands on: one that was named, or one of its own."""
+"""The database of the control plane: the one that the settings name, or an embedded PostgreSQL."""
 
 import asyncio
+import threading
 from pathlib import Path
 from typing import Protocol
 
 from interlock.config import Settings
 from interlock.embedded import Cluster, cluster_root, find_binaries
-from interlock.server.watcher import Watcher
+from interlock.errors import InterlockError
+from interlock.logs import events
 from interlock.stores.postgres import connect, redacted
 from interlock.stores.postgres.url import checked, to_the_primary
 
+log = events(__name__)
+
+_CHECK_INTERVAL = 1.0
+
 
 class ControlDatabase(Protocol):
-    """`shown` says which one it is, without a password."""
+    """`shown` names the database for people, without a password."""
 
     @property
     def shown(self) -> str: ...
@@ -22,13 +28,16 @@ class ControlDatabase(Protocol):
         ...
 
     def release(self) -> None:
-        """Put away what `bring_up` brought up, if anything. Called once, when none of its threads runs any more."""
+        """Stop what `bring_up` started, if anything. Called once, after all threads of `bring_up` have ended."""
         ...
 
 
 class NamedDatabase:
-    """Somebody else's: not answering is an error at once, because the likeliest reason is a mistyped URL. Of several
-    servers the primary is meant: after a change of it, everything goes there."""
+    """A database that the operator runs.
+
+    If it does not answer, that is an error at once, because the likeliest reason is a mistyped URL. Of several servers
+    only the primary is used: after a failover everything goes to the new one.
+    """
 
     def __init__(self, url: str) -> None:
         self._url = url
@@ -43,18 +52,18 @@ class NamedDatabase:
             return url
 
     def release(self) -> None:
-        """It is not ours to stop."""
+        """Does nothing: the operator stops it."""
 
 
 class EmbeddedDatabase:
-    """A PostgreSQL below the data directory, shared by all that use that directory; the last one stops it."""
+    """A PostgreSQL below the data directory, shared by all processes on that directory; the last one stops it."""
 
     def __init__(self, root: Path, pg_bin: Path | None, run_as: str | None) -> None:
         self._root = root
         self._pg_bin = pg_bin
         self._run_as = run_as
         self._attached: Cluster | None = None
-        self._watcher: Watcher | None = None
+        self._watcher: ClusterWatcher | None = None
 
     @property
     def shown(self) -> str:
@@ -74,13 +83,39 @@ class EmbeddedDatabase:
         cluster = Cluster(self._root, binaries=binaries, run_as=self._run_as)
         cluster.attach()
         self._attached = cluster
-        self._watcher = Watcher(cluster)
+        self._watcher = ClusterWatcher(cluster)
         self._watcher.start()
         return cluster.url()
 
 
+class ClusterWatcher:
+    """Restarts the embedded PostgreSQL if its server dies. Checks every second, in its own thread, until `stop()`."""
+
+    def __init__(self, cluster: Cluster, interval: float = _CHECK_INTERVAL) -> None:
+        self._cluster = cluster
+        self._interval = interval
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._watch, name="database watcher", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Returns when the watcher no longer uses the cluster. A restart in progress is completed first."""
+        self._stopping.set()
+        self._thread.join()
+
+    def _watch(self) -> None:
+        while not self._stopping.wait(self._interval):
+            try:
+                if self._cluster.ensure_running():
+                    log.warning("database.restarted", extra={"root": str(self._cluster.root)})
+            except InterlockError as error:
+                log.error("database.restart_failed", extra={"root": str(self._cluster.root), "reason": str(error)})
+
+
 def database_for(settings: Settings) -> ControlDatabase:
-    """Touches nothing yet."""
+    """The database that the settings describe. Nothing is opened or started yet."""
     if settings.database_url:
         return NamedDatabase(settings.database_url)
     return EmbeddedDatabase(cluster_root(settings.data_dir.absolute()), settings.pg_bin, settings.pg_user)

@@ -1,4 +1,4 @@
-"""The three questions that an orchestrator asks: does it live, may it get requests, has it started?"""
+"""The probes for an orchestrator such as Kubernetes: liveness, readiness and startup."""
 
 from dataclasses import asdict
 from datetime import datetime
@@ -21,7 +21,7 @@ class Ready(BaseModel):
 
 
 class Started(BaseModel):
-    """`holder` is the replica that migrates, while this one waits for it and knows who it is."""
+    """`holder` is the replica that is migrating, while this one waits for it and knows its name."""
 
     phase: Phase
     since: datetime
@@ -48,7 +48,7 @@ def health_router(startup: Startup, readiness: Readiness) -> APIRouter:
     @router.head("/startup", include_in_schema=False)
     @router.get("/startup", response_model_exclude_none=True, responses={503: {"model": Started}})
     async def started(response: Response) -> Started:
-        """200 once the start is done, 503 before; the phase says how far it has come."""
+        """200 once the start is complete, 503 before; `phase` is its current step."""
         response.status_code = 200 if startup.is_done else 503
         holder = asdict(startup.holder) if startup.holder else None
         return Started(phase=startup.phase, since=startup.since, holder=holder)

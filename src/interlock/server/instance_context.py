@@ -1,4 +1,4 @@
-"""What instances live in, as the settings say."""
+"""The context of instances, built from the settings: drivers, DNS, health checks, backups and upkeep."""
 
 from interlock.aggregate.transactions import Transactions
 from interlock.config import Settings
@@ -14,7 +14,7 @@ _DAY = 86400.0
 
 
 def instance_context(settings: Settings, transactions: Transactions) -> InstanceContext:
-    """Changes nothing yet. Raises what is wrong with the settings."""
+    """Raises ConfigurationError if the settings do not fit. Changes nothing on the machine or in the database."""
     makers = {"local": _local, "kubernetes": _kubernetes}
     drivers = {name: makers[name](settings) for name in settings.driver_names}
     timing = Timing(check_every=settings.health_interval, unhealthy_after=settings.health_failures)

@@ -1,4 +1,4 @@
-"""The life of `interlock up`: listen, answer, start in the background, and put everything away again."""
+"""The process of `interlock up`: listen, answer requests, start in the background, and close everything at the end."""
 
 import asyncio
 import logging
@@ -11,56 +11,56 @@ import uvicorn
 from interlock.config import Settings
 from interlock.errors import InterlockError
 from interlock.logs import events
-from interlock.server.announcement import announcement
 from interlock.server.application import make_application
-from interlock.server.control import controlling
+from interlock.server.control import open_control
 from interlock.server.database import ControlDatabase, database_for
-from interlock.server.line import HttpProtocol, most_connections
+from interlock.server.http_protocol import HttpProtocol, most_connections
 from interlock.server.listener import listen, page_url
 from interlock.server.readiness import Readiness
+from interlock.server.ready_message import ready_message
 from interlock.server.signals import StopSignals
 from interlock.server.startup import Startup, start
 
 log = events(__name__)
 
-_GRACE = 5  # seconds for requests that are being answered
-_AT_ONCE = 100  # connections that are taken before anything else is looked at, and that may wait for that
+_GRACE_PERIOD = 5  # seconds for requests that are being answered at the stop
+_BACKLOG = 100  # connections that wait to be accepted; the event loop accepts as many in one turn
 
 
-def serve(settings: Settings, tell: Callable[[str], None]) -> None:
-    """Run until a signal asks to stop. `tell` gets what a person should read once everything is up.
+def serve(settings: Settings, show: Callable[[str], None]) -> None:
+    """Run until a signal asks to stop. `show` receives the message for the operator once the replica is ready.
 
-    Raises the InterlockError that kept it from starting; by then, whatever it had started is stopped again.
+    Raises the InterlockError that prevented the start, after everything that was started has been stopped.
     """
-    _join_logs()
+    _redirect_library_logs()
     with StopSignals() as signals, listen(settings.host, settings.port) as listener:
         database = database_for(settings)
         try:
-            # Its end waits for the threads of `bring_up`: then there is nothing left that could still start something.
-            asyncio.run(_Life(settings, database, listener, tell).live(signals))
+            # `asyncio.run` ends after the threads of `bring_up`, so nothing can start the database after its release.
+            asyncio.run(_Service(settings, database, listener, show).run(signals))
         finally:
             database.release()
     log.info("server.stopped")
 
 
-class _Life:
+class _Service:
     """One run of the event loop."""
 
     def __init__(
-        self, settings: Settings, database: ControlDatabase, listener: socket.socket, tell: Callable[[str], None]
+        self, settings: Settings, database: ControlDatabase, listener: socket.socket, show: Callable[[str], None]
     ) -> None:
         self._settings = settings
         self._database = database
         self._listener = listener
-        self._tell = tell
+        self._show = show
         self._startup = Startup()
         self._readiness = Readiness(self._startup)
         self._server = _Server(make_application(self._startup, self._readiness, database.shown))
-        self._running = AsyncExitStack()
+        self._opened = AsyncExitStack()
         self._starting: asyncio.Task[None] | None = None
-        self._asked_to_stop = False
+        self._stop_requested = False
 
-    async def live(self, signals: StopSignals) -> None:
+    async def run(self, signals: StopSignals) -> None:
         loop = asyncio.get_running_loop()
 
         def stop_soon() -> None:  # a signal handler may interrupt the loop anywhere
@@ -74,11 +74,11 @@ class _Life:
                 try:
                     await self._end_start()
                 finally:
-                    await self._put_away()
+                    await self._close()
 
     def _begin(self) -> None:
         log.info("server.listening", extra={"url": page_url(self._listener)})
-        if not self._asked_to_stop:
+        if not self._stop_requested:
             self._starting = asyncio.create_task(self._start())
 
     async def _start(self) -> None:
@@ -86,36 +86,36 @@ class _Life:
         try:
             url, status = await start(self._startup, self._database, self._settings)
             self._startup.enter("joining")
-            control = await self._running.enter_async_context(controlling(self._settings, url, address))
+            control = await self._opened.enter_async_context(open_control(self._settings, url, address))
             self._startup.finish(url, status, control)
         except BaseException:
             self._server.should_exit = True
             raise
         with suppress(OSError):  # a closed standard output is no reason to stop
-            self._tell(announcement(self._settings, self._database, address))
+            self._show(ready_message(self._settings, self._database, address))
 
     def _stop(self) -> None:
-        if self._asked_to_stop:
-            self._server.force_exit = True  # whoever asks twice does not want to wait for requests
+        if self._stop_requested:
+            self._server.force_exit = True  # a second request to stop does not wait for open HTTP requests
             return
         log.info("server.stopping")
-        self._asked_to_stop = self._server.should_exit = True
+        self._stop_requested = self._server.should_exit = True
         if self._starting:
             self._starting.cancel()
         if self._startup.control:
             self._startup.control.stopping.set()
 
-    async def _put_away(self) -> None:
-        """Whoever asked for the stop has it, also where the database is gone and cannot be told goodbye."""
+    async def _close(self) -> None:
+        """A requested stop succeeds even if the database is gone and components cannot deregister in it."""
         try:
-            await self._running.aclose()
+            await self._opened.aclose()
         except InterlockError as error:
-            if not self._asked_to_stop:
+            if not self._stop_requested:
                 raise
             log.warning("server.put_away", extra={"reason": str(error)})
 
     async def _end_start(self) -> None:
-        """Raise what the start failed with, unless we stopped it ourselves."""
+        """Raises the error of a failed start, unless a stop was requested."""
         if self._starting is None:
             return
         self._starting.cancel()
@@ -124,7 +124,7 @@ class _Life:
         except asyncio.CancelledError:
             pass
         except InterlockError as error:
-            if not self._asked_to_stop:
+            if not self._stop_requested:
                 raise
             log.info("startup.abandoned", extra={"reason": str(error)})
 
@@ -137,13 +137,13 @@ class _Server(uvicorn.Server):
             uvicorn.Config(
                 app,
                 http=HttpProtocol,
-                backlog=min(_AT_ONCE, most_connections() // 4),
+                backlog=min(_BACKLOG, most_connections() // 4),
                 lifespan="off",
                 ws="none",
                 log_config=None,
                 access_log=False,
                 server_header=False,
-                timeout_graceful_shutdown=_GRACE,
+                timeout_graceful_shutdown=_GRACE_PERIOD,
             )
         )
 
@@ -160,11 +160,11 @@ class _Server(uvicorn.Server):
         yield
 
 
-def _join_logs() -> None:
-    """What these libraries have to say goes where our own log goes; from uvicorn, only what went wrong."""
-    ours = logging.getLogger("interlock")
+def _redirect_library_logs() -> None:
+    """Warnings and errors of uvicorn and asyncio go to Interlock's own log."""
+    handlers = logging.getLogger("interlock").handlers
     for name in ("uvicorn", "asyncio"):
-        theirs = logging.getLogger(name)
-        theirs.handlers[:] = ours.handlers
-        theirs.setLevel(logging.WARNING)
-        theirs.propagate = False
+        logger = logging.getLogger(name)
+        logger.handlers[:] = handlers
+        logger.setLevel(logging.WARNING)
+        logger.propagate = False

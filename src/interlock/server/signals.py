@@ -1,7 +1,7 @@
-"""SIGINT, SIGTERM and SIGHUP as requests to stop, from the first line to the last.
+"""SIGINT, SIGTERM and SIGHUP as requests to stop, for the whole life of the process.
 
-They are ours for as long as anything has to be put away: an event loop's own handlers would go with the loop, and a
-second Ctrl-C after that would end the process before the database is stopped.
+They stay handled until everything is closed. An event loop's own handlers end with the loop, and a second Ctrl-C after
+that would end the process before its database is stopped.
 """
 
 import signal
@@ -12,9 +12,10 @@ from typing import Any, Self
 
 
 class StopSignals:
-    """Inside the ``with`` none of the signals ends the process, nor after it, once one has come. Main thread only.
+    """Inside the block no signal ends the process; nor after it, once one has been received. Main thread only.
 
-    SIGINT and SIGHUP stay ignored where the process was started so, as in the background of a script or by `nohup`.
+    SIGINT and SIGHUP stay ignored if the process was started with them ignored: in the background of a script, or by
+    `nohup`.
     """
 
     def __init__(self) -> None:
@@ -31,12 +32,15 @@ class StopSignals:
 
     def __exit__(self, *exc_info: object) -> None:
         for signum, handler in self._previous.items():
-            # A process that was asked to stop is about to end: one more Ctrl-C must not make that look like a crash.
+            # A process that was asked to stop is about to end. Another Ctrl-C must not make that look like a crash.
             signal.signal(signum, signal.SIG_IGN if self.received else handler)
 
     @contextmanager
     def calling(self, callback: Callable[[], None]) -> Iterator[None]:
-        """Call back at each signal, and at once for those that have come before. Outside they are only counted."""
+        """Call `callback` for each signal inside the block, and at once for each that was received before it.
+
+        Outside the block signals are only counted.
+        """
         self._callback = callback
         try:
             for _ in range(self.received):

@@ -1,4 +1,4 @@
-"""How far the start has come, and its first part: the database, then Interlock's own schema."""
+"""The start of a replica: its current phase, and its first part: the database, then Interlock's own schema."""
 
 import asyncio
 from datetime import UTC, datetime
@@ -21,13 +21,14 @@ log = events(__name__)
 
 Phase = Literal["database", "checking", "waiting", "settling", "migrating", "joining", "ready"]
 
-_LOOK_AT_GATE_EVERY = 0.05
+_GATE_POLL_INTERVAL = 0.05
 
 
 class Startup:
-    """`phase` since `since`; while it is `waiting`, `holder` is who migrates, where that is known.
+    """The start has been in `phase` since `since`. In the phase `waiting`, `holder` is the replica that migrates, if
+    it is known.
 
-    `schema_status`, `url` and `control` are there once the phase is `ready`, and stay: a start is never taken back.
+    `schema_status`, `url` and `control` are set when the phase becomes `ready`, and stay: a start is never undone.
     """
 
     def __init__(self) -> None:
@@ -37,7 +38,7 @@ class Startup:
         self.schema_status: SchemaStatus | None = None
         self.url: str | None = None
         self.control: Control | None = None
-        self._begun_at = boottime()
+        self._started_at = boottime()
 
     @property
     def is_done(self) -> bool:
@@ -45,7 +46,7 @@ class Startup:
 
     @property
     def uptime(self) -> float:
-        return boottime() - self._begun_at
+        return boottime() - self._started_at
 
     @property
     def schema_version(self) -> int | None:
@@ -63,10 +64,10 @@ class Startup:
 
 
 async def start(startup: Startup, database: ControlDatabase, settings: Settings) -> tuple[str, SchemaStatus]:
-    """The URL of a database with a schema that is current. Raises whatever InterlockError is in the way."""
+    """Returns the URL of the database, whose schema is current then. Raises the InterlockError that prevents it."""
     url = await database.bring_up()
     own = SchemaGate(url, settings.schema, timing=Timing.of(settings))
-    following = asyncio.create_task(_follow(own.gate, startup))
+    following = asyncio.create_task(_follow_gate(own.gate, startup))
     try:
         status = await own.bring_up_to_date()
     finally:
@@ -74,8 +75,8 @@ async def start(startup: Startup, database: ControlDatabase, settings: Settings)
     return url, status
 
 
-async def _follow(gate: AsyncGate, startup: Startup) -> None:
+async def _follow_gate(gate: AsyncGate, startup: Startup) -> None:
     while True:
         phase: Phase = "checking" if gate.phase == "idle" or gate.phase == "passed" else gate.phase
         startup.enter(phase, gate.holder if phase == "waiting" else None)
-        await asyncio.sleep(_LOOK_AT_GATE_EVERY)
+        await asyncio.sleep(_GATE_POLL_INTERVAL)

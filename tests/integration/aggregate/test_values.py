@@ -20,7 +20,7 @@ from interlock.aggregate.transactions import Transactions
 from interlock.durable.declarations import Orchestrations, Retry
 from interlock.durable.run import Run
 from interlock.errors import DoNotRetry, OrchestrationEnded, RecordBusy, RecordUnknown
-from interlock.server.api.record_models import Listed, page_of
+from interlock.server.api.pagination import ListQuery, page_of
 from support.postgres import execute
 from support.waiting import eventually
 
@@ -204,7 +204,7 @@ async def test_what_has_no_sort_key_is_in_some_page_too(url: str, descending: bo
 def test_a_cursor_may_hold_any_sort_key() -> None:
     """The titles of docs/how-to/new-domain.md, for one: the second page of a list of them is refused."""
     _, following = page_of(Page([], ("Überblick", "a")), lambda record: record, "title")
-    assert Listed(deleted=False, limit=1, after=following).place("title") == ("Überblick", "a")
+    assert ListQuery(deleted=False, limit=1, after=following).place("title") == ("Überblick", "a")
 
 
 async def test_a_filter_may_name_another_table_wherever_the_schema_is(

@@ -186,12 +186,12 @@ def test_what_was_taken_is_told_though_a_later_request_fails(
     script: ScriptedServer, run: Command, tmp_path: Path
 ) -> None:
     wanted = _fifty_one(tmp_path)
-    refused = problem(422, "invalid_request", "The request is not as it should be.")
+    refused = problem(422, "invalid_request", "Some fields of the request are missing or wrong.")
     script.answers("POST /instances/bulk-create", {"items": [TAKEN_ON] * 50}, refused)
     done = run("create", "--file", wanted)
     assert (done.exit_code, done.stdout.count("mydb is creating")) == (1, 50)
     assert done.stderr.splitlines() == [
-        "interlock: The request for the last 1 failed: The request is not as it should be.",
+        "interlock: The request for the last 1 failed: Some fields of the request are missing or wrong.",
         "interlock: 1 of 51 did not succeed.",
     ]
 

@@ -14,7 +14,7 @@ from support.postgres import execute
 
 @pytest.fixture(scope="session")
 def real() -> Iterator[LocalDriver]:
-    """With one instance, which those on paper answer with."""
+    """A driver with one real instance, whose address the instances of the fake driver give."""
     with place_for_instances() as place:
         driver = local_driver(place, PORTS_OF_PAPER, ports=10)
         asyncio.run(driver.provision(Spec(SHARED, "shared")))
@@ -29,7 +29,7 @@ def url(interlock_url: str) -> str:
 
 @pytest.fixture
 async def api(url: str) -> AsyncIterator[Api]:
-    """Nothing that is asked for is done."""
+    """The API without a replica that works: requests are recorded and not carried out."""
 
     def none() -> LocalDriver:
         raise AssertionError("nobody provisions here")
@@ -40,7 +40,7 @@ async def api(url: str) -> AsyncIterator[Api]:
 
 @pytest.fixture
 async def working(url: str, real: LocalDriver, tmp_path: Path) -> AsyncIterator[Api]:
-    """What is asked for is done, on paper."""
+    """The API with a replica that works, on the fake driver."""
     paper = PaperDriver(lambda: url, lambda: real)
     async with working_api(url, tmp_path / "data", paper, dns=PaperDns(lambda: url)) as api:
         yield api

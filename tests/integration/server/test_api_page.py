@@ -1,4 +1,4 @@
-"""docs/reference/api.md: every route is on it, and every command on it is carried out."""
+"""docs/reference/api.md names every route, and each of its commands works."""
 
 import re
 import shlex
@@ -14,7 +14,7 @@ PAGE = (Path(__file__).parents[3] / "docs" / "reference" / "api.md").read_text(e
 
 
 def commands() -> Iterator[list[str]]:
-    """Each `curl` of the page, without what a shell takes out of it."""
+    """Each `curl` command of the page, as a shell would split it."""
     for block in re.findall(r"```sh\n(.*?)```", PAGE, re.DOTALL):
         for line in block.replace("\\\n", " ").splitlines():
             if line.startswith("curl "):
@@ -40,7 +40,7 @@ async def carried_out(client: httpx.AsyncClient, key: str, words: list[str]) -> 
     return await client.request(method, url, headers=headers, content=body)
 
 
-async def test_what_it_says_to_type_works(working: Api) -> None:
+async def test_the_commands_of_the_page_work(working: Api) -> None:
     found = list(commands())
     assert len(found) >= 8
     async with working.stranger() as client:
@@ -51,7 +51,7 @@ async def test_what_it_says_to_type_works(working: Api) -> None:
                 await working.settled(answer.json()["id"])
 
 
-async def test_every_route_is_on_it_and_no_other(api: Api) -> None:
+async def test_the_page_names_exactly_the_routes(api: Api) -> None:
     routes = {
         f"{method} {(route.path or '').removeprefix('/api/v1')}"
         for route in iter_route_contexts(api.app.routes)

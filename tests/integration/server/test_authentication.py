@@ -1,4 +1,4 @@
-"""Nothing below /api without a key that is known and was not revoked."""
+"""Every path below /api needs a key that is known and not revoked."""
 
 import re
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ from support.postgres import execute
 
 
 def guarded(app: FastAPI) -> Iterator[tuple[str, str]]:
-    """Every method of every route below /api, with something in place of its parameters."""
+    """Every method of every route below /api, with values for its parameters."""
     for route in iter_route_contexts(app.routes):
         if (route.path or "").startswith("/api"):
             for method in route.methods or ():
@@ -32,7 +32,7 @@ async def refused(client: httpx.AsyncClient, method: str, path: str) -> str:
     return code
 
 
-async def test_every_route_is_closed_to_strangers(api: Api) -> None:
+async def test_every_route_refuses_requests_without_a_valid_key(api: Api) -> None:
     routes = list(guarded(api.app))
     assert len(routes) > 10
     async with api.stranger() as nobody, api.stranger(new_key()) as somebody, api.stranger("secret") as guesser:
@@ -44,13 +44,13 @@ async def test_every_route_is_closed_to_strangers(api: Api) -> None:
 
 
 @pytest.mark.parametrize("path", ["/api", "/api/", "/api/v1", "/api/v1/nothing", "/api/v2/instances"])
-async def test_whether_there_is_something_at_a_path_is_not_told_to_strangers(api: Api, path: str) -> None:
+async def test_an_unknown_path_is_refused_like_a_known_one(api: Api, path: str) -> None:
     async with api.stranger() as nobody:
         assert await refused(nobody, "GET", path) == "key_missing"
     assert (await api.client.get(path)).status_code == 404
 
 
-async def test_a_revoked_key_opens_nothing_from_the_next_request_on(api: Api) -> None:
+async def test_a_revoked_key_is_refused_from_the_next_request_on(api: Api) -> None:
     async with api.control.pool.session() as session:
         key, record = await api.control.keys.create(session, "a colleague")
         async with api.stranger(key) as colleague:
@@ -61,7 +61,7 @@ async def test_a_revoked_key_opens_nothing_from_the_next_request_on(api: Api) ->
 
 
 @pytest.mark.parametrize("header", ["{key}", "Basic {key}", "Bearer", "Bearer ", "Bearer {key} {key}", "bearer{key}"])
-async def test_the_header_has_to_be_as_the_standard_has_it(api: Api, header: str) -> None:
+async def test_the_authorization_header_has_to_follow_the_standard(api: Api, header: str) -> None:
     async with api.stranger() as nobody:
         nobody.headers["Authorization"] = header.format(key=api.key).strip()
         assert (await refused(nobody, "GET", "/api/v1/instances")).startswith("key_")
@@ -69,14 +69,14 @@ async def test_the_header_has_to_be_as_the_standard_has_it(api: Api, header: str
         assert (await nobody.get("/api/v1/instances")).status_code == 200
 
 
-async def test_two_keys_are_none(api: Api) -> None:
+async def test_two_keys_in_one_request_are_refused(api: Api) -> None:
     async with api.stranger() as nobody:
         both = [("Authorization", f"Bearer {api.key}"), ("Authorization", f"Bearer {new_key()}")]
         answer = await nobody.get("/api/v1/instances", headers=both)
         assert answer.status_code == 401
 
 
-async def test_that_a_key_is_used_is_noted_once_a_minute(api: Api) -> None:
+async def test_the_use_of_a_key_is_recorded_once_a_minute(api: Api) -> None:
     used = "SELECT last_used_at FROM interlock.api_key"
     assert execute(api.url, used) == [(None,)]
     await api.client.get("/api/v1/instances")
@@ -90,19 +90,19 @@ async def test_that_a_key_is_used_is_noted_once_a_minute(api: Api) -> None:
     assert later > first
 
 
-async def test_only_the_hash_of_a_key_is_kept(api: Api) -> None:
+async def test_only_the_hash_of_a_key_is_stored(api: Api) -> None:
     [row] = execute(api.url, "SELECT api_key::text FROM interlock.api_key")
     assert api.key not in row[0]
     assert api.key.removeprefix("ilk_") not in row[0]
 
 
 @pytest.mark.parametrize("path", ["/", "/health/live", "/health/ready", "/health/startup", "/openapi.json"])
-async def test_health_the_page_and_the_description_are_open(api: Api, path: str) -> None:
+async def test_health_the_home_page_and_the_description_need_no_key(api: Api, path: str) -> None:
     async with api.stranger() as nobody:
         assert (await nobody.get(path)).status_code == 200
 
 
-async def test_before_the_start_is_done_everybody_is_asked_to_come_again() -> None:
+async def test_before_the_start_is_complete_every_request_is_refused_with_retry_after() -> None:
     startup = Startup()
     transport = httpx.ASGITransport(make_application(startup, Readiness(startup), "a database"))
     async with httpx.AsyncClient(transport=transport, base_url="http://interlock.test") as client:
@@ -110,7 +110,7 @@ async def test_before_the_start_is_done_everybody_is_asked_to_come_again() -> No
     assert (answer.status_code, answer.headers["retry-after"], answer.json()["code"]) == (503, "1", "starting")
 
 
-async def test_a_replica_that_stops_takes_no_more_requests(api: Api) -> None:
+async def test_a_stopping_replica_accepts_no_more_requests(api: Api) -> None:
     api.control.stopping.set()
     answer = await api.client.get("/api/v1/instances")
     assert (answer.status_code, answer.headers["retry-after"]) == (503, "1")

@@ -1,4 +1,4 @@
-"""Backups, storage and facts by the API, with a replica that works."""
+"""Backups, storage and facts through the API, with a replica that works."""
 
 import asyncio
 from typing import Any
@@ -49,7 +49,7 @@ async def test_a_backup_is_made_listed_verified_restored_and_deleted(working: Ap
     into, key = {"into": "shop"}, {"Idempotency-Key": "restored"}
     assert (await working.ask("POST", f"/backups/{made['id']}/restore", json=into, headers=key))["working"]
     assert (await working.settled("shop"))["error"] is None
-    execute(working.url, "DELETE FROM interlock.record")  # the replica died before it recorded its answer
+    execute(working.url, "DELETE FROM interlock.record")  # as if the replica died before it recorded its answer
     again = await working.ask("POST", f"/backups/{made['id']}/restore", json=into, headers=key)
     assert (again["id"], again["working"]) == (shop["id"], False)
     restores = "SELECT count(*) FROM interlock.orchestration WHERE name = 'instances.restore'"
@@ -60,8 +60,8 @@ async def test_a_backup_is_made_listed_verified_restored_and_deleted(working: Ap
     assert [one["id"] for one in (await working.ask("GET", "/backups"))["items"]] == [other["id"]]
 
 
-async def test_an_instance_that_does_not_answer_is_not_the_database_of_the_records(working: Api) -> None:
-    """Whoever is told 503 asks again, for a while."""
+async def test_an_instance_that_does_not_answer_is_not_reported_as_503(working: Api) -> None:
+    """503 means that Interlock's own database does not answer, and clients repeat the request for a while."""
     await working.create("shop")
     await working.settled("shop")
     execute(working.url, "UPDATE interlock.instance SET port = 1")
@@ -69,7 +69,7 @@ async def test_an_instance_that_does_not_answer_is_not_the_database_of_the_recor
     assert (problem["code"], "The instance shop cannot be asked" in problem["detail"]) == ("driver_unreachable", True)
 
 
-async def test_facts_are_told_and_storage_grows(working: Api) -> None:
+async def test_facts_are_shown_and_storage_grows(working: Api) -> None:
     await working.create("shop", storage="2Gi")
     await working.settled("shop")
     facts = await working.ask("GET", "/instances/shop/facts")
@@ -103,5 +103,7 @@ async def test_facts_are_told_and_storage_grows(working: Api) -> None:
         ("GET", "/instances/nobody/facts", None, 404, "instance_unknown"),
     ],
 )
-async def test_what_cannot_be_is_refused(api: Api, method: str, path: str, body: Any, status: int, code: str) -> None:
+async def test_an_impossible_request_is_refused(
+    api: Api, method: str, path: str, body: Any, status: int, code: str
+) -> None:
     assert (await api.refused(method, path, status, json=body))["code"] == code

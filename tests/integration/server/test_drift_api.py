@@ -1,4 +1,4 @@
-"""Drift through the API: shown, looked for, and repaired where somebody names it."""
+"""Drift through the API: list it, check for it, repair one finding."""
 
 import asyncio
 
@@ -12,7 +12,7 @@ FINISHED = "SELECT 1 FROM interlock.orchestration WHERE id = %s AND finished_at 
 
 
 @pytest.mark.timeout(200)
-async def test_drift_is_found_shown_and_repaired(working: Api) -> None:
+async def test_drift_is_found_listed_and_repaired(working: Api) -> None:
     made = await working.create("shop")
     assert (await working.settled("shop"))["state"] == "running"
     assert await working.ask("GET", "/drift") == {"items": [], "looks": []}
@@ -44,7 +44,7 @@ async def test_drift_is_found_shown_and_repaired(working: Api) -> None:
     assert problem["code"] == "drift_unknown"
 
 
-async def test_what_has_no_number_cannot_be_repaired(api: Api) -> None:
+async def test_an_unknown_finding_cannot_be_repaired(api: Api) -> None:
     assert (await api.refused("POST", "/drift/1/repair", 404))["code"] == "drift_unknown"
     for number in ("x", "99999999999999999999"):
         assert (await api.refused("POST", f"/drift/{number}/repair", 422))["code"] == "invalid_request"

@@ -1,4 +1,4 @@
-"""Instances, as far as the answer to a request goes: what is written, what is refused, and what is told of it."""
+"""The answers to requests for instances: what is recorded, and what is refused."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ def written(api: Api) -> list[int]:
     return [count(api.url, table) for table in WRITTEN]
 
 
-async def test_a_request_is_answered_with_the_record_and_where_it_is(api: Api) -> None:
+async def test_a_creation_is_answered_with_the_record_and_its_location(api: Api) -> None:
     wanted = {"name": "Shop", "dns_name": "shop.example.com", "version": 17, "storage": "10Gi"}
     more = {"parameters": {"max_connections": 50, "fsync": True}, "tags": {"team": "shop"}}
     answer = await api.client.post("/api/v1/instances", json=wanted | more)
@@ -29,14 +29,14 @@ async def test_a_request_is_answered_with_the_record_and_where_it_is(api: Api) -
     assert await api.show("SHOP") == await api.show(shop["id"]) == shop
 
 
-async def test_an_instance_is_found_by_its_name_as_it_was_given(api: Api) -> None:
+async def test_an_instance_is_found_by_its_name_in_any_spelling(api: Api) -> None:
     records = await api.create("Bücher")
     assert records["name"] == "xn--bcher-kva"
     assert await api.show("Bücher") == await api.show("BÜCHER") == await api.show("xn--Bcher-kva") == records
 
 
 @pytest.mark.parametrize("again", [{"name": "shop"}, {"name": "other", "dns_name": "Shop.Example.com."}])
-async def test_a_taken_name_is_told_with_its_owner_and_nothing_is_created(api: Api, again: Any) -> None:
+async def test_a_taken_name_is_refused_with_its_owner_and_nothing_is_created(api: Api, again: Any) -> None:
     shop = await api.create("shop", dns_name="shop.example.com")
     before = written(api)
     problem = await api.refused("POST", "/instances", 409, json=again)
@@ -66,7 +66,7 @@ async def test_a_taken_name_is_told_with_its_owner_and_nothing_is_created(api: A
     ],
     ids=str,
 )
-async def test_what_cannot_be_is_refused_before_anything_is_written(api: Api, wanted: Any, code: str) -> None:
+async def test_an_impossible_instance_is_refused_before_anything_is_written(api: Api, wanted: Any, code: str) -> None:
     before = written(api)
     problem = await api.refused("POST", "/instances", 422, json=wanted)
     assert problem["code"] == code
@@ -87,7 +87,7 @@ async def test_a_request_that_is_too_large_is_not_read(api: Api) -> None:
     await api.refused("POST", "/instances", 413, content=body, headers={"Idempotency-Key": "1"})
 
 
-async def test_while_something_works_on_it_it_is_busy_and_says_with_what(api: Api) -> None:
+async def test_a_busy_instance_is_refused_with_its_orchestration(api: Api) -> None:
     shop = await api.create("shop")
     verbs: list[tuple[str, str, Any]] = [
         ("POST", "stop", None),
@@ -102,7 +102,7 @@ async def test_while_something_works_on_it_it_is_busy_and_says_with_what(api: Ap
         assert (problem["code"], problem["orchestration"]) == ("instance_busy", shop["orchestration"])
 
 
-async def test_a_change_that_was_made_up_from_a_record_is_refused_if_that_has_changed_since(api: Api) -> None:
+async def test_a_change_with_a_stale_etag_is_refused(api: Api) -> None:
     shop = await api.create("shop")
     execute(api.url, "UPDATE interlock.instance SET state = 'running', working = false, revision = revision + 1")
     wanted = {"json": {"parameters": {"work_mem": "8MB"}}, "headers": {"If-Match": f'"{shop["revision"]}"'}}
@@ -115,7 +115,7 @@ async def test_a_change_that_was_made_up_from_a_record_is_refused_if_that_has_ch
     assert problem["code"] == "bad_spec"
 
 
-async def test_what_a_state_does_not_allow_is_told_with_the_state(api: Api) -> None:
+async def test_a_change_that_the_state_does_not_allow_is_refused_with_the_state(api: Api) -> None:
     shop = await api.create("shop")
     for state in ("running", "stopping", "stopped"):
         execute(api.url, "UPDATE interlock.instance SET state = %s, working = false", state)
@@ -129,12 +129,12 @@ async def test_what_a_state_does_not_allow_is_told_with_the_state(api: Api) -> N
 
 
 @pytest.mark.parametrize("name", ["nobody", "x" * 300, "%00", "a%0Ab", "00000000-0000-0000-0000-000000000000"])
-async def test_what_is_not_there_is_not_found(api: Api, name: str) -> None:
+async def test_an_unknown_instance_is_not_found(api: Api, name: str) -> None:
     for method, path in [("GET", ""), ("DELETE", ""), ("POST", "/stop"), ("GET", "/events"), ("GET", "/logs")]:
         assert (await api.refused(method, f"/instances/{name}{path}", 404))["code"] == "instance_unknown"
 
 
-async def test_deletion_takes_over_from_whatever_works_on_it(api: Api) -> None:
+async def test_a_deletion_replaces_the_orchestration_in_progress(api: Api) -> None:
     shop = await api.create("shop")
     deleting = await api.ask("DELETE", "/instances/shop")
     assert (deleting["state"], deleting["working"]) == ("deleting", True)
@@ -143,7 +143,7 @@ async def test_deletion_takes_over_from_whatever_works_on_it(api: Api) -> None:
     assert (await api.refused("POST", "/instances", 409, json={"name": "shop"}))["owner"] == shop["id"]
 
 
-async def test_each_of_several_has_a_result_of_its_own(api: Api) -> None:
+async def test_each_instance_of_a_bulk_request_has_its_own_result(api: Api) -> None:
     shop = await api.create("shop", dns_name="shop.example.com")
     wanted = [
         {"name": "one"},
@@ -175,7 +175,7 @@ async def test_each_of_several_has_a_result_of_its_own(api: Api) -> None:
 
 
 @pytest.mark.parametrize("size", [0, 51])
-async def test_several_are_one_to_fifty(api: Api, size: int) -> None:
+async def test_a_bulk_request_has_one_to_fifty_instances(api: Api, size: int) -> None:
     named = [f"i{number}" for number in range(size)]
     await api.refused("POST", "/instances/bulk-create", 422, json={"instances": [{"name": one} for one in named]})
     await api.refused("POST", "/instances/bulk-delete", 422, json={"instances": named})

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from interlock.server.api import cursor
+from interlock.server.api import pagination
 from support.api import Api
 from support.postgres import execute
 
@@ -18,7 +18,7 @@ INSERT = """
 
 
 async def pages(api: Api, **query: Any) -> Any:
-    """One after the other."""
+    """All pages, one after the other."""
     following: str | None = None
     while True:
         page = await api.ask("GET", "/instances", params=query | ({"after": following} if following else {}))
@@ -30,7 +30,7 @@ async def pages(api: Api, **query: Any) -> Any:
 
 @pytest.mark.exhaustive(beyond=1)
 @pytest.mark.parametrize("sort", ["name", "-name", "created", "-created", "state", "-health"])
-async def test_nothing_is_lost_or_doubled_while_others_come_in(api: Api, sort: str) -> None:
+async def test_no_record_is_skipped_or_repeated_while_others_are_inserted(api: Api, sort: str) -> None:
     execute(api.url, INSERT, 1000, 1119)
     seen: list[str] = []
     async for names in pages(api, sort=sort, limit=25):
@@ -61,7 +61,7 @@ async def test_filters_can_be_combined(api: Api) -> None:
     assert await found(name="%") == []
 
 
-async def test_deleted_ones_are_listed_when_they_are_asked_for(api: Api) -> None:
+async def test_deleted_instances_are_listed_on_request(api: Api) -> None:
     await api.create("shop")
     execute(api.url, "UPDATE interlock.instance SET state = 'deleting'")
     execute(api.url, "UPDATE interlock.instance SET state = 'deleted', deleted_at = now(), names_freed_at = now()")
@@ -90,11 +90,11 @@ async def test_deleted_ones_are_listed_when_they_are_asked_for(api: Api) -> None
     ],
     ids=str,
 )
-async def test_a_question_that_is_none_is_refused(api: Api, query: Any) -> None:
+async def test_a_malformed_query_is_refused(api: Api, query: Any) -> None:
     assert (await api.refused("GET", "/instances", 422, params=query))["code"] in ("bad_spec", "invalid_request")
 
 
-async def test_events_come_page_by_page_the_newest_first(api: Api) -> None:
+async def test_events_are_listed_page_by_page_newest_first(api: Api) -> None:
     shop = await api.create("shop")
     execute(
         api.url,
@@ -113,12 +113,12 @@ async def test_events_come_page_by_page_the_newest_first(api: Api) -> None:
             break
     assert seen == [kind for (kind,) in expected]
     for moment in ("nonsense", "0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59-14:00"):
-        forged = cursor.packed("events", moment, "kind-1")
+        forged = pagination.packed("events", moment, "kind-1")
         await api.refused("GET", "/instances/shop/events", 422, params={"after": forged})
     await api.refused("GET", "/instances/shop/events", 422, params={"after": "nonsense"})
 
 
-async def test_checks_are_told_the_newest_first(api: Api) -> None:
+async def test_health_checks_are_listed_newest_first(api: Api) -> None:
     shop = await api.create("shop")
     execute(
         api.url,

@@ -1,4 +1,4 @@
-"""Whether the database answers, asked of a real one."""
+"""The readiness check, with a real database."""
 
 import asyncio
 
@@ -24,7 +24,7 @@ def started(url: str) -> Startup:
     return startup
 
 
-async def test_many_questions_at_once_open_one_session(database_url: str) -> None:
+async def test_concurrent_checks_open_one_session(database_url: str) -> None:
     readiness = Readiness(started(database_url))
     answers = await asyncio.gather(*(readiness.problem() for _ in range(20)))
     assert answers == [None] * 20
@@ -37,19 +37,19 @@ async def test_a_session_that_was_ended_is_replaced(database_url: str, monkeypat
     readiness = Readiness(started(database_url))
     assert await readiness.problem() is None
     execute(database_url, f"SELECT pg_terminate_backend(pid, 5000) FROM ({SESSIONS}) AS ours")
-    answers = [await readiness.problem() for _ in range(2)]  # the first may still meet the ended session
+    answers = [await readiness.problem() for _ in range(2)]  # the first may still use the ended session
     assert answers[-1] is None
     await readiness.close()
 
 
-async def test_a_database_that_is_gone_is_told_without_its_password(database_url: str) -> None:
+async def test_the_problem_does_not_contain_the_password(database_url: str) -> None:
     url = database_url.rsplit("/", 1)[0].replace("@", "secret@") + "/nowhere"
     problem = await Readiness(started(url)).problem()
     assert problem is not None
     assert "secret" not in problem
 
 
-async def test_a_database_that_accepts_and_says_nothing_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_database_that_accepts_and_never_answers_times_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_TIMEOUT", 0.05)
     with listen("127.0.0.1", 0) as listener:
         port = listener.getsockname()[1]
@@ -57,7 +57,7 @@ async def test_a_database_that_accepts_and_says_nothing_is_given_up(monkeypatch:
     assert problem == "The database did not answer within 0.05 s."
 
 
-async def test_within_a_second_the_answer_is_the_same(database_url: str) -> None:
+async def test_within_a_second_the_result_is_reused(database_url: str) -> None:
     startup = started(database_url)
     readiness = Readiness(startup)
     assert await readiness.problem() is None

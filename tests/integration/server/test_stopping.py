@@ -1,4 +1,4 @@
-"""A replica that stops while it works, and the next one that goes on."""
+"""A replica that stops in the middle of a step, and the next one that repeats the step."""
 
 import asyncio
 from pathlib import Path
@@ -13,7 +13,7 @@ from support.paper_driver import PaperDriver
 
 
 class Slow(PaperDriver):
-    """Takes the request, and does not come to an end with it."""
+    """Accepts a request to provision and never completes it."""
 
     began: asyncio.Event
 
@@ -22,10 +22,10 @@ class Slow(PaperDriver):
         await asyncio.Event().wait()
 
 
-async def test_a_step_that_does_not_end_is_cut_short_and_repeated_by_the_next_replica(
+async def test_a_step_that_does_not_end_is_interrupted_and_repeated_by_the_next_replica(
     url: str, real: LocalDriver, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(control, "_PATIENCE", 0.1)
+    monkeypatch.setattr(control, "_STOP_TIMEOUT", 0.1)
     slow = Slow(lambda: url, lambda: real)
     slow.began = asyncio.Event()
     async with working_api(url, tmp_path, slow) as first:

@@ -28,7 +28,7 @@ def noted(interlock_url: str) -> str:
     return interlock_url
 
 
-async def test_what_got_in_anothers_way_is_rolled_back_and_done_again(noted: str) -> None:
+async def test_a_transaction_in_conflict_is_rolled_back_and_repeated(noted: str) -> None:
     pool, attempts = Transactions(noted, "api"), []
 
     async def work(connection: Any) -> str:
@@ -43,7 +43,7 @@ async def test_what_got_in_anothers_way_is_rolled_back_and_done_again(noted: str
     await pool.close()
 
 
-async def test_what_gets_in_the_way_again_and_again_is_told_in_the_end(noted: str) -> None:
+async def test_a_transaction_that_conflicts_every_time_raises_in_the_end(noted: str) -> None:
     pool = Transactions(noted, "api")
 
     async def work(connection: Any) -> None:
@@ -54,7 +54,7 @@ async def test_what_gets_in_the_way_again_and_again_is_told_in_the_end(noted: st
     await pool.close()
 
 
-async def test_who_is_refused_has_written_nothing_and_leaves_the_connection_to_the_next(noted: str) -> None:
+async def test_a_refused_transaction_writes_nothing_and_leaves_its_connection_usable(noted: str) -> None:
     pool = Transactions(noted, "api")
 
     async def work(connection: Any) -> None:
@@ -70,7 +70,7 @@ async def test_who_is_refused_has_written_nothing_and_leaves_the_connection_to_t
     await asyncio.to_thread(eventually, lambda: not execute(noted, OURS))
 
 
-async def test_who_finds_no_connection_free_is_asked_to_come_again(noted: str) -> None:
+async def test_without_a_free_connection_the_caller_is_asked_to_retry(noted: str) -> None:
     pool = Transactions(noted, "api", size=1, timeout=0.05)
     async with pool.session() as session:
         with pytest.raises(StoreThrottled):
@@ -80,7 +80,7 @@ async def test_who_finds_no_connection_free_is_asked_to_come_again(noted: str) -
     await pool.close()
 
 
-async def test_a_request_that_is_cut_off_takes_its_connection_with_it(noted: str) -> None:
+async def test_a_cancelled_transaction_closes_its_connection(noted: str) -> None:
     pool, inside = Transactions(noted, "api"), asyncio.Event()
 
     async def work(connection: Any) -> None:
@@ -101,12 +101,14 @@ async def test_a_request_that_is_cut_off_takes_its_connection_with_it(noted: str
 async def test_after_a_restart_of_the_database_requests_are_answered_again(api: Api) -> None:
     assert (await api.client.get("/api/v1/instances")).status_code == 200
     execute(api.url, f"SELECT pg_terminate_backend(pid, 5000) FROM ({OURS}) AS ours")
-    answers = [await api.client.get("/api/v1/instances") for _ in range(7)]  # the first may meet connections that ended
+    answers = [
+        await api.client.get("/api/v1/instances") for _ in range(7)
+    ]  # the first requests may use connections that have ended
     assert {answer.status_code for answer in answers} <= {200, 503}
     assert answers[-1].status_code == 200
 
 
-async def test_a_database_that_is_away_is_told_as_such(api: Api) -> None:
+async def test_an_unreachable_database_is_answered_with_503(api: Api) -> None:
     api.control.pool = Transactions("postgresql://shop:geheim@127.0.0.1:1/shop", "api")
     answer = await api.client.get("/api/v1/instances")
     assert (answer.status_code, answer.headers["retry-after"]) == (503, "1")

@@ -37,8 +37,8 @@ def test_the_exit_status_is_that_of_the_error(status: int, code: str, exit_statu
 
 def test_what_is_wrong_with_each_field_is_told() -> None:
     wrong = [{"at": "body.name", "message": "too long"}, {"at": "body.tags", "message": "no"}]
-    said = str(refused(422, detail="The request is not as it should be.", errors=wrong))
-    assert said == "The request is not as it should be. body.name: too long; body.tags: no."
+    said = str(refused(422, detail="Some fields of the request are missing or wrong.", errors=wrong))
+    assert said == "Some fields of the request are missing or wrong. body.name: too long; body.tags: no."
 
 
 def test_a_key_that_is_not_taken() -> None:

@@ -12,11 +12,11 @@ from interlock.server.startup import Startup
 
 
 class Answering(Readiness):
-    """Readiness with an answer that the test chooses; before the start is done, the real one."""
+    """Readiness whose answer the test chooses; before the start is complete, the real answer."""
 
     answer: str | None = None
 
-    async def _ask(self) -> str | None:
+    async def _check(self) -> str | None:
         return self.answer
 
 

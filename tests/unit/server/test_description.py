@@ -1,4 +1,4 @@
-"""What `/openapi.json` says is valid, whole, and what the application takes."""
+"""`/openapi.json` is valid and complete, and its examples are accepted by the application."""
 
 import re
 from collections.abc import Iterator
@@ -40,7 +40,7 @@ def test_it_is_valid(app: FastAPI) -> None:
     validate(app.openapi())
 
 
-def test_every_route_has_a_summary_and_tells_its_problems(app: FastAPI) -> None:
+def test_every_route_has_a_summary_and_lists_its_problems(app: FastAPI) -> None:
     for path, method, route in operations(app):
         if path.startswith("/api/"):
             assert route["summary"][0].isupper(), path
@@ -61,13 +61,13 @@ def test_every_body_has_an_example(app: FastAPI) -> None:
             assert schemas[named]["examples"], path
 
 
-def test_nothing_is_referred_to_that_is_not_there(app: FastAPI) -> None:
+def test_every_reference_leads_to_a_schema(app: FastAPI) -> None:
     described = app.openapi()
     assert set(re.findall(r"'#/components/schemas/(\w+)'", str(described))) <= set(described["components"]["schemas"])
 
 
 @pytest.mark.parametrize("model", MODELS, ids=lambda model: model.__name__)
-def test_every_example_is_taken_by_its_own_model(model: type[BaseModel]) -> None:
+def test_every_example_is_accepted_by_its_own_model(model: type[BaseModel]) -> None:
     for example in model.model_json_schema().get("examples", []):
         taken = model.model_validate(example)
         assert taken.model_dump(mode="json", exclude_unset=True) == example

@@ -1,4 +1,4 @@
-"""The stream of a log: who reads may go, and the replica may stop, while nothing is written."""
+"""The stream of a log ends when the client disconnects or the replica stops, also while no line is written."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -12,7 +12,7 @@ from interlock.server.api.logs import LineStream
 
 
 class Log:
-    """Lines, and then silence; whether somebody still reads it."""
+    """Yields its lines and then waits; `closed` is set once it is no longer read."""
 
     def __init__(self, *lines: str) -> None:
         self._lines = lines
@@ -28,7 +28,7 @@ class Log:
             self.closed.set()
 
 
-class Wire:
+class Client:
     def __init__(self) -> None:
         self.sent: list[Any] = []
         self.gone = asyncio.Event()
@@ -48,61 +48,61 @@ class Wire:
         return b"".join(message.get("body", b"") for message in self.sent)
 
 
-async def streaming(log: Log, wire: Wire, stopping: asyncio.Event) -> "asyncio.Task[None]":
+async def streaming(log: Log, client: Client, stopping: asyncio.Event) -> "asyncio.Task[None]":
     stream = LineStream(log.read(), stopping)
     await stream.begin()
-    task = asyncio.create_task(stream({"type": "http"}, wire.receive, wire.send))
-    await wire.got.wait()
+    task = asyncio.create_task(stream({"type": "http"}, client.receive, client.send))
+    await client.got.wait()
     return task
 
 
-async def test_it_ends_with_the_log() -> None:
-    log, wire = Log("one", "two"), Wire()
-    task = await streaming(log, wire, asyncio.Event())
+async def test_the_stream_ends_with_the_log() -> None:
+    log, client = Log("one", "two"), Client()
+    task = await streaming(log, client, asyncio.Event())
     log.more.set()
     await task
-    assert (wire.body, wire.sent[-1]) == (b"one\ntwo\n", {"type": "http.response.body", "body": b""})
+    assert (client.body, client.sent[-1]) == (b"one\ntwo\n", {"type": "http.response.body", "body": b""})
     assert log.closed.is_set()
 
 
-async def test_nobody_reads_on_when_the_client_has_gone() -> None:
-    log, wire = Log("one"), Wire()
-    task = await streaming(log, wire, asyncio.Event())
-    wire.gone.set()
+async def test_reading_ends_when_the_client_disconnects() -> None:
+    log, client = Log("one"), Client()
+    task = await streaming(log, client, asyncio.Event())
+    client.gone.set()
     await task
     assert log.closed.is_set()
 
 
-async def test_it_ends_when_the_replica_stops() -> None:
-    log, wire, stopping = Log("one"), Wire(), asyncio.Event()
-    task = await streaming(log, wire, stopping)
+async def test_the_stream_ends_when_the_replica_stops() -> None:
+    log, client, stopping = Log("one"), Client(), asyncio.Event()
+    task = await streaming(log, client, stopping)
     stopping.set()
     await task
     assert log.closed.is_set()
-    assert wire.sent[-1]["body"] == b""
+    assert client.sent[-1]["body"] == b""
 
 
-async def test_a_server_that_cancels_it_leaves_nobody_reading() -> None:
-    log, wire = Log("one"), Wire()
-    task = await streaming(log, wire, asyncio.Event())
+async def test_reading_ends_when_the_server_cancels_the_answer() -> None:
+    log, client = Log("one"), Client()
+    task = await streaming(log, client, asyncio.Event())
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
     assert log.closed.is_set()
 
 
-async def test_a_log_that_is_silent_is_answered_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(logs, "_SILENCE", 0)
-    log, wire = Log(), Wire()
+async def test_the_answer_begins_although_no_line_comes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(logs, "_FIRST_LINE_TIMEOUT", 0)
+    log, client = Log(), Client()
     stream = LineStream(log.read(), asyncio.Event())
     await stream.begin()
-    task = asyncio.create_task(stream({"type": "http"}, wire.receive, wire.send))
+    task = asyncio.create_task(stream({"type": "http"}, client.receive, client.send))
     log.more.set()
     await task
-    assert [message["type"] for message in wire.sent] == ["http.response.start", "http.response.body"]
+    assert [message["type"] for message in client.sent] == ["http.response.start", "http.response.body"]
 
 
-async def test_where_there_is_no_log_that_is_told_before_the_answer_begins() -> None:
+async def test_a_driver_error_is_raised_before_the_answer_begins() -> None:
     async def read(*lines: str) -> AsyncIterator[str]:
         for line in lines:
             yield line
@@ -112,14 +112,14 @@ async def test_where_there_is_no_log_that_is_told_before_the_answer_begins() -> 
         await LineStream(read(), asyncio.Event()).begin()
 
 
-async def test_an_answer_that_breaks_off_is_not_ended_as_if_that_were_all() -> None:
+async def test_an_answer_that_fails_midway_is_not_completed() -> None:
     async def broken() -> AsyncIterator[str]:
         yield "one"
         raise OSError("the disk is gone")
 
-    wire = Wire()
+    client = Client()
     stream = LineStream(broken(), asyncio.Event())
     await stream.begin()
     with pytest.raises(OSError, match="the disk is gone"):
-        await stream({"type": "http"}, wire.receive, wire.send)
-    assert wire.sent[-1]["body"] == b"one\n"
+        await stream({"type": "http"}, client.receive, client.send)
+    assert client.sent[-1]["body"] == b"one\n"

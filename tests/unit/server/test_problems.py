@@ -7,7 +7,7 @@ import pytest
 from fastapi import FastAPI
 
 from interlock import errors
-from interlock.server.statuses import STATUSES
+from interlock.server.http_statuses import STATUSES
 
 
 def add_failing(app: FastAPI, error: Exception) -> None:
@@ -25,18 +25,18 @@ async def problem(client: httpx.AsyncClient, path: str, status: int, kind: str =
 
 
 @pytest.mark.parametrize("path", ["/nothing", "/static/nothing.css", "/docs", "/redoc", "/health/live/"])
-async def test_a_path_that_is_not_there(client: httpx.AsyncClient, path: str) -> None:
+async def test_an_unknown_path_is_a_problem(client: httpx.AsyncClient, path: str) -> None:
     body = await problem(client, path, 404)
     assert (body["title"], body["detail"]) == ("Not Found", f"There is nothing at {path}.")
 
 
-async def test_a_method_that_is_not_allowed_says_which_is(client: httpx.AsyncClient) -> None:
+async def test_a_wrong_method_is_answered_with_the_allowed_ones(client: httpx.AsyncClient) -> None:
     answer = await client.post("/health/live")
     assert (answer.status_code, answer.headers["allow"]) == (405, "GET")
     assert answer.json() == {"type": "about:blank", "title": "Method Not Allowed", "status": 405}
 
 
-async def test_a_malformed_request_says_where_and_does_not_repeat_what_was_sent(
+async def test_a_malformed_request_is_answered_with_the_field_and_without_its_value(
     app: FastAPI, client: httpx.AsyncClient
 ) -> None:
     add_failing(app, ValueError())
@@ -72,7 +72,7 @@ OURS = [
 
 
 @pytest.mark.parametrize(("error", "status", "kind", "facts"), OURS, ids=lambda value: type(value).__name__)
-async def test_our_own_errors_say_what_to_do(
+async def test_interlock_errors_are_answered_with_their_message(
     app: FastAPI,
     client: httpx.AsyncClient,
     error: errors.InterlockError,
@@ -87,14 +87,12 @@ async def test_our_own_errors_say_what_to_do(
     assert {name: value for name, value in body.items() if name not in described} == facts
 
 
-async def test_whoever_finds_the_database_away_is_told_when_to_come_again(
-    app: FastAPI, client: httpx.AsyncClient
-) -> None:
+async def test_an_unreachable_database_is_answered_with_retry_after(app: FastAPI, client: httpx.AsyncClient) -> None:
     add_failing(app, errors.DatabaseUnreachable("Do this."))
     assert (await client.get("/fail/1")).headers["retry-after"] == "1"
 
 
-def test_every_error_of_the_domain_has_a_line_of_its_own() -> None:
+def test_every_error_of_the_domain_has_a_status() -> None:
     families = (errors.RecordError, errors.BackupError, errors.DriverError, errors.DnsError)
     of_kinds = (errors.RecordUnknown, errors.RecordBusy)
     domain = {kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, families)}
@@ -105,7 +103,7 @@ def test_every_error_of_the_domain_has_a_line_of_its_own() -> None:
         assert set(facts) <= set(told), kind
 
 
-async def test_a_bug_is_not_told_to_strangers(app: FastAPI, client: httpx.AsyncClient) -> None:
+async def test_an_unexpected_error_is_answered_without_details(app: FastAPI, client: httpx.AsyncClient) -> None:
     add_failing(app, ZeroDivisionError("secret"))
     body = await problem(client, "/fail/1", 500)
     assert body == {"type": "about:blank", "title": "Internal Server Error", "status": 500}

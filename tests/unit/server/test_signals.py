@@ -19,7 +19,7 @@ def own_handlers() -> Iterator[None]:
 
 
 @pytest.mark.parametrize("signum", STOPPING)
-def test_a_signal_calls_back_and_ends_nothing(signum: signal.Signals) -> None:
+def test_a_signal_calls_back_and_does_not_end_the_process(signum: signal.Signals) -> None:
     heard: list[str] = []
     with StopSignals() as signals, signals.calling(lambda: heard.append("stop")):
         signal.raise_signal(signum)
@@ -37,7 +37,7 @@ def test_a_signal_after_the_loop_has_ended_is_only_counted(signum: signal.Signal
     assert (heard, signals.received) == ([], 1)
 
 
-def test_a_signal_before_the_loop_has_begun_is_not_lost() -> None:
+def test_a_signal_before_the_loop_runs_is_not_lost() -> None:
     heard: list[str] = []
     with StopSignals() as signals:
         signal.raise_signal(signal.SIGTERM)
@@ -45,14 +45,14 @@ def test_a_signal_before_the_loop_has_begun_is_not_lost() -> None:
             assert heard == ["stop"]
 
 
-def test_afterwards_signals_do_what_they_did_before_if_none_has_come() -> None:
+def test_the_previous_handlers_return_if_no_signal_was_received() -> None:
     before = [signal.getsignal(signum) for signum in STOPPING]
     with StopSignals():
         assert [signal.getsignal(signum) for signum in STOPPING] != before
     assert [signal.getsignal(signum) for signum in STOPPING] == before
 
 
-def test_a_process_that_was_asked_to_stop_is_not_disturbed_to_its_very_end() -> None:
+def test_after_a_request_to_stop_signals_are_ignored_to_the_end() -> None:
     with StopSignals():
         signal.raise_signal(signal.SIGTERM)
     for signum in STOPPING:
@@ -60,7 +60,7 @@ def test_a_process_that_was_asked_to_stop_is_not_disturbed_to_its_very_end() -> 
 
 
 @pytest.mark.parametrize(("signum", "received"), [(signal.SIGINT, 0), (signal.SIGHUP, 0), (signal.SIGTERM, 1)])
-def test_of_the_signals_that_a_process_was_started_to_ignore_only_sigterm_stops_it(
+def test_signals_that_were_ignored_at_the_start_stay_ignored_except_sigterm(
     signum: signal.Signals, received: int
 ) -> None:
     signal.signal(signum, signal.SIG_IGN)

@@ -1,1 +1,1 @@
-"""The API under ``/api/v1``: a file for each resource, and one for each thing that is done with every request."""
+"""The API under ``/api/v1``: one module for each resource, and one for each duty that all requests share."""

@@ -1,6 +1,6 @@
-"""Nothing below ``/api`` without a key, whether there is something at that path or not.
+"""Every path below ``/api`` needs a key, also a path that does not exist.
 
-The key is looked up for each request, so a revoked one opens nothing from the next request on, at any replica.
+The key is looked up for each request, so a revoked key is refused from the next request on, by every replica.
 """
 
 from starlette.datastructures import Headers
@@ -16,7 +16,7 @@ _GUARDED = "/api"
 
 
 class Authentication:
-    """The id of the key is in ``scope["state"]["key"]`` then."""
+    """Puts the id of the key into ``scope["state"]["key"]``."""
 
     def __init__(self, app: ASGIApp, startup: Startup) -> None:
         self._app = app
@@ -32,18 +32,19 @@ class Authentication:
     async def _refusal(self, scope: Scope) -> ASGIApp | None:
         control = self._startup.control
         if control is None:
-            return problem(503, "This replica is still starting: ask again in a moment.", code="starting")
-        given = Headers(scope=scope).getlist("authorization")
-        scheme, _, key = given[0].partition(" ") if len(given) == 1 else ("", "", "")
+            return problem(503, "This replica is still starting: send the request again in a moment.", code="starting")
+        values = Headers(scope=scope).getlist("authorization")
+        scheme, _, key = values[0].partition(" ") if len(values) == 1 else ("", "", "")
         if scheme.lower() != "bearer" or not key:
-            return _unauthorized("key_missing", "This needs a key: send it as `Authorization: Bearer KEY`.", "Bearer")
+            detail = "The request needs a key: send it as `Authorization: Bearer KEY`."
+            return _unauthorized("key_missing", detail, "Bearer")
         try:
             owner = await _owner(control, key.strip())
         except InterlockError as error:
             return answer_to(error)
         if owner is None:
-            said = "This key is not known here, or was revoked: make one with `interlock key create`."
-            return _unauthorized("key_wrong", said, 'Bearer error="invalid_token"')
+            detail = "The key is unknown here or was revoked: create another with `interlock key create NAME`."
+            return _unauthorized("key_wrong", detail, 'Bearer error="invalid_token"')
         scope.setdefault("state", {})["key"] = owner
         return None
 

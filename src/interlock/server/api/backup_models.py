@@ -1,4 +1,4 @@
-"""Backups as the API shows them, and as they are asked for."""
+"""Backups in the API: the bodies of requests, and the records as answers show them."""
 
 from datetime import datetime
 
@@ -7,31 +7,37 @@ from pydantic import BaseModel, ConfigDict, Field
 from interlock.instances.backups import records
 from interlock.instances.backups.model import Format, State
 from interlock.server.api.instance_models import Parameters
-from interlock.server.api.record_models import Asked, RecordModel, Text
+from interlock.server.api.record_models import RecordModel, RequestModel, Text
 from interlock.server.api.resource import Resource
 
 
-class NewBackup(Asked):
+class NewBackup(RequestModel):
     model_config = ConfigDict(json_schema_extra={"examples": [{"format": "directory"}]})
 
-    format: Format = Field("file", description="pg_dump's custom format in a file, or its directory format.")
+    format: Format = Field("file", description="pg_dump's custom format (`file`) or directory format.")
 
 
-class Restore(Asked):
-    """Where a backup is to be restored: into a new instance (`name`), or into one that runs (`into`)."""
+class Restore(RequestModel):
+    """The target of the restore: a new instance (`name`) or a running one (`into`)."""
 
     model_config = ConfigDict(
         json_schema_extra={"examples": [{"name": "orders-copy"}, {"into": "orders"}, {"name": "new", "version": "17"}]}
     )
 
-    name: Text | None = Field(None, description="Of the new instance.")
-    into: Text | None = Field(None, description="An instance, by its id or name. What the backup brings replaces.")
-    dns_name: Text | None = Field(None, description="A host name that leads to the new one.")
-    driver: Text | None = Field(None, description="What the new one is made with; as the old one was otherwise.")
-    version: Text | int | None = Field(None, description="Its major version; that of the old one otherwise.")
-    storage: Text | int | None = Field(None, description="Its size: 10Gi, 500MB, or bytes.")
-    parameters: Parameters = Field(default_factory=dict, description="Its settings.")
-    tags: dict[str, str] = Field(default_factory=dict, description="Words of your own, to find it by.")
+    name: Text | None = Field(None, description="The name of the new instance.")
+    into: Text | None = Field(
+        None, description="The id or name of a running instance. Objects in the backup replace those of the same name."
+    )
+    dns_name: Text | None = Field(None, description="A host name for the new instance.")
+    driver: Text | None = Field(
+        None, description="The driver of the new instance; by default that of the instance that was backed up."
+    )
+    version: Text | int | None = Field(
+        None, description="PostgreSQL's major version; by default that of the instance that was backed up."
+    )
+    storage: Text | int | None = Field(None, description="The size of the new instance: 10Gi, 500MB, or bytes.")
+    parameters: Parameters = Field(default_factory=dict, description="PostgreSQL's settings in the new instance.")
+    tags: dict[str, str] = Field(default_factory=dict, description="Labels of your own, by which lists are filtered.")
 
 
 class Backup(RecordModel):
@@ -63,11 +69,11 @@ class Backup(RecordModel):
         }
     )
 
-    instance: str = Field(description="The id of the instance that it is of.")
+    instance: str = Field(description="The id of the instance that was backed up.")
     instance_name: str
     format: Format
     state: State
-    path: str | None = Field(description="In the directory of backups; null until it is made.")
+    path: str | None = Field(description="The path inside the backup directory; null until the backup is made.")
     size_bytes: int | None
     sha256: str | None
     server_version: str | None
@@ -77,7 +83,7 @@ class Backup(RecordModel):
 
 class BackupPage(BaseModel):
     items: list[Backup]
-    next: str | None = Field(description="For `after` of the next request; null: this was the last page.")
+    next: str | None = Field(description="The `after` of the next request; null on the last page.")
 
 
 BACKUPS: Resource[records.BackupRecord, Backup] = Resource(lambda control: control.backups, Backup)

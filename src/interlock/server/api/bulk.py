@@ -1,4 +1,4 @@
-"""Several instances in one request: each has a transaction and a result of its own."""
+"""Several instances in one request: each has its own transaction and its own result."""
 
 from collections.abc import Awaitable, Iterable
 from typing import Annotated, Any
@@ -8,33 +8,32 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from interlock.errors import InterlockError
 from interlock.instances import records
-from interlock.server.api.change import Requested
-from interlock.server.api.dependencies import Running
+from interlock.server.api.dependencies import ChangeDep, ControlDep
 from interlock.server.api.idempotency import SOME_REFUSED
 from interlock.server.api.instance_models import Instance, NewInstance
-from interlock.server.api.instances import created, deleted
-from interlock.server.api.record_models import Asked, Text
+from interlock.server.api.instances import create_instance, delete_instance
+from interlock.server.api.record_models import RequestModel, Text
 from interlock.server.problems import problem_of
 
 router = APIRouter(prefix="/instances", tags=["instances"])
 
 
-class NewInstances(Asked):
+class NewInstances(RequestModel):
     model_config = ConfigDict(json_schema_extra={"examples": [{"instances": [{"name": "shop"}, {"name": "orders"}]}]})
 
     instances: Annotated[list[NewInstance], Field(min_length=1, max_length=50)]
 
 
-class OldInstances(Asked):
+class OldInstances(RequestModel):
     model_config = ConfigDict(json_schema_extra={"examples": [{"instances": ["shop", "orders"]}]})
 
     instances: Annotated[list[Text], Field(min_length=1, max_length=50, description="Ids or names.")]
 
 
 class Outcome(BaseModel):
-    """What a request for this one alone would have been answered with."""
+    """The answer that a request for this instance alone would have had."""
 
-    name: str = Field(description="As it was given.")
+    name: str = Field(description="The name or id as the request gave it.")
     status: int
     instance: Instance | None = None
     problem: dict[str, Any] | None = Field(default=None, description="RFC 9457.")
@@ -45,7 +44,10 @@ class Outcomes(BaseModel):
 
 
 _SOME_REFUSED: dict[int | str, dict[str, Any]] = {
-    SOME_REFUSED: {"model": Outcomes, "description": "Some were refused. Under an Idempotency-Key, ask for all again."}
+    SOME_REFUSED: {
+        "model": Outcomes,
+        "description": "Some instances were refused. Under an Idempotency-Key, send the whole request again.",
+    }
 }
 
 
@@ -53,23 +55,23 @@ _SOME_REFUSED: dict[int | str, dict[str, Any]] = {
     "/bulk-create", summary="Create several instances", response_model_exclude_unset=True, responses=_SOME_REFUSED
 )
 async def bulk_create(
-    wanted: NewInstances, control: Running, asked: Requested, request: Request, response: Response
+    body: NewInstances, control: ControlDep, change: ChangeDep, request: Request, response: Response
 ) -> Outcomes:
-    """In the order in which they are given; one that is refused keeps none of the others up."""
-    by, each = asked.actor, enumerate(wanted.instances)
-    work = ((one.name, created(control, request, by, one, str(place))) for place, one in each)
+    """The instances are created in the given order. If one is refused, the others are created all the same."""
+    by, each = change.actor, enumerate(body.instances)
+    work = ((one.name, create_instance(control, request, by, one, str(place))) for place, one in each)
     return await _outcomes(response, work)
 
 
 @router.post(
     "/bulk-delete", summary="Delete several instances", response_model_exclude_unset=True, responses=_SOME_REFUSED
 )
-async def bulk_delete(wanted: OldInstances, control: Running, asked: Requested, response: Response) -> Outcomes:
-    return await _outcomes(response, ((one, deleted(control, one, asked.actor)) for one in wanted.instances))
+async def bulk_delete(body: OldInstances, control: ControlDep, change: ChangeDep, response: Response) -> Outcomes:
+    return await _outcomes(response, ((one, delete_instance(control, one, change.actor)) for one in body.instances))
 
 
-async def _outcomes(response: Response, asked: Iterable[tuple[str, Awaitable[records.InstanceRecord]]]) -> Outcomes:
-    items = [await _outcome(name, work) for name, work in asked]
+async def _outcomes(response: Response, changes: Iterable[tuple[str, Awaitable[records.InstanceRecord]]]) -> Outcomes:
+    items = [await _outcome(name, work) for name, work in changes]
     response.status_code = SOME_REFUSED if any(item.problem for item in items) else 200
     return Outcomes(items=items)
 

@@ -1,21 +1,103 @@
-"""What a request is answered with: the control plane of this replica, once it is ready."""
+"""The dependencies of routes: this replica's control plane, and the request that changes a record."""
 
-from typing import Annotated
+from collections.abc import Awaitable, Callable
+from typing import Annotated, Any
 
-from fastapi import Depends, Request
+from fastapi import Depends, Header, Request, Response
 from starlette.exceptions import HTTPException
 
+from interlock.aggregate.record import R, Record
+from interlock.aggregate.table import RecordTable
+from interlock.errors import BadSpec, RecordChanged
 from interlock.server.control import Control
 from interlock.server.startup import Startup
 
+_MOST_DIGITS = 18
 
-def running(request: Request) -> Control:
-    """Requests do not come this far before it is ready; but while it stops they do."""
+
+def ready_control(request: Request) -> Control:
+    """`Authentication` refuses requests before the replica is ready; this one also refuses them while it stops."""
     startup: Startup = request.app.state.startup
     control = startup.control
     if control is None or control.stopping.is_set():
-        raise HTTPException(503, "This replica is starting or stopping: ask again in a moment.", {"Retry-After": "1"})
+        raise HTTPException(
+            503, "This replica is starting or stopping: send the request again in a moment.", {"Retry-After": "1"}
+        )
     return control
 
 
-Running = Annotated[Control, Depends(running)]
+class ChangeRequest:
+    """A request that changes something. `actor` is the API key that it was sent with."""
+
+    def __init__(self, request: Request, response: Response) -> None:
+        self.actor = f"key:{request.state.key}"
+        self._response = response
+
+    def with_etag(self, record: R) -> R:
+        """The record itself; its revision is put into the answer's headers."""
+        set_etag(self._response, record)
+        return record
+
+
+class RecordChangeRequest(ChangeRequest):
+    """A request that changes one record, and with `If-Match` only one revision of it."""
+
+    def __init__(
+        self,
+        request: Request,
+        response: Response,
+        if_match: Annotated[
+            str | None,
+            Header(
+                description="The `ETag` of an earlier answer: the request is refused if the record has changed since."
+            ),
+        ] = None,
+    ) -> None:
+        super().__init__(request, response)
+        self._revision = _revision(if_match)
+
+    async def carry_out(
+        self,
+        control: Control,
+        table: RecordTable[R],
+        find: Callable[[Any], Awaitable[Record]],
+        verb: Callable[..., Awaitable[R]],
+        *args: Any,
+    ) -> R:
+        """Call `verb` with the record that `find` returns. Raises `RecordChanged` if it has another revision."""
+
+        async def work(connection: Any) -> R:
+            id = (await find(connection)).id  # noqa: A001
+            if self._revision is not None:
+                await self.check(await table.lock(connection, id))
+            return await verb(connection, id, *args, by=self.actor)
+
+        return self.with_etag(await control.carry_out(work))
+
+    async def check(self, record: Record) -> None:
+        """`record` is locked. Raises `RecordChanged`."""
+        if self._revision is not None and record.revision != self._revision:
+            raise RecordChanged(
+                f"{record.label} has changed since its revision {self._revision} was read: "
+                "read it again, and repeat the request if it still applies.",
+                revision=record.revision,
+            )
+
+
+def set_etag(response: Response, record: Record) -> None:
+    response.headers["ETag"] = f'"{record.revision}"'
+
+
+def _revision(if_match: str | None) -> int | None:
+    """None: any revision."""
+    if if_match is None or if_match.strip() == "*":
+        return None
+    text = if_match.strip().removeprefix('"').removesuffix('"')
+    if not (text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS):
+        raise BadSpec('If-Match has to be the ETag of an answer, such as "7", or *.')
+    return int(text)
+
+
+ControlDep = Annotated[Control, Depends(ready_control)]
+ChangeDep = Annotated[ChangeRequest, Depends()]
+RecordChangeDep = Annotated[RecordChangeRequest, Depends()]

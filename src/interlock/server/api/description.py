@@ -1,4 +1,4 @@
-"""What `/openapi.json` says of errors: every route of the API answers them in one form."""
+"""The errors in `/openapi.json`: every route of the API answers them in the same form."""
 
 from typing import Any
 
@@ -10,26 +10,26 @@ from interlock.server.problems import MEDIA_TYPE
 _PROBLEM: dict[str, Any] = {
     "type": "object",
     "title": "Problem",
-    "description": "RFC 9457. What else is known of it is in fields of its own.",
+    "description": "RFC 9457. Some problems have further fields.",
     "required": ["type", "title", "status"],
     "properties": {
-        "type": {"type": "string", "description": "A name for this kind of problem."},
+        "type": {"type": "string", "description": "The name of this kind of problem."},
         "title": {"type": "string"},
         "status": {"type": "integer"},
         "detail": {"type": "string", "description": "What happened, and what to do next."},
         "code": {"type": "string", "description": "The kind of problem, for programs."},
         "errors": {
             "type": "array",
-            "description": "Where the request is not as it should be.",
+            "description": "The fields of the request that are missing or wrong.",
             "items": {
                 "type": "object",
                 "properties": {"at": {"type": "string"}, "message": {"type": "string"}},
             },
         },
-        "name": {"type": "string", "description": "Of a name that is taken or malformed: which one."},
-        "owner": {"type": ["string", "null"], "description": "Of a name that is taken: the instance that has it."},
-        "orchestration": {"type": "string", "description": "Of an instance that is busy: what works on it."},
-        "state": {"type": "string", "description": "Of what cannot be done now: where the instance stands."},
+        "name": {"type": "string", "description": "The name that is taken or malformed."},
+        "owner": {"type": ["string", "null"], "description": "The id of the instance that has the name."},
+        "orchestration": {"type": "string", "description": "The orchestration that works on the instance."},
+        "state": {"type": "string", "description": "The current state of an instance that does not allow the request."},
     },
     "examples": [
         {
@@ -46,24 +46,25 @@ _PROBLEM: dict[str, Any] = {
 }
 
 _ALWAYS = {
-    "401": "There is no key in the request, or it is not known, or was revoked.",
-    "422": "What was asked for cannot be.",
-    "503": "This replica is starting or stopping, or its database does not answer: ask again in a moment.",
-    "default": "Anything else: `code`, or the status, tells what it is.",
+    "401": "The request has no key, or the key is unknown or revoked.",
+    "422": "The request is malformed, or asks for something impossible.",
+    "503": "This replica is starting or stopping, or its database does not answer: send the request again in a moment.",
+    "default": "Any other error; see its `code`, or its status if it has none.",
 }
-_OF_ONE = {"404": "There is no such thing."}
-_CHANGING = {"409": "Not now, or not beside something else: a name is taken, an instance is busy."}
-_REPEATING = {
+_OF_ONE = {"404": "There is no record of this id or name."}
+_OF_CHANGES = {"409": "A conflict, such as a name that is taken or an instance that is busy."}
+_IDEMPOTENCY_KEY = {
     "name": "Idempotency-Key",
     "in": "header",
     "required": False,
     "schema": {"type": "string"},
-    "description": "Yours to choose. The same request under the same key is carried out once, and answered the same.",
+    "description": "A string of your choice. The same request under the same key is carried out once; "
+    "a repetition gets the same answer.",
 }
 
 
 def describe(app: FastAPI) -> None:
-    """From here on the description of `app` has the problems in it."""
+    """Add the problems to the OpenAPI description of `app`."""
 
     def openapi() -> dict[str, Any]:
         if app.openapi_schema is None:
@@ -72,23 +73,23 @@ def describe(app: FastAPI) -> None:
             app.openapi_schema = found
         return app.openapi_schema
 
-    app.openapi = openapi  # type: ignore[method-assign] # as FastAPI wants it done
+    app.openapi = openapi  # type: ignore[method-assign] # FastAPI documents this way
 
 
 def _add_problems(found: dict[str, Any]) -> None:
     for path, methods in found["paths"].items():
         if path.startswith("/api/"):
             for method, route in methods.items():
-                changing = method != "get"
-                told = _ALWAYS | (_OF_ONE if "{" in path else {}) | (_CHANGING if changing else {})
-                route["responses"] |= {status: _response(said) for status, said in told.items()}
-                if changing:
-                    route.setdefault("parameters", []).append(_REPEATING)
+                is_change = method != "get"
+                problems = _ALWAYS | (_OF_ONE if "{" in path else {}) | (_OF_CHANGES if is_change else {})
+                route["responses"] |= {status: _response(text) for status, text in problems.items()}
+                if is_change:
+                    route.setdefault("parameters", []).append(_IDEMPOTENCY_KEY)
     schemas = found["components"]["schemas"]
     for replaced in ("HTTPValidationError", "ValidationError"):
         schemas.pop(replaced, None)
     schemas["Problem"] = _PROBLEM
 
 
-def _response(said: str) -> dict[str, Any]:
-    return {"description": said, "content": {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}}}
+def _response(text: str) -> dict[str, Any]:
+    return {"description": text, "content": {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}}}

@@ -1,4 +1,4 @@
-"""Drift: where what the drivers have is not what the records say."""
+"""The routes of drift: differences between the records and what the drivers have."""
 
 from datetime import datetime
 from typing import Annotated, Any, Self
@@ -8,19 +8,18 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from interlock.instances.upkeep import findings
 from interlock.instances.upkeep.comparison import Kind
-from interlock.server.api.change import Requested
-from interlock.server.api.dependencies import Running
-from interlock.server.api.record_models import Asked
+from interlock.server.api.dependencies import ChangeDep, ControlDep
+from interlock.server.api.record_models import RequestModel
 from interlock.server.control import Control
 
 router = APIRouter(prefix="/drift", tags=["drift"])
 
-_PATIENCE = 40.0
-"""Seconds for a look of another replica's to end; and then there is this one's."""
+_WAIT_FOR_OTHERS = 40.0
+"""Seconds to wait for a check by another replica to end; this replica's own check comes after that."""
 
 
 class DriftFinding(BaseModel):
-    """One thing that has drifted; `instance` is an id, of an orphan perhaps one that no record has."""
+    """One difference. `instance` is an id; an orphan's id may be one that no record has."""
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -47,8 +46,8 @@ class DriftFinding(BaseModel):
     name: str
     detail: str
     found_at: datetime
-    closed_at: datetime | None = Field(description="When it was seen not to be so any more.")
-    repair: str | None = Field(description="The orchestration that was last asked to put it right.")
+    closed_at: datetime | None = Field(description="The time of the check that no longer found the difference.")
+    repair: str | None = Field(description="The orchestration that was last started to repair it.")
 
     @classmethod
     def of(cls, finding: findings.DriftFinding) -> Self:
@@ -56,7 +55,7 @@ class DriftFinding(BaseModel):
 
 
 class Look(BaseModel):
-    """When a driver was last looked at. With `trouble` that told nothing, or not everything, and why."""
+    """The last check of a driver. If `trouble` is not empty, it is the reason why the check is incomplete."""
 
     driver: str
     looked_at: datetime
@@ -68,43 +67,46 @@ class Drift(BaseModel):
     looks: list[Look]
 
 
-class DriftQuery(Asked):
-    closed: bool = Field(False, description="Also what is over.")
+class DriftQuery(RequestModel):
+    closed: bool = Field(False, description="List closed findings too.")
     limit: int = Field(50, ge=1, le=200)
 
 
-@router.get("", summary="What has drifted")
-async def drift(wanted: Annotated[DriftQuery, Query()], control: Running) -> Drift:
-    """The newest first."""
-    return await _found(control, wanted)
+@router.get("", summary="List drift")
+async def drift(query: Annotated[DriftQuery, Query()], control: ControlDep) -> Drift:
+    """The newest findings come first."""
+    return await _drift(control, query)
 
 
-@router.post("/look", summary="Look for drift now")
-async def look(control: Running) -> Drift:
-    """Answered when everything has been looked at. By itself that is done every `drift_interval` seconds."""
-    await control.upkeep.check_drift_now(_PATIENCE)
-    return await _found(control, DriftQuery(closed=False, limit=200))
+@router.post("/look", summary="Check for drift now")
+async def look(control: ControlDep) -> Drift:
+    """The answer comes when all drivers have been checked. A scheduled check runs every `drift_interval` seconds."""
+    await control.upkeep.check_drift_now(_WAIT_FOR_OTHERS)
+    return await _drift(control, DriftQuery(closed=False, limit=200))
 
 
-@router.post("/{finding}/repair", status_code=202, summary="Put right what has drifted")
-async def repair(finding: Annotated[int, Path(ge=1, le=2**63 - 1)], control: Running, asked: Requested) -> DriftFinding:
-    """By an orchestration: an orphan is removed; what vanished is marked as failed; what is down, or up, is brought
-    to what its record says; a DNS name is published again. The next look closes the finding."""
+@router.post("/{finding}/repair", status_code=202, summary="Repair drift")
+async def repair(
+    finding: Annotated[int, Path(ge=1, le=2**63 - 1)], control: ControlDep, change: ChangeDep
+) -> DriftFinding:
+    """Starts an orchestration that repairs the difference: an orphan is removed; an instance that vanished is marked
+    as failed; one in the wrong state is started or stopped, as its record says; a DNS name is published again. The
+    next check closes the finding."""
 
     async def work(connection: Any) -> findings.DriftFinding:
-        return await control.upkeep.repairs.repair(connection, finding, by=asked.actor)
+        return await control.upkeep.repairs.repair(connection, finding, by=change.actor)
 
-    begun = await control.pool.transact(work)
-    if begun.repair:
-        await control.begin(begun.repair)
-    return DriftFinding.of(begun)
+    record = await control.pool.transact(work)
+    if record.repair:
+        await control.begin(record.repair)
+    return DriftFinding.of(record)
 
 
-async def _found(control: Control, wanted: DriftQuery) -> Drift:
+async def _drift(control: Control, query: DriftQuery) -> Drift:
     known = control.upkeep.repairs.findings
 
     async def read(connection: Any) -> Drift:
-        items = await known.page(connection, closed=wanted.closed, limit=wanted.limit)
+        items = await known.page(connection, closed=query.closed, limit=query.limit)
         looks = await known.last_checks(connection)
         return Drift(items=[DriftFinding.of(one) for one in items], looks=[Look(**vars(one)) for one in looks])
 

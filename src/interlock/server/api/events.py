@@ -1,4 +1,4 @@
-"""The history of an instance or a backup, and the results of health checks: the newest first."""
+"""The routes of events of instances and backups, and of health checks. The newest come first."""
 
 from datetime import datetime
 from typing import Annotated, Any
@@ -8,9 +8,10 @@ from pydantic import BaseModel
 
 from interlock.instances import records
 from interlock.server.api.backup_models import BACKUPS
-from interlock.server.api.dependencies import Running
+from interlock.server.api.dependencies import ControlDep
 from interlock.server.api.instance_models import INSTANCES
-from interlock.server.api.resource import Events, Newest, Since
+from interlock.server.api.pagination import EventQuery, LimitQuery
+from interlock.server.api.resource import Events
 
 router = APIRouter()
 
@@ -26,20 +27,20 @@ class Checks(BaseModel):
     items: list[HealthCheck]
 
 
-@router.get("/instances/{id}/events", tags=["instances"], summary="What happened to an instance")
-async def events(id: str, wanted: Annotated[Since, Query()], control: Running) -> Events:  # noqa: A002
-    return await INSTANCES.events(control, id, wanted)
+@router.get("/instances/{id}/events", tags=["instances"], summary="List the events of an instance")
+async def events(id: str, query: Annotated[EventQuery, Query()], control: ControlDep) -> Events:  # noqa: A002
+    return await INSTANCES.events(control, id, query)
 
 
-@router.get("/backups/{id}/events", tags=["backups"], summary="What happened to a backup")
-async def backup_events(id: str, wanted: Annotated[Since, Query()], control: Running) -> Events:  # noqa: A002
-    return await BACKUPS.events(control, id, wanted)
+@router.get("/backups/{id}/events", tags=["backups"], summary="List the events of a backup")
+async def backup_events(id: str, query: Annotated[EventQuery, Query()], control: ControlDep) -> Events:  # noqa: A002
+    return await BACKUPS.events(control, id, query)
 
 
-@router.get("/instances/{id}/checks", tags=["instances"], summary="What its health checks found")
-async def checks(id: str, wanted: Annotated[Newest, Query()], control: Running) -> Checks:  # noqa: A002
+@router.get("/instances/{id}/checks", tags=["instances"], summary="List the health checks of an instance")
+async def checks(id: str, query: Annotated[LimitQuery, Query()], control: ControlDep) -> Checks:  # noqa: A002
     async def read(connection: Any) -> list[records.HealthCheck]:
         instance = (await INSTANCES.found(control, connection, id)).id
-        return await control.instances.records.checks(connection, instance, wanted.limit)
+        return await control.instances.records.checks(connection, instance, query.limit)
 
     return Checks(items=[HealthCheck(**vars(one)) for one in await control.pool.transact(read)])

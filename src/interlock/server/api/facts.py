@@ -1,4 +1,4 @@
-"""What a running instance says of itself."""
+"""The route of facts that a running instance reports: version, size, connections."""
 
 from datetime import datetime
 
@@ -6,14 +6,14 @@ from fastapi import APIRouter
 from pydantic import BaseModel, ConfigDict
 
 from interlock.instances.facts import facts
-from interlock.server.api.dependencies import Running
+from interlock.server.api.dependencies import ControlDep
 from interlock.server.api.instance_models import INSTANCES
 
 router = APIRouter(prefix="/instances/{id}", tags=["instances"])
 
 
 class Facts(BaseModel):
-    """`connections` are those of clients, without the one that asked."""
+    """`connections` counts client connections, without the one that reads these facts."""
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -36,8 +36,8 @@ class Facts(BaseModel):
     started_at: datetime
 
 
-@router.get("/facts", summary="Ask a running instance itself")
-async def tell(id: str, control: Running) -> Facts:  # noqa: A002
+@router.get("/facts", summary="Show what a running instance reports")
+async def tell(id: str, control: ControlDep) -> Facts:  # noqa: A002
     instance = await INSTANCES.read(control, id)
     driver = control.context.driver(instance.driver)
     return Facts(**vars(await facts(driver, instance, control.context.timing.check_timeout)))

@@ -1,7 +1,7 @@
-"""Requests under an ``Idempotency-Key``: the library's own middleware, once there is a database to record answers in.
+"""Requests under an ``Idempotency-Key``: the library's own middleware, used as soon as the database is available.
 
-Refusals are not recorded: whoever is refused has changed nothing, and may ask again under the same key. Nor is an
-answer with a credential in it, sealed or not.
+Refusals are not recorded: a refused request has changed nothing, and may be repeated under the same key. Answers with
+a credential are not recorded either, encrypted or not.
 """
 
 import re
@@ -12,50 +12,51 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from interlock.integrations.idempotency.asgi import IdempotencyMiddleware
 from interlock.integrations.idempotency.rules import HEADER
-from interlock.server.api.limits import LARGEST
+from interlock.server.middleware import LARGEST_REQUEST
 from interlock.server.startup import Startup
 
-_SPACE = UUID("6b1f6d0e-5a0b-4c39-9f0c-2f1f7c0a8d11")
+_NAMESPACE = UUID("6b1f6d0e-5a0b-4c39-9f0c-2f1f7c0a8d11")
 SOME_REFUSED = 207
-"""Of several in one request: what was taken is found again, by its id, and what was refused may be asked for again."""
+"""The status of a request for several instances of which some were refused. It is not recorded: a repetition finds the
+created ones again by their ids, and tries the refused ones again."""
 _METHODS = ("POST", "PUT", "DELETE")
 _CREDENTIAL = re.compile("/api/v1/instances/[^/]+/credential")
-"""And not the instance that somebody called so."""
+"""The route of credentials; an instance named `credential` does not match."""
 
 
-class Repeating:
+class ApiIdempotency:
     def __init__(self, app: ASGIApp, startup: Startup) -> None:
         self._app = app
         self._startup = startup
-        self._keyed: IdempotencyMiddleware | None = None
+        self._middleware: IdempotencyMiddleware | None = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http" and _is_recorded(scope["path"]) and (keyed := self._middleware()):
-            await keyed(scope, receive, send)
+        if scope["type"] == "http" and _is_recorded(scope["path"]) and (middleware := self._when_ready()):
+            await middleware(scope, receive, send)
         else:
             await self._app(scope, receive, send)
 
-    def _middleware(self) -> IdempotencyMiddleware | None:
-        if self._keyed is None and (control := self._startup.control):
-            self._keyed = IdempotencyMiddleware(
+    def _when_ready(self) -> IdempotencyMiddleware | None:
+        if self._middleware is None and (control := self._startup.control):
+            self._middleware = IdempotencyMiddleware(
                 self._app,
                 control.locks,
                 scope=lambda scope: scope["state"]["key"],
                 methods=_METHODS,
                 keep=lambda status: status < 400 and status != SOME_REFUSED,
-                largest_request=LARGEST,
+                largest_request=LARGEST_REQUEST,
             )
-        return self._keyed
+        return self._middleware
 
 
 def repeatable_id(request: Request, *which: str) -> str | None:
-    """The id of what is made under the request's key, the same each time; None where there is no key. `which`: of all
-    that this request makes.
+    """The id of a record that is created under the request's key, the same at each repetition; None without a key.
 
-    The record of an answer is written after what it tells of: if the replica dies in between, this finds what it made.
+    `which` distinguishes the records that one request creates. The answer is recorded after the record that it
+    describes: if the replica dies in between, the repeated request finds that record by this id.
     """
     key = request.headers.get(HEADER)
-    return key and str(uuid5(_SPACE, "\n".join([request.state.key, request.url.path, key, *which])))
+    return key and str(uuid5(_NAMESPACE, "\n".join([request.state.key, request.url.path, key, *which])))
 
 
 def _is_recorded(path: str) -> bool:

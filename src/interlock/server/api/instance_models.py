@@ -1,4 +1,4 @@
-"""Instances as the API shows them, and as they are asked for."""
+"""Instances in the API: the bodies of requests, and the records as answers show them."""
 
 from typing import Any, Self
 
@@ -9,15 +9,15 @@ from interlock.errors import InterlockError
 from interlock.instances import records
 from interlock.instances.model import Health, State
 from interlock.names import dns_label
-from interlock.server.api.record_models import Asked, RecordModel, Text
+from interlock.server.api.record_models import RecordModel, RequestModel, Text
 from interlock.server.api.resource import Resource
 from interlock.tls.sslmode import Mode, sslmode
 
 Parameters = dict[str, str | bool | int | float]
 
 
-class NewInstance(Asked):
-    """An instance that is to be created."""
+class NewInstance(RequestModel):
+    """An instance to create."""
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -36,38 +36,38 @@ class NewInstance(Asked):
         }
     )
 
-    name: Text = Field(description="A DNS label. It is also what the owner and the database are called.")
-    dns_name: Text | None = Field(None, description="A host name that leads to it.")
-    driver: Text | None = Field(None, description="What it is made with; the server's setting `driver` otherwise.")
-    version: Text | int | None = Field(None, description="PostgreSQL's major version; the newest otherwise.")
-    storage: Text | int | None = Field(None, description="Its size: 10Gi, 500MB, or bytes.")
+    name: Text = Field(description="A DNS label. It is also the name of the owner role and of the database.")
+    dns_name: Text | None = Field(None, description="A host name for the instance.")
+    driver: Text | None = Field(None, description="The driver; by default the server's setting `driver`.")
+    version: Text | int | None = Field(None, description="PostgreSQL's major version; by default the newest.")
+    storage: Text | int | None = Field(None, description="The size: 10Gi, 500MB, or bytes.")
     parameters: Parameters = Field(default_factory=dict, description="PostgreSQL's settings.")
-    tags: dict[str, str] = Field(default_factory=dict, description="Words of your own, to find it by.")
+    tags: dict[str, str] = Field(default_factory=dict, description="Labels of your own, by which lists are filtered.")
 
 
-class NewParameters(Asked):
+class NewParameters(RequestModel):
     model_config = ConfigDict(json_schema_extra={"examples": [{"parameters": {"work_mem": "16MB"}}]})
 
-    parameters: Parameters = Field(description="All that are wanted: what is left out goes back to its default.")
+    parameters: Parameters = Field(description="All parameters. One that is left out returns to its default.")
 
 
-class NewStorage(Asked):
+class NewStorage(RequestModel):
     model_config = ConfigDict(json_schema_extra={"examples": [{"storage": "20Gi"}]})
 
-    storage: Text | int = Field(description="Its size: 20Gi, 500GB, or bytes.")
+    storage: Text | int = Field(description="The new size: 20Gi, 500GB, or bytes.")
 
 
 class Connection(BaseModel):
-    """Where clients connect, and what its TLS is checked with. The password has a request of its own."""
+    """The address for clients, and how they verify its TLS certificate. The password has a separate request."""
 
     host: str
     port: int
     user: str
     database: str
-    ca: str | None = Field(description="A certificate (PEM).")
+    ca: str | None = Field(description="The CA certificate (PEM) that verifies the server's certificate.")
     sslmode: Mode = Field(
-        description="How strictly clients can check that: verify-ca where the certificate is the instance's own, and "
-        "does not name the host, as it cannot name a load balancer's address."
+        description="The strictest verification that succeeds. It is verify-ca if the instance made its certificate "
+        "itself and the certificate does not name the host, because it cannot name a load balancer's address."
     )
 
 
@@ -139,15 +139,17 @@ def _connection(record: records.InstanceRecord) -> Connection | None:
 
 class InstancePage(BaseModel):
     items: list[Instance]
-    next: str | None = Field(description="For `after` of the next request; null: this was the last page.")
+    next: str | None = Field(description="The `after` of the next request; null on the last page.")
 
 
-def _spelled(id_or_name: str) -> str:
-    """As names are kept: in lower case, as ids are too, and in ASCII."""
+def _normalized(id_or_name: str) -> str:
+    """The spelling in which names and ids are stored: lower case, and for names ASCII."""
     try:
         return dns_label(id_or_name)
     except InterlockError:
         return id_or_name.lower()
 
 
-INSTANCES: Resource[records.InstanceRecord, Instance] = Resource(lambda control: control.instances, Instance, _spelled)
+INSTANCES: Resource[records.InstanceRecord, Instance] = Resource(
+    lambda control: control.instances, Instance, _normalized
+)

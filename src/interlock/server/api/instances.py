@@ -1,4 +1,4 @@
-"""Instances: asked for, listed, shown, deleted."""
+"""The routes of instances: create, list, show, delete."""
 
 from typing import Annotated, Any, Literal
 
@@ -9,11 +9,11 @@ from interlock.errors import BadSpec
 from interlock.instances import records
 from interlock.instances.model import State
 from interlock.instances.records import Sort
-from interlock.server.api.change import Changing, Requested
-from interlock.server.api.dependencies import Running
+from interlock.server.api.dependencies import ChangeDep, ControlDep, RecordChangeDep
 from interlock.server.api.idempotency import repeatable_id
 from interlock.server.api.instance_models import INSTANCES, Instance, InstancePage, NewInstance
-from interlock.server.api.record_models import Listed, Text
+from interlock.server.api.pagination import ListQuery
+from interlock.server.api.record_models import Text
 from interlock.server.control import Control
 
 router = APIRouter(prefix="/instances", tags=["instances"])
@@ -21,12 +21,12 @@ router = APIRouter(prefix="/instances", tags=["instances"])
 Order = Literal["name", "-name", "created", "-created", "state", "-state", "health", "-health"]
 
 
-class InstanceQuery(Listed):
-    """Which instances, in which order."""
+class InstanceQuery(ListQuery):
+    """The filters and the order of a list of instances."""
 
-    state: list[State] = Field([], description="One of these.")
-    name: Text | None = Field(None, description="With this in their names.")
-    tag: list[Text] = Field([], description="With this tag: `team=shop`. Several have to be there all.")
+    state: list[State] = Field([], description="Only instances in one of these states.")
+    name: Text | None = Field(None, description="Only instances whose names contain this text.")
+    tag: list[Text] = Field([], description="Only instances with this tag, such as `team=shop`; with all, if several.")
     sort: Order = "name"
 
     @property
@@ -39,64 +39,66 @@ class InstanceQuery(Listed):
             raise BadSpec(f"The tag {wrong[0]!r} has no value: write it like team=shop.")
         pairs = {(name, value) for name, _, value in (tag.partition("=") for tag in self.tag)}
         if len(tags := dict(pairs)) < len(pairs):
-            raise BadSpec("No instance has two values of one tag: ask for each of them alone.")
+            raise BadSpec("A tag has one value per instance: list the instances of each value in a request of its own.")
         return tags
 
 
 @router.post("", status_code=202, summary="Create an instance")
 async def create(
-    wanted: NewInstance, control: Running, asked: Requested, request: Request, response: Response
+    body: NewInstance, control: ControlDep, change: ChangeDep, request: Request, response: Response
 ) -> Instance:
-    """It is answered at once: names are claimed, and the work goes on until the instance is `running` or `failed`."""
-    record = asked.told(await created(control, request, asked.actor, wanted))
+    """The answer comes at once, when the names are claimed. The work goes on until the instance is `running` or
+    `failed`."""
+    record = change.with_etag(await create_instance(control, request, change.actor, body))
     response.headers["Location"] = f"/api/v1/instances/{record.id}"
     return Instance.of(record)
 
 
 @router.get("", summary="List instances")
-async def list_(wanted: Annotated[InstanceQuery, Query()], control: Running) -> InstancePage:
+async def list_(query: Annotated[InstanceQuery, Query()], control: ControlDep) -> InstancePage:
     items, following = await INSTANCES.page(
         control,
-        wanted,
-        wanted.sort,
-        states=wanted.state or None,
-        name_part=wanted.name,
-        tags=wanted.tags,
-        sort=wanted.key,
-        descending=wanted.sort.startswith("-"),
+        query,
+        query.sort,
+        states=query.state or None,
+        name_part=query.name,
+        tags=query.tags,
+        sort=query.key,
+        descending=query.sort.startswith("-"),
     )
     return InstancePage(items=items, next=following)
 
 
 @router.get("/{id}", summary="Show an instance")
-async def show(id: str, control: Running, response: Response) -> Instance:  # noqa: A002
-    """By its id, or by its name if it is not deleted."""
+async def show(id: str, control: ControlDep, response: Response) -> Instance:  # noqa: A002
+    """`id` is the instance's id, or its name if it is not deleted."""
     return await INSTANCES.show(control, id, response)
 
 
 @router.delete("/{id}", status_code=202, summary="Delete an instance")
-async def delete(id: str, control: Running, change: Changing) -> Instance:  # noqa: A002
-    """Whatever works on it is cancelled. Its names are free when everything of it was seen to be gone."""
+async def delete(id: str, control: ControlDep, change: RecordChangeDep) -> Instance:  # noqa: A002
+    """An orchestration that works on the instance is cancelled. The instance's names are released once the driver has
+    confirmed that everything of it is gone."""
     return await INSTANCES.change(control, change, id, control.instances.delete)
 
 
-async def created(
-    control: Control, request: Request, actor: str, wanted: NewInstance, *which: str
+async def create_instance(
+    control: Control, request: Request, actor: str, new: NewInstance, *which: str
 ) -> records.InstanceRecord:
-    """`which`: of several in one request."""
-    driver = wanted.driver or control.settings.default_driver
+    """`which` distinguishes the instances that one request creates."""
+    driver = new.driver or control.settings.default_driver
     if driver not in control.context.drivers:
         raise BadSpec(f"There is no driver {driver!r} here: use one of {', '.join(control.context.drivers)}.")
-    wishes = wanted.model_dump(exclude={"name", "driver"})
-    id = repeatable_id(request, wanted.name, *which)  # noqa: A001
+    options = new.model_dump(exclude={"name", "driver"})
+    id = repeatable_id(request, new.name, *which)  # noqa: A001
 
     async def work(connection: Any) -> records.InstanceRecord:
-        return await control.instances.create(connection, wanted.name, driver=driver, id=id, by=actor, **wishes)
+        return await control.instances.create(connection, new.name, driver=driver, id=id, by=actor, **options)
 
     return await control.carry_out(work)
 
 
-async def deleted(control: Control, id: str, actor: str) -> records.InstanceRecord:  # noqa: A002
+async def delete_instance(control: Control, id: str, actor: str) -> records.InstanceRecord:  # noqa: A002
     async def work(connection: Any) -> records.InstanceRecord:
         return await control.instances.delete(connection, (await INSTANCES.found(control, connection, id)).id, by=actor)
 

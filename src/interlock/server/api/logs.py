@@ -1,7 +1,7 @@
-"""The log of an instance as a stream of lines.
+"""The route of an instance's log, as a stream of lines.
 
-Who reads may go at any moment, also while nothing is written; and the replica may stop. Either ends the driver's
-reading. Whether there is a log at all is known before the answer begins, so that it can still be another.
+The client may disconnect at any moment, also while no line is written, and the replica may stop. Either ends the
+driver's reading. A driver that cannot read the log fails before the answer begins, so that the error can be answered.
 """
 
 import asyncio
@@ -13,19 +13,19 @@ from fastapi.responses import PlainTextResponse, Response
 from pydantic import Field
 from starlette.types import Receive, Scope, Send
 
-from interlock.server.api.dependencies import Running
+from interlock.server.api.dependencies import ControlDep
 from interlock.server.api.instance_models import INSTANCES
-from interlock.server.api.record_models import Asked
+from interlock.server.api.record_models import RequestModel
 
 router = APIRouter(prefix="/instances/{id}", tags=["instances"])
 
-_SILENCE = 1.0
-"""Seconds that the first line may take before the answer begins without it."""
+_FIRST_LINE_TIMEOUT = 1.0
+"""Seconds to wait for the first line. After that the answer begins without it."""
 
 
-class Excerpt(Asked):
-    lines: int = Field(100, ge=0, le=10_000, description="So many of the last ones.")
-    follow: bool = Field(False, description="Go on with what is written, until the instance is gone.")
+class LogQuery(RequestModel):
+    lines: int = Field(100, ge=0, le=10_000, description="The number of last lines to begin with.")
+    follow: bool = Field(False, description="Go on with new lines, until the instance is gone.")
 
 
 @router.get(
@@ -34,9 +34,9 @@ class Excerpt(Asked):
     response_class=PlainTextResponse,
     responses={200: {"content": {"text/plain": {"example": "LOG:  database system is ready to accept connections\n"}}}},
 )
-async def logs(id: str, wanted: Annotated[Excerpt, Query()], control: Running) -> Response:  # noqa: A002
+async def logs(id: str, query: Annotated[LogQuery, Query()], control: ControlDep) -> Response:  # noqa: A002
     instance = await INSTANCES.read(control, id)
-    source = control.context.driver(instance.driver).logs(instance.id, lines=wanted.lines, follow=wanted.follow)
+    source = control.context.driver(instance.driver).logs(instance.id, lines=query.lines, follow=query.follow)
     stream = LineStream(source, control.stopping)
     await stream.begin()
     return stream
@@ -50,37 +50,37 @@ class LineStream(Response):
         del self.headers["content-length"]
         self._source = cast(AsyncGenerator[str, None], source)
         self._stopping = stopping
-        self._line = asyncio.create_task(self._next())
+        self._next_line = asyncio.create_task(self._read_line())
 
     async def begin(self) -> None:
-        """Raises what the driver has against it."""
-        await asyncio.wait([self._line], timeout=_SILENCE)
-        if self._line.done():
-            self._line.result()
+        """Raises the driver's error if it cannot read the log."""
+        await asyncio.wait([self._next_line], timeout=_FIRST_LINE_TIMEOUT)
+        if self._next_line.done():
+            self._next_line.result()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        ending = [asyncio.create_task(_gone(receive)), asyncio.create_task(self._stopping.wait())]
+        ending = [asyncio.create_task(_wait_for_disconnect(receive)), asyncio.create_task(self._stopping.wait())]
         try:
             await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
             while (line := await self._line_before(ending)) is not None:
                 await send({"type": "http.response.body", "body": f"{line}\n".encode(), "more_body": True})
-                self._line = asyncio.create_task(self._next())
+                self._next_line = asyncio.create_task(self._read_line())
             await send({"type": "http.response.body", "body": b""})
         finally:
-            for task in (self._line, *ending):
+            for task in (self._next_line, *ending):
                 task.cancel()
-            await asyncio.wait([self._line, *ending])
+            await asyncio.wait([self._next_line, *ending])
             await self._source.aclose()
 
     async def _line_before(self, ending: "list[asyncio.Task[Any]]") -> str | None:
-        """The next one; None if there is no more, or nobody to read it."""
-        await asyncio.wait([self._line, *ending], return_when=asyncio.FIRST_COMPLETED)
-        return None if any(task.done() for task in ending) else self._line.result()
+        """The next line; None at the end of the log, or once a task of `ending` is done."""
+        await asyncio.wait([self._next_line, *ending], return_when=asyncio.FIRST_COMPLETED)
+        return None if any(task.done() for task in ending) else self._next_line.result()
 
-    async def _next(self) -> str | None:
+    async def _read_line(self) -> str | None:
         return await anext(self._source, None)
 
 
-async def _gone(receive: Receive) -> None:
+async def _wait_for_disconnect(receive: Receive) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass

@@ -1,7 +1,7 @@
-"""A kind of record behind the routes of the API: found, shown, changed, and its history."""
+"""The operations that the API has for every kind of record: find, show, change, list, and list its events."""
 
 from collections.abc import Awaitable, Callable
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any, Generic, TypeVar
 
 from fastapi import Response
@@ -11,10 +11,9 @@ from interlock.aggregate.events import RecordEvent
 from interlock.aggregate.record import R
 from interlock.aggregate.requests import Requests
 from interlock.aggregate.table import Page
-from interlock.errors import BadSpec
-from interlock.server.api import cursor
-from interlock.server.api.change import Change, tag
-from interlock.server.api.record_models import Asked, Listed, RecordModel, page_of
+from interlock.server.api.dependencies import RecordChangeRequest, set_etag
+from interlock.server.api.pagination import EventQuery, ListQuery, packed, page_of
+from interlock.server.api.record_models import RecordModel
 from interlock.server.control import Control
 
 M = TypeVar("M", bound=RecordModel)
@@ -38,92 +37,78 @@ class Event(BaseModel):
     kind: str
     recorded_at: datetime
     detail: str
-    actor: str = Field(description="`key:ID`: a request with that key. `interlock`: nobody asked for this alone.")
-    orchestration: str | None = Field(description="The one whose step this was, or the one that was asked for.")
+    actor: str = Field(description="`key:ID` for a request with that key, `interlock` for the control plane itself.")
+    orchestration: str | None = Field(
+        description="The orchestration whose step this was, or the one that was requested."
+    )
 
 
 class Events(BaseModel):
     items: list[Event]
-    next: str | None = Field(description="For `after` of the next request; null: this was the last page.")
-
-
-class Newest(Asked):
-    limit: int = Field(50, ge=1, le=200)
-
-
-class Since(Newest):
-    after: str | None = Field(None, max_length=2000, description="The `next` of the page before.")
-
-    @property
-    def place(self) -> tuple[datetime, str] | None:
-        if (place := cursor.place(self.after, "events")) is None:
-            return None
-        moment, kind = place
-        try:
-            return datetime.fromisoformat(moment).astimezone(UTC), kind
-        except (ValueError, OverflowError) as error:
-            raise BadSpec("The cursor in `after` is not the `next` of a page: leave it out to begin anew.") from error
+    next: str | None = Field(description="The `after` of the next request; null on the last page.")
 
 
 class Resource(Generic[R, M]):
-    """`requests` of a replica, the `model` that shows a record, and the spelling in which names and ids are kept."""
+    """`requests` returns a replica's requests for this kind of record; `model` shows a record; `normalized` turns a
+    name or an id into the spelling in which it is stored."""
 
     def __init__(
-        self, requests: Callable[[Control], Requests[R]], model: type[M], spelled: Callable[[str], str] = str.lower
+        self, requests: Callable[[Control], Requests[R]], model: type[M], normalized: Callable[[str], str] = str.lower
     ) -> None:
         self._requests = requests
         self._model = model
-        self._spelled = spelled
+        self._normalized = normalized
 
     async def found(self, control: Control, connection: Any, id: str) -> R:  # noqa: A002
         """Raises `RecordUnknown`."""
         records = self._requests(control).records
-        if not id.isprintable():  # the database would refuse to look for it
+        if not id.isprintable():  # the database would refuse it as a parameter
             return records.one([], id)
-        return await records.find(connection, self._spelled(id))
+        return await records.find(connection, self._normalized(id))
 
     async def read(self, control: Control, id: str) -> R:  # noqa: A002
         return await control.pool.transact(lambda connection: self.found(control, connection, id))
 
     async def show(self, control: Control, id: str, response: Response) -> M:  # noqa: A002
         record = await self.read(control, id)
-        tag(response, record)
+        set_etag(response, record)
         return self._model.of(record)
 
     async def change(
         self,
         control: Control,
-        change: Change,
+        change: RecordChangeRequest,
         id: str,  # noqa: A002
         verb: Callable[..., Awaitable[R]],
         *args: Any,
     ) -> M:
-        """`verb` of the record, unless that has changed since the revision of the request."""
+        """Call `verb` with the record, unless it has changed since the revision that the request names."""
         table = self._requests(control).records
         record = await change.carry_out(
             control, table, lambda connection: self.found(control, connection, id), verb, *args
         )
         return self._model.of(record)
 
-    async def page(self, control: Control, wanted: Listed, *order: str, **more: Any) -> tuple[list[M], str | None]:
-        """The items and the `next` of a page. `order` tells its cursors from others; `more` goes to the table."""
+    async def page(self, control: Control, query: ListQuery, *order: str, **more: Any) -> tuple[list[M], str | None]:
+        """The items and the `next` of a page. `order` distinguishes its cursors from those of other lists; `more` goes
+        to the table."""
         table = self._requests(control).records
-        place = wanted.place(*order)
+        place = query.place(*order)
 
         async def read(connection: Any) -> Page[R]:
-            return await table.page(connection, after=place, deleted=wanted.deleted, limit=wanted.limit, **more)
+            return await table.page(connection, after=place, deleted=query.deleted, limit=query.limit, **more)
 
         return page_of(await control.pool.transact(read), self._model.of, *order)
 
-    async def events(self, control: Control, id: str, wanted: Since) -> Events:  # noqa: A002
+    async def events(self, control: Control, id: str, query: EventQuery) -> Events:  # noqa: A002
         history = self._requests(control).records.events
 
         async def read(connection: Any) -> list[RecordEvent]:
             subject = (await self.found(control, connection, id)).id
-            return await history.list(connection, subject, wanted.limit + 1, after=wanted.place)
+            return await history.list(connection, subject, query.limit + 1, after=query.place)
 
-        happened = await control.pool.transact(read)
-        shown = happened[: wanted.limit]
-        is_last = len(happened) <= wanted.limit
-        following = None if is_last else cursor.packed("events", shown[-1].recorded_at.isoformat(), shown[-1].kind)
+        found = await control.pool.transact(read)
+        shown = found[: query.limit]
+        is_last = len(found) <= query.limit
+        following = None if is_last else packed("events", shown[-1].recorded_at.isoformat(), shown[-1].kind)
         return Events(items=[Event(**vars(one)) for one in shown], next=following)

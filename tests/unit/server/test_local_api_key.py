@@ -1,4 +1,4 @@
-"""The key in the data directory: one, private, and never half of one."""
+"""The API key in the data directory: one key, private, and never incomplete."""
 
 import os
 from concurrent.futures import ThreadPoolExecutor
@@ -8,55 +8,57 @@ import pytest
 
 from interlock.errors import DataDirectoryUnusable
 from interlock.keys.records import is_key, new_key
-from interlock.server.own_key import own_key
+from interlock.server.data_directory import local_api_key
 
 
-def test_it_is_made_once_and_only_its_owner_reads_it(tmp_path: Path) -> None:
-    key = own_key(tmp_path / "data")
+def test_the_key_is_created_once_and_only_its_owner_can_read_it(tmp_path: Path) -> None:
+    key = local_api_key(tmp_path / "data")
     assert is_key(key)
-    assert own_key(tmp_path / "data") == key
+    assert local_api_key(tmp_path / "data") == key
     assert (tmp_path / "data" / "api-key").stat().st_mode & 0o777 == 0o600
     assert [file.name for file in (tmp_path / "data").iterdir()] == ["api-key"]
 
 
-def test_nobody_else_writes_where_it_is_whatever_the_umask_is(tmp_path: Path) -> None:
+def test_no_other_user_can_write_to_its_directory_whatever_the_umask_is(tmp_path: Path) -> None:
     before = os.umask(0)
     try:
-        own_key(tmp_path / "share" / "data")
+        local_api_key(tmp_path / "share" / "data")
     finally:
         os.umask(before)
     for made in (tmp_path / "share", tmp_path / "share" / "data", tmp_path / "share" / "data" / "api-key"):
         assert not made.stat().st_mode & 0o022, made
 
 
-def test_many_at_once_have_one(tmp_path: Path) -> None:
+def test_concurrent_threads_get_the_same_key(tmp_path: Path) -> None:
     with ThreadPoolExecutor(20) as threads:
-        keys = set(threads.map(own_key, [tmp_path] * 200))
+        keys = set(threads.map(local_api_key, [tmp_path] * 200))
     assert len(keys) == 1
     assert [file.name for file in tmp_path.iterdir()] == ["api-key"]
 
 
-def test_what_a_crash_left_is_not_taken_for_one(tmp_path: Path) -> None:
+def test_a_temporary_file_of_a_crash_is_not_used(tmp_path: Path) -> None:
     (tmp_path / ".api-key.0123456789abcdef").write_text("ilk_half")
-    assert is_key(own_key(tmp_path))
+    assert is_key(local_api_key(tmp_path))
 
 
 WHOLE = "ilk_" + "x" * 43
 
 
 @pytest.mark.parametrize(("content", "mode"), [("ilk_half", 0o600), ("", 0o600), (WHOLE, 0o644), (WHOLE, 0o640)])
-def test_one_that_others_can_read_or_that_is_none_is_not_used(tmp_path: Path, content: str, mode: int) -> None:
+def test_a_file_that_others_can_read_or_that_is_no_key_is_refused(tmp_path: Path, content: str, mode: int) -> None:
     (tmp_path / "api-key").write_text(content)
     (tmp_path / "api-key").chmod(mode)
-    with pytest.raises(DataDirectoryUnusable, match="remove it, and the next `interlock up` makes another") as refusal:
-        own_key(tmp_path)
+    with pytest.raises(
+        DataDirectoryUnusable, match="remove it, and the next `interlock up` creates another"
+    ) as refusal:
+        local_api_key(tmp_path)
     assert content == "" or content not in str(refusal.value)
 
 
-def test_a_link_is_not_followed(tmp_path: Path) -> None:
+def test_a_symbolic_link_is_refused(tmp_path: Path) -> None:
     elsewhere = tmp_path / "elsewhere"
     elsewhere.write_text(new_key())
     elsewhere.chmod(0o600)
     (tmp_path / "api-key").symlink_to(elsewhere)
     with pytest.raises(DataDirectoryUnusable):
-        own_key(tmp_path)
+        local_api_key(tmp_path)

@@ -1,4 +1,4 @@
-"""The listening socket, and what is said when it cannot be had."""
+"""The listening socket, and the errors when it cannot be opened."""
 
 import errno
 import socket
@@ -9,26 +9,26 @@ from interlock.errors import AddressInUse, ConfigurationError
 from interlock.server.listener import listen, page_url
 
 
-def test_a_free_port_is_taken_when_none_is_named() -> None:
+def test_port_0_takes_a_free_port() -> None:
     with listen("127.0.0.1", 0) as listener:
         port = listener.getsockname()[1]
         assert port > 0
         assert page_url(listener) == f"http://127.0.0.1:{port}"
 
 
-def test_whoever_connects_before_the_server_answers_is_not_refused() -> None:
+def test_a_connection_before_the_server_accepts_is_not_refused() -> None:
     with listen("127.0.0.1", 0) as listener, socket.create_connection(listener.getsockname()):
         pass
 
 
-def test_a_taken_port_is_named_together_with_the_way_out() -> None:
+def test_the_error_for_a_used_port_names_the_port_and_the_remedy() -> None:
     with listen("127.0.0.1", 0) as first:
         port = first.getsockname()[1]
-        with pytest.raises(AddressInUse, match=rf"Port {port} on 127\.0\.0\.1 is taken .* --port"):
+        with pytest.raises(AddressInUse, match=rf"Port {port} on 127\.0\.0\.1 is used by another program.* --port"):
             listen("127.0.0.1", port)
 
 
-def test_a_privileged_port_is_explained(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_error_for_a_privileged_port_names_the_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*args: object, **options: object) -> socket.socket:
         raise PermissionError(errno.EACCES, "Permission denied")
 
@@ -37,23 +37,23 @@ def test_a_privileged_port_is_explained(monkeypatch: pytest.MonkeyPatch) -> None
         listen("127.0.0.1", 80)
 
 
-def test_an_address_of_another_machine_is_explained() -> None:
+def test_the_error_for_an_address_of_another_machine_names_it() -> None:
     with pytest.raises(ConfigurationError, match=r"192\.0\.2\.1 is not an address of this machine"):
         listen("192.0.2.1", 0)
 
 
 @pytest.mark.parametrize("host", ["no such host", "", "a..b"])
-def test_a_name_that_is_none_is_explained(host: str) -> None:
-    with pytest.raises(ConfigurationError, match="neither an address nor a name"):
+def test_the_error_for_an_unknown_host_name_explains_it(host: str) -> None:
+    with pytest.raises(ConfigurationError, match="neither an IP address nor a host name"):
         listen(host, 0)
 
 
-def test_the_page_of_a_server_on_every_address_is_found_on_this_machine() -> None:
+def test_the_url_of_a_server_on_all_addresses_is_local() -> None:
     with listen("0.0.0.0", 0) as listener:  # noqa: S104
         assert page_url(listener).startswith("http://127.0.0.1:")
 
 
-def test_answers_do_not_wait_for_the_one_before_to_be_acknowledged() -> None:
+def test_an_answer_does_not_wait_for_the_acknowledgement_of_the_previous_one() -> None:
     with listen("127.0.0.1", 0) as listener, socket.create_connection(listener.getsockname()):
         accepted, _ = listener.accept()
         with accepted:

@@ -1,4 +1,4 @@
-"""Connections of clients that do not say what they want."""
+"""Limits on client connections: the timeout for a request's head, and the number of connections."""
 
 import asyncio
 import resource
@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from interlock.server import line
+from interlock.server import http_protocol
 from interlock.server.listener import listen
 from interlock.server.service import _Server
 
@@ -17,7 +17,7 @@ BEGUN = b"GET / HTTP/1.1\r\nHost: interlock.test\r\n"
 
 
 class App:
-    """Answers when it is told to."""
+    """Answers when `answer` is set."""
 
     def __init__(self) -> None:
         self.asked = asyncio.Event()
@@ -42,30 +42,34 @@ async def serving(app: App) -> AsyncIterator[tuple[str, int]]:
         await task
 
 
-async def said(reader: asyncio.StreamReader) -> bytes:
-    """All that comes before the other end hangs up."""
+async def everything_from(reader: asyncio.StreamReader) -> bytes:
+    """Everything that is received until the server closes the connection."""
     try:
         async with asyncio.timeout(30):
             return await reader.read()
-    except ConnectionResetError:  # it had not read everything
+    except ConnectionResetError:  # the server had not read everything
         return b""
 
 
 @pytest.mark.parametrize("words", [b"", b"G", BEGUN], ids=["nothing", "a letter", "no end"])
-async def test_whoever_does_not_say_what_it_wants_is_hung_up_on(words: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(line, "HEAD_WITHIN", 0.1)
+async def test_a_connection_without_a_complete_request_head_is_closed(
+    words: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(http_protocol, "HEAD_TIMEOUT", 0.1)
     async with serving(App()) as address:
         reader, writer = await asyncio.open_connection(*address)
         writer.write(words)
-        assert await said(reader) == b""
+        assert await everything_from(reader) == b""
         writer.close()
 
 
-async def test_whoever_goes_on_one_letter_at_a_time_is_hung_up_on_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(line, "HEAD_WITHIN", 0.1)
+async def test_a_request_head_sent_one_letter_at_a_time_does_not_extend_the_timeout(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(http_protocol, "HEAD_TIMEOUT", 0.1)
     async with serving(App()) as address:
         reader, writer = await asyncio.open_connection(*address)
-        ended = asyncio.create_task(said(reader))
+        ended = asyncio.create_task(everything_from(reader))
         writer.write(BEGUN + b"X-Slow: ")
         while not ended.done():
             writer.write(b"x")
@@ -74,39 +78,39 @@ async def test_whoever_goes_on_one_letter_at_a_time_is_hung_up_on_too(monkeypatc
         writer.close()
 
 
-async def test_an_answer_may_take_longer(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(line, "HEAD_WITHIN", 0.1)
+async def test_the_timeout_does_not_apply_to_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http_protocol, "HEAD_TIMEOUT", 0.1)
     app = App()
     async with serving(app) as address:
-        whole = socket.create_connection(address)  # everything is said before anybody listens
+        whole = socket.create_connection(address)  # the whole request is sent before the server reads
         whole.sendall(BEGUN + b"Connection: close\r\n\r\n")
         reader, writer = await asyncio.open_connection(sock=whole)
         await app.asked.wait()
-        idle, other = await asyncio.open_connection(*address)  # which is hung up on meanwhile, and it came later
-        assert await said(idle) == b""
+        idle, other = await asyncio.open_connection(*address)  # opened later, and closed meanwhile
+        assert await everything_from(idle) == b""
         app.answer.set()
-        assert (await said(reader)).endswith(b"done\n")
+        assert (await everything_from(reader)).endswith(b"done\n")
         writer.close()
         other.close()
 
 
-async def test_one_too_many_is_hung_up_on_and_the_others_are_served(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(line, "most_connections", lambda: 2)
+async def test_a_connection_over_the_limit_is_closed_and_the_others_are_served(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http_protocol, "most_connections", lambda: 2)
     app = App()
     app.answer.set()
     async with serving(app) as address:
         lines = [await asyncio.open_connection(*address) for _ in range(3)]
-        assert await said(lines[2][0]) == b""
+        assert await everything_from(lines[2][0]) == b""
         for reader, writer in lines[:2]:
             writer.write(BEGUN + b"Connection: close\r\n\r\n")
-            assert (await said(reader)).endswith(b"done\n")
-        reader, writer = await asyncio.open_connection(*address)  # there is room again
+            assert (await everything_from(reader)).endswith(b"done\n")
+        reader, writer = await asyncio.open_connection(*address)  # below the limit again
         writer.write(BEGUN + b"Connection: close\r\n\r\n")
-        assert (await said(reader)).endswith(b"done\n")
+        assert (await everything_from(reader)).endswith(b"done\n")
         for _, other in (*lines, (reader, writer)):
             other.close()
 
 
-def test_half_of_the_files_are_left_for_everything_else() -> None:
+def test_half_of_the_open_files_are_left_for_everything_else() -> None:
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    assert 0 < line.most_connections() <= (soft // 2 if soft > 0 else 10_000)
+    assert 0 < http_protocol.most_connections() <= (soft // 2 if soft > 0 else 10_000)

@@ -1,4 +1,4 @@
-"""What the settings make of drivers and names together."""
+"""The context of instances that the settings describe."""
 
 from pathlib import Path
 
@@ -14,7 +14,7 @@ RFC2136 = "rfc2136://127.0.0.1/db.example.com?key=interlock&secret-env=NOBODY"
 
 
 @pytest.mark.parametrize(("dns", "told"), [("none:", True), (RFC2136, False)])
-def test_external_dns_is_told_a_name_unless_interlock_publishes_it(tmp_path: Path, dns: str, told: bool) -> None:
+def test_external_dns_gets_the_name_unless_interlock_publishes_it(tmp_path: Path, dns: str, told: bool) -> None:
     settings = Settings(data_dir=tmp_path, drivers="kubernetes", driver="kubernetes", dns=dns)
 
     driver = instance_context(settings, Transactions("postgresql://nobody@localhost:1/nothing", "instances")).driver(

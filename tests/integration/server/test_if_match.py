@@ -1,4 +1,4 @@
-"""If-Match, and the actor of a request, where they are easily forgotten."""
+"""If-Match and the actor of a request, in the routes where they are easily forgotten."""
 
 from collections.abc import AsyncIterator
 from typing import Any
@@ -44,13 +44,13 @@ async def shop_api(interlock_url: str) -> AsyncIterator[Api]:
 
 
 async def test_a_restore_into_an_instance_that_has_changed_since_is_refused(shop_api: Api) -> None:
-    """It replaces all data."""
+    """A restore replaces data, so a stale revision must not start one."""
     stale = {"If-Match": '"3"'}
     problem = await shop_api.refused("POST", "/backups/b1b1b1b1/restore", 412, json={"into": "shop"}, headers=stale)
     assert (problem["code"], problem["revision"]) == ("record_changed", 7)
 
 
-async def test_who_asked_for_a_repair_stands_in_the_history(shop_api: Api) -> None:
+async def test_the_actor_of_a_repair_is_in_the_events(shop_api: Api) -> None:
     [[finding]] = execute(shop_api.url, DRIFT)
     await shop_api.ask("POST", f"/drift/{finding}/repair")
     [event] = (await shop_api.ask("GET", "/instances/shop/events"))["items"]
@@ -59,13 +59,13 @@ async def test_who_asked_for_a_repair_stands_in_the_history(shop_api: Api) -> No
 
 
 @pytest.mark.parametrize("value", ["9" * 5000, "9" * 30])
-async def test_an_etag_of_very_many_digits_is_refused_and_no_failure_of_the_server(shop_api: Api, value: str) -> None:
+async def test_an_etag_with_very_many_digits_is_refused_without_a_server_error(shop_api: Api, value: str) -> None:
     answer = await shop_api.client.post("/api/v1/instances/shop/stop", headers={"If-Match": f'"{value}"'})
     assert answer.status_code in (412, 422), answer.text
 
 
 async def test_a_bulk_delete_does_not_compare_one_revision_with_many_records(shop_api: Api) -> None:
-    """Either it is refused as a whole, or If-Match is not offered: one revision says nothing of several records."""
+    """Either it is refused as a whole, or If-Match is not offered: one revision cannot describe several records."""
     body = {"instances": ["shop"]}
     answer = await shop_api.client.post("/api/v1/instances/bulk-delete", json=body, headers={"If-Match": '"7"'})
     assert "etag" not in answer.headers

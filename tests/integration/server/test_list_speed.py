@@ -1,4 +1,4 @@
-"""How long a list takes: measured, printed, not judged."""
+"""The time that a list takes: measured and printed, without a limit."""
 
 import time
 from statistics import median

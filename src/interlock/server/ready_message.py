@@ -9,8 +9,8 @@ from interlock.config import Settings
 from interlock.server.database import ControlDatabase
 
 
-def announcement(settings: Settings, database: ControlDatabase, url: str) -> str:
-    """Where everything is, without a password."""
+def ready_message(settings: Settings, database: ControlDatabase, url: str) -> str:
+    """The URL, the data directory and the database, without a password."""
     lines = {"Data": str(settings.data_dir.absolute()), "Database": database.shown}
     facts = [f"  {name:<8}  {value}" for name, value in lines.items()]
     hints = [f"            {hint}" for hint in _hints(settings)]

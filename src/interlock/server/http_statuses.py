@@ -1,4 +1,4 @@
-"""Which status each error is answered with, and what the answer tells of it: the one table."""
+"""The HTTP status of each error, and the error's attributes that its answer contains."""
 
 from typing import Any
 
@@ -7,13 +7,13 @@ from interlock.errors import InterlockError
 
 STATUSES: dict[type[InterlockError], tuple[int, tuple[str, ...]]] = {
     InterlockError: (500, ()),
-    # What was asked for cannot be.
+    # The request cannot be carried out as it is.
     errors.BadSpec: (422, ()),
     errors.InvalidName: (422, ("name",)),
     errors.NotSupported: (422, ()),
     errors.OnceConflict: (422, ()),
     errors.RecordUnknown: (404, ()),
-    # Not now, or not beside something else.
+    # The request conflicts with the current state or with another record.
     errors.RecordError: (409, ()),
     errors.RecordBusy: (409, ("orchestration",)),
     errors.RecordChanged: (412, ("revision",)),
@@ -26,7 +26,7 @@ STATUSES: dict[type[InterlockError], tuple[int, tuple[str, ...]]] = {
     errors.BeingRemoved: (409, ()),
     errors.ForeignResource: (409, ()),
     errors.DnsForeign: (409, ("name", "owner")),
-    # The system behind us.
+    # A system that the control plane uses failed, or is full.
     errors.DriverError: (502, ()),
     errors.DriverUnreachable: (502, ()),
     errors.DriverElsewhere: (502, ("owner",)),
@@ -41,9 +41,9 @@ STATUSES: dict[type[InterlockError], tuple[int, tuple[str, ...]]] = {
     errors.DnsFailed: (502, ("name",)),
     errors.BackupMissing: (502, ()),
     errors.BackupFailed: (502, ()),
-    # Somebody else is at it.
+    # Another replica is busy with the same task.
     errors.LeaseTimeout: (503, ()),
-    # The database, which may be back in a moment.
+    # The database does not answer, and may do so again in a moment.
     errors.StoreError: (503, ()),
     errors.RetryTransaction: (503, ()),
     errors.StatementFailed: (500, ()),
@@ -52,13 +52,13 @@ STATUSES: dict[type[InterlockError], tuple[int, tuple[str, ...]]] = {
 
 
 def status_of(error: InterlockError) -> int:
-    return _line(error)[0]
+    return _row(error)[0]
 
 
 def facts_of(error: InterlockError) -> dict[str, Any]:
-    return {name: getattr(error, name) for name in _line(error)[1]}
+    return {name: getattr(error, name) for name in _row(error)[1]}
 
 
-def _line(error: InterlockError) -> tuple[int, tuple[str, ...]]:
-    """Its own, or that of what it is a kind of."""
+def _row(error: InterlockError) -> tuple[int, tuple[str, ...]]:
+    """The row of the error's class, or else of its nearest base class."""
     return next(STATUSES[kind] for kind in type(error).__mro__ if kind in STATUSES)

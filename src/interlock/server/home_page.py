@@ -1,4 +1,4 @@
-"""The first page: what this replica is and how it is doing."""
+"""The home page: the status of this replica and the facts about it."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,49 +16,50 @@ _TEMPLATES = Path(__file__).parent / "templates"
 
 
 @dataclass(frozen=True)
-class Mood:
-    """How it is doing, in colour and words."""
+class PageStatus:
+    """The replica's status as the page shows it; `state` selects the colour."""
 
     state: Literal["starting", "ready", "trouble"]
     headline: str
     explanation: str
 
 
-_MOODS: dict[Phase, Mood] = {
-    "database": Mood("starting", "Starting the database", "The first start takes a few seconds."),
-    "checking": Mood("starting", "Looking at the schema", "Making sure that the tables are those of this release."),
-    "waiting": Mood(
+_STATUSES: dict[Phase, PageStatus] = {
+    "database": PageStatus("starting", "Starting the database", "The first start takes a few seconds."),
+    "checking": PageStatus("starting", "Checking the schema", "The tables have to be those of this release."),
+    "waiting": PageStatus(
         "starting", "Waiting at the gate", "Another replica is migrating; this one goes on when it is done."
     ),
-    "settling": Mood(
-        "starting", "Clearing the way", "A replica died while it migrated; its sessions are ending first."
+    "settling": PageStatus(
+        "starting", "Waiting for old sessions", "A replica died while it migrated; its sessions have to end first."
     ),
-    "migrating": Mood("starting", "Migrating", "This replica is bringing the tables up to date."),
-    "joining": Mood("starting", "Joining the others", "This replica is about to take part in the work on instances."),
-    "ready": Mood("ready", "Ready", "This replica is up, and its database answers."),
+    "migrating": PageStatus("starting", "Migrating", "This replica is bringing the tables up to date."),
+    "joining": PageStatus("starting", "Joining", "This replica is about to take part in the work on instances."),
+    "ready": PageStatus("ready", "Ready", "This replica is up, and its database answers."),
 }
 
 
-def mood(phase: Phase, problem: str | None) -> Mood:
+def page_status(phase: Phase, problem: str | None) -> PageStatus:
     if phase == "ready" and problem:
-        return Mood("trouble", "The database does not answer", problem)
-    return _MOODS[phase]
+        return PageStatus("trouble", "The database does not answer", problem)
+    return _STATUSES[phase]
 
 
 def facts(startup: Startup, database: str) -> dict[str, str]:
-    """What the page lists, in this order. `database` is shown as it is, so it must not hold a password."""
+    """The facts in the order in which the page lists them. `database` is shown as it is, so it must not contain a
+    password."""
     status = startup.schema_status
     schema = f"{status.schema}, version {startup.schema_version}, {status.state}" if status else "not known yet"
     return {
         "Replica": replica_id(),
         "Version": __version__,
-        "Up for": in_words(startup.uptime),
+        "Up for": duration_text(startup.uptime),
         "Database": database,
         "Schema": schema,
     }
 
 
-def in_words(seconds: float) -> str:
+def duration_text(seconds: float) -> str:
     """A duration in its two largest units: ``3 min 20 s``."""
     units = (("d", 86400), ("h", 3600), ("min", 60), ("s", 1))
     rest = int(seconds)
@@ -70,7 +71,7 @@ def in_words(seconds: float) -> str:
     return " ".join(parts[:2])
 
 
-def page_router(startup: Startup, readiness: Readiness, database: str) -> APIRouter:
+def home_page_router(startup: Startup, readiness: Readiness, database: str) -> APIRouter:
     router = APIRouter(include_in_schema=False)
     templates = Jinja2Templates(directory=_TEMPLATES)
 
@@ -79,7 +80,7 @@ def page_router(startup: Startup, readiness: Readiness, database: str) -> APIRou
     async def home(request: Request) -> Response:
         context = {
             "version": __version__,
-            "mood": mood(startup.phase, await readiness.problem()),
+            "status": page_status(startup.phase, await readiness.problem()),
             "holder": startup.holder,
             "facts": facts(startup, database),
         }

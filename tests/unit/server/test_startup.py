@@ -1,4 +1,4 @@
-"""How far a start has come."""
+"""The phases of a start."""
 
 import asyncio
 
@@ -22,7 +22,7 @@ def test_a_start_begins_with_the_database() -> None:
     assert (startup.phase, startup.is_done, startup.schema_version) == ("database", False, None)
 
 
-def test_the_time_of_a_phase_is_when_it_was_entered_first() -> None:
+def test_the_time_of_a_phase_is_that_of_its_beginning() -> None:
     startup = Startup()
     startup.enter("waiting")
     entered = startup.since
@@ -32,7 +32,7 @@ def test_the_time_of_a_phase_is_when_it_was_entered_first() -> None:
     assert startup.since > entered
 
 
-def test_a_finished_start_is_ready_and_knows_its_schema() -> None:
+def test_a_complete_start_is_ready_and_has_its_schema() -> None:
     startup = Startup()
     startup.finish("postgresql://u:secret@h/d", current())
     assert startup.is_done
@@ -49,7 +49,7 @@ class Refusing:
         raise AssertionError("there is nothing to release")
 
 
-async def test_what_is_in_the_way_of_a_start_is_raised() -> None:
+async def test_an_error_that_prevents_the_start_is_raised() -> None:
     startup = Startup()
     with pytest.raises(AccessDenied):
         await start(startup, Refusing(), Settings())

@@ -1,4 +1,4 @@
-"""What is asked for is done: by the application with a replica that works."""
+"""The life of instances through the API, with a replica that works."""
 
 import asyncio
 import base64
@@ -17,7 +17,7 @@ from support.waiting import eventually
 
 
 async def password_of(api: Api, name: str, opener: Opener) -> Any:
-    """The answer, as it comes."""
+    """The answer's lines as they arrive."""
     asked = {"public_key": base64.b64encode(opener.public_key).decode()}
     return await api.client.post(f"/api/v1/instances/{name}/credential", json=asked)
 
@@ -57,7 +57,7 @@ async def test_an_instance_is_created_changed_stopped_started_and_deleted(workin
     assert execute(working.url, "SELECT count(*) FROM paper") == [(0,)]
 
 
-async def test_only_whoever_asked_opens_the_password_and_it_is_nowhere_in_clear(working: Api) -> None:
+async def test_only_the_requesting_client_can_decrypt_the_password(working: Api) -> None:
     await working.create("shop")
     shop = await working.settled("shop")
     password = await working.control.context.driver("local").password(SHARED)
@@ -78,7 +78,7 @@ async def test_only_whoever_asked_opens_the_password_and_it_is_nowhere_in_clear(
     assert answer.json()["sealed"] not in dumped(working.url, "--inserts")
 
 
-async def test_a_public_key_that_is_none_is_refused(working: Api) -> None:
+async def test_a_malformed_public_key_is_refused(working: Api) -> None:
     await working.create("shop")
     await working.settled("shop")
     for key in ("", "x", "AAAA", "A" * 43 + "=", "A" * 44):
@@ -89,7 +89,7 @@ async def test_a_public_key_that_is_none_is_refused(working: Api) -> None:
 async def test_a_creation_that_is_cancelled_is_undone_and_its_names_are_free(working: Api) -> None:
     await working.create("shop", dns_name="shop.example.com")
     await working.settled("shop")
-    # Nobody gets past the table of what was made, as long as this is open.
+    # While this transaction is open, every driver call waits for the lock on its table.
     with psycopg.connect(working.url) as connection:
         connection.execute("LOCK TABLE paper")
         orders = await working.create("orders", dns_name="orders.example.com")
@@ -103,10 +103,10 @@ async def test_a_creation_that_is_cancelled_is_undone_and_its_names_are_free(wor
     assert (await working.settled(again["id"]))["state"] == "running"
 
 
-async def test_what_is_asked_for_is_passed_on_again_after_the_database_refused_statements_for_a_while(
+async def test_a_request_is_passed_to_the_engine_again_after_the_database_refused_statements(
     working: Api, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """As it does when its disk is full, for one: cancelling is passed on by the sweep alone."""
+    """For example because its disk was full: a cancellation is then passed on only by the sweep."""
     execute(working.url, "ALTER FUNCTION interlock.held_v1(text) RENAME TO gone_v1")
     refused = re.compile(r"periodic\.begins_again lease=interlock:orchestrations ")
     await asyncio.to_thread(eventually, lambda: refused.search(caplog.text))
@@ -119,7 +119,7 @@ async def test_what_is_asked_for_is_passed_on_again_after_the_database_refused_s
         await asyncio.to_thread(eventually, lambda: execute(working.url, cancelled, shop["orchestration"]))
 
 
-async def test_the_log_is_told_line_by_line(working: Api) -> None:
+async def test_the_log_is_streamed_line_by_line(working: Api) -> None:
     await working.create("shop")
     await working.settled("shop")
     for query in ({}, {"lines": 5, "follow": True}):
@@ -129,8 +129,8 @@ async def test_the_log_is_told_line_by_line(working: Api) -> None:
     await working.refused("GET", "/instances/shop/logs", 422, params={"lines": -1})
 
 
-async def test_what_is_asked_for_is_begun_before_anybody_sweeps(working: Api) -> None:
-    """The answer comes when the engine has been told, or knows it already."""
+async def test_a_requested_orchestration_starts_without_the_sweep(working: Api) -> None:
+    """The answer comes after the engine has received the orchestration, or has it already."""
     shop = await working.create("shop")
     told = (
         "SELECT 1 FROM interlock_engine.orchestrator_queue WHERE instance_id = %(id)s"

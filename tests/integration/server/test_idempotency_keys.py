@@ -17,7 +17,7 @@ def under(key: str) -> dict[str, str]:
     return {"Idempotency-Key": key}
 
 
-async def test_the_same_again_is_one_instance_and_the_same_answer(api: Api) -> None:
+async def test_a_repeated_request_creates_one_instance_and_gets_the_same_answer(api: Api) -> None:
     wanted = {"name": "shop", "dns_name": "shop.example.com"}
     first = await api.client.post("/api/v1/instances", json=wanted, headers=under("1"))
     again = await api.client.post("/api/v1/instances", json=wanted, headers=under("1"))
@@ -27,7 +27,7 @@ async def test_the_same_again_is_one_instance_and_the_same_answer(api: Api) -> N
     assert count(api.url, "instance") == 1
 
 
-async def test_the_same_at_the_same_time_is_one_instance(api: Api) -> None:
+async def test_concurrent_requests_under_one_key_create_one_instance(api: Api) -> None:
     asked = [api.client.post("/api/v1/instances", json={"name": "shop"}, headers=under("1")) for _ in range(5)]
     answers = await asyncio.gather(*asked)
     assert {answer.status_code for answer in answers} == {202}
@@ -42,7 +42,7 @@ async def test_another_request_under_the_same_key_is_refused(api: Api) -> None:
     assert count(api.url, "instance") == 1
 
 
-async def test_a_key_counts_for_whoever_sent_it(api: Api) -> None:
+async def test_an_idempotency_key_belongs_to_its_api_key(api: Api) -> None:
     async with api.control.pool.session() as session:
         key, _ = await api.control.keys.create(session, "a colleague")
     shop = await api.ask("POST", "/instances", json={"name": "shop"}, headers=under("1"))
@@ -51,7 +51,7 @@ async def test_a_key_counts_for_whoever_sent_it(api: Api) -> None:
     assert (answer.status_code, answer.json()["id"] != shop["id"]) == (202, True)
 
 
-async def test_what_was_made_is_found_although_the_replica_died_before_it_recorded_its_answer(api: Api) -> None:
+async def test_the_record_is_found_again_if_the_replica_died_before_it_recorded_the_answer(api: Api) -> None:
     shop = await api.ask("POST", "/instances", json={"name": "shop"}, headers=under("1"))
     several = {"instances": [{"name": "one"}, {"name": "two"}]}
     made = await api.ask("POST", "/instances/bulk-create", json=several, headers=under("2"))
@@ -64,7 +64,7 @@ async def test_what_was_made_is_found_although_the_replica_died_before_it_record
     assert taken["owner"] == shop["id"]
 
 
-async def test_who_was_refused_may_ask_again_under_the_same_key(api: Api) -> None:
+async def test_a_refused_request_can_be_repeated_under_the_same_key(api: Api) -> None:
     shop = await api.create("shop")
     await api.refused("POST", "/instances", 409, json={"name": "shop"}, headers=under("1"))
     execute(api.url, "UPDATE interlock.instance SET names_freed_at = now(), state = 'failed'")
@@ -72,7 +72,7 @@ async def test_who_was_refused_may_ask_again_under_the_same_key(api: Api) -> Non
     assert (await api.ask("POST", "/instances", json={"name": "shop"}, headers=under("1")))["id"] != shop["id"]
 
 
-async def test_of_several_those_that_were_refused_may_be_asked_for_again_under_the_same_key(
+async def test_the_refused_instances_of_a_bulk_request_can_be_repeated_under_the_same_key(
     api: Api, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     several = {"instances": [{"name": "one"}, {"name": "two"}, {"name": "three"}]}
@@ -95,7 +95,7 @@ async def test_of_several_those_that_were_refused_may_be_asked_for_again_under_t
     assert count(api.url, "instance") == 3
 
 
-async def test_of_two_with_one_name_in_one_request_the_second_is_refused(api: Api) -> None:
+async def test_the_second_instance_of_the_same_name_in_one_request_is_refused(api: Api) -> None:
     twice = {"instances": [{"name": "shop", "storage": "1Gi"}, {"name": "shop", "storage": "2Gi"}]}
     for _ in range(2):
         [one, other] = (await api.ask("POST", "/instances/bulk-create", json=twice, headers=under("1")))["items"]
@@ -105,7 +105,7 @@ async def test_of_two_with_one_name_in_one_request_the_second_is_refused(api: Ap
 
 
 async def test_deletions_and_changes_can_be_repeated(api: Api) -> None:
-    for name in ("shop", "credential"):  # which is also what a request for a password ends with
+    for name in ("shop", "credential"):  # the path of a request for a password ends with this too
         await api.create(name)
         first = await api.client.delete(f"/api/v1/instances/{name}", headers=under("1"))
         again = await api.client.delete(f"/api/v1/instances/{name}", headers=under("1"))

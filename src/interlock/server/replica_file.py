@@ -1,0 +1,67 @@
+"""A file in the data directory with the URL of this replica, by which commands on this machine find it.
+
+The file is locked while its process lives, however the process ends. So a file that is not locked is stale. Process ids
+could not tell this: inside a container they are others than outside. Files are created and removed under a lock on
+their directory, because a replica may have the name of one that died.
+"""
+
+import fcntl
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from interlock.embedded.locks import exclusive
+from interlock.identity import replica_id
+
+DIRECTORY = "servers"
+
+
+@contextmanager
+def announced(data_dir: Path, url: str) -> Iterator[None]:
+    """The file exists inside the block. The files of replicas that died are removed first."""
+    directory = data_dir / DIRECTORY
+    path = directory / f"{replica_id().replace('/', '_')}.json"
+    with _exclusive(directory):
+        _remove_stale(directory)
+        handle = _write_locked(path, json.dumps({"url": url, "pid": os.getpid(), "replica": replica_id()}))
+    try:
+        yield
+    finally:
+        with _exclusive(directory), suppress(FileNotFoundError):
+            if os.path.samestat(os.fstat(handle), path.stat()):  # not the file of another replica of this name
+                path.unlink()
+        os.close(handle)
+
+
+@contextmanager
+def _exclusive(directory: Path) -> Iterator[None]:
+    with exclusive(directory / "lock", lambda: directory.mkdir(mode=0o700, exist_ok=True)):
+        yield
+
+
+def _write_locked(path: Path, content: str) -> int:
+    """The file is locked before it gets its name."""
+    temporary = path.with_suffix(".new")
+    temporary.unlink(missing_ok=True)
+    handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        os.write(handle, content.encode())
+        temporary.replace(path)
+    except BaseException:
+        os.close(handle)
+        raise
+    return handle
+
+
+def _remove_stale(directory: Path) -> None:
+    for file in directory.glob("*.json"):
+        with suppress(OSError):
+            handle = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)  # refused while its replica lives
+                file.unlink()
+            finally:
+                os.close(handle)
