@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from interlock.coordination.primitives.periodic import AsyncPeriodic
     from interlock.coordination.primitives.schedule import Missed
     from interlock.coordination.primitives.shared import AsyncShared, ReadSettings, WriteSettings
-    from interlock.coordination.primitives.user_records import Ask, UserTransaction
+    from interlock.coordination.primitives.user_records import RunSteps, UserTransaction
     from interlock.coordination.session_lock.lock import AsyncSessionLock
     from interlock.stores.postgres import Password, Session
     from interlock.stores.postgres.leases import Pooler
@@ -229,10 +229,10 @@ class AsyncInterlock:
         once = self.once_settings(key, ttl, args, unfinished=unfinished)
         inside = None
         if connection is not None:
-            from interlock.coordination.primitives.user_records import judge
+            from interlock.coordination.primitives.user_records import translate_error
             from interlock.user_connections import run_steps
 
-            inside = self.inside(lambda steps: run_steps(connection, steps, judge))
+            inside = self.inside(lambda steps: run_steps(connection, steps, translate_error))
         result: T = await once.run(
             self.engine(), asyncio.current_task(), patience, lambda grant: function(*args), inside
         )
@@ -250,7 +250,7 @@ class AsyncInterlock:
 
         return Once(key, ttl, self._request_timeout, request, retention, unfinished)
 
-    def inside(self, ask: "Ask") -> "UserTransaction":
+    def inside(self, ask: "RunSteps") -> "UserTransaction":
         """A transaction of the user's, on a connection of whatever kind."""
         from interlock.coordination.primitives.user_records import UserTransaction
 

@@ -46,7 +46,7 @@ class Sweep:
     async def look(self) -> float:
         """One turn of it, without the sleep that follows; the clock of the database may have been moved."""
         self.periodic._ahead = None
-        return await self.periodic._take_turn()
+        return await self.periodic._run_once()
 
     def hours(self) -> list[int]:
         """Since the first of them."""
@@ -156,7 +156,7 @@ async def test_after_a_moment_in_which_the_clock_was_ahead_it_goes_on(
     set_clock(interlock_url, 24.5 * HOUR)
     await first.look()
     set_clock(interlock_url, 0.5 * HOUR)
-    await second.periodic._take_turn()
+    await second.periodic._run_once()
     assert Sweep.hours_of(second.ticks) == [0]
     for hour in (0, 1, 2):
         set_clock(interlock_url, (hour + 0.5) * HOUR)
@@ -244,7 +244,7 @@ async def test_it_runs_while_it_is_entered_and_survives_its_database(
 ) -> None:
     from interlock.coordination.primitives import periodic
 
-    monkeypatch.setattr(periodic, "_PATIENCE", 0.1)
+    monkeypatch.setattr(periodic, "_RETRY_AFTER", 0.1)
     ran = asyncio.Semaphore(0)
 
     @locks.every("100ms", "sweep")

@@ -138,7 +138,7 @@ async def test_what_cannot_be_recorded_is_refused(locks: AsyncInterlock, interlo
 
     def plain() -> None: ...
 
-    with pytest.raises(errors.ConfigurationError, match="given arguments that can be written as JSON"):
+    with pytest.raises(errors.ConfigurationError, match="needs arguments that can be written as JSON"):
         await locks.once("boot", something, object())
     with pytest.raises(errors.ConfigurationError, match=r"is done, but its result cannot be recorded"):
         await locks.once("boot", something)

@@ -216,7 +216,7 @@ async def test_a_record_beside_the_transaction_would_outlive_its_rollback(
     async def beside(self: Once, inside: Any, grant: Any, work: Any) -> Any:
         return await self._run(grant.engine, grant, work)
 
-    monkeypatch.setattr(Once, "_run_inside", beside)
+    monkeypatch.setattr(Once, "_run_in_transaction", beside)
     with pytest.raises(AssertionError):
         await test_a_rollback_takes_the_record_with_it(locks, connection, url)
 

@@ -54,7 +54,7 @@ async def test_as_many_hold_it_as_there_are_slots_and_no_more(
     grants = [await acquire(root, 4) for root in (locks, others, locks, others)]
     assert len({grant.name for grant in grants}) == 4
     assert await others.lease("openai", slots=4).try_acquire() is None
-    with pytest.raises(errors.LeaseTimeout, match="The lease 'openai' was not to be had"):
+    with pytest.raises(errors.LeaseTimeout, match="The lease 'openai' was not acquired"):
         await others.lease("openai", slots=4).acquire(timeout=0.2)
     with pytest.raises(errors.LeaseTimeout):
         await others.lease("openai", slots=4).acquire(timeout=0)
@@ -193,7 +193,7 @@ async def test_the_door_of_one_who_died_opens_again(
     others: AsyncInterlock, interlock_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its places in the queues are seen to be dead; its own lease of the door expires."""
-    monkeypatch.setattr(admission, "_LONGEST", 0.5)
+    monkeypatch.setattr(admission, "_LONGEST_ADMISSION", 0.5)
     grants = [await acquire(others, 2) for _ in range(2)]
     execute(  # somebody who died when it had just come to the door
         interlock_url, "SELECT interlock.acquire_v1('openai', gen_random_uuid(), 0.5, 'somebody who died')"

@@ -34,9 +34,9 @@ def test_an_interval_is_said_in_words_or_numbers(given: Any, length: float) -> N
         ("50ms", r"use 0\.1 s or more"),
         (float("nan"), r"use 0\.1 s or more"),
         (None, "no length of time"),
-        ("61 * * * *", "is no cron expression"),
-        ("0 0 30 2 *", "is no cron expression"),
-        ("* * * * * * *", "is no cron expression"),
+        ("61 * * * *", "is not a cron expression"),
+        ("0 0 30 2 *", "is not a cron expression"),
+        ("* * * * * * *", "is not a cron expression"),
     ],
 )
 def test_what_says_no_time_is_refused(given: Any, why: str) -> None:

@@ -1,1 +1,1 @@
-"""Primitives that are made of leases: semaphores, elections, read/write locks, once, periodic work, membership."""
+"""Primitives made of leases: semaphores, elections, read/write locks, once, periodic work, membership."""

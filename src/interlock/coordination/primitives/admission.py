@@ -1,4 +1,8 @@
-"""What is made of numbered leases behind a door: the lease by the name itself, which they are come to through."""
+"""Primitives made of numbered leases (slots) with an admission lease in front of them.
+
+The admission lease has the primitive's own name. A waiter holds it while it acquires a slot, so slots are acquired by
+one waiter at a time, in order of arrival.
+"""
 
 import asyncio
 import random
@@ -18,20 +22,20 @@ if TYPE_CHECKING:
 G = TypeVar("G", bound=AsyncGrant)
 
 _MOST = 1000
-_LONGEST = 3.0
-"""So long everybody else waits when whoever is at the door dies."""
-_TRIES = 8
+_LONGEST_ADMISSION = 3.0
+"""The other waiters wait for so long when the holder of the admission lease dies."""
+_MOST_ATTEMPTS = 8
 
 
 class AdmissionSettings(CompositeSettings):
-    """`names` are those leases, `passing` the times of who only passes the door. `option` is how users give `count`."""
+    """`names` are the slots, `admission` the timing of the admission lease. `option` is the user's name for `count`."""
 
-    __slots__ = ("names", "passing", "what")
+    __slots__ = ("admission", "kind", "names")
 
     def __init__(
         self,
         name: str,
-        what: str,
+        kind: str,
         count: int,
         option: str,
         ttl: Duration,
@@ -42,53 +46,53 @@ class AdmissionSettings(CompositeSettings):
         super().__init__(whole_name(name), ttl, renew_every, request_timeout, metadata)
         if not isinstance(count, int) or isinstance(count, bool) or not 1 <= count <= _MOST:
             raise ConfigurationError(f"{option}={count!r}: use a whole number from 1 to {_MOST}.")
-        self.what = what
+        self.kind = kind
         self.names = [self._slot(number) for number in range(count)]
-        self.passing = LeaseTiming.of(min(self.timing.ttl, _LONGEST))
+        self.admission = LeaseTiming.of(min(self.timing.ttl, _LONGEST_ADMISSION))
 
     async def acquire(self, engine: "Engine", owner: object, timeout: float | None, kind: type[G]) -> G:
         self._refuse_nesting(engine, owner)
         try:
             async with asyncio.timeout(timeout or None):
                 if timeout != 0:
-                    return await self._enter(engine, owner, kind)
+                    return await self._wait_in_turn(engine, owner, kind)
                 if grant := await self.try_acquire(engine, owner, kind):
                     return grant
                 raise TimeoutError
         except TimeoutError:
             raise LeaseTimeout(
-                f"The lease {self.name!r} was not to be had within {timeout:g} s: "
-                f"`interlock lease list {self.name}` says who holds it.",
+                f"The lease {self.name!r} was not acquired within {timeout:g} s: "
+                f"`interlock lease list {self.name}` shows its holders.",
                 name=self.name,
             ) from None
 
     def _slot(self, number: int) -> str:
-        return part(self.name, self.what, number)
+        return part(self.name, self.kind, number)
 
     def _refuse_nesting(self, engine: "Engine", owner: object) -> None:
-        """Raise `LeaseNested` if that task or thread would wait for itself."""
+        """Raise `LeaseNested` if the owner, a task or thread, would wait for itself."""
         raise NotImplementedError
 
-    async def _enter(self, engine: "Engine", owner: object, kind: type[G]) -> G:
-        """In one's turn."""
+    async def _wait_in_turn(self, engine: "Engine", owner: object, kind: type[G]) -> G:
+        """Acquire in order of arrival."""
         raise NotImplementedError
 
-    async def _numbered(self, engine: "Engine") -> list[HeldLease]:
-        return await engine.records.held(parts(self.name, self.what))
+    async def _held_slots(self, engine: "Engine") -> list[HeldLease]:
+        return await engine.records.held(parts(self.name, self.kind))
 
-    async def _at_the_door(self, engine: "Engine", owner: object, kind: type[G]) -> G:
-        """One of the numbered leases, for whoever has the door: one that is free, or else the first that comes."""
-        return await self._some(engine, owner, kind) or await engine.acquire_any(
+    async def _acquire_slot(self, engine: "Engine", owner: object, kind: type[G]) -> G:
+        """Acquire a free slot, or wait for the first that becomes free. The caller holds the admission lease."""
+        return await self._try_slots(engine, owner, kind) or await engine.acquire_any(
             self.name, self.names, self.timing, self.metadata, owner, kind
         )
 
-    async def _some(self, engine: "Engine", owner: object, kind: type[G]) -> G | None:
-        """Any of them: perhaps it is free. Else one that is seen to be, if nobody else is quicker."""
+    async def _try_slots(self, engine: "Engine", owner: object, kind: type[G]) -> G | None:
+        """Try a random slot, then slots that the store reports as free. Another process may be faster."""
         if grant := await self._try(engine, random.choice(self.names), owner, kind):
             return grant
-        held = {lease.name for lease in await self._numbered(engine)}
+        held = {lease.name for lease in await self._held_slots(engine)}
         free = [name for name in self.names if name not in held]
-        for name in random.sample(free, min(len(free), _TRIES)):
+        for name in random.sample(free, min(len(free), _MOST_ATTEMPTS)):
             if grant := await self._try(engine, name, owner, kind):
                 return grant
         return None

@@ -1,7 +1,8 @@
-"""An election: whoever holds the lease leads. A term ends with its grant, and then the next one is waited for.
+"""An election: the holder of the lease is the leader. A term is one grant; after its end the replica waits for the
+next.
 
-The block of a term is cancelled when the term is over, because the lease was lost or because we were asked to step
-down; that is no error, and the loop goes on. The lease is given back only when the block has ended.
+The block of a term is cancelled when the term is over, because the lease was lost or because `step_down` was called.
+That is not an error, and the loop goes on. The lease is released only after the block has ended.
 """
 
 import asyncio
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class AsyncTerm(AsyncGrant):
-    """The grant that one leads by. Its block ends without an error when the term is over."""
+    """The grant of one term. Its block ends without an error when the term is over."""
 
     __slots__ = ("_over", "_stepping_down")
 
@@ -29,24 +30,24 @@ class AsyncTerm(AsyncGrant):
         self._over = False
 
     def step_down(self) -> None:
-        """The block is cancelled; when it has ended, the lease is given to whoever waits for it."""
+        """Cancel the block. When it has ended, the lease is released to the next waiter."""
         self._stepping_down = True
         if self._body:
             self._cancel("stepping down")
 
     def check(self) -> None:
-        """Raise `LeaseLost` if it is not held any more, or is to be given back."""
+        """Raise `LeaseLost` if the lease is not held any more, or `step_down` was called."""
         super().check()
         if self._stepping_down:
             raise self.error()
 
     def is_end_of(self, error: BaseException | None) -> bool:
-        """Whether that error says no more than that the term is over."""
+        """True if the error only says that the term is over."""
         return isinstance(error, LeaseLost) and (error.name, error.token) == (self.name, self.token)
 
     async def __aenter__(self) -> Self:
         self._body = Body()
-        if self.ended or self.lost or self._stepping_down:  # on its way here
+        if self.ended or self.lost or self._stepping_down:  # before the block was entered
             self._cancel("over")
         else:
             self.on_lost(self._cancel)
@@ -63,7 +64,7 @@ class AsyncTerm(AsyncGrant):
     def error(self) -> LeaseLost:
         if self._stepping_down and not self.lost:
             return LeaseLost(
-                f"The lease {self.name!r} (token {self.token}) is to be given back, so end what it protects.",
+                f"The lease {self.name!r} (token {self.token}) is to be released, so end the work that it protects.",
                 name=self.name,
                 token=self.token,
             )
@@ -85,17 +86,19 @@ class AsyncElection:
 
     @property
     def is_leader(self) -> bool:
-        """Asks nobody: the clock of this machine knows how long the term may be trusted."""
+        """True while the term is trusted, by the clock of this machine. Sends no request."""
         term = self._term
         return term is not None and not term.ended and not term.lost
 
     async def leader(self) -> HeldLease | None:
-        """Who leads now, as the store sees it."""
+        """Returns the current leader, as the store records it."""
         holders = await self._settings.holders(self._engine())
         return holders[0] if holders else None
 
     def step_down(self) -> bool:
-        """End our term, if we have one; then we are the last who wait for the next."""
+        """End this replica's term, if it has one; it then waits for the next, behind all others. Returns True if it
+        did.
+        """
         term = self._term
         if term is None or not self.is_leader:
             return False
@@ -105,7 +108,7 @@ class AsyncElection:
     async def run(
         self, lead: Callable[[AsyncTerm], Awaitable[object]], *, deposed: Callable[[], object] | None = None
     ) -> None:
-        """For ever: `lead` is called in each term, and cancelled when it is over; then `deposed` is called.
+        """Call `lead` in each term, without end. It is cancelled when the term is over; then `deposed` is called.
 
         When `lead` returns, the term is over as well.
         """
@@ -118,7 +121,7 @@ class AsyncElection:
                     deposed()
 
     async def __aiter__(self) -> AsyncIterator[AsyncTerm]:
-        engine = self._engine()  # one: when the root object is closed, so is this
+        engine = self._engine()  # one for all terms: it is closed with the root object
         while True:
             term = await self._settings.acquire(engine, asyncio.current_task(), None, AsyncTerm)
             self._term = term

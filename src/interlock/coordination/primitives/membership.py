@@ -1,7 +1,7 @@
-"""Membership: who is alive, with what each says of itself. A member is a lease under the group's name.
+"""Membership: the live members of a group, with their metadata. A member is a lease under the group's name.
 
-Whoever loses its lease joins again by itself: a member that was cut off is missing from the list for that long, and
-what it does is not interrupted. Nothing here is exclusive but the member's id.
+A member that loses its lease joins again by itself: a member that was cut off is missing from the list meanwhile, and
+its work is not interrupted. Only the member's id is exclusive.
 """
 
 import asyncio
@@ -30,8 +30,8 @@ _KIND = "member"
 
 @dataclass(frozen=True)
 class Member:
-    """One that is alive; `holder`, `host` and `pid` are the process it belongs to. `remaining`: seconds that are left
-    to it if it is not heard of again."""
+    """A live member; `holder`, `host` and `pid` are those of its process. `remaining`: the seconds until it is removed
+    from the list unless it renews."""
 
     id: str
     holder: str | None
@@ -49,7 +49,7 @@ class AsyncMembership:
         self,
         engine: "Callable[[], Engine]",
         group: str,
-        id: str | None,  # noqa: A002 # what it is called everywhere
+        id: str | None,  # noqa: A002 # the word of the API
         ttl: Duration,
         request_timeout: float | None,
         metadata: Mapping[str, Any] | None,
@@ -60,41 +60,41 @@ class AsyncMembership:
         name = checked_name(part(group, _KIND, self.id))
         self._settings = LeaseSettings(name, ttl, None, request_timeout, metadata, own=True)
         self._grant: AsyncGrant | None = None
-        self._keeping: asyncio.Task[None] | None = None
-        self._leaving: asyncio.Task[None] | None = None
+        self._rejoining: asyncio.Task[None] | None = None
+        self._background_leave: asyncio.Task[None] | None = None
 
     @property
     def is_member(self) -> bool:
-        """Asks nobody. False for a while after we were cut off."""
+        """True while the membership is trusted. Sends no request. False for a while after a lost connection."""
         grant = self._grant
         return grant is not None and not grant.ended and not grant.lost
 
     async def __aenter__(self) -> Self:
-        """Another member with our id is waited for: mostly that is ourselves, before we were killed."""
+        """Join. Waits for another member with the same id: usually this replica before it was killed."""
         self._grant = await self._join()
-        self._keeping = asyncio.create_task(self._keep(self._grant))
+        self._rejoining = asyncio.create_task(self._rejoin(self._grant))
         return self
 
     async def __aexit__(self, *exc_info: object) -> None:
-        keeping, self._keeping = self._keeping, None
+        rejoining, self._rejoining = self._rejoining, None
         try:
-            if keeping is not None:
-                keeping.cancel()
-                await asyncio.wait([keeping])
+            if rejoining is not None:
+                rejoining.cancel()
+                await asyncio.wait([rejoining])
         finally:
             if self._grant is not None:
                 await self._grant.release()
 
     def leave_soon(self) -> None:
-        """On the event loop, for somebody who does not wait for it."""
-        self._leaving = asyncio.create_task(self.__aexit__())
+        """Leave in the background. Called on the event loop's thread."""
+        self._background_leave = asyncio.create_task(self.__aexit__())
 
-    async def _keep(self, grant: AsyncGrant) -> None:
+    async def _rejoin(self, grant: AsyncGrant) -> None:
         try:
             while True:
                 await grant.wait_lost()
                 grant = self._grant = await self._join()
-        except InterlockError as error:  # a database that is away is waited for, so it is something else
+        except InterlockError as error:  # an unreachable database is waited for, so this is another error
             log.error("membership.ended", extra={"group": self.group, "member": self.id, "why": str(error)})
 
     async def _join(self) -> AsyncGrant:
@@ -102,7 +102,7 @@ class AsyncMembership:
 
 
 async def members(engine: "Engine", group: str) -> list[Member]:
-    """Those that are alive now, as the store sees it, by id."""
+    """Returns the live members, as the store records them, by id."""
     prefix = parts(whole_name(group), _KIND)
     return [
         Member(

@@ -1,14 +1,14 @@
-"""Run once: the first call under a key runs, and its result is recorded; later calls are given that result.
+"""Run once: the first call under a key runs, and its result is recorded; later calls get that result.
 
-Who may do what. Whoever finds no record queues for the key's lease, and looks again when it has it: so one runs, and
-the others wait for it. The result is recorded only while that lease is held, which the same statement decides. When the
-one that runs dies, or fails, the next in the queue runs.
+**Order.** A caller that finds no record queues for the key's lease, and reads the record again when it has the lease.
+So one caller runs, and the others wait for it. The result is recorded only while that lease is held, which the same
+statement decides. If the running caller dies or fails, the next in the queue runs.
 
-What a crash leaves behind. Before the record: nothing that counts, so whatever the function had done by then is done
-again by the next; or, for what must not be done again unseen, a note that it was begun, and the next raises. After it:
-everything. With a connection of the user's, the record is part of the transaction that the function writes in: then
-there is no such moment between the two. The lease may be given back before that transaction ends, because its row is
-locked by it: whoever is next comes after it, and finds the record, or runs.
+**After a crash.** Before the record is written, the run does not count: the next caller runs the function again, with
+all its effects. With `unfinished="raise"`, a record of the start remains instead, and the next caller raises. After the
+record is written, the run counts. With the user's connection, the record is part of the transaction in which the
+function writes, so there is no moment between the two. The lease may be released before that transaction ends, because
+the transaction locks its row: the next caller comes after it, and finds the record, or runs.
 """
 
 import hashlib
@@ -32,22 +32,22 @@ if TYPE_CHECKING:
 log = events(__name__)
 
 Unfinished = Literal["again", "raise"]
-"""What to do where it was begun, and nobody knows whether it was done."""
+"""The choice for a run that was begun and may or may not have finished: run again, or raise."""
 
 LARGEST_RESULT = 256 * 1024
-"""Of what is recorded, as JSON."""
+"""In bytes of JSON."""
 _KIND = "once"
 
 
 class Retention(NamedTuple):
-    """What was recorded under keys that begin so is deleted once it is so many seconds old, or some time later."""
+    """Records under keys with the prefix are deleted once they are that many seconds old, or some time later."""
 
     prefix: str
     seconds: float
 
 
 class Once:
-    """A key, and what is to be done under it. `request` is what makes two calls the same; None: the key alone."""
+    """A key and its settings. Two calls are the same if their `request` is; if it is None, the key alone decides."""
 
     def __init__(
         self,
@@ -73,45 +73,49 @@ class Once:
         owner: object,
         timeout: float | None,
         work: Callable[[AsyncGrant], Awaitable[Any]],
-        inside: "UserTransaction | None" = None,
+        transaction: "UserTransaction | None" = None,
     ) -> Any:
-        """The recorded result, or that of `work`, which is recorded then; `inside` the user's transaction, if given."""
+        """Returns the recorded result; or runs `work` and records its result, in the user's `transaction` if given."""
         if self._retention:
             engine.records.require_forgetting()
-        done = self._judged(await inside.read(self._name)) if inside else await self.result(engine)
-        if done is None:
+        recorded = self._checked(await transaction.read(self._name)) if transaction else await self.result(engine)
+        if recorded is None:
             async with await self._settings.acquire(engine, owner, timeout, AsyncGrant) as grant:
-                done = await self.result(engine)
-                if done is None:
-                    result = await (self._run_inside(inside, grant, work) if inside else self._run(engine, grant, work))
+                recorded = await self.result(engine)
+                if recorded is None:
+                    result = await (
+                        self._run_in_transaction(transaction, grant, work)
+                        if transaction
+                        else self._run(engine, grant, work)
+                    )
                     log.info("once.done", extra={"key": self.key})
                     return result
         log.info("once.replayed", extra={"key": self.key})
-        return done[0]
+        return recorded[0]
 
     async def result(self, engine: "Engine") -> tuple[Any] | None:
-        """What was recorded, if something was."""
+        """Returns the recorded result in a tuple; None if there is no record."""
         record = await engine.records.read(self._name)
-        return self._judged(None if record is None else record.value)
+        return self._checked(None if record is None else record.value)
 
-    def _judged(self, recorded: str | None) -> tuple[Any] | None:
-        value = {} if recorded is None else json.loads(recorded)
+    def _checked(self, record: str | None) -> tuple[Any] | None:
+        value = {} if record is None else json.loads(record)
         begun, done = value.get("begun", False), "result" in value
         if (begun or done) and None not in (self._request, value["request"]) and self._request != value["request"]:
             raise OnceConflict(
-                f"Something else was run under the key {self.key!r}, with other arguments: use another key for this.",
+                f"Another call was run under the key {self.key!r}, with other arguments: use another key.",
                 key=self.key,
             )
         return (value["result"],) if done else None
 
     async def _run(self, engine: "Engine", grant: AsyncGrant, work: Callable[[AsyncGrant], Awaitable[Any]]) -> Any:
-        """What JSON makes of the result, so that the first caller gets the same as all others."""
+        """Returns the result after a round trip through JSON, so that the first caller gets the same as all others."""
         if self._unfinished == "raise":
-            await self._begin(engine, grant)
+            await self._record_start(engine, grant)
         try:
             result = await work(grant)
         except Exception:
-            await self._note_failure(engine, grant)
+            await self._record_failure(engine, grant)
             raise
         value = self._as_json(result)
         await engine.records.write(self._name, value, grant)
@@ -119,28 +123,28 @@ class Once:
             engine.records.forget_soon(*self._retention)
         return json.loads(value)["result"]
 
-    async def _run_inside(
-        self, inside: "UserTransaction", grant: AsyncGrant, work: Callable[[AsyncGrant], Awaitable[Any]]
+    async def _run_in_transaction(
+        self, transaction: "UserTransaction", grant: AsyncGrant, work: Callable[[AsyncGrant], Awaitable[Any]]
     ) -> Any:
         value = self._as_json(await work(grant))
         grant.check()
-        if not await inside.write(self._name, value, grant):
+        if not await transaction.write(self._name, value, grant):
             raise grant.error()
         return json.loads(value)["result"]
 
-    async def _begin(self, engine: "Engine", grant: AsyncGrant) -> None:
-        """Nobody else is at it: we have the lease. So whoever began it and did not end it is gone."""
+    async def _record_start(self, engine: "Engine", grant: AsyncGrant) -> None:
+        """Record the start. The caller has the lease, so an earlier run that was begun and not ended is dead."""
         record = await engine.records.read(self._name)
         if record is not None and json.loads(record.value).get("begun"):
             raise OnceInterrupted(
-                f"What is run under the key {self.key!r} was begun, and whoever ran it was gone before it could say "
-                "whether it was done: look, and then run it with unfinished='again', or use another key.",
+                f"The run under the key {self.key!r} was begun, and its process ended before it could record a result: "
+                "check whether it was done, and then run it with unfinished='again', or use another key.",
                 key=self.key,
             )
         await engine.records.write(self._name, json.dumps({"request": self._request, "begun": True}), grant)
 
-    async def _note_failure(self, engine: "Engine", grant: AsyncGrant) -> None:
-        """It failed before our eyes: that is known. If we cannot write it down any more, it stays unknown."""
+    async def _record_failure(self, engine: "Engine", grant: AsyncGrant) -> None:
+        """Record that the run has failed, so that it may run again. If that fails too, the run stays unfinished."""
         if self._unfinished == "raise":
             with suppress(InterlockError):
                 await engine.records.write(self._name, json.dumps({"request": self._request, "begun": False}), grant)
@@ -150,13 +154,13 @@ class Once:
             value = json.dumps({"request": self._request, "result": result}, allow_nan=False)
         except (TypeError, ValueError) as error:
             raise ConfigurationError(
-                f"What was run under the key {self.key!r} is done, but its result cannot be recorded: {error}. "
-                "Let it return something that can be written as JSON; until then it is run again each time."
+                f"The run under the key {self.key!r} is done, but its result cannot be recorded: {error}. "
+                "Return a value that can be written as JSON; until then it is run again each time."
             ) from error
         if len(value) > LARGEST_RESULT:
             raise ConfigurationError(
-                f"What was run under the key {self.key!r} is done, but its result has {len(value)} bytes as JSON: "
-                f"{LARGEST_RESULT} can be recorded. Let it return where the result is; until then it is run again."
+                f"The run under the key {self.key!r} is done, but its result has {len(value)} bytes as JSON: "
+                f"{LARGEST_RESULT} can be recorded. Return a reference to the result; until then it is run again."
             )
         return value
 
@@ -166,8 +170,8 @@ def _fingerprint(request: Sequence[Any]) -> str:
         text = json.dumps(request, sort_keys=True, allow_nan=False, default=_plain)
     except (TypeError, ValueError) as error:
         raise ConfigurationError(
-            "What is run once has to be given arguments that can be written as JSON, so that a different call under "
-            f"the same key is noticed: {error}."
+            "once() needs arguments that can be written as JSON, so that a different call under the same key is "
+            f"recognised: {error}."
         ) from error
     return hashlib.sha256(text.encode()).hexdigest()
 

@@ -1,17 +1,17 @@
-"""A periodic singleton: at each tick one replica runs it, and if that one dies another does.
+"""A periodic singleton: at each tick one replica runs it; if that replica dies, another one runs it.
 
-Who may do what. When a tick has come, every replica queues for the lease. Whoever has it reads how far things are, and
-runs what is due: it records that the tick was begun, runs, and records that it is finished, each only while the lease
-is held. The next in the queue finds nothing left to do, or a tick that was begun and not finished: then its runner
-died, or lost the lease, and it is run again. Ticks are told by the store's clock, from when the lease was granted.
+**Order.** When a tick is due, every replica queues for the lease. Its holder reads the recorded progress and runs what
+is due: it records that the tick was begun, runs, and records that it is finished, each only while the lease is held.
+The next in the queue finds nothing to do, or a tick that was begun and not finished: the runner died or lost the lease,
+so the tick is run again. Ticks follow the store's clock, as known from the time at which the lease was granted.
 
-A clock that is ahead for a moment. Whoever goes by it runs a tick of a time that has not come, and records that. When
-the clock is right again, nobody waits for that time. Whoever finds a tick recorded that cannot have come queues for the
-lease, by which it learns the time anew; if the record is ahead of that as well, it is set back to the newest tick that
-may not have been run. So a tick may be run twice, one run after the other.
+**A clock that is ahead for a moment.** A replica that follows it runs a tick of a time that has not come, and records
+it. When the clock is right again, no replica waits for that time. A replica that finds a recorded tick that cannot have
+come queues for the lease, and so learns the time anew; if the record is ahead of that too, it is set back to the newest
+tick that may not have been run. So a tick may be run twice, one run after the other.
 
-What a crash leaves behind. Before the first record: nothing. Between the two: a tick that somebody else runs again, as
-soon as the lease has expired. After the second: nothing to do.
+**After a crash.** Before the first record there is nothing to clean up. Between the two records, another replica runs
+the tick again as soon as the lease has expired. After the second record there is nothing left to do.
 """
 
 import asyncio
@@ -35,11 +35,11 @@ if TYPE_CHECKING:
 log = events(__name__)
 
 _LONGEST_SLEEP = 60.0
-"""Then the clocks are looked at again: that of the event loop stands still while the machine is suspended."""
-_PATIENCE = 2.0
-_APART = 10.0
-"""Seconds by which clocks may differ, where each replica goes by its own: what one ran so early is not run again."""
-_AWAY = (errors.ConnectionLost, errors.DatabaseUnreachable, errors.LockNotAvailable, errors.NotPrimary)
+"""After it the clocks are read again: the event loop's clock stands still while the machine is suspended."""
+_RETRY_AFTER = 2.0
+_CLOCK_DIFFERENCE = 10.0
+"""Seconds by which the replicas' clocks may differ: a tick that was run so much too early is not run again."""
+_UNREACHABLE = (errors.ConnectionLost, errors.DatabaseUnreachable, errors.LockNotAvailable, errors.NotPrimary)
 
 
 class _Progress(NamedTuple):
@@ -48,7 +48,7 @@ class _Progress(NamedTuple):
 
 
 class AsyncPeriodic:
-    """Runs while it is entered, or for as long as `run` does."""
+    """Runs while it is entered, or while `run` is awaited."""
 
     def __init__(
         self,
@@ -59,7 +59,7 @@ class AsyncPeriodic:
         function: Callable[[AsyncGrant], Awaitable[object]],
     ) -> None:
         self.tick: datetime | None = None
-        """The tick that is being run, in this process."""
+        """The tick that this process runs at the moment."""
         self._engine = engine
         self._settings = settings
         self._key = part(settings.name, "every")
@@ -75,37 +75,38 @@ class AsyncPeriodic:
         return self._settings.name
 
     async def run(self, until: Callable[[], bool] = lambda: False, *, patient: bool = False) -> None:
-        """For ever, or until that is so after a run. A database that is away is waited for, once it was reached.
+        """Run without end, or until `until` is true after a run. Waits for a database that becomes unreachable.
 
-        `patient`: also before, as where it is entered: nobody would hear of the error before the block ends.
+        `patient`: waits also for a database that was never reached. A block uses it: an error before the first run
+        would only be raised at the block's end.
         """
         self._until = until
         while not until():
             try:
-                pause = await self._take_turn()
+                pause = await self._run_once()
             except errors.LeaseLost:
-                pause = 0.0  # another may have it now, or nobody: look
-            except _AWAY as error:
+                pause = 0.0  # another replica may hold it now, or none: check
+            except _UNREACHABLE as error:
                 if self._ahead is None and not patient:
                     raise
                 log.warning("periodic.database_away", extra={"lease": self.name, "why": str(error)})
-                pause = _PATIENCE * random.uniform(0.5, 1.0)
+                pause = _RETRY_AFTER * random.uniform(0.5, 1.0)
             if not until():
                 await asyncio.sleep(min(pause, _LONGEST_SLEEP))
 
     def in_background(self) -> "asyncio.Task[None]":
-        """Until it is cancelled, whatever the store or this machine refuse meanwhile: for what nobody begins again."""
-        task = asyncio.create_task(self._keep_on())
+        """Run in a task until it is cancelled, and start again after errors of the store or of this machine."""
+        task = asyncio.create_task(self._run_with_restarts())
         task.add_done_callback(self._ended)
         return task
 
-    async def _keep_on(self) -> None:
+    async def _run_with_restarts(self) -> None:
         while True:
             try:
                 await self.run(patient=True)
             except (errors.InterlockError, OSError) as error:
                 log.warning("periodic.begins_again", extra={"lease": self.name, "why": str(error)})
-                await asyncio.sleep(_PATIENCE)
+                await asyncio.sleep(_RETRY_AFTER)
 
     async def __aenter__(self) -> Self:
         self._task = asyncio.create_task(self.run(patient=True))
@@ -113,23 +114,23 @@ class AsyncPeriodic:
         return self
 
     async def __aexit__(self, *exc_info: object) -> None:
-        """A run that is under way is cancelled, and another replica runs that tick again."""
+        """Cancel a current run; another replica runs that tick again."""
         task, self._task = self._task, None
         assert task is not None
         task.cancel()
         await asyncio.wait([task])
         if not task.cancelled():
-            task.result()  # raises what ended it before
+            task.result()  # raises the error that ended it before
 
     def _ended(self, task: "asyncio.Task[None]") -> None:
-        """Nobody looks at the task before the block ends, which may be in a week."""
+        """Log the error now: the block that would raise it may end in a week."""
         if not task.cancelled() and (error := task.exception()):
             log.error("periodic.ended", extra={"lease": self.name, "why": str(error)})
 
-    async def _take_turn(self) -> float:
-        """Run what is due. The answer is for how long nothing will be."""
+    async def _run_once(self) -> float:
+        """Run the ticks that are due. Returns the seconds until the next."""
         engine = self._engine()
-        if self._ahead is not None:  # whoever knows the time sees without the lease that there is nothing to do
+        if self._ahead is not None:  # the time is known, so the lease is not needed to find nothing due
             progress = await self._progress(engine)
             if progress and progress.finished and not self._due(progress.tick) and not self._is_ahead(progress.tick):
                 return self._until_next()
@@ -140,9 +141,9 @@ class AsyncPeriodic:
 
     async def _run_due(self, engine: "Engine", grant: AsyncGrant) -> None:
         progress = await self._progress(engine)
-        if progress is None:  # nobody has ever run this: it begins with the next tick
+        if progress is None:  # it was never run: it begins with the next tick
             progress = _Progress(self._schedule.last(self._now()), finished=True)
-            await self._note(engine, grant, progress)
+            await self._record(engine, grant, progress)
         elif self._is_ahead(progress.tick):
             progress = await self._set_back(engine, grant, progress)
         if not progress.finished:
@@ -156,16 +157,16 @@ class AsyncPeriodic:
                 await self._run(engine, grant, done)
 
     async def _set_back(self, engine: "Engine", grant: AsyncGrant, progress: _Progress) -> _Progress:
-        """Nobody knows whether the newest tick was run: it is due. What was begun is run again, as that one."""
+        """The newest tick may not have been run, so it is due. A tick that was begun is run again, as the newest."""
         log.warning("periodic.clock_was_ahead", extra={"lease": self.name, "tick": as_date(progress.tick).isoformat()})
         newest = self._schedule.last(self._now())
         tick = self._schedule.before(newest) if progress.finished else newest
         progress = progress._replace(tick=tick)
-        await self._note(engine, grant, progress)
+        await self._record(engine, grant, progress)
         return progress
 
     async def _run(self, engine: "Engine", grant: AsyncGrant, tick: float) -> None:
-        await self._note(engine, grant, _Progress(tick, finished=False))
+        await self._record(engine, grant, _Progress(tick, finished=False))
         self.tick = as_date(tick)
         try:
             await self._function(grant)
@@ -175,23 +176,25 @@ class AsyncPeriodic:
             log.exception("periodic.failed", extra={"lease": self.name, "tick": self.tick.isoformat()})
         finally:
             self.tick = None
-        await self._note(engine, grant, _Progress(tick, finished=True))
+        await self._record(engine, grant, _Progress(tick, finished=True))
 
     async def _progress(self, engine: "Engine") -> _Progress | None:
         record = await engine.records.read(self._key)
         return None if record is None else _Progress(**json.loads(record.value))
 
-    async def _note(self, engine: "Engine", grant: AsyncGrant, progress: _Progress) -> None:
+    async def _record(self, engine: "Engine", grant: AsyncGrant, progress: _Progress) -> None:
         await engine.records.write(self._key, json.dumps(progress._asdict()), grant)
 
     async def _set_clock(self, engine: "Engine", grant: AsyncGrant) -> None:
-        """By when the store says that it granted this. We heard of that later, so no tick seems to come too soon."""
-        mine = [lease for lease in await self._settings.holders(engine) if lease.token == grant.token]
-        if not mine:
+        """Set the clock from the store's time of this grant. The reply came later, so no tick seems due too early."""
+        own = [lease for lease in await self._settings.holders(engine) if lease.token == grant.token]
+        if not own:
             raise errors.LeaseLost(
-                f"The lease {self.name!r} is not held any more: another may have it.", name=self.name, token=grant.token
+                f"The lease {self.name!r} is not held any more: another replica may hold it.",
+                name=self.name,
+                token=grant.token,
             )
-        self._ahead = mine[0].acquired_at - grant.acquired_at
+        self._ahead = own[0].acquired_at - grant.acquired_at
 
     def _now(self) -> float:
         assert self._ahead is not None
@@ -201,8 +204,8 @@ class AsyncPeriodic:
         return due(self._schedule, done, self._now(), self._missed)
 
     def _is_ahead(self, tick: float) -> bool:
-        """Whether it cannot have come yet. The next one may have been run by a clock that is a little ahead of ours."""
-        return tick > self._schedule.after(self._schedule.last(self._now() + _APART))
+        """True if the tick cannot be due yet. A replica whose clock is a little ahead may have run the next tick."""
+        return tick > self._schedule.after(self._schedule.last(self._now() + _CLOCK_DIFFERENCE))
 
     def _until_next(self) -> float:
         now = self._now()

@@ -1,6 +1,6 @@
-"""When something is to be run: every so often, or by a cron expression; and which of the missed runs are made up for.
+"""Schedules: intervals and cron expressions, and the ticks that are due, missed ones included.
 
-Moments are in seconds since 1970. A moment at which something is to be run is a tick.
+A tick is a moment at which a run is due. Moments are in seconds since 1970.
 """
 
 import math
@@ -14,8 +14,9 @@ from interlock.coordination.lease.times import Duration, seconds
 from interlock.errors import ConfigurationError
 
 Missed = Literal["skip", "once"] | int
-"""``skip``: ticks that nobody began in time are not run. ``once``: however many were missed, one run makes up for them.
-A number: each of the newest so many is run."""
+"""``skip``: ticks that were not begun in time are not run. ``once``: one run makes up for all missed ticks. A number:
+that many of the newest missed ticks are run.
+"""
 
 _SHORTEST = 0.1
 _MOST = 1000
@@ -25,17 +26,17 @@ _MICRO = 1_000_000
 
 class Schedule(Protocol):
     def last(self, moment: float) -> float:
-        """The newest tick that is not after that moment."""
+        """Returns the newest tick that is not after that moment."""
 
     def before(self, tick: float) -> float:
-        """The tick before that one."""
+        """Returns the tick before that one."""
 
     def after(self, tick: float) -> float:
-        """The tick after that one."""
+        """Returns the tick after that one."""
 
 
 class Interval:
-    """Ticks are the multiples of it since 1970, so everybody has the same."""
+    """Ticks are the multiples of the interval since 1970, so every replica has the same ticks."""
 
     def __init__(self, length: float) -> None:
         if not _SHORTEST <= length < math.inf:
@@ -60,13 +61,13 @@ class Cron:
             from cronsim import CronSim, CronSimError
         except ImportError as error:
             raise ConfigurationError(
-                "Cron expressions need a package more: pip install 'interlock[cron]'; or say an interval, as in '5m'."
+                "Cron expressions need one more package: pip install 'interlock[cron]'; or use an interval, as in '5m'."
             ) from error
         try:
             CronSim(expression, datetime.now(UTC))
             self._zone = UTC if timezone is None else ZoneInfo(timezone)
         except CronSimError as error:
-            raise ConfigurationError(f"{expression!r} is no cron expression: {error}.") from error
+            raise ConfigurationError(f"{expression!r} is not a cron expression: {error}.") from error
         except (ZoneInfoNotFoundError, ValueError) as error:
             raise ConfigurationError(
                 f"There is no time zone {timezone!r} on this machine: correct the name, or pip install tzdata."
@@ -117,7 +118,7 @@ def checked_missed(missed: Missed) -> Missed:
 
 
 def due(schedule: Schedule, done: float, now: float, missed: Missed) -> list[float]:
-    """The ticks that are to be run now, in order, if the one at `done` is the last that was."""
+    """Returns the ticks to run now, in order; `done` is the last tick that was run."""
     newest = schedule.last(now)
     if newest <= done:
         return []

@@ -1,17 +1,19 @@
-"""A lease with several slots: a semaphore. Each slot is a lease, and the lease by the name itself is the door to them.
+"""A lease with several slots: a semaphore. Each slot is a lease. The lease with the name itself is the admission lease.
 
-Who may do what. Whoever comes looks at the door first. If somebody is there, or waits to come there, it queues behind
-them; so nobody is served before another who had come when it looked. If nobody is, it may take a slot that is free, one
-statement, and finding none it queues for the door too. One at a time has the door, in order of arrival: it takes a slot
-that is free, or else is in the queues of all slots at once. The first slot that comes is kept; what else came at that
-moment is given back, and the door to the next. Where those who wait cannot be told (DynamoDB, a pooler), the door is
-not looked at: they ask now and then, and would keep free slots from everybody else meanwhile.
+**Order.** A caller first checks the admission lease. If it is held or waited for, the caller queues for it, so no
+caller is served before another that had arrived before its check. Otherwise the caller may take a free slot, in one
+statement; if it finds none, it queues for the admission lease too. The holder of the admission lease takes a free slot,
+or else waits in the queues of all slots at once. It keeps the first slot that it gets, releases any other that came at
+the same moment, and releases the admission lease to the next caller. Where waiters cannot be notified (DynamoDB, a
+pooler), the admission lease is not checked: its waiters poll, and would keep free slots from other callers between two
+polls.
 
-What a crash leaves behind. Of a holder: its slot, until its ttl is over. Of the one at the door: places in queues,
-which are seen to be dead, and the door, for which the others wait as long as its own, short ttl. Losing the door does
-no harm: whoever comes after it is behind it in every slot's queue.
+**After a crash.** A dead holder's slot is taken until its ttl is over. A caller that dies while it holds the admission
+lease leaves queue entries, which are recognised as dead, and the admission lease, which the others wait for until its
+short ttl is over. Losing the admission lease does no harm: the next holder is behind the former one in every slot's
+queue.
 
-Replicas that do not agree on the number of slots, as between two releases, hold no more than the greatest of them.
+Replicas with different numbers of slots, as between two releases, together hold no more than the greatest number.
 """
 
 from collections.abc import Mapping
@@ -30,7 +32,7 @@ G = TypeVar("G", bound=AsyncGrant)
 
 
 class SlotSettings(AdmissionSettings):
-    """What a lease with slots is asked for with, and how."""
+    """The settings of a lease with slots, and the way it is acquired."""
 
     __slots__ = ()
 
@@ -46,27 +48,27 @@ class SlotSettings(AdmissionSettings):
         super().__init__(name, "slot", slots, "slots", ttl, renew_every, request_timeout, metadata)
 
     async def try_acquire(self, engine: "Engine", owner: object, kind: type[G]) -> G | None:
-        """Any slot: perhaps it is free. Else one that is."""
+        """Returns a free slot, or None if there is none or if other callers wait."""
         if await engine.records.is_contended(self.name):
             return None
-        return await self._some(engine, owner, kind)
+        return await self._try_slots(engine, owner, kind)
 
     async def holders(self, engine: "Engine") -> list[HeldLease]:
-        return await self._numbered(engine)
+        return await self._held_slots(engine)
 
-    async def _enter(self, engine: "Engine", owner: object, kind: type[G]) -> G:
+    async def _wait_in_turn(self, engine: "Engine", owner: object, kind: type[G]) -> G:
         if grant := await self.try_acquire(engine, owner, kind):
             return grant
-        door = await engine.acquire(self.name, self.passing, None, owner, None, AsyncGrant)
+        admission = await engine.acquire(self.name, self.admission, None, owner, None, AsyncGrant)
         try:
-            return await self._at_the_door(engine, owner, kind)
+            return await self._acquire_slot(engine, owner, kind)
         finally:
-            engine.drop(door)
+            engine.drop(admission)
 
     def _refuse_nesting(self, engine: "Engine", owner: object) -> None:
         if all(engine.holds(owner, name) for name in self.names):
             raise LeaseNested(
-                f"All slots of the lease {self.name!r} are held by this very task or thread, which would wait for "
-                "itself for ever: pass a grant on instead of acquiring again.",
+                f"All slots of the lease {self.name!r} are held by this same task or thread, which would wait for "
+                "itself without end: pass a grant on instead of acquiring again.",
                 name=self.name,
             )

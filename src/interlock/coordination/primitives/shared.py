@@ -1,18 +1,20 @@
-"""A lease that many may read under, or one may write under.
+"""A lease that several readers may hold at once, or one writer.
 
-Who may do what. Everybody comes through the door, which is the lease by the name itself, in order of arrival. A reader
-takes a slot there, and gives the door to the next; it has come in only if it still had the door when it had the slot. A
-writer keeps the door, and waits until it has had every slot once: then no reader is left inside, none of their guarded
-transactions is open, and none can come. So neither readers nor writers starve, and the writer's guard is the door's.
+**Order.** Readers and writers acquire the admission lease, the lease with the name itself, in order of arrival. A
+reader then acquires a slot and releases the admission lease. It counts as admitted only if it still held the admission
+lease when it got the slot. A writer keeps the admission lease and acquires every slot once: after that no reader is
+left, none of their guarded transactions is open, and no reader can be admitted. So neither readers nor writers starve,
+and the writer's guard is that of the admission lease.
 
-Replicas that do not agree on the number of slots, as between two releases. The record beside the door is never below
-the number of a reader that may be inside: whoever has a greater one writes it down before it takes a slot, and a writer
-waits for as many slots as are written there. Once it has had them all nobody is inside, and it writes down its own
-number if that is smaller. Only who has the door writes the record, which the same statement decides; so a reader that
-still has the door when it has its slot knows that nobody has changed it since.
+**Replicas with different numbers of slots**, as between two releases. A record beside the admission lease is never
+below the number of slots of a reader that may be admitted: a replica with a greater number writes it before it takes a
+slot, and a writer waits for as many slots as the record says. Once it has had them all, no reader is left, and it
+writes its own number if that is smaller. Only the holder of the admission lease writes the record, which the same
+statement decides. So for a reader that still holds the admission lease when it gets its slot, the record has not
+changed since.
 
-What a crash leaves behind. Of a reader: its slot, until its ttl is over; at the door, a short while more. Of a writer:
-the door, until its ttl is over.
+**After a crash.** A dead reader's slot is taken until its ttl is over, and the admission lease for a short time more. A
+dead writer holds the admission lease until its ttl is over.
 """
 
 import asyncio
@@ -35,12 +37,12 @@ if TYPE_CHECKING:
 G = TypeVar("G", bound=AsyncGrant)
 T = TypeVar("T")
 
-_PASSING = 0.25
-"""So long whoever does not want to wait gives others to get through the door: they may just be passing it."""
+_ADMISSION_TIMEOUT = 0.25
+"""`try_acquire` waits for so long: a reader that is being admitted holds the admission lease only for a moment."""
 
 
 class SharedSettings(AdmissionSettings):
-    """What both sides have in common."""
+    """The common part of the settings of readers and writers."""
 
     __slots__ = ()
 
@@ -60,22 +62,22 @@ class SharedSettings(AdmissionSettings):
     def _refuse_holder(self, engine: "Engine", owner: object, names: Iterable[str]) -> None:
         if any(engine.holds(owner, name) for name in names):
             raise LeaseNested(
-                f"The lease {self.name!r} is held by this very task or thread, which would wait for itself for ever: "
-                "pass the grant on instead of acquiring again.",
+                f"The lease {self.name!r} is held by this same task or thread, which would wait for itself without "
+                "end: pass the grant on instead of acquiring again.",
                 name=self.name,
             )
 
-    async def _noted(self, engine: "Engine") -> int:
-        """How many slots those who are inside may know of; for whoever has the door."""
+    async def _recorded_slots(self, engine: "Engine") -> int:
+        """Returns the recorded number of slots. The caller holds the admission lease."""
         try:
             record = await engine.records.read(self._record)
-        except NotSupported:  # there are no transactions: there replicas have to agree, and so they do
+        except NotSupported:  # there are no transactions: replicas have to agree on the number, so it is this one
             return len(self.names)
         return 0 if record is None else int(json.loads(record.value))
 
-    async def _note(self, engine: "Engine", door: AsyncGrant) -> None:
-        with suppress(LeaseLost):  # it is seen to be lost by whoever has the door
-            await engine.records.write(self._record, json.dumps(len(self.names)), door)
+    async def _record_slots(self, engine: "Engine", admission: AsyncGrant) -> None:
+        with suppress(LeaseLost):  # the caller checks the admission lease afterwards
+            await engine.records.write(self._record, json.dumps(len(self.names)), admission)
 
     @property
     def _record(self) -> str:
@@ -86,39 +88,39 @@ class ReadSettings(SharedSettings):
     __slots__ = ()
 
     async def holders(self, engine: "Engine") -> list[HeldLease]:
-        return await self._numbered(engine)
+        return await self._held_slots(engine)
 
     async def try_acquire(self, engine: "Engine", owner: object, kind: type[G]) -> G | None:
         try:
-            door = await engine.acquire(self.name, self.passing, None, object(), _PASSING, AsyncGrant)
+            admission = await engine.acquire(self.name, self.admission, None, object(), _ADMISSION_TIMEOUT, AsyncGrant)
         except LeaseTimeout:
             return None
         try:
-            await self._announce(engine, door)
-            grant = await self._some(engine, owner, kind)
-            if grant is not None and door.lost:
+            await self._raise_recorded_slots(engine, admission)
+            grant = await self._try_slots(engine, owner, kind)
+            if grant is not None and admission.lost:
                 engine.drop(grant)
                 return None
             return grant
         finally:
-            engine.drop(door)
+            engine.drop(admission)
 
-    async def _enter(self, engine: "Engine", owner: object, kind: type[G]) -> G:
+    async def _wait_in_turn(self, engine: "Engine", owner: object, kind: type[G]) -> G:
         while True:
-            door = await engine.acquire(self.name, self.passing, None, object(), None, AsyncGrant)
+            admission = await engine.acquire(self.name, self.admission, None, object(), None, AsyncGrant)
             try:
-                await self._announce(engine, door)
-                grant = await self._at_the_door(engine, owner, kind)
-                if not door.lost:
+                await self._raise_recorded_slots(engine, admission)
+                grant = await self._acquire_slot(engine, owner, kind)
+                if not admission.lost:
                     return grant
-                engine.drop(grant)  # a writer may have come in before it
+                engine.drop(grant)  # a writer may have been admitted before it
             finally:
-                engine.drop(door)
+                engine.drop(admission)
 
-    async def _announce(self, engine: "Engine", door: AsyncGrant) -> None:
-        """Let writers that know of fewer slots wait for all of ours."""
-        if await self._noted(engine) < len(self.names):
-            await self._note(engine, door)
+    async def _raise_recorded_slots(self, engine: "Engine", admission: AsyncGrant) -> None:
+        """Make writers with a smaller number of slots wait for all of this replica's."""
+        if await self._recorded_slots(engine) < len(self.names):
+            await self._record_slots(engine, admission)
 
 
 class WriteSettings(SharedSettings):
@@ -126,66 +128,66 @@ class WriteSettings(SharedSettings):
 
     async def try_acquire(self, engine: "Engine", owner: object, kind: type[G]) -> G | None:
         try:
-            door = await engine.acquire(self.name, self.timing, self.metadata, owner, _PASSING, kind)
+            admission = await engine.acquire(self.name, self.timing, self.metadata, owner, _ADMISSION_TIMEOUT, kind)
         except (LeaseTimeout, LeaseNested):
             return None
         try:
-            is_alone = await self._found_alone(engine, door)
+            is_exclusive = await self._try_exclude_readers(engine, admission)
         except BaseException:
-            engine.drop(door)
+            engine.drop(admission)
             raise
-        if is_alone and not door.lost:
-            return door
-        engine.drop(door)
+        if is_exclusive and not admission.lost:
+            return admission
+        engine.drop(admission)
         return None
 
-    async def _enter(self, engine: "Engine", owner: object, kind: type[G]) -> G:
+    async def _wait_in_turn(self, engine: "Engine", owner: object, kind: type[G]) -> G:
         while True:
-            door = await engine.acquire(self.name, self.timing, self.metadata, owner, None, kind)
+            admission = await engine.acquire(self.name, self.timing, self.metadata, owner, None, kind)
             try:
-                await self._outlast_all(engine, door)
+                await self._wait_for_readers(engine, admission)
             except BaseException:
-                engine.drop(door)
+                engine.drop(admission)
                 raise
-            if not door.lost:
-                return door
-            engine.drop(door)
+            if not admission.lost:
+                return admission
+            engine.drop(admission)
 
-    async def _found_alone(self, engine: "Engine", door: AsyncGrant) -> bool:
-        noted = await self._noted(engine)
-        if not all(await self._each(self._is_free(engine, name) for name in self._slots(noted))):
+    async def _try_exclude_readers(self, engine: "Engine", admission: AsyncGrant) -> bool:
+        recorded = await self._recorded_slots(engine)
+        if not all(await self._run_all(self._is_free(engine, name) for name in self._slots(recorded))):
             return False
-        await self._correct(engine, door, noted)
+        await self._lower_recorded_slots(engine, admission, recorded)
         return True
 
-    async def _outlast_all(self, engine: "Engine", door: AsyncGrant) -> None:
-        noted = await self._noted(engine)
-        slots = self._slots(noted)
-        self._refuse_holder(engine, door.owner, slots)
-        await self._each(self._outlast(engine, name) for name in slots)
-        await self._correct(engine, door, noted)
+    async def _wait_for_readers(self, engine: "Engine", admission: AsyncGrant) -> None:
+        recorded = await self._recorded_slots(engine)
+        slots = self._slots(recorded)
+        self._refuse_holder(engine, admission.owner, slots)
+        await self._run_all(self._wait_for_slot(engine, name) for name in slots)
+        await self._lower_recorded_slots(engine, admission, recorded)
 
-    def _slots(self, noted: int) -> Sequence[str]:
-        """Ours, and those that others know of."""
-        return [*self.names, *(self._slot(number) for number in range(len(self.names), noted))]
+    def _slots(self, recorded: int) -> Sequence[str]:
+        """This replica's slots, and further ones that the record counts."""
+        return [*self.names, *(self._slot(number) for number in range(len(self.names), recorded))]
 
-    async def _correct(self, engine: "Engine", door: AsyncGrant, noted: int) -> None:
-        """Nobody is inside: writers need not wait any more for slots that only others knew of."""
-        if noted > len(self.names):
-            await self._note(engine, door)
+    async def _lower_recorded_slots(self, engine: "Engine", admission: AsyncGrant, recorded: int) -> None:
+        """Lower the recorded number. No reader is left, so writers need not wait for slots beyond this replica's."""
+        if recorded > len(self.names):
+            await self._record_slots(engine, admission)
 
-    async def _outlast(self, engine: "Engine", name: str) -> None:
-        """Have the slot once: nobody who had it before can act on it any more."""
-        engine.drop(await engine.acquire(name, self.passing, None, object(), None, AsyncGrant))
+    async def _wait_for_slot(self, engine: "Engine", name: str) -> None:
+        """Acquire the slot once and drop it: no earlier holder can act under it any more."""
+        engine.drop(await engine.acquire(name, self.admission, None, object(), None, AsyncGrant))
 
     async def _is_free(self, engine: "Engine", name: str) -> bool:
-        grant = await engine.try_acquire(name, self.passing, None, object(), AsyncGrant)
+        grant = await engine.try_acquire(name, self.admission, None, object(), AsyncGrant)
         if grant is not None:
             engine.drop(grant)
         return grant is not None
 
-    async def _each(self, work: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
-        """All at once, in one statement; if one fails, or we are cancelled, none goes on."""
+    async def _run_all(self, work: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
+        """Run all at once, in one statement. After a failure or a cancellation, none goes on."""
         tasks = [asyncio.create_task(one) for one in work]
         try:
             return await asyncio.gather(*tasks)
@@ -195,7 +197,7 @@ class WriteSettings(SharedSettings):
 
 
 class AsyncShared:
-    """``async with catalog.read(): …`` and ``async with catalog.write(): …``; each is a lease like any other."""
+    """``async with catalog.read(): …`` and ``async with catalog.write(): …``. Both are ordinary leases."""
 
     def __init__(self, engine: "Callable[[], Engine]", reading: ReadSettings, writing: WriteSettings) -> None:
         self._engine = engine
@@ -207,9 +209,9 @@ class AsyncShared:
         return self._writing.name
 
     def read(self) -> AsyncLease:
-        """Beside other readers, as many as there are slots."""
+        """A lease that as many readers hold at once as there are slots."""
         return AsyncLease(self._engine, self._reading)
 
     def write(self) -> AsyncLease:
-        """Alone."""
+        """A lease with one holder, without readers."""
         return AsyncLease(self._engine, self._writing)

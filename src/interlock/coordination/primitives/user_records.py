@@ -1,4 +1,4 @@
-"""Records read and written on a user's connection, as part of the transaction that is open there."""
+"""Records that are read and written on a user's connection, in the transaction that is open there."""
 
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -19,14 +19,14 @@ _WRITE = """
 """
 _OLD_SNAPSHOTS = ("repeatable read", "serializable")
 
-Ask = Callable[[Steps[Any]], Awaitable[Any]]
-"""On that connection, in whichever thread it belongs to."""
+RunSteps = Callable[[Steps[Any]], Awaitable[Any]]
+"""Runs statements on the user's connection, in the thread that the connection belongs to."""
 
 
-def judge(code: str | None) -> InterlockError | None:
-    """What the server's code means: the connection leads to the wrong place, or as the wrong role."""
+def translate_error(code: str | None) -> InterlockError | None:
+    """Translate an SQLSTATE that means a wrong database or a missing privilege; None for any other."""
     if code in ("42883", "3F000"):
-        return unfit("Its database has no records of Interlock's: pass a connection to the one that keeps the leases")
+        return unfit("Its database has no records of Interlock: pass a connection to the one that keeps the leases")
     if code == "42501":
         return PermissionMissing(
             "The connection's role may not record operations: run `interlock schema grant ROLE --for leases`."
@@ -35,34 +35,37 @@ def judge(code: str | None) -> InterlockError | None:
 
 
 class UserTransaction:
-    """A transaction of the user's, in the database that keeps the leases."""
+    """A transaction of the user, in the database that keeps the leases."""
 
-    def __init__(self, ask: Ask, schema: str) -> None:
+    def __init__(self, run_steps: RunSteps, schema: str) -> None:
         if not schema:
-            raise ConfigurationError("connection= needs leases that are kept in PostgreSQL: this database is another.")
-        self._ask = ask
+            raise ConfigurationError(
+                "connection= needs leases that are kept in PostgreSQL: this database is of another kind."
+            )
+        self._run_steps = run_steps
         self._schema = schema
 
     async def read(self, key: str) -> str | None:
-        """As the transaction sees it: what it has written itself is there."""
-        value: str | None = await self._ask(self._reading(key))
+        """Returns the record as the transaction sees it, with the transaction's own writes."""
+        value: str | None = await self._run_steps(self._read_steps(key))
         return value
 
     async def write(self, key: str, value: str, grant: AsyncGrant) -> bool:
-        """False: the grant is not current. From then on nobody gets the lease before the transaction has ended."""
-        written: bool = await self._ask(self._writing(key, value, grant))
+        """Write the record. Returns False if the grant is not current. Until the transaction ends, no other process can
+        acquire the lease."""
+        written: bool = await self._run_steps(self._write_steps(key, value, grant))
         return written
 
-    def _reading(self, key: str) -> Steps[str | None]:
+    def _read_steps(self, key: str) -> Steps[str | None]:
         [[isolation, value]] = yield in_schema(_READ, self._schema), [key]
         if isolation in _OLD_SNAPSHOTS:
             raise unfit(
-                f"Its transaction is at {isolation.upper()}, and would not see a lease that is taken after it began: "
+                f"Its transaction is at {isolation.upper()}, and would not see a lease acquired after it began: "
                 "use READ COMMITTED"
             )
         return None if value is None else str(value)
 
-    def _writing(self, key: str, value: str, grant: AsyncGrant) -> Steps[bool]:
+    def _write_steps(self, key: str, value: str, grant: AsyncGrant) -> Steps[bool]:
         parameters = [key, value, grant.name, grant.token, str(grant.grant_id)]
         [[written]] = yield in_schema(_WRITE, self._schema), parameters
         return bool(written)

@@ -127,9 +127,11 @@ class Interlock:
         owner = threading.current_thread()
         inside = None
         if connection is not None:
-            from interlock.coordination.primitives.user_records import judge
+            from interlock.coordination.primitives.user_records import translate_error
 
-            inside = self._locks.inside(lambda steps: in_caller(lambda: run_steps_sync(connection, steps, judge)))
+            inside = self._locks.inside(
+                lambda steps: in_caller(lambda: run_steps_sync(connection, steps, translate_error))
+            )
 
         async def run() -> T:
             work = functools.partial(function, *args)
