@@ -150,7 +150,7 @@ def test_a_database_that_refuses_or_does_not_answer_is_one_line_and_a_status(ser
     parts = urlsplit(server_url)
     wrong = f"postgresql://web:geheim@{parts.hostname}:{parts.port}/postgres"
     refused = interlock("schema", "status", url=wrong)
-    assert (refused.returncode, "refused us" in one_line(refused.stderr)) == (77, True)
+    assert (refused.returncode, "refused this process" in one_line(refused.stderr)) == (77, True)
     nowhere = interlock("schema", "status", url="postgresql://web:geheim@127.0.0.1:1/shop")
     assert (nowhere.returncode, "No database answers" in one_line(nowhere.stderr)) == (69, True)
     assert "geheim" not in refused.stderr + nowhere.stderr

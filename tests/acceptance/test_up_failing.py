@@ -67,7 +67,7 @@ def test_a_wrong_password_is_refused_and_not_repeated(interlock_url: str) -> Non
         line = refused(url=url, status=77)
     finally:
         execute(interlock_url, "DROP ROLE up_test")
-    assert "refused us" in line
+    assert "refused this process" in line
     assert "wr@ng" not in line
     assert "wr%40ng" not in line
 

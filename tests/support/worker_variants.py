@@ -41,4 +41,4 @@ def trust_from_receipt() -> None:
 def always_acquiring() -> None:
     """Releases have a connection of their own, as where something is acquired all the time: then one whose answer was
     lost costs no other request its connection."""
-    PostgresLeases._any = property(lambda leases: leases._releasing)  # type: ignore[assignment,method-assign]
+    PostgresLeases._free_connection = property(lambda leases: leases._release_connection)  # type: ignore[assignment,method-assign]

@@ -1,1 +1,1 @@
-"""The databases that Interlock stands on, one package each: the only importers of a driver."""
+"""The databases that keep leases, one package each: the only importers of a driver."""

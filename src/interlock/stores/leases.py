@@ -1,9 +1,10 @@
-"""What a store of leases does, whatever database it is.
+"""The interface of a lease store, whatever database is behind it.
 
-A **grant** is the triple (name, token, grant_id). `grant_id` is random and chosen by whoever asks, before it asks, so a
-request that is sent again finds its own grant. Every method takes a batch and answers in its order; one request never
-waits for another's name. The store's clock decides who holds a lease. How long the holder may trust it is counted on
-the holder's clock, from before the request was sent: `remaining` of an answer is never more than what was left then.
+A **grant** is the triple (name, token, grant_id). The requester draws a random `grant_id` before it sends the request,
+so a request that is sent again finds its own grant. Every method takes a batch and answers in the order of the batch; a
+request never waits for another request's name. The store's clock decides who holds a lease. The holder counts on its
+own clock for how long it may trust the lease, from before the request was sent: the `remaining` of an answer is never
+more than what remained then.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -11,15 +12,15 @@ from typing import Literal, NamedTuple, Protocol
 from uuid import UUID
 
 AcquireStatus = Literal["granted", "busy", "locked", "changing", "held back"]
-"""``busy``: held, or others are first. ``locked``: free, and a transaction still guards it. ``changing``: ask again at
+"""``busy``: held, or others are first. ``locked``: free, but a transaction still guards it. ``changing``: ask again at
 once. ``held back``: the server was promoted a moment ago, and grants nothing yet."""
 
 ReleaseStatus = Literal["released", "lost", "locked", "kept"]
-"""``lost``: that grant holds nothing any more. ``locked``: ask again. ``kept``: nobody waits for it."""
+"""``lost``: the grant holds nothing any more. ``locked``: ask again. ``kept``: it has no waiter."""
 
 
 class Holder(NamedTuple):
-    """Who asks, as others will see it."""
+    """The requester, as other processes see it."""
 
     replica: str
     host: str
@@ -27,7 +28,7 @@ class Holder(NamedTuple):
 
 
 class AcquireRequest:
-    """A wish for a lease. With `wait`, who does not get it is put into the queue."""
+    """A request for a lease. With `wait`, it is queued if it cannot be granted."""
 
     __slots__ = ("grant_id", "metadata", "name", "ttl", "wait")
 
@@ -40,8 +41,11 @@ class AcquireRequest:
 
 
 class AcquireAnswer(NamedTuple):
-    """`remaining` of a grant; `retry_after` and, if it is known, `holder` of anything else. `clock` is the store's, in
-    seconds, where it may hand a lease on. `brief`: the grant was handed on, and has to be renewed soon."""
+    """`remaining` belongs to a grant; `retry_after` and, if known, `holder` to any other answer.
+
+    `clock` is the store's, in seconds, if the store hands leases over. `brief`: the grant was handed over, and has to
+    be renewed soon.
+    """
 
     status: AcquireStatus
     token: int
@@ -53,15 +57,17 @@ class AcquireAnswer(NamedTuple):
 
 
 class HandedGrant(NamedTuple):
-    """A grant that a waiter did not ask for again: who held the lease before has handed it on. It lasts until `until`,
-    by the store's clock: a second at most, in which whoever has it renews it."""
+    """A grant that the previous holder handed over to a waiter, which did not have to ask for it again.
+
+    It lasts until `until`, by the store's clock: a second at most, in which the new holder renews it.
+    """
 
     token: int
     until: float
 
 
 class ReleaseAnswer(NamedTuple):
-    """`offered` is whose turn it is now; `elsewhere` says that it waits in another process. `handed`: it has it."""
+    """`offered` is the waiter that is next; `elsewhere`: it waits in another process. `handed`: it holds the lease."""
 
     status: ReleaseStatus
     offered: UUID | None
@@ -70,22 +76,27 @@ class ReleaseAnswer(NamedTuple):
 
 
 class OnTurn(Protocol):
-    """Told whose turn it is, and what it was handed, if it was. None instead of a waiter: one of ours did not come when
-    it was called, and all of us were given up."""
+    """Called with the waiter that is next, and with the grant if the lease was handed over to it.
+
+    Without a waiter (None): a waiter of this process did not come when it was notified, and the store has removed all
+    waiters of this process from its queues.
+    """
 
     def __call__(self, grant_id: UUID | None, handed: HandedGrant | None = None, /) -> None: ...
 
 
 class BrokenBy(NamedTuple):
-    """Who broke a lease, as it was recorded (with the role, where the database has roles), and the reason given."""
+    """The operator that broke a lease, as recorded (with the role if the database has roles), and the reason given."""
 
     operator: str
     reason: str | None
 
 
 class RenewAnswer(NamedTuple):
-    """Places in the batch; a grant that is neither lost nor locked was renewed for its ttl. Of those that were lost,
-    `broken` were broken by an operator. `clock` is the store's, in seconds."""
+    """`lost`, `locked` and `broken` are positions in the batch; all other grants were renewed for their ttl.
+
+    `broken` are the lost ones that an operator broke. `clock` is the store's, in seconds.
+    """
 
     lost: Sequence[int]
     locked: Sequence[int]
@@ -95,7 +106,7 @@ class RenewAnswer(NamedTuple):
 
 
 class GrantIdentity(Protocol):
-    """A grant, as far as a store has to know it."""
+    """The part of a grant that a store has to know."""
 
     @property
     def name(self) -> str: ...
@@ -108,7 +119,7 @@ class GrantIdentity(Protocol):
 
 
 class PartlyFailed(Exception):
-    """Of a batch: `outcomes` are its answers and, in the place of those that there are none of, their errors."""
+    """`outcomes` has an answer for each request of a batch, or the error of that request."""
 
     def __init__(self, outcomes: Sequence[object]) -> None:
         super().__init__()
@@ -118,36 +129,42 @@ class PartlyFailed(Exception):
 class LeaseStore(Protocol):
     """Every method raises `errors.StoreError`; then it is not known whether the statement took effect.
 
-    Where the requests of a batch are on their own, `acquire` and `release` raise `PartlyFailed` if only some failed.
+    If each request of a batch is sent on its own, `acquire` and `release` raise `PartlyFailed` if only some failed.
     """
 
-    async def acquire(self, asks: Sequence[AcquireRequest]) -> list[AcquireAnswer]: ...
+    async def acquire(self, requests: Sequence[AcquireRequest]) -> list[AcquireAnswer]: ...
 
     async def release(self, grants: Sequence[GrantIdentity]) -> list[ReleaseAnswer]:
         """The release of a grant that was broken answers ``lost``, and frees the lease for the next waiter."""
 
     async def hand_over(self, grants: Sequence[GrantIdentity]) -> list[ReleaseAnswer]:
-        """Release those that somebody waits for."""
+        """Release those leases that have waiters."""
 
     async def renew(self, grants: Sequence[GrantIdentity], timeout: float) -> RenewAnswer:
-        """On a connection that carries nothing else. A lease that has expired is lost, taken by another or not."""
+        """Renew on a connection that carries nothing else. An expired lease is lost, even if nothing has taken it."""
 
-    async def abandon(self, asks: Sequence[AcquireRequest]) -> list[UUID]:
-        """Leave the queue, and give back what was handed on meanwhile; answers with those of ours whose turn it is."""
+    async def abandon(self, requests: Sequence[AcquireRequest]) -> list[UUID]:
+        """Leave the queue, and release what was handed over meanwhile.
+
+        Returns the waiters of this process that are next.
+        """
 
     async def offer(self, names: Sequence[str]) -> list[UUID]:
-        """Tell the first of each queue whose lease is free; the answer is those of ours."""
+        """Notify the first waiter for each of these leases that is free. Returns those of this process."""
 
     async def subscribe(self, on_turn: OnTurn, on_end: Callable[[], None]) -> bool:
-        """Hear when it is a waiter's turn, until `on_end`. False: this store cannot tell, ask now and then instead."""
+        """Receive notifications for waiters, until `on_end` is called. False: this store has none, so poll instead."""
 
     async def unsubscribe(self) -> None:
         """The opposite of `subscribe`."""
 
     async def sweep(self, unused_for: float) -> int:
-        """Delete leases that nobody has used for so long: how many, or -1 if another is at it."""
+        """Delete leases that were not used for so many seconds.
+
+        Returns the number of deleted leases, or -1 if another process is sweeping.
+        """
 
     async def close_idle(self, idle_for: float) -> bool:
-        """Close connections that were not used for so long. Whether none is left."""
+        """Close connections that were not used for so many seconds. Return True if none is open any more."""
 
     async def close(self) -> None: ...

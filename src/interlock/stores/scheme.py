@@ -1,4 +1,4 @@
-"""The kinds of databases that keep leases: by a URL's scheme."""
+"""The kinds of databases that keep leases, by the scheme of a URL."""
 
 from interlock.errors import ConfigurationError
 
@@ -21,7 +21,7 @@ def sqlalchemy_form(scheme: str) -> str:
 
 
 def scheme_of(url: str) -> str:
-    """In small letters; or a ConfigurationError, which repeats nothing of what follows it."""
+    """Returns the scheme in lower case. Raises a ConfigurationError that repeats nothing of what follows the scheme."""
     scheme = url.partition(":")[0].lower() if "://" in url else ""
     if "+" in scheme:
         raise ConfigurationError(sqlalchemy_form(scheme))

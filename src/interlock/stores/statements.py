@@ -1,6 +1,6 @@
-"""SQL lives in ``.sql`` files; this finds the statements of one by their names.
+"""Reads the named statements of ``.sql`` files.
 
-A file is a row of statements, each headed by ``-- name: do_something`` and one line that says what transition it makes.
+Each statement is headed by ``-- name: do_something`` and by one line that says which transition it makes.
 """
 
 import re
@@ -17,7 +17,10 @@ def statements(package: str, file: str) -> dict[str, str]:
 
 
 def text(package: str, file: str) -> str:
-    """By the package's own loader: it may be in an archive. The library has that too, and takes longer to import."""
+    """Returns the text of a file of the package, by the package's own loader, because the package may be in an archive.
+
+    `importlib.resources` does the same and takes longer to import.
+    """
     home: Any = import_module(package)
     content: bytes = home.__loader__.get_data(str(Path(home.__file__).parent / file))
     return content.decode()

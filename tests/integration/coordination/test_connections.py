@@ -137,21 +137,21 @@ async def test_one_that_ended_is_opened_again_and_that_is_told(interlock_url: st
     await locks.close()
 
 
-async def test_an_ear_that_could_not_be_opened_is_not_kept(
+async def test_a_listening_connection_that_failed_at_its_start_is_dropped(
     locks: AsyncInterlock, others: AsyncInterlock, interlock_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A connection on which a question got no answer may be one that never will answer."""
+    """A connection on which one statement got no answer may never answer again."""
     tries = 0
-    opened = PostgresLeases._open_ear
+    opened = PostgresLeases._start_listening
 
-    async def open_ear(*args: object) -> int:
+    async def start_listening(*args: object) -> int:
         nonlocal tries
         tries += 1
         if tries == 1:
             raise errors.DatabaseUnreachable("It did not answer in time.")
         return await opened(*args)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(PostgresLeases, "_open_ear", open_ear)
+    monkeypatch.setattr(PostgresLeases, "_start_listening", start_listening)
     grant = await others.lease("feeds").acquire()
     waiter = asyncio.ensure_future(locks.lease("feeds").acquire())
     await until(lambda: tries == 2 and "listen" in purposes(interlock_url))
@@ -160,17 +160,19 @@ async def test_an_ear_that_could_not_be_opened_is_not_kept(
     await waiter
 
 
-async def test_the_ear_shows_signs_of_life(locks: AsyncInterlock, others: AsyncInterlock, interlock_url: str) -> None:
-    """Else a router would forget it, and nobody would notice."""
+async def test_the_listening_connection_sends_keep_alive_probes(
+    locks: AsyncInterlock, others: AsyncInterlock, interlock_url: str
+) -> None:
+    """A router would drop a silent connection, and neither side would notice."""
     await others.lease("feeds").acquire()
     waiter = asyncio.ensure_future(locks.lease("feeds").acquire())
     await until(lambda: queue(interlock_url))
     store = locks._stores[asyncio.get_running_loop()]
     assert isinstance(store, PostgresLeases)
-    ear = await store._listening.session()
-    assert await ear.fetchval("SHOW tcp_keepalives_idle") == "3"
-    assert ear.descriptor is not None
-    with socket.socket(fileno=ear.descriptor) as line:
+    session = await store._listen_connection.session()
+    assert await session.fetchval("SHOW tcp_keepalives_idle") == "3"
+    assert session.descriptor is not None
+    with socket.socket(fileno=session.descriptor) as line:
         assert line.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
         line.detach()
     waiter.cancel()

@@ -29,7 +29,9 @@ STOLEN = """
 @pytest.fixture(autouse=True)
 def wanted(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever holds it has had to wait for it."""
-    monkeypatch.setattr(PostgresLeases, "_wanted", property(lambda _: {"feeds": None}, lambda *_: None), raising=False)
+    monkeypatch.setattr(
+        PostgresLeases, "_contended", property(lambda _: {"feeds": None}, lambda *_: None), raising=False
+    )
 
 
 @pytest.mark.usefixtures("slow_machine")
@@ -70,9 +72,9 @@ async def test_only_who_had_to_wait_expects_others_to_wait(
     await held.release()
     await (await task).release()
     await (await others.lease("feeds").acquire()).release()
-    assert [query for query in queries if query in ("release_one", "hand_on")] == [
+    assert [query for query in queries if query in ("release_one", "hand_over")] == [
         "release_one",
-        "hand_on",
+        "hand_over",
         "release_one",
     ]
 
@@ -114,7 +116,7 @@ async def test_an_old_word_is_not_believed(
 ) -> None:
     """It was handed on, and the word of it comes when another has the lease."""
     words: list[tuple[UUID | None, HandedGrant | None]] = []
-    heard = leases._heard
+    heard = leases._parsed
 
     def keep(payload: str) -> tuple[UUID | None, HandedGrant | None]:
         words.append(heard(payload))
@@ -123,7 +125,7 @@ async def test_an_old_word_is_not_believed(
     monkeypatch.setattr(wait_queue, "_POLL_EVERY", 3600.0)
     held = await locks.lease("feeds").acquire()
     task = await queued(others, interlock_url)
-    monkeypatch.setattr(leases, "_heard", keep)
+    monkeypatch.setattr(leases, "_parsed", keep)
     await held.release()
     await until(lambda: words)
     _, handed = words[0]
@@ -131,7 +133,7 @@ async def test_an_old_word_is_not_believed(
     execute(interlock_url, STOLEN)
     over = "SELECT to_timestamp(%s) < clock_timestamp()"
     await until(lambda: execute(interlock_url, over, handed.until) == [(True,)])
-    monkeypatch.setattr(leases, "_heard", heard)
+    monkeypatch.setattr(leases, "_parsed", heard)
     others.engine()._queue.call(*words[0])
     await until(lambda: len(queue(interlock_url)) == 1)
     assert not task.done()
@@ -223,7 +225,7 @@ async def test_what_is_handed_on_while_the_root_closes_is_given_back(
 ) -> None:
     """The word comes in the turn of the loop in which the closing begins."""
     closing: list[asyncio.Task[None]] = []
-    heard = leases._heard
+    heard = leases._parsed
 
     def close_and_hear(payload: str) -> tuple[UUID | None, HandedGrant | None]:
         closing.append(asyncio.ensure_future(others.close()))
@@ -232,7 +234,7 @@ async def test_what_is_handed_on_while_the_root_closes_is_given_back(
 
     held = await locks.lease("feeds").acquire()
     task = await queued(others, interlock_url)
-    monkeypatch.setattr(leases, "_heard", close_and_hear)
+    monkeypatch.setattr(leases, "_parsed", close_and_hear)
     await held.release()
     with pytest.raises(errors.ConfigurationError, match="was closed"):
         await task

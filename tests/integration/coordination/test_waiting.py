@@ -218,7 +218,7 @@ async def test_a_look_costs_the_same_however_many_wait_for_that_name(
 async def test_of_what_was_waited_for_only_the_newest_is_remembered(
     locks: AsyncInterlock, others: AsyncInterlock, interlock_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(leases, "_MOST_WANTED", 2)
+    monkeypatch.setattr(leases, "_MOST_CONTENDED", 2)
     for name in ("a", "b", "c"):
         held = await others.lease(name).acquire()
         first = await queued(locks, interlock_url, name)
@@ -226,4 +226,4 @@ async def test_of_what_was_waited_for_only_the_newest_is_remembered(
         await held.release()
         await (await first).release()
         await (await second).release()
-    assert set(locks.engine()._store._wanted) <= {"b", "c"}  # type: ignore[attr-defined]
+    assert set(locks.engine()._store._contended) <= {"b", "c"}  # type: ignore[attr-defined]

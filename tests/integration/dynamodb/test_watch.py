@@ -51,9 +51,9 @@ async def test_a_renewal_that_nobody_saw_still_saves_the_lease(dynamodb_url: str
         thief.clock.pass_by(31)
         taking = thief._take
 
-        async def after_a_renewal(ask: AcquireRequest, token: int, seen: Row | None, ends_at: float) -> None:
+        async def after_a_renewal(request: AcquireRequest, token: int, seen: Row | None, ends_at: float) -> None:
             assert await holder.keeps(grant)
-            await taking(ask, token, seen, ends_at)
+            await taking(request, token, seen, ends_at)
 
         thief._take = after_a_renewal  # type: ignore[method-assign]
         assert (await thief.ask()).status == "busy"

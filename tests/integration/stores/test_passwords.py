@@ -100,7 +100,7 @@ async def test_a_function_that_fails_is_told_without_what_it_said(
     bare_url: str, giver: Callable[[], str | Awaitable[str]], caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)
-    with pytest.raises(errors.AccessDenied, match=r"no password .* ended with LookupError\.$") as refusal:
+    with pytest.raises(errors.AccessDenied, match=r"no password .* raised LookupError\.$") as refusal:
         await connect(bare_url, application_name="test", password=giver)
     assert isinstance(refusal.value.__cause__, LookupError)
     assert SECRET not in str(refusal.value) + caplog.text
@@ -112,6 +112,6 @@ async def test_a_function_that_never_answers_is_not_waited_for_longer_than_the_s
 
 
 async def test_what_is_no_text_is_a_matter_of_configuration(bare_url: str) -> None:
-    with pytest.raises(errors.ConfigurationError, match="gave bytes: it has to give text") as refusal:
+    with pytest.raises(errors.ConfigurationError, match="returned bytes: it has to return a string") as refusal:
         await connect(bare_url, application_name="test", password=lambda: SECRET.encode())  # type: ignore[arg-type, return-value]
     assert SECRET not in str(refusal.value)

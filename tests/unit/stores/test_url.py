@@ -58,7 +58,7 @@ def test_a_password_that_breaks_the_url_is_not_shown_in_pieces(user: str, secret
         ("mysql://web:geheim@db/shop", "begins with 'mysql://': it should look like postgresql://"),
         ("web:geheim@db/shop", "has no scheme"),
         ("/var/lib/shop.db", "has no scheme"),
-        ("postgresql+psycopg://web:geheim@db/shop", "SQLAlchemy's form: drop the '+psycopg', so that it begins with"),
+        ("postgresql+psycopg://web:geheim@db/shop", "SQLAlchemy's form: drop the '\\+psycopg', so that it begins with"),
         ("web:geheim@db/shop?see=https://x", "begins with 'web://'"),
         ("postgresql://[::1/shop", "cannot be read"),
         ("postgresql://db:fivefour/shop", "cannot be read"),

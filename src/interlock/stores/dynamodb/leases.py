@@ -82,9 +82,9 @@ class DynamoLeases:
             assert self._table is not None
         return self._table
 
-    async def acquire(self, asks: Sequence[AcquireRequest]) -> list[AcquireAnswer]:
+    async def acquire(self, requests: Sequence[AcquireRequest]) -> list[AcquireAnswer]:
         await self.table()
-        return await each_of(self._acquire, asks)
+        return await each_of(self._acquire, requests)
 
     async def release(self, grants: Sequence[GrantIdentity]) -> list[ReleaseAnswer]:
         await self.table()
@@ -111,7 +111,7 @@ class DynamoLeases:
         broken = {place: refusal.broken for place, refusal in refused.items() if refusal.broken is not None}
         return RenewAnswer(list(refused), list(failed), boottime(), 0, broken)
 
-    async def abandon(self, asks: Sequence[AcquireRequest]) -> list[UUID]:
+    async def abandon(self, requests: Sequence[AcquireRequest]) -> list[UUID]:
         return []
 
     async def offer(self, names: Sequence[str]) -> list[UUID]:
@@ -143,31 +143,31 @@ class DynamoLeases:
         assert self._table is not None
         return {self._table.key: {"S": self.address.prefix + name}}
 
-    async def _acquire(self, ask: AcquireRequest) -> AcquireAnswer:
-        ends_at = boottime() + min(self.timeout, ask.ttl / 2)
+    async def _acquire(self, request: AcquireRequest) -> AcquireAnswer:
+        ends_at = boottime() + min(self.timeout, request.ttl / 2)
         # Who waits reads, and writes only what can be had; who asks for the first time saves the reading.
-        row = await self._read(ask.name, ends_at) if self.watch.is_watched(ask.name) else None
+        row = await self._read(request.name, ends_at) if self.watch.is_watched(request.name) else None
         for _ in range(_TRIES):
-            if row is not None and row.is_held_by(ask.grant_id):  # an answer was lost
-                if await self._renew(Resent(ask, row.token), ends_at):
-                    return AcquireAnswer("granted", row.token, ask.ttl, 0.0, None)
+            if row is not None and row.is_held_by(request.grant_id):  # an answer was lost
+                if await self._renew(Resent(request, row.token), ends_at):
+                    return AcquireAnswer("granted", row.token, request.ttl, 0.0, None)
             elif row is not None and row.owner_id is not None and (left := self.watch.remaining(row)) > 0:
                 return AcquireAnswer("busy", 0, 0.0, left, row.holder)
             else:
                 sent_at = self._clock()
                 token = self._draw_token(row)
                 try:
-                    await self._take(ask, token, row, ends_at)
+                    await self._take(request, token, row, ends_at)
                 except ConditionFailed as failed:
-                    row = await self._found(failed, ask.name, ends_at)
+                    row = await self._found(failed, request.name, ends_at)
                     continue
-                self.watch.forget(ask.name)
-                self._trusted_until[ask.grant_id] = sent_at + ask.ttl
-                return AcquireAnswer("granted", token, ask.ttl, 0.0, None)
-            row = await self._read(ask.name, ends_at)
+                self.watch.forget(request.name)
+                self._trusted_until[request.grant_id] = sent_at + request.ttl
+                return AcquireAnswer("granted", token, request.ttl, 0.0, None)
+            row = await self._read(request.name, ends_at)
         return AcquireAnswer("changing", 0, 0.0, _ASK_AGAIN, None)
 
-    async def _take(self, ask: AcquireRequest, token: int, seen: Row | None, ends_at: float) -> None:
+    async def _take(self, request: AcquireRequest, token: int, seen: Row | None, ends_at: float) -> None:
         """Make the item this grant's, if it is free, or the one that was `seen` and has not changed since."""
         assert self._table is not None
         condition, values = rows.FREE, {":token": {"N": str(token)}}
@@ -182,30 +182,30 @@ class DynamoLeases:
             "put_item",
             ends_at,
             TableName=self.address.table,
-            Item=self._item(ask, token),
+            Item=self._item(request, token),
             ConditionExpression=condition,
             ExpressionAttributeNames=rows.names(self._table.key, condition),
             ExpressionAttributeValues=values,
             ReturnValuesOnConditionCheckFailure="ALL_OLD",
         )
 
-    def _item(self, ask: AcquireRequest, token: int) -> Item:
+    def _item(self, request: AcquireRequest, token: int) -> Item:
         now = self.wall_clock()
-        item = self.key_of(ask.name) | {
+        item = self.key_of(request.name) | {
             "lock_type": {"S": "lease"},
-            "owner_id": {"S": str(ask.grant_id)},
+            "owner_id": {"S": str(request.grant_id)},
             "fence": {"N": str(token)},
             "version": _version(self._clock()),
-            "lease_seconds": {"N": repr(ask.ttl)},
+            "lease_seconds": {"N": repr(request.ttl)},
             "created_at": rows.shown(now),
-            "expires_at": rows.shown(now + ask.ttl),
+            "expires_at": rows.shown(now + request.ttl),
             "holder": {"S": self._holder.replica},
             "host": {"S": self._holder.host},
             "pid": {"N": str(self._holder.pid)},
-            tables.SHARD: {"S": str(zlib.crc32(ask.name.encode()) % SHARDS)},
-            tables.TTL: rows.deleted_at(now, ask.ttl),
+            tables.SHARD: {"S": str(zlib.crc32(request.name.encode()) % SHARDS)},
+            tables.TTL: rows.deleted_at(now, request.ttl),
         }
-        return item if ask.metadata is None else item | {"metadata": _text(ask.metadata)}
+        return item if request.metadata is None else item | {"metadata": _text(request.metadata)}
 
     async def _renew(self, grant: GrantIdentity, ends_at: float) -> bool:
         return await self._try_to_renew(grant, ends_at) is None
@@ -314,8 +314,8 @@ class Resent:
 
     __slots__ = ("grant_id", "name", "token", "ttl")
 
-    def __init__(self, ask: AcquireRequest, token: int) -> None:
-        self.name = ask.name
-        self.grant_id = ask.grant_id
-        self.ttl = ask.ttl
+    def __init__(self, request: AcquireRequest, token: int) -> None:
+        self.name = request.name
+        self.grant_id = request.grant_id
+        self.ttl = request.ttl
         self.token = token

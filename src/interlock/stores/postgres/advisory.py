@@ -1,4 +1,4 @@
-"""Advisory lock keys: always two 32-bit integers, which never meet the keys of whoever uses one of 64 bits."""
+"""Advisory lock keys: always two 32-bit integers, which never collide with keys of one 64-bit integer."""
 
 import hashlib
 import struct
@@ -6,14 +6,14 @@ from typing import NamedTuple
 
 
 class AdvisoryKey(NamedTuple):
-    """The pair that ``pg_locks`` shows as `classid` and `objid` (where they are printed without sign)."""
+    """The pair that ``pg_locks`` shows as `classid` and `objid` (printed there without sign)."""
 
     first: int
     second: int
 
     @classmethod
     def of(cls, *parts: str) -> "AdvisoryKey":
-        """All 64 bits come from the hash of the parts: no two names collide by accident."""
+        """A key whose 64 bits are a hash of the parts, so that two names do not collide by accident."""
         digest = hashlib.blake2b("\0".join(parts).encode(), digest_size=8).digest()
         return cls(*struct.unpack(">ii", digest))
 
@@ -22,7 +22,7 @@ class AdvisoryKey(NamedTuple):
 
     @property
     def shown(self) -> str:
-        """As ``pg_locks`` shows it."""
+        """The key as ``pg_locks`` shows it."""
         return f"{self.first & 0xFFFFFFFF}, {self.second & 0xFFFFFFFF}"
 
 

@@ -1,8 +1,9 @@
-"""How a session comes about: which server, with which password, and what is said when there is none.
+"""Opens sessions: chooses the server, gets the password, and explains failures.
 
-A URL may name several servers. They are tried in its order, and each gets its share of the time: one that swallows
-everything, as a dead machine does, must not use up the time of the one that took over. The driver would let it. Who
-opens several sessions begins with the server that took the last one: the dead one then costs its share once.
+A URL may name several servers. They are tried in the URL's order, and each gets its share of the timeout: a dead
+machine, which does not answer at all, must not use up the time of the server that took over, as it does in the driver.
+A caller that opens several sessions begins with the server that accepted the last one, so that a dead server costs its
+share only once.
 """
 
 import asyncio
@@ -24,7 +25,7 @@ Password = Callable[[], str | Awaitable[str]]
 _OLDEST_SERVER = 14
 _CACHED_STATEMENTS = 100
 _TAKES_WRITES = (SessionAttribute.read_write, SessionAttribute.primary)
-_GOODBYE = 0.05
+_CLOSING_TLS = 0.05
 
 
 async def connect(
@@ -40,23 +41,23 @@ async def connect(
     settings: Mapping[str, str] | None = None,
     servers: list[ServerAddress] | None = None,
 ) -> Session:
-    """Open a session. Asks for nothing in the start-up packet that a pooler would refuse before we can explain it.
+    """Open a session. The start-up packet has no parameters that a pooler would refuse without an explanation.
 
-    `statement_timeout` is kept on our side: it also ends the wait for a server that cannot be reached any more.
-    `password` is called for each session, in a thread unless it is a coroutine function, and beats the URL's.
-    `prepared` keeps statements prepared in the server: only for a connection that leads to one server process for as
-    long as it lives, which one through a pooler may not.
-    `ca` is a certificate (PEM): the server has to show, over TLS, that it is the host of the URL by that one's word; if
-    `ca_is_enough`, whatever its host is called.
-    `settings` hold from the first moment, whatever the server's defaults are: only for a server itself, and no pooler.
-    `servers` are the caller's, empty at first: those of the URL, where one that takes writes, if that is what the URL
-    asks for, is put first.
+    `statement_timeout` is counted by this process, so it also ends the wait for an unreachable server.
+    `password` is called for each session, in a thread unless it is a coroutine function, and overrides the URL's.
+    `prepared` keeps statements prepared in the server: only for a connection that stays with one server process, which
+    a connection through a pooler may not.
+    `ca` is a certificate (PEM) by which the server has to prove, over TLS, that it is the host of the URL; with
+    `ca_is_enough` under any host name.
+    `settings` apply from the session's start, whatever the server's defaults are: only for a server, not for a pooler.
+    `servers` is a list that the caller keeps, empty at first: the URL's servers, where a server that takes writes, if
+    the URL asks for one, is moved to the front.
     """
     shown = redacted(checked(url))
     ends_at = asyncio.get_running_loop().time() + timeout
-    secret = await _asked(password, shown, ends_at) if password else None
+    secret = await _password_from(password, shown, ends_at) if password else None
     with _connecting(shown):
-        connection = await _first_that_fits(
+        connection = await _first_suitable(
             url,
             servers if servers is not None else [],
             shown,
@@ -84,8 +85,8 @@ def _trusting(ca: str, *, any_host: bool) -> ssl.SSLContext:
     return context
 
 
-async def _asked(password: Password, shown: str, ends_at: float) -> str:
-    """What the function answers. Its error is not quoted, because it may quote a secret itself."""
+async def _password_from(password: Password, shown: str, ends_at: float) -> str:
+    """The password that the function returns. Its error is not quoted, because it may contain a secret."""
     try:
         async with asyncio.timeout_at(ends_at):
             plain = not inspect.iscoroutinefunction(password)
@@ -93,25 +94,25 @@ async def _asked(password: Password, shown: str, ends_at: float) -> str:
             secret: object = await answer if inspect.isawaitable(answer) else answer
     except Exception as error:
         raise errors.AccessDenied(
-            f"There is no password for {shown}: the function that should give it ended with {type(error).__name__}."
+            f"There is no password for {shown}: the function that should return it raised {type(error).__name__}."
         ) from error
     if not isinstance(secret, str):
         raise errors.ConfigurationError(
-            f"The function that should give the password for {shown} gave {type(secret).__name__}: it has to give text."
+            f"The function for the password for {shown} returned {type(secret).__name__}: it has to return a string."
         )
     return secret
 
 
-async def _first_that_fits(
+async def _first_suitable(
     url: str, servers: list[ServerAddress], shown: str, ends_at: float, **options: Any
 ) -> "asyncpg.Connection[Row]":
     if not servers:
         servers.extend(addresses(url))
-    attempts = [(address, wanted) for wanted in _in_turn(url) for address in servers]
+    attempts = [(address, wanted) for wanted in _wanted_roles(url) for address in servers]
     refusals: list[Exception] = []
     for number, (address, wanted) in enumerate(attempts):
-        left = ends_at - asyncio.get_running_loop().time()
-        share = max(left, 0) / (len(attempts) - number)
+        remaining = ends_at - asyncio.get_running_loop().time()
+        share = max(remaining, 0) / (len(attempts) - number)
         try:
             connection: asyncpg.Connection[Row] = await asyncpg.connect(
                 url, host=address.host, port=address.port, target_session_attrs=wanted, timeout=share, **options
@@ -119,35 +120,35 @@ async def _first_that_fits(
         except _TRY_THE_NEXT as error:
             refusals.append(error)
         except asyncpg.PostgresError:
-            await asyncio.sleep(_GOODBYE)  # the driver is still closing TLS, and the loop may be about to end
+            await asyncio.sleep(_CLOSING_TLS)  # the driver is still closing TLS, and the event loop may be about to end
             raise
         else:
-            if target_session_attrs(url) in _TAKES_WRITES:  # any other may be a standby, and has to be left again
+            if target_session_attrs(url) in _TAKES_WRITES:  # else it may be a standby, not to be preferred
                 servers.sort(key=lambda server: server != address)
             return connection
-    raise _nobody(shown, target_session_attrs(url), refusals) from refusals[-1]
+    raise _unreachable(shown, target_session_attrs(url), refusals) from refusals[-1]
 
 
-def _in_turn(url: str) -> tuple[SessionAttribute | None, ...]:
-    """What the servers have to be, one round of all of them after the other; None is what the URL says, if anything."""
+def _wanted_roles(url: str) -> tuple[SessionAttribute | None, ...]:
+    """The roles to try all servers for, one after the other; None stands for the role that the URL names, if any."""
     if target_session_attrs(url) == SessionAttribute.prefer_standby:
         return SessionAttribute.standby, SessionAttribute.any
     return (None,)
 
 
-def _nobody(shown: str, wanted: str | None, refusals: list[Exception]) -> errors.StoreError:
-    said = "; ".join(dict.fromkeys(map(_refusal, refusals)))
+def _unreachable(shown: str, wanted: str | None, refusals: list[Exception]) -> errors.StoreError:
+    reasons = "; ".join(dict.fromkeys(map(_refusal, refusals)))
     if not any(isinstance(refusal, asyncpg.TargetServerAttributeNotMatched) for refusal in refusals):
         return errors.DatabaseUnreachable(
-            f"No database answers at {shown} ({said}): check the address, and that the server runs."
+            f"No database answers at {shown} ({reasons}): check the address, and that the server runs."
         )
     if wanted in (SessionAttribute.standby, SessionAttribute.read_only):
         return errors.DatabaseUnreachable(
-            f"No server at {shown} is the {wanted} one that target_session_attrs asks for ({said}): "
+            f"No server at {shown} is the {wanted} one that target_session_attrs asks for ({reasons}): "
             "leave that out, or name more servers."
         )
     return errors.NotPrimary(
-        f"No server at {shown} takes writes ({said}): name the primary too, or wait until a standby is promoted."
+        f"No server at {shown} takes writes ({reasons}): name the primary too, or wait until a standby is promoted."
     )
 
 
@@ -160,14 +161,14 @@ def _refusal(error: Exception) -> str:
 def _connecting(shown: str) -> Iterator[None]:
     try:
         yield
-    except _REFUSED as error:
+    except _ACCESS_REFUSED as error:
         raise errors.AccessDenied(
-            f"{shown} refused us ({as_line(error)}): check the user, the password and the database in the URL."
+            f"{shown} refused this process ({as_line(error)}): check the URL's user, password and database."
         ) from error
     except (asyncpg.InterfaceError, ValueError) as error:
         raise errors.ConfigurationError(f"The database URL {shown} cannot be used: {as_line(error)}.") from error
     except asyncpg.PostgresError as error:
-        raise errors.DatabaseUnreachable(f"{shown} did not let us in: {as_line(error)}.") from error
+        raise errors.DatabaseUnreachable(f"{shown} did not accept the connection: {as_line(error)}.") from error
 
 
 _TRY_THE_NEXT = (
@@ -178,7 +179,7 @@ _TRY_THE_NEXT = (
     OSError,
 )
 
-_REFUSED = (
+_ACCESS_REFUSED = (
     asyncpg.InvalidAuthorizationSpecificationError,
     asyncpg.InvalidCatalogNameError,
     asyncpg.InsufficientPrivilegeError,

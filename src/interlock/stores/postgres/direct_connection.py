@@ -1,7 +1,7 @@
-"""What a session must be for locks to hang on it: one server process of the primary's, and no pooler in between.
+"""Requirements for a session that holds locks: a direct connection to one server process of the primary.
 
-Advisory locks belong to a server process. A pooler in transaction mode hands one such process to two clients, and both
-would hold the lock; a standby has locks of its own, of which the primary knows nothing.
+Advisory locks belong to a server process. A pooler in transaction mode gives one such process to two clients, and both
+would hold the lock; a standby has locks of its own, which the primary does not know.
 """
 
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ from interlock.stores.postgres.session import Session
 
 
 async def is_pooled(session: Session) -> bool:
-    """Whether another server process answers than the one that was announced when we connected."""
+    """True if another server process answers than the one that was announced at the connection's start."""
     answering: int = await session.fetchval("SELECT pg_backend_pid()")
     return session.announced_pid != answering
 
@@ -22,14 +22,14 @@ async def require_primary(session: Session) -> None:
 
 
 async def configure(session: Session, settings: Mapping[str, str]) -> None:
-    """For this session, whatever the role's or the database's defaults are."""
+    """Set them for this session, whatever the defaults of the role or the database are."""
     await session.fetch(_CONFIGURE, list(settings), list(settings.values()))
 
 
 def noticing_a_dead_network(ttl: float) -> dict[str, str]:
-    """Settings with which the server gives up a connection within `ttl` once nothing is heard from the other machine.
+    """Settings with which the server ends a connection within `ttl` after the client's machine fell silent.
 
-    It is no replacement for `idle_session_timeout`: the machine of a process that was stopped answers for it.
+    They do not replace `idle_session_timeout`: the machine of a stopped process still answers for it.
     """
     return {
         "tcp_user_timeout": milliseconds(ttl),
@@ -40,7 +40,7 @@ def noticing_a_dead_network(ttl: float) -> dict[str, str]:
 
 
 def milliseconds(seconds: float) -> str:
-    """As the server's settings take it."""
+    """The duration as the server's settings take it."""
     return f"{seconds * 1000:.0f}"
 
 

@@ -1,7 +1,7 @@
-"""Forked children let go of the sessions that are their parent's.
+"""Closes the sessions of a parent process in its forked children.
 
-A child has a copy of every socket. As long as that is open, the server does not hear that the parent has died, and the
-parent's locks stay. And a goodbye that the child says there would be the parent's.
+A child has a copy of every socket. While a copy is open, the server does not notice that the parent has died, and the
+parent's locks stay. A goodbye that the child sent there would end the parent's session.
 """
 
 import os
@@ -11,30 +11,30 @@ from weakref import WeakSet
 
 class Severed(Protocol):
     def sever(self) -> None:
-        """Close our end, without a word. In a forked child perhaps twice, and the first time not to the end."""
+        """Close this process's copy without a goodbye. A forked child may call it twice, the first call interrupted."""
 
 
 S = TypeVar("S", bound=Severed)
 
-_ours: "WeakSet[Severed]" = WeakSet()
+_registered: "WeakSet[Severed]" = WeakSet()
 
 
-def put_nothing_in_place_of(descriptor: int) -> None:
-    """The number stays taken: what still knows it must not meet another file there."""
-    nothing = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
-    os.dup2(nothing, descriptor, inheritable=False)
-    os.close(nothing)
+def replace_with_devnull(descriptor: int) -> None:
+    """Keep the descriptor's number in use: code that still uses the number must not reach another file."""
+    devnull = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
+    os.dup2(devnull, descriptor, inheritable=False)
+    os.close(devnull)
 
 
-def closed_in_children(ours: S) -> S:
-    _ours.add(ours)
-    return ours
+def closed_in_children(session: S) -> S:
+    _registered.add(session)
+    return session
 
 
 def _close_all() -> None:
-    for each in list(_ours):
-        each.sever()
+    for session in list(_registered):
+        session.sever()
 
 
 os.register_at_fork(after_in_child=_close_all)
-os.register_at_fork(after_in_child=_close_all)  # once more: an interrupt may have ended the first
+os.register_at_fork(after_in_child=_close_all)  # twice: an interrupt may have ended the first call

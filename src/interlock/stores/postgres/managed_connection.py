@@ -1,4 +1,4 @@
-"""One connection for one purpose: opened when it is first needed, opened again when it broke, closed when idle."""
+"""A connection for one purpose: opened when it is first needed, opened again after it broke, closed when idle."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -12,9 +12,9 @@ Connect = Callable[[str], Awaitable[Session]]
 
 
 class ManagedConnection:
-    """`session()` gives the connection. Whoever gets an error of the connection from it calls `drop`.
+    """`session()` returns the connection. A caller that gets an error of the connection itself calls `drop`.
 
-    `on_reconnected` is told when one that had ended by itself was replaced.
+    `on_reconnected` is called when a connection that had broken was replaced.
     """
 
     def __init__(self, purpose: str, connect: Connect, on_reconnected: Callable[[str], object]) -> None:
@@ -32,12 +32,12 @@ class ManagedConnection:
 
     @property
     def is_free(self) -> bool:
-        """Open, with nothing under way."""
+        """True if it is open, and no statement is under way."""
         session = self._session
         return session is not None and not session.is_busy and not session.is_closed
 
     async def session(self, connect: Connect | None = None) -> Session:
-        """`connect`: how it is opened, if it has to be, by somebody who has less time."""
+        """`connect` replaces the usual way of opening it, for a caller with a shorter timeout."""
         self._used_at = boottime()
         session = self._session
         if session is None or session.is_closed:
@@ -50,7 +50,7 @@ class ManagedConnection:
 
     async def _open(self, connect: Connect, instead: Session | None) -> None:
         if self._shut:
-            raise ConfigurationError("This Interlock was closed: open it anew.")
+            raise ConfigurationError("This Interlock was closed: open it again.")
         broke = self._broke or instead is not None
         self._session = closed_in_children(await connect(self._purpose))
         self._broke = False
@@ -58,19 +58,19 @@ class ManagedConnection:
             self._on_reconnected(self._purpose)
 
     def drop(self, session: Session) -> None:
-        """Hang up: what the server makes of a statement that was not answered must not meet the next one."""
+        """Hang up: the late answer to a statement must not be taken for the answer to the next one."""
         session.hang_up()
-        if self._session is session:  # and not the one that came after it
+        if self._session is session:  # and not a later one
             self._session = None
             self._broke = True
 
     def hang_up(self) -> None:
-        """The next one who needs it opens it anew."""
+        """The next call of `session()` opens it again."""
         if self._session is not None:
             self.drop(self._session)
 
     def sever(self) -> None:
-        """Its event loop has ended, and cannot close it any more."""
+        """Close the socket: the event loop has ended, and cannot close the connection any more."""
         session, self._session = self._session, None
         if session is not None:
             session.sever()
@@ -87,7 +87,7 @@ class ManagedConnection:
             await session.close()
 
     async def shut(self) -> None:
-        """For good: what is just being opened is closed too, and nothing is opened any more."""
+        """Close for good: also a connection that is just being opened, and none is opened afterwards."""
         self._shut = True
         async with self._opening:
             await self.close()

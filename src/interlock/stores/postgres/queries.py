@@ -1,4 +1,4 @@
-"""Statements are written for the schema `interlock`; where that has another name, the name is put in here."""
+"""Statements are written for the schema `interlock`; this module puts in another name if the schema has one."""
 
 import re
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Database URLs: what they name, and as far as they may be shown."""
+"""Database URLs: the servers and parameters that they name, and the part of them that may be shown."""
 
 from typing import NamedTuple
 from urllib.parse import SplitResult, parse_qs, quote, unquote, urlencode, urlsplit
@@ -15,7 +15,7 @@ _ROLES = ("any", "primary", "standby", "prefer-standby", "read-write", "read-onl
 
 
 class ServerAddress(NamedTuple):
-    """One server of a URL. What is None is left to PostgreSQL's own variables and defaults."""
+    """One server of a URL. None leaves a part to PostgreSQL's own variables and defaults."""
 
     host: str | None
     port: int | None
@@ -25,7 +25,7 @@ class ServerAddress(NamedTuple):
 
     @property
     def quoted(self) -> str:
-        """As it stands in a URL."""
+        """The address as it is written in a URL."""
         return self._with(quote(self.host or "", safe="" if self._is_directory else ":"))
 
     @property
@@ -38,7 +38,7 @@ class ServerAddress(NamedTuple):
 
 
 def checked(url: str) -> str:
-    """The URL itself, or a ConfigurationError that says what is wrong without repeating a password."""
+    """Returns the URL itself. Raises a ConfigurationError that says what is wrong without repeating a password."""
     if not url:
         raise ConfigurationError("No database was named: set INTERLOCK_DATABASE_URL or pass --database.")
     scheme = url.partition(":")[0] if "://" in url else ""
@@ -50,7 +50,7 @@ def checked(url: str) -> str:
     if not _is_readable(url):
         raise ConfigurationError(
             f"The database URL cannot be read: {_FORM}, where / ? # and @ in a password are %2F %3F %23 and %40, "
-            "several hosts stand with commas between them, and parameters are ?name=value&name=value."
+            "several hosts are separated by commas, and parameters are ?name=value&name=value."
         )
     if target_session_attrs(url) not in (None, *_ROLES):
         raise ConfigurationError(
@@ -74,7 +74,7 @@ def redacted(url: str) -> str:
 
 
 def addresses(url: str) -> tuple[ServerAddress, ...]:
-    """The servers that a readable URL names, in its order: in its address, else in its parameters; else one of None."""
+    """The servers of a readable URL in its order, from its address or its parameters; one of None if it names none."""
     parts = urlsplit(url)
     parameters = _parameters(parts)
     netloc = parts.netloc.rpartition("@")[2]
@@ -87,7 +87,7 @@ def addresses(url: str) -> tuple[ServerAddress, ...]:
 
 
 def one_by_one(url: str) -> dict[ServerAddress, str]:
-    """A readable URL for each of its servers alone, whatever that is: primary or standby."""
+    """A URL for each server of a readable URL alone, whether primary or standby."""
     parts = urlsplit(url)
     role, at, _ = parts.netloc.rpartition("@")
     query = urlencode({name: value for name, value in _parameters(parts).items() if name not in _WHICH_SERVER})
@@ -96,29 +96,29 @@ def one_by_one(url: str) -> dict[ServerAddress, str]:
 
 
 def target_session_attrs(url: str) -> str | None:
-    """Which of its servers a readable URL wants, if it says so."""
+    """The parameter `target_session_attrs` of a readable URL, if it has one."""
     return _parameters(urlsplit(url)).get("target_session_attrs")
 
 
 def to_the_primary(url: str) -> str:
-    """Of several servers, where nothing is said, the one that can be written to."""
+    """Ask for the server that takes writes, if the URL names several servers and no role."""
     if len(addresses(url)) == 1 or target_session_attrs(url):
         return url
     return f"{url}{'&' if urlsplit(url).query else '?'}target_session_attrs=read-write"
 
 
 def _is_readable(url: str) -> bool:
-    """A password's own / ? or # ends the address too early: the rest of it then stands where it would be shown."""
+    """False also for an unquoted / ? or # in a password: it ends the address too early, and the rest would be shown."""
     try:
         parts = urlsplit(url)
         addresses(url)
-    except ValueError:  # not to be passed on: it quotes what stands where the port should be
+    except ValueError:  # not passed on: it quotes the text in place of the port
         return False
     return "@" not in parts.path + parts.fragment + parts.query.partition("=")[0]
 
 
 def _parameters(parts: SplitResult) -> dict[str, str]:
-    """As the driver reads them; ValueError, where it would quote what it cannot read."""
+    """The parameters as the driver reads them. Raises ValueError where the driver would quote unreadable text."""
     found = parse_qs(parts.query, strict_parsing=True) if parts.query else {}
     return {name: values[-1] for name, values in found.items()}
 

@@ -32,61 +32,63 @@ class LeaseState(NamedTuple):
         return self.expires_at - now if self.boot == boot_id() else 0.0
 
 
-def look(connection: sqlite3.Connection, ask: AcquireRequest) -> AcquireAnswer | None:
+def look(connection: sqlite3.Connection, request: AcquireRequest) -> AcquireAnswer | None:
     """What becomes of an ask that will not wait, as far as that can be told without changing anything. None: it may be
     granted, or was and might not be on the disk."""
-    row = connection.execute(SQL["lease"], (ask.name,)).fetchone()
+    row = connection.execute(SQL["lease"], (request.name,)).fetchone()
     seen, now = LeaseState(*row) if row else None, boottime()
-    if seen is None or (left := seen.remaining(now)) <= 0 or seen.grant_id == str(ask.grant_id):
+    if seen is None or (left := seen.remaining(now)) <= 0 or seen.grant_id == str(request.grant_id):
         return None
     return AcquireAnswer("busy", 0, 0.0, left, seen.holder)
 
 
-def answer(transaction: WriteTransaction, ask: AcquireRequest, holder: Holder, listener: str | None) -> AcquireAnswer:
+def answer(
+    transaction: WriteTransaction, request: AcquireRequest, holder: Holder, listener: str | None
+) -> AcquireAnswer:
     """Grant it, if it is free and nobody came before; else queue, if asked to."""
-    row = transaction.execute(SQL["lease"], ask.name).fetchone()
+    row = transaction.execute(SQL["lease"], request.name).fetchone()
     if row is None:
-        transaction.execute(SQL["add"], ask.name)
-        row = transaction.execute(SQL["lease"], ask.name).fetchone()
+        transaction.execute(SQL["add"], request.name)
+        row = transaction.execute(SQL["lease"], request.name).fetchone()
     seen = LeaseState(*row)
     left = seen.remaining(transaction.now)
-    if left > 0 and seen.grant_id == str(ask.grant_id):
+    if left > 0 and seen.grant_id == str(request.grant_id):
         transaction.durable = True  # whoever asks again was not told that it is on the disk
         return AcquireAnswer("granted", seen.token, left, 0.0, None)
     if left <= 0:
-        before = first(transaction, ask.name, listener)
-        if before is None or before.grant_id == str(ask.grant_id):
-            return _grant(transaction, ask, holder)
-    if ask.wait:
-        enqueue(transaction, ask, holder, listener)
+        before = first(transaction, request.name, listener)
+        if before is None or before.grant_id == str(request.grant_id):
+            return _grant(transaction, request, holder)
+    if request.wait:
+        enqueue(transaction, request, holder, listener)
         if left <= 0:
-            offer(transaction, ask.name, None)
+            offer(transaction, request.name, None)
     again = left if left > 0 else 1.0
     return AcquireAnswer(
         "busy", 0, 0.0, again if listener else min(again, _NOT_TOLD), seen.holder if left > 0 else None
     )
 
 
-def _grant(transaction: WriteTransaction, ask: AcquireRequest, holder: Holder) -> AcquireAnswer:
+def _grant(transaction: WriteTransaction, request: AcquireRequest, holder: Holder) -> AcquireAnswer:
     ((token,),) = transaction.connection.execute(
         SQL["grant"],
         {
-            "name": ask.name,
-            "grant_id": str(ask.grant_id),
+            "name": request.name,
+            "grant_id": str(request.grant_id),
             "now_us": int(transaction.wall * 1_000_000),
             "boot": boot_id(),
-            "expires_at": transaction.now + ask.ttl,
-            "ttl": ask.ttl,
+            "expires_at": transaction.now + request.ttl,
+            "ttl": request.ttl,
             "holder": holder.replica,
             "host": holder.host,
             "pid": holder.pid,
-            "metadata": ask.metadata,
+            "metadata": request.metadata,
             "wall": transaction.wall,
         },
     ).fetchall()
-    transaction.execute(SQL["dequeue"], str(ask.grant_id)).fetchall()
+    transaction.execute(SQL["dequeue"], str(request.grant_id)).fetchall()
     transaction.durable = True
-    return AcquireAnswer("granted", token, ask.ttl, 0.0, None)
+    return AcquireAnswer("granted", token, request.ttl, 0.0, None)
 
 
 def release(

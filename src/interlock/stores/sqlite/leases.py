@@ -64,12 +64,14 @@ class SqliteLeases:
         """Opens the file for writing as well: that is what a lease will need."""
         await self._write(lambda transaction: None, patience=self._timeout)
 
-    async def acquire(self, asks: Sequence[AcquireRequest]) -> list[AcquireAnswer]:
-        answers: list[AcquireAnswer | None] = [None] * len(asks)
-        if not all(ask.wait for ask in asks):
-            answers = await self._read(lambda file: [None if ask.wait else decisions.look(file, ask) for ask in asks])
+    async def acquire(self, requests: Sequence[AcquireRequest]) -> list[AcquireAnswer]:
+        answers: list[AcquireAnswer | None] = [None] * len(requests)
+        if not all(request.wait for request in requests):
+            answers = await self._read(
+                lambda file: [None if request.wait else decisions.look(file, request) for request in requests]
+            )
         if places := [place for place, known in enumerate(answers) if known is None]:
-            found = await self._answer([asks[place] for place in places])
+            found = await self._answer([requests[place] for place in places])
             for place, answer in zip(places, found, strict=True):
                 answers[place] = answer
         return [answer for answer in answers if answer is not None]
@@ -89,9 +91,9 @@ class SqliteLeases:
 
         return await self._write(renew, patience=timeout)
 
-    async def abandon(self, asks: Sequence[AcquireRequest]) -> list[UUID]:
+    async def abandon(self, requests: Sequence[AcquireRequest]) -> list[UUID]:
         def abandon(transaction: WriteTransaction) -> list[queue.Offer | None]:
-            return [queue.leave(transaction, ask.grant_id, self._listener) for ask in asks]
+            return [queue.leave(transaction, request.grant_id, self._listener) for request in requests]
 
         return self._own(await self._write(abandon, patience=self._timeout))
 
@@ -191,7 +193,7 @@ class SqliteLeases:
     def _listener(self) -> str | None:
         return self._ear.name if self._ear else None
 
-    async def _answer(self, asks: Sequence[AcquireRequest]) -> list[AcquireAnswer]:
+    async def _answer(self, requests: Sequence[AcquireRequest]) -> list[AcquireAnswer]:
         listener = self._listener
         deaf = False
 
@@ -199,13 +201,13 @@ class SqliteLeases:
             nonlocal deaf
             deaf = listener is not None and not transaction.is_alive(listener)
             ear = None if deaf else listener
-            return [decisions.answer(transaction, ask, self._holder, ear) for ask in asks]
+            return [decisions.answer(transaction, request, self._holder, ear) for request in requests]
 
         try:
             patience = min(_A_WHILE, self._timeout)
             answers = await self._write(answer, patience=patience)
         except errors.LockNotAvailable:
-            return [AcquireAnswer("locked", 0, 0.0, _ASK_AGAIN, None)] * len(asks)
+            return [AcquireAnswer("locked", 0, 0.0, _ASK_AGAIN, None)] * len(requests)
         if deaf and self._listener == listener:  # somebody has removed our socket
             await self.unsubscribe()
             self._on_end()

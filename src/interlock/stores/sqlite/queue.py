@@ -26,10 +26,10 @@ class Offer(NamedTuple):
     listener: str | None
 
 
-def enqueue(transaction: WriteTransaction, ask: AcquireRequest, holder: Holder, listener: str | None) -> None:
+def enqueue(transaction: WriteTransaction, request: AcquireRequest, holder: Holder, listener: str | None) -> None:
     """At the end; whoever waits already keeps its place."""
     transaction.execute(
-        SQL["enqueue"], str(ask.grant_id), ask.name, boot_id(), listener, transaction.now,
+        SQL["enqueue"], str(request.grant_id), request.name, boot_id(), listener, transaction.now,
         holder.replica, holder.host, holder.pid,
     )  # fmt: skip
 
