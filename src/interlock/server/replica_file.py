@@ -11,11 +11,17 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import NamedTuple
 
 from interlock.embedded.locks import exclusive
 from interlock.identity import replica_id
 
 DIRECTORY = "servers"
+
+
+class LiveReplica(NamedTuple):
+    url: str
+    pid: int
 
 
 @contextmanager
@@ -33,6 +39,25 @@ def announced(data_dir: Path, url: str) -> Iterator[None]:
             if os.path.samestat(os.fstat(handle), path.stat()):  # not the file of another replica of this name
                 path.unlink()
         os.close(handle)
+
+
+def live_replicas(data_dir: Path) -> list[LiveReplica]:
+    """The replicas that run on this data directory, as far as this user may read their files."""
+    found = []
+    for file in (data_dir / DIRECTORY).glob("*.json"):
+        with suppress(OSError, ValueError, KeyError, TypeError), file.open(encoding="utf-8") as content:
+            if _is_locked(content.fileno()):
+                facts = json.load(content)
+                found.append(LiveReplica(str(facts["url"]), int(facts["pid"])))
+    return found
+
+
+def _is_locked(handle: int) -> bool:
+    try:
+        fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    return False
 
 
 @contextmanager

@@ -33,7 +33,7 @@ def serve(settings: Settings, show: Callable[[str], None]) -> None:
     Raises the InterlockError that prevented the start, after everything that was started has been stopped.
     """
     _redirect_library_logs()
-    with StopSignals() as signals, listen(settings.host, settings.port) as listener:
+    with StopSignals() as signals, _listen(settings) as listener:
         database = database_for(settings)
         try:
             # `asyncio.run` ends after the threads of `bring_up`, so nothing can start the database after its release.
@@ -41,6 +41,10 @@ def serve(settings: Settings, show: Callable[[str], None]) -> None:
         finally:
             database.release()
     log.info("server.stopped")
+
+
+def _listen(settings: Settings) -> socket.socket:
+    return listen(settings.host, settings.port, settings.data_dir.absolute())
 
 
 class _Service:
