@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from interlock.embedded import Cluster
+from interlock.embedded import Cluster, with_socket_parameter
 from support.postgres import execute
 from support.programs import INTERLOCK, environment, interlock
 from support.up_process import Starter, data_directory, replicas
@@ -102,7 +102,7 @@ def test_a_shell_that_evaluates_interlock_env_reaches_its_database(
     )
     directory, url = done.stdout.split(" ")
     assert (directory, done.stderr) == (str(data), "")
-    assert url == postgres.url()
+    assert url == with_socket_parameter(postgres.url())
     assert execute(url, "SELECT 1") == [(1,)]
 
 

@@ -17,8 +17,11 @@ def env(**flags: Any) -> None:
     The URL is that of the named database, else that of the `interlock up` that runs on the data directory. It works in
     psql and in every driver of PostgreSQL, and it holds the password.
     """
+    from interlock.embedded import with_socket_parameter
+
     settings = loaded(**flags)
-    click.echo("\n".join(_exports(settings, database(settings))))
+    url = with_socket_parameter(database(settings))
+    click.echo("\n".join(_exports(settings, url)))
 
 
 def _exports(settings: Settings, url: str) -> list[str]:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from interlock.embedded.accounts import Account, account_for
-    from interlock.embedded.address import cluster_root, default_url, leads_to, running_url
+    from interlock.embedded.address import cluster_root, default_url, leads_to, running_url, with_socket_parameter
     from interlock.embedded.binaries import OLDEST_MAJOR, Binaries, all_binaries, find_binaries
     from interlock.embedded.cluster import Cluster
     from interlock.embedded.install import within_reach
@@ -32,6 +32,7 @@ __all__ = [
     "find_binaries",
     "leads_to",
     "running_url",
+    "with_socket_parameter",
     "within_reach",
 ]
 
@@ -42,6 +43,7 @@ _HOMES = {
     "default_url": "address",
     "leads_to": "address",
     "running_url": "address",
+    "with_socket_parameter": "address",
     "OLDEST_MAJOR": "binaries",
     "Binaries": "binaries",
     "all_binaries": "binaries",

@@ -2,7 +2,7 @@
 
 import os
 from pathlib import Path
-from urllib.parse import quote, unquote, urlsplit
+from urllib.parse import parse_qs, quote, unquote, unquote_to_bytes, urlsplit, urlunsplit
 
 from interlock import config
 from interlock.embedded.paths import ClusterPaths, readable
@@ -47,10 +47,22 @@ def default_url() -> str:
 def leads_to(url: str, root: Path) -> bool:
     """True if the URL names the Unix socket of the cluster in `root`, whether that runs or not."""
     try:
-        host = unquote(urlsplit(url).netloc.rpartition("@")[2].rpartition(":")[0])
+        parts = urlsplit(url)
     except ValueError:
         return False
-    return Path(host) in ClusterPaths.below(root).possible_sockets()
+    host = unquote(parts.netloc.rpartition("@")[2].rpartition(":")[0])
+    return Path(host or parse_qs(parts.query).get("host", [""])[0]) in ClusterPaths.below(root).possible_sockets()
+
+
+def with_socket_parameter(url: str) -> str:
+    """Returns the URL with its Unix socket in ``?host=``: SQLAlchemy does not decode one in the place of the host."""
+    parts = urlsplit(url)
+    user, _, address = parts.netloc.rpartition("@")
+    host, _, port = address.rpartition(":")
+    if parts.query or not host.startswith("%2F"):
+        return url
+    query = f"host={quote(unquote_to_bytes(host), safe='/')}&port={port}"
+    return urlunsplit(parts._replace(netloc=f"{user}@", query=query))
 
 
 def running_url(root: Path, database: str = "postgres", *, tcp: bool = False) -> str | None:

@@ -5,9 +5,10 @@ import sys
 from pathlib import Path
 
 import pytest
+from sqlalchemy import make_url
 
 from interlock import AsyncInterlock, Gate, Interlock
-from interlock.embedded import default_url, leads_to
+from interlock.embedded import default_url, leads_to, with_socket_parameter
 from interlock.errors import ConfigurationError
 
 LOOK = """
@@ -58,5 +59,20 @@ def test_a_url_of_the_cluster_is_recognised_by_its_socket(tmp_path: Path) -> Non
     quoted = str(tmp_path.resolve() / "run").replace("/", "%2F")
     assert leads_to(f"postgresql://postgres:secret@{quoted}:5432/postgres", tmp_path)
     assert not leads_to(f"postgresql://postgres:secret@{quoted}:5432/postgres", tmp_path / "other")
+    assert leads_to(f"postgresql://postgres:secret@/postgres?host={tmp_path.resolve()}/run&port=5432", tmp_path)
     for url in ("postgresql://db/shop", "postgresql://[::1/shop", "sqlite:///leases.db"):
         assert not leads_to(url, tmp_path)
+
+
+def test_sqlalchemy_finds_the_socket_in_the_parameters_of_a_url() -> None:
+    url = with_socket_parameter("postgresql://postgres:secret@%2Fvar%2Fa%20b%2Frun:5433/shop")
+    assert url == "postgresql://postgres:secret@/shop?host=/var/a%20b/run&port=5433"
+    parsed = make_url(url)
+    assert (parsed.host, dict(parsed.query)) == (None, {"host": "/var/a b/run", "port": "5433"})
+
+
+@pytest.mark.parametrize(
+    "url", ["postgresql://user@db:5432/shop", "postgresql://user@/shop?host=/run", "sqlite:///a.db"]
+)
+def test_other_urls_stay_as_they_are(url: str) -> None:
+    assert with_socket_parameter(url) == url
