@@ -1,4 +1,4 @@
-"""Keeps the replicas of a service out of each other's way, on the database they already have."""
+"""Coordination for the replicas of a service, on the database that they already have."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from interlock.idempotency import StateMachine
     from interlock.stores.capabilities import HeldLease
 
-_HOMES = {
+_MODULES = {
     "AsyncClaims": "interlock.coordination.claims",
     "ActivityFailed": "interlock.errors",
     "AsyncDurable": "interlock.durable.replica",
@@ -156,7 +156,7 @@ __version__ = "0.1.0"
 
 
 def __getattr__(name: str) -> Any:
-    """Imported when first used: the command line starts without the driver."""
-    if name not in _HOMES:
+    """Import a public name at its first use, so that the command line starts without the database driver."""
+    if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(_HOMES[name]), name)
+    return getattr(import_module(_MODULES[name]), name)

@@ -1,4 +1,4 @@
-"""``python -m interlock``: the command line, as the script `interlock`."""
+"""``python -m interlock`` runs the command line, like the script `interlock`."""
 
 from interlock.cli import main
 

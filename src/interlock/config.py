@@ -1,7 +1,7 @@
-"""Settings: one frozen object, from flags, environment, a TOML file and defaults, in this order of precedence.
+"""The settings: one frozen object, from flags, environment, a TOML file and defaults, in this order of precedence.
 
-The name of a setting is the same everywhere: `gate_ttl` here and in the file, ``INTERLOCK_GATE_TTL`` in the
-environment, ``--gate-ttl`` where a command has a flag for it.
+A setting has the same name everywhere: `gate_ttl` in Python and in the file, ``INTERLOCK_GATE_TTL`` in the environment,
+``--gate-ttl`` for commands that have a flag for it.
 """
 
 import math
@@ -24,9 +24,9 @@ _SECRET = ("database_url", "api_key", "dns")
 
 
 def _default_data_dir() -> Path:
-    """Root's home is closed to the user that PostgreSQL has to run as: root's data go where services keep theirs.
+    """/var/lib/interlock for root, whose home directory is closed to the user that PostgreSQL has to run as.
 
-    So do those of a user without a home, as containers have them.
+    It is also the default for a user without a home directory, as in containers.
     """
     if os.geteuid() == 0:
         return Path("/var/lib/interlock")
@@ -42,28 +42,28 @@ def _setting(about: str, **options: Any) -> Any:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Settings:
-    """Everything that can be set. Made by `load`; checked as a whole when it is made."""
+    """All settings. `load` creates the object, which checks them together."""
 
     database_url: str | None = _setting(
         "The database: postgresql://user:password@host:5432/name; for leases also sqlite:///file.db or "
-        "dynamodb://table. Without it, the one that `interlock up` runs.",
+        "dynamodb://table. Default: the database that `interlock up` runs.",
         default=None,
         repr=False,
     )
     schema: str = _setting("The schema that holds Interlock's own tables.", default="interlock")
     data_dir: Path = _setting(
-        "Where `interlock up` keeps its database, instances and a key to its API: ~/.local/share/interlock, for root "
-        "/var/lib/interlock.",
+        "The directory where `interlock up` keeps its database, instances and a key to its API. Default: "
+        "~/.local/share/interlock, for root /var/lib/interlock.",
         default_factory=_default_data_dir,
     )
     host: str = _setting("The address that the control plane listens on.", default="127.0.0.1")
     port: int = _setting("The port that the control plane listens on; 0 takes a free one.", default=8080)
     server: str | None = _setting(
-        "The control plane that commands talk to: https://host. Without it, the one that runs on the data directory.",
+        "The control plane that commands talk to: https://host. Default: the one that runs on the data directory.",
         default=None,
     )
     api_key: str | None = _setting(
-        "The key that commands show it. Without it, the one in the data directory, for servers that run there.",
+        "The API key that commands send to it. Default: the key in the data directory, for servers that run there.",
         default=None,
         repr=False,
     )
@@ -71,73 +71,73 @@ class Settings:
         "The directory with PostgreSQL's programs, for the database that `interlock up` runs.", default=None
     )
     pg_user: str | None = _setting(
-        "The system user that runs that database when `interlock up` is started by root: postgres, else nobody.",
+        "The system user that runs that database when root starts `interlock up`. Default: postgres, else nobody.",
         default=None,
     )
     driver: str | None = _setting(
-        "The driver that instances are made with where none is asked for: the first of `drivers`.", default=None
+        "The driver of instances whose request names none. Default: the first of `drivers`.", default=None
     )
     drivers: str = _setting(
-        "Which drivers of instances are on, with commas between them: local, kubernetes.", default="local"
+        "The enabled drivers of instances, separated by commas: local, kubernetes.", default="local"
     )
     instance_ports: str = _setting(
-        "The ports that instances of the driver local listen on, first and last.", default="15432-16431"
+        "The first and the last port that instances of the driver local listen on.", default="15432-16431"
     )
     instance_limit: int | None = _setting(
-        "How many instances of the driver local there may be; without it, as many as there are ports.", default=None
+        "The maximum number of instances of the driver local. Default: the number of ports.", default=None
     )
     instance_defaults: str = _setting(
-        "PostgreSQL's parameters of those that do not ask for others: shared_buffers=64MB,max_connections=100.",
+        "Default PostgreSQL parameters of those instances, such as shared_buffers=64MB,max_connections=100.",
         default="max_connections=50,shared_buffers=32MB,max_wal_size=256MB",
     )
     dns: str = _setting(
-        "How DNS names of instances are published: none:, or rfc2136://server/zone?key=NAME&secret-file=PATH.",
+        "The publisher of the instances' DNS names: none:, or rfc2136://server/zone?key=NAME&secret-file=PATH.",
         default="none:",
         repr=False,
     )
     kubeconfig: Path | None = _setting(
-        "The kubeconfig file; without it the pod's own account, else KUBECONFIG, else ~/.kube/config.", default=None
+        "The kubeconfig file. Default: the pod's own account, else KUBECONFIG, else ~/.kube/config.", default=None
     )
-    kubernetes_context: str | None = _setting("A context of the kubeconfig, instead of its current one.", default=None)
+    kubernetes_context: str | None = _setting("A context of the kubeconfig. Default: the current one.", default=None)
     kubernetes_namespace: str | None = _setting(
-        "The namespace that instances are made in, instead of the context's or the pod's own.", default=None
+        "The namespace of the instances. Default: that of the context, or the pod's own.", default=None
     )
     kubernetes_image: str = _setting(
         "The image of instances on Kubernetes; {version} is the major version.",
         default="docker.io/library/postgres:{version}",
     )
     kubernetes_storage_class: str | None = _setting(
-        "The storage class of their volumes, instead of the cluster's default.", default=None
+        "The storage class of their volumes. Default: that of the cluster.", default=None
     )
     kubernetes_service_type: str = _setting(
-        "How instances on Kubernetes are reached: LoadBalancer or ClusterIP.", default="LoadBalancer"
+        "The type of their Services: LoadBalancer or ClusterIP.", default="LoadBalancer"
     )
     health_interval: float = _setting("Seconds between two health checks of an instance.", default=30.0)
     health_failures: int = _setting(
-        "So many health checks in a row have to fail before an instance counts as unhealthy.", default=3
+        "The number of failed health checks in a row after which an instance counts as unhealthy.", default=3
     )
     backup_dir: Path | None = _setting(
-        "Where backups of instances are kept, one directory for all replicas: backups in the data directory.",
+        "The directory for backups of instances, shared by all replicas. Default: backups in the data directory.",
         default=None,
     )
-    backup_keep: int = _setting("How many backups of each instance are kept, the newest; 0 is all.", default=0)
+    backup_keep: int = _setting("The number of newest backups kept per instance; 0 is all.", default=0)
     backup_days: float = _setting(
         "Days after which a backup is removed, unless it is its instance's newest; 0 is never.", default=0.0
     )
     drift_interval: float = _setting(
         "Seconds between two comparisons of the records with what the drivers have.", default=300.0
     )
-    drift_repair: str = _setting("Whether what has drifted is put right by itself: on or off.", default="off")
-    events_kept: float = _setting("Days for which what happened to instances is kept.", default=90.0)
-    checks_kept: float = _setting("Days for which what their health checks found is kept.", default=7.0)
-    gate_ttl: float = _setting("Seconds after which a migrator that fell silent loses the gate.", default=10.0)
+    drift_repair: str = _setting("Repair drift automatically: on or off.", default="off")
+    events_kept: float = _setting("Days for which events of instances, and resolved drift, are kept.", default=90.0)
+    checks_kept: float = _setting("Days for which results of health checks are kept.", default=7.0)
+    gate_ttl: float = _setting("Seconds after which a silent migrator loses the gate.", default=10.0)
     gate_check_interval: float = _setting(
         "Seconds between SIGTERM and SIGKILL for a migration that lost the gate; a successor waits twice as long.",
         default=0.5,
     )
-    gate_poll: float = _setting("Seconds between two looks at a gate that is taken, on average.", default=0.5)
-    log_format: LogFormat = _setting("How the log is written: text or json.", default="text")
-    log_level: str = _setting("What is logged: debug, info, warning or error.", default="info")
+    gate_poll: float = _setting("Average seconds between two polls of a gate that is taken.", default=0.5)
+    log_format: LogFormat = _setting("The format of the log: text or json.", default="text")
+    log_level: str = _setting("The lowest level that is logged: debug, info, warning or error.", default="info")
 
     def __post_init__(self) -> None:
         if not 0 <= self.port <= 65535:
@@ -148,19 +148,19 @@ class Settings:
             raise ConfigurationError(f"log_level is {self.log_level!r}: use debug, info, warning or error.")
         for name in ("gate_ttl", "gate_check_interval", "gate_poll", "health_interval", "drift_interval"):
             if not 0 < getattr(self, name) < math.inf:
-                raise ConfigurationError(f"{name} is {getattr(self, name):g}: it has to be {_KINDS[float]}, above 0.")
+                raise ConfigurationError(f"{name} is {getattr(self, name):g}: it has to be {_KINDS[float]} above 0.")
         check_schema_name(self.schema)
         self._check_instances()
         if self.gate_ttl < 4 * self.gate_check_interval or self.gate_ttl < self.gate_poll:
             raise ConfigurationError(
                 f"gate_ttl ({self.gate_ttl:g} s), gate_check_interval ({self.gate_check_interval:g} s) and gate_poll "
-                f"({self.gate_poll:g} s) do not fit together: the first has to be at least four times the second, "
-                "and not less than the third."
+                f"({self.gate_poll:g} s) do not fit together: gate_ttl has to be at least four times "
+                "gate_check_interval, and not less than gate_poll."
             )
 
     @property
     def driver_names(self) -> tuple[str, ...]:
-        """Those that are on, in the order in which they are named."""
+        """The enabled drivers, in the order in which the setting names them."""
         return tuple(dict.fromkeys(name.strip() for name in self.drivers.split(",") if name.strip()))
 
     @property
@@ -168,26 +168,26 @@ class Settings:
         return self.driver or self.driver_names[0]
 
     @property
-    def place_of_backups(self) -> Path:
+    def backup_directory(self) -> Path:
         return (self.backup_dir or self.data_dir / "backups").absolute()
 
     @property
     def port_range(self) -> range:
-        """Where instances of the driver local listen."""
+        """The ports for instances of the driver local."""
         first, last = map(int, self.instance_ports.split("-"))
         return range(first, last + 1)
 
     @property
     def default_parameters(self) -> dict[str, str]:
-        """PostgreSQL's, of instances of the driver local."""
+        """The default PostgreSQL parameters of instances of the driver local."""
         pairs = (each.partition("=") for each in self.instance_defaults.split(",") if each.strip())
         return {name.strip(): value.strip() for name, _, value in pairs}
 
     def _check_instances(self) -> None:
         if not self.driver_names or not set(self.driver_names) <= set(_DRIVERS):
-            raise ConfigurationError(f"drivers is {self.drivers!r}: name some of {', '.join(_DRIVERS)}.")
+            raise ConfigurationError(f"drivers is {self.drivers!r}: use one or more of {', '.join(_DRIVERS)}.")
         if self.default_driver not in self.driver_names:
-            raise ConfigurationError(f"driver is {self.driver!r}, which is not on: use one of {self.drivers}.")
+            raise ConfigurationError(f"driver is {self.driver!r}, which is not enabled: use one of {self.drivers}.")
         if not _PORTS.fullmatch(self.instance_ports) or not 0 < self.port_range.start < self.port_range.stop <= 65536:
             raise ConfigurationError(
                 f"instance_ports is {self.instance_ports!r}: write the first and the last port, as in 15432-16431."
@@ -196,7 +196,7 @@ class Settings:
             raise ConfigurationError(f"instance_limit is {self.instance_limit}: it has to be 0 or more.")
         if not all("=" in each for each in self.instance_defaults.split(",") if each.strip()):
             raise ConfigurationError(
-                f"instance_defaults is {self.instance_defaults!r}: write name=value, with commas between them."
+                f"instance_defaults is {self.instance_defaults!r}: write name=value pairs, separated by commas."
             )
         if self.backup_keep < 0:
             raise ConfigurationError(f"backup_keep is {self.backup_keep}: it has to be 0 or more.")
@@ -206,7 +206,7 @@ class Settings:
             raise ConfigurationError(f"drift_repair is {self.drift_repair!r}: use on or off.")
         for name in ("events_kept", "checks_kept"):
             if not 0 < getattr(self, name) < math.inf:
-                raise ConfigurationError(f"{name} is {getattr(self, name):g}: it has to be a number of days, above 0.")
+                raise ConfigurationError(f"{name} is {getattr(self, name):g}: it has to be a number of days above 0.")
         if self.health_failures < 1:
             raise ConfigurationError(f"health_failures is {self.health_failures}: it has to be at least 1.")
         if self.kubernetes_service_type not in _SERVICE_TYPES:
@@ -222,11 +222,11 @@ class Settings:
         file: Path | None = None,
         environ: Mapping[str, str] = os.environ,
     ) -> Self:
-        """Flags that are None count as not given. `file` defaults to INTERLOCK_CONFIG; without that there is none."""
-        given = {name: value for name, value in (flags or {}).items() if value is not None}
+        """A flag that is None is ignored. `file` defaults to the file that INTERLOCK_CONFIG names, if it is set."""
+        from_flags = {name: value for name, value in (flags or {}).items() if value is not None}
         named = environ.get(f"{_PREFIX}CONFIG")
         path = file or (Path(named) if named else None)
-        merged = {**(_from_file(path) if path else {}), **_from_environment(environ), **given}
+        merged = {**(_from_file(path) if path else {}), **_from_environment(environ), **from_flags}
         return cls(**{name: _converted(name, value) for name, value in merged.items()})
 
 
@@ -234,7 +234,7 @@ def check_schema_name(name: str) -> None:
     if not _SCHEMA_NAME.fullmatch(name) or name.startswith("pg_"):
         raise ConfigurationError(
             f"{name!r} cannot be the name of Interlock's schema: "
-            "use lower-case letters, digits and underscores, 63 at most, and no leading 'pg_'."
+            "use at most 63 lower-case letters, digits and underscores, and do not begin with a digit or 'pg_'."
         )
 
 
@@ -243,7 +243,7 @@ def environment_name(setting: str) -> str:
 
 
 def about() -> dict[str, str]:
-    """Every setting with what it is for."""
+    """The name of every setting with its description."""
     return {setting.name: setting.metadata["about"] for setting in fields(Settings)}
 
 
@@ -268,7 +268,7 @@ def _from_environment(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def _from_file(path: Path) -> dict[str, Any]:
-    import tomllib  # here, because most commands read no file, and their start counts
+    import tomllib  # imported late: most commands read no file, and have to start quickly
     from difflib import get_close_matches
 
     try:
@@ -281,7 +281,7 @@ def _from_file(path: Path) -> dict[str, Any]:
         if name not in about():
             near = get_close_matches(name, about(), n=1)
             hint = f"did you mean {near[0]}?" if near else "see docs/reference/settings.md."
-            raise ConfigurationError(f"The configuration file {path} sets {name}, which is no setting: {hint}")
+            raise ConfigurationError(f"The configuration file {path} sets {name}, which is not a setting: {hint}")
     return values
 
 
@@ -293,7 +293,7 @@ def _converted(name: str, value: Any) -> Any:
     try:
         if fits:
             return Path(value).expanduser() if kind is Path else kind(value)
-    except (ValueError, RuntimeError):  # RuntimeError: ~somebody, who is unknown here
+    except (ValueError, RuntimeError):  # RuntimeError: ~name of an unknown user
         pass
     shown = type(value).__name__ if name in _SECRET else repr(value)
     raise ConfigurationError(f"{name} is {shown}: it has to be {_KINDS[kind]}.")
@@ -314,6 +314,6 @@ _KIND_OF: dict[str, type] = {
     "events_kept": float,
     "checks_kept": float,
 }
-# Text is converted, because that is all that an environment has; the file's other types are taken at their word.
+# Text is converted, because an environment has nothing else; other types of the file have to fit as they are.
 _GIVEN_AS: dict[type, tuple[type, ...]] = {int: (int, str), float: (int, float, str), Path: (Path, str), str: (str,)}
 _KINDS: dict[type, str] = {int: "a whole number", float: "a number of seconds", Path: "a path", str: "text"}

@@ -1,4 +1,4 @@
-"""Every error that Interlock raises, in one tree.
+"""All errors that Interlock raises, in one tree.
 
 ::
 
@@ -6,113 +6,113 @@
     ├── ConfigurationError          a setting is missing, malformed, or contradicts another
     │   └── NotSupported            this kind of database cannot do that
     ├── StoreError
-    │   ├── DatabaseUnreachable     nobody answers at that address, or it does not answer in time
-    │   ├── AccessDenied            the server answers and refuses the role, password or database
-    │   ├── PermissionMissing       logged in, but the role may not do this
-    │   ├── StatementFailed         the server refused a statement for a reason of its own
+    │   ├── DatabaseUnreachable     no server answers at that address, or it does not answer in time
+    │   ├── AccessDenied            the server refuses the role, the password or the database
+    │   ├── PermissionMissing       the role is logged in, and lacks a permission for the statement
+    │   ├── StatementFailed         the server refused a statement for another reason
     │   ├── LockNotAvailable        a row or table stayed locked longer than the statement may wait
-    │   ├── ConnectionLost          the connection ended under us
-    │   ├── PoolerRefused           a connection pooler stands where a direct connection is needed
-    │   ├── StoreThrottled          the database takes no more requests for now
-    │   ├── NotPrimary              connected to a standby
+    │   ├── ConnectionLost          the connection ended while it was in use
+    │   ├── PoolerRefused           the connection leads through a pooler, and a direct one is needed
+    │   ├── StoreThrottled          the database accepts no more requests for now
+    │   ├── NotPrimary              the server is a standby, and accepts no writes
     │   └── UnsupportedServer       the server is older than PostgreSQL 14
     ├── SchemaError
-    │   ├── SchemaMissing           Interlock's tables are not there
-    │   ├── SchemaOutdated          they are there, older than this release needs
-    │   ├── SchemaTooNew            a newer release changed them in a way that this one cannot work with
-    │   ├── SchemaForeign           a schema of that name exists and is not ours
-    │   └── MigrationBlocked        a table stayed locked by others through every attempt
+    │   ├── SchemaMissing           Interlock's tables do not exist
+    │   ├── SchemaOutdated          Interlock's tables are older than this release needs
+    │   ├── SchemaTooNew            a newer release changed the tables so that this release cannot use them
+    │   ├── SchemaForeign           a schema of that name exists and is not Interlock's
+    │   └── MigrationBlocked        a table stayed locked by other sessions through every attempt
     ├── GateError
     │   ├── GateNotPassed
     │   │   ├── GateBusy            another replica is migrating, and the policy is not to wait
-    │   │   ├── GateTimeout         waited as long as was asked
-    │   │   └── PredecessorAlive    a migrator that died left sessions that we may not end
-    │   ├── GateLost                the gate's lock went away while the migration ran
-    │   ├── CheckFailed             the "is it current?" check itself broke
+    │   │   ├── GateTimeout         the gate did not become free within the timeout
+    │   │   └── PredecessorAlive    a dead migrator left sessions that this role may not end
+    │   ├── GateLost                the gate's lock was lost while the migration ran
+    │   ├── CheckFailed             the check whether the schema is current raised an error
     │   └── StepError
     │       ├── StepRefused         a step's precondition does not hold
-    │       └── StepHalfDone        a step was begun and never finished; a person has to look
+    │       └── StepHalfDone        a step began and did not complete; an operator has to check what it did
     ├── LeaseError
     │   ├── LeaseNotAcquired
-    │   │   ├── LeaseBusy           another holds it, and the caller asked not to wait
-    │   │   └── LeaseTimeout        waited as long as was asked
-    │   ├── LeaseLost               a lease that was held is held no more, or can no longer be trusted
-    │   ├── LeaseNested             this task or thread holds that lease already: waiting for it would never end
-    │   └── GuardRefused            this connection cannot carry a guard as it stands
+    │   │   ├── LeaseBusy           another holder has the lease, and the caller does not wait
+    │   │   └── LeaseTimeout        the lease did not become free within the timeout
+    │   ├── LeaseLost               a held lease was lost, or can no longer be trusted
+    │   ├── LeaseNested             this task or thread already holds the lease: waiting for it would never end
+    │   └── GuardRefused            the connection in its present state cannot carry a guard
     ├── SessionLockError
     │   ├── SessionLockNotAcquired
-    │   │   └── SessionLockTimeout  waited as long as was asked
-    │   ├── SessionLockLost         the session that held it ended
-    │   └── SessionLockNested       this task or thread holds that lock already: waiting for it would never end
-    ├── OnceConflict                something else was run once under that key
-    ├── OnceInterrupted             it was begun under that key, and nobody knows whether it was done
-    ├── InvalidName                 not a name that can be claimed
-    ├── IllegalTransition           no such event in that state
-    ├── ConnectionUnfit             this connection cannot take part as it stands
-    ├── RetryTransaction            somebody else has changed what this transaction goes by: run it again
+    │   │   └── SessionLockTimeout  the lock did not become free within the timeout
+    │   ├── SessionLockLost         the session that held the lock ended
+    │   └── SessionLockNested       this task or thread already holds the lock: waiting for it would never end
+    ├── OnceConflict                the key was used before for a different operation
+    ├── OnceInterrupted             an operation under the key began, and its outcome is unknown
+    ├── InvalidName                 the text is not a name that can be claimed
+    ├── IllegalTransition           the current state does not allow the event
+    ├── ConnectionUnfit             the connection in its present state cannot be used
+    ├── RetryTransaction            another transaction changed what this one depends on: run it again
     ├── DurableError
-    │   ├── OrchestrationConflict   something else was asked for under that id
+    │   ├── OrchestrationConflict   the id was used before for a different orchestration
     │   ├── OrchestrationUnknown    there is no orchestration of that id
     │   ├── OrchestrationEnded
-    │   │   ├── OrchestrationFailed     it ended with an error
-    │   │   └── OrchestrationCancelled  it was cancelled
-    │   ├── ActivityFailed          an activity failed, and was tried as often as its policy allows
-    │   ├── AttemptSuperseded       another replica has gone on with this step: what this one does must not count
-    │   ├── DoNotRetry              raised by an activity: trying again would not help
-    │   │   └── RecordOvertaken     another orchestration works on that record now
+    │   │   ├── OrchestrationFailed     the orchestration ended with an error
+    │   │   └── OrchestrationCancelled  the orchestration was cancelled
+    │   ├── ActivityFailed          an activity failed as often as its retry policy allows
+    │   ├── AttemptSuperseded       another replica has taken over this step: the result of this attempt must not count
+    │   ├── DoNotRetry              raised by an activity whose repetition would not help
+    │   │   └── RecordOvertaken     another orchestration works on the record now
     │   └── ClockSkewed             this machine's clock and the database's differ too much
     ├── EmbeddedError
-    │   ├── BinariesMissing         no PostgreSQL binaries on this machine
-    │   ├── DataDirectoryUnusable   cannot be created, read or written, or belongs to something else
+    │   ├── BinariesMissing         there are no PostgreSQL binaries on this machine
+    │   ├── DataDirectoryUnusable   it cannot be created, read or written, or belongs to another program
     │   ├── ClusterFailed           PostgreSQL did not initialise, start or stop
-    │   └── TlsUnavailable          these binaries are built without TLS
+    │   └── TlsUnavailable          the PostgreSQL binaries are built without TLS
     ├── CommandNotStarted
     │   ├── CommandNotFound         there is no such program
-    │   └── CommandNotExecutable    it is there and cannot be executed
-    ├── CommandFailed               it ran and failed
-    ├── CommandAtLarge              something of it may have survived its end
-    ├── AddressInUse                the port to listen on is taken
+    │   └── CommandNotExecutable    the program exists and cannot be executed
+    ├── CommandFailed               the command ran and failed
+    ├── CommandAtLarge              processes of the command may still run
+    ├── AddressInUse                the port to listen on is in use
     ├── DnsError
     │   ├── DnsUnreachable          the name server does not answer, or not in time
-    │   ├── DnsDenied               it answers, and does not let this key do that
-    │   ├── DnsClockSkewed          it refuses the signature, because its clock and this machine's differ too much
-    │   ├── DnsZoneUnknown          it does not have the zone that the name would be in
-    │   ├── DnsForeign              the name has records that are not this owner's
-    │   └── DnsFailed               it could not do it, or gave an answer that cannot be trusted
+    │   ├── DnsDenied               the name server does not allow this key to make the change
+    │   ├── DnsClockSkewed          the name server refuses the signature: its clock and this machine's differ too much
+    │   ├── DnsZoneUnknown          the name server does not have the zone of the name
+    │   ├── DnsForeign              the name has records of another owner
+    │   └── DnsFailed               the name server failed, or its answer cannot be trusted
     ├── DriverError
-    │   ├── BadSpec                 what was asked for is malformed, or more than the driver has
-    │   ├── ForeignResource         something of that name is there and is not ours
-    │   ├── BeingRemoved            what is there is still on its way out, or was changed meanwhile: try again
-    │   ├── InstanceAbsent          the driver has nothing of that id
-    │   ├── OutOfPorts              every port of the range is taken
-    │   ├── TooManyInstances        there are as many as the driver may have
-    │   ├── OutOfSpace              the disk, or the quota, is full
-    │   ├── DriverUnreachable       the system that the driver talks to does not answer, or refuses us
-    │   └── DriverElsewhere         the driver serves another machine, or another directory
+    │   ├── BadSpec                 the request is malformed, or asks for more than the driver has
+    │   ├── ForeignResource         a resource of that name exists and is not Interlock's
+    │   ├── BeingRemoved            the resource is still being removed, or was changed meanwhile: try again
+    │   ├── InstanceAbsent          the driver has no instance of that id
+    │   ├── OutOfPorts              every port of the range is in use
+    │   ├── TooManyInstances        the driver has as many instances as its limit allows
+    │   ├── OutOfSpace              the disk or the quota is full
+    │   ├── DriverUnreachable       the system behind the driver does not answer, or refuses access
+    │   └── DriverElsewhere         the driver's instances are on another machine or in another directory
     ├── RecordError
-    │   ├── NameTaken               the name, or the DNS name, is another record's
-    │   ├── RecordChanged           it was changed since the request was made up from it
-    │   ├── RecordUnknown           there is no record of it, or it is deleted
+    │   ├── NameTaken               another record has the name or the DNS name
+    │   ├── RecordChanged           the record has changed since the revision that the request names
+    │   ├── RecordUnknown           there is no such record, or it is deleted
     │   │   ├── InstanceUnknown
     │   │   ├── BackupUnknown
-    │   │   └── DriftUnknown        nothing of that number has drifted, or not any more
-    │   └── RecordBusy              something works on it just now
+    │   │   └── DriftUnknown        there is no drift finding of that number, or it is closed
+    │   └── RecordBusy              an orchestration works on the record at this moment
     │       ├── InstanceBusy
-    │       └── BackupBusy          or is being restored from it
+    │       └── BackupBusy          also while an instance is being restored from the backup
     ├── BackupError
-    │   ├── BackupUnusable          it was not made, or cannot be restored there
-    │   ├── BackupMissing           its files are not where they should be, as seen from this machine
-    │   ├── BackupDamaged           its files are not what was written
-    │   └── BackupFailed            PostgreSQL's own program could not do it
+    │   ├── BackupUnusable          the backup is not complete, or cannot be restored to that instance
+    │   ├── BackupMissing           the backup's files cannot be found from this machine
+    │   ├── BackupDamaged           the backup's files differ from what was written
+    │   └── BackupFailed            pg_dump or pg_restore failed
     └── ServerError
-        ├── ServerUnreachable       no control plane answers there, or not in time
-        ├── KeyRefused              it answers, and does not take this key
-        ├── ServerRefused           it answers that it cannot, or will not, do that
-        └── StillWorking            waited as long as was asked, and it goes on
+        ├── ServerUnreachable       no control plane answers at that address, or not in time
+        ├── KeyRefused              the control plane does not accept the API key
+        ├── ServerRefused           the control plane refused the request
+        └── StillWorking            the work did not end within the timeout, and goes on
 
-A message is one sentence that says what happened and what to do next. What a program may want to know is in
-attributes. `exit_status` is what the command line exits with; the numbers are those of ``sysexits.h``. `code` is the
-error's name for programs, on records, in the API's answers and in JSON: ``name_taken`` for `NameTaken`. See `codes`.
+A message is one sentence: what happened, and what to do next. Details for programs are in attributes. `exit_status` is
+the exit status of the command line, with the numbers of ``sysexits.h``. `code` is the error's name for programs: on
+records, in answers of the API and in JSON. It is ``name_taken`` for `NameTaken`; see `codes`.
 """
 
 import re
@@ -130,7 +130,7 @@ EX_CONFIG = 78
 
 
 class InterlockError(Exception):
-    """Base of everything that Interlock raises on purpose."""
+    """The base class of all errors that Interlock raises on purpose."""
 
     exit_status: int = EX_SOFTWARE
     code: str = "error"
@@ -138,11 +138,11 @@ class InterlockError(Exception):
     def __init_subclass__(cls, **more: Any) -> None:
         super().__init_subclass__(**more)
         if "code" not in vars(cls):
-            cls.code = spelled(cls.__name__)
+            cls.code = code_of_class(cls.__name__)
 
 
-def spelled(name: str) -> str:
-    """The name of a class as a code: ``name_taken`` for ``NameTaken``."""
+def code_of_class(name: str) -> str:
+    """The code for the name of a class: ``name_taken`` for ``NameTaken``."""
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name).lower()
 
 
@@ -171,7 +171,7 @@ class PermissionMissing(StoreError):
 
 
 class StatementFailed(StoreError):
-    """`sqlstate` is the server's own code."""
+    """`sqlstate` is the server's error code."""
 
     exit_status = EX_SOFTWARE
 
@@ -229,7 +229,7 @@ class MigrationBlocked(SchemaError):
 
 
 class GateError(InterlockError):
-    """`gate` is the gate's name as status shows it."""
+    """`gate` is the name of the gate, as `interlock gate status` shows it."""
 
     def __init__(self, message: str, *, gate: str) -> None:
         super().__init__(message)
@@ -265,7 +265,7 @@ class CheckFailed(GateError):
 
 
 class StepError(GateError):
-    """`step` is the key the step was recorded under."""
+    """`step` is the key under which the step is recorded."""
 
     def __init__(self, message: str, *, gate: str, step: str) -> None:
         super().__init__(message, gate=gate)
@@ -281,7 +281,7 @@ class StepHalfDone(StepError):
 
 
 class LeaseError(InterlockError):
-    """`name` is the lease's."""
+    """`name` is the name of the lease."""
 
     def __init__(self, message: str, *, name: str) -> None:
         super().__init__(message)
@@ -301,8 +301,8 @@ class LeaseTimeout(LeaseNotAcquired):
 
 
 class LeaseLost(LeaseError):
-    """`token` is the fencing token of the grant that was lost. If an operator broke the lease, `broken_by` says who,
-    and `reason` why, if one was given."""
+    """`token` is the fencing token of the lost grant. If an operator broke the lease, `broken_by` is the operator, and
+    `reason` the reason that was given, if any."""
 
     exit_status = EX_IOERR
 
@@ -324,7 +324,7 @@ class GuardRefused(LeaseError):
 
 
 class SessionLockError(InterlockError):
-    """`name` is the lock's."""
+    """`name` is the name of the lock."""
 
     def __init__(self, message: str, *, name: str) -> None:
         super().__init__(message)
@@ -348,7 +348,7 @@ class SessionLockNested(SessionLockError):
 
 
 class OnceConflict(InterlockError):
-    """`key` is what it was to be run under."""
+    """`key` is the key of the operation."""
 
     exit_status = EX_DATAERR
 
@@ -358,7 +358,7 @@ class OnceConflict(InterlockError):
 
 
 class OnceInterrupted(InterlockError):
-    """`key` is what it was begun under."""
+    """`key` is the key of the operation."""
 
     exit_status = EX_TEMPFAIL
 
@@ -368,7 +368,7 @@ class OnceInterrupted(InterlockError):
 
 
 class InvalidName(InterlockError):
-    """`name` is what was given."""
+    """`name` is the refused text."""
 
     exit_status = EX_DATAERR
 
@@ -378,7 +378,7 @@ class InvalidName(InterlockError):
 
 
 class IllegalTransition(InterlockError):
-    """`state` is where it stands, `event` what was to happen."""
+    """`state` is the current state, `event` the event that it does not allow."""
 
     exit_status = EX_DATAERR
 
@@ -389,7 +389,7 @@ class IllegalTransition(InterlockError):
 
 
 class ConnectionUnfit(InterlockError):
-    """`why` is the reason, and what to do."""
+    """`why` is the reason and the remedy, without the sentence around them."""
 
     exit_status = EX_CONFIG
 
@@ -399,7 +399,7 @@ class ConnectionUnfit(InterlockError):
 
 
 class RetryTransaction(InterlockError):
-    """`sqlstate` is the server's own code; the driver's error is the cause."""
+    """`sqlstate` is the server's error code; the driver's error is the `__cause__`."""
 
     exit_status = EX_TEMPFAIL
 
@@ -409,7 +409,7 @@ class RetryTransaction(InterlockError):
 
 
 class DurableError(InterlockError):
-    """A `code` that is given is kept from an activity up to the caller that waits for its orchestration."""
+    """A `code` passes unchanged from an activity to the caller that waits for the orchestration."""
 
     def __init__(self, message: str, *, code: str | None = None) -> None:
         super().__init__(message)
@@ -426,7 +426,7 @@ class OrchestrationUnknown(DurableError):
 
 
 class OrchestrationEnded(DurableError):
-    """`id` is the orchestration's."""
+    """`id` is the id of the orchestration."""
 
     def __init__(self, message: str, *, id: str, code: str | None = None) -> None:  # noqa: A002 # its name everywhere
         super().__init__(message, code=code)
@@ -442,7 +442,7 @@ class OrchestrationCancelled(OrchestrationEnded):
 
 
 class ActivityFailed(DurableError):
-    """`activity` is its name."""
+    """`activity` is the name of the activity."""
 
     def __init__(self, message: str, *, activity: str, code: str | None = None) -> None:
         super().__init__(message, code=code)
@@ -474,7 +474,7 @@ class DataDirectoryUnusable(EmbeddedError):
 
 
 class ClusterFailed(EmbeddedError):
-    """`log_tail` is the end of PostgreSQL's own log."""
+    """`log_tail` is the end of PostgreSQL's log."""
 
     def __init__(self, message: str, *, log_tail: str = "") -> None:
         super().__init__(message)
@@ -498,7 +498,7 @@ class CommandNotExecutable(CommandNotStarted):
 
 
 class CommandFailed(InterlockError):
-    """`status` is the command's own exit status."""
+    """`status` is the exit status of the command."""
 
     def __init__(self, message: str, *, status: int) -> None:
         super().__init__(message)
@@ -514,7 +514,7 @@ class AddressInUse(InterlockError):
 
 
 class DnsError(InterlockError):
-    """`name` is the host name that it is about."""
+    """`name` is the host name."""
 
     exit_status = EX_UNAVAILABLE
 
@@ -540,7 +540,7 @@ class DnsZoneUnknown(DnsError):
 
 
 class DnsForeign(DnsError):
-    """`owner` is the id that the records belong to; None: they are not Interlock's."""
+    """`owner` is the id of the owner of the records, or None if they are not Interlock's."""
 
     exit_status = EX_CANTCREAT
 
@@ -554,7 +554,7 @@ class DnsFailed(DnsError):
 
 
 class DriverError(InterlockError):
-    """A driver of instances could not do what it was asked for."""
+    """A driver of instances could not carry out a request."""
 
 
 class BadSpec(DriverError):
@@ -570,7 +570,7 @@ class BeingRemoved(DriverError):
 
 
 class InstanceAbsent(DriverError):
-    """`id` is the instance's."""
+    """`id` is the id of the instance."""
 
     exit_status = EX_UNAVAILABLE
 
@@ -596,7 +596,7 @@ class DriverUnreachable(DriverError):
 
 
 class DriverElsewhere(DriverError):
-    """`owner` is the machine and the directory that it serves."""
+    """`owner` is the machine and the directory of the driver's instances."""
 
     exit_status = EX_CONFIG
 
@@ -606,11 +606,11 @@ class DriverElsewhere(DriverError):
 
 
 class RecordError(InterlockError):
-    """A record cannot be asked for that, or not now."""
+    """A record does not allow the request, or not at this moment."""
 
 
 class RecordChanged(RecordError):
-    """`revision` is that of the record now."""
+    """`revision` is the current revision of the record."""
 
     exit_status = EX_TEMPFAIL
 
@@ -620,7 +620,7 @@ class RecordChanged(RecordError):
 
 
 class NameTaken(RecordError):
-    """`owner` is the id of the record whose name it is; None: another transaction is claiming or releasing it."""
+    """`owner` is the id of the record that has the name, or None if another transaction is claiming or releasing it."""
 
     exit_status = EX_CANTCREAT
 
@@ -635,7 +635,7 @@ class RecordUnknown(RecordError):
 
 
 class RecordBusy(RecordError):
-    """`orchestration` is the id of what works on it, or restores from it."""
+    """`orchestration` is the id of the orchestration that works on the record, or restores from it."""
 
     exit_status = EX_TEMPFAIL
 
@@ -661,7 +661,7 @@ class BackupBusy(RecordBusy):
 
 
 class DriftUnknown(RecordUnknown):
-    """Nothing of that number has drifted, or not any more."""
+    """There is no drift finding of that number, or it is closed."""
 
 
 class BackupError(InterlockError):
@@ -685,11 +685,11 @@ class BackupFailed(BackupError):
 
 
 class RecordOvertaken(DoNotRetry):
-    """Another orchestration works on the record now."""
+    """Another orchestration works on the record now. The step that raises this is not repeated."""
 
 
 class ServerError(InterlockError):
-    """A command could not have from the control plane what it asked for."""
+    """A command's request to the control plane failed."""
 
     exit_status = EX_UNAVAILABLE
 
@@ -703,7 +703,7 @@ class KeyRefused(ServerError):
 
 
 class ServerRefused(ServerError):
-    """`code` is the one in the answer. The exit status is that of the server's error, where that is known."""
+    """`code` is the code in the answer. The exit status is that of the error with this code, if there is one."""
 
     def __init__(self, message: str, *, code: str) -> None:
         super().__init__(message)

@@ -1,8 +1,8 @@
-"""Structured logging: set up by entry points (command line, server) and never by the library.
+"""Structured logging: configured by entry points (command line, server) and never by the library.
 
 Library code writes ``log.info("gate.acquired", extra={"gate": name})``: the event is a constant, the facts are fields.
-An application that imports the library formats them however it formats its own; where it formats nothing, the message
-has the facts in it. The formatters here print event and facts apart.
+An application that imports the library formats these records as it formats its own; if it formats nothing, the message
+contains the facts. The formatters in this module print the event and the facts separately.
 """
 
 import json
@@ -18,7 +18,7 @@ _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", 
 
 
 class EventLogger(logging.LoggerAdapter[logging.Logger]):
-    """A logger whose messages are events: the constant is in `record.event`, and each fact in a field of its own."""
+    """A logger whose messages are events: the constant is in `record.event`, and each fact is a field of the record."""
 
     def process(self, msg: Any, kwargs: MutableMapping[str, Any]) -> tuple[str, MutableMapping[str, Any]]:
         facts = kwargs.get("extra") or {}
@@ -31,13 +31,13 @@ def events(name: str) -> EventLogger:
 
 
 def event_of(record: logging.LogRecord) -> str:
-    """The event, or, of somebody else's record, its message."""
+    """The event of an Interlock record; the message of any other record."""
     event: str | None = getattr(record, "event", None)
     return event or record.getMessage()
 
 
 def fields_of(record: logging.LogRecord) -> dict[str, Any]:
-    """The facts that the caller gave in `extra`."""
+    """The facts from the caller's `extra`."""
     return {name: value for name, value in vars(record).items() if name not in _STANDARD and not name.startswith("_")}
 
 
@@ -74,7 +74,7 @@ def _plain(value: Any) -> str:
 
 
 def set_up(log_format: LogFormat = "text", level: str = "info", stream: TextIO | None = None) -> None:
-    """Send Interlock's log to `stream` (standard error unless told). For entry points only."""
+    """Send Interlock's log to `stream`, by default standard error. For entry points only."""
     handler = logging.StreamHandler(stream or sys.stderr)
     handler.setFormatter(JsonFormatter() if log_format == "json" else TextFormatter())
     logger = logging.getLogger("interlock")

@@ -84,7 +84,7 @@ async def working_api(
     """With a replica that does what is asked for."""
 
     def context(settings: Settings, database: Transactions) -> InstanceContext:
-        kept = BackupSettings(settings.place_of_backups, pg_bin=PG_BIN)
+        kept = BackupSettings(settings.backup_directory, pg_bin=PG_BIN)
         return InstanceContext(database, settings.schema, {"local": driver}, dns or NoDns(), timing, kept)
 
     settings = Settings(database_url=url, data_dir=data_dir)

@@ -1,4 +1,4 @@
-"""One vocabulary of codes: every code that is used is in it, and docs/reference/api.md lists them all."""
+"""The vocabulary of codes contains every code in use, and docs/reference/api.md lists them all."""
 
 import ast
 import re
@@ -10,21 +10,21 @@ import pytest
 
 import interlock
 from interlock import errors
-from interlock.codes import CODES, OF_ERRORS, OTHERS, known
+from interlock.codes import CODES, ERROR_CODES, OTHER_CODES, known_code
 from interlock.durable.failures import ActivityFailure
-from interlock.errors import DoNotRetry, InterlockError, spelled
+from interlock.errors import DoNotRetry, InterlockError, code_of_class
 
 PACKAGE = Path(interlock.__file__).parent
 FILES = sorted(path.relative_to(PACKAGE).as_posix() for path in PACKAGE.rglob("*.py"))
-FILES = [name for name in FILES if not name.startswith("stores/")]  # there codes are other systems' own
+FILES = [name for name in FILES if not name.startswith("stores/")]  # their codes are those of other systems
 DOCUMENT = Path(__file__).parents[2] / "docs" / "reference" / "api.md"
 BY_POSITION = {"Failure", "ActivityFailure", "_unauthorized"}
-"""Their first argument is a code; elsewhere it is given as `code=`."""
+"""Functions whose first argument is a code; elsewhere a code is passed as `code=`."""
 SQLSTATE = re.compile(r"[0-9A-Z]{5}")
 
 
 def used(name: str) -> Iterator[str]:
-    """The literal codes of a file: given, compared with, or declared. ``not_*`` is an f-string's beginning."""
+    """The literal codes in a file: passed, compared or declared. ``not_*`` is the beginning of an f-string."""
     for node in ast.walk(ast.parse((PACKAGE / name).read_text("utf-8"))):
         match node:
             case ast.Call():
@@ -60,7 +60,7 @@ def test_a_file_uses_no_code_outside_the_vocabulary(name: str) -> None:
         assert code in CODES or (code.endswith("*") and any(one.startswith(code[:-1]) for one in CODES))
 
 
-def test_the_scan_sees_the_places_where_codes_are_written() -> None:
+def test_the_scan_finds_the_places_where_codes_are_written() -> None:
     assert {"vanished", "outcome_unknown", "key_wrong", "not_*", "idempotency_key_missing", "invalid_request"} <= {
         code for name in FILES for code in used(name)
     }
@@ -68,16 +68,16 @@ def test_the_scan_sees_the_places_where_codes_are_written() -> None:
 
 def test_every_code_is_used() -> None:
     literals = {code for name in FILES for code in used(name)}
-    assert {code for code in OTHERS if code not in literals and not code.startswith("not_")} == {"timeout_error"}
+    assert {code for code in OTHER_CODES if code not in literals and not code.startswith("not_")} == {"timeout_error"}
 
 
 def test_codes_are_words_in_snake_case_and_each_means_one_thing() -> None:
     assert all(re.fullmatch(r"[a-z]+(_[a-z]+)*", code) for code in CODES)
     kinds = [kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, InterlockError)]
     shared = {code for code, count in Counter(kind.code for kind in kinds).items() if count > 1}
-    assert shared == {"error"}  # those two say nothing but their message
+    assert shared == {"error"}  # these two have no code of their own
     assert {kind for kind in kinds if kind.code == "error"} == {InterlockError, DoNotRetry}
-    assert not OF_ERRORS.keys() & OTHERS.keys()
+    assert not ERROR_CODES.keys() & OTHER_CODES.keys()
 
 
 def test_the_document_lists_every_code_once() -> None:
@@ -92,8 +92,8 @@ def test_the_document_lists_every_code_once() -> None:
     ("name", "code"),
     [("NameTaken", "name_taken"), ("TlsUnavailable", "tls_unavailable"), ("OSError", "os_error"), ("Bug", "bug")],
 )
-def test_the_code_of_a_class_is_its_name(name: str, code: str) -> None:
-    assert spelled(name) == code
+def test_the_code_of_a_class_is_its_name_in_snake_case(name: str, code: str) -> None:
+    assert code_of_class(name) == code
 
 
 @pytest.mark.parametrize(
@@ -111,5 +111,9 @@ def test_a_failed_activity_has_the_code_of_its_error(error: Exception, code: str
     assert ActivityFailure.of(error).code == code
 
 
-def test_what_is_not_in_the_vocabulary_is_an_error_on_records() -> None:
-    assert [known(code) for code in ("bad_spec", "not_running", "value_error")] == ["bad_spec", "not_running", "error"]
+def test_a_code_outside_the_vocabulary_becomes_error() -> None:
+    assert [known_code(code) for code in ("bad_spec", "not_running", "value_error")] == [
+        "bad_spec",
+        "not_running",
+        "error",
+    ]

@@ -1,4 +1,4 @@
-"""Where a setting comes from, and what is said of one that cannot be."""
+"""The sources of a setting and their precedence, and the errors for values that cannot work."""
 
 from dataclasses import FrozenInstanceError, fields
 from pathlib import Path
@@ -67,7 +67,7 @@ def written(directory: Path, text: str) -> Path:
     return file
 
 
-def test_every_setting_is_tried_here() -> None:
+def test_every_setting_is_tested_here() -> None:
     assert EVERYWHERE.keys() == {setting.name for setting in fields(Settings)}
 
 
@@ -83,7 +83,7 @@ def test_a_flag_beats_the_environment_which_beats_the_file_which_beats_the_defau
     assert getattr(Settings.load(environ={}), name) == getattr(Settings(), name)
 
 
-def test_a_variable_that_is_empty_counts_as_not_set(tmp_path: Path) -> None:
+def test_an_empty_variable_counts_as_not_set(tmp_path: Path) -> None:
     file = written(tmp_path, "port = 9000")
     assert Settings.load(file=file, environ={"INTERLOCK_PORT": ""}).port == 9000
 
@@ -93,12 +93,12 @@ def test_the_environment_names_the_file(tmp_path: Path) -> None:
     assert Settings.load(environ={"INTERLOCK_CONFIG": str(file)}).schema == "coordination"
 
 
-def test_a_file_that_was_asked_for_beats_the_one_that_the_environment_names(tmp_path: Path) -> None:
+def test_an_explicit_file_beats_the_one_that_the_environment_names(tmp_path: Path) -> None:
     file = written(tmp_path, 'schema = "coordination"')
     assert Settings.load(file=file, environ={"INTERLOCK_CONFIG": "/nowhere"}).schema == "coordination"
 
 
-def test_a_home_is_put_in_for_a_tilde(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_tilde_is_expanded_to_the_home_directory(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", "/home/shop")
     assert Settings.load({"data_dir": "~/data"}, environ={}).data_dir == Path("/home/shop/data")
 
@@ -116,21 +116,21 @@ def test_a_home_is_put_in_for_a_tilde(monkeypatch: pytest.MonkeyPatch) -> None:
         ("schema", 5, "text"),
     ],
 )
-def test_a_value_of_the_wrong_kind_is_named_with_its_setting(name: str, value: Any, wanted: str) -> None:
+def test_the_error_for_a_value_of_the_wrong_type_names_its_setting(name: str, value: Any, wanted: str) -> None:
     with pytest.raises(ConfigurationError) as refusal:
         Settings.load({name: value}, environ={})
     assert str(refusal.value) == f"{name} is {value!r}: it has to be {wanted}."
 
 
 @pytest.mark.parametrize("name", ["database_url", "dns"])
-def test_a_secret_url_of_the_wrong_kind_is_not_repeated(name: str, tmp_path: Path) -> None:
+def test_the_error_for_a_secret_of_the_wrong_type_does_not_contain_it(name: str, tmp_path: Path) -> None:
     file = written(tmp_path, f'{name} = ["postgresql://shop:geheim@db/shop"]')
     with pytest.raises(ConfigurationError, match=f"{name} is list") as refusal:
         Settings.load(file=file, environ={})
     assert "geheim" not in str(refusal.value)
 
 
-def test_a_key_is_shown_nowhere(tmp_path: Path) -> None:
+def test_an_api_key_is_never_shown(tmp_path: Path) -> None:
     assert "geheim" not in repr(Settings(api_key="geheim"))
     with pytest.raises(ConfigurationError, match="api_key is list") as refusal:
         Settings.load(file=written(tmp_path, 'api_key = ["geheim"]'), environ={})
@@ -139,8 +139,8 @@ def test_a_key_is_shown_nowhere(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["gate_ttl", "gate_check_interval", "gate_poll", "health_interval"])
 @pytest.mark.parametrize("value", ["nan", "inf", "0", "-1"])
-def test_a_time_that_is_no_length_of_time_is_refused(name: str, value: str) -> None:
-    with pytest.raises(ConfigurationError, match=f"^{name} is .*: it has to be a number of seconds, above 0"):
+def test_a_value_that_is_not_a_duration_is_refused(name: str, value: str) -> None:
+    with pytest.raises(ConfigurationError, match=f"^{name} is .*: it has to be a number of seconds above 0"):
         Settings.load({name: value}, environ={})
 
 
@@ -151,9 +151,9 @@ def test_a_time_that_is_no_length_of_time_is_refused(name: str, value: str) -> N
         ({"port": -1}, "port is -1"),
         ({"log_format": "xml"}, "log_format is 'xml': use text or json"),
         ({"log_level": "loud"}, "log_level is 'loud': use debug, info, warning or error"),
-        ({"drivers": "cloud"}, "drivers is 'cloud': name some of local, kubernetes"),
+        ({"drivers": "cloud"}, "drivers is 'cloud': use one or more of local, kubernetes"),
         ({"drivers": " , "}, "drivers is ' , '"),
-        ({"driver": "kubernetes"}, "driver is 'kubernetes', which is not on: use one of local"),
+        ({"driver": "kubernetes"}, "driver is 'kubernetes', which is not enabled: use one of local"),
         ({"instance_ports": "15432"}, "instance_ports is '15432': write the first and the last port"),
         ({"instance_ports": "0-10"}, "instance_ports is '0-10'"),
         ({"instance_ports": "20-10"}, "instance_ports is '20-10'"),
@@ -163,9 +163,9 @@ def test_a_time_that_is_no_length_of_time_is_refused(name: str, value: str) -> N
         ({"backup_keep": -1}, "backup_keep is -1: it has to be 0 or more"),
         ({"backup_days": -1.0}, "backup_days is -1: it has to be a number of days, or 0"),
         ({"health_failures": 0}, "health_failures is 0: it has to be at least 1"),
-        ({"drift_interval": 0}, "drift_interval is 0: it has to be a number of seconds, above 0"),
+        ({"drift_interval": 0}, "drift_interval is 0: it has to be a number of seconds above 0"),
         ({"drift_repair": "perhaps"}, "drift_repair is 'perhaps': use on or off"),
-        ({"checks_kept": -1}, "checks_kept is -1: it has to be a number of days, above 0"),
+        ({"checks_kept": -1}, "checks_kept is -1: it has to be a number of days above 0"),
         ({"kubernetes_service_type": "NodePort"}, "kubernetes_service_type is 'NodePort': use LoadBalancer or"),
         ({"gate_ttl": 3, "gate_check_interval": 1}, "at least four times the second"),
         ({"gate_ttl": 3, "gate_poll": 4}, "not less than the third"),
@@ -180,12 +180,12 @@ def test_settings_that_cannot_work_are_refused(settings: dict[str, Any], complai
     ("entry", "hint"),
     [("gate_tll = 5", "did you mean gate_ttl?"), ("colour = 'red'", "see docs/reference/settings.md.")],
 )
-def test_a_name_that_is_no_setting_is_refused_with_the_nearest_one(entry: str, hint: str, tmp_path: Path) -> None:
+def test_an_unknown_setting_is_refused_with_the_nearest_name(entry: str, hint: str, tmp_path: Path) -> None:
     file = written(tmp_path, entry)
     with pytest.raises(ConfigurationError) as refusal:
         Settings.load(file=file, environ={})
     assert str(refusal.value) == (
-        f"The configuration file {file} sets {entry.partition(' ')[0]}, which is no setting: {hint}"
+        f"The configuration file {file} sets {entry.partition(' ')[0]}, which is not a setting: {hint}"
     )
 
 
@@ -202,14 +202,14 @@ def test_a_file_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
         Settings.load(environ={"INTERLOCK_CONFIG": str(tmp_path / "missing.toml")})
 
 
-def test_the_first_driver_is_the_one_that_is_used_where_none_is_asked_for() -> None:
+def test_the_first_driver_is_the_default() -> None:
     both = {"drivers": "kubernetes, local"}
     assert Settings.load(both, environ={}).default_driver == "kubernetes"
     assert Settings.load(both | {"driver": "local"}, environ={}).default_driver == "local"
     assert Settings().port_range == range(15432, 16432)
 
 
-def test_parameters_are_taken_apart() -> None:
+def test_default_parameters_are_parsed() -> None:
     told = Settings.load({"instance_defaults": " work_mem = 4MB , search_path=,"}, environ={})
     assert told.default_parameters == {"work_mem": "4MB", "search_path": ""}
     assert Settings().default_parameters == DEFAULTS
@@ -221,13 +221,13 @@ def test_settings_do_not_change() -> None:
         settings.port = 1  # type: ignore[misc]
 
 
-def test_what_settings_look_like_does_not_give_secrets_away() -> None:
+def test_the_repr_of_settings_contains_no_secrets() -> None:
     shown = repr(Settings(database_url="postgresql://shop:geheim@db/shop", dns="rfc2136://ns/zone?secret=geheim"))
     assert "geheim" not in shown
     assert "postgresql" not in shown
 
 
-def test_data_go_below_the_home_of_a_user_and_elsewhere_for_root(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_data_directory_is_below_a_users_home_and_elsewhere_for_root(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", "/home/shop")
     monkeypatch.delenv("XDG_DATA_HOME", raising=False)
     monkeypatch.setattr("os.geteuid", lambda: 1000)
@@ -238,7 +238,7 @@ def test_data_go_below_the_home_of_a_user_and_elsewhere_for_root(monkeypatch: py
     assert Settings().data_dir == Path("/var/lib/interlock")
 
 
-def test_a_user_without_a_home_is_served_too(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_user_without_a_home_directory_has_a_default_data_directory(monkeypatch: pytest.MonkeyPatch) -> None:
     def homeless() -> Path:
         raise RuntimeError("Could not determine home directory.")
 

@@ -1,4 +1,4 @@
-"""The documentation says what there is, and nothing that is not there."""
+"""The documentation names all commands and options, and none that do not exist."""
 
 import re
 from collections.abc import Iterator
@@ -43,7 +43,7 @@ def test_every_command_is_documented(path: tuple[str, ...]) -> None:
 
 
 @pytest.mark.parametrize("doc", DOCS, ids=name)
-def test_every_command_that_is_documented_exists(doc: Path) -> None:
+def test_every_documented_command_exists(doc: Path) -> None:
     quoted = "\n".join(re.findall(r"`+([^`]+)`+", doc.read_text()))
     for words in re.findall(r"\binterlock ((?:[a-z]+(?:-[a-z]+)* ?)+)", quoted):
         path = tuple(words.split())[:2]
@@ -70,7 +70,7 @@ def test_every_option_of_the_main_commands_is_documented(path: tuple[str, ...], 
 
 
 @pytest.mark.parametrize("doc", DOCS, ids=name)
-def test_every_link_leads_somewhere(doc: Path) -> None:
+def test_every_link_has_a_target(doc: Path) -> None:
     for target, heading in re.findall(r"\]\(([^)#]*)(#[^)]*)?\)", doc.read_text()):
         if target.startswith("https://"):
             continue
@@ -92,7 +92,7 @@ def test_the_index_lists_every_page() -> None:
 
 
 def invocations(doc: Path) -> Iterator[tuple[click.Command, list[str]]]:
-    """Each command of ours that a page shows, with the words after its name, up to a command of somebody else's."""
+    """Each `interlock` command that a page shows, with its arguments, up to the next other command."""
     for line in re.findall(r"\binterlock ([a-z][^`\n]*)", doc.read_text().replace("\\\n", " ")):
         words = re.split(r"\s+(?:--|\||&&|#|;|&)(?:\s|$)", line)[0].replace("[", " ").replace("]", " ").split()
         command: click.Command | None = main
@@ -103,7 +103,7 @@ def invocations(doc: Path) -> Iterator[tuple[click.Command, list[str]]]:
 
 
 @pytest.mark.parametrize("doc", DOCS, ids=name)
-def test_every_option_that_is_documented_exists_and_takes_what_it_is_given(doc: Path) -> None:
+def test_every_documented_option_exists_and_accepts_its_value(doc: Path) -> None:
     for command, words in invocations(doc):
         options = {flag: one for one in command.params if isinstance(one, click.Option) for flag in one.opts}
         for flag, value in pairwise([*words, ""]):

@@ -1,4 +1,4 @@
-"""What a line of the log looks like, and that only entry points set up logging."""
+"""The formats of the log, and that only entry points configure logging."""
 
 import ast
 import io
@@ -56,7 +56,7 @@ def caught() -> ValueError:
 
 @pytest.fixture
 def own_logger() -> Iterator[logging.Logger]:
-    """The logger that `set_up` changes, put back afterwards."""
+    """The logger that `set_up` changes, restored after the test."""
     logger = logging.getLogger("interlock")
     before = logger.handlers[:], logger.level, logger.propagate
     yield logger
@@ -127,7 +127,7 @@ def test_an_entry_point_gets_the_log_on_its_stream(own_logger: logging.Logger, l
     assert not own_logger.propagate
 
 
-def test_setting_up_twice_does_not_say_everything_twice(own_logger: logging.Logger) -> None:
+def test_setting_up_twice_does_not_log_every_record_twice(own_logger: logging.Logger) -> None:
     streams = io.StringIO(), io.StringIO()
     for stream in streams:
         logs.set_up(stream=stream)

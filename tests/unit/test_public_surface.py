@@ -1,4 +1,4 @@
-"""What `import interlock` offers, and what it does not drag in."""
+"""The public names of `interlock`, and the modules that its import does not load."""
 
 import inspect
 import subprocess
@@ -27,18 +27,18 @@ HEAVY = [
 
 
 @pytest.mark.parametrize("name", interlock.__all__)
-def test_everything_that_is_announced_is_there_and_is_a_class(name: str) -> None:
+def test_every_public_name_exists_and_is_a_class(name: str) -> None:
     assert inspect.isclass(getattr(interlock, name))
     assert getattr(interlock, name).__name__ == name
 
 
-def test_a_star_import_brings_what_is_announced_and_nothing_else() -> None:
+def test_a_star_import_brings_exactly_the_public_names() -> None:
     namespace: dict[str, object] = {}
     exec("from interlock import *", namespace)  # noqa: S102
     assert sorted(namespace.keys() - {"__builtins__"}) == sorted(interlock.__all__)
 
 
-def test_nothing_else_is_there() -> None:
+def test_there_are_no_other_names() -> None:
     with pytest.raises(AttributeError, match="has no attribute 'Lock'"):
         _ = interlock.Lock
     modules = {name for name, value in vars(interlock).items() if inspect.ismodule(value)}
@@ -46,7 +46,7 @@ def test_nothing_else_is_there() -> None:
     assert public - set(interlock.__all__) == {"Any", "TYPE_CHECKING", "import_module"}
 
 
-def test_the_version_is_the_packages() -> None:
+def test_the_version_is_that_of_the_package() -> None:
     assert interlock.__version__ == metadata.version("interlock")
 
 
@@ -61,7 +61,7 @@ def test_the_version_is_the_packages() -> None:
         "interlock.errors",
     ],
 )
-def test_a_start_is_not_slowed_down_by_what_it_may_not_need(module: str) -> None:
+def test_the_import_does_not_load_optional_modules(module: str) -> None:
     code = f"import sys, {module}; print(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
     assert module in loaded

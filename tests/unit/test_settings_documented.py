@@ -1,4 +1,4 @@
-"""docs/reference/settings.md, the settings and the flags of the command line say the same."""
+"""docs/reference/settings.md, the settings and the flags of the command line agree."""
 
 import re
 from collections.abc import Iterator
@@ -18,13 +18,13 @@ NAMES = [setting.name for setting in fields(Settings)]
 
 
 def documented() -> dict[str, list[str]]:
-    """The rows of the table: setting → variable, flag, default, meaning."""
+    """The rows of the page's table by setting: variable, flag, default, meaning."""
     rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in PAGE.splitlines() if line.startswith("|")]
     return {row[0].strip("`"): row[1:] for row in rows[2:]}
 
 
 def options(group: click.Group = main) -> Iterator[click.Option]:
-    """Every option of every command that sets a setting."""
+    """All options of all commands that change a setting."""
     context = click.Context(group)
     for name in group.list_commands(context):
         command = group.get_command(context, name)
@@ -45,7 +45,7 @@ def test_a_setting_is_documented_with_its_variable(name: str) -> None:
     assert documented()[name][0] == f"`{config.environment_name(name)}`"
 
 
-def test_no_variable_is_mentioned_that_is_not_read() -> None:
+def test_every_documented_variable_is_read() -> None:
     mentioned = set(re.findall(r"INTERLOCK_\w+", PAGE))
     assert mentioned == {config.environment_name(name) for name in NAMES} | {"INTERLOCK_CONFIG"}
 
@@ -65,7 +65,7 @@ def test_a_flag_describes_its_setting_and_has_no_default_of_its_own() -> None:
         assert not option.envvar, "the environment is read in one place"
 
 
-def test_a_flag_is_called_as_its_setting_except_the_database() -> None:
+def test_a_flag_has_the_name_of_its_setting_except_the_database() -> None:
     for option in options():
         assert option.name is not None
         usual = "--" + option.name.replace("_", "-")
@@ -98,7 +98,7 @@ def test_a_flag_is_called_as_its_setting_except_the_database() -> None:
         "log_level",
     ],
 )
-def test_the_documented_default_is_the_one_that_holds(name: str) -> None:
+def test_the_documented_default_is_the_real_one(name: str) -> None:
     default = getattr(Settings(), name)
     shown = f"{default:g}" if isinstance(default, float) else str(default)
     assert documented()[name][2] == f"`{shown}`"

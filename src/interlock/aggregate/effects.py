@@ -19,7 +19,7 @@ from interlock.aggregate.record import DELETED, Failure, R, Task, Transition
 from interlock.aggregate.table import RecordTable
 from interlock.aggregate.transactions import Transactions
 from interlock.aggregate.wait import wait_until
-from interlock.codes import known
+from interlock.codes import known_code
 from interlock.durable.attempt import Attempt
 from interlock.durable.declarations import FOREVER, Activity, Orchestrations, Retry
 from interlock.durable.run import Run
@@ -177,7 +177,7 @@ class Effects(Generic[R]):
             return Failure("outcome_unknown", "It did not come to its end.")
         if outcome.kind == "cancelled":
             return Failure("cancelled", f"It was cancelled: {failure.message or 'no reason'}.")
-        return Failure(known(failure.code), _STEP.sub("", failure.message))
+        return Failure(known_code(failure.code), _STEP.sub("", failure.message))
 
     async def _has_ended(self, attempt: Attempt, task: Task) -> bool:
         """Returns whether the orchestration before this task has ended, with its clean-up."""

@@ -8,7 +8,7 @@ import json
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from interlock.errors import AttemptSuperseded, DoNotRetry, OrchestrationEnded, RecordOvertaken, spelled
+from interlock.errors import AttemptSuperseded, DoNotRetry, OrchestrationEnded, RecordOvertaken, code_of_class
 
 _PREFIX = "interlock-failure:"
 _CANCELLED = "canceled: "
@@ -38,7 +38,7 @@ class ActivityFailure:
     @classmethod
     def of(cls, error: BaseException, never: tuple[type[BaseException], ...] = ()) -> "ActivityFailure":
         own: Any = getattr(error, "code", None)
-        code = own if isinstance(own, str) and own else spelled(type(error).__name__)
+        code = own if isinstance(own, str) and own else code_of_class(type(error).__name__)
         retry = not isinstance(error, (DoNotRetry, *never))
         return cls(code, (str(error) or type(error).__name__)[:_LONGEST], retry or isinstance(error, AttemptSuperseded))
 

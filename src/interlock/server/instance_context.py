@@ -18,7 +18,7 @@ def instance_context(settings: Settings, transactions: Transactions) -> Instance
     makers = {"local": _local, "kubernetes": _kubernetes}
     drivers = {name: makers[name](settings) for name in settings.driver_names}
     timing = Timing(check_every=settings.health_interval, unhealthy_after=settings.health_failures)
-    backups = BackupSettings(settings.place_of_backups, settings.backup_keep, settings.backup_days, settings.pg_bin)
+    backups = BackupSettings(settings.backup_directory, settings.backup_keep, settings.backup_days, settings.pg_bin)
     return InstanceContext(transactions, settings.schema, drivers, dns_from_url(settings.dns), timing, backups)
 
 

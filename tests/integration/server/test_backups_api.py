@@ -28,7 +28,7 @@ async def test_a_backup_is_made_listed_verified_restored_and_deleted(working: Ap
     assert again.json()["id"] == asked.json()["id"]
     made = await settled_backup(working, asked.json()["id"])
     assert (made["state"], made["error"], made["instance"], made["format"]) == ("made", None, shop["id"], "file")
-    assert (working.control.settings.place_of_backups / made["path"]).stat().st_size == made["size_bytes"]
+    assert (working.control.settings.backup_directory / made["path"]).stat().st_size == made["size_bytes"]
 
     other = await working.ask("POST", "/instances/shop/backups", json={"format": "directory"})
     assert (await settled_backup(working, other["id"]))["state"] == "made"

@@ -5,7 +5,7 @@ from typing import Any
 
 from interlock import errors
 from interlock.cli.facts import shown
-from interlock.codes import OF_ERRORS
+from interlock.codes import ERROR_CODES
 
 
 def refusal(status: int, body: bytes, url: str) -> errors.InterlockError:
@@ -42,6 +42,6 @@ def _problem(body: bytes) -> dict[str, Any] | None:
 
 def _exit_status(status: int, code: str) -> int:
     """That of the error which the server met; of one that is unknown here, what its status says."""
-    if kind := OF_ERRORS.get(code):
+    if kind := ERROR_CODES.get(code):
         return kind.exit_status
     return errors.EX_DATAERR if status < 500 else errors.EX_UNAVAILABLE
