@@ -75,7 +75,7 @@ class Bench:
         """The same. Who awaits this in the body of that very grant is cancelled, as whoever loses a lease is."""
         await asyncio.to_thread(self._steal, grant)
         if told:
-            grant.engine.hurry(grant)
+            grant.engine.renew_soon(grant)
             async with asyncio.timeout(_TIMEOUT):
                 await grant.wait_lost()
 
@@ -119,10 +119,10 @@ async def _steal(open_store: Callable[[], OpenStore], grant: GrantIdentity) -> N
 
 
 def _hurry(grant: Grant) -> None:
-    async def hurry() -> None:
-        grant._grant.engine.hurry(grant._grant)
+    async def renew_soon() -> None:
+        grant._grant.engine.renew_soon(grant._grant)
 
-    grant._thread.run(hurry())
+    grant._thread.run(renew_soon())
 
 
 @contextmanager

@@ -279,18 +279,20 @@ async def test_who_gives_up_before_it_came_to_wait_for_the_answer_does_not_keep_
 ) -> None:
     async def given_up() -> None:
         if answered:
-            await until(lambda: begun.response and begun.response.done())
+            await until(lambda: request.response and request.response.done())
         raise asyncio.CancelledError
 
     await locks.open()
     engine = locks.engine()
-    await engine._subscribe()
-    begun = engine.begin("feeds", LeaseTiming.of(30), None, object(), None, AsyncGrant)
-    monkeypatch.setattr(engine, "_subscribe", given_up)
+    await engine._queue.subscribe()
+    request = engine.begin_acquire("feeds", LeaseTiming.of(30), None, object(), None, AsyncGrant)
+    monkeypatch.setattr(engine._acquisitions, "_subscribe", given_up)
     with pytest.raises(asyncio.CancelledError):
-        await engine.acquired(begun)
+        await engine.wait(request)
     await until(
-        lambda: holder(interlock_url) is None and queue(interlock_url) == [] and not engine._acquiring._is_running
+        lambda: (
+            holder(interlock_url) is None and queue(interlock_url) == [] and not engine._requests._batcher._is_running
+        )
     )
     assert await locks.lease("feeds").try_acquire() is not None
 

@@ -8,7 +8,7 @@ import psycopg
 import pytest
 
 from interlock import AsyncInterlock, errors
-from interlock.coordination.engine import deferred, engine
+from interlock.coordination.engine import acquisition, deferred
 from interlock.coordination.engine import queue as wait_queue
 from interlock.stores.leases import HandedGrant
 from interlock.stores.postgres import leases
@@ -82,7 +82,7 @@ async def test_only_who_had_to_wait_expects_others_to_wait(
 async def test_what_is_given_back_at_once_is_not_renewed_before(
     locks: AsyncInterlock, others: AsyncInterlock, interlock_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(engine, "_BRIEFLY_HELD", 20.0)
+    monkeypatch.setattr(acquisition, "_BRIEFLY_HELD", 20.0)
     held = await locks.lease("feeds").acquire()
     task = await queued(others, interlock_url)
     renewed = count_calls(monkeypatch, "renew")
@@ -94,7 +94,7 @@ async def test_what_is_given_back_at_once_is_not_renewed_before(
 async def test_a_grant_that_cannot_be_renewed_is_lost_before_another_could_have_it(
     locks: AsyncInterlock, others: AsyncInterlock, interlock_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(engine, "_BRIEFLY_HELD", 3600.0)
+    monkeypatch.setattr(acquisition, "_BRIEFLY_HELD", 3600.0)
     asked = count_calls(monkeypatch, "acquire")
     while True:
         held = await locks.lease("feeds").acquire()
@@ -134,11 +134,11 @@ async def test_an_old_word_is_not_believed(
     over = "SELECT to_timestamp(%s) < clock_timestamp()"
     await until(lambda: execute(interlock_url, over, handed.until) == [(True,)])
     monkeypatch.setattr(leases, "_parsed", heard)
-    others.engine()._queue.call(*words[0])
+    others.engine()._queue.notify(*words[0])
     await until(lambda: len(queue(interlock_url)) == 1)
     assert not task.done()
     execute(interlock_url, "UPDATE interlock.lease SET expires_at = '-infinity'")
-    others.engine()._queue.wake("feeds")
+    others.engine()._queue.wake_first("feeds")
     assert (await task).token > handed.token + 1
 
 
@@ -209,13 +209,13 @@ async def test_each_that_was_handed_on_is_followed_up_when_its_second_is_over(
     await locks.open()
     clock = [1000.0]
     monkeypatch.setattr(deferred, "boottime", lambda: clock[0])
-    follow_up = locks.engine()._deferred._follow_up
-    follow_up("a")
-    clock[0] += 0.75 * deferred._FOLLOW_UP
-    follow_up("b")
-    clock[0] += 0.3 * deferred._FOLLOW_UP
+    offer_later = locks.engine()._deferred._offer_later
+    offer_later("a")
+    clock[0] += 0.75 * deferred._OFFER_AGAIN_AFTER
+    offer_later("b")
+    clock[0] += 0.3 * deferred._OFFER_AGAIN_AFTER
     await until(lambda: looked)
-    clock[0] += 0.8 * deferred._FOLLOW_UP
+    clock[0] += 0.8 * deferred._OFFER_AGAIN_AFTER
     await until(lambda: len(looked) == 2)
     assert looked == [["a"], ["b"]]
 
@@ -229,7 +229,7 @@ async def test_what_is_handed_on_while_the_root_closes_is_given_back(
 
     def close_and_hear(payload: str) -> tuple[UUID | None, HandedGrant | None]:
         closing.append(asyncio.ensure_future(others.close()))
-        asyncio.get_running_loop().call_soon(others.engine()._queue.call, *heard(payload))
+        asyncio.get_running_loop().call_soon(others.engine()._queue.notify, *heard(payload))
         return uuid4(), None
 
     held = await locks.lease("feeds").acquire()

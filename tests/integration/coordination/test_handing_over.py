@@ -45,7 +45,7 @@ async def test_a_block_in_which_it_was_handed_over_ends_well(
         mine = await waiter
     assert holder(interlock_url) == mine.grant_id
     async with locks.lease("other"):
-        assert len(locks.engine()._holdings) == 1
+        assert len(locks.engine()._held._owners) == 1
 
 
 async def test_a_lease_that_is_lost_cannot_be_handed_over(locks: AsyncInterlock, interlock_url: str) -> None:
@@ -183,7 +183,7 @@ async def test_a_renewal_that_comes_between_does_not_take_it_for_a_loss(
         handing = asyncio.create_task(grant.hand_over())
         await handed.reached()
         renewed = stop_after(monkeypatch, "renew")
-        locks.engine().hurry(grant)
+        locks.engine().renew_soon(grant)
         await renewed.reached()
         renewed.armed = False
         renewed.go()

@@ -141,8 +141,8 @@ async def test_after_a_lost_answer_it_is_had_once_and_given_back_once(interlock_
         for _ in range(2):  # by the second time the statement is prepared, and can be sent without an answer
             async with lease as first:
                 pass
-        unconfirmed = locks.engine()._unconfirmed
-        await until(lambda: unconfirmed.pending("feeds") is None)
+        releases = locks.engine()._releases
+        await until(lambda: releases.unconfirmed("feeds") is None)
         cable.swallow_replies()
         asking = asyncio.ensure_future(lease.acquire())
         await until(lambda: holder(interlock_url) not in (None, first.grant_id))

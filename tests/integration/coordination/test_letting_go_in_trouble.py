@@ -156,9 +156,9 @@ async def test_nothing_grows_with_the_number_of_blocks(locks: AsyncInterlock) ->
                 pass
 
     await asyncio.gather(*map(work, range(10)))
-    unconfirmed = locks.engine()._unconfirmed
-    await until(lambda: not unconfirmed._pending)
-    assert locks.engine()._deferred.are_done
+    releases = locks.engine()._releases
+    await until(lambda: not releases._unconfirmed)
+    assert locks.engine()._deferred.is_idle
 
 
 def test_a_thread_does_not_trust_its_grant_after_the_block(interlock_url: str) -> None:

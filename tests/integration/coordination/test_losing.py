@@ -87,7 +87,7 @@ async def test_a_loss_that_comes_when_the_body_is_at_its_end_is_a_loss_and_no_ca
 ) -> None:
     async def work() -> None:
         async with locks.lease("feeds") as grant:
-            locks.engine()._lose(grant, "refused")
+            locks.engine()._held.lose(grant, "refused")
 
     with pytest.raises(errors.LeaseLost):
         await work()
@@ -275,9 +275,9 @@ async def test_a_hook_that_ends_the_thread_keeps_nobody_from_being_told(interloc
     for grant in grants:
         grant.on_lost(partial(lambda name, why: told.append(f"{name} {why}"), grant.name))
         grant.trusted_until = boottime()
-    keeper = locks.engine()._renewals
+    renewals = locks.engine()._renewals
     with pytest.raises(SystemExit):
-        keeper._end_trust()
+        renewals._end_trust()
     await until(lambda: len(told) == 2)
     assert sorted(told) == ["a expired", "b expired"]
     await locks.close()

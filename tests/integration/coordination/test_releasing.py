@@ -183,8 +183,8 @@ async def test_what_stops_while_it_is_given_back_is_not_kept(
 ) -> None:
     """Whoever asks sends it, and a signal may interrupt that: it would be renewed for ever."""
     ways: list[Callable[[AsyncGrant], object]] = [
-        locks.engine().begin_releasing,
-        locks.engine().let_go,
+        locks.engine().begin_release,
+        locks.engine().release_unconfirmed,
         locks.engine().drop,
     ]
     for number, give_back in enumerate(ways):

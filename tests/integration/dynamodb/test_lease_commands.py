@@ -63,7 +63,7 @@ async def test_a_broken_lease_is_lost_and_nobody_gets_it_while_its_holder_may_tr
         again = await asyncio.to_thread(interlock, "lease", "break", "feeds", "--yes", url=url)
         assert (again.returncode, again.stdout) == (1, "")
         assert "Nobody holds the lease 'feeds': nothing was done." in again.stderr
-        locks.engine().hurry(grant)
+        locks.engine().renew_soon(grant)
         await grant.wait_lost()
         with pytest.raises(LeaseLost):
             grant.check()

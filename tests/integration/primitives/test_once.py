@@ -205,8 +205,8 @@ def test_in_a_thread_a_lease_that_is_lost_is_given_back_only_when_the_function_h
 
     async def lose() -> None:
         engine = sync_locks.engine()
-        for grant in list(engine._renewals):
-            engine._lose(grant, "clock")
+        for grant in list(engine._held):
+            engine._held.lose(grant, "clock")
 
     def work() -> None:
         sync_locks.run(lose())

@@ -211,8 +211,8 @@ async def test_a_reader_that_lost_the_door_before_it_had_a_slot_does_not_come_in
 
     async def late(engine: Engine, name: str, *args: Any) -> Any:
         if name.startswith("catalog##reader/") and not writers and engine is locks.engine():
-            for grant in list(engine._renewals):  # it was stopped for so long
-                engine._lose(grant, "expired")
+            for grant in list(engine._held):  # it was stopped for so long
+                engine._held.lose(grant, "expired")
             execute(interlock_url, "UPDATE interlock.lease SET expires_at = '-infinity' WHERE name = 'catalog'")
             writers.append(await others.shared("catalog", readers=2).write().acquire())
         return await original(engine, name, *args)

@@ -1,8 +1,8 @@
 """Requests of one process that share statements.
 
-What arrives while a statement is under way goes together in the next one, so under load one round trip, and one wait
-for the disk, serves many. Otherwise a request waits for the end of this turn of the event loop, for others that come in
-it.
+Requests that arrive while a statement is under way are sent together in the next one. So under load one round trip, and
+one wait for the disk, serves many. Otherwise a request is sent at the next turn of the event loop, together with all
+that arrive before it.
 """
 
 import asyncio
@@ -18,70 +18,70 @@ Answer = TypeVar("Answer")
 
 _LARGEST = 1000
 
-_ASKED_ONE_BY_ONE = (errors.StatementFailed, errors.LockNotAvailable)
-"""After these of a batch each is sent alone: one bad request must not cost the others."""
+_RETRIED_ONE_BY_ONE = (errors.StatementFailed, errors.LockNotAvailable)
+"""After these errors of a batch each request is sent alone: one bad request must not fail the others."""
 
 
 class Batcher(Generic[Request, Answer]):
-    """`send` takes a batch and answers in its order.
+    """Sends batches by `send`, which returns the answers in the order of the requests.
 
-    Whoever waits for an answer may go away: then the answer goes to `orphaned`, or the error to `failed`. A request
-    whose caller went away before it was sent is left out, unless `always`.
+    A caller may stop waiting: then the answer goes to `on_unclaimed`, or the error to `on_failed`. A request whose
+    caller stopped waiting before it was sent is left out, unless `send_abandoned`.
     """
 
     def __init__(
         self,
         send: Callable[[Sequence[Request]], Awaitable[Sequence[Answer]]],
-        orphaned: Callable[[Request, Answer, float], None],
-        failed: Callable[[Request, Exception], None],
+        on_unclaimed: Callable[[Request, Answer, float], None],
+        on_failed: Callable[[Request, Exception], None],
         *,
         send_abandoned: bool = False,
     ) -> None:
         self._send = send
-        self._orphaned = orphaned
-        self._failed = failed
-        self._always = send_abandoned
+        self._on_unclaimed = on_unclaimed
+        self._on_failed = on_failed
+        self._send_abandoned = send_abandoned
         self._queue: list[tuple[Request, asyncio.Future[tuple[Answer, float]]]] = []
         self._sent: list[tuple[Request, asyncio.Future[tuple[Answer, float]]]] = []
         self._is_running = False
         self._worker: asyncio.Task[None] | None = None
 
     def submit(self, request: Request) -> "asyncio.Future[tuple[Answer, float]]":
-        """The answer, and the moment on `boottime()` before it was asked for."""
+        """Send a request; the future's result is the answer, and the moment on `boottime()` before it was sent."""
         future: asyncio.Future[tuple[Answer, float]] = asyncio.get_running_loop().create_future()
         self.submit_for(request, future)
         return future
 
     def submit_for(self, request: Request, future: "asyncio.Future[tuple[Answer, float]]") -> None:
-        """The same for somebody who waits already."""
+        """Send a request whose caller waits for this future already."""
         self._queue.append((request, future))
         if not self._is_running:
             try:
-                self._begin()
-            except BaseException:  # an interrupt, or the stack is full: whoever comes next, or drains it, begins anew
+                self._start()
+            except BaseException:  # an interrupt, or the stack is full: the next `submit` or `drain` starts the worker
                 future.cancel()
                 raise
 
     def post(self, request: Request) -> None:
-        """Nobody waits for the answer."""
-        assert self._always
+        """Send a request whose answer no caller waits for."""
+        assert self._send_abandoned
         self.submit(request).cancel()
 
     def fail_all(self, error: Exception) -> None:
-        """Whoever waits gets the error now; what is answered later finds nobody."""
+        """Raise the error in all callers that wait; later answers are unclaimed."""
         for _, future in [*self._sent, *self._queue]:
             _fail(future, error)
 
     async def drain(self) -> None:
-        """Until everything has been sent and answered."""
+        """Wait until all requests have been sent and answered."""
         while self._is_running or self._queue:
-            if not self._is_running:  # whoever should have begun could not
-                self._begin()
+            if not self._is_running:  # a `submit` could not start the worker
+                self._start()
             assert self._worker is not None
             await asyncio.wait([self._worker])
 
-    def _begin(self) -> None:
-        """With the next turn of the event loop, when all who are ready now have put in theirs."""
+    def _start(self) -> None:
+        """The worker begins at the next turn of the event loop, after all tasks that are ready now."""
         self._is_running = True
         try:
             self._worker = asyncio.get_running_loop().create_task(self._work())
@@ -95,12 +95,14 @@ class Batcher(Generic[Request, Answer]):
             while self._queue:
                 batch = self._queue[:_LARGEST]
                 del self._queue[:_LARGEST]
-                if not self._always:
+                if not self._send_abandoned:
                     batch = [entry for entry in batch if not entry[1].done()]
                 if batch:
                     self._sent = batch
-                    await self._serve(batch)
-                    await asyncio.sleep(0)  # tasks that were just answered may be back at once: then all share the next
+                    await self._send_batch(batch)
+                    await asyncio.sleep(
+                        0
+                    )  # tasks that got their answers may send more at once: all share the next batch
         except BaseException:  # the event loop ends
             self._cancel_all()
             raise
@@ -109,7 +111,7 @@ class Batcher(Generic[Request, Answer]):
             self._is_running = False
 
     def _ended(self, worker: "asyncio.Task[None]") -> None:
-        """Cancelled before its first turn, it has not even begun, and could not say that it has ended."""
+        """A worker that was cancelled before its first step has not run its `finally`."""
         if self._is_running and worker is self._worker:
             self._is_running = False
             self._cancel_all()
@@ -118,16 +120,16 @@ class Batcher(Generic[Request, Answer]):
         for _, future in [*self._sent, *self._queue]:
             future.cancel()
 
-    async def _serve(self, batch: "list[tuple[Request, asyncio.Future[tuple[Answer, float]]]]") -> None:
+    async def _send_batch(self, batch: "list[tuple[Request, asyncio.Future[tuple[Answer, float]]]]") -> None:
         sent_at = boottime()
         try:
             answers = await self._send([request for request, _ in batch])
-        except _ASKED_ONE_BY_ONE as error:
+        except _RETRIED_ONE_BY_ONE as error:
             if len(batch) == 1:
                 self._fail(batch, error)
                 return
             for entry in batch:
-                await self._serve([entry])
+                await self._send_batch([entry])
         except PartlyFailed as partly:
             for entry, outcome in zip(batch, partly.outcomes, strict=True):
                 if isinstance(outcome, Exception):
@@ -145,14 +147,14 @@ class Batcher(Generic[Request, Answer]):
     ) -> None:
         request, future = entry
         if future.done():
-            self._orphaned(request, answer, sent_at)
+            self._on_unclaimed(request, answer, sent_at)
         else:
             future.set_result((answer, sent_at))
 
     def _fail(self, batch: "list[tuple[Request, asyncio.Future[tuple[Answer, float]]]]", error: Exception) -> None:
         for request, future in batch:
             if future.done():
-                self._failed(request, error)
+                self._on_failed(request, error)
             else:
                 _fail(future, error)
 
@@ -160,4 +162,4 @@ class Batcher(Generic[Request, Answer]):
 def _fail(future: "asyncio.Future[tuple[Answer, float]]", error: Exception) -> None:
     if not future.done():
         future.set_exception(error)
-        future.exception()  # seen: whoever waited may have gone, and need not be warned of
+        future.exception()  # marks it as retrieved: a caller that has gone must not cause a warning

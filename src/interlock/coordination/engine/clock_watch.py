@@ -1,14 +1,15 @@
-"""Noticing that the store's clock was set: it then disagrees with ours about how long something took."""
+"""Detects that the store's clock was set: it then disagrees with this machine's clock about how long something took."""
 
 _DRIFT = 0.001
-"""What two clocks that nobody has set may part by, for each second that goes by."""
+"""Seconds by which two clocks that were not set may drift apart, per second."""
 
 
 class ClockWatch:
-    """Each reading of the store's clock was taken between two moments of ours, so their difference lies in a range.
+    """Each reading of the store's clock was taken between two moments of this machine's clock, so the difference of the
+    two clocks lies in a range.
 
-    A clock that is slewed moves the range slowly, and so does drift: only what goes beyond that counts, from one
-    reading to the next. A slow answer gives a wide range, which may hide a step: what was known better stays known.
+    A clock that is slewed moves that range slowly, and so does drift: only a faster move, from one reading to the next,
+    counts as a step. A slow answer gives a wide range, which may hide a step; then the narrower known range is kept.
     """
 
     __slots__ = ("_least", "_most", "_read_at")
@@ -18,7 +19,7 @@ class ClockWatch:
         self._most = self._read_at = 0.0
 
     def stepped_by(self, clock: float, sent_at: float, received_at: float) -> float:
-        """By how many seconds at least the clock was set since the last reading: forward (+) or back (-), else 0."""
+        """Return by how many seconds the clock was set at least since the last reading: forward (+), back (-)."""
         least, most, step = clock - received_at, clock - sent_at, 0.0
         if self._least is not None:
             drift = _DRIFT * (received_at - self._read_at)

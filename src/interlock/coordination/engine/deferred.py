@@ -1,42 +1,36 @@
-"""What has to reach the store although nobody waits for it: leases that are given back, and places in the queue.
+"""Requests to the store that no caller waits for: releases, left places in the queue, and the cleanup of old rows.
 
-A release that cannot be delivered is tried again for as long as the lease could be held for. A request whose answer was
-lost may have been granted: it is asked again, with its own grant_id, for as long, and what comes of that is given back.
+A release that cannot be delivered is retried for as long as the lease could be held. A request whose answer was lost
+may have been granted: it is sent again, with its own grant_id, for as long, and a grant that comes of it is released.
 """
 
 import asyncio
 import random
 from collections.abc import Coroutine, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 from uuid import UUID
 
 from interlock import errors
 from interlock.clock import boottime
-from interlock.coordination.engine.acquisition import Acquisition
 from interlock.coordination.engine.batch import Batcher
 from interlock.coordination.engine.queue import WaitQueue
+from interlock.coordination.engine.retry import UNKNOWN, is_unknown
 from interlock.coordination.observation.observer import Observer
 from interlock.stores.capabilities import RecordDeletion
 from interlock.stores.leases import AcquireAnswer, AcquireRequest, GrantIdentity, LeaseStore, ReleaseAnswer
 
-UNKNOWN = (errors.ConnectionLost, errors.DatabaseUnreachable)
-"""After these nobody knows whether the statement took effect."""
+if TYPE_CHECKING:
+    from interlock.coordination.engine.request import LeaseRequest
 
-
-def is_unknown(error: BaseException) -> bool:
-    """Nor after what is no answer of the store's: the stack was full, say."""
-    return isinstance(error, UNKNOWN) or not isinstance(error, errors.InterlockError)
-
-
-_FOLLOW_UP = 1.05
-"""A waiter that was told has a second to come; then the next is told."""
+_OFFER_AGAIN_AFTER = 1.05
+"""A waiter that was notified has a second to acquire; then the next one is notified."""
 _SOON, _LATER = 0.02, 1.0
 _SWEEP_EVERY = 3600.0
 _UNUSED = 7 * 86400.0
 
 
 class OrphanedGrant(NamedTuple):
-    """A grant that nobody holds."""
+    """A grant without a holder."""
 
     name: str
     token: int
@@ -45,14 +39,14 @@ class OrphanedGrant(NamedTuple):
 
 
 class DeferredRequests:
-    """Run by an engine, until `close`."""
+    """Runs in the background of one engine, until `close`."""
 
     def __init__(self, store: LeaseStore, observer: Observer, queue: WaitQueue) -> None:
-        self.releasing: Batcher[GrantIdentity, ReleaseAnswer] = Batcher(
-            store.release, self.settle, self._not_released, send_abandoned=True
+        self.releases: Batcher[GrantIdentity, ReleaseAnswer] = Batcher(
+            store.release, self.after_release, self._release_failed, send_abandoned=True
         )
-        self.leaving: Batcher[AcquireRequest, None] = Batcher(
-            self._abandon, lambda *_: None, self._not_left, send_abandoned=True
+        self.withdrawals: Batcher[AcquireRequest, None] = Batcher(
+            self._withdraw, lambda *_: None, self._withdrawal_failed, send_abandoned=True
         )
         self._store = store
         self._observer = observer
@@ -61,45 +55,46 @@ class DeferredRequests:
         self._undelivered: dict[UUID, GrantIdentity] = {}
         self._offered: dict[str, float] = {}
         self._closed = False
-        self._forget_at: dict[str, float] = {}
+        self._delete_at: dict[str, float] = {}
         self._sweep_at = boottime() + _SWEEP_EVERY * random.random()
 
     @property
-    def are_done(self) -> bool:
+    def is_idle(self) -> bool:
         return not self._running and not self._offered
 
     async def close(self) -> None:
-        """Whatever is on its way is still delivered, if that can be done at once."""
+        """Deliver the requests that can be delivered at once; cancel the others."""
         self._closed = True
-        for batcher in (self.releasing, self.leaving):
+        for batcher in (self.releases, self.withdrawals):
             await batcher.drain()
         for task in self._running:
             task.cancel()
         if self._running:
             await asyncio.wait(self._running)
         for grant in list(self._undelivered.values()):
-            self.releasing.post(grant)  # once more, on a new connection: the lease would be kept until it expires
-        await self.releasing.drain()
+            self.releases.post(grant)  # once more, on a new connection: otherwise the lease is held until it expires
+        await self.releases.drain()
 
-    def give_back(self, ask: Acquisition[Any], answer: AcquireAnswer, sent_at: float) -> None:
-        """Whoever asked has gone meanwhile."""
+    def release_unclaimed(self, request: "LeaseRequest[Any]", answer: AcquireAnswer, sent_at: float) -> None:
+        """An answer came after its caller had gone: release the grant, or leave the queue."""
         if answer.status == "granted":
-            self.releasing.post(OrphanedGrant(ask.name, answer.token, ask.grant_id, ask.ttl))
-        elif ask.wait:
-            self.leaving.post(ask)
+            grant = OrphanedGrant(request.name, answer.token, request.grant_id, request.ttl)
+            self.releases.post(grant)
+        elif request.wait:
+            self.withdrawals.post(request)
 
-    def failed(self, ask: Acquisition[Any], error: Exception) -> None:
-        """A request failed when nobody waited for it any more."""
-        if is_unknown(error) and not ask.in_doubt:
-            ask.in_doubt = True
-            self.find_out(ask)
+    def request_failed(self, request: "LeaseRequest[Any]", error: Exception) -> None:
+        """A request failed after its caller had gone."""
+        if is_unknown(error) and not request.in_doubt:
+            request.in_doubt = True
+            self.resolve(request)
 
-    def find_out(self, ask: Acquisition[Any]) -> None:
-        """Its answer was lost, and perhaps it was granted."""
-        self._begin(self._find_out(ask))
+    def resolve(self, request: "LeaseRequest[Any]") -> None:
+        """The answer was lost, and the store may have granted the lease: find out, and release it."""
+        self._start(self._resolve(request))
 
-    def release(self, grant: GrantIdentity) -> None:
-        """A lease that was lost: if the store still knows it as held, the next need not wait for its end."""
+    def release_lost(self, grant: GrantIdentity) -> None:
+        """Release a lost lease: if the store still records it as held, the next waiter need not wait for its expiry."""
         self._release_until_delivered(grant, 0.0)
 
     def release_later(self, grant: GrantIdentity) -> None:
@@ -107,80 +102,80 @@ class DeferredRequests:
 
     def _release_until_delivered(self, grant: GrantIdentity, pause: float) -> None:
         self._undelivered[grant.grant_id] = grant
-        self._begin(self._release(grant, pause))
+        self._start(self._release(grant, pause))
 
-    def forget(self, prefix: str, older_than: float) -> None:
-        """Once an hour at most, or as often as something grows old."""
-        if (now := boottime()) >= self._forget_at.get(prefix, 0.0):
-            self._forget_at[prefix] = now + min(_SWEEP_EVERY, older_than) * random.uniform(0.5, 1.5)
-            self._begin(self._forget(prefix, older_than))
+    def delete_old_records(self, prefix: str, older_than: float) -> None:
+        """At most once an hour, or as often as records grow old."""
+        if (now := boottime()) >= self._delete_at.get(prefix, 0.0):
+            self._delete_at[prefix] = now + min(_SWEEP_EVERY, older_than) * random.uniform(0.5, 1.5)
+            self._start(self._delete_old_records(prefix, older_than))
 
-    def settle(self, grant: GrantIdentity, answer: ReleaseAnswer, sent_at: float) -> None:
-        """A lease was released: whose turn is it now?"""
+    def after_release(self, grant: GrantIdentity, answer: ReleaseAnswer, sent_at: float) -> None:
+        """Notify the next waiter, if it waits in this process; retry if the lease was locked."""
         if answer.offered is not None:
             if answer.elsewhere:
-                self._follow_up(grant.name)
+                self._offer_later(grant.name)
             else:
-                self._queue.call(answer.offered, answer.handed)
+                self._queue.notify(answer.offered, answer.handed)
         elif answer.status == "locked":
             self.release_later(grant)
         if sent_at > self._sweep_at:
             self._sweep_at = sent_at + _SWEEP_EVERY * random.uniform(0.5, 1.5)
-            self._begin(self._sweep())
+            self._start(self._sweep())
 
-    def _not_released(self, grant: GrantIdentity, error: Exception) -> None:
+    def _release_failed(self, grant: GrantIdentity, error: Exception) -> None:
         self._observer.database_error(error)
         self.release_later(grant)
 
-    def _not_left(self, ask: AcquireRequest, error: Exception) -> None:
-        """As long as our ear lives, so does the place, and its turn would go to nobody."""
+    def _withdrawal_failed(self, request: AcquireRequest, error: Exception) -> None:
+        """The place in the queue lives as long as the subscription, and the lease would be offered to it in vain."""
         self._observer.database_error(error)
         if isinstance(error, (errors.LockNotAvailable, *UNKNOWN)):
-            self._begin(self._leave_later(ask))
+            self._start(self._withdraw_later(request))
 
-    async def _leave_later(self, ask: AcquireRequest) -> None:
+    async def _withdraw_later(self, request: AcquireRequest) -> None:
         await asyncio.sleep(_LATER * random.uniform(0.5, 1.0))
-        self.leaving.post(ask)
+        self.withdrawals.post(request)
 
-    async def _find_out(self, ask: Acquisition[Any]) -> None:
-        waited, ask.wait = ask.wait, False
-        ends_at = boottime() + ask.ttl
+    async def _resolve(self, request: "LeaseRequest[Any]") -> None:
+        waited, request.wait = request.wait, False
+        ends_at = boottime() + request.ttl
         while boottime() < ends_at:
-            await asyncio.sleep(random.uniform(0.5, 1.0) * min(ask.ttl / 4, 5.0))
+            await asyncio.sleep(random.uniform(0.5, 1.0) * min(request.ttl / 4, 5.0))
             try:
-                (answer,) = await self._store.acquire([ask])
+                (answer,) = await self._store.acquire([request])
             except Exception as error:
                 self._observer.database_error(error)
                 continue
-            if answer.status not in ("locked", "changing"):  # then it is perhaps our own request that goes on there
-                ask.wait = waited  # then it may have a place in the queue, too
-                self.give_back(ask, answer, boottime())
+            if answer.status not in ("locked", "changing"):  # these may come of the first request, still under way
+                request.wait = waited  # then it may also have a place in the queue
+                self.release_unclaimed(request, answer, boottime())
                 return
 
     async def _release(self, grant: GrantIdentity, pause: float) -> None:
-        """Until the store has it, or the lease has expired there. What is cancelled stays in `_undelivered`."""
+        """Retry until the store has answered, or the lease has expired. A cancelled retry stays in `_undelivered`."""
         ends_at = boottime() + grant.ttl
         while boottime() < ends_at:
             await asyncio.sleep(pause * random.uniform(0.5, 1.0))
             pause = min(max(2 * pause, _SOON), _LATER)
             try:
-                answer, sent_at = await self.releasing.submit(grant)
+                answer, sent_at = await self.releases.submit(grant)
             except Exception as error:
                 self._observer.database_error(error)
                 continue
             if answer.status != "locked":
-                self.settle(grant, answer, sent_at)
-                if answer.status == "lost":  # perhaps handed on by a request that nobody heard of again
-                    self._follow_up(grant.name)
-                    self._queue.wake(grant.name)
+                self.after_release(grant, answer, sent_at)
+                if answer.status == "lost":  # an earlier release whose answer was lost may have offered it to a waiter
+                    self._offer_later(grant.name)
+                    self._queue.wake_first(grant.name)
                 break
         self._undelivered.pop(grant.grant_id, None)
 
-    def _follow_up(self, name: str) -> None:
-        """Whoever was told may have died, or stand still, at that very moment."""
+    def _offer_later(self, name: str) -> None:
+        """The notified waiter may have died, or stopped, at that very moment."""
         if not self._offered:
-            asyncio.get_running_loop().call_later(_FOLLOW_UP, self._offer_again)
-        self._offered[name] = boottime() + _FOLLOW_UP
+            asyncio.get_running_loop().call_later(_OFFER_AGAIN_AFTER, self._offer_again)
+        self._offered[name] = boottime() + _OFFER_AGAIN_AFTER
 
     def _offer_again(self) -> None:
         now = boottime()
@@ -190,19 +185,19 @@ class DeferredRequests:
         if self._offered and not self._closed:
             asyncio.get_running_loop().call_later(min(self._offered.values()) - now, self._offer_again)
         if names:
-            self._begin(self._offer(sorted(names)))
+            self._start(self._offer(sorted(names)))
 
     async def _offer(self, names: Sequence[str]) -> None:
         try:
             for grant_id in await self._store.offer(names):
-                self._queue.call(grant_id)
+                self._queue.notify(grant_id)
         except errors.InterlockError as error:
             self._observer.database_error(error)
 
-    async def _abandon(self, asks: Sequence[AcquireRequest]) -> list[None]:
-        for grant_id in await self._store.abandon(asks):
-            self._queue.call(grant_id)
-        return [None] * len(asks)
+    async def _withdraw(self, requests: Sequence[AcquireRequest]) -> list[None]:
+        for grant_id in await self._store.abandon(requests):
+            self._queue.notify(grant_id)
+        return [None] * len(requests)
 
     async def _sweep(self) -> None:
         try:
@@ -211,14 +206,14 @@ class DeferredRequests:
         except errors.InterlockError as error:
             self._observer.database_error(error)
 
-    async def _forget(self, prefix: str, older_than: float) -> None:
+    async def _delete_old_records(self, prefix: str, older_than: float) -> None:
         try:
             while isinstance(self._store, RecordDeletion) and await self._store.delete_records(prefix, older_than) > 0:
                 pass
         except errors.InterlockError as error:
             self._observer.database_error(error)
 
-    def _begin(self, work: Coroutine[Any, Any, None]) -> None:
+    def _start(self, work: Coroutine[Any, Any, None]) -> None:
         if self._closed:
             work.close()
             return

@@ -1,19 +1,20 @@
-"""Asking that leases be given to whoever waits for them.
+"""Handing leases over to the next waiter.
 
-From the moment it is asked, the next one may have it and may have been told so, before we are. So nobody here trusts
-such a grant any more until the answer says that it was kept, which it is where nobody waits.
+From the moment the request is sent, the next waiter may hold the lease, and may be notified before this process is. So
+the grant is not trusted until the answer says that it was kept, which it is if no process waits for it.
 """
 
 import asyncio
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 
 from interlock.clock import boottime
 from interlock.coordination.engine.batch import Batcher
-from interlock.coordination.engine.deferred import DeferredRequests, is_unknown
+from interlock.coordination.engine.deferred import DeferredRequests
+from interlock.coordination.engine.held import HeldGrants
+from interlock.coordination.engine.retry import is_unknown
 from interlock.coordination.lease.grant import AsyncGrant
-from interlock.coordination.lease.reasons import Loss
 from interlock.coordination.observation.observer import Observer
 from interlock.stores.leases import LeaseStore, PartlyFailed, ReleaseAnswer
 
@@ -21,43 +22,35 @@ _KEPT = ("kept", "locked")
 
 
 class HandOvers:
-    """Run by an engine. `lose` and `forget` are told of what is not held any more."""
+    """All hand-overs of one engine."""
 
-    def __init__(
-        self,
-        store: LeaseStore,
-        observer: Observer,
-        deferred: DeferredRequests,
-        lose: Callable[[AsyncGrant, Loss], None],
-        forget: Callable[[AsyncGrant], None],
-    ) -> None:
+    def __init__(self, store: LeaseStore, observer: Observer, held: HeldGrants, deferred: DeferredRequests) -> None:
         self._observer = observer
+        self._held = held
         self._deferred = deferred
-        self._lose = lose
-        self._forget = forget
         self._batcher: Batcher[AsyncGrant, ReleaseAnswer] = Batcher(
-            partial(_handed_over, store), self._settle, self._perhaps, send_abandoned=True
+            partial(_hand_over, store), self._settle, self._fail, send_abandoned=True
         )
 
     async def drain(self) -> None:
         await self._batcher.drain()
 
     async def hand_over(self, grant: AsyncGrant) -> bool:
-        """False: nobody waits for it, and it is kept."""
+        """Return False if no process waits for the lease: then it is kept."""
         while True:
-            if not grant.is_handing_over:  # by another task: then this one is told the same
+            if not grant.is_handing_over:  # another task may be doing it: both get the same result
                 grant.check()
             response = self._batcher.submit(grant)
             try:
                 answer, sent_at = await response
             except asyncio.CancelledError:
-                if response.done() and not response.cancelled():  # both came at once: it may be another's by now
-                    self._see(grant, response)
+                if response.done() and not response.cancelled():  # both came at once: another may hold the lease by now
+                    self._finish(grant, response)
                 raise
             except Exception as error:
                 if not is_unknown(error):
                     raise
-                self._perhaps(grant, error)
+                self._fail(grant, error)
                 raise grant.error() from error
             if answer.status != "locked":
                 break
@@ -69,28 +62,28 @@ class HandOvers:
 
     def _settle(self, grant: AsyncGrant, answer: ReleaseAnswer, sent_at: float) -> None:
         if answer.status == "lost":
-            self._lose(grant, "refused")
+            self._held.lose(grant, "refused")
         elif answer.status == "released":
             if grant.finish("released"):
                 self._observer.handed_over(grant.name, grant.token, boottime() - grant.acquired_at)
-            self._forget(grant)
-            self._deferred.settle(grant, answer, sent_at)
+            self._held.remove(grant)
+            self._deferred.after_release(grant, answer, sent_at)
 
-    def _see(self, grant: AsyncGrant, response: "asyncio.Future[tuple[ReleaseAnswer, float]]") -> None:
+    def _finish(self, grant: AsyncGrant, response: "asyncio.Future[tuple[ReleaseAnswer, float]]") -> None:
         if isinstance(error := response.exception(), Exception):
-            self._perhaps(grant, error)
+            self._fail(grant, error)
         else:
             self._settle(grant, *response.result())
 
-    def _perhaps(self, grant: AsyncGrant, error: Exception) -> None:
-        """Another may have it, so it is not ours any more; if nobody has it, it is given back."""
+    def _fail(self, grant: AsyncGrant, error: Exception) -> None:
+        """Another process may hold the lease, so the grant is lost; in case none does, it is released."""
         self._observer.database_error(error)
         if is_unknown(error):
-            self._lose(grant, "refused")
+            self._held.lose(grant, "refused")
             self._deferred.release_later(grant)
 
 
-async def _handed_over(store: LeaseStore, grants: Sequence[AsyncGrant]) -> Sequence[ReleaseAnswer]:
+async def _hand_over(store: LeaseStore, grants: Sequence[AsyncGrant]) -> Sequence[ReleaseAnswer]:
     for grant in grants:
         grant.is_handing_over = True
     try:
@@ -111,7 +104,7 @@ def _trust_again(grants: Sequence[AsyncGrant], outcomes: Sequence[object]) -> No
 
 
 def _was_kept(outcome: object) -> bool:
-    """Also where the request was refused: then nothing was changed."""
+    """True also if the store refused the request: then it changed nothing."""
     if isinstance(outcome, ReleaseAnswer):
         return outcome.status in _KEPT
     return isinstance(outcome, Exception) and not is_unknown(outcome)

@@ -1,7 +1,7 @@
-"""Waiting for one's turn: told by the store, with a look now and then in case that word got lost.
+"""The wait queue of this process: the store notifies a waiter, and a scheduled poll replaces a lost notification.
 
-Those who wait for one name share one look-out: the first of them looks when the lease expires, or after `_POLL_EVERY`,
-and then again. So a queue of thousands costs no more looks than a queue of one.
+The waiters of one name share one poll timer: the first of them polls when the lease expires, or after `_POLL_EVERY`,
+and then again. So a queue of thousands costs no more polls than a queue of one.
 """
 
 import asyncio
@@ -12,171 +12,176 @@ from interlock.clock import boottime
 from interlock.stores.leases import AcquireAnswer, AcquireRequest, HandedGrant, LeaseStore
 
 _POLL_EVERY = 5.0
-"""The longest time without a look. Not what a waiter depends on: it is told, and knows when the lease expires."""
+"""The longest time between polls. Waiters do not depend on it: they are notified, and know when the lease expires."""
 _AFTER_EXPIRY = 0.003
 _SHORTEST, _LONGEST = 0.05, 1.0
-"""Steps of those who cannot be told. The longest is well below what the store takes for a waiter's end."""
+"""Pauses of waiters that the store cannot notify. The longest is well below the time after which the store takes a
+waiter for dead."""
 _LONGEST_BLOCK = 0.25
 _LONGEST_HANDED = 1.0
 _SHORTEST_HANDED = 0.3
-"""What has to be left of a grant that was handed on, so that there is time to renew it. Else it is asked for."""
+"""A grant that came with a notification has to last this long, so that there is time to renew it. Otherwise the waiter
+requests the lease."""
 _DRIFT = 0.001
-"""By how much of the time two clocks may come apart: twice what a clock is slewed by at most."""
+"""The two clocks may drift apart by this share of the time: twice the rate at which a clock is slewed at most."""
 
 
 class QueueEntry:
-    """One waiter. A call that comes before `wait` is not lost. `handed` is what came with the first word."""
+    """One waiter. A wake-up that comes before `wait` is not lost. `handed` is the grant that came with the first
+    notification."""
 
-    __slots__ = ("_called", "_future", "_told", "grant_id", "handed", "name", "step")
+    __slots__ = ("_future", "_notified", "_woken", "grant_id", "handed", "name", "step")
 
     def __init__(self, name: str, grant_id: UUID) -> None:
         self.name = name
         self.grant_id = grant_id
         self.step = 0.0
         self.handed: HandedGrant | None = None
-        self._called = self._told = False
+        self._woken = self._notified = False
         self._future: asyncio.Future[None] | None = None
 
-    def tell(self, handed: HandedGrant | None) -> None:
-        """The store's word. Everybody on the server can listen in, and say something in its place: but not before the
-        first word, which is where the grant_id is told. Whatever comes later is no more than a call."""
-        if not self._told:
-            self._told = True
+    def notify(self, handed: HandedGrant | None) -> None:
+        """Take a notification of the store. Any session of the server can listen on the channel, and forge a
+        notification once it has seen the grant_id there. So only the first one is believed; later ones just wake."""
+        if not self._notified:
+            self._notified = True
             self.handed = handed
-        self.call()
+        self.wake()
 
-    def call(self) -> None:
-        self._called = True
+    def wake(self) -> None:
+        self._woken = True
         if self._future is not None and not self._future.done():
             self._future.set_result(None)
 
     async def wait(self, seconds: float | None = None) -> None:
-        """Until called, or for so long."""
-        if not self._called:
+        """Wait until the entry is woken, or for so many seconds."""
+        if not self._woken:
             loop = asyncio.get_running_loop()
             self._future = loop.create_future()
-            timer = None if seconds is None else loop.call_later(seconds, self.call)
+            timer = None if seconds is None else loop.call_later(seconds, self.wake)
             try:
                 await self._future
             finally:
                 self._future = None
                 if timer is not None:
                     timer.cancel()
-        self._called = False
+        self._woken = False
 
 
 class WaitQueue:
-    """Everybody in this process who waits, and the ear that they share."""
+    """All waiters of this process on one event loop, and the subscription to notifications that they share."""
 
     def __init__(self, store: LeaseStore) -> None:
         self.is_subscribed = False
         self._store = store
-        self._opening = asyncio.Lock()
-        self._turns: dict[UUID, QueueEntry] = {}
+        self._subscribing = asyncio.Lock()
+        self._entries: dict[UUID, QueueEntry] = {}
         self._queues: dict[str, dict[UUID, QueueEntry]] = {}
-        self._lookouts: dict[str, asyncio.TimerHandle] = {}
+        self._polls: dict[str, asyncio.TimerHandle] = {}
 
     @property
     def is_empty(self) -> bool:
-        return not self._turns
+        return not self._entries
 
-    def enter(self, ask: AcquireRequest) -> QueueEntry:
-        """Before the store is asked: its word may come before its answer."""
-        entry = QueueEntry(ask.name, ask.grant_id)
-        self._turns[ask.grant_id] = entry
-        self._queues.setdefault(ask.name, {})[ask.grant_id] = entry
+    def enter(self, request: AcquireRequest) -> QueueEntry:
+        """Called before the request is sent: a notification may come before the answer."""
+        entry = QueueEntry(request.name, request.grant_id)
+        self._entries[request.grant_id] = entry
+        self._queues.setdefault(request.name, {})[request.grant_id] = entry
         return entry
 
     def leave(self, entry: QueueEntry) -> None:
-        del self._turns[entry.grant_id]
+        del self._entries[entry.grant_id]
         queue = self._queues[entry.name]
         del queue[entry.grant_id]
         if not queue:
             del self._queues[entry.name]
-            if lookout := self._lookouts.pop(entry.name, None):
-                lookout.cancel()
-        elif entry.name not in self._lookouts:  # it was the look-out itself
-            self._look_out(entry.name, _POLL_EVERY)
+            if poll := self._polls.pop(entry.name, None):
+                poll.cancel()
+        elif entry.name not in self._polls:  # this was the waiter that polled
+            self._schedule_poll(entry.name, _POLL_EVERY)
 
-    def taken(self, entry: QueueEntry, answer: AcquireAnswer, sent_at: float) -> AcquireAnswer | None:
-        """What the waiter was handed, as far as it can be trusted without asking; `answer` came to what was sent then.
+    async def wait(self, entry: QueueEntry, answer: AcquireAnswer) -> None:
+        """Wait until it is time to request again; `answer` is the last one."""
+        if answer.status in ("locked", "changing"):  # the end of that is not notified
+            entry.step = min(max(answer.retry_after, entry.step * 1.5), _LONGEST_BLOCK)
+            await entry.wait(entry.step)
+            return
+        expiry = answer.retry_after + _AFTER_EXPIRY
+        if answer.status == "held back":  # the store puts no waiter into its queue then, so it notifies none
+            await entry.wait(min(expiry, _POLL_EVERY * random.uniform(0.8, 1.2)))
+            return
+        if self.is_subscribed:
+            entry.step = 0.0
+            self._schedule_poll(entry.name, min(expiry, _POLL_EVERY * random.uniform(0.8, 1.2)))
+            await entry.wait()
+            return
+        entry.step = min(max(_SHORTEST, entry.step * 1.5), _LONGEST)
+        await entry.wait(min(expiry, entry.step * random.uniform(0.8, 1.0)))
 
-        The word may be old. What is left of the grant is told by the store's clock, which was `answer.clock` after
-        `sent_at`; both go on at the same pace but for a little, unless the store's was set meanwhile.
+    def handed_over(self, entry: QueueEntry, answer: AcquireAnswer, sent_at: float) -> AcquireAnswer | None:
+        """Return the grant that came with a notification, if it can be trusted without a request.
+
+        The notification may be old. The grant's end is told by the store's clock, which read `answer.clock` after
+        `sent_at`; both clocks advance alike except for a small drift, unless the store's clock was set meanwhile.
         """
         handed, entry.handed = entry.handed, None
         if handed is None or not answer.clock:
             return None
         now = boottime()
         waited = now - sent_at
-        apart = waited * _DRIFT
-        remaining = handed.until - answer.clock - apart
-        if not _SHORTEST_HANDED <= remaining - waited <= _LONGEST_HANDED + apart:
+        drift = waited * _DRIFT
+        remaining = handed.until - answer.clock - drift
+        if not _SHORTEST_HANDED <= remaining - waited <= _LONGEST_HANDED + drift:
             return None
         return AcquireAnswer("granted", handed.token, remaining, 0.0, None, brief=True)
 
-    async def pause(self, entry: QueueEntry, answer: AcquireAnswer) -> None:
-        """Until it is time to ask again, by what was answered last."""
-        if answer.status in ("locked", "changing"):  # nobody will tell us when that ends
-            entry.step = min(max(answer.retry_after, entry.step * 1.5), _LONGEST_BLOCK)
-            await entry.wait(entry.step)
-            return
-        expiry = answer.retry_after + _AFTER_EXPIRY
-        if answer.status == "held back":  # nobody is put into the queue, so nobody there will be told
-            await entry.wait(min(expiry, _POLL_EVERY * random.uniform(0.8, 1.2)))
-            return
-        if self.is_subscribed:
-            entry.step = 0.0
-            self._look_out(entry.name, min(expiry, _POLL_EVERY * random.uniform(0.8, 1.2)))
-            await entry.wait()
-            return
-        entry.step = min(max(_SHORTEST, entry.step * 1.5), _LONGEST)
-        await entry.wait(min(expiry, entry.step * random.uniform(0.8, 1.0)))
-
     async def subscribe(self) -> None:
-        """Afterwards whoever queues will be told, where the store can do that."""
-        async with self._opening:
+        """Waiters that enter afterwards are notified, where the store can do that."""
+        async with self._subscribing:
             if not self.is_subscribed:
-                self.is_subscribed = await self._store.subscribe(self.call, self._subscription_ended)
+                self.is_subscribed = await self._store.subscribe(self.notify, self._subscription_ended)
 
     async def unsubscribe(self) -> None:
-        async with self._opening:
+        """End the subscription, unless there are waiters."""
+        async with self._subscribing:
             if self.is_subscribed and self.is_empty:
                 self.is_subscribed = False
                 await self._store.unsubscribe()
 
-    def call(self, grant_id: UUID | None, handed: HandedGrant | None = None) -> None:
-        """Its turn has come; None: the store has given us up, and everybody has to ask, and queue, again."""
+    def notify(self, grant_id: UUID | None, handed: HandedGrant | None = None) -> None:
+        """Wake the waiter that is next. None: the store has removed all waiters of this process from its queue, and all
+        of them have to request again."""
         if grant_id is None:
-            self.call_all()
-        elif entry := self._turns.get(grant_id):
-            entry.tell(handed)
+            self.wake_all()
+        elif entry := self._entries.get(grant_id):
+            entry.notify(handed)
 
-    def wake(self, name: str) -> None:
-        """Somebody may have to ask: the first of those who wait for that name does."""
+    def wake_first(self, name: str) -> None:
+        """Let the first waiter of that name request the lease."""
         if queue := self._queues.get(name):
-            next(iter(queue.values())).call()
+            next(iter(queue.values())).wake()
 
-    def call_all(self) -> None:
-        for entry in self._turns.values():
-            entry.call()
+    def wake_all(self) -> None:
+        for entry in self._entries.values():
+            entry.wake()
 
-    def _look_out(self, name: str, seconds: float) -> None:
-        """In so long, or when somebody was to look out anyway: those who come again and again put nobody off."""
+    def _schedule_poll(self, name: str, seconds: float) -> None:
+        """A poll that is due earlier stays: waiters that come again and again must not put it off."""
         loop = asyncio.get_running_loop()
         due_at = loop.time() + seconds
-        if lookout := self._lookouts.get(name):
-            if lookout.when() <= due_at:
+        if poll := self._polls.get(name):
+            if poll.when() <= due_at:
                 return
-            lookout.cancel()
-        self._lookouts[name] = loop.call_at(due_at, self._send_first, name)
+            poll.cancel()
+        self._polls[name] = loop.call_at(due_at, self._poll, name)
 
-    def _send_first(self, name: str) -> None:
-        """Whoever came first looks; what it sees sets the next look-out."""
-        del self._lookouts[name]
-        self.wake(name)
+    def _poll(self, name: str) -> None:
+        """Let the first waiter request the lease; the answer schedules the next poll."""
+        del self._polls[name]
+        self.wake_first(name)
 
     def _subscription_ended(self) -> None:
-        """What was said meanwhile is lost, and to the others we look dead: everybody has to ask, and queue, again."""
+        """Notifications may have been lost, and to the other processes our waiters look dead: all request again."""
         self.is_subscribed = False
-        self.call_all()
+        self.wake_all()

@@ -1,60 +1,61 @@
-"""What a store remembers: which leases are held, and records that were written under one of them."""
+"""Reading a store: the leases that are held now, and the records that were written under a lease."""
 
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 from interlock import errors
 from interlock.coordination.backends.choice import OpenStore
+from interlock.coordination.engine.connections import StoreConnections
 from interlock.coordination.engine.deferred import DeferredRequests
+from interlock.coordination.engine.held import HeldGrants
 from interlock.coordination.engine.retry import RetryPolicy
 from interlock.coordination.lease.grant import AsyncGrant
-from interlock.coordination.lease.reasons import Loss
 from interlock.stores.capabilities import ContentionCheck, HeldLease, RecordDeletion, StoredRecord
 
 T = TypeVar("T")
 
-_LOOKS = 5
-"""How often a look at the store is tried again before whoever wants it is told that it failed."""
+_RETRIES = 5
+"""A read is retried so often before its error reaches the caller."""
 
 
 class LeaseRecords:
-    """Of one engine. Everything here may be sent twice, and is if its answer got lost. `before` is called each time."""
+    """The records of one engine. Each request may be sent twice, and is if its answer was lost."""
 
     def __init__(
         self,
         store: OpenStore,
-        retry: RetryPolicy,
+        held: HeldGrants,
         deferred: DeferredRequests,
-        before: Callable[[], None],
-        lose: Callable[[AsyncGrant, Loss], None],
+        retry: RetryPolicy,
+        connections: StoreConnections,
     ) -> None:
         self._store = store
-        self._retry = retry
+        self._held = held
         self._deferred = deferred
-        self._before = before
-        self._lose = lose
+        self._retry = retry
+        self._connections = connections
 
     async def held(self, prefix: str) -> list[HeldLease]:
-        """The leases that are held now, whose names begin so."""
-        return await self._ask(lambda: self._store.held(prefix), _LOOKS)
+        """Return the leases that are held now and whose names begin with `prefix`."""
+        return await self._request(lambda: self._store.held(prefix), _RETRIES)
 
     async def is_contended(self, name: str) -> bool:
-        """Whether somebody has that lease, or waits for it and will be told."""
+        """Return True if the lease is held, or a waiter that is notified waits for it."""
         store = self._store
-        return isinstance(store, ContentionCheck) and await self._ask(lambda: store.is_contended(name), _LOOKS)
+        return isinstance(store, ContentionCheck) and await self._request(lambda: store.is_contended(name), _RETRIES)
 
     async def read(self, key: str) -> StoredRecord | None:
-        return await self._ask(lambda: self._store.read(key), _LOOKS)
+        return await self._request(lambda: self._store.read(key), _RETRIES)
 
     async def write(self, key: str, value: str, grant: AsyncGrant) -> None:
-        """Raises `LeaseLost` if the grant is not current; as long as it is trusted, it is tried again."""
+        """Write while the grant is current, else raise `LeaseLost`. Retries as long as the grant is trusted."""
 
         async def write() -> bool:
             grant.check()
             return await self._store.write(key, value, grant)
 
-        if not await self._ask(write, None):
-            self._lose(grant, "refused")
+        if not await self._request(write, None):
+            self._held.lose(grant, "refused")
             raise grant.error()
 
     def require_forgetting(self) -> None:
@@ -65,15 +66,16 @@ class LeaseRecords:
             )
 
     def forget_soon(self, prefix: str, older_than: float) -> None:
-        """Records whose keys begin so and that are older, unless that was done a short time ago."""
-        self._deferred.forget(prefix, older_than)
+        """Delete old records whose keys begin with `prefix`, unless that was done a short time ago."""
+        self._deferred.delete_old_records(prefix, older_than)
 
-    async def _ask(self, ask: Callable[[], Awaitable[T]], most: int | None) -> T:
+    async def _request(self, send: Callable[[], Awaitable[T]], most: int | None) -> T:
         failures = 0
         while True:
-            self._before()
+            self._connections.require_open()
+            self._connections.use()
             try:
-                answer = await ask()
+                answer = await send()
             except errors.StoreError as error:
                 await self._retry.wait_or_raise(error, failures, most)
                 failures += 1

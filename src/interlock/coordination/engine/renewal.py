@@ -1,9 +1,9 @@
-"""Renewals: one statement a round for everything that this process holds, and the moment when trust ends.
+"""Renewals: one statement per round for all grants of this process, and the moment when the trust in a grant ends.
 
-Two timers, both for the earliest grant only. One starts a round: it renews every grant that is due, or will be before
-half of its interval is over, so that grants which were made at different times come to share their rounds. The other
-ends the trust in grants that were not renewed in time, whatever a round that hangs may still bring: trust that has
-run out does not come back.
+Two timers, each set for the earliest grant. One starts a round: it renews every grant that is due, or will be before
+half of its interval is over, so that grants made at different times come to share their rounds. The other ends the
+trust in grants that were not renewed in time, even if a round that hangs may still renew them: trust that has ended
+does not come back.
 """
 
 import asyncio
@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from interlock import errors
 from interlock.clock import boottime
 from interlock.coordination.engine.clock_watch import ClockWatch
+from interlock.coordination.engine.held import HeldGrants
 from interlock.coordination.lease.grant import AsyncGrant
-from interlock.coordination.lease.reasons import Loss
 from interlock.coordination.lease.times import LeaseTiming
 from interlock.coordination.observation.observer import Observer
 from interlock.stores.leases import LeaseStore, RenewAnswer
@@ -27,13 +27,12 @@ _SPREAD = 8
 
 
 class Renewals:
-    """Keeps every grant that is added until it is removed or lost. `lose` is told of each that is."""
+    """Renews each grant from `add` until it is removed from the held grants or lost."""
 
-    def __init__(self, store: LeaseStore, observer: Observer, lose: Callable[[AsyncGrant, Loss], None]) -> None:
-        self._grants: dict[LeaseTiming, set[AsyncGrant]] = {}
+    def __init__(self, store: LeaseStore, observer: Observer, held: HeldGrants) -> None:
         self._store = store
         self._observer = observer
-        self._lose = lose
+        self._held = held
         self._clock = ClockWatch()
         self._timeline: int | None = None
         self._round: asyncio.Task[None] | None = None
@@ -41,32 +40,17 @@ class Renewals:
         self._end = _Alarm(self._end_trust)
 
     def add(self, grant: AsyncGrant) -> None:
-        alike = self._grants.get(grant.timing)
-        if alike is None:
-            if not self._grants:
-                self._clock = ClockWatch()  # what happened to the clock while nothing was held is of no consequence
-            alike = self._grants[grant.timing] = set()
-        alike.add(grant)
+        if not self._held.by_timing:
+            self._clock = ClockWatch()  # a step of the clock while nothing was held does not matter
+        self._held.add(grant)
         self._due.not_after(grant.renew_at)
         self._end.not_after(grant.trusted_until)
 
-    def remove(self, grant: AsyncGrant) -> None:
-        if alike := self._grants.get(grant.timing):
-            alike.discard(grant)
-            if not alike:
-                del self._grants[grant.timing]
-
-    def hurry(self, grant: AsyncGrant) -> None:
-        """Renew it at once, instead of when it is due."""
-        grant.renew_at = boottime()
-        self._due.not_after(grant.renew_at)
-
-    def __len__(self) -> int:
-        return sum(map(len, self._grants.values()))
-
-    def __iter__(self) -> Iterator[AsyncGrant]:
-        """Those of now: what is done to one may remove it."""
-        return iter([grant for alike in self._grants.values() for grant in alike])
+    def renew_soon(self, grant: AsyncGrant) -> None:
+        """Renew a grant at once, instead of when it is due."""
+        if not grant.ended:
+            grant.renew_at = boottime()
+            self._due.not_after(grant.renew_at)
 
     async def close(self) -> None:
         self._due.stop()
@@ -76,31 +60,31 @@ class Renewals:
             await asyncio.wait([self._round])
 
     def _start_round(self) -> None:
-        if self._round is None and self._grants:
+        if self._round is None and self._held.by_timing:
             self._round = asyncio.get_running_loop().create_task(self._renew_all())
 
     async def _renew_all(self) -> None:
         try:
             now = boottime()
             due = {
-                timing: [grant for grant in alike if grant.renew_at <= now + timing.renew_every / 2]
-                for timing, alike in self._grants.items()
+                timing: [grant for grant in grants if grant.renew_at <= now + timing.renew_every / 2]
+                for timing, grants in self._held.by_timing.items()
             }
             for batch in _together(due):
                 await self._renew(batch)
         finally:
             self._round = None
-            if self._grants:
-                self._due.not_after(min(grant.renew_at for alike in self._grants.values() for grant in alike))
+            if self._held.by_timing:
+                self._due.not_after(min(grant.renew_at for grant in self._held))
 
     async def _renew(self, due: "_Batch") -> None:
-        grants = [grant for _, alike in due for grant in alike]
+        grants = [grant for _, same_timing in due for grant in same_timing]
         sent_at = boottime()
         try:
             answer = await self._store.renew(grants, min(timing.request_timeout for timing, _ in due))
         except errors.InterlockError as error:
-            for timing, alike in due:
-                for grant in alike:
+            for timing, same_timing in due:
+                for grant in same_timing:
                     left = max(grant.trusted_until - sent_at, 4 * _SOON)
                     grant.renew_at = sent_at + min(timing.renew_every, left, 4.0) / 4
             self._observer.renewal_failed(error)
@@ -114,12 +98,12 @@ class Renewals:
         before, self._timeline = self._timeline, answer.timeline
         now = boottime()
         exceptions = {grants[place] for place in (*answer.lost, *answer.locked)}
-        for timing, alike in due:
+        for timing, same_timing in due:
             trusted_until = sent_at + timing.ttl - timing.margin
             renew_at = sent_at + timing.renew_every
-            for grant in alike:
+            for grant in same_timing:
                 if grant.trusted_until <= now:
-                    self._lose(grant, "expired")
+                    self._held.lose(grant, "expired")
                 elif grant not in exceptions:
                     grant.trusted_until = trusted_until
                     grant.renew_at = renew_at
@@ -127,36 +111,36 @@ class Renewals:
                         grant.notify_renewed()
         for place, operator in answer.broken.items():
             grants[place].broken_by = operator
-            self._lose(grants[place], "broken")
+            self._held.lose(grants[place], "broken")
         for place in answer.lost:
-            if not grants[place].is_handing_over:
-                self._lose(grants[place], "refused" if before in (None, answer.timeline) else "failover")
-        for place in (*answer.lost, *answer.locked):  # of one that is just being handed over, that answer tells more
+            if not grants[place].is_handing_over:  # the answer to the hand-over says more
+                self._held.lose(grants[place], "refused" if before in (None, answer.timeline) else "failover")
+        for place in (*answer.lost, *answer.locked):
             grants[place].renew_at = now + min(_SOON, grants[place].timing.renew_every)
 
     def _compare_clocks(self, clock: float, sent_at: float, received_at: float) -> None:
-        """A clock that was set may have let a lease expire early, or keep it too long: what we trust is not so."""
+        """A store whose clock was set may let a lease expire early, or hold it too long: the trust in it ends."""
         if step := abs(self._clock.stepped_by(clock, sent_at, received_at)):
-            for grant in self:
+            for grant in self._held:
                 if step > grant.timing.margin:
-                    self._lose(grant, "clock")
+                    self._held.lose(grant, "clock")
 
     def _end_trust(self) -> None:
         now = boottime()
         try:
-            for grant in self:
+            for grant in self._held:
                 if grant.trusted_until <= now:
-                    self._lose(grant, "expired")
-        finally:  # also if a hook ends the thread: the others are still to be told
-            if self._grants:
-                self._end.not_after(min(grant.trusted_until for grant in self))
+                    self._held.lose(grant, "expired")
+        finally:  # also if a user's hook ends the thread: the other grants are still to be ended
+            if self._held.by_timing:
+                self._end.not_after(min(grant.trusted_until for grant in self._held))
 
 
 _Batch = Sequence[tuple[LeaseTiming, Sequence[AsyncGrant]]]
 
 
 def _together(due: Mapping[LeaseTiming, Sequence[AsyncGrant]]) -> Iterator[_Batch]:
-    """Batches that can share a time-out: a short lease's must not cost a long one its renewal."""
+    """Yield batches that can share a timeout: the timeout of a short lease must not cost a long one its renewal."""
     batch: list[tuple[LeaseTiming, Sequence[AsyncGrant]]] = []
     for timing in sorted(due, key=lambda timing: timing.request_timeout):
         if batch and timing.request_timeout > _SPREAD * batch[0][0].request_timeout:
@@ -164,7 +148,7 @@ def _together(due: Mapping[LeaseTiming, Sequence[AsyncGrant]]) -> Iterator[_Batc
             batch = []
         for start in range(0, len(due[timing]), _LARGEST):
             some = due[timing][start : start + _LARGEST]
-            if batch and sum(len(alike) for _, alike in batch) + len(some) > _LARGEST:
+            if batch and sum(len(same_timing) for _, same_timing in batch) + len(some) > _LARGEST:
                 yield batch
                 batch = []
             batch.append((timing, some))
@@ -173,9 +157,10 @@ def _together(due: Mapping[LeaseTiming, Sequence[AsyncGrant]]) -> Iterator[_Batc
 
 
 class _Alarm:
-    """Calls at the earliest moment that was asked for since it last called.
+    """Calls at the earliest of the moments that were set since the last call.
 
-    The event loop's clock stands still while the machine is suspended, and ours does not: so it looks again and again.
+    The event loop's clock stands still while the machine is suspended, and `boottime()` does not: so a long sleep is
+    divided into short ones.
     """
 
     def __init__(self, call: Callable[[], None]) -> None:
@@ -191,7 +176,7 @@ class _Alarm:
     def _set(self, moment: float) -> None:
         self._at = moment
         pause = min(max(0.0, moment - boottime()), _LONGEST_SLEEP)
-        self._timer = asyncio.get_running_loop().call_later(pause, self._ring)
+        self._timer = asyncio.get_running_loop().call_later(pause, self._wake_up)
 
     def stop(self) -> None:
         self._at = math.inf
@@ -199,7 +184,7 @@ class _Alarm:
             self._timer.cancel()
             self._timer = None
 
-    def _ring(self) -> None:
+    def _wake_up(self) -> None:
         if boottime() < self._at:
             self._set(self._at)
             return

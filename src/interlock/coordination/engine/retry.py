@@ -1,22 +1,29 @@
-"""Which troubles with a store pass by themselves, and how whoever meets one tries again."""
+"""The errors of a store that pass by themselves, and the policy for retrying after them."""
 
 import asyncio
 import random
 
 from interlock import errors
 from interlock.coordination.backends.choice import OpenStore
-from interlock.coordination.engine.deferred import UNKNOWN
 from interlock.coordination.observation.observer import Observer
+
+UNKNOWN = (errors.ConnectionLost, errors.DatabaseUnreachable)
+"""After these errors it is not known whether the statement took effect."""
 
 PASSING = (*UNKNOWN, errors.LockNotAvailable, errors.NotPrimary, errors.StoreThrottled)
 
 _NO_SCHEMA = ("3F000", "42883", "42P01")
-"""No such schema, function or table."""
+"""SQLSTATEs: no such schema, function or table."""
+
+
+def is_unknown(error: BaseException) -> bool:
+    """Return True if the statement may have taken effect. An error that is not the store's, such as a full stack,
+    leaves that open too."""
+    return isinstance(error, UNKNOWN) or not isinstance(error, errors.InterlockError)
 
 
 class RetryPolicy:
-    """Of one engine. As long as the store was never `reached`, it is perhaps not where it is looked for: that is told
-    at once."""
+    """The retries of one engine. Until the store `was_reached`, its address may be wrong, and nothing is retried."""
 
     def __init__(self, store: OpenStore, observer: Observer) -> None:
         self.was_reached = False
@@ -24,12 +31,13 @@ class RetryPolicy:
         self._observer = observer
 
     async def wait_or_raise(self, error: errors.StoreError, failures: int, most: int | None) -> None:
-        """Wait a little after so many failures before; after `most`, or if it would not help, the error is raised."""
+        """Wait before the next attempt, longer after more `failures`. Raises the error after `most` of them, or if a
+        retry would not help."""
         if isinstance(error, PASSING):
             self._observer.database_error(error)
             if self.was_reached and failures != most:
                 await asyncio.sleep(random.uniform(0.5, 1.0) * min(0.1 * 2**failures, 1.0))
                 return
         elif isinstance(error, errors.StatementFailed) and error.sqlstate in _NO_SCHEMA:
-            await self._store.verify()
+            await self._store.verify()  # raises an error that names the remedy
         raise error

@@ -200,7 +200,7 @@ class AsyncGrant:
         body, self._body = self._body, None
         others_cancelled = await body.end(error) if body else False
         released_before = self._end == "released"
-        held = await self.release() if self.confirmed else self.engine.let_go(self)
+        held = await self.release() if self.confirmed else self.engine.release_unconfirmed(self)
         if held or released_before:
             return None
         if others_cancelled:
@@ -221,8 +221,7 @@ class AsyncGrant:
     def notify_renewed(self) -> None:
         self._call(self.renewal_callbacks or (), self.trusted_until)
 
-    def tell(self, why: Loss) -> None:
-        """Whoever wants to know that it is lost."""
+    def notify_lost(self, why: Loss) -> None:
         callbacks, self._on_lost = self._on_lost, None
         self._call(callbacks or (), why)
 

@@ -15,8 +15,8 @@ from interlock.errors import ConfigurationError
 from interlock.stores.capabilities import HeldLease
 
 if TYPE_CHECKING:
-    from interlock.coordination.engine.acquisition import Acquisition
     from interlock.coordination.engine.engine import Engine
+    from interlock.coordination.engine.request import LeaseRequest
     from interlock.coordination.primitives.election import AsyncElection
 
 Busy = Literal["wait", "skip", "raise"]
@@ -49,15 +49,14 @@ class LeaseSettings:
         self.timing = LeaseTiming.of(ttl, renew_every, request_timeout)
         self.metadata = _as_json(metadata)
 
-    def begin(self, engine: "Engine", owner: object, timeout: float | None, kind: type[G]) -> "Acquisition[G] | None":
-        """Ask at once, for who does not want to wait for more than the answer; None if that takes more."""
-        return engine.begin(self.name, self.timing, self.metadata, owner, timeout, kind)
+    def begin(
+        self, engine: "Engine", owner: object, timeout: float | None, kind: type[G], *, only_try: bool = False
+    ) -> "LeaseRequest[G] | None":
+        """Send the request, for a thread. None: more than one request is needed, so call `acquire` or `try_acquire`."""
+        return engine.begin_acquire(self.name, self.timing, self.metadata, owner, timeout, kind, only_try=only_try)
 
-    def begin_trying(self, engine: "Engine", owner: object, kind: type[G]) -> "Acquisition[G] | None":
-        return engine.begin_trying(self.name, self.timing, self.metadata, owner, kind)
-
-    async def try_acquire(self, engine: "Engine", owner: object, kind: type[G]) -> G | None:
-        return await engine.try_acquire(self.name, self.timing, self.metadata, owner, kind)
+    def try_acquire(self, engine: "Engine", owner: object, kind: type[G]) -> Coroutine[Any, Any, G | None]:
+        return engine.try_acquire(self.name, self.timing, self.metadata, owner, kind)
 
     def acquire(self, engine: "Engine", owner: object, timeout: float | None, kind: type[G]) -> Coroutine[Any, Any, G]:
         return engine.acquire(self.name, self.timing, self.metadata, owner, timeout, kind)
@@ -67,14 +66,13 @@ class LeaseSettings:
 
 
 class CompositeSettings(LeaseSettings):
-    """Of something that is made of several leases: no single question decides it."""
+    """The settings of a primitive that is made of several leases: more than one request is needed to acquire it."""
 
     __slots__ = ()
 
-    def begin(self, engine: "Engine", owner: object, timeout: float | None, kind: type[G]) -> None:
-        return None
-
-    def begin_trying(self, engine: "Engine", owner: object, kind: type[G]) -> None:
+    def begin(
+        self, engine: "Engine", owner: object, timeout: float | None, kind: type[G], *, only_try: bool = False
+    ) -> None:
         return None
 
 

@@ -109,7 +109,7 @@ class Grant:
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> bool | None:
         try:
             released_before = self._grant.is_released
-            held = self.release() if self._confirmed else self._let_go()
+            held = self.release() if self._confirmed else self._release_unconfirmed()
         except BaseException:
             self.drop()
             raise
@@ -117,12 +117,12 @@ class Grant:
             raise self._grant.error() from error
         return None
 
-    def _let_go(self) -> bool:
+    def _release_unconfirmed(self) -> bool:
         """False: it is not held any more, as far as we know. Else nobody waits for what comes of it."""
         if not self._grant.is_held or self._grant.engine.closed:
             return self.release()
         self._left = True
-        self._thread.post(functools.partial(self._grant.engine.let_go, self._grant))
+        self._thread.post(functools.partial(self._grant.engine.release_unconfirmed, self._grant))
         return True
 
 
@@ -134,8 +134,8 @@ class _Releasing(Request[bool]):
         self._response: asyncio.Future[tuple[ReleaseAnswer, float]] | None = None
 
     def ask(self) -> "asyncio.Future[Any]":
-        self._response = self._grant.engine.begin_releasing(self._grant)
+        self._response = self._grant.engine.begin_release(self._grant)
         return self._response or completed()
 
     def answer(self) -> bool:
-        return self._response is not None and self._grant.engine.released(self._grant, self._response)
+        return self._response is not None and self._grant.engine.finish_release(self._grant, self._response)

@@ -6,7 +6,6 @@ from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
 
 from interlock.bridge import LoopThread, completed
-from interlock.coordination.engine.acquisition import Acquisition
 from interlock.coordination.lease.decorator import Busy, wrapped_sync
 from interlock.coordination.lease.grant import AsyncGrant
 from interlock.coordination.lease.lease import LeaseSettings
@@ -43,11 +42,11 @@ class Lease(Blocks[Grant]):
 
     def try_acquire(self) -> Grant | None:
         """The grant, if the lease is free and nobody waits for it; otherwise None, at once."""
-        return self._granted(_Trying(self._locks, self._settings, 0.0, AsyncGrant))
+        return self._granted(_ThreadRequest(self._locks, self._settings, 0.0, AsyncGrant, only_try=True))
 
     def acquire(self, timeout: Duration | None = None) -> Grant:
         """Wait for the lease, first come, first served; after `timeout` seconds it raises `LeaseTimeout`."""
-        grant = self._granted(_Acquiring(self._locks, self._settings, checked_timeout(timeout), AsyncGrant))
+        grant = self._granted(_ThreadRequest(self._locks, self._settings, checked_timeout(timeout), AsyncGrant))
         assert grant is not None
         return grant
 
@@ -68,93 +67,91 @@ class Lease(Blocks[Grant]):
     def term(self, make: Callable[[LoopThread, AsyncTerm], T]) -> T:
         """What is made of the grant of an election's next term, and of the loop thread that it lives on."""
         thread = self._locks.loop_thread()
-        request = _Acquiring(self._locks, self._settings, None, AsyncTerm)
+        request = _ThreadRequest(self._locks, self._settings, None, AsyncTerm)
         try:
-            term = request.put_to(thread)
+            term = request.send_to(thread)
             assert term is not None
             return make(thread, term)
         except BaseException:
-            request.give_back()
+            request.release()
             raise
 
     def wrap(self, *, busy: Busy = "wait") -> Callable[[Callable[P, T]], Callable[P, T | None]]:
         """Run a function under the lease; see `AsyncLease.wrap`."""
         return wrapped_sync(self, busy)
 
-    def _granted(self, request: "_Acquiring[AsyncGrant]") -> Grant | None:
+    def _granted(self, request: "_ThreadRequest[AsyncGrant]") -> Grant | None:
         try:
             thread = self._locks.loop_thread()
-            grant = request.put_to(thread)
+            grant = request.send_to(thread)
             return None if grant is None else Grant(thread, grant, confirmed=self._settings.confirm_release)
         except BaseException:
-            request.give_back()
+            request.release()
             raise
 
     def _acquire(self, granted: list[Grant]) -> Grant:
-        request = _Acquiring(self._locks, self._settings, None, AsyncGrant)
+        request = _ThreadRequest(self._locks, self._settings, None, AsyncGrant)
         try:
             grant = self._granted(request)
             assert grant is not None
             granted.append(grant)
         except BaseException:
-            request.give_back()
+            request.release()
             raise
         return grant
 
 
-class _Acquiring(Generic[G]):
-    """On the loop's thread; `granted` is there as soon as it is."""
+class _ThreadRequest(Generic[G]):
+    """The request of one thread, handled on the loop's thread. `granted` is set as soon as the grant exists."""
 
-    def __init__(self, locks: "Interlock", settings: LeaseSettings, timeout: float | None, kind: type[G]) -> None:
+    def __init__(
+        self,
+        locks: "Interlock",
+        settings: LeaseSettings,
+        timeout: float | None,
+        kind: type[G],
+        *,
+        only_try: bool = False,
+    ) -> None:
         self.granted: G | None = None
-        self._owner = threading.current_thread()  # its number would be given again, to another
+        self._owner = threading.current_thread()  # not its number, which is given again to another thread
         self._locks = locks
         self._settings = settings
         self._timeout = timeout
         self._kind = kind
+        self._only_try = only_try
         self._thread: LoopThread | None = None
 
-    def put_to(self, thread: LoopThread) -> G | None:
-        """Whoever is interrupted, then or later, has to see to it by `give_back`: it may have been granted."""
+    def send_to(self, thread: LoopThread) -> G | None:
+        """A caller that is interrupted, now or later, has to call `release`: the lease may have been granted."""
         self._thread = thread
         return thread.ask(self)
 
     def ask(self) -> "asyncio.Future[Any]":
         self._engine = self._locks.engine()
-        self._begun = self._begin()
-        return (self._begun and self._begun.response) or completed()
+        self._request = self._settings.begin(
+            self._engine, self._owner, self._timeout, self._kind, only_try=self._only_try
+        )
+        return (self._request and self._request.response) or completed()
 
     def answer(self) -> "G | Coroutine[Any, Any, G | None] | None":
-        self.granted = None if self._begun is None else self._engine.take(self._begun)
-        return self.granted or self._go_on()
+        self.granted = None if self._request is None else self._engine.collect(self._request)
+        return self.granted or self._wait()
 
-    def give_back(self) -> None:
-        """What was granted, and has not ended."""
+    def give_up(self) -> None:
+        if self._request is not None:
+            self._engine.give_up(self._request)
+
+    def release(self) -> None:
+        """Release the lease if it was granted and has not ended."""
         if self._thread is not None and self.granted is not None and not self.granted.ended:
             Grant(self._thread, self.granted).release()
 
-    def give_up(self) -> None:
-        if self._begun is not None:
-            self._engine.give_up(self._begun)
-
-    def _begin(self) -> Acquisition[G] | None:
-        return self._settings.begin(self._engine, self._owner, self._timeout, self._kind)
-
-    async def _go_on(self) -> G | None:
-        if self._begun:
-            self.granted = await self._engine.acquired(self._begun)
+    async def _wait(self) -> G | None:
+        if self._request is not None:
+            self.granted = await self._engine.wait(self._request)
+        elif self._only_try:
+            self.granted = await self._settings.try_acquire(self._engine, self._owner, self._kind)
         else:
             self.granted = await self._settings.acquire(self._engine, self._owner, self._timeout, self._kind)
-        return self.granted
-
-
-class _Trying(_Acquiring[G]):
-    def _begin(self) -> Acquisition[G] | None:
-        return self._settings.begin_trying(self._engine, self._owner, self._kind)
-
-    async def _go_on(self) -> G | None:
-        if self._begun:
-            self.granted = await self._engine.tried(self._begun)
-        else:
-            self.granted = await self._settings.try_acquire(self._engine, self._owner, self._kind)
         return self.granted

@@ -59,19 +59,19 @@ async def test_who_is_called_goes_on() -> None:
     waiter = asyncio.create_task(turn.wait())
     await step()
     assert not waiter.done()
-    turn.call()
+    turn.wake()
     await waiter
 
 
 async def test_a_call_that_comes_before_the_wait_is_not_lost_and_counts_once() -> None:
     turn = a_turn()
-    turn.call()
-    turn.call()
+    turn.wake()
+    turn.wake()
     await turn.wait()
     second = asyncio.create_task(turn.wait())
     await step()
     assert not second.done()
-    turn.call()
+    turn.wake()
     await second
 
 
@@ -100,8 +100,8 @@ async def test_two_calls_are_one_and_the_end_of_the_while_does_not_come_after_th
     turn = a_turn()
     waiter = asyncio.create_task(turn.wait(3600))
     await step()
-    turn.call()
-    turn.call()
+    turn.wake()
+    turn.wake()
     await waiter
     [timer] = timers
     assert timer.cancelled(), "the first one's timer does not end the second wait"
@@ -150,7 +150,7 @@ async def test_everybody_asks_again_when_the_ear_is_cut_off() -> None:
     store = Store()
     room = room_of(store)
     await room.subscribe()
-    waiters = [asyncio.create_task(room.pause(enter(room, name), answer())) for name in ("feeds", "feeds", "other")]
+    waiters = [asyncio.create_task(room.wait(enter(room, name), answer())) for name in ("feeds", "feeds", "other")]
     await step()
     store.end()
     await asyncio.gather(*waiters)
@@ -163,10 +163,10 @@ async def test_a_call_reaches_its_waiter_and_no_other() -> None:
     room = room_of(Store())
     await room.subscribe()
     one, two = enter(room), enter(room)
-    first, second = (asyncio.create_task(room.pause(turn, answer())) for turn in (one, two))
+    first, second = (asyncio.create_task(room.wait(turn, answer())) for turn in (one, two))
     await step()
-    room.call(two.grant_id)
-    room.call(uuid4())
+    room.notify(two.grant_id)
+    room.notify(uuid4())
     await second
     assert not first.done()
     first.cancel()
@@ -175,8 +175,8 @@ async def test_a_call_reaches_its_waiter_and_no_other() -> None:
 async def test_the_first_who_waits_for_a_name_looks_when_the_lease_expires() -> None:
     room = room_of(Store())
     await room.subscribe()
-    one, two = (asyncio.create_task(room.pause(enter(room), answer(retry_after=0.01))) for _ in range(2))
-    other = asyncio.create_task(room.pause(enter(room, "other"), answer()))
+    one, two = (asyncio.create_task(room.wait(enter(room), answer(retry_after=0.01))) for _ in range(2))
+    other = asyncio.create_task(room.wait(enter(room, "other"), answer()))
     await one
     assert not two.done()
     assert not other.done()
@@ -189,7 +189,7 @@ async def test_when_the_look_out_leaves_another_looks(monkeypatch: pytest.Monkey
     room = room_of(Store())
     await room.subscribe()
     turns = [enter(room), enter(room)]
-    first, second = (asyncio.create_task(room.pause(turn, answer(retry_after=0.001))) for turn in turns)
+    first, second = (asyncio.create_task(room.wait(turn, answer(retry_after=0.001))) for turn in turns)
     await first
     room.leave(turns[0])
     await second
@@ -199,12 +199,12 @@ async def test_when_the_last_one_leaves_nobody_looks() -> None:
     room = room_of(Store())
     await room.subscribe()
     turn = enter(room)
-    pausing = asyncio.create_task(room.pause(turn, answer()))
+    pausing = asyncio.create_task(room.wait(turn, answer()))
     await step()
     pausing.cancel()
     room.leave(turn)
     assert room.is_empty
-    assert room._lookouts == room._queues == {}
+    assert room._polls == room._queues == {}
 
 
 def steps(room: WaitQueue, answers: AcquireAnswer, count: int, monkeypatch: pytest.MonkeyPatch) -> list[float]:
@@ -218,7 +218,7 @@ def steps(room: WaitQueue, answers: AcquireAnswer, count: int, monkeypatch: pyte
     async def ask_again_and_again() -> None:
         turn = enter(room)
         for _ in range(count):
-            await room.pause(turn, answers)
+            await room.wait(turn, answers)
 
     monkeypatch.setattr(QueueEntry, "wait", wait)
     asyncio.run(ask_again_and_again())
@@ -263,9 +263,9 @@ def taken(
 ) -> float | None:
     """What can be trusted from now on of a grant of which `left` is left in truth, after an answer `waited` ago."""
     room, turn = room_and_turn
-    room.call(turn.grant_id, HandedGrant(7, clock + waited + left + step if clock else 0.0))
-    got = room.taken(turn, answer()._replace(clock=clock), NOW - waited)
-    assert room.taken(turn, answer()._replace(clock=clock), NOW - waited) is None, "it is taken once"
+    room.notify(turn.grant_id, HandedGrant(7, clock + waited + left + step if clock else 0.0))
+    got = room.handed_over(turn, answer()._replace(clock=clock), NOW - waited)
+    assert room.handed_over(turn, answer()._replace(clock=clock), NOW - waited) is None, "it is taken once"
     if got is None:
         return None
     assert (got.status, got.token, got.brief) == ("granted", 7, True)
@@ -294,7 +294,7 @@ def test_a_clock_that_was_set_forward_is_not_believed(room_and_turn: tuple[WaitQ
 def test_after_the_first_word_anybody_could_say_anything(room_and_turn: tuple[WaitQueue, QueueEntry]) -> None:
     """The grant_id has been told on a channel to which the whole server may listen."""
     room, turn = room_and_turn
-    room.call(turn.grant_id)
+    room.notify(turn.grant_id)
     assert taken(room_and_turn, waited=0.1, left=0.9) is None
 
 
@@ -308,8 +308,8 @@ def test_without_the_stores_clock_it_is_asked_again(room_and_turn: tuple[WaitQue
 
 def test_who_is_called_without_having_been_handed_anything_asks(room_and_turn: tuple[WaitQueue, QueueEntry]) -> None:
     room, turn = room_and_turn
-    room.call(turn.grant_id)
-    assert room.taken(turn, answer()._replace(clock=1000.0), NOW) is None
+    room.notify(turn.grant_id)
+    assert room.handed_over(turn, answer()._replace(clock=1000.0), NOW) is None
 
 
 async def test_who_comes_again_and_again_puts_nobodys_look_off_and_may_bring_it_forward() -> None:
@@ -318,9 +318,9 @@ async def test_who_comes_again_and_again_puts_nobodys_look_off_and_may_bring_it_
     waiters = []
 
     async def due_at(retry_after: float) -> float:
-        waiters.append(asyncio.create_task(room.pause(enter(room), answer(retry_after=retry_after))))
+        waiters.append(asyncio.create_task(room.wait(enter(room), answer(retry_after=retry_after))))
         await step()
-        return room._lookouts["feeds"].when()
+        return room._polls["feeds"].when()
 
     first = await due_at(2.0)
     assert await due_at(3600.0) == first
@@ -336,4 +336,4 @@ async def test_who_is_held_back_is_in_no_queue_and_asks_by_itself() -> None:
     await room.subscribe()
     turns = [enter(room) for _ in range(3)]
     async with asyncio.timeout(10):
-        await asyncio.gather(*(room.pause(turn, answer("held back", 0.0)) for turn in turns))
+        await asyncio.gather(*(room.wait(turn, answer("held back", 0.0)) for turn in turns))
