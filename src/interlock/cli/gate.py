@@ -69,12 +69,12 @@ def run_(
     while COMMAND ran, which was then stopped.
     """
     from interlock.gate import AsyncGate, Timing
-    from interlock.gate.command import ask_command, run_command
+    from interlock.gate.command import check_by_command, run_command
 
     settings = loaded(**flags)
     timing = Timing.of(settings)
     url = database(settings)
-    asking = functools.partial(ask_command, check, key or "") if check else None
+    asking = functools.partial(check_by_command, check, key or "") if check else None
     migration = AsyncGate(
         key,
         url=url,

@@ -6,7 +6,7 @@ from typing import Any
 
 from interlock.cli.facts import listed, moment, shown, spoken
 from interlock.cli.table import fitting
-from interlock.gate.status import GateStatus, Sitting
+from interlock.gate.status import GateSession, GateStatus
 
 
 def as_facts(found: GateStatus) -> dict[str, Any]:
@@ -47,9 +47,9 @@ def _step(step: Mapping[str, Any]) -> tuple[str, ...]:
     return (moment(step["started_at"]), shown(step["step"]), shown(state), shown(step["replica"]))
 
 
-def _called(sitting: Sitting) -> str:
-    name = (sitting.name or "of another role").removeprefix("interlock gate ")
-    return f"{name} (server process {sitting.pid})"
+def _called(session: GateSession) -> str:
+    name = (session.name or "of another role").removeprefix("interlock gate ")
+    return f"{name} (server process {session.pid})"
 
 
 def _time(when: datetime) -> str:

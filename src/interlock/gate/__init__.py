@@ -1,4 +1,4 @@
-"""The migration gate: of all replicas that start, one migrates."""
+"""The migration gate: of all replicas that start, one migrates the schema."""
 
 from interlock.gate.gate import AsyncGate, GateOptions
 from interlock.gate.passage import AsyncPassage

@@ -1,4 +1,4 @@
-"""Runs any command under the gate: no part of it lives on when the gate is lost, or when we are killed."""
+"""Run a command under the gate: no part of it survives the loss of the gate or the death of this process."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -18,15 +18,15 @@ log = events(__name__)
 async def run_command(gate: AsyncGate, argv: Sequence[str], timing: Timing, environment: Mapping[str, str]) -> int:
     """Pass the gate, run the command if it is needed there, and return its exit status (0 if it was not needed).
 
-    The command gets `environment`, and in it which passage it belongs to. A signal that comes before the command runs
-    ends the wait, and the status is 128 and its number; later it goes to the command.
+    The command gets `environment` with two variables more, the gate and its fence. A signal before the command runs
+    ends the wait, and the status is 128 plus its number; later signals go to the command.
     """
     with SignalForwarder() as signals:
         return await signals.exit_status(_pass(gate, signals, argv, timing, environment))
 
 
-async def ask_command(line: str, gate: str) -> Verdict:
-    """Ask a shell command whether the schema is current: its status is 0 for yes, 1 for no, 3 for too new."""
+async def check_by_command(line: str, gate: str) -> Verdict:
+    """Run a shell command that checks the schema. Its exit status is 0 for current, 1 for behind, 3 for too new."""
     process = await asyncio.create_subprocess_shell(line)
     try:
         status = await process.wait()
@@ -54,23 +54,23 @@ async def _pass(
 ) -> int:
     async with gate as passage:
         if passage.needed:
-            ours = {"INTERLOCK_GATE": passage.gate, "INTERLOCK_GATE_FENCE": str(passage.fence)}
+            variables = {"INTERLOCK_GATE": passage.gate, "INTERLOCK_GATE_FENCE": str(passage.fence)}
             result = await run_under(
-                passage, argv, signals, environment={**environment, **ours}, grace=timing.kill_grace
+                passage, argv, signals, environment={**environment, **variables}, grace=timing.kill_grace
             )
             passage.check()
-            if gate.has_own_role or signals.stopped_by or not _ended_in_good_order(result):
-                await _clear_up(passage)
-            _judge(passage, result)
+            if gate.has_own_role or signals.stopped_by or not _ended_normally(result):
+                await _end_sessions(passage)
+            _raise_failure(passage, result)
     return 0
 
 
-def _ended_in_good_order(result: CommandResult) -> bool:
-    """A client that is killed leaves its statement running in the server."""
+def _ended_normally(result: CommandResult) -> bool:
+    """False if the command may have been killed: a killed client leaves its statement running in the server."""
     return result.ended_by == "itself" and result.exit_status <= 128 and not result.left_behind
 
 
-async def _clear_up(passage: AsyncPassage) -> None:
+async def _end_sessions(passage: AsyncPassage) -> None:
     try:
         await passage.end_own_sessions()
     except errors.PredecessorAlive as error:
@@ -78,8 +78,8 @@ async def _clear_up(passage: AsyncPassage) -> None:
         passage.leave_open()
 
 
-def _judge(passage: AsyncPassage, result: CommandResult) -> None:
-    """The gate records the failure that it is left with."""
+def _raise_failure(passage: AsyncPassage, result: CommandResult) -> None:
+    """Raise the command's failure, which the gate then records."""
     if not result.all_ended:
         passage.leave_open()
     if status := status_of(result, passage, gate=passage.gate):

@@ -1,16 +1,17 @@
 """The migration gate: of all replicas that start, one migrates, and the others wait or go on.
 
-Who may do what, and which statement decides:
+The order, and the statement that decides:
 
-1. Whoever finds the schema current before asking for the lock goes on without it.
-2. ``pg_try_advisory_lock`` on a session of our own decides who migrates. It is asked again and again, never waited in.
-3. The holder first makes sure that nothing of a predecessor that died is left (`predecessor`), then asks again whether
-   there is anything to do, then opens its row in ``gate_run``, and only then migrates. A second session beside the
-   lock's shows, from then on, that its process lives.
-4. It trusts its lock only for a time after each heartbeat (`timing`), and stops the migration when that runs out.
+1. A replica that finds the schema current before it requests the lock goes on without it.
+2. ``pg_try_advisory_lock``, on a session of the replica's own, decides which replica migrates. A waiter repeats it
+   and never waits inside it.
+3. The holder first makes sure that nothing of a dead predecessor is left (`predecessor`), then checks again whether a
+   migration is needed, then opens its row in ``gate_run``, and only then migrates. From then on a second session shows
+   that its process lives.
+4. The holder trusts its lock only for a time after each heartbeat (`times`), and stops the migration when that is over.
 
-A crash before the row is open has changed nothing. A crash while it is open is what the next holder deals with in 3.
-A crash after the migration and before the row is closed looks the same; the check in 3 then finds the schema current.
+A crash before the row is open has changed nothing. The next holder deals with a crash while it is open, in 3. A crash
+after the migration and before the end of the row looks the same; the check in 3 then finds the schema current.
 """
 
 import asyncio
@@ -46,39 +47,39 @@ Check = Callable[[], "Verdict | bool | Awaitable[Verdict | bool]"]
 
 
 class GateOptions(TypedDict, total=False):
-    """What a gate can be told, with what holds when it is not told."""
+    """The options of a gate, with their defaults."""
 
     url: str | None
     """The database, reached directly. Default: INTERLOCK_DATABASE_URL."""
     target_schema: str | None
     """The schema that is migrated, as part of the gate's name. Default: the first that its search path names."""
     check: Check | None
-    """Whether the schema is current; asked before, lock-free, and again once the lock is held."""
+    """Returns True if the schema is current. Called before the lock is requested, and again once it is held."""
     version: Version | None
-    """What this release migrates to. With it, a schema that a newer release migrated is recognised."""
+    """The version to which this release migrates. With it, a schema of a newer release is recognised."""
     compatible_since: Version | None
     """The oldest version that can work with the schema once it is at `version`. Default: none but `version`."""
     policy: Policy
-    """What to do while another replica migrates: `wait` (default), `skip`, or `fail`."""
+    """The action while another replica migrates: `wait` (default), `skip`, or `fail`."""
     timeout: float | None
-    """How long to wait at the most. Default: as long as somebody migrates."""
+    """The longest wait. Default: as long as another replica migrates."""
     migration_role: str | None
-    """The role that the migration's own sessions log in with, and nobody else's. Default: the gate's own."""
+    """The role of the migration's sessions, used by no other client. Default: the gate's role."""
     session_pooler: bool
-    """The URL leads to a pooler that is in session mode. Default: poolers are refused."""
+    """True if the URL leads to a pooler in session mode. Default: poolers are refused."""
     on_wait: Callable[[str], object] | None
-    """Called now and then while another migrates, with a sentence for whoever wonders; on the event loop's thread."""
+    """Called now and then during the wait, with a sentence for the user; on the event loop's thread."""
     timing: Timing | None
-    """How long a silent migrator is trusted, and how often others look. Default: that of `Timing`."""
+    """The time for which a silent migrator is trusted, and the waiters' poll interval. Default: that of `Timing`."""
     own_schema: str | None
-    """Where Interlock keeps its own tables. Default: INTERLOCK_SCHEMA, else `interlock`."""
+    """The schema of Interlock's tables. Default: INTERLOCK_SCHEMA, else `interlock`."""
 
 
 class AsyncGate:
     """``async with AsyncGate("shop", check=is_current) as passage: if passage.needed: …``
 
-    `app` tells apart applications that share a database schema; `GateOptions` lists the rest. If the lock is lost, the
-    body is cancelled and `GateLost` raised. `phase` and `holder` may be read at any time.
+    `app` distinguishes applications that share a database schema; `GateOptions` lists the rest. If the lock is lost,
+    the body is cancelled and `GateLost` is raised. `phase` and `holder` may be read at any time.
     """
 
     def __init__(
@@ -106,9 +107,9 @@ class AsyncGate:
         self._run_blocking = run_blocking
         self._on_wait = options.get("on_wait")
         if self._policy not in get_args(Policy):
-            raise errors.ConfigurationError(f"{self._policy!r} is no policy: use wait, skip or fail.")
+            raise errors.ConfigurationError(f"{self._policy!r} is not a policy: use wait, skip or fail.")
         if self._timeout is not None and not self._timeout >= 0:
-            raise errors.ConfigurationError(f"A timeout of {self._timeout} s cannot be waited: use 0 or more, or none.")
+            raise errors.ConfigurationError(f"A timeout of {self._timeout} s cannot work: use 0 or more, or none.")
         self._entered = False
         self._holding: HeldLock | None = None
         self._body: Body | None = None
@@ -119,7 +120,7 @@ class AsyncGate:
         passage = await self.enter()
         if self._holding:
             self._body = Body()
-            self._holding.tell_when_lost(self._body.cancel)
+            self._holding.on_lost(self._body.cancel)
         return passage
 
     async def __aexit__(self, kind: object, error: BaseException | None, trace: object) -> None:
@@ -134,18 +135,20 @@ class AsyncGate:
 
     @property
     def has_own_role(self) -> bool:
-        """Whether the migration was said to log in as a role of its own: then all sessions of that are its."""
+        """True if the migration has a role of its own: then all sessions of that role are the migration's."""
         return self._migration_role is not None
 
     async def run(self, migrate: Callable[[], Any]) -> bool:
-        """Call `migrate` if that is needed; the answer is whether it was."""
+        """Call `migrate` if it is needed. Returns True if it was."""
         async with self as passage:
             if passage.needed:
                 await call(migrate, self._run_blocking)
             return passage.needed
 
     async def enter(self) -> AsyncPassage:
-        """Come to the gate and wait there as long as the policy says. Pair with `leave`; the body is not cancelled."""
+        """Enter the gate, with a wait according to the policy. Pair with `leave`. The body is not cancelled after a
+        loss.
+        """
         if self._entered:
             raise errors.ConfigurationError("This gate object is in use: make one for each passage.")
         self._entered = True
@@ -157,7 +160,7 @@ class AsyncGate:
             raise
 
     async def leave(self, failure: BaseException | None = None) -> None:
-        """Record how the migration ended and open the gate for others."""
+        """Record the migration's result and open the gate for other replicas."""
         holding, self._holding = self._holding, None
         self._entered = False
         self.phase = "passed" if failure is None else "idle"
@@ -167,9 +170,9 @@ class AsyncGate:
 
     async def _enter(self) -> AsyncPassage:
         self.phase = "checking"
-        # A version is first compared with what is recorded: that may be too new for a release whose check is content.
-        if self._check and self._version is None and (verdict := await self._ask()) is not Verdict.BEHIND:
-            return self._pass_by(self._app or "", _reason(verdict))
+        # A version is first compared with the recorded one, which may be too new although the release's check passes.
+        if self._check and self._version is None and (verdict := await self._run_check()) is not Verdict.BEHIND:
+            return self._pass_without_lock(self._app or "", _reason(verdict))
         lock = await LockSession.open(
             self._url,
             app=self._app,
@@ -185,29 +188,29 @@ class AsyncGate:
         if reason is None:
             return await self._take_over(lock)
         await lock.close()
-        return self._pass_by(str(lock.name), reason)
+        return self._pass_without_lock(str(lock.name), reason)
 
     async def _acquire(self, lock: LockSession) -> Reason | None:
-        """None once we hold the lock; otherwise why we go on without it."""
+        """Wait for the lock. Returns None with the lock; otherwise the reason to go on without it."""
         clock = GateWait(self._timeout, self._on_wait)
         records = await retry_while_locked(lambda: self._records(lock), lambda: clock.tick(lock, None))
         if self._version is not None:
-            verdict = await retry_while_locked(lambda: self._judge(records), lambda: clock.tick(lock, None))
+            verdict = await retry_while_locked(lambda: self._read_verdict(records), lambda: clock.tick(lock, None))
             if verdict is not Verdict.BEHIND:
                 return _reason(verdict)
         if await lock.try_acquire():
             return None
         if self._policy != "wait":
-            return await self._turned_away(lock, records)
+            return await self._when_taken(lock, records)
         before = await retry_while_locked(records.last_done, lambda: clock.tick(lock, None)) if records else None
         self.phase = "waiting"
         await lock.announce_waiting()
         while not await lock.try_acquire():
-            with suppress(errors.LockNotAvailable):  # of our tables, for a moment: look again
+            with suppress(errors.LockNotAvailable):  # on Interlock's tables, for a moment: the next poll tries again
                 records = records or await self._records(lock)
                 if records and (done := await records.last_done()) != before:
                     before = done
-                    if (verdict := await self._judge(records)) is not Verdict.BEHIND:
+                    if (verdict := await self._read_verdict(records)) is not Verdict.BEHIND:
                         return _reason(verdict)
                 self.holder = await records.open_run() if records else None
             clock.tick(lock, self.holder)
@@ -215,7 +218,7 @@ class AsyncGate:
         await lock.stop_waiting()
         return None
 
-    async def _turned_away(self, lock: LockSession, records: GateRecords | None) -> Reason:
+    async def _when_taken(self, lock: LockSession, records: GateRecords | None) -> Reason:
         if self._policy == "skip":
             return "busy"
         run = await records.open_run() if records else None
@@ -225,26 +228,28 @@ class AsyncGate:
         )
 
     async def _take_over(self, lock: LockSession) -> AsyncPassage:
-        """We hold the lock: see the predecessor off, ask again whether there is work, and only then open our run."""
+        """With the lock: end the predecessor's work, check again whether a migration is needed, and only then open a
+        run.
+        """
         holding = HeldLock(lock)
         try:
-            passage = await self._taken_over(holding)
+            passage = await self._checked_passage(holding)
         except errors.StoreError:
-            await holding.give_back()
+            await holding.release()
             holding.check()
             raise
         except BaseException:
-            await holding.give_back()
+            await holding.release()
             raise
         if not passage.needed:
-            await holding.give_back()
+            await holding.release()
             return passage
         self._holding = holding
         self.phase = "migrating"
         log.info("gate.acquired", extra={"gate": holding.gate, "fence": holding.fence})
         return passage
 
-    async def _taken_over(self, holding: HeldLock) -> AsyncPassage:
+    async def _checked_passage(self, holding: HeldLock) -> AsyncPassage:
         lock = holding.lock
         if self._recorded:
             await self._prepare_tables(lock)
@@ -256,8 +261,10 @@ class AsyncGate:
             await predecessor.wait_until_gone(run, progress, lock)
             await retry_while_locked(lambda: progress.abandon(run.fence, lock), holding.check)
         self.phase = "checking"
-        if (verdict := await retry_while_locked(lambda: self._judge(progress), holding.check)) is not Verdict.BEHIND:
-            return self._pass_by(holding.gate, _reason(verdict))
+        if (
+            verdict := await retry_while_locked(lambda: self._read_verdict(progress), holding.check)
+        ) is not Verdict.BEHIND:
+            return self._pass_without_lock(holding.gate, _reason(verdict))
         if progress:
             await retry_while_locked(lambda: self._begin(progress, lock), holding.check)
         holding.check()
@@ -280,7 +287,7 @@ class AsyncGate:
         status.require()
 
     async def _records(self, lock: LockSession) -> GateRecords | None:
-        """What others have recorded, if our tables are there yet."""
+        """The runs that other replicas have recorded; None if Interlock's tables do not exist yet."""
         if not self._recorded:
             return None
         status = await schema.read_status(lock.session, self._own_schema)
@@ -288,15 +295,15 @@ class AsyncGate:
             return None
         return GateRecords(lock.session, str(lock.name), self._own_schema)
 
-    async def _judge(self, records: GateRecords | None) -> Verdict:
-        """Recorded versions first, because they know of a schema that is too new; then the check."""
-        verdict = await self._by_version(records)
+    async def _read_verdict(self, records: GateRecords | None) -> Verdict:
+        """Compare recorded versions first, because they show a schema that is too new; then run the check."""
+        verdict = await self._compare_versions(records)
         if self._check is None or verdict is Verdict.NEWER:
             return verdict or Verdict.BEHIND
-        return await self._ask()
+        return await self._run_check()
 
-    async def _by_version(self, records: GateRecords | None) -> Verdict | None:
-        """Where we stand by what runs have recorded; None if we have no version to compare."""
+    async def _compare_versions(self, records: GateRecords | None) -> Verdict | None:
+        """Compare the recorded version with this release's; None if there is no version to compare."""
         if self._version is None or records is None:
             return None
         version, compatible_since = await records.recorded_version()
@@ -308,7 +315,7 @@ class AsyncGate:
             )
         return verdict
 
-    async def _ask(self) -> Verdict:
+    async def _run_check(self) -> Verdict:
         assert self._check is not None
         verdict = as_verdict(await call(self._check, self._run_blocking))
         if verdict is Verdict.TOO_NEW:
@@ -318,7 +325,7 @@ class AsyncGate:
             )
         return verdict
 
-    def _pass_by(self, gate: str, reason: Reason) -> AsyncPassage:
+    def _pass_without_lock(self, gate: str, reason: Reason) -> AsyncPassage:
         self.phase = "passed"
         level = logging.WARNING if reason == "newer" else logging.INFO
         log.log(level, "gate.passed_by", extra={"gate": gate, "reason": reason})

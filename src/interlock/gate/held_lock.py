@@ -1,8 +1,8 @@
-"""Holding the gate's lock: the heartbeat, the loss of it, and giving it back.
+"""The gate's lock while it is held: its heartbeat, its loss and its release.
 
-Two sessions: the lock's, which only beats, and the records', which writes rows and shows that this process lives. The
-end of either is the loss of the gate. Whichever is left is kept until the migration has stopped: the lock keeps others
-out, and the records' session makes them wait.
+There are two sessions: the lock's, which only sends heartbeats, and that of the records, which writes rows and shows
+that this process lives. The end of either is the loss of the gate. The other one is kept until the migration has
+stopped: the lock keeps other replicas out, and the session of the records makes them wait.
 """
 
 import asyncio
@@ -22,17 +22,17 @@ T = TypeVar("T")
 
 
 class HeldLock:
-    """Beats from the moment it is made, which is right after the lock was taken, until `finish` or `give_back`."""
+    """Sends heartbeats from its creation, directly after the lock was taken, until `finish` or `release`."""
 
     def __init__(self, lock: LockSession) -> None:
         self.lock = lock
         self.progress: Progress | None = None
         self.on_renewed: list[Callable[[float], object]] = []
         self.leave_open = False
-        self._on_lost: list[Callable[[str], object]] = []
+        self._loss_callbacks: list[Callable[[str], object]] = []
         self._why_lost: str | None = None
         self._closing = False
-        self._keeper = asyncio.create_task(self._keep())
+        self._heartbeats = asyncio.create_task(self._run_heartbeats())
 
     @property
     def gate(self) -> str:
@@ -44,16 +44,16 @@ class HeldLock:
 
     @property
     def lost(self) -> bool:
-        """Asks the clock as well, so that the answer is right even after the process was stopped for a while."""
+        """True once another replica may hold the gate. Reads the clock, so it is right even after a suspension."""
         return self._why_lost is not None or boottime() >= self.lock.trusted_until
 
     def check(self) -> None:
         if self.lost:
             raise self.error()
 
-    def tell_when_lost(self, callback: Callable[[str], object]) -> None:
-        """At once, if it is lost already."""
-        self._on_lost.append(callback)
+    def on_lost(self, callback: Callable[[str], object]) -> None:
+        """Register a callback for the loss. It is called at once if the gate is lost already."""
+        self._loss_callbacks.append(callback)
         if self._why_lost is not None:
             callback(self._why_lost)
 
@@ -62,15 +62,15 @@ class HeldLock:
         progress.session.on_end(lambda: self._lose("the server ended the session of the gate's records"))
 
     async def end_own_sessions(self) -> None:
-        """The migration has left something running in the server: see it off while we still hold the lock."""
+        """End the sessions that the migration has left in the server, while the lock is still held."""
         if self.progress is None:
             return
         leftovers = predecessor.Leftovers(self.fence, self.progress, self.lock)
         if await leftovers.find():
-            await leftovers.settle_and_end(who="The migration has ended and")
+            await leftovers.end_after_pause(subject="The migration has ended and")
 
     async def finish(self, failure: BaseException | None) -> None:
-        """Record how it ended and give the lock back; raises GateLost if it was not held to the end."""
+        """Record the result and release the lock. Raises GateLost if the lock was not held to the end."""
         try:
             self.check()
             if self.progress and not self.leave_open:
@@ -81,14 +81,14 @@ class HeldLock:
         except errors.GateLost as error:
             raise error from failure
         finally:
-            await self.give_back()
+            await self.release()
 
-    async def give_back(self) -> None:
-        """The lock first: whoever gets it next finds the run as we left it."""
+    async def release(self) -> None:
+        """Close both sessions, the lock's first: the next holder finds the run as it was recorded."""
         self._closing = True
-        self._keeper.cancel()
+        self._heartbeats.cancel()
         try:
-            await asyncio.wait([self._keeper])
+            await asyncio.wait([self._heartbeats])
         finally:
             try:
                 await self.lock.close()
@@ -100,11 +100,11 @@ class HeldLock:
         outcome = ("failed" if failure else "done", _recordable(failure))
         await retry_while_locked(lambda: progress.end(*outcome), self.check)
 
-    async def _keep(self) -> None:
+    async def _run_heartbeats(self) -> None:
         try:
-            why = await self.lock.run_heartbeats(self._beaten)
+            why = await self.lock.run_heartbeats(self._on_heartbeat)
         except asyncio.CancelledError:
-            if not self._closing:  # the event loop ends under us: leave no session that could seem to live
+            if not self._closing:  # the event loop ends: leave no session that would seem alive
                 self._hang_up()
             raise
         except Exception as error:
@@ -112,7 +112,7 @@ class HeldLock:
             why = f"the heartbeat broke: {type(error).__name__}"
         self._lose(why)
         await self.lock.session.abort()
-        if self.progress and not self.fence:  # nothing has begun that it would have to show: let nothing begin
+        if self.progress and not self.fence:  # no run has begun, and none may begin any more
             await self.progress.session.abort()
 
     def _hang_up(self) -> None:
@@ -125,10 +125,10 @@ class HeldLock:
             return
         self._why_lost = why
         log.error("gate.lost", extra={"gate": self.gate, "why": why})
-        self._tell(self._on_lost, why)
+        self._call(self._loss_callbacks, why)
 
-    async def _beaten(self) -> None:
-        self._tell(self.on_renewed, self.lock.trusted_until)
+    async def _on_heartbeat(self) -> None:
+        self._call(self.on_renewed, self.lock.trusted_until)
         if self.fence and self.progress and not self.progress.session.is_closed:
             try:
                 async with asyncio.timeout(self.lock.timing.heartbeat):
@@ -138,7 +138,7 @@ class HeldLock:
             except errors.ConnectionLost as error:  # of the records: the lock is kept until the migration has stopped
                 self._lose(str(error))
 
-    def _tell(self, callbacks: list[Callable[[T], object]], fact: T) -> None:
+    def _call(self, callbacks: list[Callable[[T], object]], fact: T) -> None:
         for callback in callbacks:
             try:
                 callback(fact)
@@ -155,7 +155,7 @@ class HeldLock:
 
 
 def _recordable(failure: BaseException | None) -> str | None:
-    """Our own words may be kept; other people's errors may quote a password, so only their kind is."""
+    """Returns the text of Interlock's own errors, and only the class of others: their text may quote a password."""
     if failure is None:
         return None
     return str(failure) if isinstance(failure, errors.InterlockError) else type(failure).__name__

@@ -1,4 +1,4 @@
-"""What a person can do at a gate by hand. Each leaves a row that says who, what and why."""
+"""An operator's interventions at a gate. Each is recorded with its operator, action and reason."""
 
 from typing import Literal
 
@@ -9,12 +9,12 @@ from interlock.stores.postgres import Session
 
 
 async def unlock(session: Session, own_schema: str, status: GateStatus, *, reason: str | None, by: str) -> int:
-    """End the session that holds the gate; its migrator notices and stops. The answer is that session's process.
+    """End the session that holds the gate; its migrator notices and stops. Returns the pid of its server process.
 
     The next replica at the gate still makes sure that nothing of that migrator is left.
     """
     if status.holder is None:
-        raise errors.ConfigurationError(f"Nobody holds the gate {status.gate}: there is nothing to unlock.")
+        raise errors.ConfigurationError(f"The gate {status.gate} is not held: there is nothing to unlock.")
     subject = f"server process {status.holder.pid} ({status.holder.name or 'of another role'})"
     record = gate_queries(own_schema)["record_intervention"]
     await session.execute(record, status.gate, "unlock", subject, reason, by)
@@ -32,7 +32,7 @@ async def settle(
     reason: str | None,
     by: str,
 ) -> None:
-    """Say of a half-done step that it is done after all, or that it may run again."""
+    """Mark a half-done step as done, or allow it to run again."""
     queries = gate_queries(own_schema)
     async with session.transaction():
         if await session.fetchval(queries[f"settle_step_{answer}"], gate, step) is None:

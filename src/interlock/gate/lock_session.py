@@ -1,7 +1,7 @@
-"""The session that holds a gate's lock, and carries nothing else.
+"""The session that holds a gate's lock, and does nothing else.
 
-It never sits in a transaction and never waits inside SQL, so it never holds up CREATE INDEX CONCURRENTLY. The lock is
-the server's: it ends with the session, and the server ends the session when it hears nothing for `ttl`. The holder's
+It is never idle in a transaction and never waits inside SQL, so it never blocks CREATE INDEX CONCURRENTLY. The lock is
+the server's: it ends with the session, and the server ends the session after `ttl` without a message. The holder's
 trust ends before that.
 """
 
@@ -58,8 +58,8 @@ class LockSession(HeartbeatSession):
         await self.session.close()
 
 
-# Only a session that holds the lock is ended when it falls silent, and from the very statement that takes the lock.
-# A session that has the lock already would be given it again: that is how a pooler would let two in.
+# The server ends a silent session only if it holds the lock, from the statement on that takes the lock. A session that
+# has the lock already would get it a second time: that is how a pooler would let two replicas in.
 _TRY_ACQUIRE = f"""
 WITH mine AS MATERIALIZED (
     SELECT pg_backend_pid() AS pid, pg_backend_pid() IN ({HOLDERS}) AS had_it
@@ -71,8 +71,8 @@ SELECT pid, had_it,
   FROM mine
 """  # noqa: S608 - nothing but constants
 
-# The schema is the search path's first, as it is written there: a gate's name must not change because a migration
-# creates the schema that "$user" stands for.
+# The schema is the first of the search path, as it is written there: the name of a gate must not change because a
+# migration creates the schema that "$user" stands for.
 _FACTS = """
 SELECT pg_backend_pid() AS pid, current_database() AS database, session_user AS role,
        (SELECT btrim(entry, ' "')

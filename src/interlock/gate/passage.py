@@ -1,4 +1,4 @@
-"""Being through the gate: what a migration can ask and tell while it runs."""
+"""The passage of a gate: the requests and reports of a migration while it runs."""
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -12,10 +12,10 @@ Reason = Literal["behind", "current", "newer", "busy"]
 
 
 class AsyncPassage:
-    """`needed` tells whether this replica is to migrate. If not, `reason` says why: the schema is `current`, or `newer`
-    and compatible, or another replica is `busy` with it and the policy was to skip.
+    """`needed` is True if this replica is to migrate. If not, `reason` is why: the schema is `current`, or `newer` and
+    compatible, or another replica is `busy` with it and the policy is to skip.
 
-    Everything else is for the replica that migrates; for the others it raises `GateError`.
+    All other methods are for the replica that migrates; for the others they raise `GateError`.
     """
 
     def __init__(
@@ -32,7 +32,7 @@ class AsyncPassage:
 
     @property
     def fence(self) -> int:
-        """Grows with each migration of this gate; what is written elsewhere can carry it."""
+        """A number that grows with each migration of this gate; writes to other systems can carry it."""
         return self._held.fence
 
     @property
@@ -42,7 +42,7 @@ class AsyncPassage:
 
     @property
     def lost(self) -> bool:
-        """Whether another replica may hold the gate by now."""
+        """True if another replica may hold the gate by now."""
         return self._held.lost
 
     def check(self) -> None:
@@ -55,21 +55,21 @@ class AsyncPassage:
 
     def on_lost(self, callback: Callable[[str], object]) -> None:
         """Call `callback(why)` as soon as the gate is lost, on the event loop's thread: it must not block."""
-        self._held.tell_when_lost(callback)
+        self._held.on_lost(callback)
 
     def on_renewed(self, callback: Callable[[float], object]) -> None:
         """Call `callback(trusted_until)` after each heartbeat, on the event loop's thread."""
         self._held.on_renewed.append(callback)
 
     def leave_open(self) -> None:
-        """Do not record an end, because something of this migration may live on: a successor sees to that first."""
+        """Do not record an end, because a part of this migration may still run: a successor deals with that first."""
         self._held.leave_open = True
 
     async def end_own_sessions(self) -> None:
         """End every database session that this migration may have left behind, as a successor would.
 
-        For a migration that did not end of its own will, or whose role nobody else uses. Raises PredecessorAlive if
-        some cannot be ended.
+        For a migration that did not end by itself, or that has a role of its own. Raises PredecessorAlive if a session
+        cannot be ended.
         """
         await self._held.end_own_sessions()
 
@@ -77,29 +77,29 @@ class AsyncPassage:
         """Tell waiters and `interlock gate status` how far the migration is."""
         self.check()
         if progress := self._held.progress:
-            async with self._losing():
+            async with self._loss_on_error():
                 await progress.report(step)
 
     async def protect(self, pid: int) -> None:
-        """Name a database session, by its server process, that a successor has to see gone before it starts.
+        """Register a database session, by its server process, that has to be gone before a successor starts.
 
         Sessions that were opened after the gate was passed are found without this.
         """
         if progress := self._held.progress:
-            async with self._losing():
+            async with self._loss_on_error():
                 await progress.protect(pid)
 
     async def step(self, key: str, effect: Effect, *, precondition: Precondition | None = None) -> Any:
-        """Run an effect on a target without transactions, once and for all; see `interlock.gate.steps`."""
+        """Run an effect on a target without transactions, exactly once; see `interlock.gate.steps`."""
         await self.report(key)
         if self._ledger is None:
             raise errors.GateError(f"The gate {self.gate} keeps no records, and so no steps.", gate=self.gate)
-        async with self._losing():
+        async with self._loss_on_error():
             return await self._ledger.run(key, precondition, effect)
 
     @asynccontextmanager
-    async def _losing(self) -> AsyncIterator[None]:
-        """A database that does not answer any more is a lost gate, once it is that."""
+    async def _loss_on_error(self) -> AsyncIterator[None]:
+        """Raise GateLost instead of the store's error, once the gate is lost."""
         try:
             yield
         except errors.StoreError:

@@ -1,14 +1,14 @@
-"""Makes sure that nothing of a migration that ended uncleanly still works on the database.
+"""The remains of a predecessor: make sure that a migration with an unclean end does not work on the database any more.
 
-An open run, seen by whoever now holds the lock, means that its migrator was killed, cut off or stopped. Two things may
-be left of it:
+If the new holder of the lock finds an open run, its migrator was killed, cut off or suspended. Two things may be left:
 
-*Its process*, if the lock's session was ended without the process hearing of it. It trusts its lock for a time, and so
-does the supervisor of its command. Its other session shows that it lives; while that is there, we wait out the trust.
-When the server itself lost its sessions (crash, restart, promotion), nothing can show that, so then we wait as well.
+*Its process*, if the server ended the lock's session and the process has not noticed yet. The process trusts its lock
+for a time, and so does the supervisor of its command. Its other session shows that it lives; while that is there, the
+successor waits until the trust is over. After the server itself lost its sessions (crash, restart, promotion), no
+session can show that, so the successor waits as well.
 
-*Its statements*, which run on in the server even when the process is long dead, under whatever application name. They
-get a moment to come to their own end, and then every session that can be theirs is ended.
+*Its statements*, which run on in the server even if the process is long dead, under any application name. They get a
+moment to end by themselves, and then every session that can be theirs is ended.
 """
 
 import asyncio
@@ -25,26 +25,26 @@ from interlock.stores.postgres.session import Row
 
 log = events(__name__)
 
-_PATIENCE = 30.0
-_EVER = datetime.max.replace(tzinfo=UTC)
+_END_TIMEOUT = 30.0
+_NO_LIMIT = datetime.max.replace(tzinfo=UTC)
 
 
 async def wait_until_gone(run: OpenRun, records: GateRecords, lock: LockSession) -> None:
-    """Return once nothing of the predecessor is left; raise PredecessorAlive if something cannot be ended."""
+    """Return once nothing of the predecessor is left. Raises PredecessorAlive if a session cannot be ended."""
     log.warning("gate.unclean_end", extra={"gate": records.gate, "fence": run.fence, **run.facts()})
     await _process_ended(run, lock)
     leftovers = Leftovers(run.fence, records, lock, is_old=run.is_old)
-    await leftovers.settle_and_end(who=f"The migrator {run.replica} died and")
+    await leftovers.end_after_pause(subject=f"The migrator {run.replica} died and")
 
 
 class Leftovers:
-    """The sessions that may belong to an open run: its own to clear up, or its successor's."""
+    """The sessions that may belong to an open run. Its migrator ends them, or its successor."""
 
     def __init__(self, fence: int, records: GateRecords, lock: LockSession, *, is_old: bool = False) -> None:
         self._fence = fence
         self._records = records
         self._lock = lock
-        self._latest = _EVER
+        self._latest = _NO_LIMIT
         self._is_old = is_old
 
     async def find(self) -> list[Row]:
@@ -53,40 +53,40 @@ class Leftovers:
             query, self._records.gate, self._fence, *PRESENT, self._latest, self._is_old
         )
 
-    async def settle_and_end(self, who: str) -> None:
-        """Give them a moment, end those that are left, and return when they are gone.
+    async def end_after_pause(self, subject: str) -> None:
+        """Give them a moment, end the remaining ones, and return when they are gone.
 
-        What the migration has begun, it has begun by then. Later sessions are other people's, who were perhaps cut off
-        by this and connect again.
+        The migration opens no session after that moment. Later sessions belong to other clients, which may have been
+        cut off by this and connect again.
         """
         await asyncio.sleep(self._lock.timing.settle)
         self._latest = await self._records.session.fetchval("SELECT clock_timestamp()")
-        give_up_at = boottime() + _PATIENCE
+        give_up_at = boottime() + _END_TIMEOUT
         while rows := await self.find():
             refused = [row["pid"] for row in rows if not await self._end_one(row)]
             if refused or boottime() > give_up_at:
-                raise _still_alive(who, self._lock, refused or [row["pid"] for row in rows])
+                raise _still_alive(subject, self._lock, refused or [row["pid"] for row in rows])
             await asyncio.sleep(0.05)
 
     async def _end_one(self, row: Row) -> bool:
-        """Whether the session was told to end, or has ended by itself."""
+        """Returns True if the session was asked to end or has ended; False if this role may not end it."""
         facts = {name: row[name] for name in ("pid", "role", "application_name", "address", "state")}
         log.warning("gate.ending_session", extra={"gate": self._records.gate, **facts})
         statement = self._records.queries["end_session"]
         try:
-            told = await self._records.session.fetch(statement, row["pid"], self._lock.pid, *self._lock.name.lock)
+            ended = await self._records.session.fetch(statement, row["pid"], self._lock.pid, *self._lock.name.lock)
         except errors.PermissionMissing:
             return False
-        if not told:
+        if not ended:
             gate = self._records.gate
-            raise errors.GateLost(f"The gate {gate} was lost while clearing up: come to it again.", gate=gate)
+            raise errors.GateLost(f"The gate {gate} was lost while clearing up: pass it again.", gate=gate)
         return True
 
 
 async def _process_ended(run: OpenRun, lock: LockSession) -> None:
-    """Wait until the predecessor's process is seen to be gone, or all its trust has run out.
+    """Wait until the predecessor's process has gone, or its trust is over.
 
-    Its last heartbeat was answered before we got the lock, so its trust ends within `ttl` of that.
+    Its last heartbeat was answered before this process got the lock, so its trust ends within `ttl` of that.
     """
     trust_ends_at = boottime() + run.ttl
     while boottime() < trust_ends_at:
@@ -95,10 +95,10 @@ async def _process_ended(run: OpenRun, lock: LockSession) -> None:
         await asyncio.sleep(0.1)
 
 
-def _still_alive(who: str, lock: LockSession, pids: list[int]) -> errors.PredecessorAlive:
+def _still_alive(subject: str, lock: LockSession, pids: list[int]) -> errors.PredecessorAlive:
     listed = ", ".join(map(str, pids))
     return errors.PredecessorAlive(
-        f"{who} may have left work running in server processes {listed}, "
+        f"{subject} may have left work running in server processes {listed}, "
         f"which do not end, or which role {lock.role!r} cannot end: end them, "
         "or grant it pg_signal_backend and pg_read_all_stats.",
         gate=str(lock.name),

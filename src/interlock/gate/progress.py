@@ -1,4 +1,4 @@
-"""The rows that tell who migrates, since when, how far; and that tell a successor of an unclean end."""
+"""The rows of a gate's runs: migrator, start, progress; an open row shows a successor an unclean end."""
 
 import socket
 from collections.abc import Awaitable, Callable
@@ -25,7 +25,7 @@ def gate_queries(schema: str) -> Queries:
 
 @dataclass(frozen=True)
 class OpenRun:
-    """A run that has begun and not ended: somebody migrates, or somebody died migrating."""
+    """A run that has begun and not ended: its replica migrates, or died while it migrated."""
 
     fence: int
     replica: str
@@ -38,13 +38,13 @@ class OpenRun:
     cut_by_server: bool
 
     def facts(self) -> dict[str, Any]:
-        """For the log."""
+        """Fields for the log."""
         facts = {"holder": self.replica, "host": self.host, "for_seconds": round(self.running_for, 1)}
         return facts | ({"step": self.step} if self.step else {}) | ({"version": self.version} if self.version else {})
 
 
 async def retry_while_locked(statement: Callable[[], Awaitable[T]], check: Callable[[], None]) -> T:
-    """Repeat a statement while somebody has its rows or tables locked; `check` raises when that is pointless."""
+    """Repeat a statement while another session has its rows or tables locked; `check` raises when there is no point."""
     waiting = False
     while True:
         try:
@@ -57,7 +57,7 @@ async def retry_while_locked(statement: Callable[[], Awaitable[T]], check: Calla
 
 
 class GateRecords:
-    """What one gate has recorded."""
+    """The recorded runs of one gate."""
 
     def __init__(self, session: Session, gate: str, schema: str) -> None:
         self.session = session
@@ -69,18 +69,18 @@ class GateRecords:
         return OpenRun(**row) if row else None
 
     async def last_done(self) -> int | None:
-        """The fence of the newest run that went through."""
+        """Returns the fence of the newest run that succeeded."""
         fence: int | None = await self.session.fetchval(self.queries["last_done"], self.gate)
         return fence
 
     async def recorded_version(self) -> tuple[str | None, str | None]:
-        """What was last migrated to, and since which version releases can work with that."""
+        """Returns the version of the last migration, and the oldest version that can work with it."""
         row = await self.session.fetchrow(self.queries["recorded_version"], self.gate)
         return (row["version"], row["compatible_since"]) if row else (None, None)
 
 
 class Progress(GateRecords):
-    """What the lock's holder records of itself, on a session beside the lock's. `fence` is 0 until it has begun."""
+    """The holder's record of its own run, on a second session. `fence` is 0 until the run has begun."""
 
     fence = 0
 
@@ -90,7 +90,7 @@ class Progress(GateRecords):
     async def begin(
         self, lock: LockSession, *, version: str | None, compatible_since: str | None, migration_role: str
     ) -> None:
-        """Open our run. Raises GateLost if the lock's session does not have the lock any more."""
+        """Record the start of the run. Raises GateLost if the lock's session does not have the lock any more."""
         fence = await self.session.fetchval(
             self.queries["begin_run"],
             self.gate,
@@ -109,7 +109,7 @@ class Progress(GateRecords):
         self.fence = fence
 
     async def heartbeat(self) -> None:
-        """That this row cannot be written is no reason to stop a migration whose lock is held."""
+        """Record a heartbeat. A failure is only logged: it is no reason to stop a migration whose lock is held."""
         try:
             await self.session.execute(self.queries["heartbeat"], self.gate, self.fence)
         except errors.ConnectionLost:
@@ -125,7 +125,7 @@ class Progress(GateRecords):
         await self.session.execute(self.queries["protect_session"], self.gate, self.fence, pid)
 
     async def end(self, outcome: str, error: str | None) -> None:
-        """Raises GateLost if the run is not ours to end any more."""
+        """Record the end of the run. Raises GateLost if a successor has ended it already."""
         done = await self.session.execute(self.queries["end_run"], self.gate, self.fence, outcome, error)
         if done != "UPDATE 1":
             raise errors.GateLost(
@@ -137,6 +137,6 @@ class Progress(GateRecords):
         oid: int | None = await self.session.fetchval("SELECT oid FROM pg_roles WHERE rolname = $1", role)
         if oid is None:
             raise errors.ConfigurationError(
-                f"There is no role {role!r} here that a migration could log in with: create it, or name another."
+                f"There is no role {role!r} for the migration to log in with: create it, or name another."
             )
         return oid

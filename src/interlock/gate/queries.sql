@@ -1,5 +1,5 @@
 -- name: abandon_run
--- A dead predecessor's migrating → abandoned, once nothing of it is left. Only while our session has the lock.
+-- A dead predecessor's migrating → abandoned, once nothing of it is left. Only while this process's session has the lock.
 UPDATE interlock.gate_run
    SET ended_at = clock_timestamp(), outcome = 'abandoned'
  WHERE gate = $1 AND fence = $2 AND ended_at IS NULL
@@ -9,8 +9,8 @@ UPDATE interlock.gate_run
                   AND l.objid::bigint = ($5::integer::bigint & 4294967295));
 
 -- name: begin_run
--- Nobody migrating → us migrating, only while our session has the lock: no row otherwise. Times are those of the real
--- clock, because they are compared with pg_stat_activity's.
+-- No open run → migrating. Only while this process's session has the lock; no row otherwise. Times are those of the real
+-- clock, because they are compared with those of pg_stat_activity.
 WITH begun AS (
     INSERT INTO interlock.gate_run
            (gate, fence, replica, host, version, compatible_since, ttl, lock_pid, migration_role, bystanders,
@@ -35,7 +35,7 @@ WITH begun AS (
 SELECT fence FROM begun;
 
 -- name: heartbeat
--- Still migrating. Skips a row that somebody has locked: a heartbeat never waits.
+-- Migrating → migrating. Skips a row that another session has locked: a heartbeat never waits.
 UPDATE interlock.gate_run
    SET heartbeat_at = clock_timestamp()
  WHERE (gate, fence) = (
@@ -44,7 +44,7 @@ UPDATE interlock.gate_run
           FOR UPDATE SKIP LOCKED);
 
 -- name: report_step
--- Migrating → migrating, at another step. Skips a locked row as well: what it tells is not worth waiting for.
+-- Migrating → migrating, at another step. Skips a locked row as well: the report is not worth a wait.
 UPDATE interlock.gate_run
    SET step = $3, step_started_at = clock_timestamp(), heartbeat_at = clock_timestamp()
  WHERE (gate, fence) = (
@@ -53,7 +53,7 @@ UPDATE interlock.gate_run
           FOR UPDATE SKIP LOCKED);
 
 -- name: protect_session
--- Migrating → migrating, with one more session that a successor has to see gone.
+-- Migrating → migrating, with one more session that has to be gone before a successor starts.
 UPDATE interlock.gate_run
    SET protected = protected || (
        SELECT coalesce(jsonb_agg(jsonb_build_object('pid', pid, 'since', backend_start)), '[]')
@@ -79,13 +79,13 @@ SELECT fence, replica, host, version, step,
  WHERE gate = $1 AND ended_at IS NULL;
 
 -- name: last_done
--- The newest run that went through, by which waiters see that there is something to check again.
+-- The newest run that succeeded. A change of it tells waiters to check again.
 SELECT max(fence)
   FROM interlock.gate_run
  WHERE gate = $1 AND outcome = 'done';
 
 -- name: recorded_version
--- What the schema was last migrated to, as far as runs have said.
+-- The last version that a run has recorded.
 SELECT version, compatible_since
   FROM interlock.gate_run
  WHERE gate = $1 AND outcome = 'done' AND version IS NOT NULL
@@ -93,9 +93,9 @@ SELECT version, compatible_since
  LIMIT 1;
 
 -- name: leftovers
--- Sessions that may belong to an open run: those it named, and those of its role, except bystanders, sessions at a gate,
--- and sessions that began after $5, or, if $6, long after its last heartbeat. What is hidden from us counts, and so does
--- what began in the future: the clock was set back.
+-- Sessions that may belong to an open run: those it has registered, and those of its role. Not bystanders, sessions at a
+-- gate, sessions that began after $5, or, if $6, long after its last heartbeat. A session whose start is hidden counts,
+-- and so does one that began in the future: the clock was set back.
 SELECT a.pid, a.usename AS role, a.application_name, a.client_addr::text AS address, a.state
   FROM interlock.gate_run r
   JOIN pg_stat_activity a ON a.pid <> pg_backend_pid() AND coalesce(a.backend_type, 'client backend') = 'client backend'
@@ -120,7 +120,7 @@ SELECT a.pid, a.usename AS role, a.application_name, a.client_addr::text AS addr
  ORDER BY a.pid;
 
 -- name: end_session
--- A leftover session → told to end, only while our session has the lock. No row: it is ours no more to end.
+-- A leftover session → asked to end. Only while this process's session has the lock; no row otherwise.
 SELECT pg_terminate_backend($1)
  WHERE EXISTS (SELECT FROM pg_locks l
                 WHERE l.pid = $2 AND l.locktype = 'advisory' AND l.granted AND l.objsubid = 2
@@ -143,44 +143,44 @@ ON CONFLICT ON CONSTRAINT gate_step_pkey DO NOTHING
 RETURNING step;
 
 -- name: read_step
--- A step as it was left.
+-- One step, as it was last recorded.
 SELECT step, fence, replica, started_at, finished_at, result::text AS result, error
   FROM interlock.gate_step
  WHERE gate = $1 AND step = $2;
 
 -- name: finish_step
--- Begun by us → finished.
+-- Begun by this run → finished.
 UPDATE interlock.gate_step
    SET finished_at = interlock.now_v1(), result = $4::jsonb, error = NULL
  WHERE gate = $1 AND step = $2 AND fence = $3 AND finished_at IS NULL;
 
 -- name: fail_step
--- Begun by us → begun, with the error that stopped it.
+-- Begun by this run → begun, with the error that stopped it.
 UPDATE interlock.gate_step
    SET error = $4
  WHERE gate = $1 AND step = $2 AND fence = $3 AND finished_at IS NULL;
 
 -- name: all_steps
--- The ledger of one gate.
+-- All steps of one gate.
 SELECT step, fence, replica, started_at, finished_at, error
   FROM interlock.gate_step
  WHERE gate = $1
  ORDER BY started_at, step;
 
 -- name: settle_step_done
--- Half done → finished, because a person says so.
+-- Half done → finished, by an operator's decision.
 UPDATE interlock.gate_step
    SET finished_at = interlock.now_v1()
  WHERE gate = $1 AND step = $2 AND finished_at IS NULL
 RETURNING step;
 
 -- name: settle_step_again
--- Half done → unknown, because a person says that it may run again.
+-- Half done → unknown, by an operator's decision that it may run again.
 DELETE FROM interlock.gate_step
  WHERE gate = $1 AND step = $2 AND finished_at IS NULL
 RETURNING step;
 
 -- name: record_intervention
--- Who did what by hand, and why.
+-- An operator's intervention, with its reason.
 INSERT INTO interlock.gate_intervention (gate, action, subject, reason, done_by, done_at)
 VALUES ($1, $2, $3, $4, $5, interlock.now_v1());

@@ -1,4 +1,4 @@
-"""Interlock behind its own gate: every replica calls this at its start, one of them migrates."""
+"""The gate in front of Interlock's own schema: every replica passes it at its start, and one of them migrates."""
 
 from interlock import schema
 from interlock.gate.gate import AsyncGate
@@ -8,7 +8,7 @@ from interlock.stores.postgres import connect
 
 
 class SchemaGate:
-    """The gate in front of Interlock's own schema. `gate.phase` and `gate.holder` may be watched meanwhile."""
+    """The gate in front of Interlock's own schema. `gate.phase` and `gate.holder` may be read at any time."""
 
     def __init__(
         self, url: str, own_schema: str, *, phases: tuple[Phase, ...] = ("pre",), timing: Timing | None = None
@@ -16,7 +16,7 @@ class SchemaGate:
         self._url = url
         self._own_schema = own_schema
         self._phases = phases
-        # No rows are kept of this one passage: they would be written before the tables are what this release expects.
+        # This gate keeps no rows: they would be written before the tables are those that this release expects.
         # Each migration's own transaction holds an advisory lock, so a killed migrator cannot overlap with the next.
         self.gate = AsyncGate(
             "interlock",

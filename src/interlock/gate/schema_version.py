@@ -1,4 +1,4 @@
-"""What a replica has to do about the schema it meets."""
+"""The verdict on a schema: behind, current or newer than a replica's version."""
 
 import re
 from enum import StrEnum
@@ -11,7 +11,7 @@ _VERSION = re.compile(r"[0-9]+(\.[0-9]+)*")
 
 
 class Verdict(StrEnum):
-    """A check may return one of these, or plainly whether the schema is current."""
+    """The result of a check. A check may also return a bool: True if the schema is current."""
 
     BEHIND = "behind"
     CURRENT = "current"
@@ -26,10 +26,10 @@ def as_verdict(answer: "Verdict | bool") -> Verdict:
 
 
 def compare(mine: Version, recorded: str | None, compatible_since: str | None) -> Verdict:
-    """Where a replica of version `mine` stands, once `recorded` has been migrated to.
+    """Compare a replica's version, `mine`, with the schema's recorded version.
 
-    Whoever migrated to a newer version also said since which version releases can work with it; if it said nothing,
-    none can.
+    A migration to a newer version also recorded the oldest version that can work with it. If it recorded none, no older
+    version can.
     """
     if recorded is None or _parts(recorded) < _parts(mine):
         return Verdict.BEHIND
@@ -40,11 +40,11 @@ def compare(mine: Version, recorded: str | None, compatible_since: str | None) -
 
 
 def check_versions(version: Version | None, compatible_since: Version | None) -> tuple[str | None, str | None]:
-    """The two as they are recorded, or a ConfigurationError."""
+    """Returns both versions as they are recorded. Raises ConfigurationError."""
     if compatible_since is None:
         return _checked(version), None
     if version is None:
-        raise ConfigurationError(f"compatible_since is {compatible_since}, of no version: say that as well.")
+        raise ConfigurationError(f"compatible_since ({compatible_since}) needs a version: set the version as well.")
     if _parts(compatible_since) > _parts(version):
         raise ConfigurationError(f"Version {version} cannot be compatible since {compatible_since}, which is later.")
     return _checked(version), _checked(compatible_since)

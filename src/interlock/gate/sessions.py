@@ -1,4 +1,4 @@
-"""Sessions at a gate: direct, in autocommit, and known as such to whoever ends the sessions of a dead migrator."""
+"""Sessions at a gate: direct, in autocommit, and marked, so that a successor does not end them as a dead migrator's."""
 
 from interlock import errors
 from interlock.gate.name import PRESENT
@@ -10,10 +10,10 @@ from interlock.stores.postgres.direct_connection import configure, is_pooled, no
 
 
 async def open_session(url: str, timing: Timing, *, session_pooler: bool = False) -> Session:
-    """Connect, refuse what cannot hold a lock, and be known as a session of a gate.
+    """Connect, refuse a server or pooler that cannot hold a lock, and mark the session as one of a gate.
 
-    Until it is known, a successor that clears up after a dead migrator may take it for one of that migrator's: then
-    connect once more. No statement of it waits longer than the ttl.
+    Before it is marked, a successor that clears up after a dead migrator may end it as one of that migrator's: then
+    connect once more. None of its statements waits longer than the ttl.
     """
     try:
         return await _opened(url, timing, session_pooler)
@@ -37,7 +37,7 @@ async def _opened(url: str, timing: Timing, session_pooler: bool) -> Session:
 
 
 async def hold_shared(session: Session, key: AdvisoryKey) -> None:
-    """Nobody ever holds these keys exclusively, so this does not wait."""
+    """No session holds these keys exclusively, so this does not wait."""
     await session.fetchval("SELECT pg_try_advisory_lock_shared($1, $2)", *key)
 
 
@@ -46,7 +46,7 @@ async def is_held(session: Session, key: AdvisoryKey) -> bool:
 
 
 async def _refuse_pooler(session: Session, stated: bool) -> None:
-    """One in session mode may be stated; one that gives us a server session that sits at a gate already is not that."""
+    """A pooler in session mode is accepted if `stated`. A server session that is already at a gate disproves it."""
     if not await is_pooled(session):
         return
     used = stated and await session.fetchval(f"SELECT pg_backend_pid() IN ({HOLDERS})", *PRESENT)
@@ -59,7 +59,7 @@ async def _refuse_pooler(session: Session, stated: bool) -> None:
     )
 
 
-# A run that a crash of the server forgets would not be known to have ended uncleanly.
+# If a crash of the server lost the row of a run, its unclean end would not be known.
 _DURABLE = "SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'"
 
 
@@ -69,4 +69,4 @@ _SETTINGS = {
     "lock_timeout": "500",
     "default_transaction_read_only": "off",
 }
-"""What a gate's session needs, whatever the role's or the database's defaults are."""
+"""Settings that a gate's session needs, regardless of the defaults of the role and the database."""

@@ -1,4 +1,4 @@
-"""Who is migrating what, since when, how far, and who waits: read without taking part."""
+"""The status of gates: holder, run, progress and waiters, read without taking part."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -13,8 +13,8 @@ from interlock.stores.postgres.session import Row
 
 
 @dataclass(frozen=True)
-class Sitting:
-    """A session at the gate: the one that holds it, or one that waits. Other roles' names may be hidden from us."""
+class GateSession:
+    """A session at the gate: its holder or a waiter. The names of other roles' sessions may be hidden."""
 
     pid: int
     name: str | None
@@ -23,17 +23,17 @@ class Sitting:
 
 @dataclass(frozen=True)
 class GateStatus:
-    """`run` is the newest run; `holder` the session that has the lock now. An open run without a holder is unclean."""
+    """`run` is the newest run, `holder` the session that has the lock now. An open run without a holder is unclean."""
 
     gate: str
     lock: AdvisoryKey
     run: dict[str, Any]
-    holder: Sitting | None
-    waiting: tuple[Sitting, ...]
+    holder: GateSession | None
+    waiting: tuple[GateSession, ...]
 
     @property
     def state(self) -> str:
-        """`settling`: a successor sees a dead migrator's work off; `unclean`: nobody has come yet to do so."""
+        """`settling`: a successor ends a dead migrator's work; `unclean`: no successor has come yet."""
         is_open = self.run["ended_at"] is None
         if self.holder is None:
             return "unclean" if is_open else "free"
@@ -43,7 +43,7 @@ class GateStatus:
 
 
 async def read_gates(session: Session, own_schema: str) -> list[GateStatus]:
-    """Every gate that was ever used in this database."""
+    """Returns every gate that was ever used in this database."""
     if (await schema.read_status(session, own_schema)).state is schema.State.MISSING:
         return []
     rows = await session.fetch(gate_queries(own_schema)["all_gates"])
@@ -51,33 +51,33 @@ async def read_gates(session: Session, own_schema: str) -> list[GateStatus]:
 
 
 async def find_gate(session: Session, own_schema: str, gate: str | None) -> GateStatus:
-    """The gate of that name, or the only one there is."""
+    """Returns the gate of that name; without a name, the only gate."""
     gates = await read_gates(session, own_schema)
     found = [status for status in gates if gate in (None, status.gate)]
     if len(found) == 1:
         return found[0]
     if not gates:
-        raise errors.ConfigurationError(
-            "No gate was ever used in this database: look whether --database and --schema are right."
-        )
-    asked = f"There is no gate {gate!r} in this database" if gate else "There are several gates in this database"
-    raise errors.ConfigurationError(f"{asked}: say --gate with one of {', '.join(status.gate for status in gates)}.")
+        raise errors.ConfigurationError("No gate was ever used in this database: check --database and --schema.")
+    problem = f"There is no gate {gate!r} in this database" if gate else "There are several gates in this database"
+    raise errors.ConfigurationError(f"{problem}: use --gate with one of {', '.join(status.gate for status in gates)}.")
 
 
 async def _status(session: Session, row: Row) -> GateStatus:
     database, target_schema, app = (*row["gate"].split("/", 2), None)[:3]
     name = GateName(database, target_schema, app)
-    holders = await _sitting(session, name.lock)
+    holders = await _sessions(session, name.lock)
     run = {key: row[key] for key in row.keys() if key != "gate"}  # noqa: SIM118 - a Record iterates over values
-    return GateStatus(str(name), name.lock, run, holders[0] if holders else None, await _sitting(session, name.waiting))
+    return GateStatus(
+        str(name), name.lock, run, holders[0] if holders else None, await _sessions(session, name.waiting)
+    )
 
 
-async def _sitting(session: Session, key: AdvisoryKey) -> tuple[Sitting, ...]:
-    rows = await session.fetch(_SITTING, *key)
-    return tuple(Sitting(row["pid"], row["application_name"], row["backend_start"]) for row in rows)
+async def _sessions(session: Session, key: AdvisoryKey) -> tuple[GateSession, ...]:
+    rows = await session.fetch(_SESSIONS, *key)
+    return tuple(GateSession(row["pid"], row["application_name"], row["backend_start"]) for row in rows)
 
 
-_SITTING = f"""
+_SESSIONS = f"""
 SELECT holder.pid, a.application_name, a.backend_start
   FROM ({HOLDERS}) AS holder
   LEFT JOIN pg_stat_activity a ON a.pid = holder.pid

@@ -1,8 +1,8 @@
 """A ledger for effects outside the database (a search index, a bucket), which no transaction can undo.
 
-Each step is recorded before it begins and after it has ended. One that is recorded as ended is not run again. One that
-was begun and never ended may have happened, wholly or in part: that is for a person to look at, so it is reported and
-never run again by itself.
+Each step is recorded before it begins and after it has ended. A step that is recorded as ended is not run again. A step
+that was begun and never ended may have happened, wholly or in part. An operator has to check it, so it is reported and
+never run again automatically.
 """
 
 import inspect
@@ -24,7 +24,7 @@ Effect = Callable[[], Any]
 
 
 async def call(function: Callable[[], Any], run_blocking: RunBlocking) -> Any:
-    """Call what a user gave us, asynchronous or not."""
+    """Call a user's function, asynchronous or not."""
     if inspect.iscoroutinefunction(function):
         return await function()
     answer = await run_blocking(function)
@@ -41,7 +41,7 @@ class Ledger:
         self._run_blocking = run_blocking
 
     async def run(self, step: str, precondition: Precondition | None, effect: Effect) -> Any:
-        """Run `effect` once and for all; the answer is what it returned, now or the first time, as JSON has it."""
+        """Run `effect` exactly once. Returns its result, of this or the first call, after a round trip through JSON."""
         if (row := await self._read(step)) is None:
             if precondition is not None and not await call(precondition, self._run_blocking):
                 raise errors.StepRefused(
@@ -68,12 +68,12 @@ class Ledger:
         return json.loads(recorded)
 
     async def _record(self, query: str, step: str, fact: str) -> None:
-        """What has happened has to be recorded, even if somebody has the ledger locked for a while."""
+        """Record a fact, also while another session has the ledger locked: it has happened already."""
         arguments = (self._queries[query], self._gate, step, self._fence, fact)
         await retry_while_locked(lambda: self._session.execute(*arguments), self._check)
 
     def _as_json(self, step: str, result: Any) -> str:
-        """What cannot be recorded is dropped, so that the first caller gets no other answer than the later ones."""
+        """A result that cannot be recorded is dropped, so that the first caller gets the same as later ones."""
         try:
             return json.dumps(result)
         except (TypeError, ValueError):
@@ -91,7 +91,7 @@ class Ledger:
     def _half_done(self, step: str, row: Row | None) -> errors.StepHalfDone:
         who = f" by {row['replica']} at {row['started_at']:%Y-%m-%d %H:%M:%S %Z}" if row else ""
         return errors.StepHalfDone(
-            f"Step {step!r} of {self._gate} was begun{who} and never finished: look at its target, then settle it with "
+            f"Step {step!r} of {self._gate} was begun{who} and never finished: check its target, then settle it with "
             f"`interlock gate settle {step!r} --gate {self._gate} --done` or `--again`.",
             gate=self._gate,
             step=step,

@@ -1,4 +1,4 @@
-"""The gate for callers without an event loop: the same gate, on a loop thread of its own."""
+"""The gate for callers without an event loop: an `AsyncGate` on a loop thread of its own."""
 
 from collections.abc import Callable
 from typing import Any, Unpack
@@ -11,8 +11,8 @@ from interlock.gate.steps import Effect, Precondition
 
 
 class Passage:
-    """As `AsyncPassage`, without await. Nothing can interrupt a thread: ask `check()` between steps, or be told by
-    `on_lost`; a gate that was lost also raises at the end of the block."""
+    """As `AsyncPassage`, without await. A thread cannot be interrupted: call `check()` between steps, or register a
+    callback with `on_lost`. A lost gate also raises at the end of the block."""
 
     def __init__(self, passage: AsyncPassage, loop: LoopThread) -> None:
         self._passage = passage
@@ -42,7 +42,7 @@ class Passage:
         self._passage.check()
 
     def on_lost(self, callback: Callable[[str], object]) -> None:
-        """Called on the loop's thread: it must not block for long."""
+        """Register a callback for the loss, called on the loop's thread: it must not block for long."""
         self._passage.on_lost(callback)
 
     def report(self, step: str) -> None:
@@ -56,7 +56,7 @@ class Passage:
 
 
 class Gate:
-    """``with Gate("shop", check=is_current) as passage: if passage.needed: …``; see `AsyncGate` for what it takes.
+    """``with Gate("shop", check=is_current) as passage: if passage.needed: …``; see `AsyncGate` for its parameters.
 
     `check` and the effects of steps run in the calling thread.
     """
@@ -75,7 +75,7 @@ class Gate:
         self._loop = LoopThread("interlock-gate")
         try:
             return Passage(self._loop.run(self._gate.enter()), self._loop)
-        except BaseException as error:  # which may have come when we were through already
+        except BaseException as error:  # perhaps an interrupt after the gate was passed
             self.__exit__(type(error), error, None)
             raise
 
@@ -88,7 +88,7 @@ class Gate:
             loop.close()
 
     def run(self, migrate: Callable[[], Any]) -> bool:
-        """Call `migrate` if that is needed; the answer is whether it was."""
+        """Call `migrate` if it is needed. Returns True if it was."""
         with self as passage:
             if passage.needed:
                 migrate()

@@ -1,4 +1,4 @@
-"""The gate's times, and which of them can work together."""
+"""The gate's times, and a check that they work together."""
 
 from dataclasses import dataclass
 from typing import Self
@@ -11,9 +11,9 @@ from interlock.errors import ConfigurationError
 class Timing:
     """All in seconds.
 
-    A holder that falls silent (stopped, cut off) loses the lock `ttl` after its last heartbeat: the server ends the
-    idle session. The holder itself stops trusting the lock earlier, `trust` after it *sent* that heartbeat, and stops
-    its command. So the command is down before anybody else can hold the lock.
+    A silent holder (suspended, cut off) loses the lock `ttl` after its last heartbeat: the server ends the idle
+    session. The holder itself stops trusting the lock earlier, `trust` after it *sent* that heartbeat, and stops its
+    command. So the command has ended before another replica can hold the lock.
     """
 
     ttl: float = 10.0
@@ -39,7 +39,7 @@ class Timing:
 
     @property
     def heartbeat(self) -> float:
-        """Several fit into the trust, so that one lost heartbeat is survived."""
+        """Several heartbeats fit into the trust, so that the loss of one does no harm."""
         return self.trust / 4
 
     @property
@@ -54,5 +54,5 @@ class Timing:
 
     @property
     def settle(self) -> float:
-        """How long a successor lets a dead predecessor's supervisor and server sessions come to their own end."""
+        """The time that a successor gives a dead predecessor's supervisor and server sessions to end by themselves."""
         return 2 * self.check_interval

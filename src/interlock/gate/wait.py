@@ -1,4 +1,4 @@
-"""Waiting at the gate: who is waited for, said every now and then, and for how long."""
+"""The wait at the gate: reports of its holder, and the time limit."""
 
 from collections.abc import Callable
 
@@ -10,30 +10,30 @@ from interlock.logs import events
 
 log = events(__name__)
 
-_SAY_AGAIN = 10.0
+_REPORT_EVERY = 10.0
 
 
 class GateWait:
-    """Says every now and then who is waited for, and ends the wait when its time is up."""
+    """Reports the holder now and then, and ends the wait after the timeout."""
 
     def __init__(self, timeout: float | None, on_wait: Callable[[str], object] | None) -> None:
         now = boottime()
         self._on_wait = on_wait
         self._give_up_at = None if timeout is None else now + timeout
-        self._say_at = now
+        self._report_at = now
 
     def tick(self, lock: LockSession, run: OpenRun | None) -> None:
-        if boottime() >= self._say_at:
-            self._say_at = boottime() + _SAY_AGAIN
+        if boottime() >= self._report_at:
+            self._report_at = boottime() + _REPORT_EVERY
             log.info("gate.waiting", extra={"gate": str(lock.name), **(run.facts() if run else {})})
-            self._say(f"Waiting at the gate {lock.name}, which is taken{held_by(run)}.")
+            self._report(f"Waiting at the gate {lock.name}, which is taken{held_by(run)}.")
         if self._give_up_at is not None and boottime() >= self._give_up_at:
             raise errors.GateTimeout(
                 f"The gate {lock.name} is still taken{held_by(run)}: wait longer, or see `interlock gate status`.",
                 gate=str(lock.name),
             )
 
-    def _say(self, sentence: str) -> None:
+    def _report(self, sentence: str) -> None:
         if self._on_wait is None:
             return
         try:

@@ -216,7 +216,7 @@ def test_a_data_directory_beats_the_environments_database(interlock_url: str) ->
     ("options", "words"),
     [
         (["--version", "3", "--compatible-since", "4"], "cannot be compatible since 4"),
-        (["--compatible-since", "4"], "of no version"),
+        (["--compatible-since", "4"], "needs a version"),
         (["--version", "abc"], "cannot be a gate's version"),
     ],
 )

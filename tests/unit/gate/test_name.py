@@ -34,7 +34,7 @@ def test_a_part_that_would_make_two_gates_look_alike_is_refused(part: str) -> No
 
 
 def test_what_is_no_text_is_refused() -> None:
-    with pytest.raises(ConfigurationError, match="it is no text"):
+    with pytest.raises(ConfigurationError, match="it is not valid Unicode"):
         GateName("shop", "public", "caf\udce9")
 
 
