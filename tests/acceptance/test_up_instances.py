@@ -139,6 +139,7 @@ def test_an_instance_is_created_used_survives_a_restart_of_ours_and_is_deleted(s
         first.process.send_signal(signal.SIGTERM)
         list(lines)  # which end, as those of an answer that is whole
     assert first.process.wait(timeout=30) == 0
+    assert "1 instance goes on running: shop.\n" in first.stdout
     assert list((data / "servers").glob("*.json")) == []
     assert asked(shop, password, "SELECT pg_postmaster_start_time()") == started
 

@@ -59,6 +59,14 @@ class Control:
             await self.begin(record.orchestration)
         return record
 
+    async def running_instances(self) -> list[str]:
+        """The names of the instances of this machine that go on running without this replica."""
+        records = self.instances.records
+        page = await self.pool.transact(
+            lambda connection: records.page(connection, sort="name", states=["running"], limit=200)
+        )
+        return [instance.name for instance in page.items if instance.driver == "local"]
+
     async def begin(self, orchestration: str) -> None:
         """Start a recorded orchestration. If that is impossible now, any replica starts it within seconds."""
         try:

@@ -16,14 +16,15 @@ from interlock.server.control import open_control
 from interlock.server.database import ControlDatabase, database_for
 from interlock.server.http_protocol import HttpProtocol, most_connections
 from interlock.server.listener import listen, page_url
+from interlock.server.operator_messages import ready_message, still_running_message
 from interlock.server.readiness import Readiness
-from interlock.server.ready_message import ready_message
 from interlock.server.signals import StopSignals
 from interlock.server.startup import Startup, start
 
 log = events(__name__)
 
 _GRACE_PERIOD = 5  # seconds for requests that are being answered at the stop
+_LIST_TIMEOUT = 2.0  # seconds to read the names of the instances that go on running
 _BACKLOG = 100  # connections that wait to be accepted; the event loop accepts as many in one turn
 
 
@@ -111,12 +112,24 @@ class _Service:
 
     async def _close(self) -> None:
         """A requested stop succeeds even if the database is gone and components cannot deregister in it."""
+        instances = await self._running_instances()
         try:
             await self._opened.aclose()
         except InterlockError as error:
             if not self._stop_requested:
                 raise
             log.warning("server.put_away", extra={"reason": str(error)})
+        if instances:
+            with suppress(OSError):
+                self._show(still_running_message(instances))
+
+    async def _running_instances(self) -> list[str]:
+        """For the message at the stop, which does not wait for a database that is gone."""
+        if self._startup.control and self._stop_requested:
+            with suppress(InterlockError, TimeoutError):
+                async with asyncio.timeout(_LIST_TIMEOUT):
+                    return await self._startup.control.running_instances()
+        return []
 
     async def _end_start(self) -> None:
         """Raises the error of a failed start, unless a stop was requested."""

@@ -1,4 +1,4 @@
-"""The lines that `interlock up` prints once it is ready."""
+"""The lines that `interlock up` prints once it is ready, and at its stop."""
 
 from pathlib import Path
 
@@ -6,7 +6,7 @@ import pytest
 
 from interlock.config import Settings
 from interlock.server.database import database_for
-from interlock.server.ready_message import ready_message
+from interlock.server.operator_messages import ready_message, still_running_message
 
 URL = "http://127.0.0.1:8080"
 
@@ -44,3 +44,13 @@ def test_a_named_database_is_shown_without_its_password() -> None:
     text = message(Settings(database_url="postgresql://user:secret@host/name?password=secret"))
     assert "postgresql://user@host/name" in text
     assert "secret" not in text
+
+
+def test_the_message_at_the_stop_names_the_instances_and_how_to_stop_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("shutil.which", lambda name: f"/usr/bin/{name}")
+    monkeypatch.setattr("sys.argv", ["/usr/bin/interlock", "up"])
+    assert still_running_message(["shop"]) == (
+        "1 instance goes on running: shop.\n"
+        "To stop one: start `interlock up` again, then `interlock instance stop shop`."
+    )
+    assert still_running_message(list("abcdefg")).startswith("7 instances go on running: a, b, c, d, e and 2 more.\n")

@@ -1,12 +1,15 @@
-"""The lines that `interlock up` prints once it is ready."""
+"""The lines that `interlock up` prints once it is ready, and at its stop."""
 
 import shlex
 import shutil
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from interlock.config import Settings
 from interlock.server.database import ControlDatabase
+
+_MOST_NAMES = 5
 
 
 def ready_message(settings: Settings, database: ControlDatabase, url: str) -> str:
@@ -15,6 +18,17 @@ def ready_message(settings: Settings, database: ControlDatabase, url: str) -> st
     facts = [f"  {name:<8}  {value}" for name, value in lines.items()]
     hints = [f"            {hint}" for hint in _hints(settings)]
     return "\n".join([f"Interlock is ready at {url}", *facts, *hints, "  Stop      Ctrl-C"])
+
+
+def still_running_message(instances: Sequence[str]) -> str:
+    """The instances that go on without `interlock up`, and how to stop them; `instances` has at least one name."""
+    names = ", ".join(instances[:_MOST_NAMES])
+    if len(instances) > _MOST_NAMES:
+        names += f" and {len(instances) - _MOST_NAMES} more"
+    goes = "1 instance goes on running" if len(instances) == 1 else f"{len(instances)} instances go on running"
+    return (
+        f"{goes}: {names}.\nTo stop one: start `interlock up` again, then `{_command()} instance stop {instances[0]}`."
+    )
 
 
 def _hints(settings: Settings) -> list[str]:
