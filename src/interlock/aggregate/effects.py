@@ -1,12 +1,12 @@
-"""Steps of orchestrations on the records of one kind. Each may be repeated, and leaves one effect and one event.
+"""Steps of orchestrations on the records of one kind. A step may be repeated, and leaves one effect and one event.
 
-Who may do what. The record names the orchestration that works on it, and only that one's steps write there: each write
-is one transaction with the fence of the attempt, the lock of the record, the comparison with its orchestration, and the
-event (`owned`). A step of any other is refused (`RecordOvertaken`), and has no effect outside either.
+Permissions: the record names the orchestration that works on it, and only the steps of that one write the record. Each
+write is one transaction with the fence of the attempt, the lock of the record, the comparison of its orchestration, and
+the event (`owned`). A step of any other orchestration is refused (`RecordOvertaken`) before its effect.
 
-What a crash leaves behind. Between an effect and its event: the effect, which the next attempt confirms. An effect of a
-step that is overtaken meanwhile has no fence but its own system's; so what takes over waits first until the
-orchestration before it has ended (`has_ended`).
+Crashes: a crash between an effect and its event leaves the effect, which the next attempt confirms. An effect outside
+the database has no fence of Interlock's when its step is overtaken in the meantime. So an orchestration that takes over
+first waits until its predecessor has ended (`has_ended`).
 """
 
 import re
@@ -31,20 +31,20 @@ O = TypeVar("O")  # noqa: E741
 T = TypeVar("T", bound=Task)
 
 _STEP = re.compile(r"^The activity '[^']*' failed: ")
-"""The begin of an `ActivityFailed`, which says nothing to a reader of the record."""
+"""The prefix of an `ActivityFailed`, which does not help a reader of the record."""
 _TIMEOUT = 300.0
 
 
 @dataclass(frozen=True)
 class Changes:
-    """The columns that an effect changes in the record, and the detail of its event."""
+    """The record's columns that an effect changes, and the detail of its event."""
 
     columns: Mapping[str, Any] = field(default_factory=dict)
     detail: str = ""
 
 
 class Effects(Generic[R]):
-    """A domain's activities are a subclass, which declares its steps with `effect` and `activity` when it is made."""
+    """The base of a domain's activities: the constructor declares steps with `effect`, `observation` and `activity`."""
 
     def __init__(self, work: Orchestrations, records: RecordTable[R], transactions: Transactions, retry: Retry) -> None:
         self._work = work
@@ -64,7 +64,7 @@ class Effects(Generic[R]):
         timeout: float = _TIMEOUT,
         interruptible: bool = False,
     ) -> Activity[I, O]:
-        """Named as the function, without its underscore."""
+        """Declare `function` as an activity, named like the function without its underscore."""
         declare = self._work.activity(
             name=function.__name__.removeprefix("_"),
             retry=retry or self._retry,
@@ -74,7 +74,7 @@ class Effects(Generic[R]):
         return declare(function)
 
     def observation(self, function: Callable[[R, T], Awaitable[O]]) -> Activity[T, O]:
-        """Declare `function` as a step that looks at what belongs to a record that is ours, and changes nothing."""
+        """Declare `function` as a step that only reads. It runs while the record belongs to its orchestration."""
 
         async def perform(attempt: Attempt, task: T) -> O:
             async with self.owned(attempt, task) as (_, record):
@@ -84,9 +84,10 @@ class Effects(Generic[R]):
         return self.activity(_like(function, perform, result=get_type_hints(function)["return"]))
 
     def effect(self, event: str, function: Callable[[R, T], Awaitable[Changes | None]]) -> Activity[T, str]:
-        """Declare `function` as a step: of a record that is ours, without a transaction, as often as it is repeated.
+        """Declare `function` as a step that changes something. It runs while the record belongs to its orchestration.
 
-        Then, in one transaction, its changes are written and `event` is noted. The step's result is the event's detail.
+        It runs outside of a transaction, once per attempt. Its changes and `event` are then written in one transaction.
+        The result of the step is the detail of the event.
         """
 
         async def perform(attempt: Attempt, task: T) -> str:
@@ -103,7 +104,7 @@ class Effects(Generic[R]):
 
     @asynccontextmanager
     async def owned(self, attempt: Attempt, task: Task) -> AsyncIterator[tuple[Any, R]]:
-        """A transaction that only the newest attempt of the orchestration that the record names commits."""
+        """A transaction that commits only for the newest attempt of the orchestration that the record names."""
         async with self._transactions.transaction() as connection:
             await attempt.fence(connection)
             record = await self._records.lock(connection, task.record)
@@ -114,23 +115,23 @@ class Effects(Generic[R]):
             yield connection, record
 
     async def note(self, connection: Any, attempt: Attempt, task: Task, kind: str, detail: str = "") -> None:
-        """In the history of the record."""
+        """Add an event to the history of the record."""
         await self._records.events.note(
             connection, task.record, kind, attempt.at, detail, orchestration=task.orchestration
         )
 
     async def wait_for_predecessor(self, run: Run, task: Task) -> None:
-        """Until the orchestration that this one has taken over from has ended, with its clean-up."""
+        """Wait until the orchestration that this one has taken over from has ended, with its clean-up."""
         await wait_until(run, lambda: run.call(self.has_ended, task), lambda has_ended, _: has_ended)
 
     async def transition_columns(
         self, connection: Any, record: R, transition: Transition, attempt: Attempt
     ) -> Mapping[str, Any]:
-        """The domain's own part of a move, in its transaction, to be overridden. Returns further columns to write."""
+        """Returns further columns to write in the transaction of a transition. A domain overrides this."""
         return {}
 
     async def _transition(self, attempt: Attempt, transition: Transition) -> None:
-        """A repetition changes nothing: it finds the record at rest, or in the state of a move halfway."""
+        """A repetition changes nothing: it finds that no work goes on, or that the state is written already."""
         at, failed, columns = attempt.at, transition.failed, dict[str, Any]()
         async with self.owned(attempt, transition.task) as (connection, record):
             if not record.working:
@@ -164,29 +165,29 @@ class Effects(Generic[R]):
             ) from error
 
     async def _read_state(self, attempt: Attempt, task: Task) -> str | None:
-        """None if this task has ended, or another orchestration goes on with the record."""
+        """The record's state; None if this task has ended, or another orchestration works on the record."""
         async with self._transactions.transaction() as connection:
             record = await self._records.read(connection, task.record)
         return record.state if record.working and record.orchestration == task.orchestration else None
 
     async def _read_failure(self, attempt: Attempt, task: Task) -> Failure:
-        """The end of the orchestration that this clean-up is for."""
+        """The failure of the orchestration that this clean-up belongs to."""
         async with self._transactions.transaction() as connection:
             outcome = await read_outcome(connection, self._records.schema, task.orchestration)
         if outcome is None or (failure := outcome.failure) is None:
-            return Failure("outcome_unknown", "It did not come to its end.")
+            return Failure("outcome_unknown", "It did not complete.")
         if outcome.kind == "cancelled":
             return Failure("cancelled", f"It was cancelled: {failure.message or 'no reason'}.")
         return Failure(known_code(failure.code), _STEP.sub("", failure.message))
 
     async def _has_ended(self, attempt: Attempt, task: Task) -> bool:
-        """Returns whether the orchestration before this task has ended, with its clean-up."""
+        """Return True if the predecessor of this task has ended, with its clean-up."""
         async with self._transactions.transaction() as connection:
             return task.after is None or not await is_unfinished(connection, self._records.schema, task.after)
 
 
 def _like(function: Callable[..., Any], step: Callable[..., Any], *, result: Any) -> Callable[..., Any]:
-    """`step` with the name, the place and the types of `function`, which it performs."""
+    """`step` with the name, the module and the types of `function`, which it calls."""
     _, task, *_ = get_type_hints(function).values()
     step.__name__, step.__qualname__, step.__module__ = function.__name__, function.__qualname__, function.__module__
     step.__annotations__ = {"attempt": Attempt, "task": task, "return": result}

@@ -8,12 +8,12 @@ from interlock import user_connections
 from interlock.aggregate.transactions import fetch, queries
 
 INTERLOCK = "interlock"
-"""The actor of everything that nobody asked for. Others are ``key:ID``."""
+"""The actor of everything that Interlock does by itself. Other actors are ``key:ID``."""
 
 
 @dataclass(frozen=True)
 class RecordEvent:
-    """`orchestration` is the one whose step this was, or the one that was asked for."""
+    """`orchestration` is the one that the step belongs to, or the one that was requested."""
 
     kind: str
     recorded_at: datetime
@@ -40,18 +40,18 @@ class RecordHistory:
         actor: str = INTERLOCK,
         orchestration: str | None = None,
     ) -> None:
-        """Once for the kind of event and the recorded time, however often it is reported."""
+        """Record an event. A repetition with the same kind and time changes nothing."""
         await self._fetch(connection, "note", subject, at, kind, detail, actor, orchestration)
 
     async def list(
         self, connection: Any, subject: str, limit: int = 100, *, after: tuple[datetime, str] | None = None
     ) -> list[RecordEvent]:
-        """The newest first; `after` is the time and the kind of the last one of the page before."""
+        """The newest first; `after` is the time and the kind of the last event of the previous page."""
         rows = await self._fetch(connection, "events", subject, limit, *(after or (None, None)))
         return [RecordEvent(*row) for row in rows]
 
     async def detail(self, connection: Any, subject: str, kind: str, at: datetime) -> str | None:
-        """None: there is no such event."""
+        """The detail of one event; None if there is no such event."""
         rows = await self._fetch(connection, "event", subject, at, kind)
         return rows[0][0] if rows else None
 
@@ -63,6 +63,9 @@ class RecordHistory:
 
 
 async def prune_events(connection: Any, schema: str, older_than: float, limit: int) -> int:
-    """Forget events of all kinds of records, `limit` at most; how many that were."""
+    """Delete events of all kinds of records that are older than so many seconds, `limit` at most.
+
+    Returns the number of deleted rows.
+    """
     statement = queries("interlock.aggregate", schema)["prune_events"]
     return len(await fetch(connection, statement, older_than, limit))

@@ -1,18 +1,18 @@
-"""A record, and what its orchestrations are given. All of that is kept in histories, so there is no secret in it."""
+"""A record, and the inputs of its orchestrations. Histories keep all of these, so none of them holds a secret."""
 
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TypeVar
 
 DELETING, DELETED = "deleting", "deleted"
-"""States that every kind of record has. Nothing leads out of the second one."""
+"""States that every kind of record has. No event leads out of `deleted`."""
 
 
 @dataclass(frozen=True)
 class Record:
-    """`orchestration` works on it while `working`, and was the last that did otherwise; `error` is how that failed.
+    """`orchestration` works on the record while `working` is True; otherwise it was the last that did.
 
-    `revision` grows with each change.
+    `error` is the failure of that orchestration, if it failed. `revision` grows with each change.
     """
 
     id: str
@@ -38,9 +38,9 @@ R = TypeVar("R", bound=Record)
 
 @dataclass(frozen=True)
 class Task:
-    """One orchestration's work on one record. `after`: another orchestration, which has to end first.
+    """The work of one orchestration on one record. `after` is the orchestration that has to end first.
 
-    What an orchestration needs beyond that is a subclass with fields of its own (``kw_only=True``).
+    An orchestration that needs further input declares a subclass with fields of its own (``kw_only=True``).
     """
 
     record: str = ""
@@ -50,7 +50,7 @@ class Task:
 
 @dataclass(frozen=True)
 class Failure:
-    """The end of an orchestration that did not complete."""
+    """The reason why an orchestration did not complete."""
 
     code: str
     message: str
@@ -58,9 +58,10 @@ class Failure:
 
 @dataclass(frozen=True)
 class Transition:
-    """An event of the record's states; None leaves it in its state. `ends`: the work on it is done then.
+    """An event of the record's state machine; None leaves the state as it is.
 
-    `gone`: everything of it was seen to be gone, so its names are freed too.
+    `ends` is True if the work on the record ends with it. `gone` is True if everything that belonged to the record was
+    observed to be gone, so its names are freed too.
     """
 
     task: Task

@@ -1,11 +1,11 @@
-"""Requests for the work on records. Each is part of the caller's transaction: it is there if that commits.
+"""Requests for work on records. A request is part of the caller's transaction, and takes effect if that commits.
 
-Who may do what. A request locks the record. While an orchestration works on it, nothing is taken but what takes over:
-that names itself as the one that works on it, so that no step of the other writes any more, and cancels it. An
-orchestration says in the record when it ends; one that has ended without that, with its clean-up (somebody cancelled
-it, or the engine gave it up), works no more, and keeps no request out.
+Permissions: a request locks the record. While an orchestration works on the record, only a request that takes over is
+accepted. It writes its own orchestration into the record, so that no step of the previous one writes any more, and
+cancels the previous one. An orchestration clears `working` when it ends. One that has ended without that, together with
+its clean-up (it was cancelled, or the engine gave it up), no longer counts as working and blocks no request.
 
-What a crash leaves behind: nothing, or what was committed; the recorded orchestration is started by any replica.
+Crashes: a crash leaves nothing, or all that was committed. Any replica starts the recorded orchestration.
 """
 
 import uuid
@@ -26,7 +26,7 @@ EMPTY_TASK = Task()
 
 
 class Requests(Generic[R]):
-    """`records` is for reading. What is asked for has ended when the record's orchestration has. `by` is the actor."""
+    """`records` is for reading. A request is done when the record's orchestration has ended. `by` is the actor."""
 
     def __init__(self, records: RecordTable[R]) -> None:
         self.records = records
@@ -41,7 +41,7 @@ class Requests(Generic[R]):
         *,
         by: str = INTERLOCK,
     ) -> R:
-        """A new record, worked on by `orchestration`."""
+        """Insert a new record, with `orchestration` working on it."""
         work = self.new_id(id, orchestration)
         at = await self.records.insert(connection, id=id, orchestration=work, created_by=by, **columns)
         return await self._record_start(connection, id, orchestration, replace(task, orchestration=work), by, at)
@@ -58,15 +58,15 @@ class Requests(Generic[R]):
         key: str | None = None,
         columns: Mapping[str, Any] = MappingProxyType({}),
     ) -> R:
-        """`record` is locked; whatever works on it is cancelled and followed. `event` None leaves it in its state.
+        """Start work on a locked record. An orchestration that works on it is cancelled, and the new one waits for it.
 
-        `columns` are written too. `key`: see `new_id`.
+        `event` None leaves the state as it is. `columns` are written too. `key`: see `new_id`.
         """
         if event is not None:
             await self.records.apply_event(connection, record, event)
         after = record.orchestration if record.working else None
         if after is not None:
-            reason = f"{_verb(orchestration)} was asked for"
+            reason = f"{_verb(orchestration)} was requested"
             await requests.cancel(connection, self.records.schema, after, reason)
         work = self.new_id(record.id, orchestration, key)
         at = await self.records.change(
@@ -77,7 +77,7 @@ class Requests(Generic[R]):
         )
 
     async def change_state(self, connection: Any, record: R, event: str, *, by: str = INTERLOCK) -> R:
-        """A change of state that needs no work. `record` is locked."""
+        """Apply an event that needs no work. `record` is locked."""
         await self.records.apply_event(connection, record, event)
         at = await self.records.change(connection, record.id)
         await self.records.events.note(connection, record.id, event, at, actor=by)
@@ -93,7 +93,10 @@ class Requests(Generic[R]):
         columns: Mapping[str, Any] = MappingProxyType({}),
         check: Callable[[R], Awaitable[None]] | None = None,
     ) -> R:
-        """Whatever works on the record. Of one that is being deleted nothing is changed. `check` may refuse."""
+        """Start the deletion, even while another orchestration works on the record. `check` may refuse.
+
+        A record that is being deleted is returned unchanged.
+        """
         record = await self.lock_present(connection, id)
         if record.state == DELETING and record.working:
             return record
@@ -102,18 +105,21 @@ class Requests(Generic[R]):
         return await self.begin(connection, record, "delete", orchestration, by=by, columns=columns)
 
     async def find_repeated(self, connection: Any, id: str | None, **same: Any) -> R | None:
-        """The record that an earlier try of this request made under that id. Raises `OnceConflict` for another one."""
+        """The record that an earlier attempt of this request created under that id; None without one.
+
+        Raises `OnceConflict` for a record with other values than `same`.
+        """
         try:
             record = id and await self.records.read(connection, id)
         except self.records.unknown:
             return None
         if record and any(getattr(record, name) != value for name, value in same.items()):
             word = self.records.word
-            raise OnceConflict(f"The {word} {record.label} was made under that key: use a new one.", key=record.id)
+            raise OnceConflict(f"The {word} {record.label} was created under that key: use a new one.", key=record.id)
         return record or None
 
     async def cancel(self, connection: Any, id: str, *, by: str = INTERLOCK) -> R:
-        """The orchestration that works on it is cut short, and its clean-up says how the record is then."""
+        """Cancel the orchestration that works on the record. Its clean-up writes the record's state afterwards."""
         record = await self.lock(connection, id)
         if not record.working:
             raise IllegalTransition(
@@ -121,7 +127,7 @@ class Requests(Generic[R]):
                 state=record.state,
                 event="cancel",
             )
-        await requests.cancel(connection, self.records.schema, record.orchestration, "that was asked for")
+        await requests.cancel(connection, self.records.schema, record.orchestration, "that was requested")
         at = await self.records.clock(connection)
         await self.records.events.note(
             connection, id, "cancel asked for", at, actor=by, orchestration=record.orchestration
@@ -129,7 +135,7 @@ class Requests(Generic[R]):
         return record
 
     async def lock(self, connection: Any, id: str) -> R:
-        """`working` is whether anything really does."""
+        """Lock the record. `working` of the result is True only if its orchestration has not ended yet."""
         record = await self.records.lock(connection, id)
         if record.working:
             is_working = await is_unfinished(connection, self.records.schema, record.orchestration)
@@ -137,14 +143,14 @@ class Requests(Generic[R]):
         return record
 
     async def lock_present(self, connection: Any, id: str) -> R:
-        """Locked, whatever works on it. Raises the table's `unknown` if it is deleted."""
+        """Lock the record, even while an orchestration works on it. Raises the table's `unknown` if it is deleted."""
         record = await self.lock(connection, id)
         if record.state == DELETED:
-            raise self.records.unknown(f"The {self.records.word} {record.label} is deleted: list those that there are.")
+            raise self.records.unknown(f"The {self.records.word} {record.label} is deleted: list the existing ones.")
         return record
 
     async def lock_idle(self, connection: Any, id: str) -> R:
-        """Locked, and nothing works on it. Raises the table's `busy`."""
+        """Lock the record. Raises the table's `busy` while an orchestration works on it."""
         record = await self.lock(connection, id)
         if record.working:
             raise self.records.busy(
@@ -155,7 +161,7 @@ class Requests(Generic[R]):
         return record
 
     def new_id(self, id: str, orchestration: Orchestration[Any, Any], key: str | None = None) -> str:
-        """The id of an orchestration that works on the record, the same each time for a `key`."""
+        """A new id of an orchestration that works on the record; the same id each time for the same `key`."""
         return f"{self.records.word}-{id}-{_verb(orchestration)}-{key or uuid.uuid4().hex[:8]}"
 
     async def _record_start(

@@ -1,6 +1,6 @@
-"""The records of one kind: rows that are inserted, read, locked, changed, moved from state to state and listed.
+"""The records of one kind, as rows: insert, read, lock, change, apply an event of the state machine, list.
 
-Every function works in the transaction that is open on `connection`, which may be of any kind that Interlock knows.
+Every function works in the transaction that is open on `connection`, which may be of any kind that Interlock supports.
 """
 
 import json
@@ -24,17 +24,17 @@ Cursor = tuple[str, str]
 
 @dataclass(frozen=True)
 class Page(Generic[R]):
-    """`following` is where the next one begins; None: that was the last."""
+    """`following` is the start of the next page; None on the last page."""
 
     items: Sequence[R]
     following: Cursor | None
 
 
 class RecordTable(Generic[R]):
-    """A subclass declares the kind of record, and adds the statements that are its own.
+    """A subclass declares the kind of record, and adds statements of its own.
 
-    `word` is what messages and events call a record, and `table` what the database does. `filters` and `sorts` are
-    conditions and keys (texts) of `page` in SQL, where ``t`` is the record and ``{0}`` the value that is asked for.
+    `word` names a record in messages and events, `table` in the database. `filters` and `sorts` are conditions and keys
+    (texts) of `page` in SQL, where ``t`` is the record and ``{0}`` the requested value.
     """
 
     record: type[R]
@@ -44,7 +44,7 @@ class RecordTable(Generic[R]):
     unknown: type[RecordUnknown]
     busy: type[RecordBusy]
     package: str = ""
-    """Its ``queries.sql`` has the statements of `ask`."""
+    """The package with the ``queries.sql`` of `fetch`."""
     json_columns: frozenset[str] = frozenset()
     filters: ClassVar[Mapping[str, str]] = {}
     sorts: ClassVar[Mapping[str, str]] = {}
@@ -54,11 +54,11 @@ class RecordTable(Generic[R]):
         self.machine = StateMachine(f"{schema}.{self.table}", self.transitions)
         self.events = RecordHistory(schema, self.word)
         self._names = [field.name for field in fields(self.record)]
-        # As text what drivers would read as JSON or not, each in its own way.
+        # Database drivers read JSON differently, so JSON columns are selected as text.
         self.columns = ", ".join(f"t.{name}{'::text' * (name in self.json_columns)}" for name in self._names)
 
     async def insert(self, connection: Any, **columns: Any) -> datetime:
-        """In its first state, worked on by `orchestration`. Returns the time of that."""
+        """Insert a record in its first state, with `orchestration` working on it. Returns the creation time."""
         names, values = ", ".join(columns), [self._stored(*column) for column in columns.items()]
         places = ", ".join(self._place(name, number) for number, name in enumerate(columns, 1))
         statement = (
@@ -72,15 +72,15 @@ class RecordTable(Generic[R]):
         return self.one(await self._fetch_own(connection, "read", id), id)
 
     async def find(self, connection: Any, id: str) -> R:
-        """By what people call it; here, by its id."""
+        """Find a record by the name that users give it. The default is its id."""
         return await self.read(connection, id)
 
     async def lock(self, connection: Any, id: str) -> R:
-        """No other transaction writes it until this one ends."""
+        """Lock the record: no other transaction writes it until this one ends."""
         return self.one(await self._fetch_own(connection, "lock", id), id)
 
     async def change(self, connection: Any, id: str, at: datetime | None = None, **columns: Any) -> datetime:
-        """`at` is the time of the change; None: now. Returns it."""
+        """Write columns. `at` is the time of the change, which is returned; None is now."""
         values = [self._stored(*column) for column in columns.items()]
         writes = "".join(f"{name} = {self._place(name, number)}, " for number, name in enumerate(columns, 3))
         statement = (
@@ -91,9 +91,9 @@ class RecordTable(Generic[R]):
         return changed_at  # type: ignore[no-any-return]
 
     async def apply_event(self, connection: Any, record: R, event: str, **columns: Any) -> bool:
-        """Write the event's state, with `columns`, of a record that is locked; False: it was moved before.
+        """Write the event's target state, with `columns`, into a locked record.
 
-        Raises `IllegalTransition`. JSON columns are for `change`.
+        Return False if it was in that state already. Raises `IllegalTransition`. JSON columns are for `change`.
         """
         values = {name: storable(value) for name, value in columns.items()} | {"revision": record.revision + 1}
         decision = await self.machine.apply(connection, record.id, event, values=values)
@@ -112,20 +112,20 @@ class RecordTable(Generic[R]):
         limit: int = 50,
         **wanted: Any,
     ) -> Page[R]:
-        """`wanted` are values of `filters`; None leaves a filter out."""
+        """A page of records. `wanted` are the values of `filters`; None leaves a filter out."""
         asked = {name: value for name, value in wanted.items() if value is not None}
         values = [self._stored(*each) for each in asked.items()]
         conditions = [self._filters()[name].format(f"${place}") for place, name in enumerate(asked, 1)]
         conditions += [] if deleted else ["t.deleted_at IS NULL"]
-        way, beyond = ("DESC", "<") if descending else ("", ">")
+        direction, comparison = ("DESC", "<") if descending else ("", ">")
         key, kind = self._sort_keys()[sort]
         if after is not None:
             values += after
             last = f"CAST(CAST(${len(values) - 1} AS text) AS {kind}), CAST(${len(values)} AS text)"
-            conditions.append(f"({key}, t.id) {beyond} ({last})")
+            conditions.append(f"({key}, t.id) {comparison} ({last})")
         statement = in_schema(
             f"SELECT CAST({key} AS text), {self.columns} FROM interlock.{self.table} t "
-            f"WHERE {' AND '.join(conditions) or 'true'} ORDER BY {key} {way}, t.id {way} "
+            f"WHERE {' AND '.join(conditions) or 'true'} ORDER BY {key} {direction}, t.id {direction} "
             f"LIMIT CAST(${len(values) + 1} AS integer)",
             self.schema,
         )
@@ -138,13 +138,13 @@ class RecordTable(Generic[R]):
         return now  # type: ignore[no-any-return]
 
     async def fetch(self, connection: Any, name: str, *args: Any) -> user_connections.Rows:
-        """A statement of the domain's own. ``:columns`` in it are those of `record_of`, of a table called ``t``."""
+        """Run a statement of the domain's own. ``:columns`` in it are those of `from_row`, of a table called ``t``."""
         statement = queries(self.package, self.schema)[name]
         return await fetch(connection, statement.replace(":columns", self.columns), *args)
 
     def one(self, rows: user_connections.Rows, sought: str) -> R:
         if not rows:
-            raise self.unknown(f"There is no {self.word} {sought!r}: list those that there are.")
+            raise self.unknown(f"There is no {self.word} {sought!r}: list the existing ones.")
         return self.from_row(rows[0])
 
     def from_row(self, row: Sequence[Any]) -> R:
@@ -153,14 +153,14 @@ class RecordTable(Generic[R]):
 
     def illegal(self, record: R, verb: str) -> IllegalTransition:
         return IllegalTransition(
-            f"The {self.word} {record.label} is {record.state} and cannot {verb}: see what may be asked for in that "
-            "state.",
+            f"The {self.word} {record.label} is {record.state} and cannot {verb}: see which requests that state "
+            "allows.",
             state=record.state,
             event=verb,
         )
 
     def triggers(self) -> str:
-        """The triggers of its states, for the migration that makes the table."""
+        """The triggers of the state machine, for the migration that creates the table."""
         lines = self.machine.install_sql("interlock.state_machine_v1").splitlines()
         return "\n".join(line for line in lines if not line.startswith("DROP")).replace('"', "")
 
@@ -168,7 +168,7 @@ class RecordTable(Generic[R]):
         return {"states": "t.state = ANY (CAST({0} AS text[]))", **self.filters}
 
     def _sort_keys(self) -> Mapping[str, tuple[str, str]]:
-        """Expressions with their types."""
+        """Sort keys: expressions with their types."""
         texts = {name: (_text(key), "text") for name, key in {"state": "t.state", **self.sorts}.items()}
         return {"created": ("t.created_at", "timestamptz"), **texts}
 
@@ -179,7 +179,7 @@ class RecordTable(Generic[R]):
         )
 
     def _stored(self, name: str, value: Any) -> Any:
-        """JSON as text, whatever the connection makes of values of its own."""
+        """JSON as text, because each kind of connection converts values in its own way."""
         if name not in self.json_columns or value is None:
             return value
         return json.dumps(_storable(value))
@@ -197,13 +197,13 @@ class RecordTable(Generic[R]):
 
 
 class NamedTable(RecordTable[R]):
-    """Records with a column `name`, which one at a time holds."""
+    """Records with a column `name`. One record at a time holds a name."""
 
     is_held = "t.deleted_at IS NULL"
     """The condition under which a record holds its name."""
 
     async def find(self, connection: Any, id: str) -> R:
-        """By its id, or by its name if it is not deleted; the record that holds the name goes before others."""
+        """Find a record by its id, or by its name if it is not deleted. The record that holds the name comes first."""
         statement = (
             f"SELECT {self.columns} FROM {self._table} t WHERE t.id = $1 OR (t.name = $1 AND t.deleted_at IS NULL) "
             f"ORDER BY t.id = $1 DESC, ({self.is_held}) DESC, t.created_at DESC LIMIT 1"
@@ -218,12 +218,12 @@ class NamedTable(RecordTable[R]):
 
 
 def _text(key: str) -> str:
-    """In an order that no locale changes, without NULL, which nothing comes after."""
+    """A sort key in an order that no locale changes, with '' for NULL, which no comparison gets past."""
     return f"coalesce({key}, '') COLLATE \"C\""
 
 
 def _storable(value: Any) -> Any:
-    """A JSON value, with texts as `storable` makes them."""
+    """A JSON value with every text passed through `storable`."""
     match value:
         case dict():
             return {storable(name): _storable(inner) for name, inner in value.items()}

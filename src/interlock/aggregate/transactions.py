@@ -21,11 +21,11 @@ T = TypeVar("T")
 _TIMEOUT = 20.0
 _ATTEMPTS = 5
 _AGAIN = ("40P01", "23505")
-"""A deadlock; or somebody else has just written what was seen to be missing: the next attempt finds it."""
+"""A deadlock; or another transaction has just inserted a row that was missing here: the next attempt finds it."""
 
 
 class Transactions:
-    """`purpose` is what the sessions are called in the server. `patience` is how long a free one is waited for."""
+    """`purpose` names the sessions in the server. `timeout` limits the wait for a free session."""
 
     def __init__(self, url: str, purpose: str, size: int = 5, *, timeout: float | None = None) -> None:
         self._url = url
@@ -36,7 +36,7 @@ class Transactions:
         self._is_closed = False
 
     async def transact(self, work: Callable[[Any], Awaitable[T]]) -> T:
-        """What `work` makes of a connection, in a transaction of its own; again if that got in another's way."""
+        """Run `work` in a transaction of its own, and again if it conflicts with another transaction."""
         for _ in range(_ATTEMPTS - 1):
             try:
                 return await self._transacted(work)
@@ -49,13 +49,13 @@ class Transactions:
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[Any]:
-        """Gives the connection, of the kind that `Attempt.fence` takes."""
+        """Yields the connection, of the kind that `Attempt.fence` takes."""
         async with self.session() as session, session.transaction(longest_pause=_TIMEOUT):
             yield session.driver_connection
 
     @asynccontextmanager
     async def session(self) -> AsyncIterator[Session]:
-        """Whatever ends badly on it ends it too: nobody else meets what it left behind."""
+        """A session that is reused, unless its use ends with an error that may have left something behind."""
         async with self._slot():
             session = await self._acquire()
             try:
@@ -109,7 +109,7 @@ class Transactions:
 
 @cache
 def queries(package: str, schema: str) -> Queries:
-    """The statements of that package's ``queries.sql``."""
+    """The statements in ``queries.sql`` of that package."""
     return Queries(package, "queries.sql", schema)
 
 

@@ -1,4 +1,4 @@
-"""Waiting of orchestrations: until something is observed to be as it was asked for."""
+"""Waiting in orchestrations until an observation shows the requested state."""
 
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
@@ -17,12 +17,13 @@ async def wait_until(
     *,
     longest_pause: float = LONGEST_PAUSE,
 ) -> O:
-    """Observe until `is_done`, which gets the observation and the seconds of pauses so far, and may raise to give up.
+    """Observe repeatedly until `is_done` returns True, and return the last observation.
 
-    Pauses are timers of the engine: they outlive every replica. They grow from a tenth of a second on.
+    `is_done` gets the observation and the seconds of pauses so far, and raises to give up. Pauses are timers of the
+    engine, which outlive every replica. They start at a tenth of a second and double up to `longest_pause`.
     """
     pause, waited = FIRST_PAUSE, 0.0
-    while not is_done(seen := await observe(), waited):
+    while not is_done(observation := await observe(), waited):
         await run.sleep(pause)
         waited, pause = waited + pause, min(2 * pause, longest_pause)
-    return seen
+    return observation

@@ -1,7 +1,8 @@
-"""The steps of orchestrations on instances. See `interlock.aggregate.effects` for who may do what.
+"""The steps of orchestrations on instances. `interlock.aggregate.effects` describes who may do what.
 
-A step that is overtaken has no fence in its driver but the driver's own lock of that instance; so `delete` first waits
-until the orchestration before it has ended, and what is put back all the same while it goes is told to go again.
+A driver does not know Interlock's fence: only the driver's own lock of the instance holds back a step that was
+overtaken. So `delete` first waits until its predecessor has ended. If a late step still recreates something during the
+removal, that is removed again.
 """
 
 import asyncio
@@ -43,9 +44,9 @@ _FINAL = (
     errors.TlsUnavailable,
     errors.TooManyInstances,
 )
-"""Another attempt would end the same."""
+"""Errors after which another attempt would fail in the same way."""
 _RESTORING = "restoring"
-"""The event that names the transaction, of the instance's server, which is about to be committed."""
+"""The event with the number of the transaction that is about to be committed in the instance's server."""
 _PAUSES = (0.5, 1, 2, 4, 8, 15, 30)
 
 
@@ -74,7 +75,7 @@ class InstanceActivities(Effects[InstanceRecord]):
         self.restore = self.activity(self._restore, timeout=LONGEST, interruptible=True)
 
     async def _check(self, instance: InstanceRecord, task: Task) -> None:
-        """What is wrong with the request is said before anything is made."""
+        """Raises the errors of the request before anything is created."""
         await self._driver(instance).check(instance.spec)
         await self._names.check(instance)
 
@@ -94,7 +95,7 @@ class InstanceActivities(Effects[InstanceRecord]):
         await self._driver(instance).reset_password(instance.id)
 
     async def _set_parameters(self, instance: InstanceRecord, task: SetParameters) -> Changes:
-        """Its result is the driver's: ``reloaded`` or ``restart needed``."""
+        """Returns the driver's result: ``reloaded`` or ``restart needed``."""
         change = await self._driver(instance).set_parameters(instance.id, task.parameters)
         return Changes({"parameters": task.parameters}, change)
 
@@ -103,7 +104,7 @@ class InstanceActivities(Effects[InstanceRecord]):
         return Changes({"storage_bytes": task.storage_bytes}, f"{task.storage_bytes} bytes")
 
     async def _withdraw(self, instance: InstanceRecord, task: Task) -> None:
-        """Not where its driver is missing: its name would go, and the instance would stay."""
+        """Fails if the driver is missing: the name would be withdrawn while the instance stays."""
         self._driver(instance)
         await self._names.withdraw(instance)
 
@@ -111,7 +112,7 @@ class InstanceActivities(Effects[InstanceRecord]):
         await self._driver(instance).remove(instance.id)
 
     async def _leave_behind(self, instance: InstanceRecord, task: Task) -> Changes:
-        """A DNS name that cannot be withdrawn either gives way to the next instance that publishes it."""
+        """A DNS name that cannot be withdrawn is replaced by the next instance that publishes it."""
         try:
             await self._names.withdraw(instance)
         except errors.InterlockError as error:
@@ -123,7 +124,7 @@ class InstanceActivities(Effects[InstanceRecord]):
         return ObservedState(observation.state, observation.detail, self._context.timing.timeout)
 
     async def _probe(self, attempt: Attempt, task: Task) -> ProbeResult:
-        """If it is seen to answer, its address is written down."""
+        """Connect to the instance. If it answers, its address is recorded."""
         async with self.owned(attempt, task) as (_, instance):
             pass
         driver = self._driver(instance)
@@ -157,7 +158,7 @@ class InstanceActivities(Effects[InstanceRecord]):
         driver = self._driver(instance)
 
         async def permit(transaction: str) -> None:
-            """A database that is away for a moment is waited for: hours of work hang on this."""
+            """Retries while the database is unreachable, because hours of work depend on this transaction."""
             pauses = iter(_PAUSES)
             while True:
                 try:
@@ -175,25 +176,25 @@ class InstanceActivities(Effects[InstanceRecord]):
             await self.note(connection, attempt, task, "restored", task.backup)
 
     async def _permit(self, attempt: Attempt, task: Restoration, transaction: str) -> None:
-        """That transaction may be committed. Of the event the last one counts: those before it were not."""
+        """Permit that transaction to commit. Only the last such event counts: earlier transactions did not commit."""
         async with self.owned(attempt, task) as (connection, instance):
             await self._records.events.forget(connection, instance.id, _RESTORING, attempt.at)
             await self.note(connection, attempt, task, _RESTORING, f"transaction {transaction}")
 
     async def transition_columns(
-        self, connection: Any, record_: InstanceRecord, transition: Transition, attempt: Attempt
+        self, connection: Any, instance: InstanceRecord, transition: Transition, attempt: Attempt
     ) -> Mapping[str, Any]:
-        """A running instance has a watcher, a new one each time it comes up. Its names are freed when it is gone."""
+        """A running instance has a health watcher, a new one after each start. The names are freed when it is gone."""
         columns: dict[str, Any] = {} if transition.event is None else {"watcher": None, "health": "unknown"}
         if transition.event == "come_up":
             watcher = f"{transition.task.orchestration}:health"
             columns = {"watcher": watcher, "health": "unknown" if transition.failed else "healthy"}
             await record(
-                connection, self._context.schema, self._health.watch, watcher, WatchHealth(record_.id, watcher)
+                connection, self._context.schema, self._health.watch, watcher, WatchHealth(instance.id, watcher)
             )
         if transition.gone:
-            await self._names.free(connection, record_)
-            columns["names_freed_at"] = record_.names_freed_at or attempt.at
+            await self._names.free(connection, instance)
+            columns["names_freed_at"] = instance.names_freed_at or attempt.at
         return columns
 
     def _driver(self, instance: InstanceRecord) -> Driver:
@@ -202,5 +203,5 @@ class InstanceActivities(Effects[InstanceRecord]):
 
 def _endpoint(observation: Observation) -> Endpoint:
     if observation.endpoint is None:
-        raise errors.DriverUnreachable("The instance has no address yet: wait, or look at its system.")
+        raise errors.DriverUnreachable("The instance has no address yet: wait, or check the system that it runs on.")
     return observation.endpoint

@@ -1,4 +1,4 @@
-"""A real connection to an instance, as its owner's clients make it: over TLS, checked, with the password."""
+"""A connection to an instance as the owner's clients make it: over verified TLS, with the password."""
 
 from functools import partial
 from urllib.parse import quote
@@ -10,7 +10,7 @@ from interlock.tls.sslmode import sslmode
 
 
 async def connected(driver: Driver, id: str, endpoint: Endpoint, timeout: float, purpose: str) -> Session:
-    """The password goes from the driver to the server, and nowhere else."""
+    """Open a session. The password goes from the driver to the server, and nowhere else."""
     address = ServerAddress(endpoint.host, endpoint.port).quoted
     url = f"postgresql://{quote(endpoint.user, safe='')}@{address}/{quote(endpoint.database, safe='')}"
     mode = sslmode(endpoint.host, endpoint.ca)
@@ -26,6 +26,6 @@ async def connected(driver: Driver, id: str, endpoint: Endpoint, timeout: float,
 
 
 async def reach(driver: Driver, id: str, endpoint: Endpoint, timeout: float) -> None:
-    """Return when it has answered."""
+    """Return when the instance has answered a query."""
     async with await connected(driver, id, endpoint, timeout, "health") as session:
         await session.fetchval("SELECT 1")

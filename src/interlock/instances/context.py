@@ -1,4 +1,4 @@
-"""What instances live in: drivers, names, the database of the records, the place of backups; and how patient we are."""
+"""The context of instances: the database of records, drivers, DNS, the settings of backups, and timing."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -13,12 +13,12 @@ from interlock.instances.drivers.port import Driver
 
 @dataclass(frozen=True)
 class Timing:
-    """In seconds. `patience`: what a driver was asked for has to be seen within that."""
+    """Durations in seconds. A requested state has to be observed within `timeout`."""
 
     timeout: float = 600.0
     check_every: float = 30.0
     unhealthy_after: int = 3
-    """So many checks in a row have to fail."""
+    """The number of consecutive failed checks after which an instance is unhealthy."""
     check_timeout: float = 10.0
     retry: Retry = field(default_factory=lambda: Retry(attempts=6, first=0.5, longest=15.0))
 
@@ -39,11 +39,11 @@ class InstanceContext:
     @property
     def backup_settings(self) -> BackupSettings:
         if self.backups is None:
-            raise ConfigurationError("There is no directory for backups here: set backup_dir.")
+            raise ConfigurationError("There is no directory for backups: set backup_dir.")
         return self.backups
 
     def driver(self, name: str) -> Driver:
         if found := self.drivers.get(name):
             return found
         known = ", ".join(sorted(self.drivers)) or "none"
-        raise ConfigurationError(f"There is no driver {name!r} here: use one of these ({known}).")
+        raise ConfigurationError(f"There is no driver {name!r}: use one of these ({known}).")

@@ -1,4 +1,4 @@
-"""What a running instance says of itself: asked of its own server, over a connection that is checked."""
+"""Facts about a running instance, read from its own server over a verified connection."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -14,7 +14,7 @@ _SQL = statements("interlock.instances", "facts.sql")
 
 @dataclass(frozen=True)
 class InstanceFacts:
-    """`size_bytes` is its database's. `connections` are those of clients, without the one that asked."""
+    """`size_bytes` is the size of the database. `connections` counts client connections, without this one."""
 
     version: str
     size_bytes: int
@@ -27,16 +27,16 @@ async def facts(driver: Driver, instance: InstanceRecord, timeout: float = 10.0)
     endpoint = instance.endpoint
     if instance.state != "running" or endpoint is None:
         raise IllegalTransition(
-            f"The instance {instance.name} is {instance.state}, and only a running one can be asked for its facts: "
-            "start it, or wait until it runs.",
+            f"The instance {instance.name} is {instance.state}, and only a running instance has facts: start it, "
+            "or wait until it runs.",
             state=instance.state,
             event="facts",
         )
     try:
         async with await connected(driver, instance.id, endpoint, timeout, "facts") as session:
             [row] = await session.fetch(_SQL["facts"])
-    except StoreError as error:  # of the instance's own server: that of the records is well
+    except StoreError as error:  # from the instance's own server, not from the database of records
         raise DriverUnreachable(
-            f"The instance {instance.name} cannot be asked, though it should run: look at its log. {error}"
+            f"The instance {instance.name} does not answer, although it should run: check its log. {error}"
         ) from error
     return InstanceFacts(*row)

@@ -1,8 +1,9 @@
-"""Whether running instances answer: one watcher for each, which goes on until the record names another, or none.
+"""Health checks of running instances. Each instance has one watcher, which runs until the record names another or none.
 
-Who may do what. The record names the watcher. Whoever brings an instance up names a new one, in the transaction that
-says so; whoever takes it down, or deletes it, names none. A check counts only if its watcher is still named when it is
-written. So one that is late changes nothing, and two never watch one instance for longer than a pause.
+Permissions: the record names the watcher. An orchestration that starts an instance records a new watcher, in the
+transaction that records the state `running`. An orchestration that stops or deletes the instance clears the watcher. A
+check counts only if the record still names its watcher when the check is written. So a late watcher changes nothing,
+and two watchers check one instance for no longer than one pause.
 """
 
 import time
@@ -40,27 +41,27 @@ class HealthWatch:
         if not _is_watched(instance, watch):
             return WatchResult(True, 0, 0)
         begun = time.monotonic()
-        trouble = await self._trouble(instance)
+        error_text = await self._check_error(instance)
         milliseconds = (time.monotonic() - begun) * 1000
-        failures = watch.failures + 1 if trouble else 0
+        failures = watch.failures + 1 if error_text else 0
         async with self._context.transactions.transaction() as connection:
             await attempt.fence(connection)
             now = await self._records.lock(connection, watch.instance)
             if not _is_watched(now, watch):
                 return WatchResult(True, 0, 0)
-            facts = (instance.id, attempt.at, not trouble, milliseconds, trouble)
+            facts = (instance.id, attempt.at, not error_text, milliseconds, error_text)
             await self._records.fetch(connection, "note_check", *facts)
-            health: Health | None = _judged(failures, timing.unhealthy_after)
+            health: Health | None = _health(failures, timing.unhealthy_after)
             if health and health != now.health:
                 await self._records.change(connection, instance.id, attempt.at, health=health)
-                await self._records.events.note(connection, instance.id, health, attempt.at, trouble)
+                await self._records.events.note(connection, instance.id, health, attempt.at, error_text)
         return WatchResult(False, failures, timing.check_every)
 
-    async def _trouble(self, instance: InstanceRecord) -> str:
-        """Empty if it answers."""
+    async def _check_error(self, instance: InstanceRecord) -> str:
+        """The error of a check; empty if the instance answers."""
         endpoint: Endpoint | None = instance.endpoint
         if endpoint is None:
-            return "It is not known where it listens."
+            return "The address of the instance is not known."
         try:
             await reach(
                 self._context.driver(instance.driver), instance.id, endpoint, self._context.timing.check_timeout
@@ -70,8 +71,8 @@ class HealthWatch:
         return ""
 
 
-def _judged(failures: int, threshold: int) -> Health | None:
-    """None: too early to tell."""
+def _health(failures: int, threshold: int) -> Health | None:
+    """The health after so many consecutive failures; None if there are too few of them to decide."""
     if failures == 0:
         return "healthy"
     return "unhealthy" if failures >= threshold else None

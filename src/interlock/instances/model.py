@@ -1,15 +1,16 @@
-"""What an instance is: the states it goes through, and what may be asked for.
+"""The model of an instance: its states and transitions, and the validation of requests.
 
-One declaration says which events lead from which state to which; the database's trigger and the picture come from it
-too. What it holds to:
+`TRANSITIONS` declares the target of each event in each state. The database's trigger and the diagram in the
+documentation are generated from it. The declaration keeps these rules:
 
-- Whatever is going on can be ended by `delete`. Creation is cancelled by that: a late `come_up` of it is refused.
-- `deleting` leads to `deleted`, or to `failed`, and out of that leads nothing but another `delete`. So an instance of
-  which half is gone is never started again. That is why an unsuccessful start or stop does not end in `failed`: it ends
-  where the instance really is, up or down, and may be tried again.
-- `fail` says that nothing usable is left: creation was undone, everything is gone though nobody deleted it, or it could
-  not be removed.
-- Each event has one target, so a repetition is known by the state alone (see `StateMachine`).
+- `delete` is allowed in every state in which something may exist. It cancels a creation, whose late `come_up` is then
+  refused.
+- `deleting` leads to `deleted` or to `failed`, and only another `delete` leads out of `failed`. So an instance that is
+  half removed is never started again. For that reason an unsuccessful start or stop does not end in `failed`: it ends
+  in the state that is observed, up or down, and can be repeated.
+- `fail` means that nothing usable is left: the creation was undone, or everything is gone without a deletion, or the
+  removal was not possible.
+- Each event has one target, so the state alone identifies a repetition (see `StateMachine`).
 """
 
 import math
@@ -39,7 +40,7 @@ OLDEST_VERSION = 14
 SMALLEST = 256 * 2**20
 LARGEST = 64 * 2**40
 
-# The first five cannot be both a role and a database of PostgreSQL's, which are called as the instance is.
+# A role and a database of PostgreSQL get the instance's name, and the first five names cannot be both.
 _RESERVED = frozenset({"none", "postgres", "public", "template0", "template1", "interlock", "localhost"})
 _SIZE = re.compile(r"([0-9]{1,20}(?:\.[0-9]{1,9})?) ?([A-Za-z]*)")
 _UNITS: dict[str, int] = {"": 1, "B": 1} | {
@@ -55,10 +56,10 @@ _MOST_TAGS, _LONGEST_TAG = 50, 255
 
 
 def instance_name(given: str) -> str:
-    """A DNS label, in lower case."""
+    """The name as a DNS label, in lower case."""
     name = dns_label(given)
     if name in _RESERVED:
-        raise InvalidName(f"{given!r} is a name that PostgreSQL or Interlock needs: choose another.", name=given)
+        raise InvalidName(f"{given!r} is reserved for PostgreSQL or Interlock: choose another name.", name=given)
     return name
 
 
@@ -67,33 +68,33 @@ def storage_bytes(given: str | int) -> int:
     text = str(given).strip()
     match = _SIZE.fullmatch(text)
     if not match or match[2] not in _UNITS or isinstance(given, bool):
-        raise BadSpec(f"{text[:40]!r} is no size: write it like 10Gi or 500MB, with k, M, G, T or Ki, Mi, Gi, Ti.")
+        raise BadSpec(f"{text[:40]!r} is not a size: write it like 10Gi or 500MB, with k, M, G, T or Ki, Mi, Gi, Ti.")
     size = math.ceil(Fraction(match[1]) * _UNITS[match[2]])
     if not SMALLEST <= size <= LARGEST:
-        raise BadSpec(f"{text!r} is no size for an instance: use 256Mi to 64Ti.")
+        raise BadSpec(f"{text!r} is out of range for an instance: use 256Mi to 64Ti.")
     return size
 
 
 def major_version(given: str | int | None) -> str | None:
-    """None, or nothing, is the driver's newest."""
+    """The major version; None, which an empty text becomes too, means the driver's newest."""
     text = "" if given is None else str(given).strip()
     if not text:
         return None
     if not re.fullmatch(r"[1-9][0-9]", text) or int(text) < OLDEST_VERSION:
         raise BadSpec(
-            f"{text[:40]!r} is no version to ask for: give the major version alone, such as 17, "
+            f"{text[:40]!r} is not a valid version: give the major version alone, such as 17, "
             f"and not below {OLDEST_VERSION}."
         )
     return text
 
 
 def parameters(given: Mapping[str, str | int | float | bool]) -> dict[str, str]:
-    """PostgreSQL's settings, as text and with their names in lower case. What they mean is for the driver to judge."""
+    """PostgreSQL's settings as text, with their names in lower case. The driver checks names and values further."""
     checked: dict[str, str] = {}
     for asked, value in given.items():
         name = asked.lower()
         if not _PARAMETER.fullmatch(name):
-            raise BadSpec(f"{asked[:70]!r} is not the name of a parameter of PostgreSQL's: see the names in SHOW ALL.")
+            raise BadSpec(f"{asked[:70]!r} is not the name of a PostgreSQL parameter: see the names in SHOW ALL.")
         if name in checked:
             raise BadSpec(f"The parameter {name} is given twice: leave one out.")
         checked[name] = _parameter(name, value)
@@ -103,7 +104,7 @@ def parameters(given: Mapping[str, str | int | float | bool]) -> dict[str, str]:
 
 
 def tags(given: Mapping[str, str]) -> dict[str, str]:
-    """Words of the user's own, to find instances by."""
+    """The user's own labels, by which instances can be filtered."""
     for name, value in given.items():
         if not _TAG.fullmatch(name):
             raise BadSpec(

@@ -1,4 +1,4 @@
-"""The names of an instance: claimed with its record, published while it runs, freed when everything is gone."""
+"""The names of an instance: claimed with its record, published when it runs, freed when everything is gone."""
 
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -11,7 +11,7 @@ from interlock.instances.records import InstanceRecord, InstanceRecords
 from interlock.names import dns_label, host_name
 
 _PATIENCE = 5.0
-"""Seconds that another's open transaction is given."""
+"""Seconds to wait for another open transaction that claims or frees the name."""
 
 
 class InstanceNames:
@@ -23,19 +23,19 @@ class InstanceNames:
         self._hosts = AsyncClaims(lambda: schema, "dns", host_name)
 
     async def claim(self, connection: Any, spec: Spec) -> None:
-        """Raises `NameTaken`; the transaction is to be rolled back then."""
+        """Raises `NameTaken`; roll the transaction back then."""
         for scope, name, what in ((self._instances, spec.name, "name"), (self._hosts, spec.dns_name, "DNS name")):
             answer = await scope.claim(connection, name, spec.id, timeout=_PATIENCE)
             if answer is not None and not isinstance(answer, Claimed):
                 raise await self._taken(connection, what, answer)
 
     async def free(self, connection: Any, instance: InstanceRecord) -> None:
-        """Everything of the instance is known to be gone."""
+        """Free both names. Everything that belonged to the instance has been observed to be gone."""
         for scope, name in ((self._instances, instance.name), (self._hosts, instance.dns_name)):
             if name and isinstance(
                 await scope.release(connection, name, instance.id, gone=True, timeout=_PATIENCE), Pending
             ):
-                raise RetryTransaction(f"Somebody is asking for the name {name!r} just now: try again.", sqlstate="")
+                raise RetryTransaction(f"Another transaction is claiming the name {name!r}: try again.", sqlstate="")
 
     async def check(self, instance: InstanceRecord) -> None:
         if name := instance.dns_name:
@@ -50,7 +50,7 @@ class InstanceNames:
             await self._context.dns.withdraw(instance.dns_name, instance.id)
 
     async def _replacing_stale(self, name: str, verb: Callable[[], Awaitable[None]]) -> None:
-        """What a late replica published for an instance that is gone is nobody's, and withdrawn for that one."""
+        """Run `verb`, and withdraw the name first if a late replica published it for an instance that is gone."""
         try:
             await verb()
         except DnsForeign as error:
@@ -63,14 +63,14 @@ class InstanceNames:
         async with self._context.transactions.transaction() as connection:
             try:
                 return (await self._records.read(connection, id)).names_freed_at is not None
-            except InstanceUnknown:  # perhaps another control plane's
+            except InstanceUnknown:  # it may belong to another control plane
                 return False
 
     async def _taken(self, connection: Any, what: str, answer: Any) -> NameTaken:
         name = answer.name
         if not isinstance(answer, Taken):
             return NameTaken(
-                f"Somebody is just asking for the {what} {name!r}, or giving it up: try again.", name=name, owner=None
+                f"Another transaction is claiming or freeing the {what} {name!r}: try again.", name=name, owner=None
             )
         try:
             owner = await self._records.read(connection, answer.owner)

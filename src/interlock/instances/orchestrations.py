@@ -1,12 +1,13 @@
-"""The order of steps in which instances come, change and go.
+"""The order of steps in which instances are created, changed and deleted.
 
-One orchestration at a time works on an instance: the one that its record names. It ends by saying so, in the step that
-moves the instance into the state that it was asked for. If it fails or is cancelled, its clean-up says how the instance
-is, with the error; if another was named meanwhile, which only `delete` does, the clean-up leaves everything to that.
+One orchestration at a time works on an instance: the one that the record names. Its last step writes the requested
+state and ends the work. If it fails or is cancelled, its clean-up writes the observed state and the error. If the
+record names another orchestration by then, which only `delete` does, the clean-up changes nothing.
 
-Creation that fails is undone: what was made is removed and seen to be gone, and then, in one transaction, the names
-are freed and the record says `failed`. Deletion ends the same way in `deleted`. Where something cannot be removed, the
-names stay: what they stand for may still be there. They are freed then only if somebody says so, by abandoning it.
+A creation that fails is undone: everything that was created is removed and observed to be gone. Then one transaction
+frees the names and writes the state `failed`. A deletion ends in the same way in `deleted`. If something cannot be
+removed, the names stay claimed, because the instance may still exist under them. Only an operator who abandons the
+instance frees them then.
 """
 
 from interlock.aggregate.record import Failure, Task, Transition
@@ -23,15 +24,15 @@ from interlock.instances.model import Event
 from interlock.instances.tasks import VANISHED, ObservedState, ProbeResult, Resize, Restoration, SetParameters
 from interlock.instances.upkeep.orphans import Orphans
 
-_DOUBTS = 7
-"""So often in a row is it seen down before it is believed that it does not come up."""
-_LOOK_AGAIN = 30.0
-_MIDWAY = 180.0
-"""Seconds that what is on its way, up or down, is given after its work has ended: it had its time before."""
+_MOST_DOWN = 7
+"""The number of consecutive observations of an instance that is down after which its start counts as failed."""
+_OBSERVE_AGAIN = 30.0
+_SETTLE_TIMEOUT = 180.0
+"""Seconds to wait for an instance that is starting or stopping after its orchestration has failed."""
 
 
 class InstanceLifecycle:
-    """`parts` is what a replica takes part in: ``AsyncDurable(*lifecycle.parts)``."""
+    """The orchestrations of instances. A replica runs them with ``AsyncDurable(*lifecycle.parts)``."""
 
     def __init__(self, context: InstanceContext) -> None:
         work = Orchestrations("instances")
@@ -63,7 +64,7 @@ class InstanceLifecycle:
         await self._come_up(run, task)
 
     async def _create_from(self, run: Run, task: Restoration) -> None:
-        """What is in it when it comes up is what a backup brought."""
+        """The contents of a backup are restored before the instance counts as running."""
         await run.call(self._activities.check, task)
         await run.call(self._activities.provision, task)
         await self._wait_for_state(run, task, "running")
@@ -72,7 +73,7 @@ class InstanceLifecycle:
         await self._come_up(run, task)
 
     async def _undo(self, run: Run, task: Task) -> None:
-        """What was made of an instance that could not be created goes again."""
+        """Remove everything of an instance that could not be created."""
         if await run.call(self._activities.read_state, task) != "creating":
             return
         failed = await run.call(self._activities.read_failure, task)
@@ -90,12 +91,12 @@ class InstanceLifecycle:
         await run.call(self._activities.transition, Transition(task, "vanish", gone=True))
 
     async def _abandon(self, run: Run, task: Task) -> None:
-        """Its driver is not asked: it cannot be reached, and somebody said that this is to be the end of it."""
+        """The driver is not called: it cannot be reached, and an operator has given up the instance."""
         await run.call(self._activities.leave_behind, task)
         await run.call(self._activities.transition, Transition(task, "vanish", gone=True))
 
     async def _give_up(self, run: Run, task: Task) -> None:
-        """What could not be removed keeps its names, and can be deleted again."""
+        """An instance that could not be removed keeps its names, and can be deleted again."""
         if await run.call(self._activities.read_state, task) == "deleting":
             failed = await run.call(self._activities.read_failure, task)
             await run.call(self._activities.transition, Transition(task, "fail", failed=failed))
@@ -118,23 +119,23 @@ class InstanceLifecycle:
         await run.call(self._activities.transition, Transition(task, None))
 
     async def _set_parameters(self, run: Run, task: SetParameters) -> None:
-        """What takes effect only with a restart is restarted; of one that is stopped it counts from its start on."""
+        """Restarts a running instance if a parameter needs that. A stopped instance gets them at its next start."""
         if await run.call(self._activities.set_parameters, task) == "reloaded":
             await run.call(self._activities.transition, Transition(task, None))
         elif await run.call(self._activities.read_state, task) == "stopped":
-            await self._go_down(run, task)  # something tries to bring it up with what was before
+            await self._go_down(run, task)  # another process is starting it with the previous parameters
             await run.call(self._activities.transition, Transition(task, None))
         else:
             await run.call(self._activities.transition, Transition(task, "restart", ends=False))
             await self._restart(run, task)
 
     async def _mend(self, run: Run, task: Task) -> None:
-        """It is brought to be as its record says, whatever is wrong with it. What is gone stays gone, and is told."""
+        """Bring the instance into the state of its record. An instance that is gone ends as `failed`."""
         state = await run.call(self._activities.read_state, task)
-        seen = await run.call(self._activities.observe, task)
-        if seen.state == "absent":
+        observed = await run.call(self._activities.observe, task)
+        if observed.state == "absent":
             await run.call(self._activities.transition, Transition(task, "fail", failed=VANISHED))
-        elif state == "running" and seen.state in ("stopped", "broken"):
+        elif state == "running" and observed.state in ("stopped", "broken"):
             await run.call(self._activities.transition, Transition(task, "restart", ends=False))
             await self._restart(run, task)
         else:
@@ -152,28 +153,28 @@ class InstanceLifecycle:
         await run.call(self._activities.transition, Transition(task, None))
 
     async def _settle(self, run: Run, task: Task) -> None:
-        """What was begun did not come to its end: the record says where the instance is, and why."""
+        """Write the observed state and the error after an orchestration that did not complete."""
         state = await run.call(self._activities.read_state, task)
         if state is None:
             return
         event: Event | None = None
         if state in ("starting", "stopping"):
-            seen = await self._wait_until_settled(run, task)
+            observed = await self._wait_until_settled(run, task)
             up: dict[Observed, Event] = {"running": "come_up", "starting": "come_up", "absent": "fail"}
-            event = up.get(seen.state, "go_down")
+            event = up.get(observed.state, "go_down")
         failed = await run.call(self._activities.read_failure, task)
         await run.call(self._activities.transition, Transition(task, event, failed=failed))
 
     async def _wait_until_settled(self, run: Run, task: Task) -> ObservedState:
-        """Where it is. What is on its way, up or down, is waited for, but not for ever: all others are kept out."""
+        """Wait until the instance is neither starting nor stopping. The time is limited, as no other work can start."""
 
-        def is_settled(seen: ObservedState, waited: float) -> bool:
-            return seen.state != "starting" or waited >= min(seen.timeout, _MIDWAY)
+        def is_settled(observed: ObservedState, waited: float) -> bool:
+            return observed.state != "starting" or waited >= min(observed.timeout, _SETTLE_TIMEOUT)
 
         try:
             return await wait_until(run, lambda: run.call(self._activities.observe, task), is_settled)
         except ActivityFailed:
-            await run.sleep(_LOOK_AGAIN)
+            await run.sleep(_OBSERVE_AGAIN)
             await run.continue_as_new(task)
 
     async def _come_up(self, run: Run, task: Task) -> None:
@@ -183,7 +184,7 @@ class InstanceLifecycle:
         await run.call(self._activities.transition, Transition(task, "come_up"))
 
     async def _wait_until_reachable(self, run: Run, task: Task) -> None:
-        """Until it answers: the way to one that runs, through a load balancer and its name, may take minutes."""
+        """Wait until the instance answers. The route through a load balancer and its DNS name may take minutes."""
         seconds = 0.0
 
         def has_answered(result: ProbeResult, waited: float) -> bool:
@@ -208,24 +209,25 @@ class InstanceLifecycle:
         await self._wait_for_state(run, task, "absent")
 
     async def _wait_for_state(self, run: Run, task: Task, *wanted: Observed) -> None:
-        doubts = 0
+        times_down = 0
 
         async def observe() -> ObservedState:
-            seen = await run.call(self._activities.observe, task)
-            if "absent" in wanted and seen.state in ("running", "broken"):
-                await run.call(self._activities.remove, task)  # a step that came late has put it back
-            return seen
+            observed = await run.call(self._activities.observe, task)
+            if "absent" in wanted and observed.state in ("running", "broken"):
+                await run.call(self._activities.remove, task)  # a late step has recreated it
+            return observed
 
-        def is_seen(seen: ObservedState, waited: float) -> bool:
-            nonlocal doubts
-            if seen.state in wanted:
+        def is_reached(observed: ObservedState, waited: float) -> bool:
+            nonlocal times_down
+            if observed.state in wanted:
                 return True
-            doubts = doubts + 1 if "running" in wanted and seen.state != "starting" else 0
-            if doubts >= _DOUBTS or waited >= seen.timeout:
+            times_down = times_down + 1 if "running" in wanted and observed.state != "starting" else 0
+            if times_down >= _MOST_DOWN or waited >= observed.timeout:
                 raise DoNotRetry(
-                    f"The instance is {seen.state} and not {wanted[0]}, after {waited:.0f} s. {seen.detail}".strip(),
+                    f"The instance is {observed.state} and not {wanted[0]}, after {waited:.0f} s. "
+                    f"{observed.detail}".strip(),
                     code=f"not_{wanted[0]}",
                 )
             return False
 
-        await wait_until(run, observe, is_seen)
+        await wait_until(run, observe, is_reached)

@@ -1,4 +1,4 @@
-"""Requests for instances: see `interlock.aggregate.requests`. Only `delete` takes over."""
+"""Requests for instances; see `interlock.aggregate.requests`. Only `delete` takes over from running work."""
 
 import uuid
 from collections.abc import Mapping
@@ -48,10 +48,10 @@ class Instances(Requests[InstanceRecord]):
         backup: str | None = None,
         by: str = INTERLOCK,
     ) -> InstanceRecord:
-        """Raises `NameTaken`, or what is wrong with the request: roll back then.
+        """Raises `NameTaken`, or the error of an invalid request: roll back then.
 
-        `id` is for a caller that may have to repeat the request: what was made under it is given, and nothing made
-        again. `backup`: see `Backups.restore`.
+        `id` is for a caller that may have to repeat the request: the instance that was created under it is returned,
+        and no other one is created. `backup`: see `Backups.restore`.
         """
         self._context.driver(driver)
         spec = Spec(
@@ -81,14 +81,16 @@ class Instances(Requests[InstanceRecord]):
         return await self.insert(connection, spec.id, columns, self.lifecycle.create_from, task, by=by)
 
     async def delete(self, connection: Any, id: str, *, by: str = INTERLOCK) -> InstanceRecord:
-        """Whatever is going on. Of one that is being deleted nothing is changed."""
+        """Delete the instance, even while other work runs. An instance that is being deleted is returned unchanged."""
         return await self.begin_deletion(
             connection, id, self.lifecycle.delete, by=by, columns=_UNWATCHED, check=partial(self._end_watch, connection)
         )
 
     async def abandon(self, connection: Any, id: str, *, by: str = INTERLOCK) -> InstanceRecord:
-        """Of one that could not be removed, because where it is cannot be reached any more: its names are freed, and
-        what there is of it stays where it is. If that can be reached again, it is found as drift."""
+        """Free the names of an instance that could not be removed because its system is unreachable for good.
+
+        Its remains stay where they are. If the system becomes reachable again, they are found as drift.
+        """
         await self.lock_present(connection, id)
         instance = await self.lock_idle(connection, id)
         if instance.state != "failed":
@@ -111,26 +113,26 @@ class Instances(Requests[InstanceRecord]):
         )
 
     async def reset_password(self, connection: Any, id: str, *, by: str = INTERLOCK) -> InstanceRecord:
-        """The new one is the driver's to tell."""
+        """The driver generates the new password, and returns it on request."""
         instance = await self._lock_idle_in(connection, id, "be changed", "running")
         return await self.begin(connection, instance, None, self.lifecycle.reset_password, by=by)
 
     async def set_parameters(
         self, connection: Any, id: str, parameters: Parameters, *, by: str = INTERLOCK
     ) -> InstanceRecord:
-        """`parameters` are all that are wanted. If they need a restart, it is restarted, unless it is stopped."""
+        """Replace all parameters by these. A running instance is restarted if they need that."""
         task = SetParameters(parameters=model.parameters(parameters))
         instance = await self._lock_idle_in(connection, id, "be changed", "running", "stopped")
         return await self.begin(connection, instance, None, self.lifecycle.set_parameters, task, by=by)
 
     async def resize(self, connection: Any, id: str, storage: str | int, *, by: str = INTERLOCK) -> InstanceRecord:
-        """More storage, never less. Raises `NotSupported` where the driver cannot."""
+        """Grow the storage; it never shrinks. Raises `NotSupported` if the driver cannot resize."""
         wanted = model.storage_bytes(storage)
         instance = await self._lock_idle_in(connection, id, "be resized", "running", "stopped")
         if not self._context.driver(instance.driver).can_resize:
             raise NotSupported(
                 f"The driver {instance.driver} cannot give the instance {instance.name} more storage: restore a backup "
-                "of it where there is more."
+                "of it into a larger instance."
             )
         if instance.storage_bytes is not None and wanted < instance.storage_bytes:
             raise BadSpec(
@@ -149,13 +151,13 @@ class Instances(Requests[InstanceRecord]):
         return await self.begin(connection, instance, None, self.lifecycle.restore, task, by=by, key=key)
 
     async def requested_before(self, connection: Any, id: str, key: str) -> InstanceRecord | None:
-        """The instance, locked, if a restore into it was asked for under that key."""
+        """Lock the instance, and return it if a restore into it was requested under that key before."""
         instance = await self.records.lock(connection, id)
         before = self.new_id(id, self.lifecycle.restore, key)
         return instance if await read_outcome(connection, self._context.schema, before) else None
 
     async def mend(self, connection: Any, id: str, *, by: str = INTERLOCK) -> InstanceRecord:
-        """It is brought to be as the record says, up or down. If nothing of it is left, it ends as `failed`."""
+        """Bring the instance into the state of its record, up or down. If nothing of it exists, it ends as `failed`."""
         instance = await self._lock_idle_in(connection, id, "be mended", "running", "stopped")
         return await self.begin(connection, instance, None, self.lifecycle.mend, by=by)
 
@@ -173,7 +175,7 @@ class Instances(Requests[InstanceRecord]):
         return begun
 
     async def _end_watch(self, connection: Any, instance: InstanceRecord) -> None:
-        """For a change of state."""
+        """Cancel the watcher, before a change of state."""
         if instance.watcher:
             reason = f"The instance does not stay {instance.state}."
             await requests.cancel(connection, self._context.schema, instance.watcher, reason)

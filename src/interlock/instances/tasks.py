@@ -1,16 +1,16 @@
-"""What orchestrations and activities of instances are given and give. All of it is kept in histories: no password."""
+"""Inputs and results of orchestrations and activities. Histories keep them, so they hold no password."""
 
 from dataclasses import dataclass
 
 from interlock.aggregate.record import Failure, Task
 from interlock.instances.drivers.port import Observed
 
-VANISHED = Failure("vanished", "Nothing of it is there any more, and nobody deleted it: delete it to free its names.")
+VANISHED = Failure("vanished", "Nothing of it exists any more, and it was not deleted: delete it to free its names.")
 
 
 @dataclass(frozen=True, kw_only=True)
 class SetParameters(Task):
-    """All that are wanted."""
+    """`parameters` replace all parameters of the instance."""
 
     parameters: dict[str, str]
 
@@ -22,7 +22,7 @@ class Resize(Task):
 
 @dataclass(frozen=True, kw_only=True)
 class Restoration(Task):
-    """`backup` is what the instance holds then."""
+    """`backup` is the id of the backup whose contents the instance gets."""
 
     backup: str
 
@@ -32,12 +32,12 @@ class ObservedState:
     state: Observed
     detail: str = ""
     timeout: float = 600.0
-    """Seconds in all that what was asked for is waited for."""
+    """Seconds within which the requested state has to be observed."""
 
 
 @dataclass(frozen=True)
 class ProbeResult:
-    """Of one that runs. `trouble`: why nobody gets through to it yet; empty if it answers. `took`: seconds."""
+    """The result of a connection to a running instance. `error` is empty if it answered, after so many `seconds`."""
 
     error: str = ""
     code: str = ""
@@ -47,7 +47,7 @@ class ProbeResult:
 
 @dataclass(frozen=True)
 class WatchHealth:
-    """`failures` of the checks in a row up to now."""
+    """`failures` counts the consecutive failed checks so far."""
 
     instance: str
     watcher: str
@@ -56,7 +56,7 @@ class WatchHealth:
 
 @dataclass(frozen=True)
 class WatchResult:
-    """`over`: it is not to be watched any more, or not by this one. `pause`: seconds until the next check."""
+    """`ended` is True if this watcher has to end. `pause` is the number of seconds until the next check."""
 
     ended: bool
     failures: int
@@ -65,7 +65,7 @@ class WatchResult:
 
 @dataclass(frozen=True)
 class Orphan:
-    """What a driver has, by its id, and no record wants."""
+    """The id of an instance that a driver has and no record wants."""
 
     driver: str
     instance: str

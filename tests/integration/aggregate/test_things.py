@@ -152,7 +152,7 @@ async def test_a_repeated_request_finds_what_it_made_and_nothing_else(plane: Pla
     assert await plane.ask(plane.requests.find_repeated, None) is None
     assert await plane.ask(plane.requests.find_repeated, "b", name="lamp") is None
     assert await plane.ask(plane.requests.find_repeated, "a", name="lamp") == thing
-    with pytest.raises(OnceConflict, match="The thing lamp was made under that key"):
+    with pytest.raises(OnceConflict, match="The thing lamp was created under that key"):
         await plane.ask(plane.requests.find_repeated, "a", name="door")
 
 

@@ -48,7 +48,7 @@ def test_where_nobody_has_looked_yet_one_can(script: ScriptedServer, run: Comman
 
 def test_what_is_named_is_repaired(script: ScriptedServer, run: Command) -> None:
     script.answers("POST /drift/7/repair", DOWN | {"repair": "instance-5b0c-mend-1"})
-    script.answers("POST /drift/6/repair", problem(404, "drift_unknown", "There is no drift 6 that is still so."))
+    script.answers("POST /drift/6/repair", problem(404, "drift_unknown", "There is no open finding of drift 6."))
     script.answers("GET /drift", {"items": [DOWN, STRAY], "looks": LOOKS})
     told = run("drift", "--repair", "7")
     assert told.stdout == "7: instance-5b0c-mend-1 puts it right; the next look tells.\n"

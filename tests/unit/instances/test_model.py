@@ -155,7 +155,7 @@ def test_a_size_is_a_number_of_bytes(given: str | int, size: int) -> None:
     ],
 )
 def test_what_is_no_size_is_refused(given: str) -> None:
-    with pytest.raises(BadSpec, match="is no size"):
+    with pytest.raises(BadSpec, match=r"is not a size|is out of range"):
         model.storage_bytes(given)
 
 
@@ -166,7 +166,7 @@ def test_a_version_is_a_major_one(given: str | int | None, version: str | None) 
 
 @pytest.mark.parametrize("given", ["13", "17.4", "9.6", "latest", "0", -17, "017", "\u0661\u0667", "100", True])
 def test_what_is_no_version_is_refused(given: str | int) -> None:
-    with pytest.raises(BadSpec, match="is no version to ask for"):
+    with pytest.raises(BadSpec, match="is not a valid version"):
         model.major_version(given)
 
 
@@ -186,11 +186,11 @@ def test_parameters_are_text() -> None:
 @pytest.mark.parametrize(
     ("given", "what"),
     [
-        ({"": "a"}, "not the name of a parameter"),
-        ({"work mem": "a"}, "not the name of a parameter"),
-        ({"a.b.c": "a"}, "not the name of a parameter"),
-        ({"work_mem\n": "a"}, "not the name of a parameter"),
-        ({"work_mem = 1 #": "a"}, "not the name of a parameter"),
+        ({"": "a"}, "not the name of a PostgreSQL parameter"),
+        ({"work mem": "a"}, "not the name of a PostgreSQL parameter"),
+        ({"a.b.c": "a"}, "not the name of a PostgreSQL parameter"),
+        ({"work_mem\n": "a"}, "not the name of a PostgreSQL parameter"),
+        ({"work_mem = 1 #": "a"}, "not the name of a PostgreSQL parameter"),
         ({"work_mem": "1", "Work_Mem": "2"}, "given twice"),
         ({"work_mem": "1\nfsync = off"}, "without control characters"),
         ({"work_mem": "a\0"}, "without control characters"),

@@ -1,10 +1,10 @@
-"""The steps of orchestrations on backups. See `interlock.aggregate.effects` for who may do what.
+"""The steps of orchestrations on backups. `interlock.aggregate.effects` describes who may do what.
 
-Files have no fence, so no attempt touches another's: see `shelf`. The rename that makes an archive visible is done
-inside the transaction that says so, which no later attempt gets past.
+Files have no fence, so each attempt writes only its own files; see `directory`. The rename that makes an archive
+visible happens inside the fenced transaction that records it.
 
-What a crash leaves behind: rubbish, that the next attempt, the clean-up or `sweep` removes; and a pg_dump that runs on,
-whose session the next attempt or the clean-up ends.
+Crashes: a crash leaves files that the next attempt, the clean-up or `sweep` removes, and perhaps a pg_dump that is
+still running. The next attempt or the clean-up ends its session.
 """
 
 import asyncio
@@ -41,11 +41,11 @@ FINAL = (
     errors.InstanceAbsent,
     errors.OutOfSpace,
 )
-"""Another attempt would end the same."""
+"""Errors after which another attempt would fail in the same way."""
 AT_ONCE = 3
-"""So many dumps and checks: they take long, and others need the workers too."""
+"""The number of concurrent dumps and checks. They take long, and other activities need workers too."""
 _INSTANCE_EVENTS = {"fail": "backup failed", "vanish": "backup deleted"}
-"""Moves, as events of the instance."""
+"""The events of the instance's history, by the event of the backup."""
 
 
 class BackupActivities(Effects[BackupRecord]):
@@ -65,7 +65,7 @@ class BackupActivities(Effects[BackupRecord]):
             return bool(await self._records.fetch(connection, "acquire_slot", backup.id, AT_ONCE, attempt.at))
 
     async def _dump(self, attempt: Attempt, task: Task) -> None:
-        """Written where nobody looks, then renamed in the transaction that says that it is made."""
+        """Write to a hidden directory, and rename that in the transaction that records the backup as made."""
         async with self.owned(attempt, task) as (connection, backup):
             instance = await self._instances.read(connection, backup.instance)
         backup_directory = BackupDirectory(self._context.backup_settings.directory)
@@ -112,7 +112,7 @@ class BackupActivities(Effects[BackupRecord]):
             return await self._records.read(connection, backup.id)
 
     async def _read_back(self, attempt: Attempt, task: Task) -> None:
-        """Its files are what was written, and pg_restore reads them to their end."""
+        """Check that the files are unchanged, and that pg_restore reads them to their end."""
         async with self.owned(attempt, task) as (_, backup):
             archive = BackupDirectory(self._context.backup_settings.directory).locate(usable_path(backup))
         if await archive_digest(archive) != (backup.size_bytes, backup.sha256):
@@ -131,7 +131,7 @@ class BackupActivities(Effects[BackupRecord]):
             await self._note_on_instance(connection, attempt, task, backup, "backup verified", backup.id)
 
     async def _clear_away(self, attempt: Attempt, task: Task) -> None:
-        """Everything of a backup that does not count, or not any more."""
+        """Remove all files of a backup that is unfinished, failed or being deleted."""
         async with self.owned(attempt, task) as (connection, backup):
             if backup.state == "made":
                 raise errors.RecordOvertaken(f"The backup {backup.id} is made: its files stay.")
@@ -141,7 +141,7 @@ class BackupActivities(Effects[BackupRecord]):
         await asyncio.to_thread(BackupDirectory(self._context.backup_settings.directory).remove, backup.stem)
 
     async def _end_dumps(self, backup: BackupRecord, instance: InstanceRecord) -> None:
-        """Of workers that were killed: they hold locks. Those that cannot be told to end do so by themselves."""
+        """End the dumps of killed workers, because they hold locks. If that is not possible, they end by themselves."""
         with suppress(errors.InterlockError, OSError):
             driver, endpoint = self._context.driver(instance.driver), running_endpoint(instance)
             async with exclusive_session(
@@ -152,7 +152,7 @@ class BackupActivities(Effects[BackupRecord]):
     async def transition_columns(
         self, connection: Any, record: BackupRecord, transition: Transition, attempt: Attempt
     ) -> Mapping[str, Any]:
-        """Its instance's history tells of it too."""
+        """Note the transition in the history of the backup's instance too."""
         kind = _INSTANCE_EVENTS.get(transition.event or "", "backup not verified")
         said = f"{record.id} {transition.failed.message if transition.failed else ''}".strip()
         await self._note_on_instance(connection, attempt, transition.task, record, kind, said)
@@ -171,10 +171,10 @@ def _purpose(backup: BackupRecord) -> str:
 
 
 def running_endpoint(instance: InstanceRecord) -> Endpoint:
-    """Where it listens."""
+    """The endpoint of a running instance. Raises `IllegalTransition` for any other."""
     if instance.state != "running" or instance.endpoint is None:
         raise errors.IllegalTransition(
-            f"The instance {instance.name} is {instance.state}, and only a running one is backed up: start it first.",
+            f"The instance {instance.name} is {instance.state}, and only a running one can be backed up: start it.",
             state=instance.state,
             event="back up",
         )

@@ -1,7 +1,7 @@
-"""What an archive is told by: its size and its SHA-256.
+"""The digest of an archive: its size and its SHA-256.
 
-Of a file that is of its content; of a directory of a list of its files, each with its name, its size and the SHA-256 of
-its content.
+The SHA-256 of a file is that of its content. The SHA-256 of a directory is that of a list of its files, each with name,
+size and the SHA-256 of its content.
 """
 
 import asyncio
@@ -14,11 +14,11 @@ from interlock.errors import DataDirectoryUnusable
 
 _CHUNK = 2**20
 _AT_A_TIME = 64
-"""Chunks that are read before we look whether we are still wanted."""
+"""Chunks that one thread reads before the task can be cancelled."""
 
 
 async def archive_digest(archive: Path) -> tuple[int, str]:
-    """Size and SHA-256."""
+    """The size and the SHA-256 of an archive."""
     digest = _Digest(archive)
     steps = digest.steps()
     try:

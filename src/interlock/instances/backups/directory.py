@@ -1,11 +1,11 @@
 """The directory of backups.
 
-Who may do what. Each attempt writes into a directory of its own, of which the name begins with a dot until what is in
-there is whole and on the disk; then it is renamed. No attempt touches another's, so one that is late changes nothing:
-its directory is rubbish. What counts is the one that the record names.
+Permissions: each attempt writes into a directory of its own. The name of that directory begins with a dot until the
+archive in it is complete and on the disk; then the directory is renamed. No attempt writes into another one's
+directory, so a late attempt leaves only files that do not count. Only the archive that the record names counts.
 
-What a crash leaves behind: a directory with a dot; or one without, which no record names. Both are removed by the next
-attempt that succeeds, by the clean-up, or by `sweep`.
+Crashes: a crash leaves a directory with a dot, or one without that no record names. Both are removed by the next
+successful attempt, by the clean-up, or by `sweep`.
 """
 
 import errno
@@ -28,7 +28,7 @@ class BackupDirectory:
         self.root = root.absolute()
 
     def begin(self, stem: str, attempt: int) -> Path:
-        """A new directory that only we can enter, for what is not whole yet."""
+        """Create a directory for an incomplete archive. Only this process's user can enter it."""
         part = self._part(stem, attempt)
         with self._in_words():
             for place in reversed([part.parent, *part.parent.parents]):
@@ -38,7 +38,10 @@ class BackupDirectory:
         return part
 
     def keep(self, part: Path, stem: str, attempt: int, format: Format) -> str:
-        """What is in `part` is whole: the path of the archive, relative to all backups."""
+        """Rename `part`, whose archive is complete.
+
+        Returns the archive's path, relative to the directory of backups.
+        """
         with self._in_words():
             sync_directory(part)
             whole = self._whole(stem, attempt)
@@ -58,13 +61,12 @@ class BackupDirectory:
         found = self.root / path
         if not self.has(path):
             raise BackupMissing(
-                f"{found} is not there, as seen from this machine: let backup_dir be a directory that all replicas "
-                "share."
+                f"{found} does not exist on this machine: set backup_dir to a directory that all replicas share."
             )
         return found
 
     def remove(self, stem: str, but: str | None = None) -> None:
-        """Everything of that backup, except the archive at `but`. What is gone already is no matter."""
+        """Remove everything of that backup, except the archive at `but`. Missing files are no error."""
         folder = (self.root / stem).parent
         kept = (self.root / but).parent if but else None
         with self._in_words():
@@ -75,7 +77,7 @@ class BackupDirectory:
                 sync_directory(folder)
 
     def found(self) -> Iterator[tuple[str, Path]]:
-        """Every directory of a backup, whole or not, with the backup's id."""
+        """Every directory of a backup, complete or not, with the id of the backup."""
         with self._in_words():
             folders = [folder for folder in self.root.iterdir() if folder.is_dir()] if self.root.exists() else []
             for folder in folders:
@@ -108,11 +110,11 @@ class BackupDirectory:
 
 
 def out_of_space(root: Path) -> OutOfSpace:
-    return OutOfSpace(f"The disk of {root} is full: make room, or let backup_dir be on another one.")
+    return OutOfSpace(f"The disk of {root} is full: free some space, or move backup_dir to another disk.")
 
 
 def remove_all(place: Path) -> None:
-    """Others may be removing it too, or still be writing there."""
+    """Remove a directory that other processes may be removing too, or still be writing to."""
     for _ in range(3):
         shutil.rmtree(place, ignore_errors=True)
         if not place.exists():

@@ -1,7 +1,8 @@
-"""What a backup is: the states it goes through, and what may be asked for.
+"""The model of a backup: its states and transitions, the validation of requests, and the settings.
 
-`failed` says that it is of no use: it could not be made, is damaged, or could not be removed. As with instances,
-nothing but `delete` leads out of that; so what is `made` was written to its end, and not found damaged since.
+`failed` means that the backup is unusable: it could not be made, is damaged, or could not be removed. As with
+instances, only `delete` leads out of that state. So a backup in the state `made` was written completely, and no damage
+was found.
 """
 
 from collections.abc import Mapping
@@ -25,9 +26,10 @@ TRANSITIONS: Mapping[str, Mapping[str, str]] = {
 
 @dataclass(frozen=True)
 class BackupSettings:
-    """The newest `keep` of each instance's stay, 0: all; none that is older than `days`, 0: of any age.
+    """The newest `keep` backups of each instance are kept (0: all), for `days` days (0: without limit).
 
-    The newest one stays however old it is. `pg_bin`: PostgreSQL's programs, to be preferred to those that are found.
+    The newest backup is kept at any age. `pg_bin` has PostgreSQL's programs, which are preferred to those in the
+    system.
     """
 
     directory: Path
@@ -38,7 +40,7 @@ class BackupSettings:
     def __post_init__(self) -> None:
         if self.keep < 0 or not 0 <= self.days < float("inf"):
             raise ConfigurationError(
-                f"backup_keep={self.keep} and backup_days={self.days:g} cannot be: both are 0 or more."
+                f"backup_keep={self.keep} and backup_days={self.days:g} are not valid: set both to 0 or more."
             )
 
 
@@ -46,4 +48,4 @@ def backup_format(given: str) -> Format:
     for known in get_args(Format):
         if given == known:
             return known  # type: ignore[no-any-return]
-    raise BadSpec(f"{given[:40]!r} is no format of a backup: use file or directory.")
+    raise BadSpec(f"{given[:40]!r} is not a format of backups: use file or directory.")

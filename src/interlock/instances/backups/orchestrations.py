@@ -1,7 +1,7 @@
 """The order of steps in which backups are made, checked and removed.
 
-One orchestration at a time works on a backup: the one that its record names. None of them works on the instance: that
-may be stopped, changed or deleted meanwhile, and then the backup fails. After each one that was made, old ones go.
+One orchestration at a time works on a backup: the one that the record names. None of them works on the instance, which
+may be stopped, changed or deleted in the meantime; the backup fails then. After each new backup, old ones are removed.
 """
 
 from dataclasses import replace
@@ -21,7 +21,7 @@ _LONGEST_PAUSE = 30.0
 
 
 class BackupLifecycle:
-    """`work` is what a replica takes part in."""
+    """The orchestrations of backups. A replica runs those that `work` declares."""
 
     def __init__(self, context: InstanceContext) -> None:
         self.work = work = Orchestrations("backups")
@@ -42,14 +42,14 @@ class BackupLifecycle:
         await run.call(self.retain, task)
 
     async def _discard(self, run: Run, task: Task) -> None:
-        """What was written of one that could not be made goes again. What cannot be removed now, `sweep` removes."""
+        """Remove the files of a backup that could not be made. If that fails, `sweep` removes them later."""
         if await run.call(self._activities.read_state, task) != "making":
             return
         failed = await run.call(self._activities.read_failure, task)
         try:
             await run.call(self._activities.clear_away, task)
         except DurableError as error:
-            message = f"{failed.message} What was written of it could not be removed yet: {error}"
+            message = f"{failed.message} Its files could not be removed yet: {error}"
             failed = replace(failed, message=message)
         await run.call(self._activities.transition, Transition(task, "fail", failed=failed))
 
@@ -58,7 +58,7 @@ class BackupLifecycle:
         await run.call(self._activities.read_back, task)
 
     async def _leave(self, run: Run, task: Task) -> None:
-        """One that is damaged is of no use. Of one that could not be looked at, nothing is known but that."""
+        """Mark a damaged backup as failed. If the check itself was not possible, the backup keeps its state."""
         if await run.call(self._activities.read_state, task) == "made":
             failed = await run.call(self._activities.read_failure, task)
             event: Event | None = "fail" if failed.code == BackupDamaged.code else None
@@ -70,7 +70,7 @@ class BackupLifecycle:
         await run.call(self._activities.transition, Transition(task, "vanish"))
 
     async def _give_up(self, run: Run, task: Task) -> None:
-        """What could not be removed can be deleted again."""
+        """A backup that could not be removed can be deleted again."""
         if await run.call(self._activities.read_state, task) == "deleting":
             failed = await run.call(self._activities.read_failure, task)
             await run.call(self._activities.transition, Transition(task, "fail", failed=failed))
@@ -84,7 +84,7 @@ class BackupLifecycle:
         )
 
     async def _retain(self, attempt: Attempt, task: Task) -> None:
-        """Those of the instance that are not to be kept any more, now that there is a newer one."""
+        """Start the removal of the instance's old backups, now that there is a newer one."""
         async with self._context.transactions.transaction() as connection:
             await attempt.fence(connection)
             made = await self.pruning.records.read(connection, task.record)

@@ -1,7 +1,7 @@
-"""Running pg_dump and pg_restore.
+"""Runs of pg_dump and pg_restore.
 
-The password goes by their environment, which only we and they can read. What they say is quoted as far as the first
-error goes: after that come statements, and with them users' data.
+The programs get the password in their environment, which only their user can read. Error messages quote only their
+first error: the lines after it contain statements, and with them users' data.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ from interlock.tls.sslmode import sslmode
 _FORMATS: dict[Format, str] = {"file": "custom", "directory": "directory"}
 _CONNECT_WITHIN = "30"
 _LOCKS_WITHIN = 600
-"""Seconds. Whoever waits for a lock keeps others from their turn, and from the table."""
+"""Seconds. A dump that waits for a lock blocks a slot, and other sessions that need the table."""
 _GRACE = 5.0
 _NO_SPACE = "No space left on device"
 _WAITED = "canceling statement due to"
@@ -41,7 +41,7 @@ _CUT_OFF = (
 async def dump(
     clients: Clients, endpoint: Endpoint, password: str, purpose: str, format: Format, archive: Path
 ) -> None:
-    """Everything of the endpoint's database, into `archive`, and onto the disk."""
+    """Write the whole database of the endpoint into `archive`, and onto the disk."""
     words: list[str | Path] = [
         clients.pg_dump,
         "--no-password",
@@ -66,8 +66,10 @@ async def dump(
 async def restore(
     clients: Clients, endpoint: Endpoint, password: str, purpose: str, archive: Path, *, grants: bool, permit: Permit
 ) -> None:
-    """In one transaction: all of it or nothing, and nothing unless `permit` lets it. Whatever it brings replaces what
-    is there; its owner is whoever restores. `grants`: with the privileges that roles had."""
+    """Restore the archive in one transaction, which commits only if `permit` allows it.
+
+    Objects of the archive replace existing ones, and belong to the restoring role. `grants` restores privileges too.
+    """
     words: list[str | Path] = [
         clients.pg_restore,
         "--no-password",
@@ -93,7 +95,7 @@ async def restore(
 
 
 async def read_through(clients: Clients, archive: Path) -> None:
-    """From its first byte to its last, as a restore would."""
+    """Read the whole archive, as a restore would."""
     await _run([clients.pg_restore, "--file=/dev/null", archive], {})
 
 
@@ -108,7 +110,7 @@ def _variables(endpoint: Endpoint, password: str, purpose: str) -> dict[str, str
 
 
 async def _run(words: Sequence[str | Path], variables: Mapping[str, str]) -> None:
-    """Until it has ended; if we are cancelled it is ended too."""
+    """Run a program to its end. Cancellation ends the program too."""
     program = Path(words[0])
     try:
         process = await asyncio.create_subprocess_exec(
@@ -133,7 +135,7 @@ async def _run(words: Sequence[str | Path], variables: Mapping[str, str]) -> Non
 
 
 async def _end(process: asyncio.subprocess.Process) -> None:
-    """Told first: then it tells the server to stop, too."""
+    """Terminate before killing, so that the program can cancel its statement in the server."""
     with suppress(ProcessLookupError):
         process.terminate()
     try:
@@ -149,19 +151,19 @@ def _failure(program: str, status: int, said: str) -> BackupFailed | DatabaseUnr
     first = next((line.partition("error:")[2].strip() for line in lines if "error:" in line), "")
     reason = " ".join((first or (lines or [f"exit status {status}"])[-1]).split()).rstrip(".")
     if _NO_SPACE in said:
-        return OutOfSpace(f"{program} found the disk full ({reason}): make room, and try again.")
+        return OutOfSpace(f"{program} found the disk full ({reason}): free some space, and try again.")
     if _LOCKS in said:
         return BackupFailed(
-            f"{program} needs more locks than the instance's server has room for ({reason}): set its parameter "
-            f"{_LOCKS} higher, and try again."
+            f"{program} needs more locks than the instance's server can hold ({reason}): raise its parameter "
+            f"{_LOCKS}, and try again."
         )
     if _WAITED in said and program == "pg_dump":
         return BackupFailed(
-            f"{program} waited {_LOCKS_WITHIN} s in vain for a table that another transaction has locked ({reason}): "
-            "end that one, and try again."
+            f"{program} waited {_LOCKS_WITHIN} s for a table that another transaction has locked ({reason}): "
+            "end that transaction, and try again."
         )
     if any(sign in said for sign in _CUT_OFF):
         return DatabaseUnreachable(
-            f"{program} was cut off from the instance ({reason}): see that it runs, and try again."
+            f"{program} lost its connection to the instance ({reason}): check that it runs, and try again."
         )
     return BackupFailed(f"{program} ended with the status {status} ({reason}): correct that, and try again.")

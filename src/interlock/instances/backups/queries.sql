@@ -1,11 +1,12 @@
 -- name: find
--- By its id, or by how that begins: two rows are one too many.
+-- A backup by its id, or by the beginning of its id. Two rows mean that the beginning is ambiguous.
 SELECT :columns FROM interlock.instance_backup t
  WHERE t.id = CAST($1 AS text) OR (length(CAST($1 AS text)) >= 8 AND starts_with(t.id, CAST($1 AS text)))
  ORDER BY t.id LIMIT 2;
 
 -- name: acquire_slot
--- Waiting → at work, while fewer than so many are. Two that ask at once may both be let in: it is a matter of load.
+-- Waiting → working, while fewer than $2 backups are being worked on. Two concurrent requests may both get the last slot, which is
+-- harmless, because the limit only bounds the load.
 UPDATE interlock.instance_backup b
    SET begun_at = CAST($3 AS timestamptz)
  WHERE b.id = CAST($1 AS text)
@@ -14,24 +15,24 @@ UPDATE interlock.instance_backup b
 RETURNING 1;
 
 -- name: restoring
--- The orchestration that works on an instance and restores from it.
+-- The orchestration that restores this backup into an instance.
 SELECT i.orchestration FROM interlock.instance i CROSS JOIN LATERAL interlock.read_orchestration_v1(i.orchestration) o
  WHERE i.working AND o.name IN ('instances.restore', 'instances.create_from') AND o.input ->> 'backup' = CAST($1 AS text)
  LIMIT 1;
 
 -- name: making
--- One of that instance's that is being made.
+-- A backup of that instance that is being made.
 SELECT b.id, b.orchestration FROM interlock.instance_backup b
  WHERE b.instance = CAST($1 AS text) AND b.state = 'making' LIMIT 1;
 
 -- name: paths
--- Of that instance, or of all: where those made are.
+-- The paths of the backups of that instance, or of all, that are made.
 SELECT b.id, b.path FROM interlock.instance_backup b
  WHERE b.state = 'made' AND (CAST($1 AS text) IS NULL OR b.instance = CAST($1 AS text));
 
 -- name: prunable
--- Of that instance, or of all: those made that are not among the newest so many, or older than so many days; never the
--- newest, none that is worked on or restored from, and none that somebody else has locked. The last ones do not count at all.
+-- Backups of that instance, or of all, that are made and not among the newest $2, or older than $3 days. Never the newest one, and
+-- none that is being worked on, restored from, or locked by another transaction. Backups with the ids $4 are ignored.
 WITH ranked AS (
     SELECT r.id, row_number() OVER (PARTITION BY r.instance ORDER BY r.created_at DESC, r.id DESC) AS place
       FROM interlock.instance_backup r

@@ -12,8 +12,10 @@ from interlock.instances.backups.model import TRANSITIONS, Format, State
 
 @dataclass(frozen=True)
 class BackupRecord(Record):
-    """`path` is relative to the directory of backups. It has had its turn since `begun_at`, while it is worked on.
-    `server_version` is the instance's, `program_version` that of the pg_dump that wrote it."""
+    """`path` is relative to the directory of backups. `begun_at` is the time when the work on the backup got its slot.
+
+    `server_version` is the version of the instance, `program_version` that of the pg_dump that wrote the backup.
+    """
 
     state: State
     instance: str
@@ -34,7 +36,7 @@ class BackupRecord(Record):
 
     @property
     def stem(self) -> str:
-        """What everything of it in the directory of backups is called by."""
+        """The beginning of the names of all its files, relative to the directory of backups."""
         return f"{self.instance_name}/{self.created_at.astimezone(UTC):%Y%m%dT%H%M%SZ}-{self.id}"
 
 
@@ -49,7 +51,7 @@ class BackupRecords(RecordTable[BackupRecord]):
     filters: ClassVar = {"instance": "(t.instance = CAST({0} AS text) OR t.instance_name = CAST({0} AS text))"}
 
     async def find(self, connection: Any, id: str) -> BackupRecord:
-        """By its id, or by the first eight characters of that, or more."""
+        """Find a backup by its id, or by at least the first eight characters of its id."""
         rows = await self.fetch(connection, "find", id)
         if len(rows) > 1:
             raise BackupUnknown(f"There is more than one backup {id!r}…: give more of its id.")

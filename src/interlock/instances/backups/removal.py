@@ -1,4 +1,4 @@
-"""Removing backups: asked for, or because enough newer ones are there."""
+"""Requests for the removal of backups: by a user, or because there are enough newer ones."""
 
 import asyncio
 from typing import Any
@@ -14,7 +14,7 @@ from interlock.instances.context import InstanceContext
 
 
 class BackupRemoval(Requests[BackupRecord]):
-    """`orchestration` is the one that removes."""
+    """`orchestration` is the one that removes a backup."""
 
     records: BackupRecords
 
@@ -24,7 +24,10 @@ class BackupRemoval(Requests[BackupRecord]):
         self._orchestration = orchestration
 
     async def delete(self, connection: Any, id: str, *, by: str = INTERLOCK) -> BackupRecord:
-        """Whatever is going on, unless it is just restored from. Of one that is being deleted nothing is changed."""
+        """Delete a backup, even while other work on it runs, but not while it is being restored.
+
+        A backup that is being deleted is returned unchanged.
+        """
 
         async def check(backup: BackupRecord) -> None:
             for (restoring,) in await self.records.fetch(connection, "restoring", id):
@@ -36,10 +39,10 @@ class BackupRemoval(Requests[BackupRecord]):
         return await self.begin_deletion(connection, id, self._orchestration, by=by, columns=columns, check=check)
 
     async def prune(self, connection: Any, instance: str | None = None) -> list[str]:
-        """Begin to remove those that are not to be kept, of that instance or of all: their ids.
+        """Start the removal of backups that are not to be kept, of that instance or of all. Returns their ids.
 
-        Those whose files are not seen from here are left, and stand for none of those that are to be kept: the disk
-        of either may just not be mounted.
+        A backup whose files this machine does not see is neither removed nor counted as kept, because the disk of the
+        backups may not be mounted.
         """
         kept, begun = self._context.backup_settings, []
         if not (kept.keep or kept.days):
@@ -50,7 +53,7 @@ class BackupRemoval(Requests[BackupRecord]):
         )
         unseen = await asyncio.to_thread(lambda: [one for one, path in paths if not backup_directory.has(path)])
         for (old,) in await self.records.fetch(connection, "prunable", instance, kept.keep, kept.days, unseen):
-            # They are locked now, and a restore may have been asked for while they were sought.
+            # A restore may have been requested before the query above locked the backup.
             if not await self.records.fetch(connection, "restoring", old):
                 begun.append((await self.delete(connection, old)).id)
         return begun

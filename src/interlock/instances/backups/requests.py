@@ -1,10 +1,12 @@
-"""What may be asked of backups. Each request is part of the caller's transaction: it is there if that commits.
+"""Requests for backups. A request is part of the caller's transaction, and takes effect if that commits.
 
-Who may do what. A request locks the backup's record. While an orchestration works on it, nothing but `delete` is taken.
-What is being restored from cannot be deleted: both requests lock the record, so whoever comes second sees the first.
+Permissions: a request locks the record of the backup. While an orchestration works on the record, only `delete` is
+accepted. A backup that is being restored cannot be deleted: both requests lock the record, so the second one sees the
+first.
 
-An instance is not backed up while it is restored into, nor the other way round: a dump that waits for tables which a
-restore replaces sees the new ones, and of them, by its older snapshot, no row. Both requests lock the instance.
+An instance is not backed up during a restore into it, and not restored during a backup of it. A dump that waits for
+tables which a restore replaces would see the new tables, but no row in them, because its snapshot is older. Both
+requests lock the instance.
 """
 
 import asyncio
@@ -47,7 +49,10 @@ class Backups(Requests[BackupRecord]):
         id: str | None = None,
         by: str = INTERLOCK,
     ) -> BackupRecord:
-        """Of an instance, by its id, that runs. What was made under `id` is given, and nothing made again."""
+        """Back up a running instance, named by its id.
+
+        A backup that was requested under the same `id` before is returned, and no other one is made.
+        """
         wanted, _ = backup_format(format), self._context.backup_settings
         if earlier := await self.find_repeated(connection, id):
             return earlier
@@ -72,7 +77,7 @@ class Backups(Requests[BackupRecord]):
         return await self.begin(connection, backup, None, self._work.verify, by=by, columns={"begun_at": None})
 
     async def delete(self, connection: Any, id: str, *, by: str = INTERLOCK) -> BackupRecord:
-        """Whatever is going on, unless it is just restored from. Of one that is being deleted nothing is changed."""
+        """See `BackupRemoval.delete`."""
         return await self._work.pruning.delete(connection, id, by=by)
 
     async def restore(
@@ -90,21 +95,23 @@ class Backups(Requests[BackupRecord]):
         new_id: str | None = None,
         by: str = INTERLOCK,
     ) -> InstanceRecord:
-        """Into a new instance: of the driver and the major version that the backed up one has, unless told.
+        """Restore into a new instance. Driver and major version default to those of the instance that was backed up.
 
-        What was made under `new_id` is given, and nothing made again.
+        An instance that was created under `new_id` before is returned, and no other one is created.
         """
         backup = await self.records.lock(connection, id)
         usable_path(backup)
         oldest = major_of(backup.server_version)
         wanted = major_version(version) or str(oldest)
         if int(wanted) < oldest:
-            raise BadSpec(f"The backup {id} is of PostgreSQL {oldest}: it cannot be restored into {wanted}.")
+            raise BadSpec(
+                f"The backup {id} is of PostgreSQL {oldest}, and cannot be restored into {wanted}: use a later one."
+            )
         if driver is None:
             driver = (await self._instances.records.read(connection, backup.instance)).driver
             if driver not in self._context.drivers:
                 known = ", ".join(sorted(self._context.drivers))
-                raise BadSpec(f"The backup {id} is of the driver {driver}, which is not here: name one of {known}.")
+                raise BadSpec(f"The backup {id} is of the driver {driver}, which is not set up: name one of {known}.")
         return await self._instances.create(
             connection,
             name,
@@ -129,9 +136,9 @@ class Backups(Requests[BackupRecord]):
         by: str = INTERLOCK,
         check: Callable[[InstanceRecord], Awaitable[None]] | None = None,
     ) -> InstanceRecord:
-        """Into one that runs, by its id: what the backup brings replaces what is there. `check` may refuse.
+        """Restore into a running instance, named by its id. Objects of the backup replace existing ones.
 
-        What was asked for under `key` is not done again, as what was written since would be lost.
+        `check` may refuse. A request with a known `key` is not repeated, because data written since would be lost.
         """
         backup = await self.records.lock(connection, id)
         if key and (before := await self._instances.requested_before(connection, instance, key)):
@@ -148,24 +155,24 @@ class Backups(Requests[BackupRecord]):
         return await self._instances.restore(connection, instance, id, key=key, by=by)
 
     async def prune(self, connection: Any) -> list[str]:
-        """Begin to remove those that are not to be kept any more, of all instances: their ids."""
+        """Start the removal of backups that are not to be kept, of all instances. Returns their ids."""
         return await self._work.pruning.prune(connection)
 
     async def clean_up(self) -> None:
-        """Both, now and then."""
+        """The periodic job: prune and sweep."""
         if self._context.backups is not None:
             async with self._context.transactions.transaction() as connection:
                 await self.prune(connection)
             await self.sweep()
 
     async def sweep(self) -> int:
-        """Remove what crashes left of backups that are made, failed or gone: how much that was."""
+        """Remove directories that crashes left behind. Returns the number of removed directories."""
         backup_directory, swept = BackupDirectory(self._context.backup_settings.directory), 0
         for owner, place in await asyncio.to_thread(lambda: list(backup_directory.found())):
             async with self._context.transactions.transaction() as connection:
                 try:
                     backup = await self.records.read(connection, owner)
-                except BackupUnknown:  # perhaps another control plane's
+                except BackupUnknown:  # it may belong to another control plane
                     continue
             whole = backup_directory.root / backup.path if backup.path else None
             counts = whole is not None and whole.parent == place and backup.state != "deleted"
@@ -173,6 +180,6 @@ class Backups(Requests[BackupRecord]):
                 try:
                     await asyncio.to_thread(remove_all, place)
                     swept += 1
-                except OSError as error:  # the others go all the same
+                except OSError as error:  # the others are removed all the same
                     log.warning("backups.not_swept", extra={"place": str(place), "why": str(error)})
         return swept

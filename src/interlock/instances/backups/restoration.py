@@ -1,7 +1,7 @@
-"""Restoring a backup into an instance that runs.
+"""The restore of a backup into a running instance.
 
-It is one transaction of pg_restore's, so a crash leaves all of it or nothing; and whoever repeats it is told by the
-server which of the two, as its number was written down before it was committed: see `relay`.
+A restore is one transaction of pg_restore, so a crash leaves all of it or nothing. The number of the transaction is
+recorded before its commit, so the server can report to the next attempt whether it was committed; see `restore_proxy`.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ from interlock.instances.records import InstanceRecord
 LONGEST = 12 * 3600.0
 """Seconds that a dump or a restore may take."""
 _TIMEOUT_SETTING_SINCE = 17
-"""Programs from here on set what servers before do not know, and in one transaction that is the end of it."""
+"""pg_restore sets a parameter from this version on. Older servers do not know it, and the transaction would fail."""
 
 
 class BackupRestore:
@@ -38,7 +38,7 @@ class BackupRestore:
         permit: Permit,
         permitted: str | None,
     ) -> None:
-        """`permitted` is the transaction that an earlier attempt was let commit: if it did, all is done."""
+        """`permitted` is the transaction that an earlier attempt was permitted to commit. If it did, this is done."""
         async with self._context.transactions.transaction() as connection:
             backup = await self._records.read(connection, id)
         purpose = f"restore {instance.id}"
@@ -60,7 +60,7 @@ class BackupRestore:
 
 
 def usable_path(backup: BackupRecord) -> str:
-    """Its path."""
+    """The path of a usable backup. Raises `BackupUnusable` for any other."""
     if backup.state != "made" or backup.path is None:
         raise BackupUnusable(
             f"The backup {backup.id} of {backup.instance_name} is {backup.state}: choose one that is made."
@@ -70,8 +70,8 @@ def usable_path(backup: BackupRecord) -> str:
 
 def damaged(backup: BackupRecord) -> BackupDamaged:
     return BackupDamaged(
-        f"The backup {backup.id} of {backup.instance_name} is not what was written on {backup.created_at:%Y-%m-%d}: "
-        "choose another, and look after the disk."
+        f"The backup {backup.id} of {backup.instance_name} has changed since it was written on "
+        f"{backup.created_at:%Y-%m-%d}: choose another, and check the disk."
     )
 
 
@@ -87,6 +87,6 @@ def _check_versions(backup: BackupRecord, server: int, clients: Clients) -> None
         )
     if server < _TIMEOUT_SETTING_SINCE <= clients.version[0]:
         raise BackupUnusable(
-            f"The backup {backup.id} needs the pg_restore of PostgreSQL {clients.version[0]}, which an instance of "
+            f"The backup {backup.id} needs the pg_restore of PostgreSQL {clients.version[0]}, which a server of "
             f"PostgreSQL {server} does not understand: install postgresql-client-{server}, or restore into a later one."
         )

@@ -1,12 +1,13 @@
-"""Between pg_restore and the instance's server: what it did is committed once, and only if that is permitted.
+"""A proxy between pg_restore and the instance's server, so that a restore commits once, and only if that is permitted.
 
-Who may do what. pg_restore connects to a Unix socket in a directory that only we can enter, and what it says goes on to
-the server, over TLS. All of it is one transaction. Its COMMIT is held back: the server is asked for the transaction's
-number, which `permit` writes down, as only the newest attempt can; then it goes on.
+Permissions: pg_restore connects to a Unix socket in a directory that only this process's user can enter. The proxy
+forwards its messages to the server over TLS. The restore is one transaction. The proxy holds back the COMMIT, queries
+the server for the transaction's number, and passes that to `permit`, which records it; only the newest attempt can do
+so. Then it forwards the COMMIT.
 
-What a crash leaves behind. Before the COMMIT went on: nothing, as the server rolls back. After that: the number, by
-which the server tells whether it was committed. Whoever comes next asks for that, once it has ended the sessions of
-those before. One that was stopped, and goes on later, is not permitted to commit.
+Crashes: a crash before the COMMIT leaves nothing, because the server rolls back. A crash after it leaves the recorded
+number, by which the server reports whether the transaction was committed. The next attempt first ends the sessions of
+earlier attempts, and then queries that. An attempt that was stopped and continues later is not permitted to commit.
 """
 
 import asyncio
@@ -22,10 +23,10 @@ from interlock.instances.drivers.port import Endpoint
 from interlock.tls.sslmode import sslmode
 
 Permit = Callable[[str], Awaitable[None]]
-"""Is given the number of the transaction. Raises if it must not be committed."""
+"""Receives the number of the transaction. Raises if it must not commit."""
 
 PORT = 5432
-"""A part of the socket's name, and no more."""
+"""Only a part of the socket's name."""
 _CONNECT_WITHIN = 30.0
 _AT_ONCE = 2**20
 _CUT = (OSError, EOFError)
@@ -52,7 +53,7 @@ class _Side(NamedTuple):
     writer: asyncio.StreamWriter
 
     async def receive(self, *, first: bool = False) -> _Message:
-        """The first has no kind. Raises an EOFError when the other side has ended."""
+        """The `first` message has no kind. Raises EOFError when the other side has closed the connection."""
         kind = b"" if first else await self.reader.readexactly(1)
         (size,) = struct.unpack("!i", await self.reader.readexactly(4))
         return _Message(kind, await self.reader.readexactly(size - 4))
@@ -63,7 +64,7 @@ class _Side(NamedTuple):
 
 
 class RestoreProxy:
-    """`refusal`: why nothing was committed, where the program cannot know that. `is_permitted`: whether it was let."""
+    """`refusal` is the error of the proxy, which the program cannot know. `is_permitted`: a commit was permitted."""
 
     def __init__(self, endpoint: Endpoint, permit: Permit) -> None:
         self._endpoint = endpoint
@@ -74,7 +75,7 @@ class RestoreProxy:
 
     @asynccontextmanager
     async def listening(self, directory: Path) -> AsyncIterator[None]:
-        """As a server whose socket is in `directory`."""
+        """Listen like a PostgreSQL server whose socket is in `directory`."""
         server = await asyncio.start_unix_server(self._begin, f"{directory}/.s.PGSQL.{PORT}", limit=_AT_ONCE)
         try:
             yield
@@ -90,13 +91,13 @@ class RestoreProxy:
         task.add_done_callback(self._carrying.discard)
 
     async def _carry(self, program: _Side) -> None:
-        """One connection of the program's, until either side ends it."""
+        """Forward one connection of the program, until either side closes it."""
         sides = [program]
         try:
             sides.append(server := await _connected(self._endpoint))
             await _Conversation(program, server, self._permitted).run()
         except _CUT:
-            pass  # the program hears of that by itself
+            pass  # the program notices that itself
         except Exception as error:
             self.refusal = error
         finally:
@@ -144,28 +145,28 @@ class _Conversation:
                 self._answers.put_nowait(message)
 
     async def _number(self) -> str:
-        """Of the transaction. The program waits for us, so what the server says now is for us."""
+        """The number of the transaction. The program waits, so the server's next messages answer this query."""
         self._answers = answers = asyncio.Queue[_Message]()
         await self._server.send(_NUMBER)
         number = ""
         while (message := await answers.get()).kind != _READY:
             if message.kind == _ERROR:
-                raise BackupFailed("The instance's server does not tell which transaction restores: look at its log.")
+                raise BackupFailed("The instance's server did not return the transaction's number: check its log.")
             if message.kind == _ROW:
-                number = message.body[6:].decode()  # behind how many columns there are, and how long this one is
+                number = message.body[6:].decode()  # after the number of columns and the length of this one
         self._answers = None
         return number
 
 
 def _unbound(message: _Message) -> _Message:
-    """How the program may log in: not bound to TLS, which ends here, where the server's certificate was checked."""
+    """Remove SCRAM with channel binding from the offer, because TLS ends in this proxy, which verifies the server."""
     if message.kind == b"R" and message.body.startswith(_BY_SASL):
         return message._replace(body=message.body.replace(_BOUND, b""))
     return message
 
 
 async def _connected(endpoint: Endpoint) -> _Side:
-    """Over TLS, checked as every client of ours checks it. Raises DatabaseUnreachable."""
+    """Connect over TLS, verified as in every client connection of Interlock. Raises DatabaseUnreachable."""
     mode = sslmode(endpoint.host, endpoint.ca)
     trusting = ssl.create_default_context(cadata=endpoint.ca)
     trusting.check_hostname = mode == "verify-full"
@@ -177,13 +178,13 @@ async def _connected(endpoint: Endpoint) -> _Side:
             reader, writer = await asyncio.open_connection(endpoint.host, endpoint.port, limit=_AT_ONCE)
             await (side := _Side(reader, writer)).send(_TLS_PLEASE)
             if await reader.readexactly(1) != b"S":
-                raise OSError("it speaks no TLS")
+                raise OSError("it does not support TLS")
             await writer.start_tls(trusting, server_hostname=endpoint.host)
             return side
     except _CUT as error:
         if writer is not None:
             writer.close()
         raise DatabaseUnreachable(
-            f"The instance at {endpoint.host}:{endpoint.port} cannot be reached ({error}): see that it runs, and try "
-            "again."
+            f"The instance at {endpoint.host}:{endpoint.port} cannot be reached ({error}): check that it runs, and "
+            "try again."
         ) from error

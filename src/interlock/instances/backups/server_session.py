@@ -1,8 +1,8 @@
-"""The session of ours beside a program that dumps or restores: what it says of the server, and who is sent away.
+"""Interlock's own session in the instance's server, beside the program that dumps or restores.
 
-A worker that was killed leaves its program running, and one that was stopped goes on later. So whoever comes next ends
-the sessions of those before, which it knows by their name; they are its own role's. What begins one later still is not
-permitted to commit: see `relay`.
+A killed worker leaves its program running, and a stopped worker may continue later. So the next attempt first ends the
+sessions of earlier attempts, which have the same role and the same application name. A session that is opened after
+that is not permitted to commit; see `restore_proxy`.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ _PATIENCE = 60.0
 
 
 class ServerSession:
-    """`version` as 17.5."""
+    """`version` is the server's, like 17.5."""
 
     def __init__(self, session: Session, version: str) -> None:
         self._session = session
@@ -32,7 +32,7 @@ class ServerSession:
         return int(self.version.partition(".")[0])
 
     async def has_committed(self, transaction: str) -> bool:
-        """One that has ended."""
+        """Return True if a transaction that has ended was committed."""
         return bool(await self._session.fetchval(_SQL["outcome"], transaction) == "committed")
 
 
@@ -40,7 +40,7 @@ class ServerSession:
 async def exclusive_session(
     driver: Driver, id: str, endpoint: Endpoint, purpose: str, timeout: float
 ) -> AsyncIterator[ServerSession]:
-    """Nobody else is at it under that purpose."""
+    """A session in the instance, after all other sessions with the same purpose have ended."""
     async with await connected(driver, id, endpoint, timeout, purpose) as session:
         await _end_other_sessions(session)
         yield ServerSession(session, await session.fetchval(_SQL["version"]))
@@ -49,9 +49,9 @@ async def exclusive_session(
 async def _end_other_sessions(session: Session) -> None:
     try:
         async with asyncio.timeout(_PATIENCE):
-            while await session.fetchval(_SQL["send_away"]):  # noqa: ASYNC110 - nobody is told
+            while await session.fetchval(_SQL["send_away"]):  # noqa: ASYNC110 - the server sends no notification
                 await asyncio.sleep(_PAUSE)
     except TimeoutError:
         raise DatabaseUnreachable(
-            "What an earlier attempt began in the instance does not end: look at its pg_stat_activity."
+            "The sessions of an earlier attempt do not end in the instance: check its pg_stat_activity."
         ) from None

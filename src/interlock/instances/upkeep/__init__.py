@@ -1,4 +1,4 @@
-"""What nobody asks for and has to be done all the same: watchers that are missing, drift, old history.
+"""Periodic maintenance of instances: missing watchers, drift, and old history.
 
-Each is a periodic singleton: of all replicas one does it at a time, and if that one dies another goes on.
+Each job is a periodic singleton: one replica at a time runs it, and if that replica dies, another one takes over.
 """

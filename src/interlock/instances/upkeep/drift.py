@@ -1,22 +1,24 @@
-"""Comparing the records with what the drivers, and the name server, really have.
+"""The drift check: a comparison of the records with the state of drivers and name server.
 
-Who may do what. Whoever holds the lease looks, and what it found counts only if it still holds it when that is written:
-the transaction carries the guard of the grant. Nothing but the look opens or closes findings.
+Permissions: the holder of the lease runs the check. The transaction that writes findings carries the guard of the
+grant, so they count only if the lease is still held. Only the check opens and closes findings.
 
-What else goes on meanwhile. Instances are created, changed and deleted all the time, and whoever works on one is named
-in its record before anything is done (`working`), until everything is done. So, in this order:
+Concurrency: instances are created, changed and deleted all the time. A record names the orchestration that works on it
+(`working`) before that acts, and until it is done. So the check takes these steps, in this order:
 
-1. The driver is asked what there is, and then the records are read. What was made in between has a record already, as
-   that is committed before anything is made; and what was removed in between is looked at again.
-2. Each is looked at, unless somebody works on it. What a record says was gone before it was read is absent, unless
-   somebody put it back.
-3. What seems to have drifted is looked at once more after a moment: a server that is restarted by others is up again.
-4. The records are read again, in the transaction that writes. Of one whose record names another since, or is worked on,
-   nothing is told. An orchestration's id is never used again, so a record that names the same one was not touched.
+1. List the driver's instances, then read the records. An instance that was created in between has a record already,
+   because its record is committed first. An instance that was removed in between is observed again in step 2.
+2. Observe each instance that no orchestration works on. If its record said before that it is gone, it is absent, unless
+   something recreated it.
+3. Observe an instance that seems to have drifted once more, after a pause: a server that is being restarted is up
+   again.
+4. Read the records again, in the transaction that writes the findings. Nothing is written about an instance whose
+   record names another orchestration by then, or is being worked on. Ids of orchestrations are never reused, so a
+   record that names the same one was not touched.
 
-What cannot be told is left as it is: a driver that does not answer neither opens a finding nor closes one. Whatever it
-fails with, of one instance or of all, the others are looked at, and that it did is told with the time of the look.
-What a crash leaves behind: nothing. The next look sees what there is.
+A state that cannot be observed is left as it is: a driver that does not answer neither opens nor closes a finding. An
+error in one instance, or in one driver, does not stop the check of the others; it is recorded with the time of the
+check. A crash leaves nothing behind: the next check starts anew.
 """
 
 import asyncio
@@ -53,8 +55,8 @@ class DriftCheck:
         self._records = InstanceRecords(context.schema)
         self._findings = Findings(context.schema)
 
-    async def observe(self, grant: AsyncGrant) -> None:
-        """Every driver, one after the other."""
+    async def run(self, grant: AsyncGrant) -> None:
+        """Check every driver, one after the other."""
         for name, driver in self._context.drivers.items():
             try:
                 existing = await driver.ids()
@@ -80,11 +82,11 @@ class DriftCheck:
     async def _judge_all(
         self, driver: Driver, ids: set[str], records: Records, unknown: dict[str, str]
     ) -> dict[str, Verdicts]:
-        """In `untold` there is then, by id, why of some not everything could be told."""
-        turn = asyncio.Semaphore(_AT_ONCE)
+        """Judge these instances. `unknown` gets, by id, the errors of instances that could not be observed."""
+        limit = asyncio.Semaphore(_AT_ONCE)
 
         async def judge(id: str) -> Verdicts:
-            async with turn:
+            async with limit:
                 return await self._verdicts(driver, id, records.get(id), unknown)
 
         judged = await asyncio.gather(*map(judge, sorted(ids)))
@@ -98,21 +100,21 @@ class DriftCheck:
         verdicts: Verdicts = {}
         try:
             verdicts |= driver_verdicts(instance, await driver.observe(id))
-            verdicts |= await self._of_name(instance)
+            verdicts |= await self._name_verdicts(instance)
         except Exception as error:
             log.warning("drift.untold", extra={"driver": driver.name, "instance": id, "why": _error_text(error)})
             unknown[id] = f"{instance.name if instance else id}: {_error_text(error)}"
         return verdicts
 
-    async def _of_name(self, instance: InstanceRecord | None) -> Verdicts:
+    async def _name_verdicts(self, instance: InstanceRecord | None) -> Verdicts:
         if (
             instance is None
             or instance.state not in ("running", "stopped")
             or not (instance.dns_name and instance.host)
         ):
             return {"dns": ""}
-        seen = await self._context.dns.lookup(instance.dns_name)
-        return {"dns": ""} if seen is None else dns_verdicts(instance, seen)
+        published = await self._context.dns.lookup(instance.dns_name)
+        return {"dns": ""} if published is None else dns_verdicts(instance, published)
 
     async def _write(
         self,
@@ -121,57 +123,57 @@ class DriftCheck:
         existing: Mapping[str, str],
         before: Records,
         verdicts: Mapping[str, Verdicts],
-        trouble: str,
+        error: str,
     ) -> None:
         async with self._context.transactions.transaction() as connection:
             await grant.guard(connection)
             at = await self._records.clock(connection)
             now = await self._findings.records(connection, driver, list(verdicts))
             known = {(one.instance, one.kind): one for one in await self._findings.open(connection, driver)}
-            for each, found in verdicts.items():
+            for each, verdict in verdicts.items():
                 instance = now.get(each)
                 if not is_untouched(before.get(each), instance):
                     continue
                 name = instance.name if instance else existing.get(each, "")
-                for kind, detail in found.items():
-                    seen = DriftFinding(0, driver, each, kind, name, detail, at, None, None)
-                    await self._settle(connection, instance, known.get((each, kind)), seen)
-            await self._findings.fetch(connection, "note_look", driver, at, trouble)
+                for kind, detail in verdict.items():
+                    finding = DriftFinding(0, driver, each, kind, name, detail, at, None, None)
+                    await self._settle(connection, instance, known.get((each, kind)), finding)
+            await self._findings.fetch(connection, "note_look", driver, at, error)
 
     async def _settle(
-        self, connection: Any, instance: InstanceRecord | None, known: DriftFinding | None, seen: DriftFinding
+        self, connection: Any, instance: InstanceRecord | None, known: DriftFinding | None, finding: DriftFinding
     ) -> None:
-        at = seen.found_at
-        facts = {"driver": seen.driver, "instance": seen.instance, "kind": seen.kind}
-        if seen.detail and known is None:
-            new = (seen.driver, seen.instance, seen.kind, seen.name, seen.detail, at)
+        at = finding.found_at
+        facts = {"driver": finding.driver, "instance": finding.instance, "kind": finding.kind}
+        if finding.detail and known is None:
+            new = (finding.driver, finding.instance, finding.kind, finding.name, finding.detail, at)
             await self._findings.fetch(connection, "open_one", *new)
-            log.warning("drift.found", extra=facts | {"detail": seen.detail})
-            happened = f"drift found: {seen.kind}"
-        elif known is not None and not seen.detail:
+            log.warning("drift.found", extra=facts | {"detail": finding.detail})
+            happened = f"drift found: {finding.kind}"
+        elif known is not None and not finding.detail:
             await self._findings.fetch(connection, "close", known.id, at)
             log.info("drift.over", extra=facts)
-            happened = f"drift over: {seen.kind}"
+            happened = f"drift over: {finding.kind}"
         else:
-            if known is not None and known.detail != seen.detail:
-                await self._findings.fetch(connection, "describe", known.id, seen.detail)
+            if known is not None and known.detail != finding.detail:
+                await self._findings.fetch(connection, "describe", known.id, finding.detail)
             return
         if instance is not None:
-            await self._records.events.note(connection, instance.id, happened, at, seen.detail)
+            await self._records.events.note(connection, instance.id, happened, at, finding.detail)
 
-    async def _note_failure(self, grant: AsyncGrant, driver: str, trouble: str) -> None:
+    async def _note_failure(self, grant: AsyncGrant, driver: str, error: str) -> None:
         async with self._context.transactions.transaction() as connection:
             await grant.guard(connection)
             at = await self._records.clock(connection)
-            await self._findings.fetch(connection, "note_look", driver, at, trouble)
+            await self._findings.fetch(connection, "note_look", driver, at, error)
 
 
 def _error_text(error: Exception) -> str:
     return str(error) if isinstance(error, InterlockError | OSError) else f"{type(error).__name__}: {error}"
 
 
-def _summary(unknown: Mapping[str, str], looked_at: int) -> str:
-    """Empty if everything could be told."""
+def _summary(unknown: Mapping[str, str], checked: int) -> str:
+    """A summary of the errors; empty if every instance could be observed."""
     if not unknown:
         return ""
-    return f"Of {len(unknown)} of {looked_at} instances not everything could be told; of {next(iter(unknown.values()))}"
+    return f"{len(unknown)} of {checked} instances could not be checked completely; {next(iter(unknown.values()))}"

@@ -1,4 +1,4 @@
-"""What was found to have drifted: rows, which the look writes and nobody else."""
+"""Findings of drift, as rows. Only the drift check opens and closes them."""
 
 from dataclasses import dataclass, fields
 from datetime import datetime
@@ -13,7 +13,7 @@ from interlock.instances.upkeep.comparison import Kind
 
 @dataclass(frozen=True)
 class DriftFinding:
-    """Open until `closed_at`. `repair` is the orchestration that was last asked to put it right."""
+    """Open until `closed_at`. `repair` is the orchestration that was last started to repair it."""
 
     id: int
     driver: str
@@ -28,7 +28,7 @@ class DriftFinding:
 
 @dataclass(frozen=True)
 class LastCheck:
-    """When a driver was last looked at; with `trouble`, that told nothing, or not everything, and why."""
+    """The last check of a driver. `trouble` is the error if the check was incomplete, otherwise empty."""
 
     driver: str
     looked_at: datetime
@@ -36,7 +36,7 @@ class LastCheck:
 
 
 class Findings:
-    """Those in one schema. Every function works in the transaction that is open on `connection`."""
+    """The findings of one schema. Every function works in the transaction that is open on `connection`."""
 
     def __init__(self, schema: str) -> None:
         self._records = InstanceRecords(schema)
@@ -53,18 +53,18 @@ class Findings:
         return [DriftFinding(*row) for row in await self.fetch(connection, "open", driver)]
 
     async def repairable(self, connection: Any, drivers: list[str]) -> list[DriftFinding]:
-        """What may be put right without asking anybody, and is not being; what was never tried comes first."""
+        """Findings that may be repaired without an operator, and are not being repaired. Untried ones come first."""
         return [DriftFinding(*row) for row in await self.fetch(connection, "repairable", drivers)]
 
     async def lock(self, connection: Any, id: int) -> DriftFinding:
-        """An open one. Raises `DriftUnknown`."""
+        """Lock an open finding. Raises `DriftUnknown`."""
         rows = await self.fetch(connection, "lock", id)
         if not rows or rows[0][_CLOSED] is not None:
-            raise DriftUnknown(f"There is no drift {id} that is still so: list what there is.")
+            raise DriftUnknown(f"There is no open finding of drift {id}: list the open ones.")
         return DriftFinding(*rows[0])
 
     async def records(self, connection: Any, driver: str, ids: list[str]) -> dict[str, InstanceRecord]:
-        """Of that driver's instances those that hold their names, and these."""
+        """The records of that driver's instances that hold their names, and of the instances with these ids."""
         rows = await self.fetch(connection, "records", driver, ids)
         return {instance.id: instance for instance in map(self._records.from_row, rows)}
 

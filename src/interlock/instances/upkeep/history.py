@@ -1,4 +1,4 @@
-"""What is old is forgotten, in batches: each is a transaction of its own, so that nobody waits long for one."""
+"""Pruning of old history, in batches. Each batch is a transaction of its own, so that its locks are short."""
 
 from interlock.aggregate.events import prune_events
 from interlock.instances.context import InstanceContext
@@ -12,7 +12,7 @@ _BATCH = 5000
 
 
 class History:
-    """In seconds: for how long events, with drift that is over, and checks are kept."""
+    """`events_kept` (also for closed findings of drift) and `checks_kept` are in seconds."""
 
     def __init__(self, context: InstanceContext, *, events_kept: float, checks_kept: float) -> None:
         self._context = context
@@ -22,7 +22,7 @@ class History:
         self._findings = Findings(context.schema)
 
     async def prune(self, batch: int = _BATCH) -> int:
-        """How much was forgotten."""
+        """Returns the number of deleted rows."""
         forgotten = 0
         while gone := await self._forget(batch):
             forgotten += gone

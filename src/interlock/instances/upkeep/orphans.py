@@ -1,7 +1,7 @@
-"""What a driver has and no record wants is removed, and seen to be gone.
+"""Removal of orphans: instances that a driver has and no record wants. They are removed and observed to be gone.
 
-Ids are never used again: what a record says is gone, or what no record knows, is never wanted later. So nothing has to
-be held while it goes, and whoever removes it too, as another `delete` of the record does, does the same.
+Ids are never reused: an instance without a record, or with a record that says it is gone, is never wanted later. So no
+lock is held during the removal, and a concurrent removal, such as another `delete` of the record, has the same effect.
 """
 
 from dataclasses import replace
@@ -32,13 +32,13 @@ class Orphans:
     async def _remove(self, run: Run, orphan: Orphan) -> None:
         await run.call(self.delete, orphan)
 
-        def is_absent(seen: ObservedState, waited: float) -> bool:
-            if seen.state != "absent" and waited >= seen.timeout:
+        def is_absent(observed: ObservedState, waited: float) -> bool:
+            if observed.state != "absent" and waited >= observed.timeout:
                 raise DoNotRetry(
-                    f"{orphan.instance} is still {seen.state} after {waited:.0f} s. {seen.detail}".strip(),
+                    f"{orphan.instance} is still {observed.state} after {waited:.0f} s. {observed.detail}".strip(),
                     code="not_absent",
                 )
-            return seen.state == "absent"
+            return observed.state == "absent"
 
         await wait_until(run, lambda: run.call(self.observe, orphan), is_absent)
 
@@ -51,7 +51,8 @@ class Orphans:
                 instance = None
             if not is_unwanted(instance):
                 raise DoNotRetry(
-                    f"{orphan.instance} is an instance that has a record: delete that.", code="not_orphaned"
+                    f"{orphan.instance} is an instance with a record: delete that instance instead.",
+                    code="not_orphaned",
                 )
             if instance is not None:
                 await self._records.events.note(connection, instance.id, "orphan told to go", attempt.at)

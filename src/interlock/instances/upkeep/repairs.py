@@ -1,15 +1,15 @@
-"""What has drifted is put right, where somebody tells us to.
+"""Repairs of drift, on request or by the setting `drift_repair`.
 
-Who may do what. A repair is an orchestration: `mend`, which works on the instance as every other does, alone and named
-in the record; or, of an orphan, `remove_orphan`. It is recorded in one transaction with the finding, which is locked,
-so there is one at a time. Both look for themselves how things are, and do what is still needed. The next look closes
-the finding.
+Permissions: a repair is an orchestration. `mend` works on an instance like any other orchestration, alone and named in
+the record; `remove_orphan` removes an orphan. The repair is recorded in one transaction with its finding, which is
+locked, so there is one repair at a time. It observes the state again, and does only the work that is still needed. The
+next check closes the finding.
 
-By itself, nothing is removed that no record knows: it may be another control plane's, or this one's, if its database
-was restored from an older backup. Nor is given up what vanished: nothing leads back from that, and a disk that was not
-mounted, or a cluster that was named wrongly, comes back. A person who names the finding may have either done.
+Two kinds of drift are repaired only when an operator names the finding. An instance without a record may belong to
+another control plane, or to this one, if its database was restored from an older backup. And a vanished instance cannot
+be recovered once it is given up, although an unmounted disk or a wrongly named cluster may come back.
 
-What could not be put right is tried again and again, each time after twice as long; and others come first.
+A repair that fails is repeated, each time after twice the delay; untried findings come first.
 """
 
 import uuid
@@ -30,7 +30,7 @@ log = events(__name__)
 
 _NOT_NOW = (DriftUnknown, IllegalTransition, InstanceBusy, InstanceUnknown)
 _AT_ONCE = 20
-"""A whole machine that was restarted is not brought up in one moment."""
+"""Limits the load when all instances of a restarted machine are repaired."""
 
 
 class Repairs:
@@ -41,9 +41,9 @@ class Repairs:
         self.findings = Findings(lifecycle.context.schema)
 
     async def repair(self, connection: Any, id: int, *, by: str = INTERLOCK) -> DriftFinding:
-        """Have it put right, in the caller's transaction. While that is under way, it changes nothing.
+        """Start a repair in the caller's transaction. While a repair is running, this changes nothing.
 
-        Raises `DriftUnknown`, or, while something else works on the instance, `InstanceBusy`.
+        Raises `DriftUnknown`, or `InstanceBusy` while another orchestration works on the instance.
         """
         finding = await self.findings.lock(connection, id)
         if finding.repair is None or not await is_unfinished(connection, self._context.schema, finding.repair):
@@ -51,7 +51,7 @@ class Repairs:
         return await self.findings.lock(connection, id)
 
     async def repair_all(self, grant: AsyncGrant) -> None:
-        """What may be put right without asking anybody, some of it at a time."""
+        """Start repairs that need no operator, a limited number at a time."""
         async with self._context.transactions.transaction() as connection:
             found = await self.findings.repairable(connection, list(self._context.drivers))
         begun = 0

@@ -1,4 +1,4 @@
-"""The periodic singletons of instances: every replica enters them, and one at a time does the work."""
+"""The schedule of the maintenance jobs. Every replica runs the schedule, and one replica at a time runs a job."""
 
 import asyncio
 import math
@@ -24,7 +24,7 @@ _DAY = 86400.0
 
 @dataclass(frozen=True)
 class UpkeepSchedule:
-    """In seconds. `moment`: what has drifted has to be seen twice, so far apart."""
+    """Durations in seconds. Drift has to be observed twice, `confirm_after` apart."""
 
     drift_every: float = 300.0
     drift_repair: bool = False
@@ -34,7 +34,7 @@ class UpkeepSchedule:
     events_kept: float = 90 * _DAY
     checks_kept: float = 7 * _DAY
     ttl: float = 30.0
-    """After so long another goes on where one died."""
+    """The time after which another replica takes over from one that died."""
 
     def __post_init__(self) -> None:
         times = (
@@ -50,7 +50,10 @@ class UpkeepSchedule:
 
 
 class Upkeep:
-    """Works while it is entered, and `locks` is open as long. `chores` are done when history is pruned."""
+    """Runs the jobs inside its `async with` block; `locks` has to stay open as long.
+
+    `jobs` are further jobs that run together with the pruning of history.
+    """
 
     def __init__(
         self,
@@ -62,46 +65,48 @@ class Upkeep:
         context = lifecycle.context
         self._locks = locks
         self.drift_lease = locks.lease(_DRIFT, ttl=schedule.ttl)
-        self._habits = schedule
+        self._schedule = schedule
         self._watchers = Watchers(context, lifecycle.health)
         self._drift = DriftCheck(context, confirm_after=schedule.confirm_after)
         self._history = History(context, events_kept=schedule.events_kept, checks_kept=schedule.checks_kept)
-        self._chores = (self._history.prune, *jobs)
+        self._jobs = (self._history.prune, *jobs)
         self.repairs = Repairs(lifecycle)
         self._tasks: list[asyncio.Task[None]] = []
 
     async def __aenter__(self) -> Self:
-        every, schedule, ttl = self._locks.every, self._habits, self._habits.ttl
-        kept = (
-            every(schedule.watchers_every, "interlock:instances:watchers", missed="skip", ttl=ttl)(self._watch),
-            every(schedule.drift_every, _DRIFT, missed="skip", ttl=ttl)(self._compare),
+        every, schedule, ttl = self._locks.every, self._schedule, self._schedule.ttl
+        jobs = (
+            every(schedule.watchers_every, "interlock:instances:watchers", missed="skip", ttl=ttl)(
+                self._restore_watchers
+            ),
+            every(schedule.drift_every, _DRIFT, missed="skip", ttl=ttl)(self._check_drift),
             every(schedule.history_every, "interlock:instances:history", missed="skip", ttl=ttl)(self._run_jobs),
         )
-        self._tasks = [one.in_background() for one in kept]
+        self._tasks = [job.in_background() for job in jobs]
         return self
 
     async def __aexit__(self, *exc_info: object) -> None:
-        """What is under way is cut short, and done again by another replica."""
+        """Running jobs are cancelled. Another replica runs them again."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def check_drift_now(self, timeout: float) -> None:
-        """For drift, without waiting for its time, and alone as ever. Raises `LeaseTimeout` if another look is long."""
+        """Check for drift now, under the same lease. Raises `LeaseTimeout` if another check takes longer."""
         async with self.drift_lease.acquire(timeout=timeout) as grant:
-            await self._drift.observe(grant)
+            await self._drift.run(grant)
 
-    async def _watch(self, grant: AsyncGrant) -> None:
+    async def _restore_watchers(self, grant: AsyncGrant) -> None:
         await self._watchers.restore()
 
-    async def _compare(self, grant: AsyncGrant) -> None:
-        await self._drift.observe(grant)
-        if self._habits.drift_repair:
+    async def _check_drift(self, grant: AsyncGrant) -> None:
+        await self._drift.run(grant)
+        if self._schedule.drift_repair:
             await self.repairs.repair_all(grant)
 
     async def _run_jobs(self, grant: AsyncGrant) -> None:
-        """Each for itself: one that fails holds up none of the others."""
-        for job in self._chores:
+        """Run each job. A job that fails does not stop the others."""
+        for job in self._jobs:
             try:
                 await job()
             except (InterlockError, OSError) as error:

@@ -1,8 +1,9 @@
-"""Running instances that nobody watches get a new watcher.
+"""Replacement of health watchers that have ended although their instance runs.
 
-Who may do what. The record names the watcher; one statement names another, only if it still names the one that was
-found to have ended, and in the same transaction that one is recorded. So of any number who see the same, one does it,
-and two never watch one instance: who is not named any more ends by itself. A crash leaves all of it, or nothing.
+Permissions: the record names the watcher. One statement replaces it, only if the record still names the watcher that
+was found to have ended, and the new watcher is recorded in the same transaction. So one of several concurrent
+replacements succeeds. Two watchers never check one instance, because a watcher that the record does not name ends by
+itself. A crash leaves the whole replacement, or nothing.
 """
 
 import uuid
@@ -28,7 +29,7 @@ class Watchers:
         self._findings = Findings(context.schema)
 
     async def restore(self) -> int:
-        """How many were missing."""
+        """Returns the number of replaced watchers."""
         async with self._context.transactions.transaction() as connection:
             missing = await self._findings.fetch(connection, "unwatched", _BATCH)
         return sum([await self._replace_watcher(*one) for one in missing])

@@ -168,5 +168,5 @@ async def test_a_full_disk_is_told_and_left_as_it_was(cramped: Plane, real: Loca
         await owner.execute("DROP TABLE bulk")
         await owner.close()
     assert (failed.state, failed.error_code) == ("failed", "out_of_space")
-    assert "make room" in (failed.error or "")
+    assert "free some space" in (failed.error or "")
     assert [path.name for path in directory.rglob("*") if path.name != "shop"] == []

@@ -157,7 +157,7 @@ async def test_one_repair_at_a_time_and_none_of_what_is_over(plane: Plane, watch
     await ended(plane, str(first.repair))
     assert await watch.observe() == []
     for number in (finding.id, finding.id + 1):
-        with pytest.raises(errors.DriftUnknown, match=f"no drift {number} that is still so"):
+        with pytest.raises(errors.DriftUnknown, match=f"no open finding of drift {number}"):
             await plane.ask(repair, number)
 
 
@@ -222,7 +222,7 @@ async def test_one_that_cannot_be_looked_at_keeps_no_other_from_being(url: str, 
         failing.fails = other.id
         assert await watch.observe() == [("wrong_state", made.id)]
         [(trouble,)] = execute(url, "SELECT trouble FROM interlock.instance_look")
-        told = "Of 1 of 2 instances not everything could be told; of other: ValueError: invalid literal"
+        told = "1 of 2 instances could not be checked completely; other: ValueError: invalid literal"
         assert trouble == told
         failing.fails = ""
         assert sorted(await watch.observe()) == sorted([("wrong_state", made.id), ("wrong_state", other.id)])

@@ -15,7 +15,7 @@ from support.instance_answers import CREATING, DELETED, FAILED, RUNNING
 OVERTAKEN = CREATING | {"state": "deleting", "orchestration": "instance-5b0c-delete-2"}
 STOPPED = RUNNING | {"state": "stopped", "health": "unknown"}
 UNHEALTHY = RUNNING | {"health": "unhealthy"}
-CANCELLED = FAILED | {"error": {"code": "cancelled", "message": "It was cancelled: that was asked for."}}
+CANCELLED = FAILED | {"error": {"code": "cancelled", "message": "It was cancelled: that was requested."}}
 
 
 def test_what_was_asked_for_has_ended_when_nothing_works_on_it_or_something_else_does() -> None:

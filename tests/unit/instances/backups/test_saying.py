@@ -11,22 +11,22 @@ SAID = [
         "pg_restore: error: could not execute query: ERROR:  out of shared memory\n"
         'HINT:  You might need to increase "max_locks_per_transaction".\nCommand was: CREATE TABLE secret ()',
         BackupFailed,
-        "ERROR: out of shared memory): set its parameter max_locks_per_transaction higher",
+        "ERROR: out of shared memory): raise its parameter max_locks_per_transaction",
     ),
     (
         "pg_dump",
         "pg_dump: error: query failed: ERROR:  canceling statement due to statement timeout\n"
         "pg_dump: detail: Query was: LOCK TABLE secret",
         BackupFailed,
-        "in vain for a table that another transaction has locked",
+        "s for a table that another transaction has locked",
     ),
     (
         "pg_restore",
         "pg_restore: error: could not execute query: FATAL:  terminating connection due to administrator command",
         DatabaseUnreachable,
-        "was cut off from the instance",
+        "lost its connection to the instance",
     ),
-    ("pg_dump", "pg_dump: error: could not write to file: No space left on device", OutOfSpace, "make room"),
+    ("pg_dump", "pg_dump: error: could not write to file: No space left on device", OutOfSpace, "free some space"),
     (
         "pg_restore",
         "pg_restore: error: could not execute query: ERROR:  cannot drop table item\nDETAIL:  secret",

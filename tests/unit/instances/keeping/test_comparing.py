@@ -80,7 +80,7 @@ def test_the_words_say_both_and_why() -> None:
     assert told["wrong_state"] == (
         "Its record says running, and it is stopped. Its server ended without being told to: start it again."
     )
-    words = "It is there, and no record knows it, so it may be another's: it is running."
+    words = "It exists, and it has no record, so it may belong to another control plane: it is running."
     assert driver_verdicts(None, Observation("running"))["orphan"] == words
 
 
