@@ -1,4 +1,4 @@
-"""Commands that cannot outlive a trust: what `interlock gate run`, `interlock lock run` and the like start."""
+"""Commands that end before the trust in their lease or gate: those of `interlock gate run`, `interlock lock run`, …"""
 
 from interlock.commands.run import run_under, status_of
 from interlock.commands.signals import SignalForwarder

@@ -1,9 +1,10 @@
-"""One run of a command under something that can be lost: the grant of a lease, or the passage of a gate.
+"""Run a command under the grant of a lease or the passage of a gate, which can be lost.
 
-The holder renews it, and each renewal moves the moment up to which the supervisor lets the command run; that moment
-comes before anybody else could hold it. When the holder learns of the loss, everything of the command gets SIGTERM, and
-SIGKILL after a grace. When the holder is stopped or cut off, the supervisor kills the command in time; when the holder
-is killed, at once. The lease or gate is given back only when nothing of the command is left.
+The holder, this process, renews the lease or gate. Each renewal moves the deadline up to which the supervisor lets the
+command run; the deadline is before the moment at which another process could hold the lease. When the holder is
+notified of a loss, all processes of the command get SIGTERM, and SIGKILL after a grace period. If the holder is
+suspended or cut off, the supervisor kills the command at the deadline; if the holder is killed, at once. The lease or
+gate is released only when no process of the command is left.
 """
 
 import asyncio
@@ -40,7 +41,7 @@ async def run_under(
     grace: float,
     supervisor: SupervisorProcess | None = None,
 ) -> CommandResult:
-    """Run the command for as long as what is held may be trusted; nothing of it is left when this returns or raises.
+    """Run the command while the grant may be trusted. No process of it is left when this returns or raises.
 
     `grace` is the time between SIGTERM and SIGKILL after a loss. `supervisor` has been started before, if given. Raises
     `CommandNotStarted`.
@@ -51,7 +52,7 @@ async def run_under(
     )
     held.on_renewed(command.extend)
     command.extend(held.trusted_until)  # it may have been renewed while the command was started
-    signals.go_to(command)
+    signals.forward_to(command)
     try:
         return await command.wait()
     except asyncio.CancelledError:
@@ -60,15 +61,16 @@ async def run_under(
 
 
 def status_of(result: CommandResult, held: HeldGrant, **facts: str) -> int:
-    """The command's exit status. Raises the error of the loss, if that ended it, or `CommandAtLarge`.
+    """Returns the command's exit status. Raises the error of the loss, if that ended it, or `CommandAtLarge`.
 
-    `facts` are for the log.
+    `facts` are fields for the log.
     """
     if result.left_behind:
         log.warning("command.left_behind", extra={**facts, "processes": result.left_behind})
     if not result.all_ended:
         raise CommandAtLarge(
-            "Both supervisors of the command were killed, and something of it may live on: look for it on this machine."
+            "Both supervisors of the command were killed, so processes of it may still run: look for them on this "
+            "machine."
         )
     if result.ended_by == "deadline":
         raise held.error()

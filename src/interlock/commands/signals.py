@@ -1,4 +1,4 @@
-"""Signals: the command has no terminal and is not in our process group, so what we are sent, it is sent."""
+"""Forward signals: the command has no terminal and is not in this process group, so it does not get them itself."""
 
 import asyncio
 import signal
@@ -13,15 +13,15 @@ _FORWARDED = (*_STOPPING, signal.SIGUSR1, signal.SIGUSR2)
 
 
 class SignalForwarder:
-    """While it is entered, a signal goes to the command; before that is started, a request to stop ends the work.
+    """While it is entered, signals go to the command. Before the command is started, a stopping signal ends the work.
 
-    A signal that this process was started to ignore, as by `nohup`, stays ignored; the supervisor keeps it so for the
-    command. SIGTERM always stops.
+    A signal that this process was started to ignore, as by `nohup`, stays ignored; the supervisor keeps it ignored for
+    the command. SIGTERM always stops.
     """
 
     def __init__(self) -> None:
         self.stopped_by: int | None = None
-        """The first signal that asked us to stop."""
+        """The first stopping signal."""
         self._handled: list[int] = []
         self._command: SupervisedCommand | None = None
         self._expecting = False
@@ -44,7 +44,7 @@ class SignalForwarder:
         return 128 + (self.stopped_by or 0)
 
     async def exit_status(self, work: Coroutine[Any, Any, int]) -> int:
-        """The status that `work` returns or fails with; that of a signal if one ends it before a command is started."""
+        """Run `work` and return its status, or that of a signal that ends it before a command is started."""
         self._working = asyncio.create_task(work)
         try:
             return await self._working
@@ -58,16 +58,16 @@ class SignalForwarder:
             self._working = None
 
     def expect_command(self) -> None:
-        """A command is being started, and may run before we hear of it: signals wait for `go_to` from here on."""
+        """Queue signals until `forward_to`: the command is being started, and may run before its start is reported."""
         self._expecting = True
 
-    def go_to(self, command: SupervisedCommand) -> None:
+    def forward_to(self, command: SupervisedCommand) -> None:
         self._command = command
         for signum in self._early:
             command.forward(signum)
 
-    def come_back(self) -> None:
-        """The command has ended, and there may be another."""
+    def stop_forwarding(self) -> None:
+        """Stop forwarding: the command has ended, and another may follow."""
         self._command = None
         self._expecting = False
         self._early.clear()
@@ -82,7 +82,7 @@ class SignalForwarder:
             self._early.append(signum)
         elif self._working:
             self._working.cancel()
-            self._working = None  # a second signal does not break off the giving back
+            self._working = None  # a second signal does not interrupt the release
 
 
 def _is_ignored(signum: int) -> bool:

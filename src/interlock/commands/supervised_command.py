@@ -1,6 +1,6 @@
-"""Our side of a supervised command: start it, extend its trust, signal it, stop it, learn how it ended.
+"""The holder's side of a supervised command: start it, extend its trust, signal it, stop it, get its result.
 
-`interlock.commands.supervisor` says which processes there are, what each of them does, and what is not covered.
+`interlock.commands.supervisor` describes the processes, the work of each, and the cases that are not covered.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ EndedBy = Literal["itself", "stop", "deadline", "supervisor killed"]
 _CAUSES: Mapping[str, EndedBy] = {
     "itself": "itself",
     "stop": "stop",
-    "eof": "stop",  # we live: it was `SupervisedCommand` that closed the channel
+    "eof": "stop",  # this process lives, so `SupervisedCommand` has closed the channel
     "deadline": "deadline",
     "supervisor-killed": "supervisor killed",
 }
@@ -34,15 +34,15 @@ class CommandResult(NamedTuple):
     """The command's own, as a shell reports it (128 + n for signal n); 124 if its trust ended before it was started."""
     ended_by: EndedBy
     left_behind: int
-    """How many processes it left in the background when it ended by itself; they have been ended as well."""
+    """The number of processes that it left in the background when it ended by itself; they have been ended as well."""
     all_ended: bool
-    """That nothing of it is left. False only if nobody was left to see to it: guard and supervisor killed at once."""
+    """True if no process of it is left. False only if guard and supervisor were killed at the same moment."""
 
 
 class SupervisedCommand:
-    """A command that cannot outlive its trust, nor this process.
+    """A command that ends with its trust, and with this process.
 
-    Make one with `start`, and `wait` for it in the end: nothing of the command is left when that returns.
+    Create it with `start`, and `wait` for it at the end: no process of the command is left when that returns.
     """
 
     def __init__(self, supervisor: SupervisorProcess) -> None:
@@ -62,15 +62,16 @@ class SupervisedCommand:
         cwd: str | os.PathLike[str] | None = None,
         supervisor: SupervisorProcess | None = None,
     ) -> "SupervisedCommand":
-        """Run `argv` with our standard streams until `trust_until`, a moment of `clock.boottime()`, unless extended.
+        """Run `argv` with this process's standard streams until `trust_until`, a moment of `clock.boottime()`.
 
-        Returns when it runs. Raises `CommandNotFound` or `CommandNotExecutable`. A moment that has passed already is no
-        error: the command is not run, and `wait` says ``deadline``. `supervisor` has been started before, if given.
+        Returns when it runs. Raises `CommandNotFound` or `CommandNotExecutable`. `extend` moves the moment. A moment
+        that has passed already is not an error: the command is not run, and `wait` returns ``deadline``. `supervisor`
+        has been started before, if given.
         """
-        lacking = cwd if cwd and not os.path.isdir(cwd) else argv[0]  # noqa: PTH112 - pathlib's fails where we may not look
+        missing = cwd if cwd and not os.path.isdir(cwd) else argv[0]  # noqa: PTH112 - pathlib's raises for an unreadable directory
         line = order(argv, _checked(trust_until), env, cwd)
         command = cls((supervisor if supervisor and supervisor.is_up else SupervisorProcess()).take())
-        await command._run(line, lacking)
+        await command._run(line, missing)
         return command
 
     @property
@@ -80,7 +81,7 @@ class SupervisedCommand:
         return None if started is None else int(started)
 
     def extend(self, trust_until: float) -> None:
-        """Let it run until that moment of `clock.boottime()`: sooner or later than before, the last word counts."""
+        """Let it run until that moment of `clock.boottime()`. The last call counts, also if its moment is earlier."""
         self._send(f"trust {_checked(trust_until)!r}")
 
     def forward(self, signum: int) -> None:
@@ -90,13 +91,13 @@ class SupervisedCommand:
         self._send(f"signal {int(signum)}")
 
     async def stop(self, grace: float) -> CommandResult:
-        """SIGTERM to everything of it, after `grace` seconds SIGKILL to what is left; returns when nothing is."""
+        """Send SIGTERM to all its processes, SIGKILL to the remaining ones after `grace` seconds, and wait."""
         if not self._send(f"stop {_checked(grace)!r}"):
             self._hang_up()
         return await self.wait()
 
     async def wait(self) -> CommandResult:
-        """Wait until nothing of it is left. May be cancelled and called again, and the command does not notice."""
+        """Wait until no process of it is left. May be cancelled and called again without an effect on the command."""
         await asyncio.shield(self._reading)
         return CommandResult(
             exit_status=self._exit_status(),
@@ -112,10 +113,10 @@ class SupervisedCommand:
             return 128 + int(self._reports.get("signalled", signal.SIGKILL))
         return _EXIT_ENDED
 
-    async def _run(self, line: bytes, lacking: str | os.PathLike[str]) -> None:
-        """Wait until the supervisor has said whether the command runs; if we cannot stay, nor may the command."""
+    async def _run(self, line: bytes, missing: str | os.PathLike[str]) -> None:
+        """Wait for the supervisor's report on the start. If this is cancelled, the command is killed."""
         try:
-            with suppress(OSError):  # somebody killed it, and its end is its answer
+            with suppress(OSError):  # it was killed; the end of the channel is its answer
                 await asyncio.get_running_loop().sock_sendall(self._control, line)
             await self._answered.wait()
         except asyncio.CancelledError:
@@ -125,10 +126,10 @@ class SupervisedCommand:
         if "failed" in self._reports:
             await self._reading
             code, _, text = self._reports["failed"].partition(" ")
-            raise not_started(lacking, OSError(int(code), text))
+            raise not_started(missing, OSError(int(code), text))
 
     def _send(self, line: str) -> bool:
-        """Whether it could be sent without waiting. A supervisor that is gone, or does not read, is no error here."""
+        """Returns True if it was sent at once. A supervisor that is gone or does not read is not an error here."""
         message = f"{line}\n".encode()
         try:
             return self._control.send(message) == len(message)
@@ -136,12 +137,12 @@ class SupervisedCommand:
             return False
 
     def _hang_up(self) -> None:
-        """To the supervisor this is our death: it kills everything at once."""
+        """Close the channel. To the supervisor this is the death of this process: it kills everything at once."""
         with suppress(OSError):
             self._control.shutdown(socket.SHUT_WR)
 
     async def _read_until_end(self) -> None:
-        """The channel ends when guard and supervisor have: they end last of all."""
+        """Read reports until the channel ends, which is when guard and supervisor have ended: they end last."""
         received = b""
         try:
             while data := await self._receive():
@@ -156,7 +157,7 @@ class SupervisedCommand:
     async def _receive(self) -> bytes:
         try:
             return await asyncio.get_running_loop().sock_recv(self._control, 4096)
-        except ConnectionResetError:  # it ended without reading our last line
+        except ConnectionResetError:  # it ended without reading the last line sent
             return b""
 
     def _note(self, line: str) -> None:
@@ -164,7 +165,7 @@ class SupervisedCommand:
         self._reports[kind] = value
         self._answered.set()
         if kind == "ended":
-            self._process.send_signal(signal.SIGCONT)  # or a guard that somebody stopped would never go
+            self._process.send_signal(signal.SIGCONT)  # otherwise a suspended guard would never end
 
 
 def _checked(seconds: float) -> float:

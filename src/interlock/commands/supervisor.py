@@ -1,51 +1,52 @@
-"""The process between a holder (of a gate, of a lease) and its command: nothing of it outlives the holder's trust.
+"""The process between a holder (of a gate, of a lease) and its command, which ends the command with the holder's trust.
 
-Run in a session of its own, with the standard library alone, so that it is up in milliseconds::
+It runs in a session of its own, with the standard library alone, so that it is up in milliseconds::
 
     python -I -S supervisor.py <control-fd> <pid of G>
 
-**Who does what.** The holder G starts the guard W, which forks the supervisor S, which starts the command C. S steers:
-only G's words on the control channel, G's or W's death, the deadline, or C's end make it act. W only waits for S: it
-continues it when somebody stops it, and takes its place when it dies. Both are subreapers: whatever C starts stays
-below S even if it forks twice or calls setsid(), and "S has no children" is the kernel's own word that nothing is left.
-Both ignore every signal that can be ignored. G itself is no subreaper: that would also draw the daemons below G that it
-starts for other reasons (an embedded PostgreSQL), where nobody can tell them from what C left; so W stands in between.
+**Processes.** The holder G starts the guard W, which forks the supervisor S, which starts the command C. S is in
+control: it acts on G's lines on the control channel, G's or W's death, the deadline, and C's end. W only waits for S:
+it continues S when another process has stopped it, and takes its place when it dies. Both are subreapers: every process
+that C starts stays below S even if it forks twice or calls setsid(), and "S has no children" is the kernel's own proof
+that nothing is left. Both ignore every signal that can be ignored. G itself is not a subreaper, because then the
+daemons that it starts for other reasons (an embedded PostgreSQL) would become its children too, and could not be
+distinguished from leftovers of C; so W stands in between.
 
-**What a crash leaves.** Nothing, in all of these:
+**After a crash** nothing is left, in all of these cases:
 
-- G is killed: S sees the channel end, or G's pidfd fire, and kills everything.
-- G is stopped or hangs: no `trust` arrives in time, and S kills everything.
-- S is killed: the kernel kills C (parent-death signal), the rest falls to W, which kills it.
-- W is killed: S sees their pipe end, and kills everything.
+- G is killed: S sees the end of the channel, or G's pidfd become readable, and kills everything.
+- G is suspended or hangs: no `trust` arrives in time, and S kills everything.
+- S is killed: the kernel kills C (parent-death signal); the other processes become children of W, which kills them.
+- W is killed: S sees the end of their pipe, and kills everything.
 
-**From G** come lines. The first says what C is, ``run <moment> <arguments> <hex>``: how long to trust G, how many
-arguments C has, and, with NUL between them, its directory (ours if empty), its arguments and its environment. W waits
-for it as long as it takes, and forks only then. After it come ``trust <moment>`` (on the clock of `now()`; the last one
+**From G** come lines. The first describes C, ``run <moment> <arguments> <hex>``: the end of the trust in G, the number
+of C's arguments, and, separated by NUL, its directory (S's own if empty), its arguments and its environment. W waits
+for it without limit, and forks only then. After it come ``trust <moment>`` (on the clock of `now()`; the last one
 counts; once it has passed, everything is killed), ``signal <n>`` (to C's process group), ``stop <seconds>`` (SIGTERM to
-everything, SIGKILL after that grace).
-**To G** go lines, ``ended`` last; without it nobody knows what is left:
+everything, SIGKILL after that grace). **To G** go lines, ``ended`` last; without it, it is unknown what is left:
 
 - ``started <pid>``, or ``failed <errno> <text>`` when C cannot be started;
 - ``exited <code>`` or ``signalled <n>``: how C itself ended;
-- ``left-behind <count>``: C ended by itself, and this many processes of it had to be ended too;
-- ``ended itself|failed|stop|deadline|eof|supervisor-killed``: why it is over, the first cause if there were several.
+- ``left-behind <count>``: C ended by itself, and this many of its processes had to be ended too;
+- ``ended itself|failed|stop|deadline|eof|supervisor-killed``: the cause of the end, the first if there were several.
 
-**Exit status.** As a shell has it when C ended by itself: its code, 128 + n for signal n, 127 when there is no such
-command, 126 when it cannot be executed. 124, as of timeout(1), when the supervisor ended it or never started it.
+**Exit status.** As in a shell, if C ended by itself: its code, 128 + n for signal n, 127 if there is no such command,
+126 if it cannot be executed. 124, as of timeout(1), if the supervisor ended it or never started it.
 
 **Not covered.**
 
-- W and S killed, or stopped, at the same moment: C dies with S, what C started may live on.
-- What was never below S: on other machines, or started by a daemon that was asked to (ssh, docker run, kubectl,
+- W and S killed, or suspended, at the same moment: C dies with S, processes that C started may live on.
+- Processes that were never below S: on other machines, or started by a daemon on C's request (ssh, docker run, kubectl,
   systemd-run, at).
-- What S may not signal (setuid programs) or the kernel does not let die (a dead NFS server): S stays until it ends.
-- Where there are no subreapers (macOS), only C's process group is ended: a descendant that leaves it escapes, and so
-  does everything if S alone is killed. Where there are, but no usable /proc, S ends that group and waits for the rest.
+- Processes that S may not signal (setuid programs) or that cannot die (a dead NFS server): S stays until they end.
+- Without subreapers (macOS), only C's process group is ended: a descendant that leaves it escapes, and so does
+everything
+  if S alone is killed. With subreapers but without a usable /proc, S ends that group and waits for the other processes.
 - C has no controlling terminal: a program that opens /dev/tty does not find one.
 """
 
-# Its start is a part of every command's, so it loads little: no pathlib, no contextlib, and of `signal` the inner half,
-# without the names as enumerations. Each of them would add a quarter to what the bare interpreter takes.
+# Its start is part of every command's start, so it imports little: no pathlib, no contextlib, and `_signal` instead of
+# `signal`, which adds enumerations. Each of them would add a quarter to the start of the bare interpreter.
 # ruff: noqa: PTH115, PTH123, PTH208
 
 import ctypes
@@ -75,13 +76,13 @@ EXIT_NOT_EXECUTABLE = 126
 EXIT_NOT_FOUND = 127
 
 SETTLE_SECONDS = 0.1
-"""How long what outlives C may take to end of itself, as the `tee` at the end of a pipeline does."""
+"""The time for processes that outlive C to end by themselves, as the `tee` at the end of a pipeline does."""
 BACKGROUND_GRACE_SECONDS = 1.0
-"""How long it then has between SIGTERM and SIGKILL."""
+"""The time that they then have between SIGTERM and SIGKILL."""
 LONGEST_NAP_SECONDS = 1.0
-"""poll() does not count the time of a suspended machine: the deadline is looked at this often whatever happens."""
-TERMINATE_LOOKS = 10
-"""How often to look for what was started while the rest was asked to end. What is missed is killed after the grace."""
+"""poll() does not count the time of a suspended machine, so the deadline is checked at least this often."""
+TERMINATE_ROUNDS = 10
+"""Rounds of SIGTERM, for processes that are started meanwhile. Processes that are missed are killed after the grace."""
 FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 0.005, 0.5
 
 NEVER = float("inf")
@@ -91,7 +92,7 @@ LEFT_IGNORED = [
     for signum in (signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
     if signal.getsignal(signum) == signal.SIG_IGN
 ]
-"""The signals that G was started to ignore, as by `nohup`, and does not pass on. C ignores them too."""
+"""The signals that G was started to ignore, as by `nohup`, and does not forward. C ignores them too."""
 
 LIBC = ctypes.CDLL(None)
 
@@ -101,7 +102,7 @@ def now() -> float:
 
 
 class Suppressed:
-    """What `contextlib.suppress` is."""
+    """As `contextlib.suppress`."""
 
     def __init__(self, *kinds: type[OSError]) -> None:
         self.kinds = kinds
@@ -114,7 +115,7 @@ class Suppressed:
 
 
 class Process:
-    """One process as /proc/<pid>/stat shows it."""
+    """One process, read from /proc/<pid>/stat."""
 
     __slots__ = ("group", "parent", "pid", "state")
 
@@ -131,7 +132,7 @@ def read_file(path: str) -> bytes:
 
 
 def all_processes() -> "Iterator[Process]":
-    """Every process that can be seen; those that end during the look may be missing."""
+    """Returns every visible process; those that end meanwhile may be missing."""
     for name in os.listdir("/proc"):
         if name.isdigit():
             with Suppressed(FileNotFoundError, ProcessLookupError, PermissionError):
@@ -139,7 +140,7 @@ def all_processes() -> "Iterator[Process]":
 
 
 def descendants(root: int) -> list[Process]:
-    """Every process below `root`, parents before their children; none where /proc does not tell."""
+    """Returns every process below `root`, parents before their children; none without a usable /proc."""
     if not proc_is_ours():
         return []
     children: dict[int, list[Process]] = {}
@@ -152,13 +153,13 @@ def descendants(root: int) -> list[Process]:
 
 
 def try_kill(pid: int, signum: int) -> None:
-    """Signal a process, or the group `-pid`; that it is gone, or not ours to signal, is no error."""
+    """Signal a process, or the group `-pid`. A process that is gone, or that may not be signalled, is not an error."""
     with Suppressed(ProcessLookupError, PermissionError):
         os.kill(pid, signum)
 
 
 def own_children() -> list[int]:
-    """The pids of this process's children, in microseconds; none where the kernel does not tell."""
+    """Returns the pids of this process's children, in microseconds; none if the kernel does not report them."""
     try:
         return [int(pid) for pid in read_file(f"/proc/self/task/{os.getpid()}/children").split()]
     except OSError:
@@ -166,12 +167,15 @@ def own_children() -> list[int]:
 
 
 def kill_descendants() -> None:
-    """SIGKILL to everything below this process that can be found in one look.
+    """Send SIGKILL to every process below this one, as found in one pass.
 
-    The groups as well as the processes: killing a group cannot race with a fork in it, so that what forks faster than
-    we look is reached. A group below us has no strangers in it, because nobody can join a session from outside.
+    Groups are killed as well as processes: killing a group cannot race with a fork in it, so it reaches processes that
+    fork faster than one pass. A group below this process has no foreign members, because a session cannot be joined
+    from outside.
     """
-    for pid in own_children():  # first: what forks and exits all the time has moved on before `descendants` is through
+    for (
+        pid
+    ) in own_children():  # first: a process that forks and exits repeatedly is gone before `descendants` is through
         try_kill(pid, SIGKILL)
     found = descendants(os.getpid())
     for group in {process.group for process in found} - {0, 1, os.getpgrp(), os.getsid(0)}:
@@ -181,13 +185,13 @@ def kill_descendants() -> None:
 
 
 def terminate_descendants() -> int:
-    """SIGTERM, once, to every process below this one; how many they were, the dead not counted."""
+    """Send SIGTERM, once, to every process below this one. Returns their number, without the dead."""
     reached: dict[int, bytes] = {}
-    for _ in range(TERMINATE_LOOKS):
+    for _ in range(TERMINATE_ROUNDS):
         found = {process.pid: process.state for process in descendants(os.getpid()) if process.pid not in reached}
         for pid in found:
             try_kill(pid, SIGTERM)
-            try_kill(pid, SIGCONT)  # what is stopped cannot end in good order
+            try_kill(pid, SIGCONT)  # a stopped process cannot end in good order
         reached |= found
         if not found:
             break
@@ -195,7 +199,7 @@ def terminate_descendants() -> int:
 
 
 def reap() -> tuple[dict[int, int], bool]:
-    """Collect every child that has ended (pid to wait status), and say whether any child is left."""
+    """Collect every child that has ended (pid to wait status). The second result is True if a child is left."""
     ended: dict[int, int] = {}
     while True:
         try:
@@ -208,7 +212,7 @@ def reap() -> tuple[dict[int, int], bool]:
 
 
 def prctl(option: int, value: int) -> bool:
-    """Linux only; elsewhere, and where it is forbidden, False."""
+    """Linux only. Returns False elsewhere, and where it is forbidden."""
     try:
         return bool(LIBC.prctl(option, *map(ctypes.c_ulong, (value, 0, 0, 0))) == 0)
     except AttributeError:
@@ -216,7 +220,7 @@ def prctl(option: int, value: int) -> bool:
 
 
 def proc_is_ours() -> bool:
-    """Whether /proc is there, and numbers processes as we do (in a container it may be the host's)."""
+    """True if /proc exists and has this process's pid numbers (in a container it may be the host's)."""
     try:
         return os.readlink("/proc/self") == str(os.getpid())
     except OSError:
@@ -224,7 +228,7 @@ def proc_is_ours() -> bool:
 
 
 def watch_process(pid: int) -> int | None:
-    """A descriptor that becomes readable when the process ends, where the system has such a thing."""
+    """Returns a descriptor that becomes readable when the process ends; None if the system has no pidfd."""
     try:
         return os.pidfd_open(pid)
     except (AttributeError, OSError):
@@ -232,7 +236,7 @@ def watch_process(pid: int) -> int | None:
 
 
 def write_line(descriptor: int, line: str) -> None:
-    """Tell G. Whether it still listens makes no difference to what has to be done."""
+    """Report to G. It may be gone; the remaining work is the same."""
     with Suppressed(OSError):
         os.write(descriptor, f"{line}\n".encode())
 
@@ -243,7 +247,7 @@ def shell_status(wait_status: int) -> int:
 
 
 class Order:
-    """What G wants to be run, as its first line says it."""
+    """The command, parsed from G's first line."""
 
     def __init__(self, line: bytes) -> None:
         run, trust_until, arguments, packed = line.split()
@@ -256,7 +260,7 @@ class Order:
 
 
 def first_line(control: int, gate: int | None) -> tuple[bytes, bytes]:
-    """G's first line, and what came with it. G may take its time; if it ends before, so do we, and nothing is left."""
+    """Wait for G's first line. Returns it and the bytes after it. If G ends first, so does this process."""
     poller = select.poll()
     for descriptor in (control, gate):
         if descriptor is not None:
@@ -273,7 +277,7 @@ def first_line(control: int, gate: int | None) -> tuple[bytes, bytes]:
 
 
 def start_command(order: Order) -> int:
-    """Start C in a process group of its own and return its pid once it runs; OSError when it cannot be executed."""
+    """Start C in a process group of its own. Returns its pid once it runs. Raises OSError if it cannot be executed."""
     parent = os.getpid()
     reader, writer = os.pipe()
     pid = os.fork()
@@ -289,15 +293,15 @@ def start_command(order: Order) -> int:
 
 
 def become_command(order: Order, parent: int, failure: int) -> None:
-    """In the child: never returns. `failure` closes when the command runs, or says why it does not."""
+    """In the child: become C. Never returns. `failure` is closed when C runs, and gets the error number otherwise."""
     try:
         os.setpgid(0, 0)
         prctl(PR_SET_PDEATHSIG, SIGKILL)
-        if os.getppid() == parent:  # else it died before the line above
+        if os.getppid() == parent:  # otherwise it died before the line above
             restore_signals()
             if order.directory:
                 os.chdir(order.directory)
-            os.execvpe(order.argv[0], order.argv, order.environment)  # noqa: S606 - no shell is the point
+            os.execvpe(order.argv[0], order.argv, order.environment)  # noqa: S606 - a shell is not wanted
     except OSError as error:
         os.write(failure, str(error.errno).encode())
     finally:
@@ -313,7 +317,7 @@ def restore_signals() -> None:
 
 
 def ignore_signals() -> None:
-    """All but SIGCHLD, without which the kernel reaps our children itself, and those that mean a bug of ours."""
+    """Ignore all but SIGCHLD (otherwise the kernel would reap the children) and those that mean a bug here."""
     signal.signal(SIGCHLD, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
     kept = {SIGCHLD, signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGABRT}
@@ -323,7 +327,7 @@ def ignore_signals() -> None:
 
 
 class Supervisor:
-    """S. `run` starts the command and returns the exit status when nothing of it is left."""
+    """S. `run` starts the command and returns the exit status when no process of it is left."""
 
     def __init__(self, control: int, trust_until: float) -> None:
         self.control = control
@@ -389,7 +393,7 @@ class Supervisor:
             write_line(self.control, f"started {self.command}")
 
     def end(self, cause: str, *, kill_at: float = NEVER) -> None:
-        """It is over. The first cause is the one reported, the earliest moment the one that counts."""
+        """Record the end of the command. The first cause is reported; the earliest moment counts."""
         self.ended_by = self.ended_by or cause
         self.kill_at = min(self.kill_at, kill_at)
 
@@ -398,7 +402,7 @@ class Supervisor:
             self.end("deadline", kill_at=now())
 
     def advance(self) -> None:
-        """Do what is due."""
+        """Kill or terminate, if that is due."""
         self.check_trust()
         if now() >= self.kill_at:
             self.kill_all()
@@ -408,7 +412,7 @@ class Supervisor:
             self.kill_at = min(self.kill_at, now() + BACKGROUND_GRACE_SECONDS)
 
     def nap(self) -> float:
-        """Until when there is nothing to do unless somebody tells us."""
+        """Returns the seconds for which there is nothing to do, apart from events."""
         if now() >= self.kill_at:
             self.pause = min(self.pause * 2, LONGEST_PAUSE_SECONDS)
             return self.pause
@@ -437,7 +441,7 @@ class Supervisor:
             self.obey(*line.decode().split())
 
     def obey(self, order: str, value: str) -> None:
-        """Anything else than the three orders is a bug, and a crash of S ends the command."""
+        """Anything but the three orders is a bug, and the crash of S ends the command."""
         if order == "trust":
             self.trust_until = float(value)
         elif order == "signal":
@@ -456,7 +460,7 @@ class Supervisor:
         self.terminate_all()
 
     def terminate_all(self) -> int:
-        """Ask everything to end; how many processes that were, as far as can be seen."""
+        """Send SIGTERM to every process. Returns their number, as far as they are visible."""
         return terminate_descendants() if self.sees_descendants else self.signal_group(SIGTERM)
 
     def kill_all(self) -> None:
@@ -488,12 +492,12 @@ class Supervisor:
             self.terminate_at = now() + SETTLE_SECONDS
 
     def group_left(self) -> bool:
-        """Whether C's process group still has members: all that can be known without subreapers."""
+        """True if C's process group still has members: without subreapers, nothing else can be known."""
         if self.command is None:
             return False
         try:
             os.killpg(self.command, 0)
-        except (ProcessLookupError, PermissionError):  # macOS says the latter of a group of zombies
+        except (ProcessLookupError, PermissionError):  # macOS raises the latter for a group of zombies
             return False
         return True
 
@@ -508,7 +512,7 @@ class Supervisor:
 
 
 def guard(supervisor: int, control: int, *, gets_orphans: bool) -> int:
-    """W: wait for S, end whatever it should leave behind, and exit as it did."""
+    """W: wait for S, end any processes that it leaves behind, and exit with its status."""
     status = wait_for(supervisor)
     pause = FIRST_PAUSE_SECONDS
     while reap()[1]:
@@ -523,7 +527,7 @@ def guard(supervisor: int, control: int, *, gets_orphans: bool) -> int:
 
 
 def wait_for(supervisor: int) -> int:
-    """The wait status of S at its end. While it is stopped nobody watches the deadline, so it does not stay so."""
+    """Returns the wait status of S at its end. If S is stopped it is continued, because it watches the deadline."""
     while True:
         _, status = os.waitpid(supervisor, os.WUNTRACED)
         if not os.WIFSTOPPED(status):
@@ -532,7 +536,7 @@ def wait_for(supervisor: int) -> int:
 
 
 def supervise(control: int, gate: int | None, guard_pipe: int, order: Order, rest: bytes) -> None:
-    """S: never returns. A crash of it is the same to W as its being killed."""
+    """S: never returns. Its crash has the same effect on W as its being killed."""
     try:
         os.setpgid(0, 0)  # so that killing W's group does not kill S
         supervisor = Supervisor(control, order.trust_until)
@@ -550,7 +554,7 @@ def supervise(control: int, gate: int | None, guard_pipe: int, order: Order, res
 def main(control: int, holder: int) -> None:
     """Never returns."""
     gate = watch_process(holder)
-    if os.getppid() != holder:  # it died before we could watch it, and a process that it forked may have the channel
+    if os.getppid() != holder:  # it died before it could be watched, and a process that it forked may have the channel
         os._exit(EXIT_ENDED)
     if os.getsid(0) != os.getpid():
         os.setsid()
@@ -558,7 +562,7 @@ def main(control: int, holder: int) -> None:
     os.set_inheritable(control, False)
     gets_orphans = prctl(PR_SET_CHILD_SUBREAPER, 1)
     reader, writer = os.pipe()
-    os.get_exec_path()  # loads what C would have to load otherwise, when everybody waits for it
+    os.get_exec_path()  # loads modules now that C would otherwise load at its start
     line, rest = first_line(control, gate)
     order = Order(line)
     os.set_blocking(control, False)

@@ -1,7 +1,7 @@
-"""A supervisor that is up before there is a command for it: its start takes as long as it takes to acquire a lease.
+"""A supervisor process that is started before its command, while the lease is acquired.
 
-`interlock.commands.supervisor` says which processes there are. Until it is told what to run, there is only the first of
-them, with nothing below it: it may be killed at any moment, and ends when we do.
+`interlock.commands.supervisor` describes the processes. Until the supervisor gets the command, only the first of them
+runs, without children: it may be killed at any moment, and it ends with this process.
 """
 
 import errno
@@ -15,31 +15,32 @@ from typing import Self
 
 from interlock.errors import CommandNotExecutable, CommandNotFound, CommandNotStarted
 
-# Not imported by us: it loads what we have no use for. Its process imports it, and so runs it compiled.
+# Not imported here: it loads modules that this process does not need. Its own process imports it, and so runs it
+# compiled.
 _SUPERVISOR = "import sys; sys.path.insert(0, sys.argv.pop(1)); import supervisor; supervisor.run_as_program()"
 
 
 class SupervisorProcess:
-    """Entered, it is dismissed in the end, unless somebody had a command for it. Raises `CommandNotStarted`."""
+    """At the end of its block it is killed, unless `take` was called for a command. Raises `CommandNotStarted`."""
 
     def __init__(self) -> None:
-        self.control, theirs = socket.socketpair()
+        self.control, remote = socket.socketpair()
         self.control.setblocking(False)
         self._taken = False
         try:
-            with theirs:
-                self.process = _started(theirs.fileno())
+            with remote:
+                self.process = _started(remote.fileno())
         except BaseException:
             self.control.close()
             raise
 
     @property
     def is_up(self) -> bool:
-        """Whether nobody has killed it, and it has no command yet."""
+        """True if it still runs and has no command yet."""
         return not self._taken and self.process.poll() is None
 
     def take(self) -> Self:
-        """From here on somebody else sees to its end."""
+        """Hand the process over: the caller ends it."""
         self._taken = True
         return self
 
@@ -59,7 +60,7 @@ def order(
     env: Mapping[str, str] | None,
     cwd: str | os.PathLike[str] | None,
 ) -> bytes:
-    """The line that tells a supervisor what to run; ValueError for what no process can be given."""
+    """Returns the supervisor's first line, with the command. Raises ValueError for impossible arguments."""
     fields = [os.fsencode(cwd or ""), *map(os.fsencode, argv), *_entries(os.environ if env is None else env)]
     if any(b"\0" in field for field in fields):
         raise ValueError("embedded null byte")

@@ -43,5 +43,5 @@ def test_a_command_whose_trust_ran_out_is_a_loss_even_if_a_renewal_came_later() 
 
 
 def test_a_command_that_nobody_saw_the_end_of_may_live_on() -> None:
-    with pytest.raises(CommandAtLarge, match="look for it on this machine"):
+    with pytest.raises(CommandAtLarge, match="look for them on this machine"):
         status_of(CommandResult(137, "supervisor killed", left_behind=0, all_ended=False), Something())

@@ -65,7 +65,7 @@ async def lead_command(
                     return await _run(grant, signals, argv, environment)
             except errors.LeaseLost as error:
                 log.warning("election.term_over", extra={"lease": lease.name, "why": str(error)})
-                signals.come_back()
+                signals.stop_forwarding()
         return signals.status
 
     return await _exit_status(locks, work)
@@ -106,7 +106,7 @@ async def run_command_every(
             try:
                 status = await _run(grant, signals, argv, environment)
             finally:
-                signals.come_back()
+                signals.stop_forwarding()
             if status and signals.stopped_by is not None:
                 raise asyncio.CancelledError
             if status:
