@@ -1,11 +1,11 @@
-"""Cancelling what goes on under a lock when the lock is lost, without losing anybody else's cancellation."""
+"""Cancels the work under a lock when the lock is lost, and keeps cancellations that others requested."""
 
 import asyncio
 from contextlib import suppress
 
 
 class Body:
-    """The task under the lock, as far as its cancellation goes: ours, when the lock is lost, or another's."""
+    """The task that works under the lock. It may be cancelled by this object, when the lock is lost, or by others."""
 
     def __init__(self) -> None:
         task = asyncio.current_task()
@@ -21,11 +21,13 @@ class Body:
             self._task.cancel(why)
 
     async def end(self, error: BaseException | None) -> bool:
-        """Take back the cancellation that was ours; the answer is whether somebody else has cancelled the body too."""
+        """Take back this object's cancellation. Returns True if the body was cancelled by others too."""
         self._ended = True
         if not self._cancelled:
             return False
         if not isinstance(error, asyncio.CancelledError):
-            with suppress(asyncio.CancelledError):  # it was still on its way when the body ended by itself
+            with suppress(asyncio.CancelledError):  # it was not delivered yet when the body ended by itself
                 await asyncio.sleep(0)
-        return self._task.uncancel() > self._before  # at last: another's may have come together with ours
+        return (
+            self._task.uncancel() > self._before
+        )  # only now: another cancellation may have come together with this one

@@ -1,11 +1,11 @@
-"""The two clocks that Interlock goes by.
+"""The two clocks that Interlock uses.
 
-*When something happened* is told by the database, through the SQL function ``now_v1()`` of Interlock's schema: all
-replicas see one clock. Tests move it by giving that function another body. There is no setting for it, because a
-setting is something that any session could change for itself.
+*When something happened* is decided by the database's clock, through the SQL function ``now_v1()`` of Interlock's
+schema: all replicas see one clock. Tests move it by replacing the body of that function. It is no PostgreSQL setting,
+because any session could change a setting for itself.
 
-*How long something may still be trusted* is told by this machine, through `boottime()`: it never steps, and where the
-system has such a clock it also counts the time that the machine was suspended.
+*How long something may still be trusted* is decided by this machine's clock, `boottime()`: it never steps, and where
+the system has such a clock it also counts the time that the machine was suspended.
 """
 
 import re
@@ -18,7 +18,7 @@ _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h|d)")
 
 
 def duration_of(text: str) -> float | None:
-    """Seconds of a duration as it is written: ``500ms``, ``90s``, ``5m``, ``1h``, ``2d``. None: it is not one."""
+    """Return the seconds of a duration such as ``500ms``, ``90s``, ``5m``, ``1h`` or ``2d``; None if it is not one."""
     match = _DURATION.fullmatch(text.strip())
     return None if match is None else float(match[1]) * _UNITS[match[2]]
 

@@ -1,11 +1,11 @@
-"""Who this process is, to the other replicas and to whoever reads a status page."""
+"""The name of this process, for the other replicas and for status pages."""
 
 import os
 import secrets
 import socket
 from functools import cache
 
-# Drawn here and not on first use: two threads that ask at once get one answer.
+# Drawn at import and not on first use: two threads that call at the same time get one name.
 _RANDOM = secrets.token_hex(3)
 
 

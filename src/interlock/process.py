@@ -1,6 +1,6 @@
-"""Which process this is, without a question to the kernel each time: a fork changes it, and nothing else does.
+"""The id of this process, without a system call each time: only a fork changes it.
 
-What was made before a fork is the parent's; each step of a lease looks whether it is.
+Objects made before a fork belong to the parent; each step of a lease checks for that.
 """
 
 import operator
@@ -11,8 +11,8 @@ from typing import Any
 
 
 def recreated_in_children(module: dict[str, Any], name: str, make: Callable[[], object]) -> None:
-    """What `make` gives there is put into a module's variable. Only C functions run for that: an interrupt ends a hook
-    that is written in Python, or comes before its first line, and the fork goes on."""
+    """Set a module's variable to `make()` in each forked child. Only C functions run for that: an interrupt would end a
+    hook that is written in Python, or come before its first line, and the fork would go on."""
     os.register_at_fork(after_in_child=map(partial(operator.setitem, module, name), iter(make, None)).__next__)
 
 

@@ -520,12 +520,12 @@ def test_what_an_interrupted_caller_has_called_is_begun(loop: LoopThread, interr
 class AnsweredAtOnce(Request[None]):
     """What it is answered is that one has to wait."""
 
-    def ask(self) -> "asyncio.Future[None]":
+    def send(self) -> "asyncio.Future[None]":
         asked = asyncio.get_running_loop().create_future()
         asked.set_result(None)
         return asked
 
-    def answer(self) -> Coroutine[Any, Any, None]:
+    def receive(self) -> Coroutine[Any, Any, None]:
         async def wait() -> None:
             await asyncio.Event().wait()
 
@@ -535,7 +535,7 @@ class AnsweredAtOnce(Request[None]):
 @pytest.mark.timeout(30)
 def test_an_interrupt_that_comes_with_the_answer_is_not_lost(loop: LoopThread, interrupted_at_once: None) -> None:
     with pytest.raises(KeyboardInterrupt):
-        loop.ask(AnsweredAtOnce())
+        loop.send(AnsweredAtOnce())
 
 
 def test_what_is_posted_is_done_although_the_caller_is_interrupted_then(loop: LoopThread) -> None:
@@ -633,4 +633,4 @@ def test_a_block_that_ends_with_the_interpreter_does_not_hang() -> None:
     """The loop's thread does not run any more then."""
     done = subprocess.run([sys.executable, "-c", AT_THE_END], capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0
-    assert "The interpreter ends" in done.stderr
+    assert "The interpreter is ending" in done.stderr

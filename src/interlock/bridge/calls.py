@@ -1,4 +1,4 @@
-"""What threads wait for while the loop works on it: a coroutine, or a question that is mostly answered at once."""
+"""The calls that a thread waits for while the loop works on them: a coroutine, or a request with one response."""
 
 import asyncio
 import contextvars
@@ -16,18 +16,18 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 
-_UNHEARD = 1.0
+_SIGNAL_CHECK_EVERY = 1.0
 """Seconds. A signal that came just before a thread began to wait, or to another thread, does not wake it."""
 
-CLOSED = "This is closed, or was opened by the process that forked us: open it anew."
-ENDING = "The interpreter ends, and the thread that works for this one has stopped: close it before."
+CLOSED = "This is closed, or was opened by the process that forked this one: open it anew."
+ENDING = "The interpreter is ending, and its loop thread has stopped: close this object before that."
 
 
 class Call(Generic[T]):
-    """Something on the loop that a thread waits for. `jobs` is what it asks of its caller; None there says that it has
-    ended.
+    """A piece of work on the loop that a thread waits for. `jobs` are for the calling thread; a None there means that
+    the call has ended.
 
-    `ended` says the same, and stays: the caller may be interrupted just when it has taken that None.
+    `ended` means the same, and stays: the caller may be interrupted just when it has taken that None.
     """
 
     def __init__(self, thread: "LoopThread") -> None:
@@ -39,25 +39,25 @@ class Call(Generic[T]):
         self._task: asyncio.Task[T] | None = None
 
     def start(self) -> None:
-        """On the loop. What goes wrong here is for the caller."""
+        """Called on the loop. Errors are raised in the caller."""
         raise NotImplementedError
 
     def cancel(self) -> None:
-        if self._task:  # once it has had its first turn: what gives something back has begun then
+        if self._task:  # after its first step: cleanup code of the coroutine is entered then
             self._thread.loop.call_soon(self._task.cancel)
-        elif not self.ended:  # it was not even started
+        elif not self.ended:  # not started yet
             self._refuse()
             self._end()
 
     def next_job(self) -> CallerJob[Any] | None:
-        """For the thread that waits. Python acts on a signal once that thread runs: it does, now and then."""
+        """Called by the waiting thread. Python handles a signal when that thread runs, so it wakes up now and then."""
         while True:
             try:
-                return self.jobs.get(timeout=_UNHEARD)
+                return self.jobs.get(timeout=_SIGNAL_CHECK_EVERY)
             except queue.Empty:
                 if sys.is_finalizing():
                     raise ConfigurationError(ENDING) from None
-                if self._thread.is_over and self._task is None:  # we were interrupted before the loop knew of this
+                if self._thread.is_over and self._task is None:  # interrupted before the loop had this call
                     self.cancel()
 
     def result(self) -> T:
@@ -66,7 +66,7 @@ class Call(Generic[T]):
         return self._task.result()
 
     def _refuse(self) -> None:
-        """It will never be started."""
+        """Called if the call will never be started."""
 
     def _go_on(self, coroutine: Coroutine[Any, Any, T]) -> None:
         self._task = self._thread.loop.create_task(coroutine, context=self._context)
@@ -78,14 +78,12 @@ class Call(Generic[T]):
 
 
 class CoroutineCall(Call[T]):
-    """A coroutine."""
-
     def __init__(self, thread: "LoopThread", coroutine: Coroutine[Any, Any, T]) -> None:
         super().__init__(thread)
         self._coroutine = coroutine
 
     def start(self) -> None:
-        if not self.ended:  # else the caller was interrupted, and has gone
+        if not self.ended:  # else the caller was interrupted
             self._go_on(self._coroutine)
 
     def _refuse(self) -> None:
@@ -93,7 +91,7 @@ class CoroutineCall(Call[T]):
 
 
 class RequestCall(Call[T]):
-    """A question whose answer mostly is all there is to it: a task would cost more than the question itself."""
+    """A request that is mostly complete with its response: a task would cost more than the request itself."""
 
     def __init__(self, thread: "LoopThread", request: "Request[T]") -> None:
         super().__init__(thread)
@@ -106,18 +104,18 @@ class RequestCall(Call[T]):
         if self.ended:
             return
         try:
-            self._response = self._context.run(self._request.ask)
+            self._response = self._context.run(self._request.send)
         except BaseException as error:
             self._error = error
             self._end()
         else:
-            self._thread.asking.add(self)
-            self._response.add_done_callback(self._answer, context=self._context)
+            self._thread.pending.add(self)
+            self._response.add_done_callback(self._receive, context=self._context)
 
     def cancel(self) -> None:
         if self._task is not None or self._response is None:
             super().cancel()
-        elif not self.ended and not self._response.cancel():  # it has been answered, and nobody has seen that yet
+        elif not self.ended and not self._response.cancel():  # it is done, and its callback has not run yet
             self._thread.loop.call_soon(self.cancel)
 
     def result(self) -> T:
@@ -130,10 +128,10 @@ class RequestCall(Call[T]):
             self._request.give_up()
         super()._end()
 
-    def _answer(self, asked: "asyncio.Future[Any]") -> None:
-        self._thread.asking.discard(self)
+    def _receive(self, response: "asyncio.Future[Any]") -> None:
+        self._thread.pending.discard(self)
         try:
-            result = self._request.answer()
+            result = self._request.receive()
         except BaseException as error:
             self._error = error
             self._end()
@@ -146,21 +144,24 @@ class RequestCall(Call[T]):
 
 
 class Request(Protocol[T_co]):
-    """All on the loop: `ask` begins, and `answer` is called once its future is done. It gives the result, or a
-    coroutine that goes on to it. If the caller is interrupted the future is cancelled, and answered as well; or the
-    coroutine is, which may not have begun: then nothing of it will run, and `give_up` is what there is instead."""
+    """All methods run on the loop. `send` returns a future, and `receive` is called once that is done: it returns the
+    result, or a coroutine that continues to the result.
 
-    def ask(self) -> "asyncio.Future[Any]": ...
+    If the caller is interrupted, the future is cancelled, and `receive` is called as well; or the coroutine is
+    cancelled, perhaps before its first step, so that none of its code runs: then `give_up` is called.
+    """
 
-    def answer(self) -> "T_co | Coroutine[Any, Any, T_co]": ...
+    def send(self) -> "asyncio.Future[Any]": ...
+
+    def receive(self) -> "T_co | Coroutine[Any, Any, T_co]": ...
 
     def give_up(self) -> None:
-        """There is nothing to see to, unless somebody says so."""
+        """Clean up. By default there is nothing to do."""
         return
 
 
 def completed() -> "asyncio.Future[None]":
-    """For a question whose answer is there without asking."""
+    """Return a future that is done, for a request that has nothing to send."""
     done = asyncio.get_running_loop().create_future()
     done.set_result(None)
     return done

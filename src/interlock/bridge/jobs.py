@@ -1,4 +1,4 @@
-"""Functions for the caller's own thread, which waits meanwhile: things that users hold are often bound to it."""
+"""Functions that run in the caller's own thread, which waits meanwhile: users' objects are often bound to it."""
 
 import asyncio
 import contextvars
@@ -12,7 +12,7 @@ T = TypeVar("T")
 
 
 class CallerJob(Generic[T]):
-    """A function for the caller's thread. Whoever takes it from the queue either runs or refuses it."""
+    """A function for the caller's thread. It is taken from the queue once, and then run or refused."""
 
     def __init__(self, function: Callable[[], T]) -> None:
         self.function = function
@@ -20,7 +20,7 @@ class CallerJob(Generic[T]):
 
     def run(self) -> None:
         if not self.done.set_running_or_notify_cancel():
-            return  # nobody waits for it any more
+            return  # its waiter has gone
         try:
             self.done.set_result(self.function())
         except Exception as error:
@@ -30,7 +30,7 @@ class CallerJob(Generic[T]):
         self.done.cancel()
 
     def abandon(self) -> None:
-        """The thread was interrupted in it, and will not come back to it."""
+        """The thread was interrupted while it ran the function, and will not finish it."""
         if not self.done.done():
             self.done.set_exception(asyncio.CancelledError())
 
@@ -40,23 +40,23 @@ caller: contextvars.ContextVar[Jobs] = contextvars.ContextVar("caller")
 
 
 class RunBlocking(Protocol):
-    """Runs a function that may block, where it holds up no event loop."""
+    """Runs a function that may block, without blocking the event loop."""
 
     def __call__(self, function: Callable[[], T], /) -> Awaitable[T]: ...
 
 
 async def in_thread(function: Callable[[], T], /) -> T:
-    """`RunBlocking` for callers that are on an event loop themselves.
+    """`RunBlocking` for callers on an event loop.
 
-    A thread cannot be stopped. Who is cancelled while it runs stays until it has ended, so that nobody gives back a
-    lock under it.
+    A thread cannot be stopped. A caller that is cancelled meanwhile waits until the function has ended, so that no lock
+    is released under it.
     """
     job = CallerJob(function)
     thread = asyncio.ensure_future(asyncio.to_thread(job.run))
     try:
         await asyncio.shield(thread)
     except asyncio.CancelledError:
-        if job.done.cancel():  # it still waited for a thread, and will never begin
+        if job.done.cancel():  # it was still waiting for a thread, and will never run
             raise
         while not thread.done():
             with suppress(asyncio.CancelledError):
@@ -66,7 +66,7 @@ async def in_thread(function: Callable[[], T], /) -> T:
 
 
 async def in_caller(function: Callable[[], T], /) -> T:
-    """`RunBlocking` below `LoopThread.run`: the function runs in the thread that waits there."""
+    """`RunBlocking` for coroutines under `LoopThread.run`: the function runs in the thread that waits there."""
     job = CallerJob(function)
     caller.get().put(job)
     return await asyncio.wrap_future(job.done)

@@ -1,4 +1,4 @@
-"""An event loop in a thread of its own, for threads that have none: heartbeats go on there while they compute."""
+"""An event loop in a thread of its own, for threads without one: renewals go on there while those threads compute."""
 
 import asyncio
 import collections
@@ -24,7 +24,7 @@ class LoopThread:
     ) -> None:
         self._pid = process.pid
         self.loop = loop_factory()
-        self.asking: set[RequestCall[Any]] = set()
+        self.pending: set[RequestCall[Any]] = set()
         self._arriving: collections.deque[Call[Any]] = collections.deque()
         self._posted: collections.deque[Callable[[], object]] = collections.deque()
         self._called = False
@@ -35,12 +35,12 @@ class LoopThread:
         self._thread = threading.Thread(target=self._run_loop, name=name, daemon=True)
         try:
             self._thread.start()
-        except BaseException:  # there are too many
+        except BaseException:  # there are too many threads
             self.loop.close()
             raise
 
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        """Wait in the calling thread for the coroutine. If that thread is interrupted, the coroutine is cancelled."""
+        """Wait in the calling thread for the coroutine. An interrupt of that thread cancels the coroutine."""
         try:
             self.check_caller()
         except ConfigurationError:
@@ -48,17 +48,17 @@ class LoopThread:
             raise
         return self._wait(CoroutineCall(self, coroutine))
 
-    def ask(self, request: Request[T]) -> T:
-        """The same for a question, at half the price."""
+    def send(self, request: Request[T]) -> T:
+        """The same for a request, at half the cost."""
         self.check_caller()
         return self._wait(RequestCall(self, request))
 
     def post(self, function: Callable[[], object]) -> None:
-        """Call it on the loop before whatever is asked from here afterwards. Not at all, if the loop ends before."""
+        """Call the function on the loop, before later calls of this thread start. Dropped if the loop ends before."""
         try:
             self._posted.append(function)
             self._wake()
-        except BaseException:  # we were interrupted, perhaps before we had called it: nobody else would
+        except BaseException:  # interrupted, perhaps before the loop was notified: nothing else would notify it
             self._call_soon(self.start_all)
             raise
 
@@ -69,18 +69,18 @@ class LoopThread:
             while (job := call.next_job()) is not None:
                 job.run()
         except BaseException:
-            self._call_soon(self.start_all)  # we may have been interrupted before we had called it
+            self._call_soon(self.start_all)  # the interrupt may have come before the loop was woken
             self._call_soon(call.cancel)
-            if job is not None:  # after that: who stays until it has ended is cancelled once, not twice
+            if job is not None:  # after that: a coroutine that waits for the job is cancelled once, not twice
                 self._call_soon(job.abandon)
-            while not call.ended:  # what it still asks for is not done; once it ends, so do we
+            while not call.ended:  # further jobs are refused; this ends with the call
                 if job := call.next_job():
                     job.refuse()
             raise
         try:
             return call.result()
         except asyncio.CancelledError:
-            if self._closing:  # under it
+            if self._closing:  # the loop was closed meanwhile
                 raise ConfigurationError(CLOSED) from None
             raise
 
@@ -90,33 +90,33 @@ class LoopThread:
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing is begun on the loop any more."""
+        """Return True if the loop starts no more calls."""
         return self._over
 
     def loop_thread(self) -> Self:
         return self
 
     def check_caller(self) -> None:
-        """Whether somebody in this thread may ask the loop for something."""
+        """Raise unless this thread may call the loop."""
         if process.pid != self._pid or self._closing:
             raise ConfigurationError(CLOSED)
         self.check_waiting()
 
     def check_waiting(self) -> None:
-        """Whether it may wait for the loop: not where it would wait for itself, for ever."""
+        """Raise if a wait for the loop would never end, as in the loop's own thread."""
         if sys.is_finalizing():
             raise ConfigurationError(ENDING)
         if threading.current_thread() is self._thread:
             raise ConfigurationError(
                 "A callback cannot wait for the thread that it runs in: let it set a flag or an event, "
-                "and do this in a thread of yours."
+                "and do this in another thread."
             )
 
     def start_all(self) -> None:
-        """On the loop: all who have called since it last came to this."""
-        self._called = False  # first: who arrives from here on is taken below, or wakes us again
+        """Called on the loop: start all calls that came since the last time."""
+        self._called = False  # first: a call that arrives from here on is started below, or wakes the loop again
         while self._arriving and not self._closing:
-            self._do_posted()  # among them what the thread of the next had posted before it called
+            self._do_posted()  # a thread may have posted something before it called
             self._arriving.popleft().start()
         self._do_posted()
 
@@ -127,34 +127,34 @@ class LoopThread:
             self._refuse_all()
 
     def _wake(self) -> None:
-        """Threads that call at the same time wake the loop once: that costs more than the call itself."""
+        """Threads that call at the same time wake the loop once: waking costs more than the call itself."""
         if not self._called:
             self._called = True
             self._call_soon(self.start_all)
 
     def _call_soon(self, callback: Callable[[], object]) -> None:
-        with suppress(RuntimeError):  # the loop is closed, and whoever had not been started was refused before that
+        with suppress(RuntimeError):  # the loop is closed, and the calls that were not started have been refused
             self.loop.call_soon_threadsafe(callback)
 
     def _do_posted(self) -> None:
         while self._posted and not self._closing:
             try:
                 self._posted.popleft()()
-            except BaseException:  # it is for nobody; whoever has called since is started all the same
+            except BaseException:  # no caller gets this error; later calls are started all the same
                 self._wake()
                 raise
 
     def _refuse_all(self) -> None:
-        """Who comes when nobody works any more. Two threads may do it at once."""
+        """Cancel the calls that came too late. Two threads may do it at once."""
         with suppress(IndexError):
             while True:
                 self._arriving.popleft().cancel()
 
     def close(self, last: Callable[[], Coroutine[Any, Any, object]] | None = None) -> None:
-        """Ends whatever still runs on the loop, then the loop. In a forked child there is neither.
+        """End everything that runs on the loop, then the loop. In a forked child there is neither.
 
-        `last` is run before that, when nobody can come any more: whoever came between it and the end would begin
-        something that nobody ends. The thread does all of that by itself, so an interrupt here leaves nothing behind.
+        `last` is run before that, when no more calls are accepted: a call between it and the end would start something
+        that is never ended. The loop's thread does all of that by itself, so an interrupt here leaves nothing behind.
         """
         if process.pid != self._pid or self._closing or sys.is_finalizing():
             return
@@ -162,7 +162,7 @@ class LoopThread:
         try:
             self._closing = True
             self._call_soon(self._stop)
-        except BaseException:  # we were interrupted, perhaps before we had called it: nobody else would
+        except BaseException:  # interrupted, perhaps before the loop was notified: nothing else would notify it
             self._call_soon(self._stop)
             raise
         self._thread.join()
@@ -170,7 +170,7 @@ class LoopThread:
             raise self._error
 
     def _stop(self) -> None:
-        """Once: what runs until it is complete is not to be stopped."""
+        """Stop the loop once: `run_until_complete` must not be stopped."""
         if not self._stopped:
             self._stopped = True
             self.loop.stop()
@@ -179,9 +179,9 @@ class LoopThread:
         asyncio.set_event_loop(self.loop)
         _open[self.loop] = self
         while not self._closing:
-            with suppress(SystemExit, KeyboardInterrupt):  # raised in a task: they are for its caller, who is told
+            with suppress(SystemExit, KeyboardInterrupt):  # raised in a task, and passed on to its caller
                 self.loop.run_forever()
-        self._stopped = True  # whoever closes may not have come to that yet; and what follows is to run to its end
+        self._stopped = True  # `close` may not have called `_stop` yet, and the following must not be stopped
         if self._last is not None:
             try:
                 self.loop.run_until_complete(self._finish(self._last))
@@ -193,27 +193,27 @@ class LoopThread:
                 self._ending = self.loop.create_task(self._end_all())
                 self.loop.run_until_complete(self._ending)
                 ended = True
-        self._over = True  # first: who arrives from here on sees it, and whoever came before is refused below
+        self._over = True  # first: later calls see it, and earlier ones are refused below
         self._refuse_all()
         del _open[self.loop]
         self.loop.close()
 
     async def _finish(self, last: Callable[[], Coroutine[Any, Any, object]]) -> None:
         try:
-            while self._posted:  # by somebody who does not wait to see whether it came too late
+            while self._posted:  # `post` does not wait, and so does not notice that it came too late
                 self._posted.popleft()()
         finally:
             await last()
 
     async def _end_all(self) -> None:
-        while True:  # what ends may begin something
-            for call in list(self.asking):
+        while True:  # a task may start another while it ends
+            for call in list(self.pending):
                 call.cancel()
             await asyncio.sleep(0)
             if asyncio.current_task() is not self._ending:
-                return  # an interrupt came in the middle, and another does this now, which must not be ended
+                return  # an interrupt came meanwhile, and another task does this now: it must not be cancelled
             tasks = asyncio.all_tasks() - {self._ending}
-            if not tasks and not self.asking:
+            if not tasks and not self.pending:
                 return
             for task in tasks:
                 task.cancel()
@@ -224,9 +224,10 @@ _open: dict[asyncio.AbstractEventLoop, LoopThread] = {}
 
 
 async def in_caller_until_done(function: Callable[[], T], /) -> T:
-    """As `in_caller`; who is cancelled while it runs stays until it has ended: nobody gives back a lock under it.
+    """As `in_caller`, and a coroutine that is cancelled meanwhile waits until the function has ended, so that no lock
+    is released under it.
 
-    Whoever closes the loop gives everything back by that, and is not kept waiting: it may be that very function.
+    Closing the loop releases all locks, and does not wait for the function: the function itself may close the loop.
     """
     job = CallerJob(function)
     caller.get().put(job)
@@ -234,12 +235,12 @@ async def in_caller_until_done(function: Callable[[], T], /) -> T:
     try:
         return await asyncio.shield(ended)
     except asyncio.CancelledError:
-        if job.done.cancel():  # it was not begun, and never will be
+        if job.done.cancel():  # it was not started, and never will be
             raise
         thread = _open[asyncio.get_running_loop()]
-        while not (job.done.done() or thread.is_closing):  # an interrupt may have kept the caller from telling `ended`
+        while not (job.done.done() or thread.is_closing):  # after an interrupt of the caller, `ended` may never be set
             with suppress(asyncio.CancelledError):
                 await asyncio.wait([ended])
         if not ended.cancel() and not ended.cancelled():
-            ended.exception()  # seen: nobody waits for it any more
+            ended.exception()  # marks it as retrieved
         raise

@@ -323,8 +323,8 @@ def test_a_grant_that_comes_together_with_the_interrupt_is_given_back(
         monkeypatch.undo()
         raise Interrupt
 
-    ask = LoopThread.ask
-    monkeypatch.setattr(LoopThread, "ask", ask_and_be_interrupted)
+    ask = LoopThread.send
+    monkeypatch.setattr(LoopThread, "send", ask_and_be_interrupted)
     with pytest.raises(Interrupt):
         getattr(sync_locks.lease("feeds"), method)()
     assert execute(interlock_url, "SELECT count(*) FROM interlock.lease") == [(1,)]

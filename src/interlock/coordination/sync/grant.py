@@ -80,7 +80,7 @@ class Grant:
         if self._grant.is_detached:
             return False
         try:
-            return self._thread.ask(_Releasing(self._grant))
+            return self._thread.send(_Releasing(self._grant))
         except ConfigurationError:
             if self._thread.is_closing:  # that gives it back
                 return False
@@ -133,9 +133,9 @@ class _Releasing(Request[bool]):
         self._grant = grant
         self._response: asyncio.Future[tuple[ReleaseAnswer, float]] | None = None
 
-    def ask(self) -> "asyncio.Future[Any]":
+    def send(self) -> "asyncio.Future[Any]":
         self._response = self._grant.engine.begin_release(self._grant)
         return self._response or completed()
 
-    def answer(self) -> bool:
+    def receive(self) -> bool:
         return self._response is not None and self._grant.engine.finish_release(self._grant, self._response)

@@ -125,16 +125,16 @@ class _ThreadRequest(Generic[G]):
     def send_to(self, thread: LoopThread) -> G | None:
         """A caller that is interrupted, now or later, has to call `release`: the lease may have been granted."""
         self._thread = thread
-        return thread.ask(self)
+        return thread.send(self)
 
-    def ask(self) -> "asyncio.Future[Any]":
+    def send(self) -> "asyncio.Future[Any]":
         self._engine = self._locks.engine()
         self._request = self._settings.begin(
             self._engine, self._owner, self._timeout, self._kind, only_try=self._only_try
         )
         return (self._request and self._request.response) or completed()
 
-    def answer(self) -> "G | Coroutine[Any, Any, G | None] | None":
+    def receive(self) -> "G | Coroutine[Any, Any, G | None] | None":
         self.granted = None if self._request is None else self._engine.collect(self._request)
         return self.granted or self._wait()
 
