@@ -71,6 +71,7 @@ def test_the_story_of_a_new_user(machine: Machine) -> None:
         "mydb: provisioned",
         "mydb: running",
     ]
+    assert "mydb: published" not in steps, "no DNS driver publishes the name"
 
     psql = machine.run(*CONNECT, "--", "-XAtc", OVER_TLS)
     assert (psql.returncode, psql.stdout) == (0, "t|mydb\n"), psql.stderr
@@ -84,6 +85,10 @@ def test_the_story_of_a_new_user(machine: Machine) -> None:
     assert (deleted.returncode, deleted.stdout) == (0, "mydb is deleted.\n"), deleted.stderr
     assert machine.json("list", "db") == []
     assert not (machine.data / "instances" / mydb["id"]).exists()
+
+    unknown = machine.run("show", "mydb")
+    assert (unknown.returncode, unknown.stdout) != (0, "")
+    assert "There is no instance 'mydb': `interlock instance list` shows those that exist." in unknown.stderr
 
     again = machine.run(*CREATE_OTHER, "--wait")
     assert (again.returncode, again.stdout[:18]) == (0, "otherdb is running"), again.stderr

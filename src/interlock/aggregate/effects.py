@@ -37,10 +37,14 @@ _TIMEOUT = 300.0
 
 @dataclass(frozen=True)
 class Changes:
-    """The record's columns that an effect changes, and the detail of its event."""
+    """The record's columns that an effect changes, and the detail of its event.
+
+    `is_event` is False if there was nothing to do: then the history gets no event.
+    """
 
     columns: Mapping[str, Any] = field(default_factory=dict)
     detail: str = ""
+    is_event: bool = True
 
 
 class Effects(Generic[R]):
@@ -97,7 +101,8 @@ class Effects(Generic[R]):
             async with self.owned(attempt, task) as (connection, _):
                 if changes.columns:
                     await self._records.change(connection, task.record, attempt.at, **changes.columns)
-                await self.note(connection, attempt, task, event, changes.detail)
+                if changes.is_event:
+                    await self.note(connection, attempt, task, event, changes.detail)
             return changes.detail
 
         return self.activity(_like(function, perform, result=str))

@@ -146,7 +146,7 @@ class Requests(Generic[R]):
         """Lock the record, even while an orchestration works on it. Raises the table's `unknown` if it is deleted."""
         record = await self.lock(connection, id)
         if record.state == DELETED:
-            raise self.records.unknown(f"The {self.records.word} {record.label} is deleted: list the existing ones.")
+            raise self.records.unknown(f"The {self.records.word} {record.label} is deleted: {self.records.list_hint}.")
         return record
 
     async def lock_idle(self, connection: Any, id: str) -> R:

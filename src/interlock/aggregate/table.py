@@ -43,6 +43,8 @@ class RecordTable(Generic[R]):
     transitions: ClassVar[Transitions]
     unknown: type[RecordUnknown]
     busy: type[RecordBusy]
+    list_hint: str = "list the existing ones"
+    """How an operator lists the records, in errors about one that does not exist."""
     package: str = ""
     """The package with the ``queries.sql`` of `fetch`."""
     json_columns: frozenset[str] = frozenset()
@@ -144,7 +146,7 @@ class RecordTable(Generic[R]):
 
     def one(self, rows: user_connections.Rows, sought: str) -> R:
         if not rows:
-            raise self.unknown(f"There is no {self.word} {sought!r}: list the existing ones.")
+            raise self.unknown(f"There is no {self.word} {sought!r}: {self.list_hint}.")
         return self.from_row(rows[0])
 
     def from_row(self, row: Sequence[Any]) -> R:

@@ -82,8 +82,9 @@ class InstanceActivities(Effects[InstanceRecord]):
     async def _provision(self, instance: InstanceRecord, task: Task) -> None:
         await self._driver(instance).provision(instance.spec)
 
-    async def _publish(self, instance: InstanceRecord, task: Task) -> None:
+    async def _publish(self, instance: InstanceRecord, task: Task) -> Changes:
         await self._names.publish(instance)
+        return Changes(is_event=self._names.are_published(instance))
 
     async def _start(self, instance: InstanceRecord, task: Task) -> None:
         await self._driver(instance).start(instance.id)
@@ -103,10 +104,11 @@ class InstanceActivities(Effects[InstanceRecord]):
         await self._driver(instance).resize(instance.id, task.storage_bytes)
         return Changes({"storage_bytes": task.storage_bytes}, f"{task.storage_bytes} bytes")
 
-    async def _withdraw(self, instance: InstanceRecord, task: Task) -> None:
+    async def _withdraw(self, instance: InstanceRecord, task: Task) -> Changes:
         """Fails if the driver is missing: the name would be withdrawn while the instance stays."""
         self._driver(instance)
         await self._names.withdraw(instance)
+        return Changes(is_event=self._names.are_published(instance))
 
     async def _remove(self, instance: InstanceRecord, task: Task) -> None:
         await self._driver(instance).remove(instance.id)

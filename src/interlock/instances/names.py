@@ -4,6 +4,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from interlock.coordination.claims import AsyncClaims, Claimed, Pending, Taken
+from interlock.dns import NoDns
 from interlock.errors import DnsForeign, InstanceUnknown, NameTaken, RetryTransaction
 from interlock.instances.context import InstanceContext
 from interlock.instances.drivers.port import Spec
@@ -40,6 +41,10 @@ class InstanceNames:
     async def check(self, instance: InstanceRecord) -> None:
         if name := instance.dns_name:
             await self._replacing_stale(name, lambda: self._context.dns.check(name, instance.id))
+
+    def are_published(self, instance: InstanceRecord) -> bool:
+        """True if Interlock publishes the instance's DNS name itself."""
+        return bool(instance.dns_name) and not isinstance(self._context.dns, NoDns)
 
     async def publish(self, instance: InstanceRecord) -> None:
         if (name := instance.dns_name) and (host := instance.host):

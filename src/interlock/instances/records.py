@@ -64,6 +64,7 @@ class InstanceRecords(NamedTable[InstanceRecord]):
     record = InstanceRecord
     table = "instance"
     word = "instance"
+    list_hint = "`interlock instance list` shows those that exist"
     transitions = TRANSITIONS
     unknown = InstanceUnknown
     busy = InstanceBusy

@@ -44,6 +44,7 @@ class BackupRecords(RecordTable[BackupRecord]):
     record = BackupRecord
     table = "instance_backup"
     word = "backup"
+    list_hint = "`interlock instance backups` shows those that exist"
     transitions = TRANSITIONS
     unknown = BackupUnknown
     busy = BackupBusy

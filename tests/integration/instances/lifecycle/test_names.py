@@ -7,9 +7,10 @@ import psycopg
 import pytest
 
 from interlock import errors
+from interlock.dns import NoDns
 from interlock.instances import names
 from interlock.instances.records import InstanceRecord
-from support.instances import Plane
+from support.instances import Plane, control_plane
 from support.paper_driver import PaperDriver
 from support.postgres import execute
 
@@ -82,6 +83,27 @@ async def test_of_twenty_at_once_five_want_one_name_and_one_of_them_gets_it(
     assert await paper.ids() == {one.id: one.name for one in made}
     assert execute(plane.url, "SELECT name, id FROM published") == [("same.example.com", owner)]
     assert len(execute(plane.url, HELD)) == 17
+
+
+EVENTS = "SELECT kind FROM interlock.event WHERE kind IN ('published', 'withdrawn') ORDER BY recorded_at"
+
+
+async def test_the_history_says_published_only_where_a_name_was_published(
+    plane: Plane, url: str, paper: PaperDriver
+) -> None:
+    without = await plane.created("nameless")
+    assert (await plane.told(plane.instances.delete, without.id)).state == "deleted"
+    assert execute(url, EVENTS) == []
+    named = await plane.created("shop", dns_name="db.example.com")
+    assert (await plane.told(plane.instances.delete, named.id)).state == "deleted"
+    assert execute(url, EVENTS) == [("published",), ("withdrawn",)]
+
+
+async def test_the_history_does_not_say_published_without_a_dns_driver(url: str, paper: PaperDriver) -> None:
+    async with control_plane(url, paper, dns=NoDns()) as plane:
+        named = await plane.created("shop", dns_name="db.example.com")
+        assert (await plane.told(plane.instances.delete, named.id)).state == "deleted"
+    assert execute(url, EVENTS) == []
 
 
 async def test_a_name_is_free_again_when_its_instance_is_gone(plane: Plane) -> None:
