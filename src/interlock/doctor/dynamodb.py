@@ -6,7 +6,7 @@ from interlock.doctor.checks.reach import answers
 from interlock.doctor.result import Finding, ok, problem, warning
 from interlock.errors import EX_NOPERM, InterlockError
 from interlock.stores.dynamodb.address import TableAddress
-from interlock.stores.dynamodb.examination import TableExamination, look
+from interlock.stores.dynamodb.examination import TableExamination, examine
 from interlock.stores.dynamodb.table import TTL
 
 _TIMEOUT = 5.0
@@ -16,7 +16,7 @@ _POLICY = "Give them the policy of docs/how-to/dynamodb.md."
 
 async def examine_table(address: TableAddress) -> list[Finding]:
     try:
-        return list(judge(await look(address, _TIMEOUT)))
+        return list(judge(await examine(address, _TIMEOUT)))
     except InterlockError as error:
         return [problem("reachable", str(error), exit_status=error.exit_status)]
 

@@ -1,15 +1,15 @@
-"""Whether a SQLite file is fit to be trusted with leases."""
+"""Checks whether a SQLite file can be trusted with leases."""
 
 from collections.abc import Iterator
 from pathlib import Path
 
 from interlock.doctor.result import Finding, ok, problem
 from interlock.errors import InterlockError
-from interlock.stores.sqlite.examination import FileExamination, look
+from interlock.stores.sqlite.examination import FileExamination, examine
 
 
 def examine_file(path: Path) -> list[Finding]:
-    return list(judge(look(path)))
+    return list(judge(examine(path)))
 
 
 def judge(seen: FileExamination) -> Iterator[Finding]:
@@ -17,18 +17,19 @@ def judge(seen: FileExamination) -> Iterator[Finding]:
     if seen.is_remote:
         yield _or_ok("disk", seen.place, "")
         return
-    new = "Its directory may be written: the first use of a lease makes the file."
-    yield _or_ok("reachable", seen.place, "It is there, and may be written." if seen.exists else new)
+    new = "Its directory may be written: the first use of a lease creates the file."
+    yield _or_ok("reachable", seen.place, "The file exists, and may be written." if seen.exists else new)
     if seen.place is None:
         yield _disk(seen.file_system)
-        yield _or_ok("turnstile", seen.beside, "The directory beside it, where processes take turns, may be used.")
+        says = "The directory beside it, with the writer lock, may be used."
+        yield _or_ok("writer lock", seen.side_directory, says)
         if seen.exists:
             yield from _contents(seen)
 
 
 def _disk(kind: str) -> Finding:
     if not kind:
-        return ok("disk", "This system does not tell what kind of disk it is on: see that it is none of a network's.")
+        return ok("disk", "The type of its file system is unknown: make sure that it is not a network file system.")
     return ok("disk", f"It is on a disk of this machine ({kind}).", {"file_system": kind})
 
 
@@ -40,7 +41,7 @@ def _contents(seen: FileExamination) -> Iterator[Finding]:
     none = f"Its journal_mode is {seen.journal}: the first use of a lease gives it a write-ahead log."
     yield ok("journal", log if seen.journal == "wal" else none, {"journal_mode": seen.journal})
     used = "Leases are used in it."
-    unused = "It has no leases yet: the first use of one makes their tables."
+    unused = "It has no leases yet: the first use of one creates their tables."
     yield ok("schema", used if seen.has_leases else unused, {"has_leases": seen.has_leases})
 
 

@@ -133,7 +133,7 @@ async def test_who_asks_again_after_a_failed_wait_is_told_only_what_is_on_the_di
     store = SqliteLeases(file, Holder("one", "here", 1), 10.0)
     wanted = ask(wait=wait)
     disk.on_sync = fail
-    with pytest.raises(errors.ConnectionLost, match="could not be put on its disk"):
+    with pytest.raises(errors.ConnectionLost, match="could not be synced to its disk"):
         await store.acquire([wanted])
     disk.on_sync = lambda: None
     (granted,) = await store.acquire([wanted])
@@ -200,7 +200,7 @@ async def test_after_a_failed_wait_a_long_read_of_the_users_is_waited_for(
     with pytest.raises(errors.ConnectionLost):
         await store.acquire([wanted])
     disk.on_sync = lambda: None
-    with pytest.raises(errors.ConnectionLost, match="a transaction reads it"):
+    with pytest.raises(errors.ConnectionLost, match="a transaction that reads it"):
         await store.acquire([wanted])
     assert (await store.renew([held(first, granted)], 10.0)).lost == []
     mine.execute("COMMIT")
@@ -248,7 +248,7 @@ async def test_a_log_that_is_not_where_it_was_is_not_relied_on(file: Path, disk:
     log = file.with_name("app.db-wal")
     log.unlink()
     log.touch()
-    with pytest.raises(errors.ConnectionLost, match="taken away"):
+    with pytest.raises(errors.ConnectionLost, match="was removed"):
         await store.acquire([ask()])
     (granted,) = await store.acquire([ask("third")])  # in what stands there now
     assert granted.status == "granted"
@@ -259,7 +259,7 @@ async def test_who_needs_no_disk_is_answered_before_and_also_if_it_fails(
     file: Path, disk: Disk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A grant and a renewal in one transaction."""
-    monkeypatch.setattr(leases, "_A_WHILE", 30.0)
+    monkeypatch.setattr(leases, "_ACQUIRE_LOCK_TIMEOUT", 30.0)
     waited_for, goes_on = threading.Semaphore(0), threading.Semaphore(0)
 
     def stand_still() -> None:

@@ -23,7 +23,7 @@ def test_a_file_that_serves(url: str, sync_locks: Interlock) -> None:
     told = json.loads(done.stdout)
     assert (done.returncode, told["verdict"], told["database"]) == (0, "ok", url)
     by_check = {finding["check"]: finding for finding in told["findings"]}
-    assert list(by_check) == ["version", "reachable", "disk", "turnstile", "journal", "schema"]
+    assert list(by_check) == ["version", "reachable", "disk", "writer lock", "journal", "schema"]
     assert by_check["journal"]["facts"] == {"journal_mode": "wal"}
     assert by_check["schema"]["facts"] == {"has_leases": True}
 
@@ -31,7 +31,7 @@ def test_a_file_that_serves(url: str, sync_locks: Interlock) -> None:
 async def test_a_file_that_is_not_there_yet_is_not_made(file: Path) -> None:
     found = await findings(file)
     assert worst(found.values()) is Verdict.OK
-    assert found["reachable"].says == "Its directory may be written: the first use of a lease makes the file."
+    assert found["reachable"].says == "Its directory may be written: the first use of a lease creates the file."
     assert list(file.parent.iterdir()) == []
 
 
@@ -51,8 +51,8 @@ async def test_a_file_of_somebody_elses_is_left_as_it_is(file: Path) -> None:
 async def test_a_directory_that_is_not_there(tmp_path: Path) -> None:
     found = await findings(tmp_path / "nowhere" / "app.db")
     assert exit_status(found.values()) == 69
-    assert "is not there: make it" in found["reachable"].says
-    assert "turnstile" not in found
+    assert "does not exist: create it" in found["reachable"].says
+    assert "writer lock" not in found
 
 
 async def test_what_is_no_database(file: Path) -> None:
@@ -88,7 +88,7 @@ async def test_a_sqlite_that_is_too_old(file: Path, monkeypatch: pytest.MonkeyPa
     assert "leases need 99.0.0 or newer" in found["version"].says
 
 
-@pytest.mark.parametrize("what", ["file", "turnstile"])
+@pytest.mark.parametrize("what", ["file", "writer lock"])
 async def test_what_may_not_be_written(
     file: Path, sync_locks: Interlock, what: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -99,4 +99,4 @@ async def test_what_may_not_be_written(
     monkeypatch.setattr(os, "access", lambda path, mode: Path(path) != locked and access(path, mode))
     found = await findings(file)
     assert exit_status(found.values()) == 77
-    assert str(locked) in found["reachable" if what == "file" else "turnstile"].says
+    assert str(locked) in found["reachable" if what == "file" else "writer lock"].says

@@ -105,7 +105,7 @@ with Interlock(sys.argv[1]) as locks:
     worker.join()
 """
 
-_AT_THE_TURNSTILE = """
+_WAITING_FOR_THE_WRITER_LOCK = """
 import errno, os, sys, threading
 from interlock import Interlock
 from interlock.stores.sqlite import file, log
@@ -113,7 +113,7 @@ from interlock.stores.sqlite import file, log
 url, work = sys.argv[1:]
 waits, goes_on, sync = threading.Event(), threading.Event(), log._sync
 
-class Shut(file.WriterLock):
+class WaitingLock(file.WriterLock):
     def __enter__(self):
         waits.set()
         goes_on.wait()
@@ -144,7 +144,7 @@ if work == "begin_the_log_anew_to_write":
     locks.open()
 if work == "begin_the_log_anew_to_read":
     open(url.removeprefix("sqlite:///") + "-interlock/doubt", "w").close()
-file.WriterLock = Shut
+file.WriterLock = WaitingLock
 worker = threading.Thread(target=globals()[work], args=(locks,))
 worker.start()
 waits.wait()
@@ -201,7 +201,7 @@ def test_a_fork_does_not_wait_for_the_disk(url: str) -> None:
     succeeds(_STILL, url)
 
 
-def test_a_fork_waits_for_whoever_is_inside_also_while_others_come_and_go() -> None:
+def test_a_fork_waits_for_threads_inside_while_others_come_and_go() -> None:
     succeeds(_OTHERS_COME_AND_GO)
 
 
@@ -215,14 +215,14 @@ def test_a_fork_waits_for_whoever_is_inside_also_while_others_come_and_go() -> N
         "begin_the_log_anew_to_read",
     ],
 )
-def test_a_fork_does_not_wait_for_whoever_waits_at_the_turnstile(url: str, work: str) -> None:
-    """Who has the turnstile may be waiting for the fork itself."""
-    succeeds(_AT_THE_TURNSTILE, url, work)
+def test_a_fork_does_not_wait_for_a_thread_that_waits_for_the_writer_lock(url: str, work: str) -> None:
+    """The holder of the writer lock may be waiting for the fork itself."""
+    succeeds(_WAITING_FOR_THE_WRITER_LOCK, url, work)
 
 
-def test_a_child_that_lives_on_does_not_make_its_parent_seem_alive(url: str, file: Path) -> None:
+def test_a_child_that_survives_does_not_make_its_parent_appear_alive(url: str, file: Path) -> None:
     from interlock import Interlock
-    from interlock.stores.sqlite.wakeups import WakeUps
+    from interlock.stores.sqlite.wakeups import WakeUpSender
 
     with Interlock(url) as locks:
         grant = locks.lease("feeds").acquire()
@@ -230,12 +230,12 @@ def test_a_child_that_lives_on_does_not_make_its_parent_seem_alive(url: str, fil
         assert program.stdout is not None
         try:
             assert program.stdout.readline() == "waiting\n"
-            beside = file.with_name("app.db-interlock")
-            (ear,) = [path.name for path in beside.iterdir() if path.is_socket()]
-            assert WakeUps(beside).is_alive(ear)
+            directory = file.with_name("app.db-interlock")
+            (name,) = [path.name for path in directory.iterdir() if path.is_socket()]
+            assert WakeUpSender(directory).is_alive(name)
             program.kill()
             program.wait()
-            assert not WakeUps(beside).is_alive(ear)
+            assert not WakeUpSender(directory).is_alive(name)
             grant.release()
             locks.lease("feeds").acquire(timeout=20).release()
         finally:
@@ -245,27 +245,27 @@ def test_a_child_that_lives_on_does_not_make_its_parent_seem_alive(url: str, fil
 
 @pytest.fixture
 def left(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
-    """For each time that a thread came out of SQLite, whether that was in the middle of a transaction."""
+    """For each time that a thread left SQLite: True if that was in the middle of a transaction."""
     used: dict[int, LogConnection] = {}
     left: list[bool] = []
     opened, leave = LeaseFile._opened, InsideSqlite.__exit__
 
-    def noted(file: LeaseFile) -> LogConnection:
+    def note_opened(file: LeaseFile) -> LogConnection:
         used[threading.get_ident()] = connection = opened(file)
         return connection
 
-    def looked_at(inside: InsideSqlite, *exc_info: object) -> None:
+    def note_left(inside: InsideSqlite, *exc_info: object) -> None:
         with suppress(KeyError, sqlite3.ProgrammingError):  # not open yet, or closed
             left.append(used[threading.get_ident()].in_transaction)
         leave(inside, *exc_info)
 
-    monkeypatch.setattr(LeaseFile, "_opened", noted)
-    monkeypatch.setattr(InsideSqlite, "__exit__", looked_at)
+    monkeypatch.setattr(LeaseFile, "_opened", note_opened)
+    monkeypatch.setattr(InsideSqlite, "__exit__", note_left)
     return left
 
 
-def test_nobody_is_outside_sqlite_in_the_middle_of_a_transaction(url: str, left: list[bool]) -> None:
-    """A child that is forked then would wait for ever for the end of it, and keep everybody else waiting."""
+def test_no_thread_leaves_sqlite_in_the_middle_of_a_transaction(url: str, left: list[bool]) -> None:
+    """A child that is forked then would never end the transaction, and block every other process."""
     with Interlock(url) as locks, locks.lease("feeds"):
         assert locks.once("boot", lambda: 7) == 7
         assert locks.lease("feeds").try_acquire() is None
@@ -273,7 +273,9 @@ def test_nobody_is_outside_sqlite_in_the_middle_of_a_transaction(url: str, left:
     assert not any(left)
 
 
-def test_nor_is_whoever_could_not_make_a_file_ready(url: str, left: list[bool], mine: sqlite3.Connection) -> None:
+def test_no_thread_leaves_sqlite_in_a_transaction_that_could_not_make_a_file_ready(
+    url: str, left: list[bool], mine: sqlite3.Connection
+) -> None:
     with Interlock(url) as locks, locks.lease("feeds"):
         pass
     mine.execute("UPDATE interlock_file SET version = 99")

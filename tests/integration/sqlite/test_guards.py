@@ -225,7 +225,7 @@ def test_connections_that_cannot_carry_it_are_refused(file: Path, grant: Grant, 
         stack.callback(memory.close)
         with pytest.raises(GuardRefused, match="has not opened"):
             grant.guard(memory)
-        with pytest.raises(GuardRefused, match="no connection to SQLite that a guard knows"):
+        with pytest.raises(GuardRefused, match="not a connection to SQLite that a guard supports"):
             grant.guard(object())
 
 

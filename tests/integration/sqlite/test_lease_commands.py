@@ -149,7 +149,7 @@ def test_looking_makes_neither_a_file_nor_tables(url: str, file: Path) -> None:
     connection.close()
     done = interlock("lease", "list", url=url)
     assert done.returncode == 78
-    assert f"Nobody has used a lease in {file} yet" in done.stderr
+    assert f"No lease was used in {file} yet" in done.stderr
     connection = sqlite3.connect(file)
     assert connection.execute("SELECT name FROM sqlite_schema").fetchall() == [("stock",)]
     connection.close()

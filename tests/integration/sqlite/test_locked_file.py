@@ -1,4 +1,4 @@
-"""Somebody else has the file: a transaction of the user's own, or a process that stands still at the turnstile."""
+"""The file is locked: by a user's own transaction, or by a stopped process that holds the writer lock."""
 
 import asyncio
 import fcntl
@@ -14,12 +14,13 @@ from interlock import AsyncInterlock
 from interlock.errors import LockNotAvailable
 from interlock.stores.leases import AcquireRequest
 from interlock.stores.sqlite.leases import SqliteLeases
+from interlock.stores.sqlite.writer_lock import ENTRY, WRITER
 
 
 @contextmanager
-def standing_at(file: Path, gate: str) -> Iterator[None]:
-    """As a process does that was stopped there."""
-    with file.with_name(f"{file.name}-interlock").joinpath(gate).open("rb+") as blocked:
+def stopped_process_holds(file: Path, lock: str) -> Iterator[None]:
+    """Hold the lock as a stopped process does."""
+    with file.with_name(f"{file.name}-interlock").joinpath(lock).open("rb+") as blocked:
         fcntl.flock(blocked, fcntl.LOCK_EX)
         yield
 
@@ -30,7 +31,7 @@ def store_of(locks: AsyncInterlock) -> SqliteLeases:
     return store
 
 
-async def test_an_attempt_that_fails_waits_for_no_writer(locks: AsyncInterlock, mine: sqlite3.Connection) -> None:
+async def test_a_failing_attempt_waits_for_no_writer(locks: AsyncInterlock, mine: sqlite3.Connection) -> None:
     grant = await locks.lease("feeds").acquire()
     mine.execute("BEGIN IMMEDIATE")
     changes = mine.execute("PRAGMA data_version").fetchone()
@@ -41,26 +42,24 @@ async def test_an_attempt_that_fails_waits_for_no_writer(locks: AsyncInterlock, 
     await grant.release()
 
 
-async def test_nobody_waits_without_end_for_a_transaction_of_the_users(
-    locks: AsyncInterlock, mine: sqlite3.Connection
-) -> None:
+async def test_the_wait_for_a_users_transaction_is_limited(locks: AsyncInterlock, mine: sqlite3.Connection) -> None:
     grant = await locks.lease("feeds").acquire()
     mine.execute("BEGIN IMMEDIATE")
     assert await locks.lease("other").try_acquire() is None
     with pytest.raises(LockNotAvailable):
         await store_of(locks).renew([grant], 0.1)
-    assert await grant.release() is True  # it is told later
+    assert await grant.release() is True  # the store is told later
     waiter = asyncio.create_task(locks.lease("feeds").acquire()._acquisition)
     mine.execute("COMMIT")
     await (await waiter).release()
 
 
-@pytest.mark.parametrize("gate", ["gate", "turnstile"])
-async def test_a_process_that_stands_still_at_the_turnstile_holds_up_only_those_who_write(
-    locks: AsyncInterlock, file: Path, gate: str
+@pytest.mark.parametrize("lock", [ENTRY, WRITER])
+async def test_a_stopped_process_that_holds_the_writer_lock_blocks_only_writers(
+    locks: AsyncInterlock, file: Path, lock: str
 ) -> None:
     grant = await locks.lease("feeds").acquire()
-    with standing_at(file, gate):
+    with stopped_process_holds(file, lock):
         assert await locks.lease("other").try_acquire() is None
         assert await locks.lease("feeds").try_acquire() is None
         with pytest.raises(LockNotAvailable):
@@ -70,32 +69,34 @@ async def test_a_process_that_stands_still_at_the_turnstile_holds_up_only_those_
     await other.release()
 
 
-async def test_what_was_given_up_is_not_done_later(locks: AsyncInterlock, file: Path, mine: sqlite3.Connection) -> None:
+async def test_a_job_that_was_given_up_is_not_run_later(
+    locks: AsyncInterlock, file: Path, mine: sqlite3.Connection
+) -> None:
     await locks.open()
-    with standing_at(file, "turnstile"):
+    with stopped_process_holds(file, WRITER):
         assert await locks.lease("feeds").try_acquire() is None
     await store_of(locks).verify()  # behind it in the queue
     assert mine.execute("SELECT count(*) FROM interlock_lease").fetchone() == (0,)
 
 
-async def test_closing_does_not_wait_for_a_turnstile_that_nobody_opens(url: str, file: Path) -> None:
+async def test_closing_does_not_wait_for_the_writer_lock(url: str, file: Path) -> None:
     locks = AsyncInterlock(url)
     await locks.open()
-    with standing_at(file, "turnstile"):
+    with stopped_process_holds(file, WRITER):
         assert await locks.lease("feeds").try_acquire() is None
         await locks.close()
 
 
-async def test_what_comes_together_shares_a_transaction(locks: AsyncInterlock, file: Path) -> None:
+async def test_jobs_that_arrive_together_share_a_transaction(locks: AsyncInterlock, file: Path) -> None:
     await locks.open()
     begun: list[str] = []
     writer = store_of(locks)._writer
     connection = writer._connection
     assert connection is not None
     connection.set_trace_callback(lambda statement: begun.append(statement) if statement == "BEGIN IMMEDIATE" else None)
-    with standing_at(file, "turnstile"):
-        jobs = [asyncio.create_task(writer.run(lambda transaction: None, patience=20)) for _ in range(11)]
-        while len(writer._worker._jobs) != 10:  # noqa: ASYNC110 - until the thread stands there with the first
+    with stopped_process_holds(file, WRITER):
+        jobs = [asyncio.create_task(writer.run(lambda transaction: None, lock_timeout=20)) for _ in range(11)]
+        while len(writer._worker._jobs) != 10:  # noqa: ASYNC110 - until the thread waits for the lock with the first
             await asyncio.sleep(0.01)
     await asyncio.gather(*jobs)
     assert len(begun) == 1

@@ -1,4 +1,4 @@
-"""Who writes to a SQLite file next: whoever has waited, also before somebody who comes back at the right moment."""
+"""The writer lock of a SQLite file serves waiters before a process that comes back at the right moment."""
 
 import fcntl
 import os
@@ -16,7 +16,7 @@ PATIENCE = 30
 
 
 class Other:
-    """Another process, as far as the kernel's locks go."""
+    """Stands for another process: it locks by a descriptor of its own."""
 
     def __init__(self, path: Path) -> None:
         self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT)
@@ -32,13 +32,13 @@ class Other:
 
 
 @pytest.fixture
-def ours(tmp_path: Path) -> Iterator[WriterLock]:
+def lock(tmp_path: Path) -> Iterator[WriterLock]:
     opened = WriterLock(tmp_path)
     yield opened
     opened.close()
 
 
-@pytest.fixture(params=["gate", "turnstile"])
+@pytest.fixture(params=[writer_lock.ENTRY, writer_lock.WRITER])
 def other(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Other]:
     opened = Other(tmp_path / request.param)
     yield opened
@@ -46,39 +46,39 @@ def other(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Other]:
 
 
 @pytest.fixture
-def gate(tmp_path: Path) -> Iterator[Other]:
-    opened = Other(tmp_path / "gate")
+def entry(tmp_path: Path) -> Iterator[Other]:
+    opened = Other(tmp_path / writer_lock.ENTRY)
     yield opened
     opened.close()
 
 
 @pytest.fixture
-def rests(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """How long somebody would have rested, each time."""
+def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """The lengths of the pauses that would have been made."""
     lengths: list[float] = []
     monkeypatch.setattr("interlock.stores.sqlite.writer_lock.time.sleep", lengths.append)
     return lengths
 
 
 @pytest.fixture
-def shut(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
-    """Set when somebody has found a gate shut, and will wait there."""
+def blocked(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
+    """Set when a lock was found taken, and will be waited for."""
     found = threading.Event()
-    real = writer_lock._passed
+    real = writer_lock._try_lock
 
-    def passed(gate: int) -> bool:
-        opened = real(gate)
-        if not opened:
+    def try_lock(descriptor: int) -> bool:
+        free = real(descriptor)
+        if not free:
             found.set()
-        return opened
+        return free
 
-    monkeypatch.setattr(writer_lock, "_passed", passed)
+    monkeypatch.setattr(writer_lock, "_try_lock", try_lock)
     return found
 
 
-def pass_through(ours: WriterLock) -> threading.Thread:
+def pass_through(lock: WriterLock) -> threading.Thread:
     def work() -> None:
-        with ours:
+        with lock:
             pass
 
     thread = threading.Thread(target=work, daemon=True)
@@ -86,60 +86,60 @@ def pass_through(ours: WriterLock) -> threading.Thread:
     return thread
 
 
-def wait_behind(ours: WriterLock, other: Other, shut: threading.Event) -> None:
-    """Once through it, after a wait."""
+def wait_behind(lock: WriterLock, other: Other, blocked: threading.Event) -> None:
+    """Take the lock once, after a wait."""
     other.take()
-    thread = pass_through(ours)
-    assert shut.wait(PATIENCE)
+    thread = pass_through(lock)
+    assert blocked.wait(PATIENCE)
     other.leave()
     thread.join(PATIENCE)
     assert not thread.is_alive()
 
 
-def test_nobody_rests_who_did_not_have_to_wait(ours: WriterLock, rests: list[float]) -> None:
+def test_no_pause_after_a_lock_without_a_wait(lock: WriterLock, pauses: list[float]) -> None:
     for _ in range(3):
-        with ours:
+        with lock:
             pass
-    assert not rests
+    assert not pauses
 
 
-def test_who_had_to_wait_leaves_an_open_gate_open_for_a_moment(
-    ours: WriterLock, other: Other, shut: threading.Event, rests: list[float]
+def test_a_process_that_had_to_wait_leaves_a_free_entry_lock_free_for_a_moment(
+    lock: WriterLock, other: Other, blocked: threading.Event, pauses: list[float]
 ) -> None:
-    wait_behind(ours, other, shut)
-    assert not rests
-    for _ in range(2):  # nobody comes: the second time it does not rest
-        with ours:
+    wait_behind(lock, other, blocked)
+    assert not pauses
+    for _ in range(2):  # no other process comes: no pause the second time
+        with lock:
             pass
-        assert len(rests) == 1
+        assert len(pauses) == 1
 
 
-def test_whoever_is_woken_in_that_moment_goes_first(
-    ours: WriterLock, gate: Other, shut: threading.Event, monkeypatch: pytest.MonkeyPatch
+def test_a_process_that_is_woken_in_that_moment_goes_first(
+    lock: WriterLock, entry: Other, blocked: threading.Event, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    wait_behind(ours, gate, shut)
+    wait_behind(lock, entry, blocked)
     woken = threading.Event()
 
-    def rest(_: float) -> None:
-        gate.take()
+    def pause(_: float) -> None:
+        entry.take()
         woken.set()
 
-    monkeypatch.setattr("interlock.stores.sqlite.writer_lock.time.sleep", rest)
-    shut.clear()
-    thread = pass_through(ours)
+    monkeypatch.setattr("interlock.stores.sqlite.writer_lock.time.sleep", pause)
+    blocked.clear()
+    thread = pass_through(lock)
     assert woken.wait(PATIENCE)
-    assert shut.wait(PATIENCE)  # by the one whom we have let go first
-    gate.leave()
+    assert blocked.wait(PATIENCE)  # the one that let another go first waits
+    entry.leave()
     thread.join(PATIENCE)
     assert not thread.is_alive()
 
 
 @pytest.mark.filterwarnings("ignore:.*multi-threaded:DeprecationWarning")
 @pytest.mark.parametrize("closed_before", [0, 1])
-def test_an_interrupt_while_a_child_lets_go_of_its_parents_gates_leaves_it_none(
-    ours: WriterLock, closed_before: int, monkeypatch: pytest.MonkeyPatch
+def test_an_interrupt_while_a_child_detaches_its_parents_locks_leaves_none_open(
+    lock: WriterLock, closed_before: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With one of them open, what a parent that has died had taken would stay taken."""
+    """With one of them open in a child, a lock of a dead parent would stay taken."""
     parent, closed, close = os.getpid(), [], os.close
 
     def interrupted(descriptor: int) -> None:
@@ -151,12 +151,12 @@ def test_an_interrupt_while_a_child_lets_go_of_its_parents_gates_leaves_it_none(
 
     def still_open() -> list[int]:
         assert len(closed) > closed_before
-        return [gate for gate in gates if Path(f"/proc/self/fd/{gate}").exists()]
+        return [each for each in descriptors if Path(f"/proc/self/fd/{each}").exists()]
 
-    with ours:
-        gates = ours._gates or ()
+    with lock:
+        descriptors = lock._descriptors or ()
         monkeypatch.setattr(os, "close", interrupted)
         child = Child(still_open)
         assert child.result() == []
         child.end()
-    assert len(gates) == 2
+    assert len(descriptors) == 2

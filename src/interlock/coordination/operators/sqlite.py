@@ -18,7 +18,7 @@ from interlock.coordination.operators.status import (
 )
 from interlock.coordination.operators.waits import Wait
 from interlock.errors import NotSupported
-from interlock.stores.sqlite.operator import SeenLease, SeenWaiter, SqliteOperations
+from interlock.stores.sqlite.operator import LeaseSnapshot, SqliteOperations, WaiterSnapshot
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class SqliteOperator:
     store: SqliteOperations
 
     async def leases(self, prefix: str, *, only_held: bool, only_waited: bool) -> list[LeaseStatus]:
-        found = _statuses(*await self.store.seen())
+        found = _statuses(*await self.store.snapshot())
         return [
             lease
             for lease in found
@@ -38,7 +38,7 @@ class SqliteOperator:
         ]
 
     async def lease(self, name: str) -> LeaseDetails | None:
-        seen, waiters = await self.store.seen()
+        seen, waiters = await self.store.snapshot()
         lease = next((lease for lease in _statuses(seen, waiters) if lease.name == name), None)
         if lease is None:
             return None
@@ -46,7 +46,7 @@ class SqliteOperator:
         return LeaseDetails(lease, waiting, (), await self._intervention(lease))
 
     async def waits(self) -> list[Wait]:
-        seen, waiters = await self.store.seen()
+        seen, waiters = await self.store.snapshot()
         holders = {lease.name: _party(lease) for lease in seen if lease.has_grant and lease.remaining > 0}
         return [Wait(waiter.name, _party(waiter), holders.get(waiter.name), None) for waiter in waiters]
 
@@ -65,7 +65,7 @@ class SqliteOperator:
         return Intervention(found.token, found.immediate, (), found.reason, found.done_by, _moment(found.done_at))
 
 
-def _statuses(seen: Iterable[SeenLease], waiters: Iterable[SeenWaiter]) -> list[LeaseStatus]:
+def _statuses(seen: Iterable[LeaseSnapshot], waiters: Iterable[WaiterSnapshot]) -> list[LeaseStatus]:
     counts, now = Counter(waiter.name for waiter in waiters), _moment(time.time())
     return [
         LeaseStatus(
@@ -82,14 +82,14 @@ def _statuses(seen: Iterable[SeenLease], waiters: Iterable[SeenWaiter]) -> list[
     ]
 
 
-def _holding(lease: SeenLease) -> Holding | None:
+def _holding(lease: LeaseSnapshot) -> Holding | None:
     if lease.acquired_at is None:
         return None
     metadata = None if lease.metadata is None else json.loads(lease.metadata)
     return Holding(_party(lease), metadata, lease.ttl, _moment(lease.acquired_at), _moment(lease.used_at))
 
 
-def _party(of: SeenLease | SeenWaiter) -> Party:
+def _party(of: LeaseSnapshot | WaiterSnapshot) -> Party:
     return Party(of.holder, of.host, of.pid)
 
 

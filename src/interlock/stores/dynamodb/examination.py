@@ -35,7 +35,7 @@ class TableExamination:
     has_transactions: bool
 
 
-async def look(address: TableAddress, timeout: float) -> TableExamination:
+async def examine(address: TableAddress, timeout: float) -> TableExamination:
     """Raises what keeps everything from working."""
     leases = DynamoLeases(address, holder=Holder("interlock doctor", "", 0), timeout=timeout)
     try:

@@ -1,9 +1,9 @@
-"""Which start of the machine this is, so that times of its clock can be kept in a file.
+"""The id of the machine's current boot, so that times of its clock can be kept in a file.
 
 All processes of one machine read the same `CLOCK_BOOTTIME`: it counts from the machine's start, through suspension too,
-and nobody can set it. Where the wall clock would let a lease expire early, or keep a dead holder's for hours, because
-somebody set it, this one cannot. Its price is that it begins anew with each start, so the number of that start is kept
-beside every time. That is worth more than it costs: no process outlives a restart, so what was held before one is free.
+and cannot be set. A wall clock that is set would let a lease expire early, or keep a dead holder's lease for hours. As
+the clock starts at zero with each boot, the id of the boot is kept beside every time. That also tells which leases are
+free: no process outlives a restart.
 """
 
 import subprocess
@@ -19,7 +19,7 @@ _OFFSETS = Path("/proc/self/timens_offsets")
 
 @cache
 def boot_id() -> str:
-    """The same for every process of this machine until it is started again."""
+    """The same for every process of this machine until its next boot."""
     _require_the_machines_clock()
     try:
         if sys.platform == "darwin":
@@ -28,13 +28,12 @@ def boot_id() -> str:
         return _LINUX.read_text().strip()
     except (OSError, subprocess.CalledProcessError) as error:
         raise ConfigurationError(
-            "This system does not tell one start of the machine from the next, which leases in SQLite need: "
-            "use PostgreSQL here."
+            "This system has no id for the machine's boot, which leases in SQLite need: use PostgreSQL here."
         ) from error
 
 
 def _require_the_machines_clock() -> None:
-    """In a time namespace the clock is moved, so our times would mean something else to the other processes."""
+    """In a time namespace the clock is shifted, so its times would mean something else to other processes."""
     try:
         lines = [line.split() for line in _OFFSETS.read_text().splitlines()]
     except OSError:  # a system without such namespaces

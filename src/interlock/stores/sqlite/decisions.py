@@ -1,4 +1,4 @@
-"""What becomes of a wish for a lease, and of a lease that is held. In a transaction that has the file alone."""
+"""Decides requests for leases, releases and renewals, each in a transaction that has the file alone."""
 
 import json
 import sqlite3
@@ -11,16 +11,15 @@ from interlock.stores.sqlite.boot import boot_id
 from interlock.stores.sqlite.queue import enqueue, first, offer, remove_dead
 from interlock.stores.sqlite.transaction import SQL, WriteTransaction
 
-_NOT_TOLD = 2.0
-"""When somebody who cannot be told has to ask again: well before the queue forgets it."""
-
+_POLL_WITHIN = 2.0
+"""Seconds after which a waiter without notifications polls: well before it expires from the queue."""
 
 BROKEN = "##broken"
-"""After a lease's name: the key of the record that says who broke it last."""
+"""Appended to a lease's name: the key of the record of its last break."""
 
 
 class LeaseState(NamedTuple):
-    """A lease as it stands. Free is what has expired, and what was held before the machine was started again."""
+    """The state of a lease. It is free if it has expired, or was held in an earlier boot of the machine."""
 
     token: int
     grant_id: str | None
@@ -32,41 +31,43 @@ class LeaseState(NamedTuple):
         return self.expires_at - now if self.boot == boot_id() else 0.0
 
 
-def look(connection: sqlite3.Connection, request: AcquireRequest) -> AcquireAnswer | None:
-    """What becomes of an ask that will not wait, as far as that can be told without changing anything. None: it may be
-    granted, or was and might not be on the disk."""
+def peek(connection: sqlite3.Connection, request: AcquireRequest) -> AcquireAnswer | None:
+    """The answer to a request that will not wait, if it can be given without a change.
+
+    None: it may be granted, or was granted and might not be on the disk yet.
+    """
     row = connection.execute(SQL["lease"], (request.name,)).fetchone()
-    seen, now = LeaseState(*row) if row else None, boottime()
-    if seen is None or (left := seen.remaining(now)) <= 0 or seen.grant_id == str(request.grant_id):
+    state, now = LeaseState(*row) if row else None, boottime()
+    if state is None or (remaining := state.remaining(now)) <= 0 or state.grant_id == str(request.grant_id):
         return None
-    return AcquireAnswer("busy", 0, 0.0, left, seen.holder)
+    return AcquireAnswer("busy", 0, 0.0, remaining, state.holder)
 
 
-def answer(
+def decide(
     transaction: WriteTransaction, request: AcquireRequest, holder: Holder, listener: str | None
 ) -> AcquireAnswer:
-    """Grant it, if it is free and nobody came before; else queue, if asked to."""
+    """Grant the lease if it is free and no waiter is first; else queue the request, if it waits."""
     row = transaction.execute(SQL["lease"], request.name).fetchone()
     if row is None:
         transaction.execute(SQL["add"], request.name)
         row = transaction.execute(SQL["lease"], request.name).fetchone()
-    seen = LeaseState(*row)
-    left = seen.remaining(transaction.now)
-    if left > 0 and seen.grant_id == str(request.grant_id):
-        transaction.durable = True  # whoever asks again was not told that it is on the disk
-        return AcquireAnswer("granted", seen.token, left, 0.0, None)
-    if left <= 0:
+    state = LeaseState(*row)
+    remaining = state.remaining(transaction.now)
+    if remaining > 0 and state.grant_id == str(request.grant_id):
+        transaction.durable = True  # the first answer was lost, perhaps before the grant was on the disk
+        return AcquireAnswer("granted", state.token, remaining, 0.0, None)
+    if remaining <= 0:
         before = first(transaction, request.name, listener)
         if before is None or before.grant_id == str(request.grant_id):
             return _grant(transaction, request, holder)
     if request.wait:
         enqueue(transaction, request, holder, listener)
-        if left <= 0:
+        if remaining <= 0:
             offer(transaction, request.name, None)
-    again = left if left > 0 else 1.0
-    return AcquireAnswer(
-        "busy", 0, 0.0, again if listener else min(again, _NOT_TOLD), seen.holder if left > 0 else None
-    )
+    retry_after = remaining if remaining > 0 else 1.0
+    if listener is None:
+        retry_after = min(retry_after, _POLL_WITHIN)
+    return AcquireAnswer("busy", 0, 0.0, retry_after, state.holder if remaining > 0 else None)
 
 
 def _grant(transaction: WriteTransaction, request: AcquireRequest, holder: Holder) -> AcquireAnswer:
@@ -94,21 +95,21 @@ def _grant(transaction: WriteTransaction, request: AcquireRequest, holder: Holde
 def release(
     transaction: WriteTransaction, grant: GrantIdentity, listener: str | None, *, if_waited: bool
 ) -> ReleaseAnswer:
-    """Free it, and tell the first in its queue."""
-    named = grant.name, grant.token, str(grant.grant_id)
-    if not transaction.execute(SQL["is_holder"], *named).fetchone():
+    """Free the lease, and notify the first waiter in its queue."""
+    identity = grant.name, grant.token, str(grant.grant_id)
+    if not transaction.execute(SQL["is_holder"], *identity).fetchone():
         return ReleaseAnswer("lost", None, False) if if_waited else _release_broken(transaction, grant, listener)
     if if_waited and first(transaction, grant.name, listener) is None:
         return ReleaseAnswer("kept", None, False)
-    transaction.execute(SQL["release"], *named)
-    told = offer(transaction, grant.name, listener)
-    if told is None:
+    transaction.execute(SQL["release"], *identity)
+    offered = offer(transaction, grant.name, listener)
+    if offered is None:
         return ReleaseAnswer("released", None, False)
-    return ReleaseAnswer("released", told.grant_id, told.listener != listener)
+    return ReleaseAnswer("released", offered.grant_id, offered.listener != listener)
 
 
 def renew(transaction: WriteTransaction, grants: Sequence[GrantIdentity]) -> list[int]:
-    """The places of those that are lost."""
+    """Returns the positions of the grants that are lost."""
     now, wall, boot = transaction.now, transaction.wall, boot_id()
     return [
         place
@@ -120,7 +121,7 @@ def renew(transaction: WriteTransaction, grants: Sequence[GrantIdentity]) -> lis
 
 
 def broken_by(transaction: WriteTransaction, grant: GrantIdentity) -> BrokenBy | None:
-    """Who broke the lease while this grant held it; None: no operator did."""
+    """The operator that broke the lease while this grant held it; None: no operator did."""
     row = transaction.execute(SQL["read_record"], grant.name + BROKEN).fetchone()
     record = None if row is None else json.loads(row[2])
     if record is None or record["token"] != grant.token or record["grant_id"] != str(grant.grant_id):
@@ -129,15 +130,15 @@ def broken_by(transaction: WriteTransaction, grant: GrantIdentity) -> BrokenBy |
 
 
 def _release_broken(transaction: WriteTransaction, grant: GrantIdentity, listener: str | None) -> ReleaseAnswer:
-    """The holder of a broken lease has stopped: free it before its time is over, and tell the first in its queue."""
+    """The holder of a broken lease has stopped: free the lease before it expires, and notify its first waiter."""
     if broken_by(transaction, grant) is None:
         return ReleaseAnswer("lost", None, False)
     if transaction.execute(SQL["end_broken"], grant.name, grant.token).rowcount == 0:
         return ReleaseAnswer("lost", None, False)
-    told = offer(transaction, grant.name, listener)
-    if told is None:
+    offered = offer(transaction, grant.name, listener)
+    if offered is None:
         return ReleaseAnswer("lost", None, False)
-    return ReleaseAnswer("lost", told.grant_id, told.listener != listener)
+    return ReleaseAnswer("lost", offered.grant_id, offered.listener != listener)
 
 
 def is_free(transaction: WriteTransaction, name: str) -> bool:
@@ -146,12 +147,12 @@ def is_free(transaction: WriteTransaction, name: str) -> bool:
 
 
 def sweep(transaction: WriteTransaction, unused_for: float, listener: str | None) -> int:
-    """Delete what nobody has used for so long, and waiters that are gone. The highest token is kept."""
+    """Delete leases that were not used for so many seconds, and dead waiters. The highest token is kept."""
     remove_dead(transaction, listener)
     used_before = transaction.wall - unused_for
     rows = transaction.execute(SQL["unused"], boot_id(), transaction.now, used_before).fetchall()
     if rows:
         transaction.execute(SQL["raise_floor"], max(token for _, token in rows))
         for name, _ in rows:
-            transaction.execute(SQL["forget"], name)
+            transaction.execute(SQL["delete_lease"], name)
     return len(rows)

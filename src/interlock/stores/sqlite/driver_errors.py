@@ -1,4 +1,4 @@
-"""What SQLite's errors mean, in Interlock's."""
+"""Converts the errors of SQLite, and of the system below it, into Interlock's."""
 
 import sqlite3
 from collections.abc import Iterator
@@ -18,17 +18,17 @@ def translated(file: Path) -> Iterator[None]:
         raise _meaning(file, error) from error
 
 
-def known(error: Exception) -> Exception:
-    """What Python and the system raise around SQLite."""
+def converted(error: Exception) -> Exception:
+    """Converts errors that Python and the system raise around SQLite."""
     if isinstance(error, UnicodeEncodeError | OverflowError):
-        return errors.StatementFailed(f"Something that SQLite cannot store was to be stored: {error}.")
+        return errors.StatementFailed(f"SQLite cannot store a value: {error}.")
     if isinstance(error, OSError):
-        return errors.DatabaseUnreachable(f"What stands beside the file with the leases cannot be used: {error}.")
+        return errors.DatabaseUnreachable(f"The directory beside the file with the leases cannot be used: {error}.")
     return error
 
 
 def is_busy(error: sqlite3.Error) -> bool:
-    """Whether another has the file locked, so that asking again may help."""
+    """True if another transaction has locked the file, so that a retry may help."""
     return _code(error) in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 
 
@@ -41,7 +41,7 @@ def require_version() -> None:
 
 
 def _code(error: sqlite3.Error) -> int:
-    """Without what SQLite adds to tell more about it."""
+    """The primary error code, without SQLite's extended part."""
     return getattr(error, "sqlite_errorcode", 0) & 0xFF
 
 
@@ -54,13 +54,13 @@ def _meaning(file: Path, error: sqlite3.Error) -> errors.InterlockError:
                 f"{file} cannot be written by this process: let its user write the file and its directory."
             )
         case sqlite3.SQLITE_CANTOPEN:
-            return errors.DatabaseUnreachable(f"{file} cannot be opened: see that its directory is there and writable.")
+            return errors.DatabaseUnreachable(f"{file} cannot be opened: does its directory exist, and is it writable?")
         case sqlite3.SQLITE_NOTADB:
             return errors.ConfigurationError(f"{file} is not a SQLite database: name another file.")
         case sqlite3.SQLITE_CORRUPT:
-            return errors.StatementFailed(f"{file} is damaged ({error}): restore it from a back-up.")
+            return errors.StatementFailed(f"{file} is damaged ({error}): restore it from a backup.")
         case sqlite3.SQLITE_FULL:
             return errors.ConnectionLost(f"The disk of {file} is full: make room.")
         case sqlite3.SQLITE_IOERR:
-            return errors.ConnectionLost(f"{file} could not be read or written ({error}): look at its disk.")
+            return errors.ConnectionLost(f"{file} could not be read or written ({error}): check its disk.")
     return errors.StatementFailed(f"SQLite refused a statement on {file}: {error}.")

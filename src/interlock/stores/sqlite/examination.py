@@ -1,4 +1,4 @@
-"""What can be seen of a SQLite file before anyone trusts it with leases. Nothing is made that is not there."""
+"""Examines a SQLite file before it is trusted with leases. Nothing is created."""
 
 import os
 import sqlite3
@@ -14,8 +14,9 @@ from interlock.stores.sqlite.mounts import file_system, is_remote
 
 
 class FileExamination(NamedTuple):
-    """What is wrong with SQLite itself is `library`, with where the file is `place`, with the directory beside it
-    `beside`, with what is in the file `contents`. `journal` is how it keeps its log; None if it was not opened."""
+    """Errors: `library` of SQLite itself, `place` of the file's location, `side_directory` of the directory beside it,
+    `contents` of what is in the file. `journal` is the file's journal mode; None if it was not opened.
+    """
 
     version: str
     library: errors.InterlockError | None
@@ -23,17 +24,17 @@ class FileExamination(NamedTuple):
     is_remote: bool
     exists: bool
     place: errors.InterlockError | None
-    beside: errors.InterlockError | None
+    side_directory: errors.InterlockError | None
     journal: str | None
     has_leases: bool | None
     contents: errors.InterlockError | None
 
 
-def look(path: Path) -> FileExamination:
+def examine(path: Path) -> FileExamination:
     file = LeaseFile(path)
     kind = file_system(path)
     place = _raised(file.require_place)
-    seen = _contents(path) if place is None and path.is_file() else (None, None, None)
+    contents = _contents(path) if place is None and path.is_file() else (None, None, None)
     return FileExamination(
         sqlite3.sqlite_version,
         _raised(require_version),
@@ -41,8 +42,8 @@ def look(path: Path) -> FileExamination:
         is_remote(kind),
         path.is_file(),
         place,
-        _beside(file.beside),
-        *seen,
+        _side_directory_error(file.side_directory),
+        *contents,
     )
 
 
@@ -56,8 +57,8 @@ def _contents(path: Path) -> tuple[str | None, bool | None, errors.InterlockErro
         return None, None, error
 
 
-def _beside(directory: Path) -> errors.InterlockError | None:
-    """Where processes take their turns and ring at each other; whoever comes first makes it."""
+def _side_directory_error(directory: Path) -> errors.InterlockError | None:
+    """The error of the directory with the locks and sockets, if it exists; else the first process creates it."""
     if directory.exists() and not os.access(directory, os.W_OK | os.X_OK):
         return errors.PermissionMissing(f"This process may not write in {directory}: let its user do that.")
     return None

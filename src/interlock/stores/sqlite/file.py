@@ -1,4 +1,4 @@
-"""The file with the leases: opened, and made ready by whoever comes first."""
+"""Opens the file with the leases. The first process that opens it creates the tables."""
 
 import errno
 import itertools
@@ -10,7 +10,7 @@ from pathlib import Path
 
 from interlock import errors
 from interlock.stores.sqlite.driver_errors import require_version, translated
-from interlock.stores.sqlite.forks import InsideSqlite, left_alone_in_children, require_fit
+from interlock.stores.sqlite.forks import InsideSqlite, detach_in_children, require_usable
 from interlock.stores.sqlite.log import Log, LogConnection
 from interlock.stores.sqlite.mounts import require_local
 from interlock.stores.sqlite.writer_lock import WriterLock
@@ -20,27 +20,28 @@ _VERSION = 1
 _OPENING = 5.0
 _TRIES = 5
 _BUSY = 50
-"""Milliseconds that SQLite itself waits for its write lock. We look in between whether anybody still wants it."""
+"""Milliseconds that SQLite itself waits for its write lock, between checks if the jobs are still wanted."""
 
 
 class LeaseFile:
-    """`beside` is the directory for what cannot be in the file: the turnstile and the sockets. Like SQLite's log it is
-    the same for whoever comes by a link."""
+    """`side_directory` has the locks and the sockets. Like SQLite's log it is the same for a path through a link."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self._real = Path(os.path.realpath(path))
-        self.beside = self._real.with_name(self._real.name + "-interlock")
+        self.side_directory = self._real.with_name(self._real.name + "-interlock")
         self._failures = itertools.count(1)
-        self._failed = self._mended = 0
-        """Which failure to put the log on the disk was the last, and after which it was begun anew."""
-        self._doubt = self.beside / "doubt"
-        """Is there after such a failure, for processes that come later and are not told of it."""
+        self._failed = self._repaired = 0
+        """The number of the last failure to sync the log, and of the failure after which the log was restarted."""
+        self._doubt_marker = self.side_directory / "doubt"
+        """This file exists after such a failure, for processes that open the log later."""
 
     def connect(self, inside: InsideSqlite) -> LogConnection:
-        """In the thread that will use it, and is not `inside` yet. The tables are there afterwards. Nothing but SQLite
-        ever opens the file: a process that closes another descriptor of it loses SQLite's locks on it."""
-        require_fit()
+        """Open a connection in the thread that will use it and is not `inside` yet, and create missing tables.
+
+        Only SQLite may open the file: a process that closes another descriptor of it loses SQLite's locks on it.
+        """
+        require_usable()
         require_version()
         self.require_place()
         with translated(self.path):
@@ -55,31 +56,32 @@ class LeaseFile:
         return connection
 
     def sync(self, connection: LogConnection, inside: InsideSqlite) -> None:
-        """What was committed before is on the disk afterwards: as if COMMIT had waited for it (`synchronous=FULL`), but
-        without the file's lock. In a thread that is neither `inside` nor in the turnstile: after a failure it has to go
-        through that."""
+        """Put earlier commits on the disk, as COMMIT does with `synchronous=FULL`, but without the file's lock.
+
+        Call it in a thread that is not `inside` and does not hold the writer lock: after a failure it takes that lock.
+        """
         try:
             if self.is_in_doubt:
-                self._begin_log_anew(connection, inside)
+                self._restart_log(connection, inside)
             else:
                 connection.log.sync()
         except (OSError, sqlite3.Error) as error:
-            if isinstance(error, FileNotFoundError):  # that log is nobody's any more
-                self._end_doubt(self._failed)
+            if isinstance(error, FileNotFoundError):  # that log was removed
+                self._clear_doubt(self._failed)
             else:
                 self._failed = next(self._failures)
-                with suppress(OSError):  # on that very disk
-                    self._doubt.touch()
+                with suppress(OSError):  # the marker is on the same disk
+                    self._doubt_marker.touch()
             why = error.strerror if isinstance(error, OSError) else error
-            raise errors.ConnectionLost(f"{self.path} could not be put on its disk ({why}): look at it.") from error
+            raise errors.ConnectionLost(f"{self.path} could not be synced to its disk ({why}): check it.") from error
 
     @property
     def is_in_doubt(self) -> bool:
-        """Whether the disk may lack something of the log, whatever it says."""
-        return self._failed != self._mended or self._doubt.exists()
+        """True if a part of the log may be missing on the disk, even if a sync succeeds."""
+        return self._failed != self._repaired or self._doubt_marker.exists()
 
     def identity(self) -> tuple[int, int]:
-        """Of what stands at the path now, which may be another file than the one that was opened."""
+        """Device and inode of the file at the path now, which may be another file than the one that was opened."""
         try:
             found = self.path.stat()
         except FileNotFoundError:
@@ -89,7 +91,7 @@ class LeaseFile:
     def require_place(self) -> None:
         directory = self._real.parent
         if not directory.is_dir():
-            raise errors.DatabaseUnreachable(f"The directory {directory} is not there: make it, or name another file.")
+            raise errors.DatabaseUnreachable(f"The directory {directory} does not exist: create it, or name another.")
         if self.path.is_dir():
             raise errors.ConfigurationError(f"{self.path} is a directory: name a file.")
         require_local(self.path)
@@ -100,45 +102,49 @@ class LeaseFile:
             raise errors.PermissionMissing(f"This process may not write {wanting}: let its user do that.")
 
     def _make_directory(self) -> None:
-        """Who may write the file may use what is beside it."""
+        """Create the side directory, which every user that may write the file may use."""
         readable = self.path.stat().st_mode & 0o666
         try:
-            self.beside.mkdir(exist_ok=True)
-            if self.beside.stat().st_uid == os.geteuid():
-                self.beside.chmod(readable | (readable & 0o444) >> 2)
+            self.side_directory.mkdir(exist_ok=True)
+            if self.side_directory.stat().st_uid == os.geteuid():
+                self.side_directory.chmod(readable | (readable & 0o444) >> 2)
         except OSError as error:
-            raise errors.PermissionMissing(f"The directory {self.beside} cannot be made: {error.strerror}.") from error
+            raise errors.PermissionMissing(
+                f"The directory {self.side_directory} cannot be created: {error.strerror}."
+            ) from error
 
-    def _begin_log_anew(self, connection: LogConnection, inside: InsideSqlite) -> None:
+    def _restart_log(self, connection: LogConnection, inside: InsideSqlite) -> None:
         failed = self._failed
-        with self._turn_of_its_own(), inside:
+        with self._exclusive_writer(), inside:
             (may_only_read,) = connection.execute("PRAGMA query_only").fetchone()
             try:
                 connection.execute("PRAGMA query_only = OFF")
                 _empty_log(connection)
             finally:
                 connection.execute(f"PRAGMA query_only = {may_only_read}")
-        self._end_doubt(failed)
+        self._clear_doubt(failed)
 
-    def _end_doubt(self, failed: int) -> None:
-        self._mended = failed
-        with suppress(OSError):  # then the next one begins the log anew once more
-            self._doubt.unlink(missing_ok=True)
+    def _clear_doubt(self, failed: int) -> None:
+        self._repaired = failed
+        with suppress(OSError):  # if that fails, the next sync restarts the log again
+            self._doubt_marker.unlink(missing_ok=True)
 
     def _opened(self) -> LogConnection:
-        """Of the file that stood there before and still does: then it is this one, and not another that was put in its
-        place meanwhile. One that SQLite has only just made is opened once more."""
+        """A connection to the file that was at the path before and is still there after, so to no replaced file.
+
+        A file that SQLite has just created is opened once more.
+        """
         for _ in range(_TRIES):
             identity = self.identity()
             connection = sqlite3.connect(
                 self.path, timeout=_OPENING, isolation_level=None, check_same_thread=False, factory=LogConnection
             )
-            left_alone_in_children(connection)
+            detach_in_children(connection)
             if self.identity() == identity:
                 connection.identity = identity
                 return connection
             connection.close()
-        raise errors.ConnectionLost(f"Another file is put at {self.path} whenever it is opened: leave one there.")
+        raise errors.ConnectionLost(f"The file {self.path} is replaced whenever it is opened: stop replacing it.")
 
     def _prepare(self, connection: LogConnection, inside: InsideSqlite) -> None:
         self._make_directory()
@@ -151,7 +157,7 @@ class LeaseFile:
         connection.log = Log(self.path)
 
     def _make_ready(self, connection: sqlite3.Connection, inside: InsideSqlite) -> None:
-        with self._turn_of_its_own(), inside:
+        with self._exclusive_writer(), inside:
             (mode,) = connection.execute("PRAGMA journal_mode = WAL").fetchone()
             if mode != "wal":
                 raise errors.ConfigurationError(f"{self.path} cannot have a write-ahead log: put it on another disk.")
@@ -162,33 +168,37 @@ class LeaseFile:
                         connection.execute(statement)
                 connection.execute("COMMIT")
             except BaseException:
-                connection.rollback()  # inside: a forked child would take it for one of its own, which nobody ends
+                connection.rollback()  # while inside: a forked child would never end the transaction
                 raise
 
     @contextmanager
-    def _turn_of_its_own(self) -> Iterator[None]:
-        """At the turnstile, for whoever is not inside SQLite. A fork waits for all who are, and whoever has the
-        turnstile may just be waiting for that fork: with somebody who stands here inside, they would wait in a circle.
+    def _exclusive_writer(self) -> Iterator[None]:
+        """Hold the writer lock, in a thread that is not inside SQLite.
+
+        A fork waits for all threads that are inside, and the holder of the writer lock may be waiting for that fork: a
+        thread that waited here while inside would close the circle.
         """
-        turnstile = WriterLock(self.beside)
+        writer_lock = WriterLock(self.side_directory)
         try:
-            with turnstile:
+            with writer_lock:
                 yield
         finally:
-            turnstile.close()
+            writer_lock.close()
 
 
 def _empty_log(connection: LogConnection) -> None:
-    """What the log should hold is put into the database. But not before the disk has taken all of it: as long as it
-    does not, the database is better left as it is."""
-    connection.execute("BEGIN IMMEDIATE")  # so that nobody else writes to it
+    """Move the log's content into the database, but only after the disk has taken all of it.
+
+    While the disk fails, the database stays as it is.
+    """
+    connection.execute("BEGIN IMMEDIATE")  # so that no other process writes to it
     try:
         connection.log.write_again()
     finally:
         connection.execute("ROLLBACK")
     (is_busy, _, _) = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
     if is_busy:
-        raise OSError(errno.EBUSY, "a transaction reads it, and so keeps its log from being emptied")
+        raise OSError(errno.EBUSY, "a transaction that reads it keeps its log from being emptied")
     connection.log.sync()
 
 

@@ -1,13 +1,14 @@
-"""Forked children let go of what is their parent's.
+"""Detaches a forked child from the SQLite connections, locks and sockets of its parent.
 
-A child has a copy of every descriptor. As long as it has the turnstile's or a socket's open, a parent that has died
-seems to live. The connections it must not even close: SQLite would take the parent's locks and files for its own. And a
-fork waits until no thread of ours is inside SQLite: the child would find its mutexes locked by a thread it has not.
+A child has a copy of every descriptor. While it has the writer lock's or a socket's open, a parent that has died
+appears alive. The connections must not even be closed: SQLite would take the parent's locks and files for the child's.
+And a fork waits until no thread of the process is inside SQLite: the child would find SQLite's mutexes locked by a
+thread that it does not have.
 
-Interrupts. A signal's handler may raise wherever Python runs in the main thread: in the middle of a hook, or before its
-first line. Python only prints that, and the fork goes on. So what a fork holds is one lock, the door, which C functions
-take and give back: nothing can come between. Whether somebody is inside is only looked at. A child that was made all
-the same while somebody was inside finds that out by itself, and is refused the use of SQLite, where it might hang.
+Interrupts. A signal handler may raise wherever Python runs in the main thread: in the middle of a hook, or before its
+first line. Python only prints that, and the fork goes on. So a fork holds one lock only, the entry lock, which C
+functions take and release without a gap; threads inside SQLite are only counted. A child that was made all the same
+while a thread was inside notices that by itself, and is refused the use of SQLite, where it might hang.
 """
 
 import os
@@ -18,33 +19,33 @@ from weakref import WeakSet, ref
 
 from interlock import errors
 
-_STEP = 0.0005
+_POLL_EVERY = 0.0005
 
 
 class Inherited(Protocol):
-    def let_go(self) -> object:
-        """In a forked child, perhaps twice. What comes back is kept there, untouched, to its end."""
+    def detach(self) -> object:
+        """Called in a forked child, perhaps twice. Its result is kept in the child, unused, until the child ends."""
 
 
-_ours: "WeakSet[Inherited]" = WeakSet()
+_registered: "WeakSet[Inherited]" = WeakSet()
 _untouched: list[Any] = []
-_all: "set[ref[InsideSqlite]]" = set()
-"""Others come, and what is collected goes, while a fork looks: each is done by one C function, at one stroke."""
-_door = threading.RLock()
-"""Who goes inside has it for a moment, who forks until that is done. Only who has taken it can give it back."""
-_is_unfit = False
-"""A child that was made while a thread of its parent's was inside."""
+_instances: "set[ref[InsideSqlite]]" = set()
+"""Changes while a fork reads it: each change is made by one C function, at one stroke."""
+_entry_lock = threading.RLock()
+"""Held for a moment by a thread that goes inside, and by a fork until it is done. Only its holder can release it."""
+_is_unusable = False
+"""True in a child that was made while a thread of its parent was inside."""
 
 
 class InsideSqlite:
-    """``with`` it, a thread is inside SQLite. One for each thread, not nested, and never around a wait for others."""
+    """A context in which a thread is inside SQLite. One for each thread, not nested, never around a wait for others."""
 
     def __init__(self) -> None:
         self._thread: int | None = None
-        _all.add(ref(self, _all.discard))
+        _instances.add(ref(self, _instances.discard))
 
     def __enter__(self) -> None:
-        with _door:
+        with _entry_lock:
             self._thread = threading.get_ident()
 
     def __exit__(self, *exc_info: object) -> None:
@@ -52,47 +53,47 @@ class InsideSqlite:
 
     @property
     def has_another(self) -> bool:
-        """Whether a thread is there, and it is not this one."""
+        """True if a thread is inside, and it is not this one."""
         return self._thread not in (None, threading.get_ident())
 
 
 def _others_inside() -> list[InsideSqlite]:
-    """Threads that have gone inside, apart from this one."""
-    return [inside for each in _all.copy() if (inside := each()) is not None and inside.has_another]
+    """The contexts in which a thread other than this one is inside."""
+    return [inside for each in _instances.copy() if (inside := each()) is not None and inside.has_another]
 
 
-def left_alone_in_children(thing: Inherited) -> None:
-    _ours.add(thing)
+def detach_in_children(thing: Inherited) -> None:
+    _registered.add(thing)
 
 
-def require_fit() -> None:
-    if _is_unfit:
+def require_usable() -> None:
+    if _is_unusable:
         raise errors.ConfigurationError(
             "This process was forked while its parent used SQLite, because an interrupt came: it cannot use SQLite. "
-            "Fork it anew."
+            "Fork again."
         )
 
 
 def _wait_until_all_are_outside() -> None:
-    """With the door shut. An interrupt ends the wait, and leaves nothing behind."""
+    """Runs with the entry lock held. An interrupt ends the wait without a trace."""
     while _others_inside():
-        time.sleep(_STEP)
+        time.sleep(_POLL_EVERY)
 
 
-def _let_go() -> None:
-    global _is_unfit
-    _is_unfit = _is_unfit or bool(_others_inside())
-    _all.clear()  # of threads that are not here
-    _untouched.extend(thing.let_go() for thing in list(_ours))
-    _ours.clear()
+def _detach_all() -> None:
+    global _is_unusable
+    _is_unusable = _is_unusable or bool(_others_inside())
+    _instances.clear()  # of threads that the child does not have
+    _untouched.extend(thing.detach() for thing in list(_registered))
+    _registered.clear()
 
 
-# What is registered last is called first before a fork, and last after it. In a child that was made without the door
-# another thread may have it, which is not there: so it is not given back, but made anew, as Python does with its own.
-os.register_at_fork(before=_wait_until_all_are_outside, after_in_child=_let_go)
-os.register_at_fork(after_in_child=_let_go)  # once more: an interrupt may have ended the first
+# Hooks registered last are called first before a fork, and last after it. In a child that was made without the entry
+# lock a thread that the child does not have may hold it: so it is not released but re-initialised, as Python's own are.
+os.register_at_fork(before=_wait_until_all_are_outside, after_in_child=_detach_all)
+os.register_at_fork(after_in_child=_detach_all)  # twice: an interrupt may have ended the first call
 os.register_at_fork(
-    before=_door.acquire,
-    after_in_parent=_door.release,
-    after_in_child=_door._at_fork_reinit,  # type: ignore[attr-defined] # not in what mypy knows of it
+    before=_entry_lock.acquire,
+    after_in_parent=_entry_lock.release,
+    after_in_child=_entry_lock._at_fork_reinit,  # type: ignore[attr-defined] # not in what mypy knows of it
 )

@@ -1,7 +1,7 @@
-"""Work for a thread, and the thread.
+"""Jobs for a thread, and the thread that runs them.
 
-Somebody on the event loop waits for each job, and may stop waiting. Whether a job is still done then is decided once,
-by whoever comes first: the thread that begins it, or the one that gives it up.
+A coroutine waits for each job, and may stop waiting. Then the first one decides whether the job is still run: the
+thread that begins it, or the coroutine that gives it up.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ C = TypeVar("C")
 
 
 class ThreadJob(Generic[C, T]):
-    """`work` is called in the thread, which then says whether it `is_durable`: answered when it is on the disk."""
+    """`work` is called in the thread, which then sets `is_durable` if the answer has to wait for the disk."""
 
     def __init__(self, work: Callable[[C], T]) -> None:
         self.work = work
@@ -34,14 +34,16 @@ class ThreadJob(Generic[C, T]):
         return self.is_taken or not self._decided.locked()
 
     def take(self) -> bool:
-        """In the thread. False: it was given up."""
+        """Called in the thread. False: the job was given up."""
         self.is_taken = self.is_taken or self._decided.acquire(blocking=False)
         return self.is_taken
 
-    async def answer(self, patience: float, longest: float) -> T:
-        """`LockNotAvailable`: it was not begun within `patience`, and never will be. `ConnectionLost`: it was begun,
-        and nobody knows how it ended."""
-        self._timer = self._loop.call_later(patience, self._give_up, longest)
+    async def answer(self, lock_timeout: float, run_timeout: float) -> T:
+        """Raises `LockNotAvailable` if the job was not begun within `lock_timeout`: it never will be.
+
+        Raises `ConnectionLost` if it was begun and did not end within `run_timeout`: its outcome is unknown.
+        """
+        self._timer = self._loop.call_later(lock_timeout, self._give_up, run_timeout)
         try:
             return await self._future
         except asyncio.CancelledError:
@@ -50,15 +52,15 @@ class ThreadJob(Generic[C, T]):
         finally:
             self._timer.cancel()
 
-    def _give_up(self, longest: float) -> None:
+    def _give_up(self, run_timeout: float) -> None:
         if self._decided.acquire(blocking=False):
-            self.settle(None, errors.LockNotAvailable("The file with the leases stayed locked by another: try again."))
+            self.settle(None, errors.LockNotAvailable("The file with the leases stayed locked: try again."))
         else:
-            late = errors.ConnectionLost("The disk with the leases did not answer in time: look at it.")
-            self._timer = self._loop.call_later(longest, self.settle, None, late)
+            late = errors.ConnectionLost("The disk with the leases did not answer in time: check it.")
+            self._timer = self._loop.call_later(run_timeout, self.settle, None, late)
 
     def settle(self, result: T | None, error: Exception | None) -> None:
-        """On the event loop."""
+        """Called on the event loop."""
         if self._future.done():
             return
         if error is not None:
@@ -74,8 +76,10 @@ J = TypeVar("J", bound=ThreadJob[Any, Any])
 
 
 class Worker(Generic[J]):
-    """A thread that is begun by the first job, and by the first after it was stopped. `serve` gets the next job; `end`
-    is called in it when it ends."""
+    """A thread that is started by the first job, and by the first job after a stop.
+
+    In the thread, `serve` is called with each job, and `end` when the thread ends.
+    """
 
     def __init__(self, name: str, serve: Callable[[J], None], end: Callable[[], None]) -> None:
         self._name = name
@@ -83,7 +87,7 @@ class Worker(Generic[J]):
         self._end = end
         self._jobs: collections.deque[J] = collections.deque()
         self._lock = threading.RLock()
-        """``with`` takes it and gives it back by C functions. In a condition's, an interrupt may leave it taken."""
+        """``with`` takes and releases it by C functions. An interrupt could leave a condition's own lock taken."""
         self._changed = threading.Condition(self._lock)
         self._thread: threading.Thread | None = None
         self._is_stopping = False
@@ -98,21 +102,21 @@ class Worker(Generic[J]):
                 self._jobs.append(job)
                 self._require_thread()
                 self._changed.notify()
-            except BaseException:  # there are too many, or we were interrupted: the next job tries again
-                with suppress(ValueError):  # before it was even there
+            except BaseException:  # too many threads, or an interrupt: the next job tries again
+                with suppress(ValueError):  # it was not appended yet
                     self._jobs.remove(job)
                 raise
             self._is_stopping = False
 
     def waiting(self) -> list[J]:
-        """In the thread: who has come meanwhile."""
+        """Called in the thread: the jobs that were submitted meanwhile."""
         with self._lock:
             found = list(self._jobs)
             self._jobs.clear()
         return found
 
     def stop(self) -> threading.Thread | None:
-        """It ends after what waits, unless more comes."""
+        """Let the thread end after the waiting jobs, unless more are submitted."""
         with self._lock:
             self._is_stopping = True
             self._changed.notify()
@@ -125,7 +129,7 @@ class Worker(Generic[J]):
             self._thread = thread
 
     def _run(self) -> None:
-        with self._lock:  # who starts us has it until we are known here; if that was interrupted, we never will be
+        with self._lock:  # `submit` holds it until `_thread` is set; if that was interrupted, it never is
             if self._thread is not threading.current_thread():
                 return
         while job := self._next():
@@ -137,7 +141,7 @@ class Worker(Generic[J]):
                 self._changed.wait()
             if self._jobs:
                 return self._jobs.popleft()
-        self._end()  # which may take long, and nobody who brings work waits for it
+        self._end()  # may take long, and `submit` does not wait for it
         with self._lock:
             if self._jobs:
                 return self._jobs.popleft()
@@ -146,7 +150,7 @@ class Worker(Generic[J]):
 
 
 def deliver(settled: Sequence[Settled]) -> None:
-    """From the thread to whoever waits; if their event loop has ended, to nobody."""
+    """Pass results from the thread to the event loop, unless that has ended."""
 
     def settle() -> None:
         for job, result, error in settled:

@@ -1,5 +1,5 @@
 -- name: lease
--- Who holds it, and until when.
+-- The holder of a lease, and its expiry.
 SELECT token, grant_id, boot, expires_at, holder FROM interlock_lease WHERE name = ?;
 
 -- name: add
@@ -7,7 +7,7 @@ SELECT token, grant_id, boot, expires_at, holder FROM interlock_lease WHERE name
 INSERT INTO interlock_lease (name, token) SELECT ?, token_floor FROM interlock_file;
 
 -- name: grant
--- Free → held. Whoever calls this has seen in the same transaction that it is free.
+-- Free → held. The caller has checked in the same transaction that it is free.
 UPDATE interlock_lease
    SET token = max(token + 1, :now_us), grant_id = :grant_id, boot = :boot, expires_at = :expires_at, ttl = :ttl,
        holder = :holder, host = :host, pid = :pid, metadata = :metadata, acquired_at = :wall, used_at = :wall
@@ -15,7 +15,7 @@ UPDATE interlock_lease
 RETURNING token;
 
 -- name: renew
--- Held → held for longer. What has expired stays lost, even if nobody has taken it.
+-- Held → held for longer. An expired lease stays lost, even if nothing has taken it.
 UPDATE interlock_lease SET expires_at = ?, ttl = ?, used_at = ?
  WHERE name = ? AND token = ? AND grant_id = ? AND boot = ? AND expires_at > ?;
 
@@ -24,19 +24,19 @@ UPDATE interlock_lease SET expires_at = ?, ttl = ?, used_at = ?
 UPDATE interlock_lease SET grant_id = NULL, expires_at = 0 WHERE name = ? AND token = ? AND grant_id = ?;
 
 -- name: is_holder
--- Whether that grant is the last one, expired or not.
+-- A row if that grant is the latest one, expired or not.
 SELECT 1 FROM interlock_lease WHERE name = ? AND token = ? AND grant_id = ?;
 
 -- name: is_current
--- Whether that grant holds the lease now.
+-- A row if that grant holds the lease now.
 SELECT 1 FROM interlock_lease WHERE name = ? AND token = ? AND grant_id = ? AND boot = ? AND expires_at > ?;
 
 -- name: queue
--- Who waits for a lease, in order of arrival.
+-- The waiters for a lease, in order of arrival.
 SELECT grant_id, boot, listener, seen_at, offered_at FROM interlock_waiter WHERE name = ? ORDER BY place;
 
 -- name: enqueue
--- Nowhere → waiting; or again, at one's old place, with an ear that may be another.
+-- New → waiting. A repeated request keeps its position, and may have another listener.
 INSERT INTO interlock_waiter (grant_id, name, boot, listener, seen_at, holder, host, pid) VALUES (?, ?, ?, ?, ?, ?, ?, ?)
     ON CONFLICT (grant_id) DO UPDATE
    SET boot = excluded.boot, listener = excluded.listener, seen_at = excluded.seen_at, offered_at = NULL;
@@ -46,19 +46,19 @@ INSERT INTO interlock_waiter (grant_id, name, boot, listener, seen_at, holder, h
 DELETE FROM interlock_waiter WHERE grant_id = ? RETURNING name, offered_at;
 
 -- name: offer
--- Waiting → told that it is its turn.
+-- Waiting → notified that it is first.
 UPDATE interlock_waiter SET offered_at = ? WHERE grant_id = ?;
 
 -- name: give_up
--- Everybody who listens at that socket → passed over, until they ask again.
+-- All waiters of a listener → passed over, until they ask again.
 UPDATE interlock_waiter SET offered_at = -1 WHERE listener = ?;
 
 -- name: waiters
--- Everybody who waits, for the sweep.
+-- All waiters, for the sweep.
 SELECT grant_id, boot, listener, seen_at, offered_at FROM interlock_waiter;
 
 -- name: all_leases
--- Every lease, for eyes.
+-- All leases, for operators.
 SELECT name, token, grant_id, boot, expires_at, ttl, holder, host, pid, metadata, acquired_at, used_at
   FROM interlock_lease ORDER BY name;
 
@@ -68,11 +68,11 @@ SELECT name, token, grant_id, boot, expires_at, ttl, holder, host, pid, metadata
   FROM interlock_lease WHERE name = ?;
 
 -- name: all_waiters
--- Who waits for which lease, in order, with what tells whether they still do.
+-- All waiters in order, with the columns that show if they are alive.
 SELECT name, holder, host, pid, grant_id, boot, listener, seen_at, offered_at FROM interlock_waiter ORDER BY name, place;
 
 -- name: break
--- Held → nobody's, and free when its time is over, or at once.
+-- Held → broken: without a grant, and free when it expires, or at once.
 UPDATE interlock_lease SET grant_id = NULL, expires_at = CASE WHEN ? THEN 0 ELSE expires_at END WHERE name = ?;
 
 -- name: end_broken
@@ -80,37 +80,37 @@ UPDATE interlock_lease SET grant_id = NULL, expires_at = CASE WHEN ? THEN 0 ELSE
 UPDATE interlock_lease SET expires_at = 0 WHERE name = ? AND token = ? AND grant_id IS NULL;
 
 -- name: unused
--- Leases that nobody holds, waits for, or has used since then.
+-- Leases that are not held, have no waiters, and were not used since then.
 SELECT name, token FROM interlock_lease l
  WHERE (boot IS NOT ? OR expires_at <= ?) AND used_at < ?
    AND NOT EXISTS (SELECT 1 FROM interlock_waiter w WHERE w.name = l.name)
  LIMIT 1000;
 
--- name: forget
+-- name: delete_lease
 -- Free → unknown. The floor is raised first.
 DELETE FROM interlock_lease WHERE name = ?;
 
 -- name: raise_floor
--- A name that comes back goes on above every token that it ever had.
+-- The tokens of a name that comes back are greater than every token it ever had.
 UPDATE interlock_file SET token_floor = max(token_floor, ?);
 
 -- name: held
--- Leases that are held now, by the beginning of their names.
+-- The leases that are held now and whose names begin with a prefix.
 SELECT name, token, holder, host, pid, metadata, acquired_at, expires_at - ?
   FROM interlock_lease WHERE grant_id IS NOT NULL AND boot = ? AND expires_at > ? AND substr(name, 1, length(?)) = ?
  ORDER BY name;
 
 -- name: read_record
--- What was written under a key.
+-- The record under a key.
 SELECT key, token, value, written_at FROM interlock_record WHERE key = ?;
 
 -- name: write_record
--- Unknown or older → written. Whoever calls this has seen in the same transaction that its grant is current.
+-- Unknown or older → written. The caller has checked in the same transaction that its grant is current.
 INSERT INTO interlock_record (key, token, value, written_at) VALUES (?, ?, ?, ?)
     ON CONFLICT (key) DO UPDATE SET token = excluded.token, value = excluded.value, written_at = excluded.written_at;
 
--- name: forget_records
--- Old → unknown, by the beginning of the key.
+-- name: delete_records
+-- Delete old records whose keys begin with a prefix.
 DELETE FROM interlock_record WHERE key IN (
     SELECT key FROM interlock_record WHERE written_at < ? AND substr(key, 1, length(?)) = ? LIMIT 1000
 );

@@ -1,9 +1,9 @@
-"""The write-ahead log, put on the disk by a descriptor of our own.
+"""The write-ahead log, synced to the disk by a descriptor of Interlock's own.
 
-What fails. What a system could not write it forgets to write: it tells each descriptor of the file once, one that is
-opened later perhaps never, and the next sync succeeds, with a hole in the log on the disk that ends it there after a
-crash. So the descriptor is opened before anything is committed that it answers for; and after a failure no sync counts
-until the log was emptied into the database.
+Failures. The system drops data that it could not write: it reports that once to each open descriptor, to one that is
+opened later perhaps never, and the next sync succeeds, with a hole in the log on the disk at which the log ends after
+a crash. So the descriptor is opened before the commits that it has to sync; and after a failure no sync counts until
+the log was emptied into the database.
 """
 
 import os
@@ -16,23 +16,27 @@ _sync = os.fsync if sys.platform == "darwin" else os.fdatasync
 
 
 class Log:
-    """Of a database that SQLite has open, which keeps it the same file. SQLite locks nothing in it: closing another
-    descriptor of it, unlike one of the database, does no harm."""
+    """The log of a database that SQLite has open, so the log's file stays the same.
+
+    SQLite locks nothing in the log: closing another descriptor of it does no harm, unlike one of the database.
+    """
 
     def __init__(self, database: Path) -> None:
-        self._path = Path(os.path.realpath(database) + "-wal")  # where SQLite puts it, of a file behind a link too
+        self._path = Path(os.path.realpath(database) + "-wal")  # SQLite puts it there, also for a file behind a link
         self._descriptor = os.open(self._path, os.O_RDWR | os.O_CLOEXEC)
 
     def sync(self) -> None:
-        """What was committed before is on the disk afterwards. A checkpoint that empties the log has put everything on
-        the disk before."""
+        """Put earlier commits on the disk. A checkpoint that empties the log has put them there already."""
         if not os.path.samestat(self._path.stat(), os.fstat(self._descriptor)):
-            raise FileNotFoundError(0, "its log was taken away")
+            raise FileNotFoundError(0, "its log was removed")
         _sync(self._descriptor)
 
     def write_again(self) -> None:
-        """The same bytes, while nobody else writes: whether the disk takes them now. Where it did not before, they may
-        be there for us and yet be missing after a crash, if the file system did not get to note them as written."""
+        """Write the same bytes again, while no other process writes, to find out if the disk takes them now.
+
+        Bytes that failed before may be readable and still be missing after a crash, if the file system did not record
+        them as written.
+        """
         for start in range(0, os.fstat(self._descriptor).st_size, _PIECE):
             os.pwrite(self._descriptor, os.pread(self._descriptor, _PIECE, start), start)
         self.sync()
@@ -44,13 +48,15 @@ class Log:
 
 
 class LogConnection(sqlite3.Connection):
-    """One of ours, and the log of its file. `log` is there when the file is ready. `identity` is that of the file that
-    is open, which may stand at its path no more."""
+    """A connection with the log of its file. `log` is set once the file is ready.
+
+    `identity` is that of the open file, which may no longer be the file at its path.
+    """
 
     log: Log
     identity: tuple[int, int]
 
-    def let_go(self) -> "LogConnection":
+    def detach(self) -> "LogConnection":
         return self
 
     def close(self) -> None:

@@ -1,5 +1,7 @@
-"""Whether a file is on a disk of this machine. On a network's, locks and shared memory do not reach the other machines:
-each of them would grant the same lease."""
+"""Refuses files on network file systems, where locks and shared memory do not reach other machines.
+
+Each machine would grant the same lease.
+"""
 
 import os
 import re
@@ -41,7 +43,7 @@ def is_remote(kind: str) -> bool:
 
 
 def file_system(file: Path) -> str:
-    """Its kind; empty where the system does not tell. Of the mounts above the file, the last one mounted counts."""
+    """The type of the file's file system, "" if unknown. Of the mounts above the file, the last one mounted counts."""
     try:
         lines = _MOUNTS.read_text().splitlines()
     except OSError:

@@ -1,4 +1,4 @@
-"""Who waits for a lease, and whose turn it is. Everything here happens in a transaction that has the file alone."""
+"""The queue of waiters for a lease. Every function runs in a transaction that has the file alone."""
 
 from typing import NamedTuple
 from uuid import UUID
@@ -7,10 +7,10 @@ from interlock.stores.leases import AcquireRequest, Holder
 from interlock.stores.sqlite.boot import boot_id
 from interlock.stores.sqlite.transaction import SQL, WriteTransaction
 
-_TO_COME = 1.0
-"""So long a waiter that was told has to take the lease; then it is the next one's turn."""
-_TO_ASK = 5.0
-"""So long somebody who cannot be told counts as waiting, after it has asked."""
+_CLAIM_WITHIN = 1.0
+"""Seconds in which a notified waiter has to take the lease, before the next waiter is notified."""
+_POLLER_EXPIRES_AFTER = 5.0
+"""Seconds after its last request for which a waiter that polls counts as waiting."""
 
 
 class QueueMember(NamedTuple):
@@ -27,71 +27,73 @@ class Offer(NamedTuple):
 
 
 def enqueue(transaction: WriteTransaction, request: AcquireRequest, holder: Holder, listener: str | None) -> None:
-    """At the end; whoever waits already keeps its place."""
+    """Append a waiter to the queue. A waiter that is in the queue keeps its position."""
     transaction.execute(
         SQL["enqueue"], str(request.grant_id), request.name, boot_id(), listener, transaction.now,
         holder.replica, holder.host, holder.pid,
     )  # fmt: skip
 
 
-def first(transaction: WriteTransaction, name: str, own: str | None) -> QueueMember | None:
-    """The first who lives and is not late. Whoever stood before it is removed.
+def first(transaction: WriteTransaction, name: str, own_listener: str | None) -> QueueMember | None:
+    """The first waiter that is alive and not late. Waiters before it are removed.
 
-    Who was told and did not come stands still, and so does everybody who listens with it: they are passed over
-    together, and told so in case they hear it.
+    If a notified waiter did not come, its process is stopped. So all waiters with its listener are passed over
+    together, and notified of that for when the process continues.
     """
     for row in transaction.execute(SQL["queue"], name).fetchall():
         waiter = QueueMember(*row)
-        if is_waiting(transaction, waiter, own):
+        if is_waiting(transaction, waiter, own_listener):
             return waiter
         if waiter.listener is not None and waiter.offered_at is not None and waiter.offered_at >= 0:
             transaction.execute(SQL["give_up"], waiter.listener)
-            transaction.rings[waiter.listener] = []
+            transaction.wake_ups[waiter.listener] = []
         transaction.execute(SQL["dequeue"], waiter.grant_id).fetchall()
     return None
 
 
-def is_waited(transaction: WriteTransaction, name: str, own: str | None) -> bool:
-    """Whether somebody waits who can be told. Changes nothing."""
+def has_waiter(transaction: WriteTransaction, name: str, own_listener: str | None) -> bool:
+    """True if a waiter waits that can be notified. Changes nothing."""
     waiters = (QueueMember(*row) for row in transaction.execute(SQL["queue"], name).fetchall())
-    return any(waiter.listener is not None and is_waiting(transaction, waiter, own) for waiter in waiters)
+    return any(waiter.listener is not None and is_waiting(transaction, waiter, own_listener) for waiter in waiters)
 
 
-def offer(transaction: WriteTransaction, name: str, own: str | None) -> Offer | None:
-    """Tell the first that it is its turn; the caller knows that the lease is free. One of `own` is told by the caller.
-    None: nobody waits, or the first was told before."""
-    waiter = first(transaction, name, own)
+def offer(transaction: WriteTransaction, name: str, own_listener: str | None) -> Offer | None:
+    """Notify the first waiter; the caller knows that the lease is free, and notifies a waiter of `own_listener` itself.
+
+    None: there is no waiter, or the first was notified before.
+    """
+    waiter = first(transaction, name, own_listener)
     if waiter is None or waiter.offered_at is not None:
         return None
     transaction.execute(SQL["offer"], transaction.now, waiter.grant_id)
-    told = Offer(UUID(waiter.grant_id), waiter.listener)
-    if waiter.listener is not None and waiter.listener != own:
-        transaction.rings.setdefault(waiter.listener, []).append(told.grant_id)
-    return told
+    offered = Offer(UUID(waiter.grant_id), waiter.listener)
+    if waiter.listener is not None and waiter.listener != own_listener:
+        transaction.wake_ups.setdefault(waiter.listener, []).append(offered.grant_id)
+    return offered
 
 
-def leave(transaction: WriteTransaction, grant_id: UUID, own: str | None) -> Offer | None:
-    """Out of the queue. What was offered goes to the next: who that is, if it was told now."""
+def leave(transaction: WriteTransaction, grant_id: UUID, own_listener: str | None) -> Offer | None:
+    """Remove a waiter. If the lease was offered to it, offer it to the next one, and return that offer."""
     rows = transaction.execute(SQL["dequeue"], str(grant_id)).fetchall()
-    return offer(transaction, rows[0][0], own) if rows and rows[0][1] is not None else None
+    return offer(transaction, rows[0][0], own_listener) if rows and rows[0][1] is not None else None
 
 
-def remove_dead(transaction: WriteTransaction, own: str | None) -> None:
+def remove_dead(transaction: WriteTransaction, own_listener: str | None) -> None:
     for row in transaction.execute(SQL["waiters"]).fetchall():
         waiter = QueueMember(*row)
-        if not _lives(transaction, waiter, own):
-            leave(transaction, UUID(waiter.grant_id), own)
+        if not _is_alive(transaction, waiter, own_listener):
+            leave(transaction, UUID(waiter.grant_id), own_listener)
 
 
-def is_waiting(transaction: WriteTransaction, waiter: QueueMember, own: str | None) -> bool:
-    if waiter.offered_at is not None and waiter.offered_at <= transaction.now - _TO_COME:
+def is_waiting(transaction: WriteTransaction, waiter: QueueMember, own_listener: str | None) -> bool:
+    if waiter.offered_at is not None and waiter.offered_at <= transaction.now - _CLAIM_WITHIN:
         return False
-    return _lives(transaction, waiter, own)
+    return _is_alive(transaction, waiter, own_listener)
 
 
-def _lives(transaction: WriteTransaction, waiter: QueueMember, own: str | None) -> bool:
+def _is_alive(transaction: WriteTransaction, waiter: QueueMember, own_listener: str | None) -> bool:
     if waiter.boot != boot_id():
         return False
     if waiter.listener is None:
-        return waiter.seen_at > transaction.now - _TO_ASK
-    return waiter.listener == own or transaction.is_alive(waiter.listener)
+        return waiter.seen_at > transaction.now - _POLLER_EXPIRES_AFTER
+    return waiter.listener == own_listener or transaction.is_alive(waiter.listener)

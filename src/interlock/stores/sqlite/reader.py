@@ -1,10 +1,12 @@
-"""A thread that reads the file and nothing else: with a write-ahead log it never waits for those who write. For
-the disk it waits where somebody will rely on what it has read."""
+"""The thread that reads the file: with a write-ahead log it never waits for a writer.
+
+It waits for the disk if a caller will rely on what was read.
+"""
 
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from interlock.stores.sqlite.driver_errors import known, translated
+from interlock.stores.sqlite.driver_errors import converted, translated
 from interlock.stores.sqlite.file import LeaseFile
 from interlock.stores.sqlite.forks import InsideSqlite
 from interlock.stores.sqlite.jobs import ThreadJob, Worker, deliver
@@ -13,11 +15,11 @@ from interlock.stores.sqlite.log import LogConnection
 T = TypeVar("T")
 
 _RECOVERY = 1000
-"""Milliseconds. Only somebody who puts the log in order after a crash can keep a reader waiting."""
+"""Milliseconds. Only a process that recovers the log after a crash can make a reader wait."""
 
 
-class _Look(ThreadJob[LogConnection, T]):
-    """`relied_on` says of what was read whether somebody will rely on it."""
+class _ReadJob(ThreadJob[LogConnection, T]):
+    """`relied_on` returns True for a result that a caller will rely on."""
 
     def __init__(self, work: Callable[[LogConnection], T], relied_on: Callable[[T], bool]) -> None:
         super().__init__(work)
@@ -25,9 +27,9 @@ class _Look(ThreadJob[LogConnection, T]):
 
 
 class Reader:
-    def __init__(self, file: LeaseFile, longest: float) -> None:
+    def __init__(self, file: LeaseFile, run_timeout: float) -> None:
         self._file = file
-        self._longest = longest
+        self._run_timeout = run_timeout
         self._connection: LogConnection | None = None
         self._inside = InsideSqlite()
         self._worker = Worker("interlock reader", self._serve, self._hang_up)
@@ -37,27 +39,27 @@ class Reader:
         return self._worker.is_running
 
     async def run(self, work: Callable[[LogConnection], T], relied_on: Callable[[T], bool]) -> T:
-        """What `work` has read. If it is `relied_on`, it is on the disk by then."""
-        job = _Look(work, relied_on)
+        """Returns the result of `work`. If it is `relied_on`, its data are on the disk by then."""
+        job = _ReadJob(work, relied_on)
         self._worker.submit(job)
-        return await job.answer(self._longest, self._longest)
+        return await job.answer(self._run_timeout, self._run_timeout)
 
     def stop(self) -> Any:
         return self._worker.stop()
 
-    def _serve(self, job: "_Look[Any]") -> None:
+    def _serve(self, job: "_ReadJob[Any]") -> None:
         if not job.take():
             return
         try:
             with translated(self._file.path):
-                result = self._looked(job)
+                result = self._read(job)
         except Exception as error:
             self._hang_up()
-            deliver([(job, None, known(error))])
+            deliver([(job, None, converted(error))])
         else:
             deliver([(job, result, None)])
 
-    def _looked(self, job: "_Look[T]") -> T:
+    def _read(self, job: "_ReadJob[T]") -> T:
         connection = self._open()
         with self._inside:
             result = job.work(connection)

@@ -1,4 +1,4 @@
-"""``sqlite:///file`` names a file beside us, ``sqlite:////directory/file`` one anywhere."""
+"""Database URLs of SQLite: ``sqlite:///file`` in the working directory, ``sqlite:////directory/file`` anywhere."""
 
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
@@ -9,7 +9,7 @@ _FORM = "it should look like sqlite:///file.db, or sqlite:////directory/file.db 
 
 
 def file_of(url: str) -> Path:
-    """The file, from the root on: where we stand may change. Nothing is opened."""
+    """The absolute path of the file, because the working directory may change. Nothing is opened."""
     parts = urlsplit(url)
     path = unquote(parts.path)
     if parts.netloc or not path.startswith("/") or len(path) < 2 or path.endswith("/"):
@@ -19,7 +19,7 @@ def file_of(url: str) -> Path:
             f"The database URL {url!r} has options, and a SQLite file has none: leave out what follows the ? or #."
         )
     if path == "/:memory:":
-        raise ConfigurationError("A SQLite database in memory is seen by one connection only: name a file.")
+        raise ConfigurationError("A SQLite database in memory is visible to one connection only: name a file.")
     if not path.isprintable():
         raise ConfigurationError(f"The database URL {url!r} has control characters in it: leave them out.")
     return Path(path[1:]).absolute()

@@ -1,8 +1,7 @@
-"""How processes tell each other that it is somebody's turn: a socket for each that listens, in a directory of its own.
+"""Notifications between processes: each process with waiters has a datagram socket in the directory beside the file.
 
-A datagram socket is also the sign that its process lives: the kernel closes it with the process, however that ends, and
-whoever then connects to what is left of it is refused. That holds for numbers that are used again, and for processes
-that cannot see each other's numbers.
+The socket also shows that its process lives: the kernel closes it with the process, however that ends, and refuses
+later connections to its path. Process ids would not do: they are used again, and hidden from other containers.
 """
 
 import asyncio
@@ -16,17 +15,17 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from uuid import UUID
 
-from interlock.stores.sqlite.forks import left_alone_in_children
+from interlock.stores.sqlite.forks import detach_in_children
 
 _LONGEST_ADDRESS = 100
 _MOST_IDS = 1000
 _LARGEST = 16 * _MOST_IDS
 _FULL = (errno.EAGAIN, errno.ENOBUFS)
-_PATIENCE, _STEP = 0.1, 0.002
+_RETRY_FOR, _RETRY_EVERY = 0.1, 0.002
 
 
-class Ear:
-    """Open from the moment it is made. `name` is what others ring."""
+class WakeUpSocket:
+    """Receives this process's notifications. Open from its creation; `name` is the address for other processes."""
 
     def __init__(self, directory: Path, on_turn: Callable[[UUID | None], None]) -> None:
         self.name = secrets.token_hex(6)
@@ -34,7 +33,7 @@ class Ear:
         self._on_turn = on_turn
         self._loop = asyncio.get_running_loop()
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
-        left_alone_in_children(self)
+        detach_in_children(self)
         try:
             with _address(self._path) as address:
                 self._socket.bind(address)
@@ -42,10 +41,10 @@ class Ear:
         except BaseException:
             self._socket.close()
             raise
-        # By its number: uvloop would keep a socket open for as long as it reads it, in a forked child too.
-        self._loop.add_reader(self._socket.fileno(), self._hear)
+        # By its descriptor: uvloop would keep a socket object open while it reads it, in a forked child too.
+        self._loop.add_reader(self._socket.fileno(), self._receive)
 
-    def _hear(self) -> None:
+    def _receive(self) -> None:
         while True:
             try:
                 message = self._socket.recv(_LARGEST)
@@ -62,59 +61,59 @@ class Ear:
         self._socket.close()
         self._path.unlink(missing_ok=True)
 
-    def let_go(self) -> None:
+    def detach(self) -> None:
         self._socket.close()
 
 
-class WakeUps:
-    """To ring at others, in the thread that writes."""
+class WakeUpSender:
+    """Notifies other processes, from the thread that writes."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
 
     def is_alive(self, name: str) -> bool:
         try:
-            with _to(self._directory / name):
+            with _connected(self._directory / name):
                 return True
         except (ConnectionRefusedError, FileNotFoundError):
             return False
 
-    def ring(self, name: str, ids: Iterable[UUID]) -> bool:
-        """Without ids: everybody there was given up. False: there is no room for it there now."""
+    def wake(self, name: str, ids: Iterable[UUID]) -> bool:
+        """Send the ids of waiters; none: all waiters there were removed. False: the socket's buffer is full."""
         message = b"".join(each.bytes for each in ids)
         try:
-            with _to(self._directory / name) as bell:
+            with _connected(self._directory / name) as target:
                 for start in range(0, len(message) or 1, _LARGEST):
-                    bell.send(message[start : start + _LARGEST])
-        except OSError as error:  # it is full; or nobody is there any more, and then nobody has to be told
+                    target.send(message[start : start + _LARGEST])
+        except OSError as error:  # full; or its process has ended, and needs no notification
             return error.errno not in _FULL
         return True
 
-    def ring_again(self, rings: dict[str, list[UUID]]) -> None:
-        """Those that had no room. One that stands still for longer is passed over in a second, and told of that."""
-        ends_at = time.monotonic() + _PATIENCE
-        while rings and time.monotonic() < ends_at:
-            time.sleep(_STEP)
-            rings = {name: ids for name, ids in rings.items() if not self.ring(name, ids)}
+    def wake_later(self, pending: dict[str, list[UUID]]) -> None:
+        """Retry where the buffer was full. A process that stays stopped loses its turn within a second."""
+        ends_at = time.monotonic() + _RETRY_FOR
+        while pending and time.monotonic() < ends_at:
+            time.sleep(_RETRY_EVERY)
+            pending = {name: ids for name, ids in pending.items() if not self.wake(name, ids)}
 
     def clear(self) -> None:
-        """Remove what dead processes have left."""
+        """Remove the sockets of dead processes."""
         for path in self._directory.iterdir():
             if path.is_socket() and not self.is_alive(path.name):
                 path.unlink(missing_ok=True)
 
 
 @contextmanager
-def _to(path: Path) -> Iterator[socket.socket]:
-    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK) as bell:
+def _connected(path: Path) -> Iterator[socket.socket]:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK) as target:
         with _address(path) as address:
-            bell.connect(address)
-        yield bell
+            target.connect(address)
+        yield target
 
 
 @contextmanager
 def _address(path: Path) -> Iterator[str]:
-    """Addresses are short; a longer path is taken by way of its directory's descriptor, where the system has that."""
+    """The socket's address, which has to be short: a longer path goes by its directory's descriptor (on Linux)."""
     if len(os.fsencode(path)) <= _LONGEST_ADDRESS:
         yield str(path)
         return

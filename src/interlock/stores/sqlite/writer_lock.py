@@ -1,13 +1,14 @@
-"""Who wants to write goes through here, one after the other.
+"""The lock that processes take, one after the other, before they write to the file.
 
-SQLite's own way of waiting for its write lock is to look again in growing steps, so whoever has just written and wants
-to write again mostly wins: some processes wait for seconds. The kernel wakes those who wait for an flock, and frees it
-when a process dies. There are two gates. Whoever has passed the first waits for the second, and then opens the first
-again: so somebody who comes back at once stands behind at least one who waited, however quick it is.
+SQLite waits for its own write lock by trying again at growing intervals, so a process that has just written and wants
+to write again mostly wins, and others wait for seconds. The kernel wakes the processes that wait for an flock, and
+releases it when a process dies. There are two flocks: a process that has the entry lock waits for the writer lock, and
+then releases the entry lock. So a process that comes back at once is queued behind at least one other, however fast
+it is.
 
-The kernel wakes who has waited longest; but until that one runs, the first gate is open, and somebody who comes back
-just then would go before all who wait, time and again. So whoever had to wait the last time, and finds the gate open,
-leaves it open for as long as waking takes.
+The kernel wakes the process that has waited longest, but the entry lock is free until that process runs, and a process
+that comes back in that moment would overtake all waiters, time and again. So a process that had to wait the last
+time, and finds the entry lock free, leaves it free for as long as waking takes.
 """
 
 import fcntl
@@ -16,74 +17,76 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-from interlock.stores.sqlite.forks import left_alone_in_children
+from interlock.stores.sqlite.forks import detach_in_children
+
+ENTRY, WRITER = "entry.lock", "writer.lock"
 
 _WAKING = 0.0001
 
 
 class WriterLock:
-    """Blocks without end: use it in a thread that may. Each has descriptors of its own, so threads wait too."""
+    """Blocks without limit: only for threads that may block. Each has its own descriptors, so threads wait too."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
-        self._gates: tuple[int, int] | None = None
+        self._descriptors: tuple[int, int] | None = None
         self._waited = False
-        left_alone_in_children(self)
+        detach_in_children(self)
 
     def __enter__(self) -> None:
-        if self._gates is None:
-            self._gates = _both_opened(self._directory)
-        gate, turnstile = self._gates
-        at_once = _passed(gate)
+        if self._descriptors is None:
+            self._descriptors = _open_both(self._directory)
+        entry, writer = self._descriptors
+        at_once = _try_lock(entry)
         if at_once and self._waited:
-            fcntl.flock(gate, fcntl.LOCK_UN)
+            fcntl.flock(entry, fcntl.LOCK_UN)
             time.sleep(_WAKING)
-            at_once = _passed(gate)
+            at_once = _try_lock(entry)
         if not at_once:
-            fcntl.flock(gate, fcntl.LOCK_EX)
+            fcntl.flock(entry, fcntl.LOCK_EX)
         try:
-            self._waited = not (_passed(turnstile) and at_once)
+            self._waited = not (_try_lock(writer) and at_once)
             if self._waited:
-                fcntl.flock(turnstile, fcntl.LOCK_EX)  # once more, if it was open: that changes nothing
+                fcntl.flock(writer, fcntl.LOCK_EX)  # changes nothing if this process has it already
         finally:
-            fcntl.flock(gate, fcntl.LOCK_UN)
+            fcntl.flock(entry, fcntl.LOCK_UN)
 
     def __exit__(self, *exc_info: object) -> None:
-        if self._gates is not None:
-            fcntl.flock(self._gates[1], fcntl.LOCK_UN)
+        if self._descriptors is not None:
+            fcntl.flock(self._descriptors[1], fcntl.LOCK_UN)
 
     def close(self) -> None:
-        gates, self._gates = self._gates, None
-        for descriptor in gates or ():
+        descriptors, self._descriptors = self._descriptors, None
+        for descriptor in descriptors or ():
             os.close(descriptor)
 
-    def let_go(self) -> None:
-        for descriptor in self._gates or ():  # noted until both are closed: an interrupt may have ended this before
+    def detach(self) -> None:
+        for descriptor in self._descriptors or ():  # kept until both are closed: an interrupt may end this
             with suppress(OSError):
                 os.close(descriptor)
-        self._gates = None
+        self._descriptors = None
 
 
-def _passed(gate: int) -> bool:
-    """Whether it was open; then we have it."""
+def _try_lock(descriptor: int) -> bool:
+    """True if it was free, and is held now."""
     try:
-        fcntl.flock(gate, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
     return True
 
 
-def _both_opened(directory: Path) -> tuple[int, int]:
-    gate = _opened(directory / "gate")
+def _open_both(directory: Path) -> tuple[int, int]:
+    entry = _open(directory / ENTRY)
     try:
-        return gate, _opened(directory / "turnstile")
+        return entry, _open(directory / WRITER)
     except BaseException:
-        os.close(gate)
+        os.close(entry)
         raise
 
 
-def _opened(path: Path) -> int:
+def _open(path: Path) -> int:
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC)
-    if os.fstat(descriptor).st_uid == os.geteuid():  # whoever may write the leases may go through
+    if os.fstat(descriptor).st_uid == os.geteuid():  # every user that may write the leases may take the lock
         os.fchmod(descriptor, path.parent.stat().st_mode & 0o666)
     return descriptor
