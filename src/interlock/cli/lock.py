@@ -9,7 +9,9 @@ from interlock.cli.command import CommandAfterDashes, exit_with, started_supervi
 from interlock.cli.settings import database_options
 from interlock.cli.under_lease import (
     acquire_timeout,
+    at_least_option,
     metadata_option,
+    minimum_hold,
     opened,
     pairs,
     refuse_nesting,
@@ -27,6 +29,7 @@ def lock() -> None:
 @click.argument("name")
 @ttl_option()
 @waiting_options
+@at_least_option
 @metadata_option
 @database_options
 def run_(
@@ -34,6 +37,7 @@ def run_(
     ttl: float,
     timeout: float | None,
     no_wait: bool,
+    at_least: float,
     metadata: tuple[str, ...],
     command: tuple[str, ...],
     **flags: Any,
@@ -45,6 +49,9 @@ def run_(
     COMMAND finds its fencing token in INTERLOCK_LEASE_TOKEN. If the lease is lost, COMMAND is stopped, with everything
     that it has started.
 
+    With --at-least the lease stays held for so long, though COMMAND ends sooner, fails or is killed. For example, in
+    every machine's crontab: interlock lock run nightly-report --no-wait --at-least 10m -- ./report.sh
+
     Exits with COMMAND's own status; 75 if the lease was not acquired; 74 if it was lost.
     """
     limit = acquire_timeout(timeout, no_wait)
@@ -52,7 +59,11 @@ def run_(
         from interlock.coordination.lease.command import run_command
 
         locks, url = opened(flags)
-        lease = locks.lease(name, ttl=ttl, metadata=pairs(metadata))
+        lease = locks.lease(name, **minimum_hold(url, ttl, at_least, pairs(metadata)))
         if limit != 0:
             refuse_nesting(locks, url, name)
-        exit_with(run_command(locks, lease, command, timeout=limit, environment=os.environ, supervisor=supervisor))
+        exit_with(
+            run_command(
+                locks, lease, command, timeout=limit, environment=os.environ, supervisor=supervisor, at_least=at_least
+            )
+        )

@@ -8,11 +8,14 @@ import click
 
 from interlock.cli.duration import DURATION, METAVAR
 from interlock.cli.settings import database, loaded, run
+from interlock.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from interlock.coordination.root import AsyncInterlock
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+_LONGEST_HOLD = 86400.0
 
 
 def ttl_option(default: float = 30.0) -> Callable[[F], F]:
@@ -34,6 +37,17 @@ def waiting_options(command: F) -> F:
     )(command)
 
 
+def at_least_option(command: F) -> F:
+    """The command gets `at_least`, and makes its lease by `minimum_hold`."""
+    return click.option(
+        "--at-least",
+        type=DURATION,
+        default=0.0,
+        metavar=METAVAR,
+        help="Keep the lease so long after it was acquired, also if COMMAND has ended.",
+    )(command)
+
+
 def metadata_option(command: F) -> F:
     return click.option(
         "--metadata", multiple=True, metavar="KEY=VALUE", help="Shown to whoever asks who holds it. Repeatable."
@@ -47,6 +61,37 @@ def acquire_timeout(timeout: float | None, no_wait: bool) -> float | None:
     from interlock.coordination.lease.times import checked_timeout
 
     return 0.0 if no_wait else checked_timeout(timeout)
+
+
+def minimum_hold(url: str, ttl: float, at_least: float, metadata: Mapping[str, str] | None) -> dict[str, Any]:
+    """The settings of a lease that is held for `at_least` seconds, whatever happens to its holder.
+
+    The ttl covers that time. Renewals come as often as with the shorter ttl, so a broken lease is noticed as soon.
+    """
+    if at_least:
+        _require_shared_expiry(url)
+    if at_least <= ttl:
+        return {"ttl": ttl, "metadata": _with_minimum(metadata, at_least)}
+    if at_least > _LONGEST_HOLD:
+        raise ConfigurationError(f"--at-least of {at_least:g} s cannot work: use {_LONGEST_HOLD:g} s (a day) at most.")
+    return {"ttl": at_least, "renew_every": ttl / 4, "metadata": _with_minimum(metadata, at_least)}
+
+
+def _require_shared_expiry(url: str) -> None:
+    """On DynamoDB only a process that watches a lease for its whole ttl sees it expire, and a job of cron does not."""
+    if url.partition(":")[0].lower() == "dynamodb":
+        from interlock.stores.dynamodb.address import parsed
+
+        if parsed(url).max_clock_skew is None:
+            raise ConfigurationError(
+                "--at-least needs a bound on the difference of the machines' clocks, because DynamoDB has no clock: "
+                "add max_clock_skew=SECONDS to the URL, as in dynamodb://table?max_clock_skew=5."
+            )
+
+
+def _with_minimum(metadata: Mapping[str, str] | None, at_least: float) -> Mapping[str, str] | None:
+    """`interlock why` shows the metadata: the holder's process may have ended long ago."""
+    return {"at_least": f"{at_least:g}s", **(metadata or {})} if at_least else metadata
 
 
 def pairs(metadata: tuple[str, ...]) -> Mapping[str, str] | None:

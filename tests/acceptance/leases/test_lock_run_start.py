@@ -20,8 +20,8 @@ main(["lock", "run", "feeds", "--", "true"])
 """
 
 ROOMS = {
-    "body", "bridge", "cli", "clock", "commands", "config", "coordination", "errors", "identity", "logs", "process",
-    "stores",
+    "body", "bridge", "cli", "clock", "commands", "config", "coordination", "embedded", "errors", "identity", "logs",
+    "process", "stores",
 }  # fmt: skip
 
 FOR_OTHERS = {
@@ -35,6 +35,7 @@ FOR_OTHERS = {
     "interlock.coordination.sync.grant",
     "interlock.coordination.sync.lease",
     "interlock.coordination.sync.root",
+    "interlock.embedded.cluster",
     "interlock.stores.dynamodb",
     "interlock.stores.sqlite",
 }

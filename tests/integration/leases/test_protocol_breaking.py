@@ -1,5 +1,7 @@
 """Taking a lease from its holder by force, the record of that, and what there is to see of leases."""
 
+from uuid import uuid4
+
 import psycopg
 import pytest
 
@@ -25,10 +27,29 @@ def test_a_holder_whose_lease_was_broken_can_do_nothing_with_it(
     held = first.acquire("feeds")
     assert len(second.break_open("feeds", immediate=immediate)) == 1
     before = row(interlock_url, "feeds")
-    assert (first.renew(held), first.release(held)) == ("lost", "lost")
+    assert first.renew(held) == "lost"
     assert first.renew_many([held]) == ([1], [])
     assert refused(first, *held.triple)
     assert row(interlock_url, "feeds") == before
+
+
+@pytest.mark.parametrize("many", [True, False])
+def test_the_release_of_a_broken_grant_frees_the_lease_and_no_other_release_does(
+    interlock_url: str, first: Client, second: Client, third: Client, many: bool
+) -> None:
+    held = first.acquire("feeds")
+    second.break_open("feeds", immediate=False)
+    before = row(interlock_url, "feeds")
+    for other in (held._replace(grant_id=uuid4()), held._replace(token=held.token - 1)):
+        assert second.release(other) == "lost"
+        assert row(interlock_url, "feeds") == before
+    if many:
+        first.release_many([held])
+    else:
+        assert first.release(held) == "lost"
+    assert third.ask("feeds").status == "granted"
+    assert first.release(held) == "lost"
+    assert third.ask("feeds").status == "busy"
 
 
 def test_a_broken_lease_is_kept_from_others_for_as_long_as_its_holder_may_trust_it(

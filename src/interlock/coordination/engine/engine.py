@@ -4,7 +4,8 @@ It composes the parts of this package. Each part calls only those below it:
 
     Acquisitions                        acquire: request, wait in the queue, make the grant
     LeaseRequests, LeaseRecords         send requests until they are answered; read and write records
-    Releases, HandOvers, Renewals       end grants; renew grants, or end the trust in them
+    Releases, HandOvers, MinimumHolds   end grants
+    Renewals                            renew grants, or end the trust in them
     StoreConnections                    open until they are idle, or closed
     DeferredRequests                    requests that no caller waits for
     HeldGrants, WaitQueue               the grants and the waiters of this process
@@ -25,6 +26,7 @@ from interlock.coordination.engine.connections import StoreConnections, closed_e
 from interlock.coordination.engine.deferred import DeferredRequests
 from interlock.coordination.engine.handover import HandOvers
 from interlock.coordination.engine.held import HeldGrants
+from interlock.coordination.engine.minimum_hold import MinimumHolds
 from interlock.coordination.engine.queue import WaitQueue
 from interlock.coordination.engine.records import LeaseRecords
 from interlock.coordination.engine.release import Releases, Response
@@ -52,6 +54,7 @@ class Engine:
         retry = RetryPolicy(store, observer)
         self._renewals = Renewals(store, observer, held)
         self._releases = Releases(observer, held, deferred)
+        self._minimum_holds = MinimumHolds(store, observer, held, self._renewals)
         self._hand_overs = HandOvers(store, observer, held, deferred)
         self._requests = LeaseRequests(store, self._releases, deferred, retry, connections)
         self._acquisitions = Acquisitions(
@@ -141,6 +144,14 @@ class Engine:
     def drop(self, grant: AsyncGrant) -> None:
         """Release a grant without waiting, unless it has ended."""
         self._releases.drop(grant)
+
+    def confirm(self, grant: AsyncGrant) -> Coroutine[Any, Any, None]:
+        """Wait until a renewal for the whole ttl is confirmed; never returns if the grant is lost."""
+        return self._minimum_holds.confirm(grant)
+
+    def end_after_minimum(self, grant: AsyncGrant, minimum: float) -> Coroutine[Any, Any, None]:
+        """End a grant; its lease stays held until `minimum` seconds after it was acquired. Does nothing after that."""
+        return self._minimum_holds.end(grant, minimum)
 
     def hand_over(self, grant: AsyncGrant) -> Coroutine[Any, Any, bool]:
         """Give the lease to the first waiter. Returns False if there is none: then the lease is kept."""

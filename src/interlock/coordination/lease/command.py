@@ -39,8 +39,12 @@ async def run_command(
     timeout: float | None,
     environment: Mapping[str, str],
     supervisor: SupervisorProcess | None = None,
+    at_least: float = 0.0,
 ) -> int:
     """Acquire the lease, run the command under it, give the lease back, and return the command's exit status.
+
+    The lease stays held until `at_least` seconds after it was acquired; its ttl must not be shorter. What a crash
+    leaves then is written in `interlock.coordination.engine.minimum_hold`.
 
     With a `timeout` of 0 it does not wait for the lease. `supervisor` is a supervisor for the command that was started
     before. Raises `LeaseNotAcquired`, or `LeaseLost` after the command was stopped.
@@ -48,7 +52,12 @@ async def run_command(
 
     async def work(signals: SignalForwarder) -> int:
         async with await _acquire(locks, lease, timeout) as grant:
-            return await _run(grant, signals, argv, environment, supervisor)
+            if at_least:
+                await locks.engine().confirm(grant)
+            try:
+                return await _run(grant, signals, argv, environment, supervisor)
+            finally:
+                await locks.engine().end_after_minimum(grant, at_least)
 
     return await _exit_status(locks, work)
 

@@ -1000,9 +1000,8 @@ BEGIN
              WHERE l.name = release_v1.name AND l.token = release_v1.token AND l.grant_id = release_v1.grant_id)
             THEN 'locked' ELSE 'lost' END;
         IF status = 'lost' AND interlock.end_broken_v1(release_v1.name, release_v1.token, release_v1.grant_id) THEN
-            SELECT o.grant_id, o.listener INTO offered, ear
+            SELECT o.grant_id, o.listener, o.listener IS DISTINCT FROM release_v1.listener INTO offered, ear, elsewhere
               FROM interlock.offer_v1(ARRAY[release_v1.name], release_v1.listener) AS o;
-            elsewhere := ear IS DISTINCT FROM release_v1.listener;
         END IF;
         RETURN;
     END IF;
