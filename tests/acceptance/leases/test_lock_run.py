@@ -155,9 +155,9 @@ def test_a_lease_that_is_taken_is_waited_for_as_long_as_was_asked(interlock_url:
             assert first.end()[0] == 0
             assert patient.end()[:2] == (0, "ran\n")
     assert (not_waited.returncode, not_waited.stdout) == (75, "")
-    assert "is not to be had now: `interlock lease list feeds` says who holds it" in one_line(not_waited.stderr)
+    assert "is not available now: `interlock lease list feeds` shows its holder" in one_line(not_waited.stderr)
     assert (waited.returncode, waited.stdout) == (75, "")
-    assert "was not to be had within 0.2 s" in one_line(waited.stderr)
+    assert "was not acquired within 0.2 s" in one_line(waited.stderr)
 
 
 def test_commands_under_one_lease_never_overlap(interlock_url: str, tmp_path: Path) -> None:
@@ -227,7 +227,7 @@ def test_a_signal_while_waiting_ends_the_wait_and_leaves_the_queue(interlock_url
 def test_running_under_the_lease_that_one_runs_under_is_refused(interlock_url: str) -> None:
     nested = interlock(*RUN, "--", INTERLOCK, *RUN, "--", "echo", "ran", url=interlock_url)
     assert (nested.returncode, nested.stdout) == (70, "")
-    assert "would wait for itself for ever" in one_line(nested.stderr)
+    assert "would wait for itself without end" in one_line(nested.stderr)
     within = interlock(*RUN, "--", INTERLOCK, "lock", "run", "other", "--", "echo", "ran", url=interlock_url)
     assert (within.returncode, within.stdout) == (0, "ran\n")
 

@@ -85,7 +85,7 @@ def test_no_more_commands_run_than_there_are_slots(interlock_url: str, tmp_path:
         assert {line_of(program) for program in programs} == {"openai##slot/0", "openai##slot/1"}
         busy = interlock(*run, "--no-wait", "--", "true", url=interlock_url)
         assert busy.returncode == 75
-        assert "'openai' is not to be had now: `interlock lease list openai` says who holds it" in one_line(busy.stderr)
+        assert "'openai' is not available now: `interlock lease list openai` shows its holder" in one_line(busy.stderr)
         assert interlock(*run, "--timeout", "0.2", "--", "true", url=interlock_url).returncode == 75
         third = stack.enter_context(started(*run, "--", "bash", "-c", "exit 3", url=interlock_url))
         (tmp_path / "go").touch()

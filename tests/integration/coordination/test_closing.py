@@ -30,7 +30,7 @@ async def test_what_is_held_is_given_back_and_the_holders_are_told(
     grant.on_lost(told.append)
     await locks.close()
     assert (told, grant.lost) == (["closed"], True)
-    with pytest.raises(errors.LeaseLost, match="Interlock was closed under it"):
+    with pytest.raises(errors.LeaseLost, match="Interlock was closed while it was held"):
         grant.check()
     assert await others.lease("feeds").try_acquire() is not None
 

@@ -56,7 +56,7 @@ async def test_who_waited_long_enough_leaves_the_queue(
     locks: AsyncInterlock, others: AsyncInterlock, interlock_url: str, timeout: float
 ) -> None:
     await others.lease("feeds").acquire()
-    with pytest.raises(errors.LeaseTimeout, match=f"'feeds' was not to be had within {timeout:g} s") as late:
+    with pytest.raises(errors.LeaseTimeout, match=f"'feeds' was not acquired within {timeout:g} s") as late:
         await locks.lease("feeds").acquire(timeout)
     assert late.value.name == "feeds"
     await until(lambda: queue(interlock_url) == [])

@@ -81,7 +81,7 @@ async def test_while_another_has_it_a_coroutine_function_waits_is_skipped_or_ref
     grant = await others.lease("feeds").acquire()
     lease = locks.lease("feeds")
     assert await lease.wrap(busy="skip")(work)("skip") is None
-    with pytest.raises(errors.LeaseBusy, match="'feeds' is held by another") as busy:
+    with pytest.raises(errors.LeaseBusy, match="'feeds' is held already") as busy:
         await lease.wrap(busy="raise")(work)("raise")
     assert busy.value.name == "feeds"
     waiting = asyncio.ensure_future(lease.wrap()(work)("wait"))

@@ -28,7 +28,7 @@ async def test_all_or_none(locks: AsyncInterlock, others: AsyncInterlock, interl
         grants.check()
         assert await others.leases("b", "d").try_acquire() is None
         await until(lambda: "d" not in held(interlock_url))
-        with pytest.raises(errors.LeaseTimeout, match="'b', 'd' were not to be had together"):
+        with pytest.raises(errors.LeaseTimeout, match="'b', 'd' were not acquired together"):
             await others.leases("d", "b").acquire(timeout=0.2)
         with pytest.raises(errors.LeaseTimeout):
             await others.leases("d", "b").acquire(timeout=0)

@@ -20,7 +20,7 @@ def test_the_next_one_is_told_that_it_is_held(url: str) -> None:
         assert first.process.stdout.readline() == "runs\n"
         second = interlock("lock", "run", "nightly", "--no-wait", "--", "true", url=url)
         assert second.returncode == 75
-        assert "'nightly' is not to be had now: `interlock lease list nightly` says who holds it." in second.stderr
+        assert "'nightly' is not available now: `interlock lease list nightly` shows its holder." in second.stderr
 
 
 def test_a_command_within_itself_is_refused(url: str) -> None:

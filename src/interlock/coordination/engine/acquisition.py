@@ -62,8 +62,8 @@ class Acquisitions:
         """Send the request; `collect` or `wait` takes its response."""
         if not request.only_try and self._held.includes(request.owner, request.name):
             raise errors.LeaseNested(
-                f"The lease {request.name!r} is held by this very task or thread, which would wait for itself for "
-                "ever: pass the grant on instead of acquiring again.",
+                f"The lease {request.name!r} is held by this same task or thread, which would wait for itself "
+                "without end: pass the grant on instead of acquiring again.",
                 name=request.name,
             )
         try:
@@ -97,8 +97,8 @@ class Acquisitions:
         except TimeoutError:
             name, why = request.name, request.last_error
             late = errors.LeaseTimeout(
-                f"The lease {name!r} was not to be had within {request.timeout:g} s: "
-                f"{why or f'`interlock lease show {name}` says who holds it.'}",
+                f"The lease {name!r} was not acquired within {request.timeout:g} s: "
+                f"{why or f'`interlock lease show {name}` shows its holder.'}",
                 name=name,
             )
             self._fail(request, late)

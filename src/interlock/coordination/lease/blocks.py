@@ -1,4 +1,4 @@
-"""``await lock.acquire()`` and ``async with lock.acquire() as grant`` from one method, and blocks that share a lock."""
+"""``await lock.acquire()`` and ``async with lock.acquire()`` from one method, and blocks that share a lock."""
 
 from collections.abc import Coroutine, Generator
 from contextlib import suppress
@@ -15,7 +15,7 @@ G = TypeVar("G", bound=_Held)
 
 
 class Acquiring(Generic[G]):
-    """An acquisition that has not begun: await it for the grant, or enter it to have the grant end with the block."""
+    """An acquisition that has not begun. Await it to get the grant, or enter it: then the grant ends with the block."""
 
     def __init__(self, acquisition: Coroutine[Any, Any, G]) -> None:
         self._acquisition = acquisition
@@ -37,7 +37,7 @@ H = TypeVar("H")
 
 
 class OpenBlocks(Generic[H]):
-    """The grants of blocks that have not ended, of any number of tasks or threads."""
+    """The grants of the blocks that have not ended, of any number of tasks or threads."""
 
     def __init__(self) -> None:
         self._open: list[tuple[object, H]] = []
@@ -47,18 +47,19 @@ class OpenBlocks(Generic[H]):
         return grant
 
     def newest(self, owner: object) -> tuple[object, H]:
-        """The owner's. Without one, the newest of all: a generator may be ended by another task than began it."""
+        """Return the owner's newest entry, or without one the newest of all: another task than the one that began a
+        generator may end it."""
         newest = self._open[-1]
-        if newest[0] is owner:  # as it mostly is
+        if newest[0] is owner:  # the usual case
             return newest
         return next((entry for entry in reversed(self._open) if entry[0] == owner), newest)
 
     def pop(self, owner: object) -> H:
         entry = self.newest(owner)
-        self._open.remove(entry)  # not the last any more, perhaps
+        self._open.remove(entry)  # it may not be the last any more
         return entry[1]
 
     def remove(self, entry: tuple[object, H]) -> None:
-        """It may have been removed."""
+        """Do nothing if the entry was removed before."""
         with suppress(ValueError):
             self._open.remove(entry)

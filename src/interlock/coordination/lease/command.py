@@ -1,8 +1,7 @@
-"""Runs any command under a lease: no part of it lives on when the lease is lost, or when we are killed.
+"""Runs any command under a lease: all its processes end when the lease is lost, or when this process is killed.
 
-Each of these runs the command in an environment that says which grant it belongs to, and closes the root object. A
-signal that comes before the command runs ends the wait, and the status is 128 and its number; later it goes to the
-command.
+Each function sets the grant in the command's environment, and closes the root object at the end. A signal that comes
+before the command runs ends the wait, and the exit status is 128 plus its number; a later signal goes to the command.
 """
 
 import asyncio
@@ -23,10 +22,10 @@ if TYPE_CHECKING:
 log = events(__name__)
 
 NAME, TOKEN, GRANT_ID = "INTERLOCK_LEASE_NAME", "INTERLOCK_LEASE_TOKEN", "INTERLOCK_LEASE_GRANT_ID"
-"""What a command under a lease finds in its environment."""
+"""Variables in the environment of a command under a lease."""
 
-_SCHEMA_TROUBLE = ("3F000", "42883")
-"""There is no such schema, no such function."""
+_NO_SCHEMA = ("3F000", "42883")
+"""SQLSTATEs: no such schema, no such function."""
 
 MakePeriodic = Callable[[str, Callable[[AsyncGrant], Awaitable[object]]], "AsyncPeriodic"]
 
@@ -41,7 +40,7 @@ async def run_command(
     supervisor: SupervisorProcess | None = None,
     at_least: float = 0.0,
 ) -> int:
-    """Acquire the lease, run the command under it, give the lease back, and return the command's exit status.
+    """Acquire the lease, run the command under it, release the lease, and return the command's exit status.
 
     The lease stays held until `at_least` seconds after it was acquired; its ttl must not be shorter. What a crash
     leaves then is written in `interlock.coordination.engine.minimum_hold`.
@@ -65,7 +64,7 @@ async def run_command(
 async def lead_command(
     locks: AsyncInterlock, lease: AsyncLease, argv: Sequence[str], *, environment: Mapping[str, str]
 ) -> int:
-    """Run the command in each term of ours, until it ends by itself; that is its exit status."""
+    """Run the command in each term of this process, until it ends by itself; return its exit status."""
 
     async def work(signals: SignalForwarder) -> int:
         while signals.stopped_by is None:
@@ -88,7 +87,7 @@ async def run_command_once(
     timeout: float | None,
     environment: Mapping[str, str],
 ) -> int:
-    """Run the command if it has not succeeded under that key; 0 if it has, now or before."""
+    """Run the command unless it has succeeded under that key. Returns 0 if it has, now or before."""
 
     async def work(signals: SignalForwarder) -> int:
         async def run(grant: AsyncGrant) -> bool:
@@ -105,9 +104,9 @@ async def run_command_once(
 async def run_command_every(
     locks: AsyncInterlock, make: MakePeriodic, name: str, argv: Sequence[str], *, environment: Mapping[str, str]
 ) -> int:
-    """Run the command at each tick that is ours, until a signal comes.
+    """Run the command at each tick that this process wins, until a signal comes.
 
-    A run that a signal ends is left unfinished, for another to take over.
+    A run that a signal ends stays unfinished, and another process takes it over.
     """
 
     async def work(signals: SignalForwarder) -> int:
@@ -139,12 +138,12 @@ async def _acquire(locks: AsyncInterlock, lease: AsyncLease, timeout: float | No
     try:
         grant = await lease.try_acquire() if timeout == 0 else await lease.acquire(timeout)
     except errors.StatementFailed as error:
-        if error.sqlstate in _SCHEMA_TROUBLE:
-            await locks.open()  # says what is wrong with the schema
+        if error.sqlstate in _NO_SCHEMA:
+            await locks.open()  # raises an error that says what is wrong with the schema
         raise
     if grant is None:
         raise errors.LeaseBusy(
-            f"The lease {lease.name!r} is not to be had now: `interlock lease list {lease.name}` says who holds it.",
+            f"The lease {lease.name!r} is not available now: `interlock lease list {lease.name}` shows its holder.",
             name=lease.name,
         )
     return grant

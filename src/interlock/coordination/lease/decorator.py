@@ -56,7 +56,7 @@ def wrapped_sync(lease: "Lease", busy: Busy) -> Callable[[Callable[P, T]], Calla
             )
         if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
             raise ConfigurationError(
-                f"{_name(function)} is a generator function, and would run when the lease is given back: "
+                f"{_name(function)} is a generator function, and would run after the lease was released: "
                 "take the lease inside it."
             )
 
@@ -79,7 +79,7 @@ def wrapped_sync(lease: "Lease", busy: Busy) -> Callable[[Callable[P, T]], Calla
 
 def _busy(name: str) -> LeaseBusy:
     return LeaseBusy(
-        f"The lease {name!r} is held by another: try again later, or wait for it with busy='wait'.", name=name
+        f"The lease {name!r} is held already: try again later, or wait for it with busy='wait'.", name=name
     )
 
 

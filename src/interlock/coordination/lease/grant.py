@@ -1,4 +1,4 @@
-"""One holding of a lease: how long it may be trusted, the loss of it, and giving it back."""
+"""A grant of a lease: how long it may be trusted, its loss, and its release."""
 
 import asyncio
 from collections.abc import Callable, Iterable
@@ -23,9 +23,9 @@ T = TypeVar("T")
 
 
 class AsyncGrant:
-    """Held, and renewed, from the moment it is made until `release`, or until it is `lost`.
+    """One holding of a lease, renewed from the moment it is made until `release`, or until it is `lost`.
 
-    ``async with grant`` cancels the body when the lease is lost, then raises `LeaseLost`; in the end it releases.
+    ``async with grant`` cancels the body when the lease is lost, then raises `LeaseLost`; at the end it releases.
     """
 
     __slots__ = (
@@ -53,23 +53,23 @@ class AsyncGrant:
     ) -> None:
         self.name = name
         self.token = token
-        """The fencing token: grows with every grant of this name, for ever."""
+        """The fencing token: it grows with every grant of this name, and never goes back."""
         self.grant_id = grant_id
         self.timing = timing
         self.owner = owner
         self.confirmed = True
-        """Whether the end of a block waits until the store has answered that the lease was given back."""
+        """If True, the end of a block waits until the store has confirmed the release."""
         self.acquired_at = boottime()
         self.trusted_until = 0.0
-        """The moment on `boottime()` up to which it is certainly held; it moves with each renewal."""
+        """The moment on `boottime()` up to which the lease is certainly held; it moves with each renewal."""
         self.renew_at = 0.0
         self.is_handing_over = False
-        """Whether the database was asked to give it to another, and may have done so: nobody trusts it meanwhile."""
+        """True while a hand-over is under way: another process may hold the lease, so the grant is not trusted."""
         self.renewal_callbacks: list[Callable[[float], object]] | None = None
-        """Who is told of renewals; most grants have none, and a round renews thousands of them."""
+        """Called after renewals; None for most grants, because a round renews thousands of them."""
         self.engine = engine
         self.broken_by: BrokenBy | None = None
-        """Who broke the lease, if an operator did, and the store has said so."""
+        """The operator that broke the lease, once the store has reported it."""
         self._end: str | None = None
         self._on_lost: list[Callable[[str], object]] | None = None
         self._body: Body | None = None
@@ -87,17 +87,17 @@ class AsyncGrant:
 
     @property
     def guards(self) -> "Guarding":
-        """How this database's guards are put into a transaction."""
+        """Puts this database's guard into a transaction."""
         return self.engine.database.guarding
 
     @property
     def is_inherited(self) -> bool:
-        """Whether it was made by the process that forked this one."""
+        """True if the grant was made by the process that forked this one."""
         return process.pid != self.engine.pid
 
     @property
     def is_detached(self) -> bool:
-        """Whether nobody here could do anything about it: it is the parent's, or was made before all was closed."""
+        """True if this process cannot use the grant: it is the parent's, or its engine was closed."""
         return self.engine.closed or self.is_inherited
 
     @property
@@ -110,10 +110,10 @@ class AsyncGrant:
 
     @property
     def lost(self) -> bool:
-        """Asks the clock as well, so that the answer is right even after the process was stopped for a while.
+        """Also compares the clock, so that the result is right even after the process was stopped for a while.
 
-        In a forked child it is lost: the lease is the parent's. So it is while it is being handed over, until it is
-        known that nobody wanted it.
+        True in a forked child, because the lease is the parent's. True during a hand-over, until the store has answered
+        that no process waits for the lease.
         """
         if self._end is not None:
             return self._end != "released"
@@ -121,12 +121,12 @@ class AsyncGrant:
 
     @property
     def is_held(self) -> bool:
-        """Neither lost nor given back."""
+        """True if it is neither lost nor released."""
         return self._end is None and not self.lost
 
     @property
     def remaining(self) -> float:
-        """For how many seconds it may be trusted even if no renewal succeeds any more; 0 once it has ended."""
+        """The seconds for which it may be trusted even if no renewal succeeds any more; 0 once it has ended."""
         if self._end is not None or self.is_handing_over or self.is_inherited:
             return 0.0
         return max(0.0, self.trusted_until - boottime())
@@ -149,19 +149,19 @@ class AsyncGrant:
         return self.engine.guard_item(self)
 
     async def wait_lost(self) -> str:
-        """Until the lease is lost, which may be never; the answer says why."""
-        told = asyncio.Event()
+        """Wait until the lease is lost, which may be never; return the reason."""
+        lost = asyncio.Event()
         reasons: list[str] = []
 
-        def tell(why: str) -> None:
+        def note(why: str) -> None:
             reasons.append(why)
-            told.set()
+            lost.set()
 
-        self.on_lost(tell)
+        self.on_lost(note)
         try:
-            await told.wait()
+            await lost.wait()
         finally:
-            self._on_lost = [callback for callback in self._on_lost or () if callback is not tell] or None
+            self._on_lost = [callback for callback in self._on_lost or () if callback is not note] or None
         return reasons[0]
 
     def on_lost(self, callback: Callable[[str], object]) -> None:
@@ -178,22 +178,22 @@ class AsyncGrant:
         self.renewal_callbacks = [*(self.renewal_callbacks or ()), callback]
 
     async def release(self) -> bool:
-        """Give it back. False: it was not held any more. Twice is once.
+        """Release the lease. Returns False if it was not held any more. A second call does nothing.
 
-        If the database cannot be told now, it is told later, or the lease expires.
+        If the database cannot be reached now, the release is retried, or the lease expires.
         """
         return await self.engine.release(self)
 
     async def hand_over(self) -> bool:
-        """Give it to whoever waits for it first. False, and it is kept, if nobody does."""
+        """Give the lease to the first waiter. Returns False if there is none: then the lease is kept."""
         return await self.engine.hand_over(self)
 
     async def __aenter__(self) -> Self:
-        if self._end is not None or self.lost:  # on its way here
+        if self._end is not None or self.lost:  # between the grant and this block
             await self.release()
             raise self.error()
         self._body = Body()
-        self._on_lost = [*(self._on_lost or ()), self._body.cancel]  # as `on_lost`, whose questions are answered above
+        self._on_lost = [*(self._on_lost or ()), self._body.cancel]  # as `on_lost` does after its checks
         return self
 
     async def __aexit__(self, kind: object, error: BaseException | None, trace: object) -> bool | None:
@@ -208,14 +208,14 @@ class AsyncGrant:
         raise self.error() from error
 
     def finish(self, how: str) -> bool:
-        """The first end counts; False if there was one already."""
+        """End the grant. Returns False if it has ended before: the first end counts."""
         if self._end is not None:
             return False
         self._end = how
         return True
 
     def correct(self, how: Loss | Literal["released"]) -> None:
-        """It was given back, and turns out to have been lost before that; or not, after all."""
+        """Correct the end of a released grant: it was lost before, or it was not after all."""
         self._end = how
 
     def notify_renewed(self) -> None:
@@ -229,7 +229,7 @@ class AsyncGrant:
         for callback in callbacks:
             try:
                 callback(fact)
-            except (Exception, asyncio.CancelledError):  # the latter comes out of a cancelled future
+            except (Exception, asyncio.CancelledError):  # a callback may raise the latter from a cancelled future
                 log.exception("lease.callback_failed", extra={"lease": self.name, "token": self.token})
 
     def error(self) -> errors.LeaseLost:
@@ -252,12 +252,12 @@ class AsyncGrant:
 
 _REASONS = {
     "released": "it was released",
-    "handed over": "another may have it, because it is being handed over",
+    "handed over": "it is being handed over, and another process may hold it",
     "expired": "no renewal was confirmed in time, so stop what it protects",
-    "refused": "another may hold it, so stop what it protects",
+    "refused": "another process may hold it, so stop what it protects",
     "broken": "an operator broke it, so stop what it protects",
     "clock": "the database's clock was set, so stop what it protects",
     "failover": "another server took over the database, so stop what it protects",
-    "closed": "Interlock was closed under it",
+    "closed": "Interlock was closed while it was held",
     "inherited": "it is held by the process that forked this one",
 }

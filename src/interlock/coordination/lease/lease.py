@@ -29,7 +29,7 @@ _NUL = re.compile(r"(?<!\\)(\\\\)*\\u0000")
 
 
 class LeaseSettings:
-    """What a lease is asked for with, and how; checked when it is made. `own`: the name is one of Interlock's."""
+    """The settings of a lease, checked when they are made. `own`: the name is one that Interlock makes for itself."""
 
     __slots__ = ("confirm_release", "metadata", "name", "timing")
 
@@ -77,7 +77,7 @@ class CompositeSettings(LeaseSettings):
 
 
 class AsyncLease:
-    """``async with lease as grant: …`` waits its turn, and cancels the body if the grant is lost."""
+    """``async with lease as grant: …`` waits for the lease, and cancels the body if the grant is lost."""
 
     def __init__(self, engine: "Callable[[], Engine]", settings: LeaseSettings) -> None:
         self._engine = engine
@@ -93,39 +93,41 @@ class AsyncLease:
         return self._settings.timing.ttl
 
     async def try_acquire(self) -> AsyncGrant | None:
-        """The grant, if the lease is free and nobody waits for it; otherwise None, at once."""
+        """Return the grant, if the lease is free and no process waits for it; otherwise None, at once."""
         grant = await self._settings.try_acquire(self._engine(), asyncio.current_task(), AsyncGrant)
         if grant is not None:
             grant.confirmed = self._settings.confirm_release
         return grant
 
     def acquire(self, timeout: Duration | None = None) -> Acquiring[AsyncGrant]:
-        """Wait for the lease, first come, first served. To be awaited, or entered: ``async with lease.acquire(5)``.
+        """Wait for the lease, first come, first served. Await the result, or enter it: ``async with lease.acquire(5)``.
 
-        After `timeout` seconds it raises `LeaseTimeout`.
+        Raises `LeaseTimeout` after `timeout` seconds.
         """
         return Acquiring(self._acquire(checked_timeout(timeout)))
 
     def wrap(self, *, busy: Busy = "wait") -> Callable[[Callable[P, Awaitable[T]]], Callable[P, Awaitable[T | None]]]:
         """Run a coroutine function under the lease: ``@lease.wrap(busy="skip")``.
 
-        If the lease is held by another, it is waited for, the function is skipped (and None is the answer), or
-        `LeaseBusy` is raised.
+        If the lease is held, `busy` decides: wait for it, skip the function and return None, or raise `LeaseBusy`.
         """
         return wrapped_async(self, busy)
 
     async def holders(self) -> list[HeldLease]:
-        """Who holds it now, as the store sees it: one, nobody, or with slots as many as hold one."""
+        """Return the current holders by the store's records: one or none; with slots, one for each slot held."""
         return await self._settings.holders(self._engine())
 
     def terms(self) -> "AsyncElection":
-        """An election: ``async for term in lease.terms(): async with term: …`` is entered whenever we lead."""
+        """An election: ``async for term in lease.terms(): async with term: …`` runs the body while it leads."""
         from interlock.coordination.primitives.election import AsyncElection
 
         return AsyncElection(self._engine, self._settings)
 
     async def __aenter__(self) -> AsyncGrant:
-        task, settings = asyncio.current_task(), self._settings  # not by `_acquire`, which is a coroutine more
+        task, settings = (
+            asyncio.current_task(),
+            self._settings,
+        )  # not through `_acquire`, which would be one more coroutine
         grant = await settings.acquire(self._engine(), task, None, AsyncGrant)
         grant.confirmed = settings.confirm_release
         return self._entered.add(task, await grant.__aenter__())

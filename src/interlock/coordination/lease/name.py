@@ -1,10 +1,10 @@
-"""What may be the name of a lease or of a session lock, and how the leases behind a name are called."""
+"""Names of leases and session locks: the rules for users' names, and the names of leases that Interlock adds."""
 
 from interlock.errors import ConfigurationError
 
 _LONGEST = 255
 _MARK = "##"
-"""Between a name and what Interlock itself keeps under it. Nobody else's name has it."""
+"""Separates a user's name from the part that Interlock adds. Users' names must not contain it."""
 _LONGEST_PART = 64
 _CONTROL_PLANE = "interlock:"
 
@@ -18,7 +18,7 @@ def checked_name(name: str, longest: int = _LONGEST) -> str:
         raise ConfigurationError("The name of a lock has to be text that can be written in UTF-8.") from error
     if size > longest:
         raise ConfigurationError(
-            f"The name {name[:20]!r}… has {size} bytes: use {longest} at most (a hash of what is longer)."
+            f"The name {name[:20]!r}… has {size} bytes: use {longest} at most (or a hash of a longer name)."
         )
     if not all(character.isprintable() for character in name):
         raise ConfigurationError(f"The name {name!r} has control characters or line breaks in it: leave them out.")
@@ -26,14 +26,14 @@ def checked_name(name: str, longest: int = _LONGEST) -> str:
 
 
 def own_name(name: str, longest: int = _LONGEST) -> str:
-    """A name that a user gives to something new."""
+    """Check a name that a user gives to something new."""
     if isinstance(name, str) and _MARK in name:
         raise ConfigurationError(f"The name {name!r} has {_MARK!r} in it, which marks Interlock's own: leave it out.")
     return checked_name(name, longest)
 
 
 def whole_name(name: str) -> str:
-    """A user's name that has leases behind it: there has to be room for theirs."""
+    """Check a user's name that Interlock will extend with parts: there has to be room for them."""
     return own_name(name, _LONGEST - _LONGEST_PART)
 
 
@@ -43,10 +43,10 @@ def is_internal(name: str) -> bool:
 
 
 def part(name: str, kind: str, which: object = None) -> str:
-    """``openai##slot/3``, or without `which` ``openai##once``."""
+    """Return ``openai##slot/3``, or without `which` ``openai##once``."""
     return f"{name}{_MARK}{kind}" if which is None else f"{name}{_MARK}{kind}/{which}"
 
 
 def parts(name: str, kind: str) -> str:
-    """How the names of all of those begin."""
+    """Return the prefix of the names of all parts of that kind."""
     return f"{name}{_MARK}{kind}/"

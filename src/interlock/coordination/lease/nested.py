@@ -1,4 +1,4 @@
-"""A command under a lease that runs a command under the same lease would wait for itself for ever."""
+"""A check against nesting: a command under a lease that acquires the same lease would wait for itself without end."""
 
 from collections.abc import Mapping
 from uuid import UUID
@@ -19,12 +19,12 @@ async def require_not_within(url: str, schema: str, name: str, environment: Mapp
         return
     try:
         token, grant_id = int(environment[TOKEN]), UUID(environment[GRANT_ID])
-    except (KeyError, ValueError):  # set by somebody else
+    except (KeyError, ValueError):  # not set by Interlock
         return
     if not await (_is_current if url.startswith("postgres") else _is_held)(url, schema, name, token, grant_id):
         return
     raise errors.LeaseNested(
-        f"This runs under the lease {name!r} already, and would wait for itself for ever: drop the inner "
+        f"This runs under the lease {name!r} already, and would wait for itself without end: drop the inner "
         "`interlock` command, or give it another lease's name.",
         name=name,
     )
@@ -34,13 +34,13 @@ async def _is_current(url: str, schema: str, name: str, token: int, grant_id: UU
     async with await connect(url, application_name="interlock command") as session:
         try:
             await session.execute(operations(schema)["is_current"], name, token, grant_id)
-        except errors.StatementFailed:  # it is not; if that is for want of our schema, whoever acquires is told
+        except errors.StatementFailed:  # not current, or there is no schema: acquiring reports that
             return False
     return True
 
 
 async def _is_held(url: str, schema: str, name: str, token: int, grant_id: UUID) -> bool:
-    """By what any other store tells of its leases. A token that holds is that of one grant."""
+    """For stores other than PostgreSQL, by the list of held leases. A held token identifies one grant."""
     options = StoreOptions(password=None, schema=schema, pooler="detect", timeout=_TIMEOUT)
     store = choose_database(url, options).open(Holder("interlock command", "", 0), lambda purpose: None)
     try:

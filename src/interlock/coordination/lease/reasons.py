@@ -1,12 +1,13 @@
-"""Why a lease was not acquired, and why one was lost: the words for it in events, figures and log lines."""
+"""The reasons why a lease was not acquired, and why one was lost, as events, metrics and log lines name them."""
 
 from typing import Literal
 
 Reason = Literal["busy", "timeout", "cancelled", "error"]
-"""Why an acquire ended without a lease: taken, and nobody wanted to wait; waited long enough; given up; it broke."""
+"""Why an acquire ended without a lease: it was taken and the caller did not wait; the timeout passed; the caller was
+cancelled; an error came."""
 
 Loss = Literal["expired", "refused", "broken", "clock", "failover", "closed"]
-"""Why a held lease was lost.
+"""Why a held lease was lost:
 
 =========  ================================================================================================
 expired    no renewal was confirmed in time: the database did not answer, or this process stood still

@@ -1,7 +1,8 @@
 """Several leases at once: all of them or none.
 
-They are waited for one after the other, in the order of their names, whatever order they were given in: so two who want
-the same ones never wait for each other. What is lost while the rest is waited for is taken again, with all others.
+They are acquired one after the other, in the order of their names, whatever order they were given in: so two processes
+that want the same leases never wait for each other. If one is lost while the rest are waited for, all are acquired
+again.
 """
 
 import asyncio
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class AsyncGrants:
-    """One holding of several leases, in the order of their names. It is lost with the first of them that is."""
+    """The grants of several leases, in the order of their names. They count as lost when the first of them is lost."""
 
     def __init__(self, grants: Sequence[AsyncGrant], owner: object) -> None:
         self.grants = tuple(grants)
@@ -60,28 +61,28 @@ class AsyncGrants:
 
     def on_lost(self, callback: Callable[[str], object]) -> None:
         """Called once, with the reason, when the first of them is lost."""
-        told = False
+        notified = False
 
-        def tell(why: str) -> None:
-            nonlocal told
-            if not told:
-                told = True
+        def notify(why: str) -> None:
+            nonlocal notified
+            if not notified:
+                notified = True
                 callback(why)
 
         for grant in self.grants:
-            grant.on_lost(tell)
+            grant.on_lost(notify)
 
     async def release(self) -> bool:
-        """Give all of them back. False: not all were held any more."""
+        """Release all of them. Returns False if not all were held any more."""
         releasing = asyncio.gather(*(grant.release() for grant in self.grants))
-        # Who is cancelled in this very turn has given them back all the same.
+        # A caller that is cancelled in this very step has released them all the same.
         return all(await asyncio.shield(releasing))
 
     def error(self) -> LeaseLost:
         return next((grant for grant in self.grants if grant.lost), self.grants[0]).error()
 
     async def __aenter__(self) -> Self:
-        if self.ended or self.lost:  # on its way here
+        if self.ended or self.lost:  # between the grant and this block
             await self.release()
             raise self.error()
         self._body = Body()
@@ -101,7 +102,7 @@ class AsyncGrants:
 
 
 class LeasesSettings:
-    """What they are asked for with, and how."""
+    """The settings of several leases, and the acquisition of all of them."""
 
     def __init__(self, leases: Sequence[LeaseSettings]) -> None:
         if not leases:
@@ -109,7 +110,7 @@ class LeasesSettings:
         self._leases = sorted(leases, key=lambda lease: lease.name)
         self.names = tuple(lease.name for lease in self._leases)
         if len(set(self.names)) < len(self.names):
-            raise ConfigurationError(f"One name is given twice, and would be waited for for ever: {self.names}.")
+            raise ConfigurationError(f"One name is given twice, and would be waited for without end: {self.names}.")
 
     async def try_acquire(self, engine: "Engine", owner: object) -> AsyncGrants | None:
         tasks = [asyncio.create_task(lease.try_acquire(engine, owner, AsyncGrant)) for lease in self._leases]
@@ -135,18 +136,18 @@ class LeasesSettings:
                 if timeout == 0:
                     raise TimeoutError
                 while True:
-                    grants = await self._in_turn(engine, owner)
+                    grants = await self._one_by_one(engine, owner)
                     if not grants.lost:
                         return grants
                     _drop_all(engine, grants.grants)
         except TimeoutError:
             raise LeaseTimeout(
-                f"The leases {', '.join(map(repr, self.names))} were not to be had together within {timeout:g} s: "
-                "`interlock lease list` says who holds them.",
+                f"The leases {', '.join(map(repr, self.names))} were not acquired together within {timeout:g} s: "
+                "`interlock lease list` shows their holders.",
                 name=self.names[0],
             ) from None
 
-    async def _in_turn(self, engine: "Engine", owner: object) -> AsyncGrants:
+    async def _one_by_one(self, engine: "Engine", owner: object) -> AsyncGrants:
         granted: list[AsyncGrant] = []
         try:
             for lease in self._leases:
@@ -170,11 +171,11 @@ class AsyncLeases:
         return self._settings.names
 
     async def try_acquire(self) -> AsyncGrants | None:
-        """All of them, if all are free and nobody waits for one; otherwise None, at once."""
+        """Return all grants, if all leases are free and no process waits for one; otherwise None, at once."""
         return await self._settings.try_acquire(self._engine(), asyncio.current_task())
 
     def acquire(self, timeout: Duration | None = None) -> Acquiring[AsyncGrants]:
-        """Wait for all of them. To be awaited, or entered. After `timeout` seconds it raises `LeaseTimeout`."""
+        """Wait for all of them; await or enter the result. Raises `LeaseTimeout` after `timeout` seconds."""
         return Acquiring(self._acquire(checked_timeout(timeout)))
 
     async def __aenter__(self) -> AsyncGrants:

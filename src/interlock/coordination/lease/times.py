@@ -1,4 +1,4 @@
-"""A lease's times, and which of them can work together."""
+"""The times of a lease, and the check that they work together."""
 
 import math
 from dataclasses import dataclass
@@ -31,11 +31,11 @@ def checked_timeout(timeout: Duration | None) -> float | None:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LeaseTiming:
-    """All in seconds. Leases with the same times mostly share one: whoever keeps thousands of them goes by that.
+    """All in seconds. Leases with the same times mostly share one object, which groups the renewals of thousands.
 
     A holder renews every `renew_every`, and a request that is not answered within `request_timeout` counts as missed.
-    It stops trusting its lease `margin` before the store would let another have it: that is the time in which it can be
-    told, and what the two clocks may differ by meanwhile.
+    It stops trusting its lease `margin` before the store could grant it to another: that leaves time to notify the
+    holder, and covers the drift of the two clocks.
     """
 
     ttl: float
@@ -47,7 +47,7 @@ class LeaseTiming:
     def of(
         cls, ttl: Duration, renew_every: Duration | None = None, request_timeout: float | None = None
     ) -> "LeaseTiming":
-        """What is not given follows from the ttl: three renewals fit in, so one that is missed is survived."""
+        """Times that are not given follow from the ttl: three renewals fit into it, so a missed one loses nothing."""
         return _timing(seconds(ttl), None if renew_every is None else seconds(renew_every), request_timeout)
 
     @classmethod
@@ -66,7 +66,7 @@ class LeaseTiming:
         return timing
 
     def _check(self, renew_every: float | None, request_timeout: float | None) -> None:
-        """Both as they were given; None: it follows from the ttl."""
+        """The parameters are as the user gave them; None if the time follows from the ttl."""
         if not 0 < self.renew_every < math.inf or not 0 < self.request_timeout < math.inf:
             raise ConfigurationError("renew_every and request_timeout have to be numbers of seconds above 0.")
         needed = 2 * self.renew_every + self.request_timeout + self.margin
@@ -80,7 +80,7 @@ class LeaseTiming:
 
 
 def _mended(renew_every: float | None, request_timeout: float | None) -> str:
-    """What would work. With the ttl grow the margin, up to a second, and whatever was not given."""
+    """Return times that would work. The margin, up to a second, and the times not given grow with the ttl."""
     given = {"renew_every": renew_every, "request_timeout": request_timeout}
     smaller = f"a smaller {' or '.join(name for name, value in given.items() if value is not None)}"
     fixed = 2 * (renew_every or 0) + (request_timeout or 0)
