@@ -28,7 +28,7 @@ _CAUSES: Mapping[str, EndedBy] = {
 
 
 class CommandResult(NamedTuple):
-    """How a command ended."""
+    """The result of a command."""
 
     exit_status: int
     """The command's own, as a shell reports it (128 + n for signal n); 124 if its trust ended before it was started."""

@@ -1,12 +1,12 @@
-"""What `interlock lock run` loads: it stands in front of other commands, whose start its own modules are a part of."""
+"""The modules that `interlock lock run` imports: their import delays the start of every command behind it."""
 
 import subprocess
 import sys
 
 from support.programs import environment
 
-# It ends without taking the interpreter apart, so that is the moment to look at what it has loaded.
-TOLD = """
+# It ends without a shutdown of the interpreter, so the loaded modules are read at that moment.
+REPORT = """
 import os, sys
 from interlock.cli import main
 
@@ -19,12 +19,12 @@ os._exit = leave
 main(["lock", "run", "feeds", "--", "true"])
 """
 
-ROOMS = {
+PACKAGES = {
     "body", "bridge", "cli", "clock", "commands", "config", "coordination", "embedded", "errors", "identity", "logs",
     "process", "stores",
 }  # fmt: skip
 
-FOR_OTHERS = {
+NOT_NEEDED = {
     "interlock.coordination.claims",
     "interlock.coordination.events",
     "interlock.coordination.observation.metric_catalogue",
@@ -40,7 +40,7 @@ FOR_OTHERS = {
     "interlock.stores.sqlite",
 }
 
-DEAR = {
+SLOW_TO_IMPORT = {
     "difflib",
     "email",
     "http",
@@ -53,11 +53,13 @@ DEAR = {
 
 
 def test_a_command_under_a_lease_loads_nothing_that_it_does_not_need(interlock_url: str) -> None:
-    told = [sys.executable, "-c", TOLD]
-    done = subprocess.run(told, env=environment(interlock_url), capture_output=True, text=True, timeout=50, check=True)
+    report = [sys.executable, "-c", REPORT]
+    done = subprocess.run(
+        report, env=environment(interlock_url), capture_output=True, text=True, timeout=50, check=True
+    )
     loaded = set(done.stdout.split())
     assert "interlock.commands.supervised_command" in loaded
-    assert {name.split(".")[1] for name in loaded if name.startswith("interlock.")} <= ROOMS
-    assert not FOR_OTHERS & loaded
-    assert not DEAR & loaded
+    assert {name.split(".")[1] for name in loaded if name.startswith("interlock.")} <= PACKAGES
+    assert not NOT_NEEDED & loaded
+    assert not SLOW_TO_IMPORT & loaded
     assert "interlock.commands.supervisor" not in loaded

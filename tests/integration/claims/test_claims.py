@@ -1,4 +1,4 @@
-"""What a claim answers: first, repeated, contended, released, passed on."""
+"""The result of a claim: first, repeated, contended, released, transferred."""
 
 import threading
 
@@ -37,9 +37,7 @@ def test_the_first_claim_is_the_owners(names: Claims, one: psycopg.Connection) -
     assert claim.since.tzinfo is not None
 
 
-def test_a_repetition_is_answered_with_the_same_claim(
-    names: Claims, one: psycopg.Connection, interlock_url: str
-) -> None:
+def test_a_repetition_gets_the_same_claim(names: Claims, one: psycopg.Connection, interlock_url: str) -> None:
     first = claimed(names, one, "mydb", "A")
     again = claimed(names, one, "mydb", "A")
     one.commit()
@@ -49,7 +47,7 @@ def test_a_repetition_is_answered_with_the_same_claim(
     assert execute(interlock_url, "SELECT count(*) FROM interlock.claim") == [(1,)]
 
 
-def test_another_owner_is_told_whose_it_is_and_since_when(
+def test_another_owner_gets_the_owner_and_the_time(
     names: Claims, one: psycopg.Connection, two: psycopg.Connection
 ) -> None:
     first = claimed(names, one, "mydb", "A")
@@ -69,7 +67,7 @@ def test_a_name_that_was_released_can_be_claimed_again(names: Claims, one: psyco
     ]
 
 
-def test_whoever_has_released_it_may_mean_to_have_it_again(names: Claims, one: psycopg.Connection) -> None:
+def test_a_former_owner_claims_it_again_with_again(names: Claims, one: psycopg.Connection) -> None:
     first = claimed(names, one, "mydb", "A")
     gone = names.release(one, "mydb", "A", gone=True)
     assert isinstance(gone, Released)
@@ -83,20 +81,22 @@ def test_whoever_has_released_it_may_mean_to_have_it_again(names: Claims, one: p
 
 
 @pytest.mark.parametrize("nothing", [None, ""])
-def test_no_name_is_no_claim(names: Claims, one: psycopg.Connection, nothing: str | None) -> None:
+def test_an_empty_name_is_not_claimed(names: Claims, one: psycopg.Connection, nothing: str | None) -> None:
     assert names.claim(one, nothing, "A") is None
     assert names.claim(one, nothing, "B") is None
     assert names.claim_all(one, [nothing], "B") == []
 
 
-def test_scopes_do_not_meet(one: psycopg.Connection, interlock_url: str) -> None:
+def test_scopes_are_independent(one: psycopg.Connection, interlock_url: str) -> None:
     locks = Interlock(interlock_url)
     assert isinstance(locks.claim(one, "dns", "mydb", "A"), Claimed)
     assert isinstance(locks.claim(one, "bucket", "mydb", "B"), Claimed)
     assert isinstance(locks.claim(one, "dns", "mydb", "B"), Taken)
 
 
-def test_what_is_not_gone_is_kept(names: Claims, one: psycopg.Connection, two: psycopg.Connection) -> None:
+def test_a_name_is_kept_until_its_resource_is_gone(
+    names: Claims, one: psycopg.Connection, two: psycopg.Connection
+) -> None:
     claimed(names, one, "mydb", "A")
     one.commit()
     assert names.release(one, "mydb", "A", gone=False) == Kept("dns", "mydb", "A")
@@ -111,7 +111,7 @@ def test_only_the_owner_releases_it(names: Claims, one: psycopg.Connection) -> N
     assert names.release(one, "other", "B", gone=True) == NotClaimed("dns", "other")
 
 
-def test_a_release_that_is_repeated_keeps_the_first_time(names: Claims, one: psycopg.Connection) -> None:
+def test_a_repeated_release_keeps_the_first_time(names: Claims, one: psycopg.Connection) -> None:
     claimed(names, one, "mydb", "A")
     first = names.release(one, "mydb", "A", gone=True)
     one.commit()
@@ -123,7 +123,7 @@ def test_a_release_that_is_repeated_keeps_the_first_time(names: Claims, one: psy
     assert [owned.owner for owned in names.owned(one)] == ["B"]
 
 
-def test_a_name_is_passed_on_and_both_can_tell(names: Claims, one: psycopg.Connection) -> None:
+def test_a_transfer_is_in_the_history_of_both_owners(names: Claims, one: psycopg.Connection) -> None:
     claimed(names, one, "mydb", "A")
     given = names.transfer(one, "mydb", "A", "B")
     assert isinstance(given, Released)
@@ -136,7 +136,7 @@ def test_a_name_is_passed_on_and_both_can_tell(names: Claims, one: psycopg.Conne
     assert [(past.owner, past.passed_to) for past in names.history(one, "mydb")] == [("A", "B"), ("B", None)]
 
 
-def test_several_names_at_once_are_sorted_and_each_counts_once(names: Claims, one: psycopg.Connection) -> None:
+def test_several_names_at_once_are_sorted_and_deduplicated(names: Claims, one: psycopg.Connection) -> None:
     results = names.claim_all(one, ["b", "A", "a", None, "c"], "A")
     assert [result.name for result in results] == ["a", "b", "c"]
     assert all(isinstance(result, Claimed) for result in results)
@@ -144,7 +144,7 @@ def test_several_names_at_once_are_sorted_and_each_counts_once(names: Claims, on
     assert names.owned(one, owner="B") == []
 
 
-def test_whoever_waits_is_told_when_the_other_has_committed(names: Claims, interlock_url: str) -> None:
+def test_a_waiter_gets_taken_when_the_other_commits(names: Claims, interlock_url: str) -> None:
     results: list[object] = []
 
     def wait() -> None:
@@ -160,7 +160,7 @@ def test_whoever_waits_is_told_when_the_other_has_committed(names: Claims, inter
     assert results == [Taken("dns", "mydb", "A", first.since)]
 
 
-def test_whoever_waits_takes_over_when_the_other_has_rolled_back(names: Claims, interlock_url: str) -> None:
+def test_a_waiter_gets_the_name_when_the_other_rolls_back(names: Claims, interlock_url: str) -> None:
     results: list[object] = []
 
     def wait() -> None:
@@ -177,7 +177,7 @@ def test_whoever_waits_takes_over_when_the_other_has_rolled_back(names: Claims, 
     assert [type(result) for result in results] == [Claimed]
 
 
-def test_whoever_waited_long_enough_goes_on_with_a_good_transaction(
+def test_after_the_timeout_the_transaction_is_still_good(
     names: Claims, one: psycopg.Connection, two: psycopg.Connection
 ) -> None:
     claimed(names, one, "mydb", "A")
@@ -187,7 +187,7 @@ def test_whoever_waited_long_enough_goes_on_with_a_good_transaction(
     assert [owned.name for owned in names.owned(two)] == ["other"]
 
 
-def test_a_rollback_to_a_savepoint_takes_the_claim_back_and_nothing_else(
+def test_a_rollback_to_a_savepoint_undoes_only_the_claim(
     names: Claims, one: psycopg.Connection, two: psycopg.Connection
 ) -> None:
     claimed(names, one, "first", "A")
@@ -199,7 +199,7 @@ def test_a_rollback_to_a_savepoint_takes_the_claim_back_and_nothing_else(
     assert isinstance(names.claim(two, "first", "B"), Taken)
 
 
-def test_a_claim_that_is_rolled_back_never_was(names: Claims, one: psycopg.Connection, two: psycopg.Connection) -> None:
+def test_a_rolled_back_claim_leaves_no_trace(names: Claims, one: psycopg.Connection, two: psycopg.Connection) -> None:
     claimed(names, one, "mydb", "A")
     one.rollback()
     claimed(names, two, "mydb", "B")
@@ -216,12 +216,12 @@ def test_every_decision_is_logged(names: Claims, one: psycopg.Connection, caplog
 
 
 @pytest.mark.parametrize("never", [None, float("inf")])
-def test_nobody_waits_without_end(names: Claims, one: psycopg.Connection, never: float | None) -> None:
+def test_a_wait_without_limit_is_refused(names: Claims, one: psycopg.Connection, never: float | None) -> None:
     with pytest.raises(errors.ConfigurationError, match="never waits without limit"):
         names.claim(one, "mydb", "A", timeout=never)  # type: ignore[arg-type]
 
 
-def test_what_cannot_be_claimed_is_refused_before_the_database_is_asked(
+def test_an_invalid_name_is_refused_without_a_statement(
     names: Claims, one: psycopg.Connection, interlock_url: str
 ) -> None:
     for name in ("bad name!", "a.b", "-a", "a" * 64):
@@ -254,12 +254,12 @@ def test_what_cannot_be_claimed_is_refused_before_the_database_is_asked(
         "release_claim_v1('dns', 'a', 'A', 0, '')",
     ],
 )
-def test_the_functions_refuse_what_no_client_should_send(interlock_url: str, call: str) -> None:
+def test_the_functions_refuse_arguments_that_no_client_sends(interlock_url: str, call: str) -> None:
     with pytest.raises(psycopg.errors.InvalidParameterValue):
         execute(interlock_url, f"SELECT interlock.{call}")
 
 
-def test_a_name_that_is_given_up_between_the_look_and_the_answer_is_claimed(names: Claims, interlock_url: str) -> None:
+def test_a_name_that_is_released_during_the_claim_is_claimed(names: Claims, interlock_url: str) -> None:
     with psycopg.connect(interlock_url) as first:
         claimed(names, first, "mydb", "A")
     telling = "RETURN QUERY\n        WITH told AS"
@@ -283,7 +283,7 @@ def test_a_name_that_is_given_up_between_the_look_and_the_answer_is_claimed(name
     assert answer.owner == "B"
 
 
-def test_no_statement_looks_so_long_that_the_server_would_compile_it(names: Claims, one: psycopg.Connection) -> None:
+def test_no_statement_is_so_expensive_that_the_server_would_compile_it(names: Claims, one: psycopg.Connection) -> None:
     with plans(one) as found:
         names.claim(one, "mydb", "A")
         names.claim(one, "mydb", "A")

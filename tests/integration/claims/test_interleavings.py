@@ -1,4 +1,4 @@
-"""A name has one owner, in whichever order two transactions do their parts; broken variants are noticed."""
+"""A name has one owner in every interleaving of two transactions; broken variants are detected."""
 
 from collections.abc import Callable
 
@@ -14,8 +14,8 @@ Scenario = Callable[[Claims, psycopg.Connection, psycopg.Connection], None]
 
 
 @pytest.fixture(autouse=True)
-def _who_waits_for_the_other_is_told_so(one: psycopg.Connection, two: psycopg.Connection) -> None:
-    """Both are in one thread: a statement that waits for the other transaction would wait for ever."""
+def _waits_for_each_other_end(one: psycopg.Connection, two: psycopg.Connection) -> None:
+    """Both are in one thread: a statement that waits for the other transaction would never return."""
     for connection in (one, two):
         connection.execute("SET lock_timeout = '200ms'")
         connection.commit()
@@ -60,7 +60,7 @@ VARIANTS: list[tuple[dict[str, tuple[str, str]], Scenario]] = [
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize(("changes", "scenario"), VARIANTS)
-def test_a_broken_variant_is_noticed(
+def test_a_broken_variant_is_detected(
     changes: dict[str, tuple[str, str]],
     scenario: Scenario,
     interlock_url: str,

@@ -1,4 +1,4 @@
-"""What goes wrong where a row is to lock a name by itself, and does not with claims."""
+"""The faults of names that are locked by a row alone, which claims do not have."""
 
 from collections.abc import Callable
 
@@ -19,7 +19,7 @@ def test_claims_hold(scenario: Scenario, interlock_url: str) -> None:
 
 @pytest.mark.exhaustive(beyond=2)
 @each
-def test_rows_that_lock_do_not(scenario: Scenario, database_url: str) -> None:
+def test_locking_rows_do_not_hold(scenario: Scenario, database_url: str) -> None:
     lock = ForgettingRows(database_url) if scenario is the_history_stays else LockingRows(database_url)
     with pytest.raises(SCENARIOS[scenario]):
         scenario(database_url, lock)

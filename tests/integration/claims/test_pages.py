@@ -1,4 +1,4 @@
-"""The examples of docs/reference/claims.md and docs/how-to/repeating.md run as they stand."""
+"""The examples of docs/reference/claims.md and docs/how-to/repeating.md run unchanged."""
 
 import re
 import subprocess
@@ -68,7 +68,7 @@ def test_the_example_of_idempotency_runs(database_url: str) -> None:
     assert execute(database_url, "SELECT count(*) FROM shop.order_events") == [(1,)]
 
 
-def test_the_picture_is_the_examples() -> None:
+def test_the_diagram_is_that_of_the_example() -> None:
     page = (DOCS / "how-to" / "repeating.md").read_text()
     [example] = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
     namespace: dict[str, object] = {}

@@ -1,4 +1,4 @@
-"""A command under something that can be lost, and the signals that come meanwhile."""
+"""A command under a grant that can be lost, and signals that arrive meanwhile."""
 
 import os
 import signal
@@ -9,8 +9,8 @@ from interlock.commands import SignalForwarder, run_under, status_of
 from interlock.errors import InterlockError
 
 
-class Kept:
-    """Never lost."""
+class NeverLost:
+    """A grant that is never lost."""
 
     trusted_until = boottime() + 3600
 
@@ -26,10 +26,10 @@ async def test_a_signal_that_comes_while_the_command_is_started_goes_to_the_comm
 
     async def work(signals: SignalForwarder) -> int:
         nonlocal ended
-        signal.raise_signal(signal.SIGTERM)  # the event loop hears of it when it waits for the start
-        result = await run_under(Kept(), ["sleep", "300"], signals, environment=os.environ, grace=1)
+        signal.raise_signal(signal.SIGTERM)  # the event loop handles it while it waits for the start
+        result = await run_under(NeverLost(), ["sleep", "300"], signals, environment=os.environ, grace=1)
         ended = True
-        return status_of(result, Kept())
+        return status_of(result, NeverLost())
 
     with SignalForwarder() as signals:
         assert await signals.exit_status(work(signals)) == 128 + signal.SIGTERM

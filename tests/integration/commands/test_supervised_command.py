@@ -1,4 +1,4 @@
-"""Supervised commands, with real processes that are really killed.
+"""Supervised commands, with real processes that are killed.
 
 Every process of a command holds a FIFO open for writing (descriptor 9): the FIFO ends when the last of them has.
 """
@@ -21,7 +21,7 @@ from interlock.errors import CommandNotExecutable, CommandNotFound
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="subreapers are of Linux")
 
 BOUND = 20
-"""Seconds after which a wait is a failure; never how long anything takes."""
+"""Seconds after which a wait is a failure; never the usual duration."""
 
 FAMILY = """
 bash -c 'sleep 300; true' &
@@ -72,14 +72,14 @@ asyncio.run(main())
 
 
 class Tree:
-    """What a command's processes say, and that they have ended."""
+    """The output of a command's processes, and their end."""
 
     def __init__(self, fifo: Path, reader: asyncio.StreamReader) -> None:
         self._fifo = fifo
         self._reader = reader
 
     def bash(self, script: str) -> list[str]:
-        """A command that says ``ready`` through the FIFO where `script` says so: ``echo ready >&9``."""
+        """Returns a command that reports ``ready`` through the FIFO at ``echo ready >&9`` in `script`."""
         return ["bash", "-c", f'exec 9>"{self._fifo}"\n{script}']
 
     async def line(self) -> str:
@@ -126,7 +126,7 @@ async def run(argv: Sequence[str], *, env: Mapping[str, str] | None = None, cwd:
 
 @asynccontextmanager
 async def gate_process(argv: Sequence[str], *, trust: float = 3600, forks: bool = False) -> AsyncIterator[Popen[bytes]]:
-    """A gate in a process of its own, which goes on extending the command's trust."""
+    """A gate in a process of its own, which keeps extending the command's trust."""
     arguments = ["-c", GATE, str(trust), "forks" if forks else "-", *argv]
     with Popen([sys.executable, *arguments], stdin=PIPE, stdout=PIPE) as gate:  # noqa: ASYNC220
         yield gate
@@ -143,7 +143,7 @@ def parent(pid: int | None) -> int:
 
 
 async def until(condition: Callable[[], bool]) -> None:
-    """For what nothing tells us of."""
+    """Poll for a state that no signal reports."""
     async with asyncio.timeout(BOUND):
         while not condition():  # noqa: ASYNC110
             await asyncio.sleep(0.005)
@@ -153,7 +153,7 @@ async def until_stopped(pid: int) -> None:
     await until(lambda: stat(pid).state == b"T")
 
 
-# What cannot survive
+# Processes that cannot survive
 
 
 async def test_killing_the_gate_process_ends_the_grandchildren(tree: Tree) -> None:
@@ -213,7 +213,7 @@ async def test_killing_the_guard_ends_everything(tree: Tree) -> None:
     assert result == CommandResult(exit_status=137, ended_by="supervisor killed", left_behind=0, all_ended=True)
 
 
-async def test_when_guard_and_supervisor_are_killed_at_once_the_command_dies_and_the_rest_is_called_unknown(
+async def test_when_guard_and_supervisor_are_killed_at_once_the_command_dies_and_all_ended_is_false(
     tree: Tree,
 ) -> None:
     command = await start(tree.bash("echo ready >&9; exec sleep 300"))
@@ -260,7 +260,7 @@ async def test_stopped_descendants_are_ended_too(tree: Tree) -> None:
     assert result.exit_status == 143
 
 
-async def test_a_storm_of_forks_is_ended(tree: Tree) -> None:
+async def test_a_fork_bomb_is_ended(tree: Tree) -> None:
     storm = "for i in {1..300}; do setsid bash -c 'sleep 300; true' & echo $i >&9; done; wait"
     command = await start(tree.bash(f"trap '' TERM; {storm}"))
     await tree.says("40")
@@ -269,7 +269,7 @@ async def test_a_storm_of_forks_is_ended(tree: Tree) -> None:
     assert result.ended_by == "stop"
 
 
-async def test_what_forks_and_exits_all_the_time_is_caught(tree: Tree) -> None:
+async def test_a_process_that_forks_and_exits_repeatedly_is_killed(tree: Tree) -> None:
     hop = (
         "import os\nfor i in range(20000):\n  if os.fork(): os._exit(0)\n  os.setsid()\n  i or os.write(9, b'ready\\n')"
     )
@@ -290,7 +290,7 @@ async def test_a_process_with_a_misleading_name_is_found(tree: Tree, tmp_path: P
     await tree.has_ended()
 
 
-# How it ends by itself
+# Ends by itself
 
 
 @pytest.mark.parametrize(("script", "status"), [("exit 0", 0), ("exit 3", 3), ("kill -HUP $$", 129)])
@@ -299,13 +299,13 @@ async def test_the_exit_status_is_the_one_a_shell_reports(script: str, status: i
     assert result == CommandResult(exit_status=status, ended_by="itself", left_behind=0, all_ended=True)
 
 
-async def test_what_is_left_in_the_background_is_ended_and_counted(tree: Tree) -> None:
+async def test_background_processes_are_ended_and_counted(tree: Tree) -> None:
     result = await run(tree.bash("setsid sleep 300 & (sleep 300 &) ; exit 4"))
     await tree.has_ended()
     assert result == CommandResult(exit_status=4, ended_by="itself", left_behind=2, all_ended=True)
 
 
-async def test_what_is_left_in_the_background_may_end_in_good_order(tree: Tree) -> None:
+async def test_background_processes_may_end_in_good_order(tree: Tree) -> None:
     command = await start(tree.bash(f'{sys.executable} -I -S -c "{TIDY}" & exec sleep 300'))
     await tree.says("ready")
     assert command.pid is not None
@@ -315,13 +315,13 @@ async def test_what_is_left_in_the_background_may_end_in_good_order(tree: Tree) 
     assert (result.exit_status, result.ended_by) == (128 + signal.SIGUSR1, "itself")
 
 
-async def test_a_missing_command_is_said_to_be_missing() -> None:
+async def test_a_missing_command_raises_command_not_found() -> None:
     with pytest.raises(CommandNotFound, match=r"'no-such-command': No such file") as caught:
         await start(["no-such-command", "x"])
     assert caught.value.exit_status == 127
 
 
-async def test_a_file_that_cannot_be_executed_is_said_to_be_so(tmp_path: Path) -> None:
+async def test_a_file_that_cannot_be_executed_raises_command_not_executable(tmp_path: Path) -> None:
     plain = tmp_path / "plain"
     plain.write_text("#!/bin/sh\n")
     with pytest.raises(CommandNotExecutable, match="Permission denied") as caught:
@@ -329,7 +329,7 @@ async def test_a_file_that_cannot_be_executed_is_said_to_be_so(tmp_path: Path) -
     assert caught.value.exit_status == 126
 
 
-async def test_a_missing_working_directory_is_said_to_be_missing(tmp_path: Path) -> None:
+async def test_a_missing_working_directory_raises_command_not_found(tmp_path: Path) -> None:
     with pytest.raises(CommandNotFound, match="absent"):
         await start(["true"], cwd=tmp_path / "absent")
 
@@ -340,7 +340,7 @@ async def test_a_command_without_trust_is_not_run(tmp_path: Path) -> None:
     assert not (tmp_path / "ran").exists()
 
 
-async def test_a_script_without_an_interpreter_line_is_said_to_need_one(tmp_path: Path) -> None:
+async def test_a_script_without_an_interpreter_line_raises_with_that_advice(tmp_path: Path) -> None:
     script = tmp_path / "script"
     script.write_text("exit 0\n")
     script.chmod(0o755)
@@ -348,7 +348,7 @@ async def test_a_script_without_an_interpreter_line_is_said_to_need_one(tmp_path
         await start([str(script)])
 
 
-# Steering
+# Extending, forwarding, stopping
 
 
 async def test_extended_trust_outlives_the_first_deadline(tree: Tree) -> None:
@@ -378,7 +378,7 @@ async def test_stop_lets_the_command_end_in_good_order(tree: Tree) -> None:
     assert result == CommandResult(exit_status=0, ended_by="stop", left_behind=0, all_ended=True)
 
 
-async def test_stop_kills_what_ignores_it_after_the_grace(tree: Tree) -> None:
+async def test_stop_kills_processes_that_ignore_it_after_the_grace(tree: Tree) -> None:
     command = await start(tree.bash(f"trap '' TERM; {FAMILY} echo ready >&9; wait; sleep 300"))
     await tree.says("ready")
     result = await asyncio.wait_for(command.stop(0.2), BOUND)
@@ -427,10 +427,10 @@ async def test_orders_to_a_supervisor_that_does_not_read_do_not_block_and_none_t
     assert await command.stop(1) == result
 
 
-# What the command is given
+# The command's environment
 
 
-async def test_the_command_reads_our_standard_input_and_writes_our_standard_output() -> None:
+async def test_the_command_shares_standard_input_and_output() -> None:
     async with gate_process(["cat"]) as gate:
         out, _ = await asyncio.to_thread(gate.communicate, b"through and through\n", timeout=BOUND)
         assert (out, gate.returncode) == (b"through and through\n", 0)

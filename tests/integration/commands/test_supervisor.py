@@ -20,7 +20,7 @@ HOUR = 3600.0
 
 
 class Supervised:
-    """A supervisor to talk to. The command's stdout is a pipe: it ends when nothing holds it any more."""
+    """A supervisor with its control channel. The command's stdout is a pipe, which ends with the last process."""
 
     def __init__(self, *argv: str, trust: float = HOUR) -> None:
         self.control, theirs = socket.socketpair()
@@ -50,7 +50,7 @@ class Supervised:
         return received.decode().strip()
 
     def finish(self) -> tuple[int, list[str]]:
-        """Wait for the end: exit status and the reports that were not read yet."""
+        """Wait for the end. Returns the exit status and the reports that were not read yet."""
         reports = b"".join(iter(lambda: self.control.recv(4096), b""))
         return self.process.wait(20), reports.decode().splitlines()
 
@@ -100,7 +100,7 @@ def test_nothing_is_started_when_the_deadline_has_passed(supervised: type[Superv
     assert not (tmp_path / "ran").exists()
 
 
-def test_nothing_is_started_when_the_gate_is_gone_already(supervised: type[Supervised], tmp_path: Path) -> None:
+def test_nothing_is_started_when_the_gate_has_ended_already(supervised: type[Supervised], tmp_path: Path) -> None:
     one = supervised("touch", str(tmp_path / "ran"))
     one.control.shutdown(socket.SHUT_WR)
     assert one.finish() == (124, ["ended eof"])
@@ -134,14 +134,14 @@ def test_orders_may_arrive_in_pieces_and_several_at_once(supervised: type[Superv
 
 
 @pytest.mark.parametrize("word", ["nan", "0"])
-def test_a_deadline_that_is_no_moment_to_come_kills(supervised: type[Supervised], word: str) -> None:
+def test_a_deadline_that_has_passed_kills(supervised: type[Supervised], word: str) -> None:
     one = supervised("sleep", "300")
     one.line()
     one.send(f"trust {word}\n")
     assert one.finish() == (124, ["signalled 9", "ended deadline"])
 
 
-def test_a_supervisor_that_crashes_takes_the_command_with_it(supervised: type[Supervised]) -> None:
+def test_a_crash_of_the_supervisor_ends_the_command(supervised: type[Supervised]) -> None:
     one = supervised("sh", "-c", "sleep 300 & sleep 300")
     one.line()
     one.send("sing la-la-la\n")
@@ -161,7 +161,7 @@ def test_signals_do_not_end_it(supervised: type[Supervised]) -> None:
     assert one.finish() == (143, ["signalled 15", "ended itself"])
 
 
-def test_the_clock_is_the_one_that_the_gate_goes_by() -> None:
+def test_the_clock_is_the_gates() -> None:
     before, seen, after = boottime(), supervisor.now(), boottime()
     assert before <= seen <= after
 

@@ -1,4 +1,4 @@
-"""A supervisor that is started before its command: who uses it, and that it never stays behind."""
+"""A supervisor that is started before its command: it is used once and never left behind."""
 
 import asyncio
 import os
@@ -31,7 +31,7 @@ sys.stdin.read()
 
 
 def guard_of(command: SupervisedCommand) -> int:
-    """The process that watches over the supervisor, which is the command's parent."""
+    """Returns the pid of the guard, the parent of the supervisor, which is the command's parent."""
     inner = supervisor.Process(Path(f"/proc/{command.pid}/stat").read_bytes()).parent
     return supervisor.Process(Path(f"/proc/{inner}/stat").read_bytes()).parent
 
@@ -50,7 +50,7 @@ async def test_it_is_the_one_that_supervises() -> None:
     assert supervisor.own_children() == others
 
 
-async def test_one_that_was_killed_meanwhile_is_replaced() -> None:
+async def test_a_supervisor_that_was_killed_meanwhile_is_replaced() -> None:
     with SupervisorProcess() as idle:
         idle.process.kill()
         idle.process.wait(20)
@@ -68,7 +68,7 @@ async def test_it_supervises_one_command() -> None:
 
 
 @pytest.mark.parametrize("stopped", [False, True])
-def test_without_a_command_it_is_dismissed(stopped: bool) -> None:
+def test_without_a_command_it_is_killed(stopped: bool) -> None:
     others = supervisor.own_children()
     with SupervisorProcess() as idle:
         if stopped:
@@ -78,7 +78,7 @@ def test_without_a_command_it_is_dismissed(stopped: bool) -> None:
 
 @pytest.mark.parametrize("up", [True, False])
 @pytest.mark.parametrize("forks", ["forks", "-"])
-def test_it_ends_with_its_holder_whoever_still_has_the_channel(forks: str, up: bool) -> None:
+def test_it_ends_with_its_holder_although_a_fork_has_the_channel(forks: str, up: bool) -> None:
     with subprocess.Popen(
         [sys.executable, "-c", HOLDER, forks], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as holder:
@@ -94,7 +94,7 @@ def test_it_ends_with_its_holder_whoever_still_has_the_channel(forks: str, up: b
 
 
 def _ignores_signals(pid: int) -> bool:
-    """Which it does just before it waits."""
+    """True once the supervisor ignores signals, which is just before it waits."""
     status = dict(line.split(":", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines())
     return bool(int(status["SigIgn"], 16) & 1 << (signal.SIGTERM - 1))
 
@@ -102,6 +102,6 @@ def _ignores_signals(pid: int) -> bool:
 @pytest.mark.parametrize(
     ("argv", "env"), [(["a\0b"], {}), (["a"], {"B": "c\0d"}), (["a"], {"B=C": "d"})], ids=["argument", "value", "name"]
 )
-def test_what_no_process_can_be_given_is_an_error_of_the_caller(argv: list[str], env: dict[str, str]) -> None:
+def test_impossible_arguments_are_an_error_of_the_caller(argv: list[str], env: dict[str, str]) -> None:
     with pytest.raises(ValueError, match=r"null byte|variable name"):
         order(argv, 0.0, env, None)

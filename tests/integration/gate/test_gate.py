@@ -1,4 +1,4 @@
-"""The gate as a library: who migrates, who goes on without, and what a lost gate does to the work."""
+"""The gate as a library: which replica migrates, which goes on without, and the effect of a lost gate."""
 
 import asyncio
 import logging
@@ -26,7 +26,7 @@ def runs(url: str) -> list[tuple[Any, ...]]:
 
 
 class Schema:
-    """A schema that can be asked whether it is current, and counts how often it is asked and migrated."""
+    """A schema with a check, which counts its checks and migrations."""
 
     def __init__(self) -> None:
         self.current = False
@@ -42,7 +42,7 @@ class Schema:
         self.current = True
 
 
-async def test_the_first_time_on_an_empty_database_it_makes_its_tables_and_migrates(database_url: str) -> None:
+async def test_on_an_empty_database_it_creates_its_tables_and_migrates(database_url: str) -> None:
     schema = Schema()
     assert await AsyncGate("shop", url=database_url, check=schema.is_current).run(schema.migrate)
     assert schema.migrated == 1
@@ -57,7 +57,7 @@ async def test_a_current_schema_is_passed_without_the_lock(interlock_url: str) -
             assert passage.reason == "current"
 
 
-async def test_it_asks_again_once_it_holds_the_lock(interlock_url: str) -> None:
+async def test_it_checks_again_once_it_holds_the_lock(interlock_url: str) -> None:
     answers = iter([False, True])
     async with AsyncGate("shop", url=interlock_url, check=lambda: next(answers)) as passage:
         assert not passage.needed
@@ -65,7 +65,7 @@ async def test_it_asks_again_once_it_holds_the_lock(interlock_url: str) -> None:
     assert runs(interlock_url) == []
 
 
-async def test_of_many_that_come_at_once_one_migrates_and_the_others_go_on(interlock_url: str) -> None:
+async def test_of_many_replicas_at_once_one_migrates_and_the_others_go_on(interlock_url: str) -> None:
     schema = Schema()
     gates = [AsyncGate("shop", url=interlock_url, check=schema.is_current, timing=QUICK) for _ in range(8)]
     migrated = await asyncio.gather(*(gate.run(schema.migrate) for gate in gates))
@@ -116,7 +116,7 @@ async def test_each_run_has_a_higher_fence_than_the_one_before(interlock_url: st
     assert fences == [1, 2, 3]
 
 
-async def test_a_migration_that_fails_is_recorded_and_opens_the_gate(interlock_url: str) -> None:
+async def test_a_failed_migration_is_recorded_and_opens_the_gate(interlock_url: str) -> None:
     with pytest.raises(ZeroDivisionError):
         async with AsyncGate("shop", url=interlock_url):
             raise ZeroDivisionError("secret")
@@ -154,7 +154,7 @@ async def test_a_body_that_does_not_notice_the_loss_still_ends_in_gate_lost(inte
         await migrate()
 
 
-async def test_a_cancellation_from_outside_stays_a_cancellation(interlock_url: str) -> None:
+async def test_a_callers_cancellation_stays_a_cancellation(interlock_url: str) -> None:
     entered = asyncio.Event()
 
     async def work() -> None:
@@ -197,7 +197,7 @@ def test_without_an_event_loop_the_check_runs_in_the_callers_thread(interlock_ur
     assert runs(interlock_url) == [(1, "done")]
 
 
-def test_without_an_event_loop_a_loss_is_told_and_raised(interlock_url: str) -> None:
+def test_without_an_event_loop_a_loss_calls_back_and_is_raised(interlock_url: str) -> None:
     def work() -> None:
         with Gate("shop", url=interlock_url, timing=QUICK) as passage:
             end_holder(interlock_url)
@@ -217,16 +217,14 @@ def test_without_an_event_loop_a_plain_callable_runs_once(interlock_url: str) ->
 
 
 @pytest.mark.parametrize(("mine", "verdict"), [(4, "current"), ("3.5", "newer"), (3, "newer"), (5, "behind")])
-async def test_a_recorded_version_tells_where_a_replica_stands(
-    interlock_url: str, mine: int | str, verdict: str
-) -> None:
+async def test_a_recorded_version_decides_the_verdict(interlock_url: str, mine: int | str, verdict: str) -> None:
     async with AsyncGate("shop", url=interlock_url, version=4, compatible_since=3):
         pass
     async with AsyncGate("shop", url=interlock_url, version=mine) as passage:
         assert passage.reason == verdict
 
 
-async def test_an_old_replica_says_so_when_the_newer_schema_is_not_compatible(interlock_url: str) -> None:
+async def test_an_old_replica_refuses_a_newer_schema_that_is_not_compatible(interlock_url: str) -> None:
     async with AsyncGate("shop", url=interlock_url, version=4, compatible_since=3):
         pass
     with pytest.raises(errors.SchemaTooNew, match="migrated to version 4, which version 2 cannot work with"):
@@ -234,7 +232,7 @@ async def test_an_old_replica_says_so_when_the_newer_schema_is_not_compatible(in
     assert not is_held(interlock_url, "shop")
 
 
-async def test_a_check_can_say_that_the_schema_is_newer(interlock_url: str, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_check_can_return_newer(interlock_url: str, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.INFO):
         async with AsyncGate("shop", url=interlock_url, check=lambda: Verdict.NEWER) as passage:
             assert passage.reason == "newer"
@@ -274,8 +272,8 @@ async def test_a_session_that_was_opened_before_the_gate_is_ended_if_it_was_prot
 
 
 @pytest.mark.exhaustive
-async def test_a_predecessors_session_that_we_may_not_end_is_not_overlapped_with(interlock_url: str) -> None:
-    """The migration logs in as a role that the gate's own role has no power over."""
+async def test_a_predecessors_session_that_may_not_be_ended_is_not_overlapped_with(interlock_url: str) -> None:
+    """The migration logs in as a role whose sessions the gate's own role may not end."""
     execute(interlock_url, "CREATE ROLE powerless LOGIN PASSWORD 'x'")
     try:
         execute(interlock_url, "GRANT USAGE ON SCHEMA interlock TO powerless")
@@ -298,7 +296,7 @@ async def test_a_predecessors_session_that_we_may_not_end_is_not_overlapped_with
         execute(interlock_url, "DROP ROLE powerless")
 
 
-async def test_who_is_at_the_recorded_version_goes_on_while_another_holds_the_lock(interlock_url: str) -> None:
+async def test_a_replica_at_the_recorded_version_goes_on_while_another_holds_the_lock(interlock_url: str) -> None:
     async with AsyncGate("shop", url=interlock_url, version=4):
         pass
     async with (
@@ -314,7 +312,7 @@ async def test_a_misspelt_option_is_refused(interlock_url: str) -> None:
         AsyncGate("shop", url=interlock_url, chekc=lambda: True)  # type: ignore[call-arg]
 
 
-async def test_who_waits_can_say_so(interlock_url: str) -> None:
+async def test_a_waiter_can_report_its_wait(interlock_url: str) -> None:
     said = asyncio.Queue[str]()
     async with AsyncGate("shop", url=interlock_url) as passage:
         await passage.report("adding columns")

@@ -1,4 +1,4 @@
-"""The session that holds a gate: what it asks of the server, whatever the role's own settings are."""
+"""The settings of the session that holds a gate, regardless of the role's own settings."""
 
 from collections.abc import AsyncIterator
 
@@ -25,7 +25,7 @@ async def shown(lock: LockSession, setting: str) -> str:
     return str(await lock.session.fetchval("SELECT current_setting($1)", setting))
 
 
-async def test_it_is_ended_by_the_server_when_it_falls_silent_from_the_moment_it_holds_the_lock(
+async def test_the_server_ends_it_when_it_is_silent_from_the_moment_it_holds_the_lock(
     lock: LockSession,
 ) -> None:
     before = await shown(lock, "idle_session_timeout")
@@ -42,7 +42,7 @@ async def test_the_roles_own_time_limits_do_not_reach_it(lock: LockSession) -> N
     assert [await shown(lock, name) for name in ("statement_timeout", "lock_timeout")] == ["0", "500ms"]
 
 
-async def test_it_never_sits_in_a_transaction(lock: LockSession, interlock_url: str) -> None:
+async def test_it_is_never_idle_in_a_transaction(lock: LockSession, interlock_url: str) -> None:
     assert await lock.try_acquire()
     await lock.beat()
     state = "SELECT state, xact_start FROM pg_stat_activity WHERE pid = %s"

@@ -1,4 +1,4 @@
-"""Steps on targets without transactions: run once, and never again in silence when they are half done."""
+"""Steps on targets without transactions: run once; a half-done step is reported and not run again."""
 
 import pytest
 
@@ -19,7 +19,7 @@ async def test_a_step_runs_once_and_later_calls_get_its_result(interlock_url: st
     assert index == ["orders"]
 
 
-async def test_a_step_whose_effect_broke_is_reported_and_not_run_again(interlock_url: str) -> None:
+async def test_a_failed_step_is_reported_and_not_run_again(interlock_url: str) -> None:
     tries: list[int] = []
 
     def effect() -> None:
@@ -45,13 +45,13 @@ async def test_a_step_is_not_begun_when_its_precondition_does_not_hold(interlock
         assert await passage.step("create index", lambda: "made", precondition=lambda: True) == "made"
 
 
-async def test_the_precondition_of_a_finished_step_is_not_asked(interlock_url: str) -> None:
+async def test_the_precondition_of_a_finished_step_is_not_called(interlock_url: str) -> None:
     async with AsyncGate("shop", url=interlock_url) as passage:
         await passage.step("create index", lambda: 1)
         assert await passage.step("create index", lambda: 2, precondition=lambda: False) == 1
 
 
-async def test_steps_of_different_gates_are_apart(interlock_url: str) -> None:
+async def test_steps_of_different_gates_are_independent(interlock_url: str) -> None:
     for app in ("shop", "billing"):
         async with AsyncGate(app, url=interlock_url) as passage:
             assert await passage.step("create index", lambda app=app: app) == app  # type: ignore[misc]

@@ -1,4 +1,4 @@
-"""The rules of writes that may be repeated, item by item: kept here, and broken by writes without care."""
+"""The rules of repeatable writes, item by item: kept by Interlock's operations, and broken by plain writes."""
 
 import psycopg
 import pytest
@@ -18,7 +18,7 @@ def test_it_holds(scenario: Scenario, orders_url: str) -> None:
 
 @pytest.mark.exhaustive
 @each
-def test_without_care_it_does_not(scenario: Scenario, database_url: str) -> None:
+def test_it_does_not_hold_for_plain_writes(scenario: Scenario, database_url: str) -> None:
     careless = CHECKLIST[scenario]()
     execute(database_url, SCHEMA)
     execute(database_url, careless.setup)

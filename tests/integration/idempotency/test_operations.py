@@ -1,4 +1,4 @@
-"""What each operation answers, on every kind of connection, and when two come at once."""
+"""The decision of each operation, on every kind of connection, also for two at once."""
 
 import threading
 from collections.abc import AsyncIterator
@@ -32,7 +32,7 @@ async def carrier(kind: Kind, orders_url: str) -> AsyncIterator[UserConnection]:
 
 
 async def do(carrier: UserConnection, what: Any, *args: Any, **options: Any) -> Any:
-    """The async method on async connections, the sync one on others."""
+    """Call the async method on async connections, and the sync one on others."""
     if carrier.is_async:
         return await what(carrier.connection, *args, **options)
     return getattr(what.__self__, f"{what.__name__}_sync")(carrier.connection, *args, **options)
@@ -110,7 +110,7 @@ def test_a_state_may_be_an_enum(database_url: str) -> None:
         )
 
 
-def test_a_machine_is_installed_anew_when_it_changes(orders_url: str) -> None:
+def test_a_changed_machine_is_installed_again(orders_url: str) -> None:
     wider = StateMachine("public.orders", {"new": {"pay": "paid", "refuse": "refused"}, "paid": {"ship": "shipped"}})
     execute(orders_url, wider.install_sql())
     execute(orders_url, "INSERT INTO orders (id, created_by) VALUES ('7', 'A')")
@@ -122,7 +122,7 @@ def test_a_machine_is_installed_anew_when_it_changes(orders_url: str) -> None:
         execute(orders_url, "INSERT INTO orders (id, created_by, state) VALUES ('8', 'A', 'paid')")
 
 
-def test_the_trigger_sees_what_other_triggers_made_of_the_row(orders_url: str) -> None:
+def test_the_trigger_sees_the_changes_of_other_triggers(orders_url: str) -> None:
     execute(orders_url, "INSERT INTO orders (id, created_by) VALUES ('7', 'A')")
     execute(
         orders_url,
@@ -141,22 +141,22 @@ def test_a_state_that_is_no_longer_known_is_not_written(orders_url: str) -> None
         execute(orders_url, "UPDATE orders SET state = NULL")
 
 
-def test_of_two_that_move_a_row_at_once_one_does(orders_url: str) -> None:
+def test_of_two_that_move_a_row_at_once_one_succeeds(orders_url: str) -> None:
     execute(orders_url, "INSERT INTO orders (id, created_by) VALUES ('7', 'A')")
     assert meet(orders_url, lambda connection: MACHINE.apply_sync(connection, "7", "pay")) == [Done, Replayed]
 
 
-def test_of_two_that_create_a_row_at_once_one_does(orders_url: str) -> None:
+def test_of_two_that_create_a_row_at_once_one_succeeds(orders_url: str) -> None:
     values = {"id": "7", "created_by": "A"}
     assert meet(orders_url, lambda connection: ORDERS.create_sync(connection, values)) == [Done, Replayed]
 
 
-def test_of_two_that_log_an_event_at_once_one_does(orders_url: str) -> None:
+def test_of_two_that_log_an_event_at_once_one_succeeds(orders_url: str) -> None:
     assert meet(orders_url, lambda connection: EVENTS.append_sync(connection, "7", "paid", NOON)) == [Done, Replayed]
 
 
 def meet(url: str, work: Any) -> list[type]:
-    """Done by two: the first commits when the second waits for it."""
+    """Run two operations: the first commits when the second waits for it."""
     results: list[type] = []
 
     def second() -> None:
@@ -172,7 +172,7 @@ def meet(url: str, work: Any) -> list[type]:
     return results
 
 
-def test_an_old_snapshot_is_told_to_try_again(orders_url: str) -> None:
+def test_an_old_snapshot_raises_retry_transaction(orders_url: str) -> None:
     execute(orders_url, "INSERT INTO orders (id, created_by) VALUES ('7', 'A')")
     with psycopg.connect(orders_url) as connection:
         connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
@@ -187,7 +187,7 @@ def test_a_row_needs_a_key_and_an_owner(orders_url: str) -> None:
         ORDERS.create_sync(connection, {"id": "7"})
 
 
-def test_without_a_constraint_that_decides_it_says_which(orders_url: str, database_url: str) -> None:
+def test_a_missing_constraint_is_named(orders_url: str, database_url: str) -> None:
     execute(database_url, "CREATE TABLE bare (id text, owner text, subject text, kind text, recorded_at timestamptz)")
     with psycopg.connect(database_url) as connection, pytest.raises(errors.ConfigurationError, match="ADD UNIQUE"):
         Table("bare").create_sync(connection, {"id": "7", "owner": "A"})

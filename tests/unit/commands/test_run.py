@@ -27,7 +27,7 @@ def test_the_status_is_the_commands(status: int) -> None:
     assert status_of(CommandResult(status, "itself", left_behind=0, all_ended=True), Something()) == status
 
 
-def test_what_the_command_left_behind_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+def test_background_processes_are_logged(caplog: pytest.LogCaptureFixture) -> None:
     assert status_of(CommandResult(0, "itself", left_behind=2, all_ended=True), Something(), lease="feeds") == 0
     [record] = caplog.records
     assert (record.message.split()[0], vars(record)["lease"], vars(record)["processes"]) == (
@@ -37,11 +37,11 @@ def test_what_the_command_left_behind_is_logged(caplog: pytest.LogCaptureFixture
     )
 
 
-def test_a_command_whose_trust_ran_out_is_a_loss_even_if_a_renewal_came_later() -> None:
+def test_a_command_whose_trust_ended_is_a_loss_even_after_a_later_renewal() -> None:
     with pytest.raises(Lost):
         status_of(CommandResult(137, "deadline", left_behind=0, all_ended=True), Something())
 
 
-def test_a_command_that_nobody_saw_the_end_of_may_live_on() -> None:
+def test_a_command_without_a_reported_end_may_still_run() -> None:
     with pytest.raises(CommandAtLarge, match="look for them on this machine"):
         status_of(CommandResult(137, "supervisor killed", left_behind=0, all_ended=False), Something())

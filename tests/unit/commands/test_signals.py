@@ -1,4 +1,4 @@
-"""Signals that come while there is no command."""
+"""Signals that arrive while there is no command."""
 
 import asyncio
 import signal
@@ -17,13 +17,13 @@ async def forever() -> int:
 
 
 @pytest.mark.parametrize("signum", STOPPING)
-async def test_a_request_to_stop_ends_the_work(signum: signal.Signals) -> None:
+async def test_a_stopping_signal_ends_the_work(signum: signal.Signals) -> None:
     with SignalForwarder() as signals:
         asyncio.get_running_loop().call_soon(signal.raise_signal, signum)
         assert await signals.exit_status(forever()) == 128 + signum
 
 
-async def test_a_second_one_does_not_break_off_what_the_first_one_makes_it_do() -> None:
+async def test_a_second_signal_does_not_interrupt_the_cleanup_after_the_first() -> None:
     given_back, arrived = asyncio.Event(), asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGWINCH, arrived.set)
 
@@ -51,7 +51,7 @@ async def test_a_command_that_failed_gives_its_status() -> None:
         assert await signals.exit_status(work()) == 3
 
 
-async def test_a_cancellation_that_no_signal_asked_for_is_passed_on() -> None:
+async def test_a_cancellation_without_a_signal_is_raised() -> None:
     async def run() -> None:
         with SignalForwarder() as signals:
             await signals.exit_status(forever())

@@ -1,4 +1,4 @@
-"""A gate's name, and that no two gates meet on one lock."""
+"""A gate's name and lock keys: no two gates share a lock."""
 
 import itertools
 
@@ -21,7 +21,7 @@ def test_no_two_gates_share_a_key_of_any_kind() -> None:
     assert len(set(keys)) == len(keys)
 
 
-def test_parts_do_not_run_into_each_other() -> None:
+def test_parts_cannot_be_confused() -> None:
     assert GateName("a", "bc").lock != GateName("ab", "c").lock
 
 
@@ -33,12 +33,12 @@ def test_a_part_that_would_make_two_gates_look_alike_is_refused(part: str) -> No
         GateName("shop", "public", part)
 
 
-def test_what_is_no_text_is_refused() -> None:
+def test_invalid_unicode_is_refused() -> None:
     with pytest.raises(ConfigurationError, match="it is not valid Unicode"):
         GateName("shop", "public", "caf\udce9")
 
 
-def test_keys_never_change_because_releases_meet_at_one_gate() -> None:
+def test_keys_are_the_same_in_every_release() -> None:
     assert GateName("shop", "public", "web").lock == AdvisoryKey.of("interlock gate", "shop", "public", "web")
     assert tuple(GateName("shop", "public", "web").lock) == (1130404150, -1579398956)
     assert tuple(PRESENT) == (1412387677, 1513380361)

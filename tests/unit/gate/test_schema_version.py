@@ -1,4 +1,4 @@
-"""Where a release stands before a schema that was migrated to some version."""
+"""The verdict of a release on a schema with a recorded version."""
 
 import itertools
 from typing import Any
@@ -35,7 +35,7 @@ def test_versions_are_compared_as_numbers(older: str, newer: str) -> None:
 
 
 @pytest.mark.parametrize(("one", "other"), [("1", "1.0"), ("1.2.0", "1.2"), ("01", "1"), ("0", "0.0")])
-def test_noughts_at_the_end_make_no_other_version(one: str, other: str) -> None:
+def test_trailing_zeros_do_not_make_another_version(one: str, other: str) -> None:
     assert compare(one, other, None) is Verdict.CURRENT
 
 
@@ -45,7 +45,7 @@ def test_a_version_may_be_a_number() -> None:
 
 
 @pytest.mark.parametrize("version", ["", "v1", "1.", ".1", "1..2", "1.0rc1", "abc", " 1 ", "1_0", "-1", "+1"])
-def test_what_is_no_version_is_refused(version: str) -> None:
+def test_an_invalid_version_is_refused(version: str) -> None:
     with pytest.raises(ConfigurationError, match="cannot be a gate's version"):
         check_versions(version, None)
 
@@ -57,5 +57,5 @@ def test_no_version_is_allowed() -> None:
 @pytest.mark.parametrize(
     ("answer", "verdict"), [(True, Verdict.CURRENT), (False, Verdict.BEHIND), *((one, one) for one in Verdict)]
 )
-def test_a_check_may_answer_yes_or_no_or_in_full(answer: Any, verdict: Verdict) -> None:
+def test_a_check_may_return_a_bool_or_a_verdict(answer: Any, verdict: Verdict) -> None:
     assert as_verdict(answer) is verdict

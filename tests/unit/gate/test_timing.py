@@ -1,4 +1,4 @@
-"""Which times can work together: a command is down before anybody else can hold the lock."""
+"""The gate's times: a command has ended before another replica can hold the lock."""
 
 import pytest
 
@@ -14,7 +14,7 @@ def test_after_the_trust_there_is_time_to_end_the_command(timing: Timing) -> Non
 
 
 @pytest.mark.parametrize("timing", POSSIBLE)
-def test_one_lost_heartbeat_is_survived(timing: Timing) -> None:
+def test_one_lost_heartbeat_does_no_harm(timing: Timing) -> None:
     assert timing.heartbeat > 0
     assert 3 * timing.heartbeat < timing.trust
 
@@ -34,6 +34,6 @@ def test_times_that_cannot_work_together_are_refused(ttl: float, check_interval:
 
 
 @pytest.mark.parametrize("timing", [(float("nan"), 0.5, 0.5), (10, float("nan"), 0.5), (10, 0.5, float("nan"))])
-def test_what_is_no_number_is_refused(timing: tuple[float, float, float]) -> None:
+def test_a_value_that_is_not_a_number_is_refused(timing: tuple[float, float, float]) -> None:
     with pytest.raises(ConfigurationError):
         Timing(*timing)

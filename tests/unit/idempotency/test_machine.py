@@ -1,4 +1,4 @@
-"""A state machine's declaration: what it allows, what it refuses, and that everything comes from it."""
+"""A state machine's declaration: its checks, and everything that is derived from it."""
 
 from datetime import datetime
 from itertools import product
@@ -18,7 +18,7 @@ LEGAL = {
 }
 
 
-def test_it_knows_its_states_and_events() -> None:
+def test_it_has_its_states_and_events() -> None:
     assert MACHINE.initial == "new"
     assert MACHINE.states == ("new", "paid", "cancelled", "shipped")
     assert MACHINE.events == ("pay", "cancel", "ship")
@@ -42,14 +42,14 @@ def test_the_guard_names_the_sources_and_the_target() -> None:
     )
 
 
-def test_the_trigger_has_every_move_and_no_other() -> None:
+def test_the_trigger_has_every_transition_and_no_other() -> None:
     script = MACHINE.install_sql()
     pairs = {(state, to) for (state, _), to in LEGAL.items()}
     for pair in product(MACHINE.states, MACHINE.states):
         assert (f"('{pair[0]}', '{pair[1]}')" in script) is (pair in pairs)
 
 
-def test_the_picture() -> None:
+def test_the_diagram() -> None:
     assert MACHINE.mermaid().splitlines() == [
         "stateDiagram-v2",
         "    [*] --> new",
@@ -75,13 +75,13 @@ def test_the_picture() -> None:
         ({"a": {"go": ""}}, "not the name of a state or an event"),
     ],
 )
-def test_what_could_not_be_repeated_safely_cannot_be_declared(transitions: dict[str, dict[str, str]], why: str) -> None:
+def test_events_that_cannot_be_repeated_safely_are_refused(transitions: dict[str, dict[str, str]], why: str) -> None:
     with pytest.raises(ConfigurationError, match=why):
         StateMachine("orders", transitions)
 
 
 @pytest.mark.parametrize("name", ["", "a.b.c", ".a", "a\nb"])
-def test_what_is_no_table_is_refused(name: str) -> None:
+def test_an_invalid_table_name_is_refused(name: str) -> None:
     for kind in (lambda: Table(name), lambda: EventLog(name), lambda: StateMachine(name, {"a": {"go": "b"}})):
         with pytest.raises(ConfigurationError, match="not the name of a table"):
             kind()
@@ -98,6 +98,6 @@ def test_a_recorded_time_has_a_zone() -> None:
             checked_moment(never)  # type: ignore[arg-type]
 
 
-def test_an_event_that_is_not_declared_is_a_mistake() -> None:
+def test_an_undeclared_event_is_refused() -> None:
     with pytest.raises(ConfigurationError, match="has no event 'fly'"):
         MACHINE.guard("fly")

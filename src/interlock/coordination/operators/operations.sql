@@ -39,7 +39,7 @@ SELECT token, immediate, terminated, reason, done_by, done_at
   FROM interlock.lease_intervention WHERE name = $1 ORDER BY id DESC LIMIT 1;
 
 -- name: break
--- Held → broken, with a row that says by whom.
+-- Held → broken, with a row that names the operator.
 SELECT token, holder, host, pid, remaining, terminated
   FROM interlock.break_v1($1, $2, $3, $4, session_user || '/' || $5);
 

@@ -1,4 +1,4 @@
-"""Which process waits for which, and cycles among them.
+"""Waits of processes for each other, and cycles among them.
 
 Only processes are visible, not their tasks. A process that holds one lease in one task and waits for a second lease in
 another task is not blocked. So a cycle of processes is a deadlock only if each of them holds and waits in the same

@@ -1,4 +1,4 @@
-"""Claims in transactions of every kind of connection: the same answers everywhere."""
+"""Claims in transactions of every kind of connection: the results are the same."""
 
 from collections.abc import AsyncIterator
 from urllib.parse import urlsplit, urlunsplit
@@ -29,7 +29,7 @@ async def carrier(kind: Kind, interlock_url: str) -> AsyncIterator[UserConnectio
 
 
 class Names:
-    """One face for sync and async connections."""
+    """One interface for sync and async connections."""
 
     def __init__(self, url: str, carrier: UserConnection) -> None:
         self._carrier = carrier
@@ -58,7 +58,7 @@ async def test_a_claim_is_part_of_the_transaction(carrier: UserConnection, inter
 
 @pytest.mark.exhaustive(beyond=4)
 @every_kind
-async def test_all_of_it_works(carrier: UserConnection, interlock_url: str) -> None:
+async def test_every_operation_works(carrier: UserConnection, interlock_url: str) -> None:
     names = Names(interlock_url, carrier)
     async with carrier.transaction():
         assert [type(one) for one in await names("claim_all", ["b", "a"], "A")] == [Claimed, Claimed]  # type: ignore[attr-defined]
@@ -72,7 +72,7 @@ async def test_all_of_it_works(carrier: UserConnection, interlock_url: str) -> N
 
 @pytest.mark.exhaustive(beyond=2)
 @every_kind
-async def test_an_error_in_the_transaction_takes_the_claim_with_it(carrier: UserConnection, interlock_url: str) -> None:
+async def test_an_error_in_the_transaction_undoes_the_claim(carrier: UserConnection, interlock_url: str) -> None:
     async def claim_and_fail() -> None:
         async with carrier.transaction():
             await Names(interlock_url, carrier)("claim", "mydb", "A")
@@ -93,7 +93,7 @@ async def test_outside_a_transaction_it_is_refused(kind: Kind, interlock_url: st
 
 @pytest.mark.exhaustive(beyond=2)
 @every_kind
-async def test_an_old_snapshot_is_told_to_try_again(carrier: UserConnection, interlock_url: str) -> None:
+async def test_an_old_snapshot_raises_retry_transaction(carrier: UserConnection, interlock_url: str) -> None:
     names = Names(interlock_url, carrier)
 
     async def claim_late() -> None:
@@ -120,7 +120,7 @@ async def test_a_connection_of_the_wrong_kind(interlock_url: str, database_url: 
         names.claim(connection, "mydb", "A")
 
 
-def test_a_role_needs_what_is_granted_for_claims_and_nothing_else(interlock_url: str) -> None:
+def test_a_role_needs_the_privileges_for_claims_and_no_others(interlock_url: str) -> None:
     parts = urlsplit(interlock_url)
     role = f"claimer_{parts.path.lstrip('/')}"
     execute(interlock_url, f"CREATE ROLE {role} LOGIN PASSWORD 'geheim'")

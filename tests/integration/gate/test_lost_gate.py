@@ -1,4 +1,4 @@
-"""How the gate is lost, told, and left: cancellation, callbacks, a database that does not answer."""
+"""A lost gate, and its end: cancellation, callbacks, a database that does not answer."""
 
 import asyncio
 import threading
@@ -23,21 +23,21 @@ def end_holder(url: str) -> None:
 
 
 async def until(look: Callable[[], bool]) -> None:
-    """As `eventually`, without a thread to spare."""
+    """As `eventually`, for the event loop's thread."""
     async with asyncio.timeout(PATIENCE):
         while not look():  # noqa: ASYNC110 - a phase has no event
             await asyncio.sleep(0.01)
 
 
 async def lost(url: str, gate: AsyncGate, meanwhile: Callable[[], object] = lambda: None) -> None:
-    """Enter, lose the lock, and wait in the body for what comes of it."""
+    """Enter, lose the lock, and wait in the body for the effect."""
     async with gate as passage:
         passage.on_lost(lambda _: meanwhile())
         await asyncio.to_thread(end_holder, url)
         await asyncio.Event().wait()
 
 
-async def test_lost_and_cancelled_by_another_is_a_cancellation(interlock_url: str) -> None:
+async def test_a_loss_and_a_callers_cancellation_are_a_cancellation(interlock_url: str) -> None:
     task = asyncio.current_task()
     assert task is not None
     with pytest.raises(asyncio.CancelledError):
@@ -45,7 +45,7 @@ async def test_lost_and_cancelled_by_another_is_a_cancellation(interlock_url: st
     assert task.uncancel() == 0
 
 
-async def test_who_was_being_cancelled_before_still_hears_of_the_loss(interlock_url: str) -> None:
+async def test_a_task_that_was_cancelled_before_still_gets_the_loss(interlock_url: str) -> None:
     task = asyncio.current_task()
     assert task is not None
     task.cancel()
@@ -56,7 +56,7 @@ async def test_who_was_being_cancelled_before_still_hears_of_the_loss(interlock_
     assert task.uncancel() == 0
 
 
-async def test_a_cancellation_on_the_way_out_is_not_swallowed(interlock_url: str) -> None:
+async def test_a_cancellation_at_the_end_of_the_block_is_not_swallowed(interlock_url: str) -> None:
     async def pass_through() -> None:
         async with AsyncGate("shop", url=interlock_url):
             task = asyncio.current_task()
@@ -70,7 +70,7 @@ async def test_a_cancellation_on_the_way_out_is_not_swallowed(interlock_url: str
 
 @pytest.mark.exhaustive(beyond=1)
 @pytest.mark.parametrize("hook", ["on_renewed", "on_lost"])
-async def test_a_callback_that_fails_does_not_keep_the_loss_from_the_body(interlock_url: str, hook: str) -> None:
+async def test_a_failing_callback_does_not_hide_the_loss_from_the_body(interlock_url: str, hook: str) -> None:
     def fail(_: object) -> None:
         raise ZeroDivisionError
 
@@ -137,7 +137,7 @@ async def test_a_database_that_does_not_answer_at_the_end_is_a_lost_gate(interlo
 @pytest.mark.exhaustive
 async def test_a_database_that_does_not_answer_during_the_check_is_a_lost_gate(interlock_url: str) -> None:
     with cable_to(interlock_url) as (cable, url):
-        answers = iter([lambda: None, cable.cut])  # asked before the lock, and again under it
+        answers = iter([lambda: None, cable.cut])  # called before the lock, and again with it
 
         def is_current() -> bool:
             next(answers)()
@@ -148,7 +148,7 @@ async def test_a_database_that_does_not_answer_during_the_check_is_a_lost_gate(i
 
 
 @pytest.mark.exhaustive
-async def test_a_waiter_whose_database_does_not_answer_says_so(interlock_url: str) -> None:
+async def test_a_waiter_whose_database_does_not_answer_raises(interlock_url: str) -> None:
     with cable_to(interlock_url) as (cable, url):
         async with AsyncGate("shop", url=interlock_url):
             waiting = asyncio.create_task(AsyncGate("shop", url=url, timing=QUICK).enter())
@@ -159,7 +159,7 @@ async def test_a_waiter_whose_database_does_not_answer_says_so(interlock_url: st
 
 
 @pytest.mark.exhaustive
-def test_without_an_event_loop_a_report_to_a_database_that_does_not_answer_comes_back(interlock_url: str) -> None:
+def test_without_an_event_loop_a_report_to_a_database_that_does_not_answer_raises(interlock_url: str) -> None:
     def migrate(url: str, cable: Cable) -> None:
         with Gate("shop", url=url, timing=QUICK) as passage:
             cable.cut()
@@ -169,7 +169,7 @@ def test_without_an_event_loop_a_report_to_a_database_that_does_not_answer_comes
         migrate(url, cable)
 
 
-async def test_a_row_that_somebody_has_locked_stops_no_migration(interlock_url: str) -> None:
+async def test_a_locked_row_does_not_stop_a_migration(interlock_url: str) -> None:
     with psycopg.connect(interlock_url) as somebody:
         async with AsyncGate("shop", url=interlock_url, timing=QUICK) as passage:
             somebody.execute("SELECT * FROM interlock.gate_run FOR UPDATE")
@@ -178,7 +178,7 @@ async def test_a_row_that_somebody_has_locked_stops_no_migration(interlock_url: 
     assert execute(interlock_url, "SELECT outcome FROM interlock.gate_run") == [("done",)]
 
 
-async def test_a_run_that_another_has_taken_over_does_not_end_as_done(interlock_url: str) -> None:
+async def test_a_run_that_was_taken_over_does_not_end_as_done(interlock_url: str) -> None:
     gate = AsyncGate("shop", url=interlock_url)
     await gate.enter()
     execute(interlock_url, "UPDATE interlock.gate_run SET ended_at = now(), outcome = 'abandoned'")
@@ -186,7 +186,7 @@ async def test_a_run_that_another_has_taken_over_does_not_end_as_done(interlock_
         await gate.leave()
 
 
-async def test_an_open_run_of_long_ago_does_not_cost_todays_sessions(interlock_url: str) -> None:
+async def test_an_old_open_run_does_not_end_todays_sessions(interlock_url: str) -> None:
     gate = AsyncGate("shop", url=interlock_url, timing=QUICK)
     passage = await gate.enter()
     end_holder(interlock_url)
@@ -199,12 +199,12 @@ async def test_an_open_run_of_long_ago_does_not_cost_todays_sessions(interlock_u
             today.execute("SELECT 1")
 
 
-async def test_a_session_that_is_not_there_can_be_protected(interlock_url: str) -> None:
+async def test_a_missing_session_can_be_protected(interlock_url: str) -> None:
     async with AsyncGate("shop", url=interlock_url) as passage:
         await passage.protect(2**31 - 1)
 
 
-async def test_a_run_without_a_version_does_not_make_versions_forgotten(interlock_url: str) -> None:
+async def test_a_run_without_a_version_keeps_the_recorded_version(interlock_url: str) -> None:
     async with AsyncGate("shop", url=interlock_url, version=2):
         pass
     async with AsyncGate("shop", url=interlock_url):
@@ -219,13 +219,13 @@ async def test_a_role_that_does_not_exist_cannot_migrate(interlock_url: str) -> 
     assert not is_held(interlock_url, "shop")
 
 
-async def test_a_name_that_could_be_taken_for_another_is_refused(interlock_url: str) -> None:
+async def test_an_ambiguous_name_is_refused(interlock_url: str) -> None:
     for app in ("a/b", ""):
         with pytest.raises(errors.ConfigurationError, match="part of a gate's name"):
             await AsyncGate(app, url=interlock_url).enter()
 
 
-async def test_a_function_that_still_waits_for_a_thread_never_begins_once_it_is_cancelled(interlock_url: str) -> None:
+async def test_a_function_that_is_cancelled_before_it_has_a_thread_never_begins(interlock_url: str) -> None:
     busy, begun = threading.Event(), threading.Event()
     with ThreadPoolExecutor(max_workers=1) as threads:
         asyncio.get_running_loop().set_default_executor(threads)
@@ -240,7 +240,7 @@ async def test_a_function_that_still_waits_for_a_thread_never_begins_once_it_is_
     assert not begun.is_set()
 
 
-async def test_a_loss_on_the_way_out_is_a_lost_gate_and_no_cancellation(interlock_url: str) -> None:
+async def test_a_loss_at_the_end_of_the_block_is_a_lost_gate_and_not_a_cancellation(interlock_url: str) -> None:
     async def pass_through() -> None:
         async with AsyncGate("shop", url=interlock_url, timing=QUICK):
             somebody.execute("SELECT * FROM interlock.gate_run FOR UPDATE")
@@ -252,13 +252,13 @@ async def test_a_loss_on_the_way_out_is_a_lost_gate_and_no_cancellation(interloc
     assert group.value.subgroup(errors.GateLost)
 
 
-async def test_who_loses_the_lock_before_it_begins_leaves_nothing_open(interlock_url: str) -> None:
+async def test_a_loss_before_the_migration_leaves_no_open_run(interlock_url: str) -> None:
     name = gate_name(interlock_url, "shop")
     asked: list[bool] = []
 
     def is_current() -> bool:
         asked.append(True)
-        if len(asked) == 2:  # under the lock
+        if len(asked) == 2:  # with the lock
             end_sessions_with(interlock_url, name.lock)
         return False
 
@@ -269,7 +269,7 @@ async def test_who_loses_the_lock_before_it_begins_leaves_nothing_open(interlock
         assert passage.needed
 
 
-async def test_who_loses_its_records_keeps_the_lock_until_it_has_stopped(interlock_url: str) -> None:
+async def test_a_loss_of_the_records_keeps_the_lock_until_the_migration_has_stopped(interlock_url: str) -> None:
     held_while_stopping: list[bool] = []
 
     async def migrate() -> None:
@@ -291,14 +291,14 @@ async def test_who_loses_its_records_keeps_the_lock_until_it_has_stopped(interlo
     assert not is_held(interlock_url, "shop")
 
 
-async def test_a_check_that_says_behind_is_not_overruled_by_a_version(interlock_url: str) -> None:
+async def test_a_check_that_returns_behind_is_not_overruled_by_a_version(interlock_url: str) -> None:
     async with AsyncGate("shop", url=interlock_url, version=1):
         pass
     async with AsyncGate("shop", url=interlock_url, version=1, check=lambda: False) as passage:
         assert passage.needed
 
 
-async def test_a_waiter_does_not_mind_that_our_tables_are_locked_for_a_while(interlock_url: str) -> None:
+async def test_a_waiter_survives_a_lock_on_interlocks_tables(interlock_url: str) -> None:
     async with AsyncGate("shop", url=interlock_url):
         waiting = asyncio.create_task(AsyncGate("shop", url=interlock_url, timing=QUICK).enter())
         await asyncio.to_thread(eventually, lambda: waiters(interlock_url, "shop"))
@@ -329,7 +329,7 @@ def test_without_an_event_loop_a_passage_that_was_left_says_so(interlock_url: st
         passage.report("too late")
 
 
-async def test_a_recorded_version_that_is_too_new_overrules_a_check_that_is_content(interlock_url: str) -> None:
+async def test_a_recorded_version_that_is_too_new_overrules_a_check_that_passes(interlock_url: str) -> None:
     async with AsyncGate("shop", url=interlock_url, version=42, compatible_since=40):
         pass
     with pytest.raises(errors.SchemaTooNew):
@@ -339,7 +339,7 @@ async def test_a_recorded_version_that_is_too_new_overrules_a_check_that_is_cont
 
 
 @pytest.mark.parametrize("table", ["gate_run", "gate_witness"])
-async def test_who_enters_waits_until_our_tables_are_free(interlock_url: str, table: str) -> None:
+async def test_entering_waits_until_interlocks_tables_are_unlocked(interlock_url: str, table: str) -> None:
     with psycopg.connect(interlock_url) as somebody:
         somebody.execute(f"LOCK TABLE interlock.{table}")
         threading.Timer(1, somebody.rollback).start()
@@ -348,8 +348,8 @@ async def test_who_enters_waits_until_our_tables_are_free(interlock_url: str, ta
 
 
 @pytest.mark.exhaustive
-async def test_clearing_up_cuts_a_service_that_connects_again_once(interlock_url: str) -> None:
-    """It uses the migration's role, and the predecessor is not known to be dead."""
+async def test_clearing_up_ends_a_reconnecting_service_only_once(interlock_url: str) -> None:
+    """The service uses the migration's role, and the predecessor is not known to be dead."""
     cuts: list[int] = []
     ended = threading.Event()
 
