@@ -1,9 +1,9 @@
-"""Orchestrations: work in steps that is finished by whichever replica is alive.
+"""Orchestrations: work in steps that survives the death of a replica, because any other replica finishes it.
 
-`declared` is where activities and orchestrations are declared, `run` what an orchestration does, `attempt` what an
-activity gets, `replica` what a process opens to take part. Only `engine` imports the engine.
+`declarations` declares activities and orchestrations, `run` is the interface of an orchestration, `attempt` the
+interface of an activity, and `replica` the object that a process opens to take part. Only `engine` imports the engine.
 
-Packages that build on this one reach its tables, and the engine's, in no other way than these: in Python `recording`
-and `outcome`, in a transaction of the caller's; in SQL the versioned functions of `0006_orchestrations`, of which
-`read_orchestration_v1` is made to be joined with tables of theirs.
+Packages that build on this one read and write its tables, and the engine's, only through these: in Python `requests`
+and `status`, in a transaction of the caller's; in SQL the versioned functions of `0006_orchestrations`. Their
+statements may join `read_orchestration_v1` with tables of their own.
 """

@@ -1,11 +1,11 @@
-"""What an activity gets: which step this is, which attempt at it, and the fence of its effects.
+"""The interface of an activity: the step, the number of this attempt at it, and the fence of its effects.
 
-Who may do what. The attempts at a step are counted in a row of the database. Each raises the count before it does
-anything, and an effect counts only in a transaction that holds the row with its own count locked: `fence`. So a worker
-that was stopped, and whose step another has begun meanwhile, cannot write any more, however late it wakes up.
+Permissions: a row of the database counts the attempts at a step. Each attempt raises the count before it does anything.
+An effect counts only in a transaction that has locked the row while that still holds the attempt's own number: `fence`.
+So a worker that was stopped, and whose step another worker has begun in the meantime, can no longer write.
 
-What a crash leaves behind. After the count was raised: a number that nobody uses. In a fenced transaction: nothing.
-After its commit: the effect, which the next attempt finds by `key`, because that is the same for all attempts.
+Crashes: a crash after the count was raised leaves an unused number. A crash inside a fenced transaction leaves nothing.
+A crash after its commit leaves the effect, which the next attempt finds by `key`: that is the same for all attempts.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ _FENCE = (
 
 @dataclass(frozen=True)
 class Attempt:
-    """`number` is the fencing token: it grows with each attempt at the step. `at` is when the first one began."""
+    """`number` is the fencing token, which grows with each attempt at the step. `at` is the start of the first one."""
 
     orchestration: str
     root: str
@@ -37,14 +37,14 @@ class Attempt:
 
     @property
     def key(self) -> str:
-        """The same for every attempt at this step, and for no other step: what other systems take for idempotency."""
+        """The idempotency key for other systems: the same for every attempt at this step, and for no other step."""
         return f"{self.orchestration}/{self.execution}.{self.step}"
 
     def fence(self, connection: Any) -> Awaitable[None]:
         """Let the transaction on `connection` commit only while no later attempt has begun.
 
-        Raises `AttemptSuperseded` if one has. Call it before the effect or after it, in the same transaction. In a
-        coroutine function it is awaited. In a plain one, with a sync connection, it is done when this returns.
+        Raises `AttemptSuperseded` if one has. Call it before the effect or after it, in the same transaction. Await it
+        in a coroutine function. In a plain function, with a sync connection, it is done when the call returns.
         """
         statement = in_schema(_FENCE, self.schema)
         args = (self.root, self.orchestration, self.execution, self.step, self.number)

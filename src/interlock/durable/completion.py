@@ -1,4 +1,4 @@
-"""Waiting for orchestrations to end: all who wait in a process share one statement a round."""
+"""Waiting for the end of orchestrations. All waiters of a process share one statement per round."""
 
 import asyncio
 from collections import defaultdict
@@ -11,7 +11,7 @@ from interlock.logs import events
 log = events(__name__)
 
 _POLL = 0.1
-_PATIENCE = 1.0
+_RETRY_AFTER = 1.0
 
 
 class Ending(NamedTuple):
@@ -43,7 +43,7 @@ class CompletionWaiters:
             await asyncio.wait([self._task])
 
     async def _watch(self) -> None:
-        """As long as anybody waits. A database that is away is waited for."""
+        """Poll while there are waiters. An unreachable database is polled again."""
         while self._waiters:
             try:
                 for row in await self._database.fetch("ended", list(self._waiters)):
@@ -53,5 +53,5 @@ class CompletionWaiters:
                             future.set_result(ending)
             except StoreError as error:
                 log.warning("orchestration.database_away", extra={"why": str(error)})
-                await asyncio.sleep(_PATIENCE)
+                await asyncio.sleep(_RETRY_AFTER)
             await asyncio.sleep(_POLL)

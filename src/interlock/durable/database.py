@@ -19,12 +19,12 @@ _SUPERSEDED = "IL010"
 
 
 def engine_schema(schema: str) -> str:
-    """The engine keeps its tables in a schema of its own, which it makes and changes itself."""
+    """The schema of the engine's tables, which the engine creates and changes itself."""
     return f"{schema}_engine"
 
 
 class Statements:
-    """The statements of queries.sql, for Interlock's schema and the engine's."""
+    """The statements of queries.sql, for the schemas of Interlock and of the engine."""
 
     def __init__(self, schema: str) -> None:
         self._queries = Queries("interlock.durable", "queries.sql", schema)
@@ -69,7 +69,7 @@ def _translate(code: str | None) -> errors.InterlockError | None:
 
 
 class EngineDatabase:
-    """`connections` counts how often one was opened: more than once, if the first was lost."""
+    """The replica's own connection. `connections` counts how often it was opened: more than once if it was lost."""
 
     def __init__(self, url: str, schema: str, password: Password | None = None) -> None:
         self.schema = schema
@@ -80,7 +80,7 @@ class EngineDatabase:
         self._connection = ManagedConnection("orchestrations", self._connect, lambda purpose: None)
 
     async def check(self) -> None:
-        """Raise what is wrong with it."""
+        """Raises the error if the database is unreachable or its schema is not current."""
         session = await self._connection.session()
         (await read_status(session, self.schema)).require()
 

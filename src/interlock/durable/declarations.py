@@ -34,8 +34,8 @@ _CLEANUP_HINT = "put what has to be cleaned up into an orchestration of its own,
 class Retry:
     """`attempts` in all; the pause after the first failure is `first` seconds, and grows by `factor` up to `longest`.
 
-    Errors of the types in `never` are not worth another attempt; neither is `DoNotRetry`. The default outlasts a
-    database that is away for some minutes.
+    Errors of the types in `never`, and `DoNotRetry`, end the attempts. The default retries long enough to outlast an
+    outage of the database of some minutes.
     """
 
     attempts: int = 10
@@ -51,7 +51,7 @@ class Retry:
             )
 
     def pause(self, failures: int) -> float | None:
-        """After so many failures; None: that was the last attempt."""
+        """The pause after so many failures; None if that was the last attempt."""
         if failures >= self.attempts:
             return None
         return min(self.longest, self.first * self.factor ** min(failures - 1, 64))
@@ -65,11 +65,11 @@ FOREVER = Retry(attempts=1_000_000)
 
 @dataclass(frozen=True, eq=False)
 class Activity(Generic[I, O]):
-    """One effect. May be run more than once, so it has to leave one effect however often that is; see `Attempt`.
+    """One effect. It may run more than once, and has to leave a single effect nevertheless; see `Attempt`.
 
-    `timeout` is the longest that an attempt may take; a replica that is closed waits that long for it, unless it is
-    `interruptible`: then it is cancelled, and another replica does it again. Nothing can interrupt a plain function,
-    which runs in a thread: there `timeout` is only how long it is waited for.
+    `timeout` limits an attempt. A replica that is being closed waits that long for it, unless it is `interruptible`:
+    then it is cancelled, and another replica runs it again. A plain function runs in a thread and cannot be
+    interrupted: for that, `timeout` only limits the wait.
     """
 
     name: str
@@ -87,7 +87,7 @@ class Activity(Generic[I, O]):
 
 @dataclass(frozen=True, eq=False)
 class Orchestration(Generic[I, O]):
-    """The order of effects. `cleanup` is started, with the same input, if it ends without completing."""
+    """The order of effects. `cleanup` is started with the same input if the orchestration fails or is cancelled."""
 
     name: str
     version: str
@@ -109,7 +109,7 @@ class DeclareActivity(Protocol):
 
 
 class Orchestrations:
-    """What one part of an application can do; `prefix` keeps its names apart from those of other parts."""
+    """The activities and orchestrations of one part of an application. `prefix` keeps names of parts apart."""
 
     def __init__(self, prefix: str = "") -> None:
         self._prefix = f"{prefix}." if prefix else ""
@@ -122,7 +122,7 @@ class Orchestrations:
 
     @property
     def orchestrations(self) -> list[Orchestration[Any, Any]]:
-        """Every version of each."""
+        """All versions of all orchestrations."""
         return list(self._orchestrations.values())
 
     def activity(
@@ -139,9 +139,11 @@ class Orchestrations:
             raise ConfigurationError(f"timeout={timeout!r}: an activity takes more than 0 s, and a day at most.")
 
         def declare(function: Callable[..., Any], /) -> Activity[Any, Any]:
-            taken, given = types_of(function, "activity")
+            input_type, output_type = types_of(function, "activity")
             whole = self._prefix + (name or _own_name(function))
-            activity: Activity[Any, Any] = Activity(whole, function, taken, given, retry, longest, interruptible)
+            activity: Activity[Any, Any] = Activity(
+                whole, function, input_type, output_type, retry, longest, interruptible
+            )
             if interruptible and activity.is_plain:
                 raise ConfigurationError(f"Nothing can interrupt a plain function: make {whole!r} an `async def`.")
             if self._activities.setdefault(whole, activity) is not activity:
@@ -155,7 +157,7 @@ class Orchestrations:
     ) -> "Callable[[Callable[[Run, I], Awaitable[O]]], Orchestration[I, O]]":
         """``@work.orchestration()`` on an ``async def name(run: Run, order: Order) -> Receipt``.
 
-        Those that run are finished by the version that they were started with, so that has to stay declared as long.
+        A running orchestration is finished by the version that it was started with, so keep that declared until then.
         """
         if not _VERSION.fullmatch(version):
             raise ConfigurationError(f"version={version!r}: it has to look like '1.0.0'.")
@@ -163,10 +165,10 @@ class Orchestrations:
         def declare(function: "Callable[[Run, I], Awaitable[O]]") -> Orchestration[I, O]:
             if not inspect.iscoroutinefunction(function):
                 raise ConfigurationError(f"The orchestration {function.__qualname__} has to be an `async def`.")
-            taken, given = types_of(function, "orchestration")
+            input_type, output_type = types_of(function, "orchestration")
             _check_replayable(function)
             whole = self._prefix + (name or _own_name(function))
-            made: Orchestration[I, O] = Orchestration(whole, version, function, taken, given, cleanup)
+            made: Orchestration[I, O] = Orchestration(whole, version, function, input_type, output_type, cleanup)
             if self._orchestrations.setdefault((whole, version), made) is not made:
                 raise ConfigurationError(f"There are two orchestrations {whole!r} {version}: raise the version of one.")
             return made
@@ -175,7 +177,7 @@ class Orchestrations:
 
 
 class Registry:
-    """All that a replica can do."""
+    """All activities and orchestrations of a replica."""
 
     def __init__(self, *parts: Orchestrations) -> None:
         self.activities = {one.name: one for part in parts for one in part.activities}
@@ -187,7 +189,7 @@ class Registry:
 
     @property
     def longest_timeout(self) -> float:
-        """Seconds that an attempt may take."""
+        """The longest timeout of an activity, in seconds."""
         return max((one.timeout for one in self.activities.values()), default=0.0)
 
     def __iter__(self) -> Iterator[Orchestration[Any, Any]]:

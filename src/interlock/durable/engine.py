@@ -1,9 +1,11 @@
-"""The engine, and what has to be done so that it behaves: nothing else imports it.
+"""The engine (duroxide), and workarounds for its behaviour. No other module imports it.
 
-It connects while holding the interpreter, so the database is looked at first, and it connects in a thread. Its client
-blocks, so each call has a thread. Activities are called in threads of its own. Its locks run by this machine's clock.
-Two of its kind that make its tables at the same time get in each other's way, so one waits for the other. What it wants
-to say it prints: that is turned off, and what matters is logged here.
+- The engine connects while it holds the interpreter lock. So the database is checked first, and it connects in a
+  thread.
+- Its client blocks, so each call runs in a thread. It calls activities in threads of its own.
+- Its locks use this machine's clock.
+- Two engines that create its tables at the same time conflict, so one waits for the other.
+- It prints its messages. That is turned off, and the relevant ones are logged here.
 """
 
 import asyncio
@@ -29,12 +31,12 @@ log = events(__name__)
 
 T = TypeVar("T")
 Perform = Callable[[str, Any, Any], Any]
-"""An activity's name, the engine's context and the content; called in a thread of the engine's."""
+"""Takes an activity's name, the engine's context and the content; called in a thread of the engine."""
 
 _LOCK = 5000
-"""Milliseconds after which the work of a replica that died is taken over; renewed at half of it."""
+"""Milliseconds after which another replica takes over the work of a dead one; renewed at half of it."""
 _POISONED = 100
-"""So often is a message taken before the engine gives up on it: replicas of an older release take it in vain too."""
+"""Deliveries of a message before the engine gives it up. Replicas of an older release cannot handle it, but count."""
 _POLL = 50
 _CALLS = 8
 
@@ -52,9 +54,9 @@ class DuroxideEngine:
 
     @classmethod
     async def connect(cls, url: str, schema: str, session: Session) -> "DuroxideEngine":
-        """`session` has just shown that the database answers."""
+        """Connect the engine. `session` has just shown that the database answers."""
         duroxide = _imported()
-        with suppress(RuntimeError):  # somebody has said already where it should print
+        with suppress(RuntimeError):  # its output was configured before
             duroxide.init_tracing(os.devnull, "error")
         lock = AdvisoryKey.of("interlock engine", schema)
         await session.fetchval("SELECT pg_advisory_lock($1, $2)", *lock)
@@ -70,7 +72,7 @@ class DuroxideEngine:
             await session.fetchval("SELECT pg_advisory_unlock($1, $2)", *lock)
 
     def run(self, declared: Registry, perform: Perform, concurrency: int) -> None:
-        """Take part in the work, in threads."""
+        """Run activities and orchestrations, in threads."""
         runtime = self._runtime = self._duroxide.Runtime(self._provider, options(self._duroxide, concurrency))
         for name in declared.activities:
             runtime.register_activity(name, partial(self._perform, perform, name))
@@ -80,29 +82,29 @@ class DuroxideEngine:
         self._runner.start()
 
     async def start(self, id: str, name: str, version: str, content: str) -> None:  # noqa: A002
-        """Nothing happens if it was started before, unless it was deleted since."""
+        """Start an orchestration. A repetition changes nothing, unless the orchestration was deleted in between."""
         await self._call(self._client._native.start_orchestration_versioned, id, name, content, version)
 
     async def cancel(self, id: str, reason: str) -> None:  # noqa: A002
         await self._call(self._client.cancel_instance, id, reason)
 
     async def send(self, id: str, queue: str, value: Any) -> None:  # noqa: A002
-        """Dropped if the engine does not know that id."""
+        """Send an event. It is dropped if the engine does not know that id."""
         await self._call(self._client.enqueue_event, id, queue, value)
 
     async def forget(self, ids: list[str]) -> None:
-        """Those that have ended, with their children."""
+        """Delete orchestrations that have ended, with their children."""
         await self._call(self._client.delete_instance_bulk, self._duroxide.InstanceFilter(instance_ids=ids))
 
     async def shorten(self, ids: list[str]) -> None:
-        """All but the newest executions of those that were continued as new."""
+        """Delete all but the two newest executions of orchestrations that were continued as new."""
         chosen = self._duroxide.InstanceFilter(instance_ids=ids)
         await self._call(self._client.prune_executions_bulk, chosen, self._duroxide.PruneOptions(keep_last=2))
 
     async def close(self, timeout: float) -> None:
-        """Take no more work, and wait so many seconds for activities that are under way. Its connections end with it.
+        """Take no more work, and wait so many seconds for running activities. The engine's connections are closed.
 
-        It would wait as long for a database that is away: once its own locks are over, that helps nobody.
+        The wait for an unreachable database ends when the engine's own locks have expired.
         """
         self._check_process()
         if self._runner is not None:
@@ -114,7 +116,7 @@ class DuroxideEngine:
         self._runtime = self._client = self._provider = None
 
     async def _ended(self, threads: list[threading.Thread], gives_up_at: float) -> None:
-        """Of both: a thread that comes back from the engine while the interpreter ends would abort the process."""
+        """Wait for both threads. One that leaves the engine while the interpreter ends aborts the process."""
         quiet_since = boottime()
         while any(thread.is_alive() for thread in threads) and (now := boottime()) < gives_up_at:
             if self._running:
@@ -129,7 +131,7 @@ class DuroxideEngine:
                 runtime.shutdown(timeout_ms)
                 return
             except RuntimeError as error:
-                if str(error) != "Already borrowed":  # by its own start, which has not ended yet
+                if str(error) != "Already borrowed":  # by its start, which has not returned yet
                     log.warning("orchestration.engine_not_closed", extra={"why": as_line(error)})
                     return
             time.sleep(_POLL / 1000)

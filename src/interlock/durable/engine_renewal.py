@@ -1,16 +1,15 @@
-"""The engine of this process, and its successors.
+"""The renewal of the engine of this process.
 
-An engine is given one server and one password, and keeps to them. After a change of the primary it would go on asking a
-standby; after a change of the password it could open no connection any more. So it is replaced by a new one: whenever
-our own connection had to be opened anew, for that is how a change of the primary shows, or a restart; and after some
-minutes, where passwords come from a function.
+An engine keeps the server and the password that it was created with. After a change of the primary it would query a
+standby, and after a change of the password it could open no connection. So a new engine replaces it in two cases: when
+this replica's own connection had to be reopened, which happens after a change of the primary or a restart; and after
+some minutes, if a function provides the password.
 
-Two engines in a process are as two replicas, so nothing has to stop: the new one takes work from its first moment, the
-old one takes no more and ends what it is at. What that cannot acknowledge any more is attempted again, and the fence
-lets one of the attempts write.
+Two engines in a process work like two replicas, so no work has to stop: the new engine takes work at once, the old one
+takes no more and finishes its running activities. A result that the old engine can no longer acknowledge is attempted
+again, and the fence lets one of the attempts write.
 
-What a crash leaves behind: what that of any replica does. If no new engine can be made, the old one is kept, and it is
-tried again.
+Crashes: as for any replica. If no new engine can be created, the old one stays, and the renewal is tried again.
 """
 
 import asyncio
@@ -28,8 +27,10 @@ _CHECK_EVERY = 2.0
 
 
 class EngineRenewal:
-    """`make` gives an engine that takes part. `lasts`: after so many seconds it is replaced in any case. `patience`:
-    how long one that is replaced, or closed, may take to end what it is at."""
+    """`make` returns a running engine. An engine is replaced after `lifetime` seconds in any case.
+
+    A replaced or closed engine has `close_timeout` seconds to finish its running activities.
+    """
 
     def __init__(
         self,
@@ -62,7 +63,7 @@ class EngineRenewal:
                 await self._try_to_renew()
 
     async def _is_reached(self) -> bool:
-        """Which opens our own connection anew, if it was lost."""
+        """Return True if the database answers. A lost connection of this replica is reopened by that."""
         try:
             await self._database.value("clock")
         except Exception as error:
@@ -89,7 +90,7 @@ class EngineRenewal:
         log.info("orchestration.engine_renewed")
 
     async def _made(self) -> DuroxideEngine:
-        known, made_at = self._database.connections, boottime()  # before: what changes meanwhile counts as a change
+        known, made_at = self._database.connections, boottime()  # read first, so that a change in between counts
         engine = await self._make()
         self._known, self._made_at = known, made_at
         return engine

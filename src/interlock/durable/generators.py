@@ -1,4 +1,4 @@
-"""An orchestration is an `async def`, and the engine drives generators: this makes the one of the other."""
+"""The adapter between orchestrations, which are coroutine functions, and the engine, which drives generators."""
 
 from collections.abc import Callable, Generator
 from typing import Any
@@ -32,7 +32,7 @@ def generator_of(orchestration: Orchestration[Any, Any]) -> Callable[[Any, Any],
 
 
 def _turns(steps: Generator[Any, Any, Any]) -> Generator[Task, Any, Any]:
-    """As `yield from` would, but only what the engine understands."""
+    """Yields the tasks of a coroutine to the engine, like `yield from`, and refuses anything else."""
     answer: Any = None
     refusal: Exception | None = None
     while True:
@@ -43,7 +43,7 @@ def _turns(steps: Generator[Any, Any, Any]) -> Generator[Task, Any, Any]:
         answer = refusal = None
         if not isinstance(task, dict):
             refusal = DoNotRetry(
-                "An orchestration awaited something that is no step of its run: put that into an activity.",
+                "An orchestration awaited something other than a step of its run: move that into an activity.",
                 code="foreign_await",
             )
             continue

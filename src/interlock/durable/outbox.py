@@ -1,14 +1,14 @@
-"""What keeps the records and the engine in step, in a periodic singleton: one replica at a time does it.
+"""The outbox: it passes recorded requests to the engine, and records the results. One replica at a time runs it.
 
-Who may do what. Anybody records, in a transaction of their own: that an orchestration be run, or cancelled. Here what
-is recorded is told to the engine, and what came of it is recorded. The engine ignores a start that it knows, so a crash
-after telling it costs nothing but telling it again. Whoever tells it too late (it was stopped, and went on when the
-record was finished and the engine's copy deleted) starts something whose steps are all refused: `begin_attempt_v1`
-begins none for an orchestration that is not open.
+Permissions: any process records requests, in transactions of its own. The outbox starts and cancels the requested
+orchestrations in the engine, and records how they end. The engine ignores a repeated start, so a crash after a start
+only repeats it. A replica may be stopped before such a start, and continue when the orchestration has been finished and
+deleted. It then starts an orchestration whose steps are all refused: `begin_attempt_v1` starts none if the record is
+not open.
 
-An end is recorded in one transaction: the row is locked, so that no attempt begins any more; it is finished; every
-attempt is made out of date, which waits for transactions that carry the fence of one; and if it did not complete, its
-clean-up is recorded. So a clean-up never meets a late effect, and a crash in between leaves all of it to be done.
+An end is recorded in one transaction. It locks the row, so that no new attempt begins, and finishes it. It makes every
+attempt obsolete, which waits for open transactions that carry the fence of one. If the orchestration did not complete,
+it records the clean-up. So a clean-up never meets a late effect, and a crash in between repeats all of it.
 """
 
 import json
@@ -23,13 +23,13 @@ from interlock.logs import events
 log = events(__name__)
 
 _GRACE = 1.0
-"""Seconds that whoever recorded it has to start it."""
+"""Seconds in which the process that recorded a request starts it itself."""
 _BATCH = 5000
 _BUSY = (errors.LockNotAvailable, errors.StatementFailed)
 
 
 class Outbox:
-    """`engine` gives the one that is to be told."""
+    """`engine` returns the current engine."""
 
     def __init__(self, database: EngineDatabase, engine: Callable[[], DuroxideEngine]) -> None:
         self._database = database
@@ -42,8 +42,10 @@ class Outbox:
         await self._start()
 
     async def prune(self, retention: float) -> int:
-        """Forget what ended longer ago than so many seconds. The engine's part goes first: without its record, nothing
-        would tell that it is there."""
+        """Delete orchestrations that ended more than so many seconds ago. Returns their number.
+
+        The engine's rows are deleted first: without the record, nothing would lead to them.
+        """
         forgotten = 0
         while ids := [row["id"] for row in await self._database.fetch("old", retention)]:
             await self._engine().forget(ids)
@@ -69,7 +71,7 @@ class Outbox:
             await self._engine().cancel(row["id"], row["cancel_reason"] or "")
 
     async def _settle(self) -> None:
-        """Completed ones together. Of the others each alone: an effect that is under way may hold one up."""
+        """Settle completed orchestrations together, and each other one alone: a running effect may delay that."""
         ended = await self._database.fetch("to_settle")
         await self._settle_these([row["id"] for row in ended if row["status"] == "Completed"])
         for row in ended:

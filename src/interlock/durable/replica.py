@@ -1,7 +1,7 @@
-"""A process that takes part: it runs steps, starts what was recorded, and answers for orchestrations.
+"""A replica: a process that runs steps, starts recorded orchestrations, and reports their status.
 
-What a crash leaves behind. `start` records and then tells the engine; between the two, a record that the outbox finds.
-Of what this process was running, locks that expire after five seconds, and then others go on with it.
+Crashes: `start` records a request and then passes it to the engine. A crash between the two leaves a record, which the
+outbox starts. A crash while steps run leaves locks that expire after five seconds; other replicas then continue.
 """
 
 import asyncio
@@ -39,16 +39,19 @@ I = TypeVar("I")  # noqa: E741 # input and output
 O = TypeVar("O")  # noqa: E741
 
 _LARGEST_SKEW = 2.0
-"""Seconds by which this machine's clock may differ from the database's: the engine's locks of 5 s go by the former."""
+"""The largest accepted difference, in seconds, to the database's clock.
+
+The engine's locks of 5 s use this machine's.
+"""
 _MARGIN = 5.0
 _SWEEP_EVERY = 1.0
 _PASSWORD_LASTS = 600.0
-"""Seconds: tokens of cloud providers are good for a quarter of an hour."""
+"""Seconds. Tokens of cloud providers are valid for a quarter of an hour."""
 _PRUNE_EVERY = 3600.0
 
 
 class DurableOptions(TypedDict, total=False):
-    """What a replica takes beside the work; see `AsyncDurable`."""
+    """The options of a replica; see `AsyncDurable`."""
 
     url: str | None
     password: Password | None
@@ -59,7 +62,7 @@ class DurableOptions(TypedDict, total=False):
 
 
 class AsyncOrchestrationHandle(Generic[O]):
-    """An orchestration that was asked for."""
+    """An orchestration that was requested."""
 
     def __init__(self, durable: "AsyncDurable", id: str, orchestration: Orchestration[Any, O]) -> None:  # noqa: A002
         self.id = id
@@ -67,7 +70,7 @@ class AsyncOrchestrationHandle(Generic[O]):
         self._orchestration = orchestration
 
     async def wait(self, timeout: Duration | None = None) -> O:
-        """Its result. Raises `OrchestrationFailed`, `OrchestrationCancelled`, or TimeoutError after so many seconds."""
+        """Wait for its result. Raises `OrchestrationFailed`, `OrchestrationCancelled`, or TimeoutError."""
         async with asyncio.timeout(checked_timeout(timeout)):
             ending = await self._durable._waiters.wait_for(self.id)
         if not ending.completed:
@@ -82,13 +85,13 @@ class AsyncOrchestrationHandle(Generic[O]):
 
 
 class AsyncDurable:
-    """``async with AsyncDurable(work) as durable:`` takes part in the work until the block ends.
+    """``async with AsyncDurable(work) as durable:`` runs activities and orchestrations until the block ends.
 
     `url` defaults to ``INTERLOCK_DATABASE_URL``. `password` is called for each connection, and every ten minutes for
-    the engine's. `concurrency` is how many activities run here at once; 0 takes part in
-    no work, for a process that only asks for it. What ended longer than `retention` ago is forgotten. Activities that
-    are under way when it is closed have `patience` seconds to end, and are interrupted then, for others to repeat them;
-    None: as long as they may take.
+    the engine's. `concurrency` is the number of activities that run here at once; 0 runs none, for a process that only
+    makes requests. Orchestrations are deleted `retention` after their end. When the block ends, running activities have
+    `patience` seconds to finish; they are then interrupted, and other replicas repeat them. None waits for them up to
+    their own timeouts.
     """
 
     def __init__(
@@ -107,7 +110,7 @@ class AsyncDurable:
             raise errors.ConfigurationError(f"concurrency={concurrency}: it has to be between 0 and 1000.")
         if password is not None and not callable(password):
             raise errors.ConfigurationError(
-                "password has to be a function that gives it; a fixed one stands in the URL."
+                "password has to be a function that returns the password; a fixed password belongs into the URL."
             )
         self._declared = Registry(*parts)
         self._url = url
@@ -136,9 +139,10 @@ class AsyncDurable:
         *,
         connection: Any = None,
     ) -> AsyncOrchestrationHandle[O]:
-        """Have it run; `id` is yours to choose. The same again changes nothing; a different input is a conflict.
+        """Start an orchestration under an `id` of your choice.
 
-        With `connection` it is recorded in the transaction on that, and started within seconds of its commit.
+        A repetition with the same input changes nothing; with a different input it raises `OrchestrationConflict`. With
+        `connection` the request is part of the transaction on that, and starts within seconds of its commit.
         """
         request = StartRequest(orchestration, id, value)
         if connection is not None:
@@ -148,7 +152,7 @@ class AsyncDurable:
         return self.handle(orchestration, id)
 
     def handle(self, orchestration: Orchestration[Any, O], id: str) -> AsyncOrchestrationHandle[O]:  # noqa: A002
-        """Of one that was asked for before."""
+        """The handle of an orchestration that was requested before."""
         return AsyncOrchestrationHandle(self, id, orchestration)
 
     async def status(self, id: str) -> OrchestrationStatus:  # noqa: A002
@@ -157,7 +161,7 @@ class AsyncDurable:
     async def list(
         self, prefix: str = "", *, unfinished: bool = False, limit: int = 100
     ) -> Sequence[OrchestrationStatus]:
-        """The newest first, of those whose ids begin so."""
+        """Orchestrations whose ids begin with `prefix`, the newest first."""
         rows = await self._database.fetch("list", prefix, unfinished, limit)
         return [OrchestrationStatus.of(row) for row in rows]
 
@@ -166,26 +170,26 @@ class AsyncDurable:
         return history_of(await self._database.fetch("history", id))
 
     async def cancel(self, id: str, reason: str = "", *, connection: Any = None) -> None:  # noqa: A002
-        """Have it cancelled, and cleaned up after; one that has ended stays as it is."""
+        """Cancel an orchestration; its clean-up runs then. One that has ended stays as it is."""
         if connection is None:
             check_known(id, await self._database.value("cancel", id, reason))
         else:
             check_known(id, await fetch_value(connection, self.statements["cancel"], id, reason))
 
     async def begin(self, id: str) -> None:  # noqa: A002
-        """Start what was recorded in a transaction that is committed: now, and not within seconds."""
+        """Start an orchestration now that was recorded in a committed transaction, instead of within seconds."""
         row = await self._row(id)
         if row["cancel_requested_at"] is None:
             with self._left_to_outbox(id):
                 await self._begin(row)
 
     async def send(self, id: str, event: str, value: Any) -> None:  # noqa: A002
-        """An event for `Run.event`. It waits there until it is asked for."""
+        """Send an event for `Run.event`. It is kept until the orchestration reads it."""
         await self._begin(await self._row(id))
         await self._engine.send(id, event, value)
 
     async def prune(self, older_than: Duration) -> int:
-        """Forget what ended longer ago. The answer is how many that were."""
+        """Delete orchestrations that ended longer ago than that. Returns their number."""
         return await self._outbox.prune(seconds(older_than))
 
     async def _open(self, stack: AsyncExitStack) -> None:
@@ -222,7 +226,7 @@ class AsyncDurable:
         return database
 
     def _open_worker(self, stack: AsyncExitStack) -> ActivityWorker:
-        attempts = self._open_database(stack)  # their commits need not wait for those of starts
+        attempts = self._open_database(stack)  # a connection of their own, so that they do not wait for starts
         worker = ActivityWorker(self._declared, attempts, asyncio.get_running_loop())
         stack.callback(worker.interrupt)
         return worker
@@ -263,30 +267,33 @@ class AsyncDurable:
             )
 
     async def _begin(self, row: Any) -> None:
-        """Unless it was begun before."""
+        """Start an orchestration, unless it was started before."""
         if row["started_at"] is None and row["outcome"] is None:
             content = engine_input(row["id"], json.loads(row["input"]))
             await self._engine.start(row["id"], row["name"], row["version"], content)
 
     @contextmanager
     def _left_to_outbox(self, id: str) -> Iterator[None]:  # noqa: A002
-        """It is recorded: if the engine cannot be told, the outbox will tell it."""
+        """The request is recorded, so the outbox starts it later if the engine cannot be reached now."""
         try:
             yield
         except errors.StoreError as error:
             log.warning("orchestration.not_started_yet", extra={"orchestration": id, "why": str(error)})
 
     async def _check_clock(self) -> None:
-        """The database looked at its clock about in the middle of the request: a slow answer proves the less."""
+        """Compare the clocks.
+
+        The database read its clock at some time during the request, so a slow answer is vague.
+        """
         skew, doubt = min([await self._skew() for _ in range(2)], key=lambda seen: seen[1])
         if abs(skew) > _LARGEST_SKEW + doubt:
             raise errors.ClockSkewed(
-                f"The database's clock and this machine's differ by {skew:.1f} s, and the engine's locks go by the "
-                f"machine's: let both be set by NTP; {_LARGEST_SKEW:g} s is the most that is borne."
+                f"The clocks of the database and of this machine differ by {skew:.1f} s, and the engine's locks use "
+                f"the machine's: set both by NTP; at most {_LARGEST_SKEW:g} s are accepted."
             )
 
     async def _skew(self) -> tuple[float, float]:
-        """How far its clock is ahead of ours, and by how much that may be wrong. The first request has to connect."""
+        """How far the database's clock is ahead of this machine's, and the possible error of that."""
         asked_at = time.time()
         theirs = await self._database.value("clock")
         answered_at = time.time()

@@ -1,7 +1,8 @@
-"""What an orchestration does: it awaits steps, and nothing else.
+"""The interface of an orchestration: it awaits steps, and nothing else.
 
-The engine runs an orchestration from its start again whenever something that it waits for has happened, and answers
-from its history what is in there. So it has to take the same steps each time: time, chance and effects come from steps.
+The engine runs an orchestration again from its start whenever a step that it awaits has ended, and replays the results
+of earlier steps from its history. So an orchestration has to take the same steps each time: time, random values and
+effects come only from steps.
 """
 
 import json
@@ -24,7 +25,7 @@ B = TypeVar("B")
 C = TypeVar("C")
 
 Task = dict[str, Any]
-"""What the engine is asked to do, in its own words."""
+"""A task in the engine's own format."""
 Turns = Generator[Task, Any, O]
 
 _SOON = 0.2
@@ -32,14 +33,14 @@ _SOON = 0.2
 
 @dataclass(frozen=True)
 class Winner:
-    """`index` is that of the step that was first, `value` its result."""
+    """`index` is the position of the first step that ended, `value` its result."""
 
     index: int
     value: Any
 
 
 class Step(Generic[O]):
-    """Taken when it is awaited, alone or with others by `Run.all` and `Run.race`."""
+    """A step. It is taken when it is awaited, alone or together with others in `Run.all` and `Run.race`."""
 
     def __init__(self, task: Task, result: Typed[O] | None, retry: Retry = ONCE) -> None:
         self.task = task
@@ -58,7 +59,7 @@ class Step(Generic[O]):
                 return self.read(answer)
 
     def pause_after(self, failure: ActivityFailure) -> float:
-        """Before it is tried again; raises if it is not. An attempt that was interrupted does not count."""
+        """The pause before the next attempt. Raises if there is none. An interrupted attempt does not count."""
         if failure.interrupted:
             return _SOON
         self._failures += 1
@@ -96,7 +97,7 @@ class _Guid(Step[uuid.UUID]):
 
 
 class _All(Step[Any]):
-    """In rounds: what failed and may be tried again goes into the next one."""
+    """Runs in rounds: steps that failed and may be retried go into the next round."""
 
     def __init__(self, steps: "tuple[Step[Any], ...]") -> None:
         self._steps = steps
@@ -127,7 +128,7 @@ class _Race(Step[Winner]):
 
 
 class Run:
-    """One orchestration, as its function sees it. `execution` counts how often it was continued as new."""
+    """One run of an orchestration, as its function sees it. `execution` counts the continuations as new."""
 
     def __init__(self, orchestration: Orchestration[Any, Any], id: str, root: str, execution: int) -> None:  # noqa: A002
         self.id = id
@@ -138,13 +139,13 @@ class Run:
         self._steps = 0
 
     def call(self, activity: Activity[I, O], value: I, *, retry: Retry | None = None) -> Step[O]:
-        """An activity, tried as its policy says, or as `retry` does."""
+        """Run an activity, with its own retry policy or with `retry`."""
         content = {"root": self._root, "step": self._next(), "input": activity.input.dump(value)}
         task = {"type": "activity", "name": activity.name, "input": json.dumps(content)}
         return _Call(task, activity.output, retry or activity.retry)
 
     def child(self, orchestration: Orchestration[I, O], value: I, *, id: str | None = None) -> Step[O]:  # noqa: A002
-        """Another orchestration, as a step of this one. Its id is unique in the whole database."""
+        """Run another orchestration as a step of this one. Its id is unique in the whole database."""
         task = {
             "type": "subOrchestrationVersionedWithId",
             "name": orchestration.name,
@@ -155,19 +156,19 @@ class Run:
         return _Child(task, orchestration.output)
 
     def sleep(self, duration: Duration) -> Step[None]:
-        """Outlives every replica."""
+        """Pause. The timer outlives every replica."""
         return Step(_timer(seconds(duration)), None)
 
     def event(self, name: str, kind: type[O]) -> Step[O]:
-        """The next of those that were sent under that name, in their order; none is lost, whenever it was sent."""
+        """The next event that was sent under that name, in the order of sending. No event is lost."""
         return Step({"type": "dequeueEvent", "queueName": name}, Typed(kind, f"The event {name!r}"))
 
     def now(self) -> Step[datetime]:
-        """The time when this was first reached."""
+        """The time at which the orchestration first reached this step."""
         return _Now({"type": "utcNow"}, None)
 
     def uuid(self) -> Step[uuid.UUID]:
-        """A random one, the same at every turn."""
+        """A random UUID, the same at every turn."""
         return _Guid({"type": "newGuid"}, None)
 
     @overload
@@ -177,15 +178,15 @@ class Run:
     @overload
     def all(self, *steps: Step[O]) -> Step[tuple[O, ...]]: ...
     def all(self, *steps: Step[Any]) -> Step[Any]:
-        """Side by side; each is tried again as its own policy says. If one fails, the others are waited for first."""
+        """Run steps concurrently, each with its own retry policy. If one fails, the others end first."""
         return _All(steps)
 
     def race(self, *steps: Step[Any]) -> Step[Winner]:
-        """The first that ends, also if it fails. The others are cancelled. None is tried again."""
+        """The first step that ends, even if it fails. The others are cancelled. No step is retried."""
         return _Race(steps)
 
     async def continue_as_new(self, value: Any) -> Never:
-        """Begin anew with that input and an empty history; events that wait are kept. For what goes on for ever."""
+        """Start over with that input and an empty history, for endless orchestrations. Unread events are kept."""
         content = engine_input(self._root, self._orchestration.input.dump(value))
         await Step({"type": "continueAsNew", "input": content}, None)
         raise AssertionError("The engine went on with an orchestration that was continued as new.")
@@ -196,7 +197,7 @@ class Run:
 
 
 def engine_input(root: str, plain: Any) -> str:
-    """An orchestration's input for the engine. `root` is the recorded orchestration that it belongs to."""
+    """The engine's input for an orchestration. `root` is the recorded orchestration that it belongs to."""
     return json.dumps({"root": root, "input": plain})
 
 

@@ -1,4 +1,4 @@
-"""The way to the database: which of several servers, and with which password."""
+"""Access to the database: the choice of the primary among several servers, and the password."""
 
 import asyncio
 import inspect
@@ -14,14 +14,15 @@ from interlock.stores.postgres.url import one_by_one
 
 _TIMEOUT = 10.0
 _TURN = 30.0
-"""Seconds that a replica waits while others make the engine's tables, or look at them."""
+"""Seconds that a replica waits while other replicas create or check the engine's tables."""
 
 
 @asynccontextmanager
 async def primary_access(url: str, password: Password | None) -> AsyncIterator[tuple[str, Session]]:
-    """A session of the primary, and a URL of that one server with a fixed password, by which it was let in.
+    """A URL of the primary with a fixed password that it has just accepted, and a session there.
 
-    The engine takes nothing else; and it freezes the process where nobody answers, so the session shows that one does.
+    The engine accepts only such a URL, and it freezes the process if the server does not answer. The session shows that
+    the server does.
     """
     given: list[str] = []
     server, session = await _primary(url, _noted(password, given) if password else None)
@@ -59,7 +60,7 @@ async def primary_session(url: str, **options: Any) -> Session:
 
 def _noted(password: Password, given: list[str]) -> Password:
     async def asked() -> str:
-        answer = await asyncio.to_thread(password)  # it may block; if it is a coroutine, only its making is done there
+        answer = await asyncio.to_thread(password)  # it may block; of a coroutine function, only the call runs there
         given.append(await answer if inspect.isawaitable(answer) else answer)
         return given[-1]
 
@@ -67,7 +68,7 @@ def _noted(password: Password, given: list[str]) -> Password:
 
 
 def _with_password(url: str, secret: str) -> str:
-    """Whatever password the URL has, in either place."""
+    """The URL with this password, instead of one in either place."""
     parts = urlsplit(url)
     role, _, address = parts.netloc.rpartition("@")
     user = role.partition(":")[0]

@@ -15,7 +15,7 @@ State = Literal["recorded", "running", "cancelling", "completed", "failed", "can
 
 @dataclass(frozen=True)
 class OrchestrationStatus:
-    """`code` and `error` tell of one that failed or was cancelled; `result` of one that completed."""
+    """`code` and `error` are set if it failed or was cancelled, `result` if it completed."""
 
     id: str
     name: str
@@ -54,7 +54,7 @@ class OrchestrationStatus:
 
 @dataclass(frozen=True)
 class HistoryEvent:
-    """One line of what the engine wrote down. `facts` are those of its kind; `number` counts within the execution."""
+    """One entry of the engine's history. `facts` depend on `kind`; `number` counts within the execution."""
 
     execution: int
     number: int

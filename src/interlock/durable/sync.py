@@ -1,4 +1,4 @@
-"""Orchestrations for callers without an event loop: the same replica, on a loop thread of its own."""
+"""Orchestrations for callers without an event loop: the same replica, on its own loop thread."""
 
 from collections.abc import Coroutine, Sequence
 from typing import Any, Generic, Self, TypeVar, Unpack
@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 
 class OrchestrationHandle(Generic[O]):
-    """An orchestration that was asked for."""
+    """An orchestration that was requested."""
 
     def __init__(self, durable: "Durable", handle: AsyncOrchestrationHandle[O]) -> None:
         self.id = handle.id
@@ -26,7 +26,7 @@ class OrchestrationHandle(Generic[O]):
         self._handle = handle
 
     def wait(self, timeout: Duration | None = None) -> O:
-        """Its result. Raises `OrchestrationFailed`, `OrchestrationCancelled`, or TimeoutError after so many seconds."""
+        """Wait for its result. Raises `OrchestrationFailed`, `OrchestrationCancelled`, or TimeoutError."""
         return self._durable.run(self._handle.wait(timeout))
 
     def status(self) -> OrchestrationStatus:
@@ -37,9 +37,9 @@ class OrchestrationHandle(Generic[O]):
 
 
 class Durable:
-    """``with Durable(work) as durable:`` takes part in the work until the block ends, for any number of threads.
+    """``with Durable(work) as durable:`` runs activities and orchestrations until the block ends, for any threads.
 
-    As `AsyncDurable`, without await. Activities may be plain functions, and then run in threads.
+    It works like `AsyncDurable`, without await. Activities may be plain functions, which run in threads.
     """
 
     def __init__(self, *parts: Orchestrations, **options: Unpack[DurableOptions]) -> None:
@@ -69,10 +69,11 @@ class Durable:
         *,
         connection: Any = None,
     ) -> OrchestrationHandle[O]:
-        """Have it run; `id` is yours to choose. The same again changes nothing; a different input is a conflict.
+        """Start an orchestration under an `id` of your choice.
 
-        With `connection` it is recorded in the transaction on that, in the calling thread, and started within seconds
-        of its commit. Django's are named by their aliases: ``"default"``.
+        A repetition with the same input changes nothing; with a different input it raises `OrchestrationConflict`. With
+        `connection` the request is part of the transaction on that, made in the calling thread, and starts within
+        seconds of its commit. A Django connection is named by its alias: ``"default"``.
         """
         if connection is None:
             return OrchestrationHandle(self, self.run(self._durable.start(orchestration, id, value)))
@@ -81,41 +82,41 @@ class Durable:
         return self.handle(orchestration, id)
 
     def handle(self, orchestration: Orchestration[Any, O], id: str) -> OrchestrationHandle[O]:  # noqa: A002
-        """Of one that was asked for before."""
+        """The handle of an orchestration that was requested before."""
         return OrchestrationHandle(self, self._durable.handle(orchestration, id))
 
     def status(self, id: str) -> OrchestrationStatus:  # noqa: A002
         return self.run(self._durable.status(id))
 
     def list(self, prefix: str = "", *, unfinished: bool = False, limit: int = 100) -> Sequence[OrchestrationStatus]:
-        """The newest first, of those whose ids begin so."""
+        """Orchestrations whose ids begin with `prefix`, the newest first."""
         return self.run(self._durable.list(prefix, unfinished=unfinished, limit=limit))
 
     def history(self, id: str) -> Sequence[HistoryEvent]:  # noqa: A002
         return self.run(self._durable.history(id))
 
     def cancel(self, id: str, reason: str = "", *, connection: Any = None) -> None:  # noqa: A002
-        """Have it cancelled, and cleaned up after; one that has ended stays as it is."""
+        """Cancel an orchestration; its clean-up runs then. One that has ended stays as it is."""
         if connection is None:
             self.run(self._durable.cancel(id, reason))
         else:
             check_known(id, fetch_value_sync(connection, self._durable.statements["cancel"], id, reason))
 
     def begin(self, id: str) -> None:  # noqa: A002
-        """Start what was recorded in a transaction that is committed: now, and not within seconds."""
+        """Start an orchestration now that was recorded in a committed transaction, instead of within seconds."""
         self.run(self._durable.begin(id))
 
     def send(self, id: str, event: str, value: Any) -> None:  # noqa: A002
-        """An event for `Run.event`. It waits there until it is asked for."""
+        """Send an event for `Run.event`. It is kept until the orchestration reads it."""
         self.run(self._durable.send(id, event, value))
 
     def prune(self, older_than: Duration) -> int:
-        """Forget what ended longer ago. The answer is how many that were."""
+        """Delete orchestrations that ended longer ago than that. Returns their number."""
         return self.run(self._durable.prune(older_than))
 
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        """On the loop thread."""
+        """Run a coroutine on the loop thread."""
         if self._thread is None:
             coroutine.close()
-            raise ConfigurationError("This is not open: ask inside the block, `with Durable(…) as durable:`.")
+            raise ConfigurationError("Durable is not open: use it inside the block `with Durable(…) as durable:`.")
         return self._thread.run(coroutine)

@@ -1,8 +1,9 @@
-"""Runs activities: the engine calls in a thread of its own. A plain function runs right there; a coroutine function on
-the application's event loop, and the thread waits for it.
+"""The worker that runs activities. The engine calls it in a thread of its own.
 
-A database that is away when an attempt begins is waited for: that says nothing about the activity. By then the engine
-may have given the step to another replica; both count as attempts, and the fence lets one of them write.
+A plain function runs in that thread. A coroutine function runs on the application's event loop, and the thread waits
+for it. If the database is unreachable when an attempt begins, the worker waits, because that is no failure of the
+activity. The engine may give the step to another replica in the meantime; both are attempts, and the fence lets one of
+them write.
 """
 
 import asyncio
@@ -23,7 +24,7 @@ log = events(__name__)
 T = TypeVar("T")
 
 _CHECK_EVERY = 0.5
-_PATIENCE = 1.0
+_RETRY_AFTER = 1.0
 
 
 class ActivityWorker:
@@ -35,7 +36,7 @@ class ActivityWorker:
         self._closing = False
 
     def perform(self, name: str, context: Any, content: Any) -> Any:
-        """In a thread of the engine's: until the activity has ended, or the engine does not want it any more."""
+        """Run an activity, in a thread of the engine, until it has ended or the engine has cancelled it."""
         activity = self._declared.activities[name]
         try:
             if not activity.is_plain:
@@ -66,12 +67,12 @@ class ActivityWorker:
             del self._running[future]
 
     def begin_closing(self) -> None:
-        """The replica is about to close: what may be interrupted is not waited for, and not begun here any more."""
+        """The replica is about to close: interrupt interruptible activities, and begin no more of them."""
         self._closing = True
         self._interrupt([future for future, activity in list(self._running.items()) if activity.interruptible])
 
     def interrupt(self) -> None:
-        """What is still under way; others will do it again."""
+        """Interrupt all running activities. Other replicas run them again."""
         self._interrupt(list(self._running))
 
     def _interrupt(self, futures: list[Future[Any]]) -> None:
@@ -85,7 +86,7 @@ class ActivityWorker:
             async with asyncio.timeout(activity.timeout):
                 return activity.output.dump(await activity.function(attempt, value))
         except TimeoutError:
-            raise TimeoutError(f"It did not end within {activity.timeout:g} s, or something it waited for.") from None
+            raise TimeoutError(f"It, or a step inside it, did not end within {activity.timeout:g} s.") from None
 
     async def _begin_attempt(self, context: Any, content: Any) -> Attempt:
         id, execution = context.instance_id, context.execution_id  # noqa: A001
@@ -98,10 +99,10 @@ class ActivityWorker:
                 raise
             except StoreError as error:
                 log.warning("activity.database_away", extra={"orchestration": id, "why": str(error)})
-                await asyncio.sleep(_PATIENCE * random.uniform(0.5, 1.0))
+                await asyncio.sleep(_RETRY_AFTER * random.uniform(0.5, 1.0))
         if not rows:
             raise DoNotRetry(
-                f"The orchestration {root!r} has ended: its steps are not run any more.", code=OrchestrationEnded.code
+                f"The orchestration {root!r} has ended: no more steps of it are run.", code=OrchestrationEnded.code
             )
         number, begun_at = rows[0]
         return Attempt(id, root, execution, step, number, begun_at, self._database.schema)

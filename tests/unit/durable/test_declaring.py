@@ -15,7 +15,7 @@ def test_an_activity_has_to_say_its_types() -> None:
     async def untyped(attempt: Attempt, order) -> int:  # type: ignore[no-untyped-def]
         return 1
 
-    with pytest.raises(ConfigurationError, match="say the type of the second"):
+    with pytest.raises(ConfigurationError, match="with annotations of the second one"):
         Orchestrations().activity()(untyped)
 
 
@@ -42,7 +42,7 @@ def test_a_type_without_json_is_refused() -> None:
         return 1
 
     connect.__annotations__["socket"] = Socket
-    with pytest.raises(ConfigurationError, match="of which JSON knows nothing"):
+    with pytest.raises(ConfigurationError, match="which JSON cannot hold"):
         Orchestrations().activity()(connect)
 
 
