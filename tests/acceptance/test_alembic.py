@@ -1,5 +1,8 @@
 """`gated` in Alembic's own env.py templates, with real `alembic` processes against a real server."""
 
+import os
+import re
+import subprocess
 from argparse import Namespace
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -13,6 +16,7 @@ from alembic.config import Config
 from interlock.errors import GateBusy
 from interlock.gate.name import GateName
 from support.postgres import execute
+from support.programs import INTERLOCK, environment
 from support.tools import ToolProject, ended
 from support.waiting import eventually
 
@@ -216,3 +220,36 @@ def test_a_version_table_elsewhere_is_found_and_names_the_gate(tmp_path: Path, d
     execute(database_url, 'INSERT INTO "Shop"."Versions" VALUES (\'r1\')')
     assert project.run("upgrade", "head") == (0, "")
     assert project.log() == []
+
+
+def test_the_documented_check_lets_one_replica_migrate_and_the_next_find_nothing_to_do(
+    interlock_url: str, tmp_path: Path
+) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "how-to" / "gate.md").read_text()
+    [line] = re.findall(r"```sh\n(interlock gate run --key shop[^`]+)```", page)
+    [setting] = re.findall(r"```python\nimport os\n\n(config[^`]+)```", page)
+    project = Project(tmp_path, "postgresql://nowhere/shop", gate="run_migrations_online()")
+    env = tmp_path / "scripts" / "env.py"
+    env.write_text(
+        env.read_text().replace("config = context.config\n", f"import os\nconfig = context.config\n{setting}")
+    )
+    project.revision("one", None, "CREATE TABLE log (name text)")
+    project.revision("two", "one", "SELECT 1")
+    project.url = interlock_url
+
+    def run(command: str = line) -> subprocess.CompletedProcess[str]:
+        surroundings = environment(interlock_url, PATH=f"{Path(INTERLOCK).parent}:{os.environ['PATH']}")
+        return subprocess.run(
+            ["/bin/sh", "-c", command], cwd=tmp_path, env=surroundings, capture_output=True, text=True, check=False
+        )
+
+    assert (done := run()).returncode == 0, done.stderr
+    assert project.log() == ["one", "two"]
+    otherwise = line.replace("alembic upgrade head", "echo migrated")
+    assert (run(otherwise).returncode, run(otherwise).stdout) == (0, "")
+    project.revision("three", "two", "SELECT 1")
+    assert run().returncode == 0
+    assert project.version() == ["three"]
+    (tmp_path / "scripts" / "versions" / "three.py").unlink()
+    older = run(otherwise)
+    assert (older.returncode, older.stdout) == (70, ""), older.stderr
