@@ -167,8 +167,8 @@ def test_a_value_that_is_not_a_duration_is_refused(name: str, value: str) -> Non
         ({"drift_repair": "perhaps"}, "drift_repair is 'perhaps': use on or off"),
         ({"checks_kept": -1}, "checks_kept is -1: it has to be a number of days above 0"),
         ({"kubernetes_service_type": "NodePort"}, "kubernetes_service_type is 'NodePort': use LoadBalancer or"),
-        ({"gate_ttl": 3, "gate_check_interval": 1}, "at least four times the second"),
-        ({"gate_ttl": 3, "gate_poll": 4}, "not less than the third"),
+        ({"gate_ttl": 3, "gate_check_interval": 1}, "at least four times gate_check_interval"),
+        ({"gate_ttl": 3, "gate_poll": 4}, "not less than gate_poll"),
     ],
 )
 def test_settings_that_cannot_work_are_refused(settings: dict[str, Any], complaint: str) -> None:
