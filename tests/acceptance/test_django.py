@@ -133,7 +133,7 @@ def test_what_migrates_takes_the_gate_and_what_only_looks_does_not(project: Proj
     assert busy[1].startswith("CommandError: The gate ")
     assert check == (1, "")
     assert (plan[0], "shop.0002_more" in plan[1]) == (0, True)
-    assert skipped == (0, "Another replica migrates: nothing was done here.\n")
+    assert skipped == (0, "Another replica is migrating: this one did nothing.\n")
 
 
 @pytest.mark.exhaustive

@@ -5,7 +5,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from interlock.integrations.idempotency.performance import App, Message
+from interlock.integrations.idempotency.application_run import App, Message
 
 
 class Exchange:

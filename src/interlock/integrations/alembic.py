@@ -9,21 +9,21 @@
     else:
         gated(run_migrations_online)      # instead of run_migrations_online()
 
-What passes how (`Alembic's command`: what the gate does):
+The gate depends on Alembic's command:
 
-* ``upgrade head``, ``upgrade heads``: goes on without the lock if the database is there already. Otherwise one replica
-  migrates, and the others wait and then find that there is nothing left to do. Your function is not called by them.
-* ``upgrade REVISION``, ``upgrade +1``, ``downgrade``, ``stamp``: takes the gate, and always runs. These are what a
-  person asks for, and mean what they say only once nobody else is migrating.
-* ``current``, ``history``, ``check``, ``revision --autogenerate`` and whatever else has no destination, and everything
-  with ``--sql``: runs as if there were no gate.
+* ``upgrade head``, ``upgrade heads``: goes on without the lock if the database is current. Otherwise one replica
+  migrates; the others wait and then find that nothing is left to do, and do not call your function.
+* ``upgrade REVISION``, ``upgrade +1``, ``downgrade``, ``stamp``: takes the gate, and always runs. An operator uses
+  these commands, and their result is defined only while no other process migrates.
+* ``current``, ``history``, ``check``, ``revision --autogenerate`` and every other command without a destination, and
+  every command with ``--sql``: runs as if there were no gate.
 
-The command line can override what env.py says: ``alembic -x gate_policy=fail -x gate_timeout=60 -x gate_newer=start
-upgrade head``. Interlock's errors end it with one line and their own exit status (75: the gate is taken). Programs that
-call ``alembic.command`` get the errors themselves.
+The command line overrides the arguments in env.py: ``alembic -x gate_policy=fail -x gate_timeout=60
+-x gate_newer=start upgrade head``. On the command line an error of Interlock is one line and an exit status of its own
+(75: the gate is taken). Programs that call ``alembic.command`` get the exception.
 
-Not covered: an env.py that migrates several version tables (say ``check=None``: then the gate is always taken), and a
-connection that was opened before the gate and handed in through ``config.attributes``.
+Not covered: an env.py that migrates several version tables (use ``check=None``, which always takes the gate), and a
+connection that was opened before the gate and passed through ``config.attributes``.
 """
 
 import logging
@@ -41,8 +41,8 @@ from sqlalchemy.exc import ArgumentError
 
 from interlock.errors import ConfigurationError, InterlockError
 
-# The rest of Interlock is imported when it is called. The standard env.py calls logging's fileConfig, which silences
-# every logger that exists by then: the gate would wait without a word.
+# The rest of Interlock is imported inside functions. The standard env.py calls logging's fileConfig, which disables
+# every logger that exists by then: the gate would wait without logging anything.
 if TYPE_CHECKING:
     from interlock.gate import GateOptions, Verdict
     from interlock.integrations.gated_migration import Newer
@@ -57,12 +57,13 @@ def gated(
     newer: "Newer" = "refuse",
     **options: Unpack["GateOptions"],
 ) -> None:
-    """Call `run`, env.py's function that connects and migrates, inside the gate; not at all if nothing is to be done.
+    """Call `run`, env.py's function that connects and migrates, inside the gate; do not call it if nothing is to do.
 
-    The database is `url`, else INTERLOCK_DATABASE_URL, else Alembic's ``sqlalchemy.url``; a pooler has to be
-    circumvented. The gate is named for the version table, unless `app` names it; both have to be told about a version
-    table that is not where Alembic puts it by itself. `newer` says what to do about a revision that this release does
-    not know; see `interlock.integrations.gated_migration.Newer`. The rest is a gate's own options.
+    The database is `url`, else INTERLOCK_DATABASE_URL, else Alembic's ``sqlalchemy.url``. It has to be a direct
+    connection, not one through a pooler. The gate has the name of the version table, or `app` if it is given. If the
+    version table has another name or schema than Alembic's default, pass both here as well as to Alembic. `newer` is
+    the behaviour for a revision that this release does not know; see `interlock.integrations.gated_migration.Newer`.
+    The other options are those of a gate.
     """
     if not _has_destination():
         run()
@@ -86,27 +87,27 @@ def gated(
 
 
 def _has_destination() -> bool:
-    """Whether the command moves the database: exactly those that do have a destination."""
+    """True if the command changes the database. Exactly these commands have a destination."""
     if context.is_offline_mode():
         return False
     try:
         context.get_revision_argument()
     except KeyError:
         return False
-    except CommandError:  # a destination that does not resolve: Alembic says so itself, when it runs
+    except CommandError:  # a destination that does not resolve: Alembic reports it when it runs
         return True
     return True
 
 
 def _goes_to_head() -> bool:
-    """Whether a database at the head is where the command wants it: then, whatever the command, nothing is to do."""
+    """True if the command's destination is the head: then nothing is to do in a database that is at the head."""
     try:
         destination = context.get_revision_argument()
         heads = context.get_head_revisions()
     except CommandError:
         return False
-    stamping = hasattr(context.config.cmd_opts, "purge")  # `stamp --purge` is there to repair what a check trips over
-    return not stamping and set(_tuple(destination)) == set(_tuple(heads))
+    is_stamp = hasattr(context.config.cmd_opts, "purge")  # `stamp --purge` repairs tables that a check cannot read
+    return not is_stamp and set(_tuple(destination)) == set(_tuple(heads))
 
 
 def _tuple(revisions: str | tuple[str, ...] | None) -> tuple[str, ...]:
@@ -114,10 +115,10 @@ def _tuple(revisions: str | tuple[str, ...] | None) -> tuple[str, ...]:
 
 
 def _flags(options: "GateOptions") -> dict[str, Any]:
-    """Alembic's -x arguments; those for the gate are put into its options."""
+    """Alembic's -x arguments. Those for the gate are also put into `options`."""
     flags = context.get_x_argument(as_dictionary=True)
     if "gate_policy" in flags:
-        options["policy"] = cast(Any, flags["gate_policy"])  # the gate refuses what is none
+        options["policy"] = cast(Any, flags["gate_policy"])  # the gate refuses an unknown policy
     if "gate_timeout" in flags:
         try:
             options["timeout"] = float(flags["gate_timeout"])
@@ -136,7 +137,7 @@ def _check(url: str, table: str, schema: str | None, newer: "Newer") -> "Callabl
 
 
 def judge(applied: Collection[str], script: ScriptDirectory, newer: "Newer") -> "Verdict":
-    """Where a database at the revisions `applied` stands, to a release with these scripts."""
+    """The verdict on a database at the revisions `applied`, for a release with these scripts."""
     from interlock.gate import Verdict
     from interlock.integrations.gated_migration import newer_verdict
 
@@ -151,7 +152,7 @@ def judge(applied: Collection[str], script: ScriptDirectory, newer: "Newer") -> 
 
 
 async def _revisions(url: str, table: str, schema: str | None) -> list[str]:
-    """What the version table says, read on a session that is gone before anybody waits."""
+    """The revisions in the version table, read on a session that is closed before the gate waits."""
     from interlock.stores.postgres import connect, quote_identifier
 
     name = ".".join(quote_identifier(part) for part in (schema, table) if part)
@@ -163,7 +164,7 @@ async def _revisions(url: str, table: str, schema: str | None) -> list[str]:
 
 @contextmanager
 def _watch(before_statement: Callable[[Any], None]) -> Iterator[None]:
-    """For every engine, because only env.py knows its own; for this thread, because the others do not migrate."""
+    """Listens on all engines, because only env.py knows its own, and only in this thread, because no other migrates."""
     thread = threading.get_ident()
 
     def before(connection: Connection, *_: object) -> None:
@@ -183,12 +184,12 @@ def _configured_url() -> str:
     if url := context.config.get_main_option("sqlalchemy.url"):
         return url
     raise ConfigurationError(
-        "The gate was told of no database: set INTERLOCK_DATABASE_URL or sqlalchemy.url, or pass url= to gated()."
+        "The gate has no database: set INTERLOCK_DATABASE_URL or Alembic's sqlalchemy.url, or pass url= to gated()."
     )
 
 
 def _configured_role() -> str | None:
-    """Whom the migration's own sessions log in as, if Alembic's configuration tells."""
+    """The role of the migration's own sessions, if Alembic's configuration names it."""
     try:
         url = make_url(context.config.get_main_option("sqlalchemy.url") or "")
     except ArgumentError:
@@ -197,17 +198,22 @@ def _configured_role() -> str | None:
 
 
 def _plain(url: str) -> str:
-    """SQLAlchemy's URL as one without its driver."""
-    from interlock.integrations.address import plain_url
+    """SQLAlchemy's URL in libpq's form, without the name of a driver."""
+    from interlock.integrations.libpq_url import plain_url
 
     try:
         parts = make_url(url)
     except ArgumentError:
-        raise ConfigurationError("The gate's database URL cannot be read: postgresql://user@host/name.") from None
+        raise ConfigurationError(
+            "The gate's database URL is malformed: write it like postgresql://user:password@host/name."
+        ) from None
     if parts.get_backend_name() not in _POSTGRES:
-        raise ConfigurationError(f"The gate needs PostgreSQL, and the URL begins with {parts.drivername!r}.")
+        raise ConfigurationError(
+            f"The gate needs PostgreSQL, and its database URL begins with {parts.drivername!r}: "
+            "set INTERLOCK_DATABASE_URL to a postgresql:// URL, or call the migration without gated()."
+        )
     query = {name: value if isinstance(value, str) else ",".join(value) for name, value in parts.query.items()}
-    if "ssl" in query:  # what asyncpg calls libpq's sslmode
+    if "ssl" in query:  # asyncpg's name for libpq's sslmode
         query["sslmode"] = query.pop("ssl")
     return plain_url(query | parts.translate_connect_args(username="user", database="dbname"))
 
@@ -217,7 +223,8 @@ _POSTGRES = ("postgresql", "postgres")
 
 @contextmanager
 def _failing_in_one_line() -> Iterator[None]:
-    """On the command line an error of ours is a line and a status; programs get the error, and so does --raiseerr."""
+    """On the command line an error of Interlock becomes one line and an exit status. Programs get the exception, and so
+    does the command line with --raiseerr."""
     arguments = context.config.cmd_opts
     try:
         yield

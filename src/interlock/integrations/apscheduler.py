@@ -1,4 +1,4 @@
-"""APScheduler in every replica, of which one fires; see docs/how-to/schedulers.md.
+"""APScheduler in every replica, where only the leader fires jobs; see docs/how-to/schedulers.md.
 
 ::
 
@@ -27,7 +27,9 @@ try:
     from apscheduler.jobstores.base import JobLookupError
     from apscheduler.schedulers.base import STATE_RUNNING, STATE_STOPPED, BaseScheduler
 except ModuleNotFoundError as error:
-    raise ConfigurationError("This needs the package APScheduler: pip install 'apscheduler>=3.11,<4'.") from error
+    raise ConfigurationError(
+        "interlock.integrations.apscheduler needs the package APScheduler: pip install 'apscheduler>=3.11,<4'."
+    ) from error
 
 log = events(__name__)
 
@@ -35,11 +37,11 @@ _RETRY = 1.0
 _TICK = timedelta(microseconds=1)
 
 
-class Led(BaseScheduler):  # type: ignore[misc] # which has no types
-    """To be put before a scheduler class of APScheduler 3. `name` is that of the lease, the same in all replicas.
+class Led(BaseScheduler):  # type: ignore[misc] # APScheduler has no types
+    """A base class to put before a scheduler class of APScheduler 3. `name` is the lease's, the same in all replicas.
 
-    Before the leader fires what is due, it remembers that moment. Whoever leads next goes on from there: what was due
-    later is APScheduler's to judge, by `misfire_grace_time` and `coalesce`.
+    Before the leader fires the jobs that are due, it records that moment. The next leader continues from there:
+    APScheduler decides by `misfire_grace_time` and `coalesce` about jobs that were due later.
     """
 
     def __init__(
@@ -47,21 +49,21 @@ class Led(BaseScheduler):  # type: ignore[misc] # which has no types
     ) -> None:
         self._locks = locks
         self._leadership = Leadership(locks, name, ttl, on_elected=self.wakeup)
-        self._caught_up: LedTerm | None = None
-        self._remembered = datetime.min.replace(tzinfo=UTC)
-        self._fires = False
+        self._caught_up_term: LedTerm | None = None
+        self._recorded_until = datetime.min.replace(tzinfo=UTC)
+        self._is_firing = False
         super().__init__(*args, **options)
         self.add_listener(lambda event: self._leadership.start(), EVENT_SCHEDULER_STARTED)
-        # It comes when the jobs that were under way have ended, if they were waited for.
+        # The event comes after the running jobs have ended, if `shutdown` waits for them.
         self.add_listener(lambda event: self._leadership.stop(), EVENT_SCHEDULER_SHUTDOWN)
 
     @property
     def term(self) -> Term | None:
-        """What we lead by, for a job to take its token and its guard from. None: we do not lead."""
+        """The current term, with the token and the guard for a job; None if this replica does not lead."""
         return self._leadership.term
 
     def start(self, *args: Any, **options: Any) -> None:
-        """Raises what is wrong with the database."""
+        """Raises an InterlockError if the database cannot be used."""
         self._locks.open()
         super().start(*args, **options)
 
@@ -69,51 +71,52 @@ class Led(BaseScheduler):  # type: ignore[misc] # which has no types
         super().add_jobstore(jobstore, alias, **options)
         store = self._jobstores[alias]
         due = store.get_due_jobs
-        # What became due while the moment was being written has its turn in the next round, under a later one.
-        store.get_due_jobs = lambda now: due(min(now, self._remembered))
+        # A job that became due while the moment was being recorded is fired in the next round, under a later moment.
+        store.get_due_jobs = lambda now: due(min(now, self._recorded_until))
 
     def _process_jobs(self) -> float | None:
-        """Fires what is due. The answer is when to come again; None: when we are woken."""
+        """Fire the jobs that are due. Returns the seconds until the next round; None to wait for `wakeup`."""
         term = self._leadership.term
         if term is not None and self.state == STATE_RUNNING:
             try:
-                if self._caught_up is not term:
+                if self._caught_up_term is not term:
                     self._catch_up()
-                    self._caught_up = term
+                    self._caught_up_term = term
                 moment = datetime.now(UTC)
                 self._leadership.write(term, moment.timestamp())
-                self._remembered = moment
+                self._recorded_until = moment
             except LeaseLost:
                 return None
             except InterlockError as error:
                 log.warning("apscheduler.held_up", extra={"why": str(error)})
                 return _RETRY
-            if self._leadership.term is not term:  # we stood still meanwhile, and another leads
+            if self._leadership.term is not term:  # this process was suspended meanwhile, and another replica leads
                 return None
             return self._fire()
         return None
 
     def _fire(self) -> float | None:
-        self._fires = True
+        self._is_firing = True
         try:
             wait: float | None = super()._process_jobs()
         finally:
-            self._fires = False
+            self._is_firing = False
         return wait
 
     def remove_job(self, job_id: str, jobstore: str | None = None) -> None:
-        """Who is shut down while it fires still fires all that is due: it is remembered, so nobody else would.
+        """A scheduler that is shut down while it fires still fires all due jobs, because they are recorded as fired.
 
-        APScheduler removes what was fired for the last time, and does not find it any more then. `_catch_up` does.
+        APScheduler then removes jobs that were fired for the last time, and does not find them. That error is ignored;
+        `_catch_up` removes such jobs.
         """
         try:
             super().remove_job(job_id, jobstore)
         except JobLookupError:
-            if not (self._fires and self.state == STATE_STOPPED):
+            if not (self._is_firing and self.state == STATE_STOPPED):
                 raise
 
     def _catch_up(self) -> None:
-        """Jobs whose turn was when another led have been fired by it."""
+        """Move jobs that the previous leader has fired to their next time, and remove those that have none."""
         fired = self._leadership.read()
         if fired is None:
             return

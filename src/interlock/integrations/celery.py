@@ -1,4 +1,4 @@
-"""Celery beat in every replica, of which one sends; see docs/how-to/schedulers.md.
+"""Celery beat in every replica, where only the leader sends tasks; see docs/how-to/schedulers.md.
 
 ::
 
@@ -18,21 +18,21 @@ from interlock.logs import events
 try:
     from celery.beat import Scheduler
 except ModuleNotFoundError as error:
-    raise ConfigurationError("This needs the package Celery: pip install celery.") from error
+    raise ConfigurationError("interlock.integrations.celery needs the package Celery: pip install celery.") from error
 
 log = events(__name__)
 
 HEADER = "interlock_token"
-"""The header of a task's message that says in which term it was sent."""
+"""The header of a task's message with the token of the term in which it was sent."""
 
 _RETRY = 1.0
 
 
-class LedScheduler(Scheduler):  # type: ignore[misc] # which has no types
-    """Celery asks it for the next tick again and again, and who does not lead is kept waiting there.
+class LedScheduler(Scheduler):  # type: ignore[misc] # Celery has no types
+    """Celery calls `tick` repeatedly. In a replica that does not lead, `tick` waits.
 
-    When each entry was last sent is remembered before it is sent again, and whoever leads next goes by that. Nothing is
-    opened before the first tick: beat makes schedulers also just to look at them.
+    The leader records when each entry was last sent before it sends the entry again, and the next leader continues from
+    that record. No connection is opened before the first tick, because beat also creates schedulers only to read them.
     """
 
     def __init__(self, *args: Any, **options: Any) -> None:
@@ -42,7 +42,7 @@ class LedScheduler(Scheduler):  # type: ignore[misc] # which has no types
         super().__init__(*args, **options)
 
     def tick(self, *args: Any, **options: Any) -> float:
-        """Sends one task that is due. The answer is when to come again."""
+        """Send one task that is due. Returns the seconds until the next call."""
         leadership = self._leadership or self._begin()
         term = leadership.term if leadership.wait(_RETRY) else None
         if term is None:
@@ -74,7 +74,7 @@ class LedScheduler(Scheduler):  # type: ignore[misc] # which has no types
         return super().apply_async(entry, *args, **options)
 
     def close(self) -> None:
-        """Lets another lead."""
+        """Release the leadership to another replica."""
         super().close()
         leadership, self._leadership = self._leadership, None
         locks, self._locks = self._locks, None
@@ -100,7 +100,7 @@ class LedScheduler(Scheduler):  # type: ignore[misc] # which has no types
         return leadership
 
     def _catch_up(self, leadership: Leadership, term: LedTerm) -> None:
-        """Go by when those before us have sent what, and from here on others by us."""
+        """Take over the times at which previous leaders sent each entry, and record them for the next leader."""
         sent: dict[str, float] = leadership.read() or {}
         for name, entry in self.schedule.items():
             if name in sent:
@@ -110,5 +110,5 @@ class LedScheduler(Scheduler):  # type: ignore[misc] # which has no types
         self._led = term
 
     def _last_sent(self) -> dict[str, float]:
-        """An entry that was never sent counts from when it was first seen."""
+        """The time at which each entry was last sent; for one that was never sent, the time of its first appearance."""
         return {name: entry.last_run_at.timestamp() for name, entry in self.schedule.items()}

@@ -1,9 +1,9 @@
-"""FastAPI and Starlette: leases for as long as the application lives, and as dependencies.
+"""FastAPI and Starlette: an `AsyncInterlock` for the life of the application, and leases as dependencies.
 
 ::
 
     locks = AsyncInterlock()
-    app = FastAPI(lifespan=with_interlock(locks, lifespan))     # `lifespan` is one of yours, or nothing
+    app = FastAPI(lifespan=with_interlock(locks, lifespan))     # `lifespan` is your own, and optional
 
     @app.post("/reports/{report}")
     async def build(grant: Annotated[AsyncGrant, Depends(holding("report:{report}", timeout=5))]): ...
@@ -28,9 +28,9 @@ Lifespan = Callable[[Any], AbstractAsyncContextManager[Any]]
 
 
 def with_interlock(locks: AsyncInterlock, lifespan: Lifespan | None = None) -> Lifespan:
-    """A lifespan in which `locks` is open before yours begins, and is closed after yours has ended."""
+    """A lifespan that opens `locks` before `lifespan` begins, and closes it after `lifespan` has ended."""
     if not isinstance(locks, AsyncInterlock):
-        raise ConfigurationError("An ASGI application runs on an event loop: give it an AsyncInterlock.")
+        raise ConfigurationError("An ASGI application runs on an event loop: pass an AsyncInterlock.")
 
     @asynccontextmanager
     async def both(app: Any) -> AsyncIterator[Any]:
@@ -46,11 +46,11 @@ def with_interlock(locks: AsyncInterlock, lifespan: Lifespan | None = None) -> L
 
 
 def interlock(connection: HTTPConnection) -> AsyncInterlock:
-    """A dependency: the root object of `with_interlock`."""
+    """A dependency that is the root object of `with_interlock`."""
     locks = getattr(connection.app.state, "interlock", None)
     if not isinstance(locks, AsyncInterlock):
         raise ConfigurationError(
-            "This application has no Interlock: make it with FastAPI(lifespan=with_interlock(locks))."
+            "This application has no Interlock: create it with FastAPI(lifespan=with_interlock(locks))."
         )
     return locks
 
@@ -58,9 +58,10 @@ def interlock(connection: HTTPConnection) -> AsyncInterlock:
 def holding(
     name: str, *, ttl: Duration = 30.0, timeout: Duration | None = 0.0, slots: int | None = None
 ) -> Callable[[HTTPConnection], AsyncIterator[AsyncGrant]]:
-    """A dependency: the lease by that name is held while the request is served; `name` may have path parameters in it.
+    """A dependency that holds the lease while the request is served. `name` may contain path parameters, in braces.
 
-    Who does not get it within `timeout` is answered with 409. If the lease is lost, the endpoint is cancelled.
+    A request that does not get the lease within `timeout` is answered with 409. If the lease is lost, the endpoint is
+    cancelled.
     """
     checked_timeout(timeout)
 
@@ -69,7 +70,9 @@ def holding(
         try:
             grant = await lease.acquire(timeout)
         except LeaseNotAcquired:
-            raise HTTPException(409, "Another request is at it: try again later.", {"Retry-After": "1"}) from None
+            raise HTTPException(
+                409, "Another request holds the lease for this: try again later.", {"Retry-After": "1"}
+            ) from None
         async with grant:
             yield grant
 
@@ -81,5 +84,6 @@ def _filled_in(name: str, connection: HTTPConnection) -> str:
         return name.format_map(connection.path_params)
     except (KeyError, ValueError, IndexError, AttributeError) as error:
         raise ConfigurationError(
-            f"The lease's name {name!r} has something in it that is no path parameter: {error}."
+            f"The lease name {name!r} has something in braces that is not a parameter of the path ({error}): "
+            "use names of path parameters, and double a brace that is meant literally."
         ) from None

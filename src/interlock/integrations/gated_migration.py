@@ -1,4 +1,4 @@
-"""What the adapters share: a tool's migration run inside the gate, and severed from the database if that is lost."""
+"""The run of a migration tool inside the gate, for all adapters. If the gate is lost, its connections are severed."""
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -11,20 +11,22 @@ from interlock.gate.passage import Reason
 from interlock.integrations.termination import Connections
 
 Newer = Literal["refuse", "start"]
-"""What a replica does that meets a database migrated by a newer release.
+"""The behaviour of a replica whose database was migrated by a newer release.
 
-`refuse` is the default: an older release cannot know whether what it needs is still there. Those who migrate in two
-phases (expand in one release, contract in a later one) know that the release before always fits, and say `start`.
+`refuse` is the default: an older release cannot know whether everything that it needs still exists. Teams that migrate
+in two phases (expand in one release, contract in a later one) know that the previous release always fits, and choose
+`start`.
 """
 
 Watch = Callable[[Callable[[Any], None]], AbstractContextManager[object]]
-"""Sees to it that its argument is called with the driver's connection before each statement of this thread."""
+"""A context manager in which its argument is called with the driver's connection before each statement of this
+thread."""
 
 
 def migrate(gate: Gate, run: Callable[[], object], watch: Watch) -> Reason:
-    """Call `run` inside the gate if it is needed; the answer is why it was, or was not.
+    """Call `run` inside the gate if a migration is needed. Returns the reason why it was or was not.
 
-    `run` opens its connections itself: those of an earlier time would not be known to a successor as this migration's.
+    `run` has to open its connections itself: a successor could not recognise older ones as this migration's.
     """
     with gate as passage:
         if passage.needed:
@@ -39,7 +41,7 @@ def migrate(gate: Gate, run: Callable[[], object], watch: Watch) -> Reason:
 
 
 def settings_and_timing() -> tuple[Settings, Timing]:
-    """What the environment says: the same for every way through the gate, or replicas would disagree about time."""
+    """The settings of the environment. Every adapter has to use them, or replicas would disagree about the timing."""
     settings = Settings.load()
     return settings, Timing.of(settings)
 
@@ -54,5 +56,5 @@ def newer_verdict(found: str, newer: Newer, flag: str) -> Verdict:
         return Verdict.NEWER
     raise SchemaTooNew(
         f"The database has {found}, which this release does not know: start a newer release, "
-        f"or, if this one can work with that schema, say {flag}."
+        f"or use {flag} if this release can work with that schema."
     )

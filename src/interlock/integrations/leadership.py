@@ -1,9 +1,9 @@
-"""For schedulers that run in every replica and act in one: standing for election beside them, and what they remember.
+"""Leadership for schedulers that run in every replica and act in one: the election, and a record of what was done.
 
-A scheduler runs in a thread of its own, and asks there whether it leads. What it remembers is a record, written only
-while its term is current, which the same statement decides. So a scheduler that writes down what it is about to do
-before it does it finds out in time that another leads, also if its process stood still meanwhile. What one that died
-between writing and doing was about to do, nobody does.
+A scheduler runs in its own thread, and asks there whether it leads. Its record is written only while its term is
+current; the same statement decides this. So a scheduler that writes down an action before it takes it learns in time
+that another replica leads, even if its process was suspended meanwhile. If a leader dies between the record and the
+action, no replica takes that action.
 """
 
 import asyncio
@@ -24,24 +24,24 @@ from interlock.logs import events
 
 log = events(__name__)
 
-_PAUSE = 1.0
-"""Seconds until an election that failed, other than by losing it, is tried again."""
+_RETRY_AFTER = 1.0
+"""Seconds after which an election that failed with an error is tried again."""
 
 
 class LedTerm(Term):
-    """A term that something can be remembered by."""
+    """A term under which records can be written."""
 
     __slots__ = ()
 
     def remember(self, key: str, value: Any) -> None:
-        """Raises `LeaseLost` if it is not current any more."""
+        """Write `value` to the record of `key`. Raises `LeaseLost` if the term is no longer current."""
         self._thread.run(self.granted.engine.records.write(key, json.dumps(value), self.granted))
 
 
 class Leadership:
-    """`start` and `stop` it; `on_elected` is called on another thread, and has to be quick.
+    """A candidate between `start` and `stop`. `on_elected` is called on another thread, and has to be quick.
 
-    If that raises, it is logged, and the term is given back; a little later we stand for the next one.
+    If `on_elected` raises, the error is logged and the term is released; a little later the candidate tries again.
     """
 
     def __init__(
@@ -51,44 +51,45 @@ class Leadership:
         self._key = part(whole_name(name), "schedule")
         self._settings = LeaseSettings(name, ttl, None, None, None)
         self._on_elected = on_elected
-        self._leads = threading.Event()
+        self._is_leader = threading.Event()
         self._term: LedTerm | None = None
-        self._standing: tuple[LoopThread, asyncio.Task[None]] | None = None
+        self._candidacy: tuple[LoopThread, asyncio.Task[None]] | None = None
 
     @property
     def term(self) -> LedTerm | None:
-        """The term that we lead by. Asks nobody: this machine's clock knows how long it may be trusted."""
+        """The current term; None if this replica does not lead. The database is not asked: this machine's clock knows
+        how long a term can be trusted."""
         term = self._term
         return None if term is None or term.lost else term
 
     def wait(self, timeout: float) -> bool:
-        """Until we lead, for so many seconds at most."""
-        return self._leads.wait(timeout)
+        """Wait until this replica leads, for at most `timeout` seconds."""
+        return self._is_leader.wait(timeout)
 
     def start(self) -> None:
-        """Raises what is wrong with the database."""
+        """Raises an InterlockError if the database cannot be used."""
         self._locks.open()
         thread = self._locks.loop_thread()
         try:
             thread.run(self._begin(thread))
-        except BaseException:  # we were interrupted, perhaps when it had begun: nobody would stop it
+        except BaseException:  # an interrupt may come after the candidacy has begun: it has to be stopped
             self.stop()
             raise
 
     def stop(self) -> None:
-        """Give the lease to whoever waits for it. Twice is once."""
-        standing = self._standing
-        if standing is None:
+        """End the candidacy and release the lease. A second call does nothing."""
+        candidacy = self._candidacy
+        if candidacy is None:
             return
-        thread, _ = standing
+        thread, _ = candidacy
         try:
             thread.run(self._end())
         except ConfigurationError:
-            if not thread.is_closing:  # else that gave the lease back
+            if not thread.is_closing:  # a thread that closes has released the lease
                 raise
 
     def read(self) -> Any:
-        """What was remembered last, by whoever led then; None: nothing."""
+        """The last recorded value, of whichever leader; None if there is none."""
 
         async def read() -> Any:
             record = await self._locks.engine().records.read(self._key)
@@ -97,41 +98,42 @@ class Leadership:
         return self._locks.run(read())
 
     def write(self, term: LedTerm, value: Any) -> None:
-        """Raises `LeaseLost` if that term is not current any more."""
+        """Record `value` for the next leader. Raises `LeaseLost` if the term is no longer current."""
         term.remember(self._key, value)
 
     async def _begin(self, thread: LoopThread) -> None:
-        """On the loop, where no interrupt comes between the two: what stands is what `stop` ends."""
-        self._standing = thread, asyncio.create_task(self._stand(thread))
+        """Runs on the loop, where no interrupt separates the start of the task from its assignment: `stop` finds every
+        candidacy that has begun."""
+        self._candidacy = thread, asyncio.create_task(self._campaign(thread))
 
     async def _end(self) -> None:
-        standing, self._standing = self._standing, None
-        if standing is not None:
-            standing[1].cancel()
-            await asyncio.wait([standing[1]])
+        candidacy, self._candidacy = self._candidacy, None
+        if candidacy is not None:
+            candidacy[1].cancel()
+            await asyncio.wait([candidacy[1]])
 
-    async def _stand(self, thread: LoopThread) -> None:
-        """Until we are stopped, or all is closed: nothing is opened anew after that."""
+    async def _campaign(self, thread: LoopThread) -> None:
+        """Runs until it is cancelled or the engine is closed; a closed engine is not opened again."""
         engine = self._locks.engine()
         election = AsyncElection(lambda: engine, self._settings)
         while not engine.closed:
             try:
                 async for term in election:
                     async with term:
-                        await self._lead(LedTerm(thread, term))
+                        await self._hold_term(LedTerm(thread, term))
             except InterlockError as error:
                 log.warning("election.failed", extra={"lease": self._settings.name, "why": str(error)})
-            except Exception:  # whoever does not know that it leads does nothing: another may lead, and we try again
+            except Exception:  # `on_elected` failed and the scheduler does not act: another replica may lead
                 log.exception("election.failed", extra={"lease": self._settings.name})
-            await asyncio.sleep(_PAUSE)
+            await asyncio.sleep(_RETRY_AFTER)
 
-    async def _lead(self, term: LedTerm) -> None:
-        """Until it is over, and we are cancelled."""
+    async def _hold_term(self, term: LedTerm) -> None:
+        """Runs until the term ends, which cancels it."""
         self._term = term
-        self._leads.set()
+        self._is_leader.set()
         try:
             self._on_elected()
             await asyncio.Event().wait()
         finally:
-            self._leads.clear()
+            self._is_leader.clear()
             self._term = None

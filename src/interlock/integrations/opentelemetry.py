@@ -1,4 +1,4 @@
-"""A process's lease metrics for OpenTelemetry, read when it collects.
+"""The lease metrics of a process for OpenTelemetry, read at each collection.
 
 ::
 
@@ -6,9 +6,9 @@
 
     instrument(locks)      # or instrument(locks, meter)
 
-OpenTelemetry has no histogram that is only read. So `instrument` makes three counters of each of ours: ``….bucket``
-with the attribute ``le``, ``….count`` and ``….sum``, just what Prometheus stores and `histogram_quantile` asks for.
-Where real ones are wanted, `histograms` is an event hook that writes them, at some microseconds for each event::
+OpenTelemetry has no observable histogram. So `instrument` creates three counters for each of Interlock's histograms:
+``….bucket`` with the attribute ``le``, ``….count`` and ``….sum``, as Prometheus stores them and `histogram_quantile`
+needs them. For OpenTelemetry's own histograms, `histograms` is an event hook, which costs some microseconds per event::
 
     locks = AsyncInterlock(on_event=histograms())
 """
@@ -32,7 +32,8 @@ Read = Callable[[CallbackOptions], Iterable[Observation]]
 
 
 def instrument(locks: Measured, meter: Meter | None = None) -> None:
-    """Make the instruments on `meter`, else on one called ``interlock``; once. `locks` need not be open."""
+    """Create the instruments on `meter`, by default on a meter named ``interlock``. Call it once. `locks` need not be
+    open."""
     meter = meter or _own_meter()
     for measure in MEASURES:
         name = f"interlock.{measure.name}"
@@ -41,12 +42,12 @@ def instrument(locks: Measured, meter: Meter | None = None) -> None:
         elif measure.kind == "counter":
             meter.create_observable_counter(name, [_reading(locks, measure)], measure.unit, measure.about)
         else:
-            # Of several processes the sum has a meaning, and that is what OpenTelemetry calls an UpDownCounter.
+            # The sum over several processes has a meaning, which in OpenTelemetry is an UpDownCounter.
             meter.create_observable_up_down_counter(name, [_reading(locks, measure)], measure.unit, measure.about)
 
 
 def histograms(meter: Meter | None = None) -> Callable[[Event], None]:
-    """A hook for `on_event` that records waits, attempts, holds and renewals in histograms of OpenTelemetry's own."""
+    """A hook for `on_event` that records waits, attempts, holds and renewals in OpenTelemetry's own histograms."""
     meter = meter or _own_meter()
     record = {
         measure.field: meter.create_histogram(

@@ -1,4 +1,4 @@
-"""A process's lease metrics for Prometheus, read when it scrapes.
+"""The lease metrics of a process for Prometheus, read at each scrape.
 
 ::
 
@@ -7,8 +7,8 @@
 
     REGISTRY.register(collector(locks))
 
-One collector to a registry: the figures belong to the process and carry no label that could tell two apart. Names of
-leases are no label either, because every name that was ever used would stay a time series.
+Register one collector per registry: the metrics are those of the process, and have no label that could distinguish two
+collectors. Lease names are no label either, because every name ever used would remain a time series.
 """
 
 from collections.abc import Iterator
@@ -27,7 +27,7 @@ except ModuleNotFoundError as error:
 
 
 def collector(locks: Measured) -> Collector:
-    """What a registry of `prometheus_client` collects from; `locks` need not be open."""
+    """A collector for a registry of `prometheus_client`. `locks` need not be open."""
     return _Collector(locks)
 
 
@@ -53,5 +53,5 @@ def _family(measure: Measure, snapshot: Snapshot) -> Metric:
 
 
 def series_name(measure: Measure) -> str:
-    """By Prometheus' conventions; the client puts ``_total`` behind a counter's."""
+    """The name by Prometheus' conventions. The client library appends ``_total`` to the name of a counter."""
     return f"interlock_{measure.name.replace('.', '_')}{'_seconds' if measure.unit == 's' else ''}"

@@ -1,4 +1,4 @@
-"""A fixture for those who test code of theirs that takes leases: a real store, and trouble at will.
+"""A fixture for tests of code that uses leases: a real store, where a test can cause losses and expiries.
 
 ::
 
@@ -8,7 +8,7 @@
 
 See docs/how-to/testing.md.
 
-pytest loads this at every start, so it imports nothing before somebody asks for the fixture.
+pytest loads this module at every start, so it imports the rest of Interlock only when the fixture is used.
 """
 
 from collections.abc import Iterator
@@ -19,9 +19,7 @@ import pytest
 if TYPE_CHECKING:
     from interlock.integrations.testing import Bench
 
-_ABOUT = (
-    "where the `interlock` fixture keeps leases: sqlite (the default), embedded, or postgresql://user@host/database"
-)
+_ABOUT = "store of the `interlock` fixture: sqlite (the default), embedded, or postgresql://user@host/database"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -31,7 +29,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.fixture(scope="session")
 def interlock_server(pytestconfig: pytest.Config) -> "Iterator[str | None]":
-    """The PostgreSQL whose databases the tests share; None: each test has a SQLite file of its own."""
+    """The URL of the PostgreSQL database that the tests share; None if each test has its own SQLite file."""
     from interlock.integrations.testing import embedded_server
 
     url = pytestconfig.getoption("--interlock-url") or pytestconfig.getini("interlock_url")
@@ -46,7 +44,7 @@ def interlock_server(pytestconfig: pytest.Config) -> "Iterator[str | None]":
 def interlock(
     interlock_server: str | None, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> "Iterator[Bench]":
-    """A store of the test's own, which ``Interlock()`` finds by itself while the test runs; see `Bench`."""
+    """The test's own store. ``Interlock()`` without a URL uses it while the test runs; see `Bench`."""
     from interlock.integrations.testing import bench
 
     with bench(interlock_server, tmp_path_factory, monkeypatch) as made:

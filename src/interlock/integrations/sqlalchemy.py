@@ -1,14 +1,15 @@
-"""SQLAlchemy: every transaction of a session or an engine carries the guard of a grant.
+"""SQLAlchemy: the guard of a grant in every transaction of a session or an engine.
 
 ::
 
     from interlock.integrations.sqlalchemy import guarded
 
     with locks.lease("shipping") as grant, guarded(session, grant):
-        with session.begin(): ...        # commits only while the lease is ours; so does every later one in here
+        with session.begin(): ...    # commits only while the lease is held; so does every later transaction in here
 
-It takes a `Session`, an `AsyncSession`, an `Engine` or an `AsyncEngine`, with grants of either kind. An engine that
-others use too is guarded for all of them: guard ``engine.execution_options()``, which is one of your own on its pool.
+The target is a `Session`, an `AsyncSession`, an `Engine` or an `AsyncEngine`; the grant may be synchronous or not. The
+guard of an engine applies to all its users. To guard only your own use of a shared engine, pass
+``engine.execution_options()``, which is another engine on the same pool.
 """
 
 from collections.abc import Callable, Iterator
@@ -27,7 +28,8 @@ from interlock.errors import ConfigurationError
 
 @contextmanager
 def guarded(target: Session | AsyncSession | Engine | AsyncEngine, grant: Grant | AsyncGrant) -> Iterator[None]:
-    """Inside the block. A transaction that is open when it begins is refused: nobody can tell what it has done."""
+    """Guard every transaction that begins inside the block. A transaction that is already open is refused, because its
+    earlier statements were not guarded."""
     carry: Callable[[Any], None] = grant.guard if isinstance(grant, Grant) else partial(grant.guards.guard_sync, grant)
     plain = _plain(target)
     moment: str
@@ -46,14 +48,14 @@ def guarded(target: Session | AsyncSession | Engine | AsyncEngine, grant: Grant 
 
 def _of_session(carry: Callable[[Connection], None]) -> Callable[[Session, SessionTransaction, Connection], None]:
     def after_begin(session: Session, transaction: SessionTransaction, connection: Connection) -> None:
-        if not transaction.nested:  # the outermost has it by then, and a rollback to a savepoint would undo this one
+        if not transaction.nested:  # the outermost has the guard; a rollback to a savepoint would undo one inside it
             carry(connection)
 
     return after_begin
 
 
 def _plain(target: Any) -> Session | Engine:
-    """What events can be listened to on: async ones have a sync one inside."""
+    """The object whose events can be listened to: an asynchronous target has a synchronous one inside."""
     if isinstance(target, AsyncSession):
         return target.sync_session
     if isinstance(target, AsyncEngine):
@@ -62,7 +64,7 @@ def _plain(target: Any) -> Session | Engine:
         return target
     kind = type(target)
     raise ConfigurationError(
-        f"An object of {kind.__module__}.{kind.__qualname__} has no transactions of its own to guard: "
+        f"guarded() cannot guard an object of {kind.__module__}.{kind.__qualname__}: "
         "pass a Session, an AsyncSession, an Engine or an AsyncEngine."
     )
 
@@ -70,6 +72,6 @@ def _plain(target: Any) -> Session | Engine:
 def _require_none_open(session: Session) -> None:
     if session.in_transaction():
         raise ConfigurationError(
-            "The session has a transaction open, which would not be guarded: commit it before, or call "
-            "grant.guard(session) in it."
+            "The session has an open transaction, which would not be guarded: commit it before guarded(), "
+            "or call grant.guard(session) in it."
         )

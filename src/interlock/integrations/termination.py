@@ -1,14 +1,12 @@
-"""Stops what a migration has running on the server as soon as its gate is lost.
+"""Termination of a migration's statements on the server as soon as its gate is lost.
 
-Nothing can interrupt a thread that waits inside a driver. So the migration's connections are noted before each
-statement, and when the gate is lost they are taken from under it: the statement that runs is cancelled, and the
-connection is cut, so that no later statement, and no COMMIT, gets through either.
+A thread that waits inside a driver cannot be interrupted. So the migration's connections are recorded before each
+statement. When the gate is lost, the running statement is cancelled and the connection is cut, so that no later
+statement and no COMMIT reaches the server.
 
-=====================  ===========================================================================
-psycopg, psycopg2      cancel request, then the socket is shut down
-asyncpg                the task that waits is cancelled: asyncpg then cancels the statement itself
-others                 no further statement is begun; the one that runs is left to the successor
-=====================  ===========================================================================
+- psycopg, psycopg2: a cancel request is sent, then the socket is shut down.
+- asyncpg: the waiting task is cancelled; asyncpg then cancels the statement itself.
+- other drivers: no further statement is started; the successor deals with the one that still runs.
 """
 
 import asyncio
@@ -36,47 +34,49 @@ class Connections:
         self._severers: dict[int, Callable[[], object]] = {}
 
     def before_statement(self, connection: Any) -> None:
-        """To be called, in the migration's thread, with the driver's connection before it sends anything."""
-        # Noted first and checked second: whoever loses the gate in between finds the connection, or we find it lost.
+        """Has to be called in the migration's thread, with the driver's connection, before each statement."""
+        # Recorded first and checked second: if the gate is lost in between, `sever` finds the connection.
         if id(connection) not in self._severers:
             self._severers[id(connection)] = _severer(connection)
         self._check()
 
     def sever(self, why: str) -> None:
-        """Does not block: this is called on the thread that keeps the gate."""
+        """Sever all recorded connections. Does not block, because the thread that renews the gate calls it."""
         severers = list(self._severers.values())
         log.error("migration.severed", extra={"why": why, "connections": len(severers)})
         for sever in severers:
             threading.Thread(target=sever, name="interlock-sever", daemon=True).start()
 
     def forget(self) -> None:
-        """The migration has ended: its connections may serve others from now on."""
+        """Forget the connections after the end of the migration: they may be used for other work."""
         self._severers.clear()
 
 
 def _severer(connection: Any) -> Callable[[], object]:
-    """What severs the connection. It keeps the connection alive, and so its id unique."""
+    """A function that severs the connection. It keeps a reference to the connection, so that its `id` stays unique."""
     if hasattr(connection, "fileno"):
         return partial(_cancel_and_cut, connection)
     try:
         task, loop = asyncio.current_task(), asyncio.get_running_loop()
     except RuntimeError:
         task = None
-    return partial(_cancel_task, loop, task) if task else partial(_leave, connection)
+    return partial(_cancel_task, loop, task) if task else partial(_warn, connection)
 
 
 def _cancel_and_cut(connection: Any) -> None:
-    """First the statement and then the wire: a client that sees its wire cut forgets what a cancel request needs."""
+    """Cancel the statement before the socket is shut down: a driver that notices the shutdown forgets the key that a
+    cancel request needs."""
     canceller = threading.Thread(target=_cancel, args=(connection,), name="interlock-cancel", daemon=True)
     canceller.start()
-    canceller.join(_CANCEL_WITHIN)  # where the network is cut, a cancel request waits for ever
-    with suppress(Exception), socket.socket(fileno=os.dup(connection.fileno())) as wire:  # closed meanwhile: as good
-        wire.shutdown(socket.SHUT_RDWR)
+    canceller.join(_CANCEL_WITHIN)  # on a broken network a cancel request waits without limit
+    # An error means that the connection is closed already.
+    with suppress(Exception), socket.socket(fileno=os.dup(connection.fileno())) as duplicate:
+        duplicate.shutdown(socket.SHUT_RDWR)
 
 
 def _cancel(connection: Any) -> None:
-    cancel = getattr(connection, "cancel_safe", connection.cancel)  # psycopg's newer way also encrypts the request
-    with suppress(Exception):  # of any driver; the wire is cut in any case
+    cancel = getattr(connection, "cancel_safe", connection.cancel)  # psycopg's newer method also encrypts the request
+    with suppress(Exception):  # an error of any driver; the connection is cut in any case
         (connection.cancel if inspect.iscoroutinefunction(cancel) else cancel)()
 
 
@@ -85,5 +85,5 @@ def _cancel_task(loop: asyncio.AbstractEventLoop, task: "asyncio.Task[Any]") -> 
         loop.call_soon_threadsafe(task.cancel, "the migration gate was lost")
 
 
-def _leave(connection: Any) -> None:
+def _warn(connection: Any) -> None:
     log.warning("migration.not_severed", extra={"driver": type(connection).__module__})

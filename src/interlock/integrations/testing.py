@@ -1,7 +1,8 @@
-"""A real store for one test, and what may happen to leases in it: time goes by, a lease is lost, another has it.
+"""A real store for one test, where the test can let time pass, take a lease away, or let another holder have it.
 
-Nothing is imitated: who takes a lease away is another holder in the same store, and the one that had it learns of that
-from the store, at its next renewal, which only comes sooner. Time is the store's and this process's.
+Nothing is simulated: a lease is taken away by another holder in the same store, and its previous holder learns of that
+from the store at its next renewal, which is only triggered earlier. The clocks that move are those of the store and of
+this process.
 """
 
 import asyncio
@@ -33,15 +34,16 @@ from interlock.schema import whole_schema
 from interlock.stores.leases import AcquireRequest, GrantIdentity, Holder
 from interlock.stores.postgres import connect, quote_identifier
 
-_OTHER = "another"
+_OTHER_HOLDER = "another"
 _TIMEOUT = 10.0
 _numbers = itertools.count(1)
-# What a test loses when the machine goes is of no worth.
+# The data of a test need not survive a crash of the machine.
 _QUICK = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}
 
 
 class Bench:
-    """`url`, with `schema` where the store has such a thing, is what ``Interlock()`` finds in the environment."""
+    """The test's store. The environment contains `url`, and `schema` for PostgreSQL, so that ``Interlock()`` finds
+    it."""
 
     def __init__(self, url: str, schema: str | None, thread: LoopThread, shift: Callable[[float], None]) -> None:
         self.url = url
@@ -52,27 +54,28 @@ class Bench:
 
     @property
     def locks(self) -> Interlock:
-        """A root object on the store. It is closed after the test."""
+        """A root object on the store, which is closed after the test."""
         return self._root(None)
 
     @contextmanager
     def held_elsewhere(self, name: str, *, ttl: Duration = 30.0, slots: int | None = None) -> Iterator[Grant]:
-        """Another holds it, and keeps it until the block ends or that grant is released."""
-        with self._root(_OTHER).lease(name, ttl=ttl, slots=slots).acquire(_TIMEOUT) as grant:
+        """Another holder has the lease until the block ends or the yielded grant is released."""
+        with self._root(_OTHER_HOLDER).lease(name, ttl=ttl, slots=slots).acquire(_TIMEOUT) as grant:
             yield grant
 
     def lose(self, grant: Grant, *, told: bool = True) -> None:
-        """Another takes it away. With ``told=False`` its holder does not know yet: only a guard can stop it."""
+        """Another holder takes the lease away. With ``told=False`` its previous holder is not notified, and only a
+        guard can stop its writes."""
         self._steal(grant)
         if told:
             known = threading.Event()
             grant.on_lost(lambda why: known.set())
             _hurry(grant)
             if not known.wait(_TIMEOUT):
-                raise ConfigurationError(f"{grant!r} was not told that it is lost: look at the log.")
+                raise ConfigurationError(f"{grant!r} was not notified of its loss within {_TIMEOUT:g} s: see the log.")
 
     async def alose(self, grant: AsyncGrant, *, told: bool = True) -> None:
-        """The same. Who awaits this in the body of that very grant is cancelled, as whoever loses a lease is."""
+        """Like `lose`. In the body of the grant itself this call is cancelled, like any body whose lease is lost."""
         await asyncio.to_thread(self._steal, grant)
         if told:
             grant.engine.renew_soon(grant)
@@ -80,9 +83,9 @@ class Bench:
                 await grant.wait_lost()
 
     def move_time(self, by: Duration) -> None:
-        """So much time goes by at once, in the store and in this process; nobody has renewed anything meanwhile."""
+        """Let this much time pass at once, in the store and in this process, without any renewal meanwhile."""
         if not seconds(by) > 0:
-            raise ConfigurationError(f"Time goes forward: move it by some seconds, not by {by!r}.")
+            raise ConfigurationError(f"move_time() takes a number of seconds above 0, not {by!r}.")
         self._shift(seconds(by))
 
     def close(self) -> None:
@@ -99,7 +102,7 @@ class Bench:
 
     def _store(self) -> OpenStore:
         options = StoreOptions(None, self.schema, "detect", _TIMEOUT)
-        holder = Holder(_OTHER, socket.gethostname(), os.getpid())
+        holder = Holder(_OTHER_HOLDER, socket.gethostname(), os.getpid())
         return choose_database(self.url, options).open(holder, lambda what: None)
 
 
@@ -110,9 +113,10 @@ async def _steal(open_store: Callable[[], OpenStore], grant: GrantIdentity) -> N
         ask = AcquireRequest(grant.name, uuid4(), grant.ttl, None, wait=False)
         while (status := (await store.acquire([ask]))[0].status) == "changing":
             pass
-        if status not in ("granted", "busy"):  # busy: whoever waited for it has it
+        if status not in ("granted", "busy"):  # busy: a waiter has the lease now
             raise ConfigurationError(
-                f"The lease {grant.name!r} cannot be taken away while a transaction guards it: end that before."
+                f"The lease {grant.name!r} cannot be taken away while a transaction carries its guard: "
+                "end that transaction first."
             )
     finally:
         await store.close()
@@ -127,24 +131,24 @@ def _hurry(grant: Grant) -> None:
 
 @contextmanager
 def bench(server: str | None, paths: pytest.TempPathFactory, patch: pytest.MonkeyPatch) -> Iterator[Bench]:
-    """On a schema of its own there, or in a file of its own. Whatever is patched stays so until `patch` is undone."""
+    """A bench on its own schema of that server, or on its own file. The patches stay until `patch` is undone."""
     thread = LoopThread("interlock pytest")
     try:
         if server is None:
             made = Bench(f"sqlite:///{paths.mktemp('interlock')}/leases.db", None, thread, _local_clock(patch))
-            with _announced(made, patch):
+            with _in_environment(made, patch):
                 yield made
         else:
             with _schema(server, thread) as schema:
                 made = Bench(server, schema, thread, _both_clocks(server, schema, thread, patch))
-                with _announced(made, patch):
+                with _in_environment(made, patch):
                     yield made
     finally:
         thread.close()
 
 
 @contextmanager
-def _announced(made: Bench, patch: pytest.MonkeyPatch) -> Iterator[None]:
+def _in_environment(made: Bench, patch: pytest.MonkeyPatch) -> Iterator[None]:
     patch.setenv(environment_name("database_url"), made.url)
     if made.schema is None:
         patch.delenv(environment_name("schema"), raising=False)
@@ -172,7 +176,7 @@ async def _execute(url: str, script: str) -> None:
 
 
 def _local_clock(patch: pytest.MonkeyPatch) -> Callable[[float], None]:
-    """The clock that trust is counted on; leases in a file go by it as well."""
+    """Moves the clock by which this process trusts its leases; leases in a SQLite file expire by the same clock."""
     ahead = 0.0
 
     class Ahead:
@@ -189,7 +193,8 @@ def _local_clock(patch: pytest.MonkeyPatch) -> Callable[[float], None]:
 
 
 def _both_clocks(url: str, schema: str, thread: LoopThread, patch: pytest.MonkeyPatch) -> Callable[[float], None]:
-    """The database's first: then nobody here trusts what is over there."""
+    """Moves the database's clock and then this process's: in this order no holder trusts a lease that has expired in
+    the database."""
     local, ahead = _local_clock(patch), 0.0
 
     def shift(by: float) -> None:
@@ -211,7 +216,7 @@ def _both_clocks(url: str, schema: str, thread: LoopThread, patch: pytest.Monkey
 
 @contextmanager
 def embedded_server() -> Iterator[str]:
-    """A PostgreSQL for the whole run, where the user that runs it can get if we are root."""
+    """A PostgreSQL for the whole run, in a directory that its system user can enter if root runs the tests."""
     directory = Path(tempfile.mkdtemp(prefix="interlock-pytest-"))
     directory.chmod(0o755)
     cluster = Cluster(directory / "pg", port="free", settings=_QUICK)

@@ -1,4 +1,4 @@
-"""Leases on Django's own database, the guard of its transactions, and what its system check says about settings."""
+"""Leases on Django's database, guarded transactions, and the system check of the settings."""
 
 import os
 import subprocess
@@ -25,7 +25,7 @@ NOTES = "SELECT note FROM notes ORDER BY note"
 
 @pytest.fixture
 def db(interlock_url: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    """Django's own package, on the test's database, with nothing said about Interlock."""
+    """Django with the test's database and without settings for Interlock."""
     monkeypatch.delenv("INTERLOCK_DATABASE_URL", raising=False)
     execute(interlock_url, "CREATE TABLE notes (note text)")
     with django_databases(interlock_url) as db:
@@ -52,12 +52,12 @@ def test_a_lease_is_on_the_default_database(db: Any, interlock_url: str) -> None
     assert lease("feeds", slots=2, ttl=5).ttl == 5
 
 
-async def test_so_is_one_for_asynchronous_code(async_db: Any, interlock_url: str) -> None:
+async def test_an_asynchronous_lease_is_on_the_default_database(async_db: Any, interlock_url: str) -> None:
     async with alease("feeds") as grant:
         assert holder(interlock_url) == grant.grant_id
 
 
-def test_the_root_object_is_one_for_all(db: Any) -> None:
+def test_there_is_one_root_object(db: Any) -> None:
     assert locks() is locks()
     assert async_locks() is async_locks()
 
@@ -68,8 +68,8 @@ def test_a_guarded_transaction_commits_while_the_lease_is_held(db: Any, interloc
     assert execute(interlock_url, NOTES) == [("held",)]
 
 
-def test_it_writes_nothing_once_the_lease_is_another_s(db: Any, interlock_url: str) -> None:
-    """The holder was not told: only the transaction itself can know."""
+def test_a_guarded_transaction_writes_nothing_once_another_holder_has_the_lease(db: Any, interlock_url: str) -> None:
+    """The holder was not notified of the loss, so only the transaction can detect it."""
     grant = lease("feeds").acquire()
     take_away(interlock_url)
     assert not grant.lost
@@ -83,13 +83,13 @@ def write_and_fail(db: Any, note: str, alias: str = "default") -> None:
     raise ZeroDivisionError
 
 
-def test_it_is_rolled_back_when_its_body_fails(db: Any, interlock_url: str) -> None:
+def test_a_guarded_transaction_is_rolled_back_if_its_body_fails(db: Any, interlock_url: str) -> None:
     with pytest.raises(ZeroDivisionError), lease("feeds") as grant, guarded(grant):
         write_and_fail(db, "half")
     assert execute(interlock_url, NOTES) == []
 
 
-def test_inside_another_transaction_it_is_refused(db: Any, interlock_url: str) -> None:
+def test_a_guarded_transaction_inside_another_is_refused(db: Any, interlock_url: str) -> None:
     """A rollback to the savepoint would undo the guard, and the outer transaction would commit without it."""
     with lease("feeds") as grant:
         with pytest.raises(errors.GuardRefused, match="outermost"), db.transaction.atomic(), guarded(grant):
@@ -99,7 +99,7 @@ def test_inside_another_transaction_it_is_refused(db: Any, interlock_url: str) -
     assert execute(interlock_url, NOTES) == [("outermost",)]
 
 
-def test_it_is_a_transaction_of_the_database_that_is_named(db: Any, interlock_url: str) -> None:
+def test_a_guarded_transaction_uses_the_named_database(db: Any, interlock_url: str) -> None:
     with override_settings(INTERLOCK={"DATABASE": "other"}):
         with lease("feeds") as grant:
             with pytest.raises(ZeroDivisionError), guarded(grant):
@@ -128,7 +128,7 @@ def test_without_settings_the_environment_names_the_database(db: Any, monkeypatc
     monkeypatch.undo()
 
 
-def test_what_a_root_object_takes_can_be_set(db: Any, interlock_url: str) -> None:
+def test_options_of_the_root_object_can_be_set(db: Any, interlock_url: str) -> None:
     with override_settings(INTERLOCK={"OPTIONS": {"replica": "shop-1"}}):
         with lease("feeds"):
             assert execute(interlock_url, "SELECT holder FROM interlock.lease") == [("shop-1",)]
@@ -153,23 +153,23 @@ def test_a_sqlite_database_is_named_by_its_file(db: Any, tmp_path: Path, monkeyp
     ("settings", "complaint"),
     [
         ({"INTERLOCK": []}, "INTERLOCK has to be a dict"),
-        ({"INTERLOCK": {"URI": "x"}}, "has 'URI', which means nothing: use URL, DATABASE"),
-        ({"INTERLOCK": {"DATABASE": "none"}}, "'none', and DATABASES has no such entry"),
+        ({"INTERLOCK": {"URI": "x"}}, "has 'URI', which is unknown: use URL, DATABASE"),
+        ({"INTERLOCK": {"DATABASE": "none"}}, "'none', which is not in DATABASES"),
         ({"INTERLOCK": {"URL": "mysql://x"}}, "begins with 'mysql://'"),
-        ({"INTERLOCK": {"URL": 7}}, "has to be text"),
+        ({"INTERLOCK": {"URL": 7}}, "has to be a string"),
         ({"INTERLOCK_URL": "postgres"}, "has no scheme"),
-        ({"INTERLOCK": {"OPTIONS": {"ttl": 5}}}, "has 'ttl', which Interlock"),
+        ({"INTERLOCK": {"OPTIONS": {"ttl": 5}}}, "has 'ttl', which is not an argument of Interlock()"),
         ({"INTERLOCK": {"OPTIONS": 5}}, "OPTIONS'] has to be a dict"),
         ({"INTERLOCK": {"OPTIONS": {"pooler": "maybe"}}}, "pooler='maybe'"),
-        ({"INTERLOCK": {"IDEMPOTENCY": {}}}, "a dict with a SCOPE"),
+        ({"INTERLOCK": {"IDEMPOTENCY": {}}}, "a dict with the entry SCOPE"),
         ({"INTERLOCK": {"IDEMPOTENCY": {"SCOPE": "no.such.module"}}}, "cannot be imported"),
-        ({"INTERLOCK": {"IDEMPOTENCY": {"SCOPE": "os.sep"}}}, "is no function"),
-        ({"INTERLOCK": {"IDEMPOTENCY": {"SCOPE": 7}}}, "has to be a header"),
-        ({"INTERLOCK": {"IDEMPOTENCY": {"SCOPE": None, "WAITS": 1}}}, "has 'WAITS', which means nothing"),
+        ({"INTERLOCK": {"IDEMPOTENCY": {"SCOPE": "os.sep"}}}, "is not a function"),
+        ({"INTERLOCK": {"IDEMPOTENCY": {"SCOPE": 7}}}, "has to be the name of a header"),
+        ({"INTERLOCK": {"IDEMPOTENCY": {"SCOPE": None, "WAITS": 1}}}, "has 'WAITS', which is unknown"),
         ({"INTERLOCK": {"IDEMPOTENCY": {"SCOPE": None, "KEEP_FOR": -1}}}, "keep_for=-1"),
     ],
 )
-def test_the_system_check_says_what_is_wrong(db: Any, settings: dict[str, Any], complaint: str) -> None:
+def test_the_system_check_reports_wrong_settings(db: Any, settings: dict[str, Any], complaint: str) -> None:
     with override_settings(**settings):
         (found,) = check_settings()
     assert isinstance(found, Error)
@@ -177,13 +177,13 @@ def test_the_system_check_says_what_is_wrong(db: Any, settings: dict[str, Any], 
     assert found.id.startswith("interlock.E00")
 
 
-def test_the_system_check_has_nothing_to_say_about_good_settings_or_none(db: Any) -> None:
+def test_the_system_check_accepts_good_settings_and_missing_ones(db: Any) -> None:
     assert check_settings() == []
     with override_settings(INTERLOCK={"DATABASE": "other", "IDEMPOTENCY": {"SCOPE": "Authorization"}}):
         assert check_settings() == []
 
 
-def test_manage_py_check_says_it(tmp_path: Path) -> None:
+def test_manage_py_check_reports_wrong_settings(tmp_path: Path) -> None:
     (tmp_path / "settings.py").write_text(
         "INSTALLED_APPS = ['interlock.integrations.django']\nUSE_TZ = True\nINTERLOCK = {'URI': 'x'}\n"
     )
@@ -196,4 +196,4 @@ def test_manage_py_check_says_it(tmp_path: Path) -> None:
         text=True,
     )
     assert checked.returncode == 1
-    assert "(interlock.E001) The setting INTERLOCK has 'URI', which means nothing" in checked.stderr
+    assert "(interlock.E001) The setting INTERLOCK has 'URI', which is unknown" in checked.stderr

@@ -22,7 +22,7 @@ ROOT = Path(__file__).parents[3]
 
 @asynccontextmanager
 async def served(app: FastAPI) -> AsyncIterator[httpx.AsyncClient]:
-    """With its lifespan, as a server would."""
+    """A client of the application with its lifespan, as a server runs it."""
     async with app.router.lifespan_context(app), client_of(app) as client:
         yield client
 
@@ -86,7 +86,7 @@ async def test_an_application_does_not_start_without_its_database() -> None:
             pass
 
 
-async def test_a_request_holds_its_lease_and_another_is_told_to_come_later(
+async def test_a_request_holds_its_lease_and_another_is_answered_with_409(
     locks: AsyncInterlock, interlock_url: str
 ) -> None:
     begun, go = asyncio.Event(), asyncio.Event()
@@ -115,19 +115,19 @@ async def test_an_endpoint_whose_lease_is_lost_is_cancelled(locks: AsyncInterloc
             await first
 
 
-async def test_what_is_missing_is_said(locks: AsyncInterlock) -> None:
+async def test_configuration_errors_name_the_remedy(locks: AsyncInterlock) -> None:
     app = shop(locks, asyncio.Event(), asyncio.Event())
     async with client_of(app) as client:
         with pytest.raises(errors.ConfigurationError, match=r"lifespan=with_interlock\(locks\)"):
             await client.get("/members")
     async with served(app) as client:
-        with pytest.raises(errors.ConfigurationError, match="no path parameter: 'order'"):
+        with pytest.raises(errors.ConfigurationError, match=r"not a parameter of the path \('order'\)"):
             await client.post("/wrong")
     with pytest.raises(errors.ConfigurationError, match="an AsyncInterlock"):
         with_interlock(Interlock())  # type: ignore[arg-type]
 
 
-async def test_idempotency_keys_serve_fastapi_with_its_background_tasks_and_streams(
+async def test_idempotency_keys_work_with_background_tasks_and_streams(
     locks: AsyncInterlock, interlock_url: str
 ) -> None:
     done: list[str] = []
@@ -164,7 +164,7 @@ async def test_idempotency_keys_serve_fastapi_with_its_background_tasks_and_stre
 
 
 def example(page: str) -> dict[str, Any]:
-    """What the page's block about FastAPI makes."""
+    """The names that the page's example for FastAPI defines."""
     blocks = (ROOT / "docs" / "how-to" / page).read_text().split("```python\n")[1:]
     names: dict[str, Any] = {}
     exec(next(block for block in blocks if "FastAPI(" in block).split("```")[0], names)  # noqa: S102

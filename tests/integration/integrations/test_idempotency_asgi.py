@@ -1,4 +1,4 @@
-"""Requests under an Idempotency-Key, against any ASGI application: carried out once, whoever sends them how often."""
+"""Requests under an Idempotency-Key to an ASGI application are carried out once, however often they are sent."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from interlock import AsyncInterlock, errors
+from interlock.integrations.idempotency.application_run import App, Receive, Scope, Send
 from interlock.integrations.idempotency.asgi import IdempotencyMiddleware
-from interlock.integrations.idempotency.performance import App, Receive, Scope, Send
 from support.asgi import Exchange
 from support.lease_engine import queue, take_away, until
 from support.postgres import execute
@@ -17,7 +17,7 @@ RECORDS = "SELECT count(*) FROM interlock.record"
 
 
 class Shop:
-    """Counts what it is asked to do. It stops where a test wants it to, and answers what a test wants."""
+    """An application that counts its runs, stops where a test wants it to, and answers as the test says."""
 
     def __init__(self) -> None:
         self.bodies: list[bytes] = []
@@ -71,7 +71,7 @@ async def locks(interlock_url: str) -> AsyncIterator[AsyncInterlock]:
 
 @pytest.fixture
 async def others(interlock_url: str) -> AsyncIterator[AsyncInterlock]:
-    """As those of another process."""
+    """Another root object, as in another process."""
     async with AsyncInterlock(interlock_url, replica="two") as locks:
         yield locks
 
@@ -88,7 +88,7 @@ def name_of(interlock_url: str) -> str:
     return str(execute(interlock_url, "SELECT name FROM interlock.lease")[0][0])
 
 
-async def test_a_repeat_is_given_the_same_answer_by_whichever_process(
+async def test_a_repeated_request_gets_the_same_answer_from_any_process(
     shop: Shop, locks: AsyncInterlock, others: AsyncInterlock
 ) -> None:
     first = await ask(once(shop, locks), body=b"one tea")
@@ -103,7 +103,7 @@ async def test_a_repeat_is_given_the_same_answer_by_whichever_process(
     assert shop.bodies == [b"one tea"]
 
 
-async def test_an_answer_without_content_is_given_again_without_content(shop: Shop, locks: AsyncInterlock) -> None:
+async def test_an_answer_without_content_is_repeated_without_content(shop: Shop, locks: AsyncInterlock) -> None:
     shop.status, shop.parts = 204, []
     await ask(once(shop, locks))
     again = await ask(once(shop, locks))
@@ -123,14 +123,14 @@ async def test_another_client_path_method_or_key_is_another_request(shop: Shop, 
     assert (await ask(app, key='"k2"')).is_replayed
 
 
-async def test_whose_key_it_is_may_be_told_by_a_function(shop: Shop, locks: AsyncInterlock) -> None:
+async def test_the_client_of_a_key_may_be_identified_by_a_function(shop: Shop, locks: AsyncInterlock) -> None:
     app = once(shop, locks, scope=lambda scope: scope["path"][-3:])
     await ask(app, "/ada")
     await ask(app, "/ada")
     assert shop.calls == 1
 
 
-async def test_those_who_come_meanwhile_wait_for_the_answer(
+async def test_concurrent_requests_wait_for_the_answer(
     shop: Shop, locks: AsyncInterlock, others: AsyncInterlock, interlock_url: str
 ) -> None:
     shop.go.clear()
@@ -146,7 +146,7 @@ async def test_those_who_come_meanwhile_wait_for_the_answer(
 
 
 @pytest.mark.parametrize("wait", [0, 0.1])
-async def test_who_may_not_wait_longer_is_told_that_it_is_under_way(
+async def test_a_request_that_may_not_wait_longer_is_answered_with_409(
     shop: Shop, locks: AsyncInterlock, others: AsyncInterlock, wait: float
 ) -> None:
     shop.go.clear()
@@ -198,7 +198,7 @@ async def test_methods_that_need_no_key_pass_with_one(shop: Shop, locks: AsyncIn
 
 
 @pytest.mark.parametrize("status", [500, 503, 429])
-async def test_a_failure_is_not_kept_and_the_next_one_runs(shop: Shop, locks: AsyncInterlock, status: int) -> None:
+async def test_a_failure_is_not_kept_and_the_next_request_runs(shop: Shop, locks: AsyncInterlock, status: int) -> None:
     app = once(shop, locks)
     shop.status = status
     assert (await ask(app)).status == status
@@ -208,7 +208,7 @@ async def test_a_failure_is_not_kept_and_the_next_one_runs(shop: Shop, locks: As
     assert shop.calls == 2
 
 
-async def test_what_is_kept_can_be_chosen(shop: Shop, locks: AsyncInterlock) -> None:
+async def test_the_kept_statuses_can_be_chosen(shop: Shop, locks: AsyncInterlock) -> None:
     shop.status = 500
     app = once(shop, locks, keep=lambda status: True)
     await ask(app)
@@ -216,7 +216,9 @@ async def test_what_is_kept_can_be_chosen(shop: Shop, locks: AsyncInterlock) -> 
     assert (again.status, again.is_replayed, shop.calls) == (500, True, 1)
 
 
-async def test_an_error_of_the_application_is_its_own_and_the_next_one_runs(shop: Shop, locks: AsyncInterlock) -> None:
+async def test_an_exception_of_the_application_is_raised_and_the_next_request_runs(
+    shop: Shop, locks: AsyncInterlock
+) -> None:
     app = once(shop, locks)
     for error in (ZeroDivisionError(), errors.LeaseTimeout("Of another lease.", name="other")):
         shop.error = error
@@ -228,7 +230,7 @@ async def test_an_error_of_the_application_is_its_own_and_the_next_one_runs(shop
     assert shop.calls == 3
 
 
-async def test_an_application_that_does_not_answer_is_told_so(locks: AsyncInterlock, interlock_url: str) -> None:
+async def test_an_application_that_ends_without_an_answer_raises(locks: AsyncInterlock, interlock_url: str) -> None:
     async def silent(scope: Scope, receive: Receive, send: Send) -> None:
         await send({"type": "http.response.start", "status": 200, "headers": []})
         await send({"type": "http.response.body", "body": b"half", "more_body": True})
@@ -254,7 +256,7 @@ async def test_the_answer_is_recorded_before_a_byte_of_it_is_sent(
     assert seen == [1, 1]
 
 
-async def test_the_client_goes_and_the_request_is_carried_out(
+async def test_a_request_is_carried_out_although_its_client_disconnects(
     shop: Shop, locks: AsyncInterlock, interlock_url: str
 ) -> None:
     shop.go.clear()
@@ -268,10 +270,10 @@ async def test_the_client_goes_and_the_request_is_carried_out(
     assert shop.calls == 1
 
 
-async def test_the_server_cancels_and_the_request_is_carried_out(
+async def test_a_request_is_carried_out_although_the_server_cancels_it(
     shop: Shop, locks: AsyncInterlock, interlock_url: str
 ) -> None:
-    """As some servers do when the client goes."""
+    """Some servers cancel a request when its client disconnects."""
     shop.go.clear()
     app = once(shop, locks)
     exchange = Exchange(app).begin()
@@ -289,10 +291,10 @@ async def test_the_server_cancels_and_the_request_is_carried_out(
     assert exchange.messages == []
 
 
-async def test_an_application_that_listens_is_not_told_that_the_client_goes_before_it_has_answered(
+async def test_an_application_is_not_notified_of_a_disconnect_before_it_has_answered(
     locks: AsyncInterlock,
 ) -> None:
-    """Starlette would cut a stream short at that moment, and half an answer would be kept."""
+    """Starlette would end a stream at that moment, and half an answer would be kept."""
     told: list[Any] = []
     begun, go = asyncio.Event(), asyncio.Event()
 
@@ -318,7 +320,7 @@ async def test_an_application_that_listens_is_not_told_that_the_client_goes_befo
     assert (await ask(once(listening, locks))).body == b"all of it"
 
 
-async def test_a_client_that_goes_before_it_has_said_all_is_forgotten(shop: Shop, locks: AsyncInterlock) -> None:
+async def test_an_incomplete_request_of_a_disconnected_client_is_dropped(shop: Shop, locks: AsyncInterlock) -> None:
     exchange = Exchange(once(shop, locks))
     exchange.say(b"half of", more=True)
     exchange.begin(body=None)
@@ -346,7 +348,7 @@ async def test_a_request_that_is_too_large_is_refused(shop: Shop, locks: AsyncIn
     assert shop.calls == 1
 
 
-async def test_an_answer_that_is_too_large_is_sent_and_a_repeat_does_nothing(
+async def test_an_answer_that_is_too_large_is_sent_and_a_repetition_does_nothing(
     shop: Shop, locks: AsyncInterlock, interlock_url: str
 ) -> None:
     shop.parts = [b"a" * 60, b"b" * 60, b"c" * 60]
@@ -379,7 +381,7 @@ async def test_the_end_of_a_large_answer_is_held_back_until_that_is_recorded(
     assert seen[-1] == (True, 1)
 
 
-async def test_what_the_application_does_after_its_answer_holds_up_nobody(shop: Shop, locks: AsyncInterlock) -> None:
+async def test_work_after_the_answer_delays_no_other_request(shop: Shop, locks: AsyncInterlock) -> None:
     later = asyncio.Event()
     shop.after = later.wait
     app = once(shop, locks)
@@ -392,9 +394,7 @@ async def test_what_the_application_does_after_its_answer_holds_up_nobody(shop: 
     await exchange.answer()
 
 
-async def test_extensions_by_which_an_answer_would_not_come_as_a_body_are_hidden(
-    shop: Shop, locks: AsyncInterlock
-) -> None:
+async def test_extensions_that_bypass_the_body_are_hidden(shop: Shop, locks: AsyncInterlock) -> None:
     await ask(once(shop, locks), extensions={"http.response.pathsend": {}, "tls": {}})
     assert shop.extensions == {"tls": {}}
 
@@ -418,10 +418,10 @@ async def test_a_lease_that_is_lost_cancels_the_application_and_nothing_is_kept(
     assert execute(interlock_url, RECORDS) == [(0,)]
 
 
-async def test_what_is_done_but_could_not_be_recorded_is_told(
+async def test_an_answer_that_cannot_be_recorded_is_sent_all_the_same(
     shop: Shop, locks: AsyncInterlock, interlock_url: str
 ) -> None:
-    """Otherwise the client would send it again, and it would be done again."""
+    """Otherwise the client would repeat the request, and it would be carried out again."""
     shop.go.clear()
     exchange = Exchange(once(shop, locks)).begin()
     await shop.begun.wait()
@@ -431,7 +431,7 @@ async def test_what_is_done_but_could_not_be_recorded_is_told(
     assert execute(interlock_url, RECORDS) == [(0,)]
 
 
-async def test_a_database_that_does_not_answer_lets_nothing_run(shop: Shop) -> None:
+async def test_no_request_runs_while_the_database_does_not_answer(shop: Shop) -> None:
     async with AsyncExitless("postgresql://nobody@127.0.0.1:1/none") as locks:
         exchange = await ask(once(shop, locks))
     assert (exchange.status, exchange.problem) == (503, "idempotency_unavailable")
@@ -439,15 +439,13 @@ async def test_a_database_that_does_not_answer_lets_nothing_run(shop: Shop) -> N
 
 
 class AsyncExitless(AsyncInterlock):
-    """One that is not looked at when it is opened."""
+    """A database URL that is not checked when the root object is opened."""
 
     async def open(self) -> Any:
         return self
 
 
-async def test_answers_that_are_older_than_they_are_kept_for_are_deleted(
-    shop: Shop, locks: AsyncInterlock, interlock_url: str
-) -> None:
+async def test_expired_answers_are_deleted(shop: Shop, locks: AsyncInterlock, interlock_url: str) -> None:
     await ask(once(shop, locks, keep_for=None))
     execute(interlock_url, "UPDATE interlock.record SET written_at = now() - interval '2 days'")
     assert (await ask(once(shop, locks, keep_for=None))).is_replayed
@@ -456,14 +454,14 @@ async def test_answers_that_are_older_than_they_are_kept_for_are_deleted(
     assert not (await ask(once(shop, locks))).is_replayed
 
 
-async def test_it_serves_leases_in_a_file_too(shop: Shop, tmp_path: Any) -> None:
+async def test_keys_work_with_leases_in_a_sqlite_file(shop: Shop, tmp_path: Any) -> None:
     async with AsyncInterlock(f"sqlite:///{tmp_path}/leases.db") as locks:
         await ask(once(shop, locks))
         assert (await ask(once(shop, locks))).is_replayed
     assert shop.calls == 1
 
 
-async def test_whatever_is_no_request_passes(shop: Shop, locks: AsyncInterlock) -> None:
+async def test_other_scopes_pass_through(shop: Shop, locks: AsyncInterlock) -> None:
     await once(shop, locks)({"type": "lifespan"}, None, None)  # type: ignore[arg-type]
     assert shop.calls == 0
 

@@ -1,4 +1,4 @@
-"""Requests under an Idempotency-Key in Django, with synchronous and asynchronous stacks, by its own test clients."""
+"""Requests under an Idempotency-Key in Django, in synchronous and asynchronous stacks, through its test clients."""
 
 import asyncio
 import threading
@@ -24,7 +24,7 @@ MIDDLEWARE = "interlock.integrations.idempotency.django.IdempotencyMiddleware"
 
 
 class Shop(ModuleType):
-    """A URLconf that counts. Its views stop where a test wants them to."""
+    """A URLconf whose views count their runs and stop where a test wants them to."""
 
     def __init__(self) -> None:
         super().__init__("shop_urls")
@@ -107,7 +107,7 @@ def rules(**given: Any) -> Any:
 
 
 def post(where: str = "/sync", body: bytes = b"", key: str | None = "k1", client: Any = None, **headers: str) -> Any:
-    """Each client loads the middleware anew, as each process does."""
+    """A test client with its own middleware, as in a process of its own."""
     given = {**({"Idempotency-Key": key} if key is not None else {}), **headers}
     return (client or Client()).post(where, body, content_type="text/plain", headers=given)
 
@@ -135,14 +135,14 @@ def check_replay(first: Any, again: Any) -> None:
     assert is_replayed(again)
 
 
-def test_a_repeat_is_given_the_same_answer(shop: Shop) -> None:
+def test_a_repeated_request_gets_the_same_answer(shop: Shop) -> None:
     check_replay(post(body=b"one tea"), post(body=b"one tea"))
     assert shop.bodies == [b"one tea"]
     assert isinstance(shop.grant, Grant)
     assert not is_replayed(post(body=b"one tea", Authorization="Bearer ada"))
 
 
-async def test_so_it_is_in_an_asynchronous_stack(async_shop: Shop) -> None:
+async def test_a_repeated_request_gets_the_same_answer_in_an_asynchronous_stack(async_shop: Shop) -> None:
     check_replay(await apost(body=b"one tea"), await apost(body=b"one tea"))
     assert async_shop.bodies == [b"one tea"]
 
@@ -165,7 +165,7 @@ def test_a_different_body_a_malformed_key_and_a_missing_one_are_refused(shop: Sh
     assert shop.calls == 2
 
 
-def test_threads_that_come_meanwhile_wait_or_are_told(shop: Shop, interlock_url: str) -> None:
+def test_concurrent_threads_wait_or_are_answered_with_409(shop: Shop, interlock_url: str) -> None:
     shop.go.clear()
     with ThreadPoolExecutor() as threads:
         answers = [threads.submit(post)]
@@ -190,7 +190,7 @@ def test_a_failure_is_not_kept(shop: Shop) -> None:
 
 
 @pytest.mark.parametrize("where", ["/stream", "/large"])
-def test_a_stream_or_a_large_answer_is_sent_and_a_repeat_does_nothing(shop: Shop, where: str) -> None:
+def test_a_stream_or_a_large_answer_is_sent_and_a_repetition_does_nothing(shop: Shop, where: str) -> None:
     first = post(where)
     content = first.getvalue()
     assert (first.status_code, content) == (200, b"one two" if where == "/stream" else b"x" * 200_000)
@@ -207,8 +207,8 @@ def test_a_request_that_is_too_large_is_refused(shop: Shop) -> None:
     assert shop.calls == 0
 
 
-def test_what_is_done_but_could_not_be_recorded_is_told(shop: Shop, interlock_url: str) -> None:
-    """Nothing can interrupt a thread, so the view gets to its end after the lease is lost."""
+def test_an_answer_that_cannot_be_recorded_is_sent_all_the_same(shop: Shop, interlock_url: str) -> None:
+    """A thread cannot be interrupted, so the view completes after the lease is lost."""
     with ThreadPoolExecutor() as threads, rules(TTL=0.5):
         shop.go.clear()
         answer = threads.submit(post)
@@ -232,8 +232,8 @@ async def test_a_lease_that_is_lost_cancels_an_asynchronous_view(async_shop: Sho
     assert async_shop.cancelled
 
 
-async def test_the_client_goes_and_the_request_is_carried_out(async_shop: Shop, interlock_url: str) -> None:
-    """Django cancels a request whose client has gone."""
+async def test_a_request_is_carried_out_although_its_client_disconnects(async_shop: Shop, interlock_url: str) -> None:
+    """Django cancels a request whose client has disconnected."""
     async_shop.go.clear()
     first = asyncio.create_task(apost())
     await until(async_shop.begun.is_set)

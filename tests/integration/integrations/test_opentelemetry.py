@@ -1,4 +1,4 @@
-"""The instruments on the real SDK, with a reader that keeps what it collects."""
+"""The instruments on the real SDK, with a reader that keeps the collected metrics."""
 
 from collections.abc import Iterator
 
@@ -13,7 +13,7 @@ from interlock.integrations.opentelemetry import histograms, instrument
 
 
 class Telemetry:
-    """A meter provider of this test's own: the global one could only be set once."""
+    """The test's own meter provider; the global one can be set only once."""
 
     def __init__(self) -> None:
         self._reader = InMemoryMetricReader()
@@ -21,7 +21,7 @@ class Telemetry:
         self.meter = self._provider.get_meter("interlock")
 
     def metrics(self) -> dict[str, Metric]:
-        """All that is collected now, by name."""
+        """All metrics collected now, by name."""
         data = self._reader.get_metrics_data()
         assert data is not None
         return {each.name: each for on in data.resource_metrics for scope in on.scope_metrics for each in scope.metrics}
@@ -57,7 +57,7 @@ def observer(telemetry: Telemetry) -> Observer:
     return observer
 
 
-def test_what_happened_is_collected(telemetry: Telemetry, observer: Observer) -> None:
+def test_events_are_collected(telemetry: Telemetry, observer: Observer) -> None:
     observer.waiting("feeds", "web-2")
     observer.granted("feeds", 17, 0.02, 2)
     observer.granted("mail", 18, 9.5, 1)
@@ -82,7 +82,7 @@ def test_a_histogram_is_collected_as_three_counters(telemetry: Telemetry, observ
     assert telemetry.value(f"{name}.sum") == pytest.approx(9.52)
 
 
-def test_a_figure_that_can_fall_is_no_counter(telemetry: Telemetry, observer: Observer) -> None:
+def test_a_value_that_can_fall_is_no_counter(telemetry: Telemetry, observer: Observer) -> None:
     observer.granted("feeds", 17, 0.0, 1)
     collected = telemetry.metrics()
     for measure in MEASURES:
@@ -92,7 +92,7 @@ def test_a_figure_that_can_fall_is_no_counter(telemetry: Telemetry, observer: Ob
             assert data.is_monotonic is (measure.kind == "counter")
 
 
-def test_every_measure_is_collected_with_its_unit_and_what_it_means(telemetry: Telemetry, observer: Observer) -> None:
+def test_every_metric_has_its_unit_and_description(telemetry: Telemetry, observer: Observer) -> None:
     observer.reconnected("listener")
     observer.database_error(ConnectionLost("gone"))
     collected = telemetry.metrics()
@@ -108,7 +108,7 @@ def test_no_lease_name_becomes_an_attribute(telemetry: Telemetry, observer: Obse
     assert "feeds" not in str(telemetry.metrics())
 
 
-def test_the_hook_writes_histograms_of_opentelemetrys_own(telemetry: Telemetry) -> None:
+def test_the_hook_writes_opentelemetrys_own_histograms(telemetry: Telemetry) -> None:
     observer = Observer("web-1", histograms(telemetry.meter))
     observer.granted("feeds", 17, 0.02, 2)
     observer.released("feeds", 17, 0.3)
@@ -124,7 +124,7 @@ def test_the_hook_writes_histograms_of_opentelemetrys_own(telemetry: Telemetry) 
     assert observer.metrics.snapshot().hook_errors == 0
 
 
-def test_they_have_the_buckets_that_the_others_have(telemetry: Telemetry) -> None:
+def test_both_kinds_of_histograms_have_the_same_buckets(telemetry: Telemetry) -> None:
     observer = Observer("web-1", histograms(telemetry.meter))
     observer.granted("feeds", 17, 0.02, 2)
     (measure,) = [measure for measure in MEASURES if measure.field == "acquire_wait"]
@@ -133,7 +133,7 @@ def test_they_have_the_buckets_that_the_others_have(telemetry: Telemetry) -> Non
     assert tuple(wait.bucket_counts) == observer.metrics.snapshot().acquire_wait.counts
 
 
-def test_without_a_meter_the_global_one_serves() -> None:
+def test_without_a_meter_the_global_one_is_used() -> None:
     observer = Observer("web-1", histograms())
     instrument(observer)
     observer.granted("feeds", 17, 0.0, 1)

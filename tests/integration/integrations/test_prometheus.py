@@ -50,7 +50,7 @@ def samples(families: Iterable[Metric]) -> set[Any]:
     return {(sample.name, *sorted(sample.labels.items()), sample.value) for each in families for sample in each.samples}
 
 
-def test_what_happened_is_scraped(observer: Observer, registry: CollectorRegistry) -> None:
+def test_events_are_scraped(observer: Observer, registry: CollectorRegistry) -> None:
     live(observer)
     assert value(registry, "interlock_lease_acquires_total", outcome="acquired") == 2
     assert value(registry, "interlock_lease_acquires_total", outcome="timeout") == 1
@@ -78,19 +78,19 @@ def test_a_histogram_has_buckets_count_and_sum(observer: Observer, registry: Col
     [(generate_latest, parse), (openmetrics.generate_latest, parse_openmetrics)],
     ids=["text", "open"],
 )
-def test_both_formats_are_read_back_as_they_were(
+def test_both_formats_are_parsed_to_the_same_values(
     observer: Observer, registry: CollectorRegistry, write: Any, read: Any
 ) -> None:
     live(observer)
     assert samples(read(write(registry).decode())) == samples(registry.collect())
 
 
-def test_every_measure_is_scraped_with_what_it_means(registry: CollectorRegistry) -> None:
+def test_every_metric_is_scraped_with_its_description(registry: CollectorRegistry) -> None:
     scraped = {each.name: (each.type, each.documentation) for each in registry.collect()}
     assert scraped == {series_name(measure): (measure.kind, measure.about) for measure in MEASURES}
 
 
-def test_a_loss_that_has_not_happened_is_there_as_zero(registry: CollectorRegistry) -> None:
+def test_losses_are_zero_before_the_first_one(registry: CollectorRegistry) -> None:
     assert value(registry, "interlock_lease_losses_total", reason="expired") == 0
     assert value(registry, "interlock_lease_acquires_total", outcome="busy") == 0
 
@@ -101,7 +101,7 @@ def test_no_lease_name_becomes_a_label(observer: Observer, registry: CollectorRe
     assert not any(word in text for word in ("feeds", "mail", "web-1", "web-2"))
 
 
-def test_the_figures_are_read_at_each_scrape_from_whatever_has_metrics(observer: Observer) -> None:
+def test_metrics_are_read_at_each_scrape(observer: Observer) -> None:
     locks = SimpleNamespace(metrics=Observer("other").metrics)
     registry = CollectorRegistry()
     registry.register(collector(locks))

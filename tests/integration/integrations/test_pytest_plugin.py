@@ -1,4 +1,4 @@
-"""The fixture for other people's tests, in test runs of its own: as they would use it."""
+"""The pytest fixture, used as in the tests of another project, in test runs of its own."""
 
 import subprocess
 import sys
@@ -25,16 +25,16 @@ def test_leases_are_found_without_settings(interlock):
         assert interlock.locks.lease("feeds").try_acquire() is None
 
 
-def test_nothing_is_left_of_other_tests(interlock):
+def test_no_lease_of_other_tests_remains(interlock):
     assert [held.name for held in interlock.locks.lease("feeds").holders()] == []
     interlock.locks.lease("feeds").acquire()
 
 
-def test_nothing_is_left_of_other_tests_either(interlock):
+def test_no_lease_of_other_tests_remains_either(interlock):
     assert interlock.locks.lease("feeds").try_acquire()
 
 
-def test_another_has_it(interlock):
+def test_another_holder_has_the_lease(interlock):
     feeds = interlock.locks.lease("feeds")
     with interlock.held_elsewhere("feeds") as theirs:
         assert feeds.try_acquire() is None
@@ -45,7 +45,7 @@ def test_another_has_it(interlock):
         assert interlock.locks.lease("seats", slots=2).try_acquire() is None
 
 
-def test_it_is_lost(interlock):
+def test_the_lease_is_lost(interlock):
     told = []
     with pytest.raises(LeaseLost), interlock.locks.lease("feeds", ttl=3600) as grant:
         grant.on_lost(told.append)
@@ -57,14 +57,14 @@ def test_it_is_lost(interlock):
     assert thief.holder == "another" and thief.token > grant.token
 
 
-def test_it_is_lost_and_nobody_says_so(interlock):
+def test_the_lease_is_lost_without_notification(interlock):
     grant = interlock.locks.lease("feeds").acquire()
     interlock.lose(grant, told=False)
     assert not grant.lost
     assert grant.release() is False
 
 
-async def test_whoever_loses_it_is_cancelled(interlock):
+async def test_the_body_of_a_lost_lease_is_cancelled(interlock):
     async with AsyncInterlock() as locks:
         with pytest.raises(LeaseLost):
             async with locks.lease("feeds") as grant:
@@ -76,7 +76,7 @@ async def test_whoever_loses_it_is_cancelled(interlock):
         await interlock.alose(await locks.lease("third").acquire())
 
 
-def test_time_goes_by(interlock):
+def test_time_passes(interlock):
     feeds = interlock.locks.lease("feeds", ttl=30)
     grant = feeds.acquire()
     interlock.move_time(10)
@@ -87,11 +87,11 @@ def test_time_goes_by(interlock):
     newer = feeds.try_acquire()
     assert newer.token > grant.token
     assert 20 < newer.remaining <= 30
-    with pytest.raises(Exception, match="Time goes forward"):
+    with pytest.raises(Exception, match="a number of seconds above 0"):
         interlock.move_time(-1)
 
 
-def test_time_is_what_it_was_again(interlock):
+def test_time_is_restored_after_a_test(interlock):
     from interlock.clock import boottime
     import time
     assert abs(boottime() - time.clock_gettime(time.CLOCK_BOOTTIME)) < 5
@@ -112,7 +112,7 @@ import pytest
 from interlock import LeaseLost
 
 
-def test_only_a_guard_stops_who_was_not_told(interlock):
+def test_only_a_guard_stops_a_holder_that_was_not_notified(interlock):
     grant = interlock.locks.lease("feeds").acquire()
     connection = sqlite3.connect(interlock.url.removeprefix("sqlite:///"), isolation_level=None)
     connection.execute("BEGIN IMMEDIATE")
@@ -144,7 +144,7 @@ def passes(run: pytest.Pytester, *options: str) -> None:
     assert result.ret == 0
 
 
-def test_it_works_in_a_file_of_each_tests_own(run: pytest.Pytester) -> None:
+def test_each_test_has_its_own_sqlite_file(run: pytest.Pytester) -> None:
     run.makepyfile(test_all=TESTS + GUARD)
     passes(run)
 
@@ -155,7 +155,7 @@ def test_the_example_of_the_docs_passes(run: pytest.Pytester) -> None:
     passes(run)
 
 
-def test_it_works_on_a_postgresql_that_is_named(run: pytest.Pytester, database_url: str) -> None:
+def test_a_named_postgresql_is_used(run: pytest.Pytester, database_url: str) -> None:
     from support.postgres import execute
 
     run.makepyfile(test_all=TESTS)
@@ -164,12 +164,12 @@ def test_it_works_on_a_postgresql_that_is_named(run: pytest.Pytester, database_u
     assert execute(database_url, left) == [], "nothing is left behind"
 
 
-def test_it_works_on_a_postgresql_of_its_own(run: pytest.Pytester) -> None:
+def test_an_embedded_postgresql_is_started(run: pytest.Pytester) -> None:
     run.makepyfile(test_all="def test_it(interlock):\n    assert interlock.url.startswith('postgresql://')\n")
     passes(run, "-o", "interlock_url=embedded")
 
 
-def test_a_bad_url_is_said(run: pytest.Pytester) -> None:
+def test_a_bad_url_is_reported(run: pytest.Pytester) -> None:
     run.makepyfile(test_all="def test_it(interlock): ...\n")
     result = run.runpytest_subprocess("--interlock-url=mysql://x")
     result.assert_outcomes(errors=1)
@@ -182,7 +182,7 @@ def test_the_entry_point_names_it() -> None:
     assert import_module(PLUGIN).pytest_addoption
 
 
-def test_it_costs_nothing_while_nobody_asks_for_it() -> None:
+def test_the_plugin_imports_nothing_until_the_fixture_is_used() -> None:
     code = f"import sys, pytest; before = set(sys.modules); import {PLUGIN}; print(*sorted(set(sys.modules) - before))"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
     assert loaded == ["interlock", "interlock.integrations", PLUGIN]

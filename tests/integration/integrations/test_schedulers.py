@@ -1,4 +1,4 @@
-"""Schedulers of two replicas in one process: who fires, and what the next one takes for fired."""
+"""Schedulers of two replicas in one process: only the leader fires, and the next leader continues from its record."""
 
 import asyncio
 import signal
@@ -38,7 +38,7 @@ class AsyncScheduler(Led, AsyncIOScheduler):  # type: ignore[misc]
 
 
 class Replica:
-    """An APScheduler, and how often its job ran."""
+    """An APScheduler and the number of runs of its job."""
 
     def __init__(self, url: str) -> None:
         self.locks = Interlock(url)
@@ -64,7 +64,7 @@ def replicas(interlock_url: str) -> Iterator[list[Replica]]:
         each.close()
 
 
-def test_one_fires_and_the_other_goes_on_when_it_is_shut_down(replicas: list[Replica]) -> None:
+def test_one_scheduler_fires_and_the_other_continues_after_its_shutdown(replicas: list[Replica]) -> None:
     first, second = replicas
     for each in replicas:
         each.scheduler.add_job(each.job, "interval", seconds=0.1)
@@ -81,8 +81,8 @@ def test_one_fires_and_the_other_goes_on_when_it_is_shut_down(replicas: list[Rep
     assert first.runs == runs
 
 
-def test_what_the_last_leader_fired_is_not_fired_again(replicas: list[Replica]) -> None:
-    """Both have the job in memory, to be run at one moment, however late."""
+def test_a_job_that_the_previous_leader_fired_is_not_fired_again(replicas: list[Replica]) -> None:
+    """Both schedulers have the job in memory, to be run at one moment, however late."""
     first, second = replicas
     moment = datetime.now(UTC) + timedelta(seconds=0.5)
     for each in replicas:
@@ -98,8 +98,8 @@ def test_what_the_last_leader_fired_is_not_fired_again(replicas: list[Replica]) 
     assert second.runs == 0
 
 
-def test_what_nobody_fired_is_made_up_for(replicas: list[Replica]) -> None:
-    """It was due while nobody led: APScheduler judges by its own settings."""
+def test_a_job_that_no_leader_fired_is_fired_late(replicas: list[Replica]) -> None:
+    """The job was due while there was no leader: APScheduler decides by its own settings."""
     first, second = replicas
     first.scheduler.add_job(first.job, "interval", seconds=0.1)
     first.scheduler.start()
@@ -117,9 +117,7 @@ def test_what_nobody_fired_is_made_up_for(replicas: list[Replica]) -> None:
     assert second.runs == 1
 
 
-def test_a_leader_that_does_not_know_yet_that_it_lost_fires_nothing(
-    replicas: list[Replica], interlock_url: str
-) -> None:
+def test_a_leader_that_has_lost_without_notification_fires_nothing(replicas: list[Replica], interlock_url: str) -> None:
     leader = replicas[0]
     leader.scheduler.start()
     eventually(lambda: leader.scheduler.term)
@@ -132,7 +130,7 @@ def test_a_leader_that_does_not_know_yet_that_it_lost_fires_nothing(
     assert leader.scheduler.get_job("job")
 
 
-def test_who_stands_still_while_the_moment_is_remembered_and_loses_the_lead_fires_nothing(
+def test_a_leader_suspended_during_the_record_that_loses_its_term_fires_nothing(
     replicas: list[Replica], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first, _ = replicas
@@ -151,10 +149,10 @@ def test_who_stands_still_while_the_moment_is_remembered_and_loses_the_lead_fire
     assert first.runs == 0
 
 
-def test_what_becomes_due_while_the_moment_is_remembered_is_fired_under_a_later_one(
+def test_a_job_that_becomes_due_during_the_record_is_fired_under_a_later_one(
     replicas: list[Replica], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Else the next leader, which goes by what is remembered, would fire it again."""
+    """Otherwise the next leader, which continues from the record, would fire the job again."""
     [leader, _] = replicas
     remembered: list[float] = []
     due: list[datetime] = []
@@ -176,8 +174,8 @@ def test_what_becomes_due_while_the_moment_is_remembered_is_fired_under_a_later_
     assert remembered[0] < due[0].timestamp() <= fired_under[0]
 
 
-def test_who_is_shut_down_while_it_fires_still_fires_all_that_is_due(replicas: list[Replica]) -> None:
-    """The next leader takes it for fired."""
+def test_a_scheduler_that_is_shut_down_while_it_fires_still_fires_all_due_jobs(replicas: list[Replica]) -> None:
+    """The next leader takes these jobs for fired."""
     [leader, _] = replicas
     shut_down = threading.Thread(target=leader.scheduler.shutdown)
 
@@ -214,9 +212,7 @@ async def test_a_scheduler_on_an_event_loop_can_be_led_too(interlock_url: str) -
     await asyncio.to_thread(locks.close)
 
 
-def test_who_closes_the_locks_under_a_scheduler_leaves_nothing_open(
-    replicas: list[Replica], interlock_url: str
-) -> None:
+def test_closing_the_locks_under_a_scheduler_leaves_nothing_open(replicas: list[Replica], interlock_url: str) -> None:
     leader, other = replicas
     leader.scheduler.start()
     eventually(lambda: leader.scheduler.term)
@@ -229,7 +225,7 @@ def test_who_closes_the_locks_under_a_scheduler_leaves_nothing_open(
     eventually(lambda: execute(interlock_url, ours) == [(0,)])
 
 
-def test_a_database_that_cannot_serve_is_said_at_the_start(database_url: str) -> None:
+def test_an_unusable_database_is_an_error_at_the_start(database_url: str) -> None:
     locks = Interlock(database_url)
     scheduler = Scheduler(locks=locks)
     with pytest.raises(SchemaMissing):
@@ -239,12 +235,12 @@ def test_a_database_that_cannot_serve_is_said_at_the_start(database_url: str) ->
 
 
 def standing(locks: Interlock) -> list[str | None]:
-    """Who stands for election there."""
+    """The candidates in the election."""
     tasks = asyncio.all_tasks(locks.loop_thread().loop)
     return [name for task in tasks if (name := getattr(task.get_coro(), "__qualname__", None)) == "Leadership._stand"]
 
 
-def test_who_is_interrupted_while_it_begins_to_stand_for_election_does_not_stand(
+def test_an_interrupt_during_the_start_leaves_no_candidacy(
     sync_locks: Interlock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     begin, main = Leadership._begin, threading.get_ident()
@@ -260,9 +256,7 @@ def test_who_is_interrupted_while_it_begins_to_stand_for_election_does_not_stand
     assert standing(sync_locks) == []
 
 
-def test_who_is_interrupted_before_it_has_stopped_may_stop_again(
-    sync_locks: Interlock, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_stop_can_be_repeated_after_an_interrupt(sync_locks: Interlock, monkeypatch: pytest.MonkeyPatch) -> None:
     def be_interrupted(_: LoopThread, coroutine: Coroutine[Any, Any, Any]) -> None:
         monkeypatch.undo()
         coroutine.close()
@@ -277,7 +271,7 @@ def test_who_is_interrupted_before_it_has_stopped_may_stop_again(
     assert standing(sync_locks) == []
 
 
-def test_who_cannot_be_told_that_it_leads_gives_the_term_back_and_stands_again(
+def test_a_candidate_whose_callback_fails_releases_the_term_and_tries_again(
     sync_locks: Interlock, caplog: pytest.LogCaptureFixture
 ) -> None:
     tokens: list[int] = []
@@ -299,7 +293,7 @@ def test_who_cannot_be_told_that_it_leads_gives_the_term_back_and_stands_again(
 
 
 class Beat:
-    """A beat's scheduler whose ticks we make ourselves, and what it sent."""
+    """A beat scheduler that the test ticks, and the tasks that it sent."""
 
     def __init__(self, url: str, **schedule: Any) -> None:
         self.app = Celery("shop", broker="memory://", set_as_current=False)
@@ -335,7 +329,7 @@ def lead(beat: Beat) -> None:
     eventually(lambda: beat.scheduler.tick() > 0 and beat.scheduler._led)
 
 
-def test_one_beat_sends_with_its_token_and_the_other_goes_on_from_there(beats: list[Beat]) -> None:
+def test_one_beat_sends_with_its_token_and_the_other_continues_from_there(beats: list[Beat]) -> None:
     first, second = beats
     for beat in beats:
         beat.make_overdue("hourly")
@@ -355,18 +349,18 @@ def test_one_beat_sends_with_its_token_and_the_other_goes_on_from_there(beats: l
     assert headers[HEADER] > token
 
 
-def test_an_entry_s_time_counts_on_under_the_next_leader(beats: list[Beat]) -> None:
-    """A daily task is sent, though no leader lives for a day."""
+def test_the_interval_of_an_entry_continues_under_the_next_leader(beats: list[Beat]) -> None:
+    """A daily task is sent although no leader lives for a day."""
     first, second = beats
     lead(first)
     seen = first.scheduler.schedule["daily"].last_run_at
     first.scheduler.close()
-    second.scheduler.schedule["daily"].last_run_at = seen + timedelta(hours=23)  # when it was made
+    second.scheduler.schedule["daily"].last_run_at = seen + timedelta(hours=23)  # the time of its creation
     lead(second)
     assert abs(second.scheduler.schedule["daily"].last_run_at - seen) < timedelta(milliseconds=1)
 
 
-def test_a_beat_that_does_not_know_yet_that_it_lost_sends_nothing(beats: list[Beat], interlock_url: str) -> None:
+def test_a_beat_that_has_lost_without_notification_sends_nothing(beats: list[Beat], interlock_url: str) -> None:
     first = beats[0]
     lead(first)
     execute(interlock_url, TAKE_AWAY, "celery beat")
@@ -378,7 +372,7 @@ def test_a_beat_that_does_not_know_yet_that_it_lost_sends_nothing(beats: list[Be
     assert first.scheduler._led is None
 
 
-def test_a_scheduler_that_is_only_looked_at_opens_nothing(database_url: str) -> None:
+def test_a_scheduler_that_is_only_read_opens_no_connection(database_url: str) -> None:
     beat = Beat(database_url, hourly=3600)
     lazy: Any = LedScheduler(beat.app, lazy=True)
     assert lazy.info == "    . lease -> celery beat"

@@ -1,4 +1,4 @@
-"""Every transaction of a session or an engine carries the guard, for as long as a block says."""
+"""Every transaction of a session or an engine carries the guard inside the block."""
 
 import sqlite3
 from collections.abc import AsyncIterator, Iterator
@@ -83,11 +83,11 @@ def test_nested_transactions_are_guarded_by_the_outermost(engine: Engine, grant:
 def test_a_session_with_an_open_transaction_is_refused(engine: Engine, grant: Grant) -> None:
     with Session(engine) as session:
         session.execute(text("SELECT 1"))
-        with pytest.raises(errors.ConfigurationError, match="has a transaction open"), guarded(session, grant):
+        with pytest.raises(errors.ConfigurationError, match="has an open transaction"), guarded(session, grant):
             pass
 
 
-def test_other_sessions_are_left_alone(engine: Engine, grant: Grant, url: str) -> None:
+def test_other_sessions_are_not_guarded(engine: Engine, grant: Grant, url: str) -> None:
     with Session(engine) as session, Session(engine) as other, guarded(session, grant):
         take_away(url)
         with other.begin():
@@ -112,7 +112,7 @@ def test_every_transaction_of_an_engine_is_guarded(engine: Engine, grant: Grant,
     assert notes(url) == ["a", "b", "c", "outside"]
 
 
-def test_an_engine_of_ones_own_on_the_same_pool_leaves_others_alone(engine: Engine, grant: Grant, url: str) -> None:
+def test_a_separate_engine_on_the_same_pool_does_not_guard_others(engine: Engine, grant: Grant, url: str) -> None:
     own = engine.execution_options()
     with guarded(own, grant):
         take_away(url)
@@ -149,7 +149,7 @@ async def test_every_transaction_of_an_async_engine_is_guarded(async_engine: Asy
     assert notes(url) == ["a"]
 
 
-def test_leases_in_a_file_guard_transactions_on_it(tmp_path: Path) -> None:
+def test_leases_in_a_sqlite_file_guard_transactions_on_it(tmp_path: Path) -> None:
     file = tmp_path / "shop.db"
     engine = create_engine(f"sqlite:///{file}")
     with Interlock(f"sqlite:///{file}") as locks:
@@ -169,6 +169,6 @@ def test_leases_in_a_file_guard_transactions_on_it(tmp_path: Path) -> None:
     thief.close()
 
 
-def test_what_has_no_transactions_is_refused(async_engine: AsyncEngine, grant: Grant) -> None:
-    with pytest.raises(errors.ConfigurationError, match="async_sessionmaker has no transactions"):
+def test_an_object_without_transactions_is_refused(async_engine: AsyncEngine, grant: Grant) -> None:
+    with pytest.raises(errors.ConfigurationError, match=r"cannot guard an object of .*async_sessionmaker"):
         guarded(async_sessionmaker(async_engine), grant).__enter__()  # type: ignore[arg-type]

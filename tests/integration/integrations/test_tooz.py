@@ -1,4 +1,4 @@
-"""What the driver for tooz does beyond tooz's own tests of it."""
+"""The driver for tooz, beyond tooz's own tests of it."""
 
 import threading
 from collections.abc import Callable, Iterator
@@ -22,7 +22,7 @@ Coordinator = Callable[..., PostgresDriver]
 
 @pytest.fixture
 def coordinator(interlock_url: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Coordinator]:
-    monkeypatch.setattr(groups, "_LIST_TTL", 30.0)  # nobody dies here, and the machine may be slow
+    monkeypatch.setattr(groups, "_LIST_TTL", 30.0)  # no process dies here, and the machine may be slow
     made: list[Any] = []
 
     def make(member_id: bytes = b"one", *, start: bool = True, **options: Any) -> Any:
@@ -38,11 +38,11 @@ def coordinator(interlock_url: str, monkeypatch: pytest.MonkeyPatch) -> Iterator
 
 
 def ignore(event: object) -> None:
-    """A callback."""
+    """A callback that records its events."""
 
 
 @pytest.mark.exhaustive
-def test_who_does_not_beat_leaves_its_groups_and_leads_no_more_but_keeps_its_locks(coordinator: Coordinator) -> None:
+def test_a_member_without_heartbeat_leaves_groups_and_leadership_and_keeps_locks(coordinator: Coordinator) -> None:
     silent, watching = coordinator(b"silent", timeout=4), coordinator(b"watching", timeout=4)
     watching.heart.start()
     silent.create_group(b"group").get()
@@ -59,7 +59,7 @@ def test_who_does_not_beat_leaves_its_groups_and_leads_no_more_but_keeps_its_loc
 
 
 @pytest.mark.exhaustive
-def test_who_beats_stays(coordinator: Coordinator) -> None:
+def test_a_member_with_heartbeats_stays(coordinator: Coordinator) -> None:
     beating, silent = coordinator(b"beating", timeout=4), coordinator(b"silent", timeout=4)
     beating.heart.start()
     beating.create_group(b"group").get()
@@ -114,7 +114,7 @@ def test_a_thread_releases_what_it_acquired_itself(coordinator: Coordinator) -> 
     assert released == [True]
 
 
-def test_shared_locks_keep_out_who_wants_it_alone(coordinator: Coordinator) -> None:
+def test_shared_locks_exclude_an_exclusive_one(coordinator: Coordinator) -> None:
     first, second, alone = (coordinator(name, readers=3).get_lock(b"lock") for name in (b"1", b"2", b"3"))
     assert first.acquire(shared=True)
     assert first.acquire(shared=True), "again, by the same thread"
@@ -132,21 +132,21 @@ def test_shared_locks_keep_out_who_wants_it_alone(coordinator: Coordinator) -> N
         coordinator(b"4").get_lock(b"lock").acquire(shared=True)
 
 
-def test_a_wait_for_a_lock_ends_when_it_was_told_to(coordinator: Coordinator) -> None:
+def test_a_wait_for_a_lock_ends_at_its_timeout(coordinator: Coordinator) -> None:
     assert coordinator(b"one").get_lock(b"lock").acquire()
     waiting = coordinator(b"two").get_lock(b"lock")
     assert not waiting.acquire(blocking=0.2)
     assert not waiting.acquire(timeout=0)
 
 
-def test_who_waits_for_its_own_lock_is_told_so(coordinator: Coordinator) -> None:
+def test_waiting_for_ones_own_lock_is_an_error(coordinator: Coordinator) -> None:
     lock = coordinator().get_lock(b"lock")
     assert lock.acquire()
     with pytest.raises(tooz.ToozError, match="would wait for itself without end"):
         lock.acquire()
 
 
-def test_a_member_that_says_something_new_is_never_missing(coordinator: Coordinator) -> None:
+def test_a_member_that_updates_its_capabilities_is_never_missing(coordinator: Coordinator) -> None:
     member, watching = coordinator(b"member"), coordinator(b"watching")
     member.create_group(b"group").get()
     member.join_group(b"group", {"version": 0}).get()
@@ -165,7 +165,7 @@ def test_a_member_that_says_something_new_is_never_missing(coordinator: Coordina
     assert seen == []
 
 
-def test_what_a_dead_namesake_said_last_is_not_believed(coordinator: Coordinator, interlock_url: str) -> None:
+def test_updates_of_a_dead_member_of_the_same_id_are_ignored(coordinator: Coordinator, interlock_url: str) -> None:
     dead, alive = coordinator(b"member"), coordinator(b"member")
     dead.create_group(b"group").get()
     dead.join_group(b"group").get()
@@ -176,13 +176,13 @@ def test_what_a_dead_namesake_said_last_is_not_believed(coordinator: Coordinator
     assert alive.get_member_capabilities(b"group", b"member").get() == {"of": "the living"}
 
 
-def test_who_joins_a_group_that_is_just_deleted_is_in_it_or_not(coordinator: Coordinator) -> None:
+def test_a_member_that_joins_during_a_deletion_is_in_the_group_or_not(coordinator: Coordinator) -> None:
     deleting, joining = coordinator(b"deleting"), coordinator(b"joining")
     deleting.create_group(b"group").get()
     write = Groups._write
 
     async def write_late(groups: Groups, names: list[bytes], grant: Any) -> None:
-        """The other joins after the first look at the members, and before the list is written."""
+        """The member joins after the first check for members, and before the list is written."""
         if not joined:
             joined.append(joining.join_group(b"group").get())
         await write(groups, names, grant)
@@ -193,13 +193,13 @@ def test_who_joins_a_group_that_is_just_deleted_is_in_it_or_not(coordinator: Coo
     assert deleting.get_members(b"group").get() == {b"joining"}
 
 
-def test_who_joins_after_the_list_was_written_is_not_in_the_group(coordinator: Coordinator) -> None:
+def test_a_member_that_joins_after_the_list_was_written_is_not_in_the_group(coordinator: Coordinator) -> None:
     deleting, joining = coordinator(b"deleting"), coordinator(b"joining")
     deleting.create_group(b"group").get()
     require = Groups._require
 
     async def require_late(groups: Groups, group: bytes) -> None:
-        """We have our lease already, and others see it."""
+        """The member has its lease already, and other processes see it."""
         with mock.patch.object(Groups, "_require", require):
             with pytest.raises(coordination.GroupNotEmpty):
                 deleting.delete_group(group).get()
@@ -213,7 +213,7 @@ def test_who_joins_after_the_list_was_written_is_not_in_the_group(coordinator: C
     with pytest.raises(coordination.GroupNotCreated):
         joining.join_group(b"group").get()
     deleting.create_group(b"group").get()
-    eventually(lambda: deleting.get_members(b"group").get() == set())  # it gives its lease back
+    eventually(lambda: deleting.get_members(b"group").get() == set())  # the member releases its lease
 
 
 def test_ids_may_be_any_bytes(coordinator: Coordinator) -> None:
@@ -227,7 +227,7 @@ def test_ids_may_be_any_bytes(coordinator: Coordinator) -> None:
     assert one.get_lock(b"\x00/\n").acquire()
 
 
-def test_one_that_watches_no_more_lets_another_lead(coordinator: Coordinator) -> None:
+def test_a_member_that_unwatches_the_election_lets_another_lead(coordinator: Coordinator) -> None:
     first, second = coordinator(b"first"), coordinator(b"second")
     led: list[bytes] = []
     for each in (first, second):
@@ -254,21 +254,21 @@ def test_options_that_cannot_work_are_refused(coordinator: Coordinator, options:
         coordinator(start=False, **options)
 
 
-def test_what_is_wrong_with_the_database_is_said_at_the_start(database_url: str) -> None:
+def test_an_unusable_database_is_an_error_at_the_start(database_url: str) -> None:
     lacking: Any = coordination.get_coordinator(f"interlock+{database_url}", b"one")
     with pytest.raises(tooz.ToozError, match="interlock schema apply"):
         lacking.start()
     assert not lacking.is_started
 
 
-def test_a_coordinator_that_is_not_started_says_so(coordinator: Coordinator) -> None:
+def test_a_coordinator_that_is_not_started_raises(coordinator: Coordinator) -> None:
     idle = coordinator(start=False)
     for work in (partial(idle.create_group, b"group"), partial(idle.stand_down_group_leader, b"group")):
         with pytest.raises(tooz.ToozError, match=r"call start\(\) first"):
             work()
 
 
-def test_bad_input_is_tooz_s_error(coordinator: Coordinator) -> None:
+def test_bad_input_raises_toozs_error(coordinator: Coordinator) -> None:
     one = coordinator()
     one.create_group(b"group").get()
     with pytest.raises(tooz.ToozError, match="use 255 at most"):

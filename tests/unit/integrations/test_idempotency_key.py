@@ -1,8 +1,8 @@
-"""What counts as an Idempotency-Key."""
+"""The syntax of an Idempotency-Key."""
 
 import pytest
 
-from interlock.integrations.idempotency.key import MalformedKey, read_key
+from interlock.integrations.idempotency.rules import MalformedKey, read_key
 
 
 @pytest.mark.parametrize(
@@ -21,7 +21,7 @@ def test_a_key_is_a_string_with_or_without_its_quotes(value: str, key: str) -> N
     assert read_key([value]) == key
 
 
-def test_no_header_is_no_key() -> None:
+def test_a_request_without_the_header_has_no_key() -> None:
     assert read_key([]) is None
 
 
@@ -29,16 +29,16 @@ def test_no_header_is_no_key() -> None:
     "value",
     ["", '""', " ", '"open', 'open"', '"a" "b"', "a b", "a,b", "a;b", "gr\xfc\xdfe", '"gr\xfc\xdfe"', '"a\\b"', "\x00"],
 )
-def test_what_is_no_string_is_refused(value: str) -> None:
+def test_a_malformed_string_is_refused(value: str) -> None:
     with pytest.raises(MalformedKey, match="is malformed: send a string such as"):
         read_key([value])
 
 
-def test_one_that_is_too_long_is_refused() -> None:
+def test_a_key_that_is_too_long_is_refused() -> None:
     with pytest.raises(MalformedKey, match="has 256 characters"):
         read_key([f'"{"k" * 256}"'])
 
 
-def test_two_are_refused() -> None:
+def test_two_keys_are_refused() -> None:
     with pytest.raises(MalformedKey, match="send one"):
         read_key(["a", "a"])

@@ -1,4 +1,4 @@
-"""What `manage.py check` says about Interlock's settings."""
+"""The system checks of Interlock's settings, for `manage.py check`."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -23,7 +23,7 @@ def _findings() -> Iterator[Any]:
         found = configured()
         AsyncInterlock(found.url, **found.options)
     except (ConfigurationError, TypeError) as error:
-        # Who has said nothing perhaps wants the gate alone, and is left alone.
+        # A project without these settings may use only the gate, and gets no error.
         if hasattr(settings, "INTERLOCK") or hasattr(settings, "INTERLOCK_URL"):
             yield Error(str(error), id="interlock.E001")
         return

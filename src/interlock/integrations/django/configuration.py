@@ -1,4 +1,4 @@
-"""What Django's settings say about Interlock: ``INTERLOCK = {…}`` or ``INTERLOCK_URL``, else its own databases."""
+"""Interlock's configuration in Django's settings: ``INTERLOCK = {…}`` or ``INTERLOCK_URL``, else ``DATABASES``."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,14 +14,15 @@ from django.utils.connection import ConnectionDoesNotExist
 from interlock.config import Settings
 from interlock.coordination.root import RootOptions
 from interlock.errors import ConfigurationError
-from interlock.integrations.address import plain_url
+from interlock.integrations.libpq_url import plain_url
 
 _KEYS = ("URL", "DATABASE", "OPTIONS", "IDEMPOTENCY")
 
 
 @dataclass(frozen=True)
 class Configuration:
-    """Where the leases are, what the root object is told beside that, and the alias of the database to guard in."""
+    """The URL of the lease database, the alias of the database for guarded transactions, and the root object's
+    options."""
 
     url: str
     alias: str
@@ -29,15 +30,16 @@ class Configuration:
 
 
 def configured() -> Configuration:
-    """Raises what is wrong. The databases of a test run are its own, so this is asked anew each time."""
+    """The current configuration. Raises ConfigurationError. It is read each time, because a test run has its own
+    databases."""
     given = own_settings()
     alias = _alias(given)
     options = given.get("OPTIONS", {})
     if not isinstance(options, Mapping):
-        raise ConfigurationError("INTERLOCK['OPTIONS'] has to be a dict: what Interlock() takes beside the URL.")
+        raise ConfigurationError("INTERLOCK['OPTIONS'] has to be a dict with the keyword arguments of Interlock().")
     if unknown := sorted(set(options) - set(RootOptions.__annotations__)):
         raise ConfigurationError(
-            f"INTERLOCK['OPTIONS'] has {unknown[0]!r}, which Interlock() does not take: "
+            f"INTERLOCK['OPTIONS'] has {unknown[0]!r}, which is not an argument of Interlock(): "
             f"use {', '.join(RootOptions.__annotations__)}."
         )
     return Configuration(_url(given, alias), alias, dict(options))
@@ -48,16 +50,16 @@ def own_settings() -> Mapping[str, Any]:
     if not isinstance(given, Mapping):
         raise ConfigurationError("The setting INTERLOCK has to be a dict, such as {'DATABASE': 'default'}.")
     if unknown := sorted(map(str, set(given) - set(_KEYS))):
-        raise ConfigurationError(
-            f"The setting INTERLOCK has {unknown[0]!r}, which means nothing: use {', '.join(_KEYS)}."
-        )
+        raise ConfigurationError(f"The setting INTERLOCK has {unknown[0]!r}, which is unknown: use {', '.join(_KEYS)}.")
     return given
 
 
 def _alias(given: Mapping[str, Any]) -> str:
     alias = given.get("DATABASE", DEFAULT_DB_ALIAS)
     if not isinstance(alias, str) or alias not in connections:
-        raise ConfigurationError(f"INTERLOCK['DATABASE'] is {alias!r}, and DATABASES has no such entry: name one.")
+        raise ConfigurationError(
+            f"INTERLOCK['DATABASE'] is {alias!r}, which is not in DATABASES: use one of {', '.join(connections)}."
+        )
     return alias
 
 
@@ -68,7 +70,9 @@ def _url(given: Mapping[str, Any], alias: str) -> str:
     if url is None:
         return _url_of(alias)
     if not isinstance(url, str):
-        raise ConfigurationError("INTERLOCK['URL'] has to be text: postgresql://user:password@host:5432/database.")
+        raise ConfigurationError(
+            "INTERLOCK['URL'] has to be a string, such as postgresql://user:password@host:5432/database."
+        )
     return url
 
 
@@ -84,6 +88,6 @@ def _url_of(alias: str) -> str:
         return "sqlite:///" + quote(str(Path(parameters["database"]).absolute()))
     kind = "SQLite in memory" if connection.vendor == "sqlite" else connection.display_name
     raise ConfigurationError(
-        f"The database {alias!r} is {kind}, which keeps no leases: set INTERLOCK['DATABASE'] to the alias of a "
-        "PostgreSQL or of a SQLite file, or INTERLOCK['URL']."
+        f"The database {alias!r} is {kind}, which cannot keep leases: set INTERLOCK['DATABASE'] to the alias of a "
+        "PostgreSQL database or of a SQLite file, or set INTERLOCK['URL']."
     )

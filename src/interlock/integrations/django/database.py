@@ -1,4 +1,4 @@
-"""Django's connection, as far as the gate has to do with it."""
+"""Django's database connections, as the migration gate uses them."""
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -8,15 +8,15 @@ from django.db import DEFAULT_DB_ALIAS, connections
 
 from interlock.config import Settings
 from interlock.errors import ConfigurationError
-from interlock.integrations.address import plain_url
+from interlock.integrations.libpq_url import plain_url
 
 
 def gate_url(connection: Any, settings: Settings) -> str:
-    """The database that the connection leads to, or what the environment says instead."""
+    """The URL of the connection's database. For the alias `default`, INTERLOCK_DATABASE_URL takes precedence."""
     if connection.vendor != "postgresql":
         raise ConfigurationError(
             f"The database {connection.alias!r} is {connection.display_name}, and the gate needs PostgreSQL: "
-            "run `migrate` itself."
+            "run `migrate` instead of `gated_migrate`."
         )
     if connection.alias == DEFAULT_DB_ALIAS and settings.database_url:
         return settings.database_url
@@ -24,7 +24,8 @@ def gate_url(connection: Any, settings: Settings) -> str:
 
 
 def disconnect(connection: Any) -> None:
-    """Also from its pool: sessions that began before the gate are not known to a successor as this migration's."""
+    """Close the connection and its pool: a successor could not recognise sessions that began before the gate as this
+    migration's."""
     connection.close()
     close_pool = getattr(connection, "close_pool", None)  # since Django 5.1
     if close_pool:
@@ -33,7 +34,7 @@ def disconnect(connection: Any) -> None:
 
 @contextmanager
 def watch(before_statement: Callable[[Any], None]) -> Iterator[None]:
-    """On every database of this thread: data migrations may use others than the one that is migrated."""
+    """Watches all databases in this thread, because data migrations may use others than the migrated one."""
 
     def wrapper(execute: Callable[..., Any], sql: Any, params: Any, many: Any, context: dict[str, Any]) -> Any:
         before_statement(context["connection"].connection)

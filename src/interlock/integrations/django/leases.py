@@ -1,4 +1,4 @@
-"""Leases on a database of Django's, and its transactions with their guard."""
+"""Leases on one of Django's databases, and guarded transactions."""
 
 import threading
 from collections.abc import Iterator, Mapping
@@ -20,7 +20,7 @@ R = TypeVar("R", Interlock, AsyncInterlock)
 
 
 class _Root(Generic[R]):
-    """The root object of this process, made when it is first needed, and anew when the settings have changed."""
+    """The root object of this process, created at its first use and again after the settings have changed."""
 
     def __init__(self, kind: type[R]) -> None:
         self._kind: type[R] = kind
@@ -40,12 +40,12 @@ _async = _Root(AsyncInterlock)
 
 
 def locks() -> Interlock:
-    """The root object that Django's settings describe: for all that is not a lease. Nothing is opened by this."""
+    """The root object that Django's settings describe, for primitives other than leases. This opens no connection."""
     return _sync.get()
 
 
 def async_locks() -> AsyncInterlock:
-    """The same for asynchronous code."""
+    """The root object for asynchronous code."""
     return _async.get()
 
 
@@ -57,7 +57,10 @@ def lease(
     metadata: Mapping[str, Any] | None = None,
     slots: int | None = None,
 ) -> Lease:
-    """``with lease("name") as grant: …`` Call it where it is used: a test run has databases of its own."""
+    """``with lease("name") as grant: …``
+
+    Call it inside functions and not at import, because a test run has its own databases.
+    """
     return locks().lease(name, ttl=ttl, renew_every=renew_every, metadata=metadata, slots=slots)
 
 
@@ -77,12 +80,12 @@ def alease(
 def guarded(grant: Grant, *, using: str | None = None) -> Iterator[None]:
     """``transaction.atomic()`` that commits only while the grant is current; it has to be the outermost one.
 
-    It is a transaction of the database that keeps the lease, unless `using` names another alias for that.
+    The transaction is one of the database that keeps the lease. `using` is another alias for that database.
     """
     if not isinstance(grant, Grant):
         raise ConfigurationError(
-            "guarded() takes a grant of lease(): Django's transactions are synchronous, so take the lease inside "
-            "sync_to_async, together with them."
+            "guarded() takes a grant of lease(), not of alease(): Django's transactions are synchronous, so acquire "
+            "the lease inside sync_to_async, together with the transaction."
         )
     alias = using or configured().alias
     with transaction.atomic(using=alias):

@@ -1,4 +1,4 @@
-"""Where a database stands, by Django's own records, to the migrations of this release."""
+"""The verdict on a database: Django's own records compared with the migrations of this release."""
 
 from collections.abc import Collection, Iterable
 from typing import Any
@@ -14,7 +14,8 @@ Key = tuple[str, str]
 
 
 def judge(connection: Any, app_label: str | None, newer: Newer) -> Verdict:
-    """For all apps, or for one. A newer schema is no reason not to apply what is missing, unless it is refused."""
+    """The verdict for all apps, or for one. Missing migrations are applied to a newer schema too, unless `newer` is
+    `refuse`."""
     executor = MigrationExecutor(connection)
     recorded = executor.recorder.applied_migrations().keys()
     verdict = Verdict.CURRENT
@@ -24,9 +25,9 @@ def judge(connection: Any, app_label: str | None, newer: Newer) -> Verdict:
 
 
 def unknown_and_newer(recorded: Iterable[Key], known: Collection[Key]) -> list[Key]:
-    """Migrations of this release's apps that it does not have, with a higher number than all that it has.
+    """Recorded migrations of known apps that this release does not have and whose number is above all of its own.
 
-    The number matters: Django also keeps the records of migrations that were squashed or deleted long ago.
+    The number distinguishes them from migrations that were squashed or deleted long ago, whose records Django keeps.
     """
     newest: dict[str, int] = {}
     for app, name in known:
@@ -42,8 +43,8 @@ def _is_something_to_do(executor: Any, recorded: Collection[Key], app_label: str
     loader = executor.loader
     targets = [key for key in loader.graph.leaf_nodes() if app_label in (None, key[0])]
     if app_label and not targets:
-        return True  # no such app, or none with migrations: `migrate` says it better
-    # A squashed migration whose parts are all applied: no plan shows it, and it has to be recorded as applied before
-    # a later release can delete the parts.
+        return True  # no such app, or one without migrations: `migrate` reports this better
+    # A squashed migration whose parts are all applied is in no plan. It has to be recorded as applied before a later
+    # release can delete its parts.
     unrecorded = loader.applied_migrations.keys() - set(recorded)
     return bool(unrecorded or executor.migration_plan(targets))

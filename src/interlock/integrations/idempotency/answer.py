@@ -1,4 +1,4 @@
-"""An answer, and what of it can be kept and given again."""
+"""The answer to a request, and its form in the record from which it is sent again."""
 
 import base64
 import json
@@ -10,20 +10,20 @@ from interlock.coordination.primitives.once import LARGEST_RESULT
 Headers = Sequence[tuple[str, str]]
 
 LARGEST = 128 * 1024
-"""Of a body that can be kept: what is recorded is longer by a third, and has headers."""
+"""Bytes of the largest body that is kept. Its record is longer by a third, and also has the headers."""
 
-_NOT_AGAIN = frozenset(
+_NOT_RECORDED = frozenset(
     {
-        # what belongs to one connection, or to one moment
+        # headers that belong to one connection or to one moment
         *("connection", "keep-alive", "proxy-authenticate", "proxy-authorization", "proxy-connection", "te"),
         *("trailer", "transfer-encoding", "upgrade", "content-length", "date", "age", "server"),
-        "set-cookie",  # a session of an earlier time
+        "set-cookie",  # it may name an older session
     }
 )
 
 
 class Answer(NamedTuple):
-    """`body` is None if it was too large to be kept, or a stream."""
+    """`body` is None if it was too large to be kept, or was streamed."""
 
     status: int
     headers: Headers
@@ -31,8 +31,8 @@ class Answer(NamedTuple):
 
 
 def packed(answer: Answer) -> dict[str, Any]:
-    """As JSON can hold it. What does not fit after all is kept without its body."""
-    headers = [[name, value] for name, value in answer.headers if name.lower() not in _NOT_AGAIN]
+    """The answer as JSON data. An answer that is too large for a record is packed without headers and body."""
+    headers = [[name, value] for name, value in answer.headers if name.lower() not in _NOT_RECORDED]
     body = None if answer.body is None else base64.b64encode(answer.body).decode()
     whole = {"status": answer.status, "headers": headers, "body": body}
     if len(json.dumps(whole)) > LARGEST_RESULT - 1024:

@@ -5,8 +5,9 @@
     app = IdempotencyMiddleware(app, locks, scope="authorization")
     app.add_middleware(IdempotencyMiddleware, locks=locks, scope=lambda scope: scope["user"].identity)    # Starlette
 
-A request under a key is carried out to its end, whether or not its client stays: that is who sends it again. Its answer
-is held back until it is recorded; the last part of one that is too large for that, until it is recorded that it was.
+A request under a key is carried out to its end even if its client disconnects, because that client will repeat it. Its
+answer is held back until it is recorded. Of an answer that is too large for that, only the last part is held back,
+until the record says that the answer was not kept.
 """
 
 import asyncio
@@ -16,16 +17,33 @@ from typing import Unpack
 from interlock.coordination.root import AsyncInterlock
 from interlock.errors import ConfigurationError
 from interlock.integrations.idempotency import problems
-from interlock.integrations.idempotency.key import MalformedKey, read_key
-from interlock.integrations.idempotency.performance import App, Performance, Receive, Scope, Send, Wire, send_answer
-from interlock.integrations.idempotency.rules import HEADER, KeyedRequest, RuleOptions, Rules, Treatment
+from interlock.integrations.idempotency.application_run import (
+    App,
+    ApplicationRun,
+    ClientConnection,
+    Receive,
+    Scope,
+    Send,
+    send_answer,
+)
+from interlock.integrations.idempotency.rules import (
+    HEADER,
+    IdempotentRun,
+    KeyedRequest,
+    MalformedKey,
+    RuleOptions,
+    Rules,
+    read_key,
+)
 
 Identity = str | Callable[[Scope], object] | None
 
 
 class IdempotencyMiddleware:
-    """`scope` tells whose key it is: the name of a header, or a function of the ASGI scope. None: everybody shares all
-    keys, and whoever guesses one is given its answer. The application finds the grant in ``scope["interlock.grant"]``.
+    """`scope` identifies the client that a key belongs to: the name of a header, or a function of the ASGI scope. With
+    None all clients share all keys, and a client that guesses a key gets its answer.
+
+    The application finds the grant in ``scope["interlock.grant"]``.
     """
 
     def __init__(self, app: App, locks: AsyncInterlock, *, scope: Identity, **rules: Unpack[RuleOptions]) -> None:
@@ -60,12 +78,12 @@ class IdempotencyMiddleware:
     async def _keyed(self, scope: Scope, receive: Receive, send: Send, key: str) -> None:
         body = await _read(receive, self._rules.largest_request)
         if body is None:
-            return  # the client went before it had said what it wants
+            return  # the client disconnected before its request was complete
         if len(body) > self._rules.largest_request:
             await send_answer(send, problems.too_large(self._rules.largest_request))
             return
         request = KeyedRequest(
-            self._whose(scope),
+            self._client_of(scope),
             scope["method"],
             scope["path"],
             key,
@@ -73,39 +91,39 @@ class IdempotencyMiddleware:
             "".join(_values(scope, "Content-Type")),
             body,
         )
-        wire = Wire(receive, send)
-        task = asyncio.create_task(self._answer(scope, request, wire))
+        client = ClientConnection(receive, send)
+        task = asyncio.create_task(self._answer(scope, request, client))
         self._running.add(task)
         task.add_done_callback(self._running.discard)
-        task.add_done_callback(wire.ended)
+        task.add_done_callback(client.ended)
         try:
             await asyncio.shield(task)
-        except asyncio.CancelledError:  # servers do that when the client goes; the request goes on
-            wire.is_cut = True
+        except asyncio.CancelledError:  # servers cancel when the client disconnects; the request goes on
+            client.is_closed = True
             raise
 
-    async def _answer(self, scope: Scope, request: KeyedRequest, wire: Wire) -> None:
-        performance = Performance(self._app, scope, request.body, wire, self._rules.largest_answer)
-        treatment = Treatment(self._rules, self._rules.once(self._locks, request), performance.run)
+    async def _answer(self, scope: Scope, request: KeyedRequest, client: ClientConnection) -> None:
+        application = ApplicationRun(self._app, scope, request.body, client, self._rules.largest_answer)
+        run = IdempotentRun(self._rules, self._rules.once(self._locks, request), application.run)
         try:
-            answer = await treatment.result(self._locks.engine())
+            answer = await run.result(self._locks.engine())
         except BaseException:
-            await performance.abort()
+            await application.abort()
             raise
-        if answer is treatment.answer:
-            await performance.finish()
+        if answer is run.answer:
+            await application.finish()
         else:
-            await performance.abort()
-            await performance.tell(answer)
+            await application.abort()
+            await application.send_instead(answer)
 
-    def _whose(self, scope: Scope) -> object:
+    def _client_of(self, scope: Scope) -> object:
         if isinstance(self._identity, str):
             return "\n".join(_values(scope, self._identity)) or None
         return None if self._identity is None else self._identity(scope)
 
 
 async def _read(receive: Receive, most: int) -> bytes | None:
-    """The body, or a little more than `most` of it."""
+    """The body, or a little more than its first `most` bytes. None if the client has disconnected."""
     parts, size = [], 0
     while size <= most:
         message = await receive()

@@ -5,10 +5,11 @@
     MIDDLEWARE = [..., "interlock.integrations.idempotency.django.IdempotencyMiddleware"]
     INTERLOCK = {"IDEMPOTENCY": {"SCOPE": "shop.identity.of_request", "REQUIRED": True}}
 
-``SCOPE`` tells whose key it is: the name of a header, a function of the request or its dotted path, or None. The others
-are `Rules` in capitals. The view finds its grant in ``request.interlock_grant``.
+``SCOPE`` identifies the client that a key belongs to: the name of a header, a function of the request or its dotted
+path, or None. The other entries are the fields of `Rules` in capitals. The view finds its grant in
+``request.interlock_grant``.
 
-A streaming answer is not kept: it is passed on, and a repeat is told that it cannot be given again.
+A streaming answer is passed on and not kept: a repeated request gets an error that says so.
 """
 
 import asyncio
@@ -29,8 +30,15 @@ from interlock.integrations.django.configuration import own_settings
 from interlock.integrations.django.leases import async_locks, locks
 from interlock.integrations.idempotency import problems
 from interlock.integrations.idempotency.answer import Answer
-from interlock.integrations.idempotency.key import MalformedKey, read_key
-from interlock.integrations.idempotency.rules import HEADER, KeyedRequest, RuleOptions, Rules, Treatment
+from interlock.integrations.idempotency.rules import (
+    HEADER,
+    IdempotentRun,
+    KeyedRequest,
+    MalformedKey,
+    RuleOptions,
+    Rules,
+    read_key,
+)
 
 Identity = Callable[[Any], object]
 
@@ -59,17 +67,17 @@ class IdempotencyMiddleware:
 
         def perform(grant: AsyncGrant) -> Answer:
             request.interlock_grant = Grant(root.loop_thread(), grant)
-            treatment.answer = view.answered(self._get_response(request))
-            return treatment.answer
+            idempotent.answer = view.answered(self._get_response(request))
+            return idempotent.answer
 
         async def run(grant: AsyncGrant) -> Answer:
             return await in_caller_until_done(partial(perform, grant))
 
         async def treat() -> Answer:
-            return await treatment.result(root.engine())
+            return await idempotent.result(root.engine())
 
-        treatment = Treatment(self._rules, self._rules.once(root, keyed), run)
-        return view.response_for(root.run(treat()), treatment)
+        idempotent = IdempotentRun(self._rules, self._rules.once(root, keyed), run)
+        return view.response_for(root.run(treat()), idempotent)
 
     async def _respond_async(self, request: Any) -> Any:
         keyed = self._keyed(request)
@@ -82,15 +90,16 @@ class IdempotencyMiddleware:
             request.interlock_grant = grant
             return view.answered(await self._get_response(request))
 
-        treatment = Treatment(self._rules, self._rules.once(root, keyed), run)
-        # Django cancels us when the client goes. The request is carried out all the same: it will be sent again.
-        task = asyncio.create_task(treatment.result(root.engine()))
+        idempotent = IdempotentRun(self._rules, self._rules.once(root, keyed), run)
+        # Django cancels this coroutine when the client disconnects. The request is carried out all the same, because
+        # the client will repeat it.
+        task = asyncio.create_task(idempotent.result(root.engine()))
         self._running.add(task)
         task.add_done_callback(self._running.discard)
-        return view.response_for(await asyncio.shield(task), treatment)
+        return view.response_for(await asyncio.shield(task), idempotent)
 
     def _keyed(self, request: Any) -> KeyedRequest | Answer | None:
-        """The request under its key; or what is to be answered at once; or None: it has no key, and needs none."""
+        """The request with its key; or an answer to send at once; or None if it has no key and needs none."""
         if not self._rules.counts_for(request.method):
             return None
         try:
@@ -111,7 +120,7 @@ class IdempotencyMiddleware:
 
 
 class _View:
-    """What became of the request in Django."""
+    """The view's response to one request."""
 
     def __init__(self, request: Any, most: int) -> None:
         self._request = request
@@ -123,8 +132,8 @@ class _View:
         body = None if response.streaming or len(response.content) > self._most else bytes(response.content)
         return Answer(response.status_code, list(response.items()), body)
 
-    def response_for(self, answer: Answer, treatment: Treatment) -> Any:
-        return self._response if answer is treatment.answer else _response(answer)
+    def response_for(self, answer: Answer, idempotent: IdempotentRun) -> Any:
+        return self._response if answer is idempotent.answer else _response(answer)
 
 
 def _response(answer: Answer) -> Any:
@@ -132,18 +141,18 @@ def _response(answer: Answer) -> Any:
 
 
 def configured_rules() -> tuple[Rules, Identity]:
-    """Raises what is wrong with ``INTERLOCK["IDEMPOTENCY"]``."""
+    """The rules and the identity function of ``INTERLOCK["IDEMPOTENCY"]``. Raises ConfigurationError."""
     given = own_settings().get("IDEMPOTENCY")
     if not isinstance(given, Mapping) or "SCOPE" not in given:
         raise ConfigurationError(
-            "INTERLOCK['IDEMPOTENCY'] has to be a dict with a SCOPE, which tells whose key it is: the name of a "
-            "header, a function of the request or its dotted path, or None if all clients are one."
+            "INTERLOCK['IDEMPOTENCY'] has to be a dict with the entry SCOPE, which identifies the client of a key: "
+            "the name of a header, a function of the request or its dotted path, or None if all clients share keys."
         )
     options = {str(name).lower(): value for name, value in given.items() if name != "SCOPE"}
     if unknown := sorted(set(options) - set(RuleOptions.__annotations__)):
         known = ", ".join(name.upper() for name in RuleOptions.__annotations__)
         raise ConfigurationError(
-            f"INTERLOCK['IDEMPOTENCY'] has {unknown[0].upper()!r}, which means nothing: use SCOPE, {known}."
+            f"INTERLOCK['IDEMPOTENCY'] has {unknown[0].upper()!r}, which is unknown: use SCOPE, {known}."
         )
     return Rules(**options), _identity(given["SCOPE"])
 
@@ -155,7 +164,7 @@ def _identity(scope: Any) -> Identity:
         return scope  # type: ignore[no-any-return]
     if not isinstance(scope, str) or not scope:
         raise ConfigurationError(
-            "INTERLOCK['IDEMPOTENCY']['SCOPE'] has to be a header, a function, or its dotted path."
+            "INTERLOCK['IDEMPOTENCY']['SCOPE'] has to be the name of a header, a function, its dotted path, or None."
         )
     if "." not in scope:
         return lambda request: request.headers.get(scope)
@@ -164,5 +173,5 @@ def _identity(scope: Any) -> Identity:
     except ImportError as error:
         raise ConfigurationError(f"INTERLOCK['IDEMPOTENCY']['SCOPE'] cannot be imported: {error}.") from error
     if not callable(found):
-        raise ConfigurationError(f"INTERLOCK['IDEMPOTENCY']['SCOPE'] is {scope}, which is no function.")
+        raise ConfigurationError(f"INTERLOCK['IDEMPOTENCY']['SCOPE'] is {scope}, which is not a function.")
     return found  # type: ignore[no-any-return]

@@ -1,4 +1,4 @@
-"""What a client is told instead of an answer: RFC 9457, ``application/problem+json``."""
+"""The problems that a client gets instead of an answer: RFC 9457, ``application/problem+json``."""
 
 import json
 from http import HTTPStatus
@@ -26,8 +26,8 @@ def problem(status: int, detail: str, *headers: tuple[str, str], code: str) -> A
 def key_missing() -> Answer:
     return problem(
         400,
-        "This request needs an Idempotency-Key header: send one that is new for each new request, "
-        "and the same again when you send the same request again.",
+        "This request needs an Idempotency-Key header: send a new key with each new request, "
+        "and the same key when you repeat a request.",
         code="idempotency_key_missing",
     )
 
@@ -56,8 +56,8 @@ def under_way() -> Answer:
 def not_kept(status: int) -> Answer:
     return problem(
         409,
-        f"This request was carried out before and answered with {status}; that answer was too large to be kept, so it "
-        "cannot be given again. Nothing was done now.",
+        f"This request was carried out before and answered with {status}. That answer was too large to be kept, so it "
+        "cannot be sent again. Nothing was done now.",
         code="idempotency_answer_not_kept",
     )
 
@@ -73,8 +73,8 @@ def too_large(most: int) -> Answer:
 def unavailable() -> Answer:
     return problem(
         503,
-        "Whether this request was carried out before cannot be told now, so it was not, or not to its end: "
-        "send the same request again, under the same key.",
+        "It is impossible now to find out whether this request was carried out before, so it was not carried out now, "
+        "or not completely: send the same request again, under the same key.",
         _RETRY_AFTER,
         code="idempotency_unavailable",
     )

@@ -1,9 +1,10 @@
-"""How requests under a key are treated, whatever the framework; and the treatment."""
+"""The rules for requests under a key, and their application, whatever the framework."""
 
 import hashlib
 import json
 import math
-from collections.abc import Awaitable, Callable, Collection
+import re
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, TypedDict
 
@@ -24,10 +25,38 @@ HEADER = "Idempotency-Key"
 REPLAYED = ("Idempotency-Replayed", "true")
 _PREFIX = "idempotency:"
 _LATER = frozenset({408, 425, 429})
+_LONGEST_KEY = 255
+# A string as in RFC 8941, with parameters that are ignored; or the same without quotes, as most clients send it.
+_QUOTED = re.compile(r'"((?:[ !#-\[\]-~]|\\["\\])+)"(?: *;[ -~]*)?')
+_BARE = re.compile(r"[!#-+\--:<-\[\]-~]+")
+
+
+class MalformedKey(ValueError):
+    pass
+
+
+def read_key(values: Sequence[str]) -> str | None:
+    """The key, given the values of all Idempotency-Key headers; None if there is none. Quotes are not part of it."""
+    if not values:
+        return None
+    if len(values) > 1:
+        raise MalformedKey("There are several Idempotency-Key headers: send one.")
+    value = values[0].strip(" \t")
+    if quoted := _QUOTED.fullmatch(value):
+        key = re.sub(r"\\(.)", r"\1", quoted[1])
+    elif _BARE.fullmatch(value):
+        key = value
+    else:
+        raise MalformedKey(
+            'The Idempotency-Key is malformed: send a string such as "8e03978e-40d5-43dd-bc93-6894a57f".'
+        )
+    if len(key) > _LONGEST_KEY:
+        raise MalformedKey(f"The Idempotency-Key has {len(key)} characters: use {_LONGEST_KEY} at most.")
+    return key
 
 
 def is_final(status: int) -> bool:
-    """Whether the same request would be answered so again. Failures of ours, and "try later", are not."""
+    """True if a repeated request would get the same answer. Server errors and "try later" are not final."""
     return status < 500 and status not in _LATER
 
 
@@ -46,11 +75,12 @@ class RuleOptions(TypedDict, total=False):
 
 @dataclass(frozen=True)
 class Rules:
-    """`methods` are those that a key counts for, and `required` says that they may not come without.
+    """A key counts for requests of `methods`; if it is `required`, such a request without a key is refused.
 
-    `wait` is how long a duplicate waits for the first; 0 is not at all. `keep_for` is how long answers are kept, at
-    least; None is for ever. `keep` says by its status which answer is kept. `ttl` is the lease's: when whoever carries
-    out a request is killed, a retry has to wait so long. The largest ones are in bytes.
+    `wait` is the time that a duplicate waits for the first request; 0 means not at all. Answers are kept for at least
+    `keep_for`, or without limit if it is None. `keep` decides by the status of an answer whether it is kept. `ttl` is
+    that of the lease: after the process that carries out a request is killed, a retry waits so long. The largest
+    request and answer are in bytes.
     """
 
     methods: Collection[str] = ("POST", "PATCH")
@@ -66,15 +96,19 @@ class Rules:
         if isinstance(self.methods, str) or not all(isinstance(method, str) for method in self.methods):
             raise ConfigurationError(f"methods={self.methods!r}: give several, such as ('POST', 'PATCH').")
         if self.wait is None or checked_timeout(self.wait) == math.inf:
-            raise ConfigurationError("wait has to have an end: give a number of seconds, 0 for not at all.")
+            raise ConfigurationError("wait has to be a number of seconds, or 0 to not wait at all.")
         if self.keep_for is not None and not 0 < seconds(self.keep_for) < math.inf:
             raise ConfigurationError(f"keep_for={self.keep_for!r}: give a number of seconds above 0, or None.")
         if not callable(self.keep):
-            raise ConfigurationError("keep has to be a function that is given a status and says whether it is kept.")
+            raise ConfigurationError(
+                "keep has to be a function that takes a status and returns whether the answer is kept."
+            )
         if not 0 <= self.largest_answer <= LARGEST:
-            raise ConfigurationError(f"largest_answer={self.largest_answer}: {LARGEST} bytes at most can be kept.")
+            raise ConfigurationError(
+                f"largest_answer={self.largest_answer}: give a number of bytes from 0 to {LARGEST}."
+            )
         if self.largest_request < 0:
-            raise ConfigurationError(f"largest_request={self.largest_request}: give a number of bytes.")
+            raise ConfigurationError(f"largest_request={self.largest_request}: give a number of bytes, at least 0.")
         LeaseTiming.of(self.ttl)
 
     def counts_for(self, method: str) -> bool:
@@ -86,7 +120,8 @@ class Rules:
 
 
 class KeyedRequest(NamedTuple):
-    """`identity` is whose key it is: two clients may use the same. It is text, or has a text of its own."""
+    """`identity` is the client that the key belongs to, because two clients may use the same key. It is text, or an
+    object whose `str` identifies the client."""
 
     identity: object
     method: str
@@ -98,7 +133,7 @@ class KeyedRequest(NamedTuple):
 
     @property
     def name(self) -> str:
-        """Hashed: it may be of any length, and an identity may be a secret."""
+        """A hash, because a key may be of any length and an identity may be a secret."""
         text = json.dumps([self.identity, self.method, self.path, self.key], default=str)
         return _PREFIX + hashlib.sha256(text.encode()).hexdigest()
 
@@ -107,9 +142,11 @@ class KeyedRequest(NamedTuple):
         return self.query, self.content_type, hashlib.sha256(self.body).hexdigest()
 
 
-class Treatment:
-    """One request under a key: `answer` is the application's own, if it was asked and has one. A `run` that nothing can
-    interrupt sets it by itself: it may get there after the lease is lost."""
+class IdempotentRun:
+    """One request under a key. `answer` is the application's own answer, if it ran and has one.
+
+    A `run` that cannot be interrupted sets `answer` itself, because it may complete after the lease is lost.
+    """
 
     def __init__(self, rules: Rules, once: Once, run: Callable[[AsyncGrant], Awaitable[Answer]]) -> None:
         self.answer: Answer | None = None
@@ -119,13 +156,13 @@ class Treatment:
         self._failure: Exception | None = None
 
     async def result(self, engine: Engine) -> Answer:
-        """What the client is told. It is the application's own answer just if it *is* `self.answer`.
+        """The answer for the client. It is the application's own only if it *is* the object `self.answer`.
 
-        What the application raises is raised.
+        Raises what the application raises.
         """
-        patience = checked_timeout(self._rules.wait)
+        timeout = checked_timeout(self._rules.wait)
         try:
-            kept = await self._once.run(engine, object(), patience, self._work)
+            kept = await self._once.run(engine, object(), timeout, self._work)
         except _NotKept:
             assert self.answer is not None
             return self.answer
@@ -146,7 +183,7 @@ class Treatment:
         return packed(self.answer)
 
     def _without_record(self, error: InterlockError) -> Answer:
-        if self.answer is not None:  # it is done, and telling so is better than having it done again
+        if self.answer is not None:  # the request is done: this answer is better than carrying it out again
             log.warning("idempotency.not_recorded", extra={"key": self._once.key, "why": str(error)})
             return self.answer
         if isinstance(error, OnceConflict):
@@ -160,7 +197,7 @@ class Treatment:
 
 
 class _NotKept(Exception):
-    """Not to be recorded: the next who comes under this key runs."""
+    """The answer is not recorded: the next request under the key runs the application again."""
 
 
 def _again(answer: Answer) -> Answer:

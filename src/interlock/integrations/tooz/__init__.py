@@ -8,7 +8,7 @@ from interlock.errors import ConfigurationError
 try:
     import tooz.coordination  # noqa: F401
 except ModuleNotFoundError as error:
-    raise ConfigurationError("The driver for tooz needs the package tooz: pip install tooz.") from error
+    raise ConfigurationError("interlock.integrations.tooz needs the package tooz: pip install tooz.") from error
 
 from interlock.integrations.tooz.driver import PostgresDriver, SqliteDriver
 

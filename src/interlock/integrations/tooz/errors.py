@@ -1,4 +1,4 @@
-"""Interlock's errors as tooz's."""
+"""The translation of Interlock's errors into tooz's."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,7 +11,7 @@ from interlock import errors
 
 @contextmanager
 def translated() -> Iterator[None]:
-    """The sentence stays the same, and the error is the cause."""
+    """Raises tooz's error with the same message; Interlock's error is the `__cause__`."""
     try:
         yield
     except (errors.DatabaseUnreachable, errors.AccessDenied, errors.ConnectionLost) as error:

@@ -1,15 +1,15 @@
-"""tooz's groups: a list of those that were created, which is a record, and a lease for each member.
+"""tooz's groups: a record with the list of groups, and a lease for each member.
 
-Who may do what. Whoever creates or deletes a group holds the lease of the list, and the record is written only while it
-does. Whoever joins takes its member's lease first, and looks for the group after that; whoever deletes takes the group
-from the list first, and looks for members after that. So one of two that meet sees the other: who joins then gives its
-lease back, or who deletes puts the group back.
+A process that creates or deletes a group holds the lease of the list, and writes the record only while it holds it. A
+member that joins acquires its lease first and checks for the group after that. A process that deletes removes the group
+from the list first and checks for members after that. So if both happen at once, at least one sees the other: the
+member releases its lease again, or the deletion puts the group back.
 
-What a crash leaves behind. Of a member: its lease, until its ttl is over. Of one that deletes just while another joins:
-a group that is gone although somebody joined it, which that one sees when it looks at the members.
+After a crash of a member its lease remains until its ttl is over. After a crash in a deletion during which a member
+joined, the group may be gone although it has a member, which that member notices when it reads the members.
 
-What a member can do is told by its lease. A lease cannot change what it tells, so it is told anew by a second one with
-a number of its own, and the member is never missing meanwhile.
+A member's capabilities are the metadata of its lease. The metadata of a lease cannot change, so newer capabilities are
+those of a second lease with a number of its own, and the member is in the group all the time.
 """
 
 import json
@@ -33,12 +33,12 @@ from interlock.coordination.primitives.schedule import as_date
 from interlock.integrations.tooz import lease_names
 
 _LIST_TTL = 3.0
-"""So long others wait when whoever changes the list of groups dies."""
+"""Seconds that other processes wait after a process dies while it changes the list of groups."""
 
 
 @dataclass(frozen=True)
 class Info:
-    """One member, as the store sees it."""
+    """A member of a group, as recorded in the store."""
 
     capabilities: Capabilities | None
     joined_at: datetime
@@ -46,7 +46,7 @@ class Info:
 
 
 class Joined:
-    """A membership of ours, and what else it holds."""
+    """A membership of this process: its lease, and the lease with its newest capabilities, if any."""
 
     def __init__(self, grant: AsyncGrant) -> None:
         self.grant = grant
@@ -60,7 +60,7 @@ class Joined:
 
 
 class Groups:
-    """All of it on one event loop."""
+    """The groups and this member's memberships. All methods run on one event loop."""
 
     def __init__(self, engine: Engine, member_id: bytes, ttl: float) -> None:
         self._engine = engine
@@ -70,7 +70,7 @@ class Groups:
 
     async def names(self) -> list[bytes]:
         record = await self._engine.records.read(lease_names.GROUPS)
-        return [] if record is None else [lease_names.unquoted(word) for word in json.loads(record.value)]
+        return [] if record is None else [lease_names.unquoted(name) for name in json.loads(record.value)]
 
     async def create(self, group: bytes) -> None:
         async with await self._changing() as grant:
@@ -92,7 +92,7 @@ class Groups:
                 raise GroupNotEmpty(group)
 
     async def join(self, group: bytes, capabilities: Capabilities | None) -> None:
-        """Another that is called like us is not waited for, unless it has died."""
+        """A living member of the same id is an error. If it has died, this waits until its lease expires."""
         settings = self._settings(lease_names.member(group, self._member_id), capabilities)
         grant = await settings.try_acquire(self._engine, object(), AsyncGrant)
         if grant is None:
@@ -108,7 +108,7 @@ class Groups:
         self._joined[group] = Joined(grant)
 
     async def leave(self, group: bytes) -> bool:
-        """False: a member that is called like us lives, and is none of ours."""
+        """False if the group has a member of this id that belongs to another coordinator."""
         joined = self._joined.get(group)
         left = joined is not None and await joined.grant.release()
         self._forget(group)
@@ -125,7 +125,7 @@ class Groups:
         name = lease_names.update(group, self._member_id, joined.grant.token, joined.updates)
         settings = self._settings(name, capabilities)
         newer = await settings.acquire(self._engine, object(), self._ttl, AsyncGrant)
-        if self._joined.get(group) is not joined:  # it was left meanwhile
+        if self._joined.get(group) is not joined:  # the group was left meanwhile
             self._engine.drop(newer)
             raise MemberNotJoined(group, self._member_id)
         older, joined.update = joined.update, newer
@@ -140,7 +140,7 @@ class Groups:
         return await self._require_member(group, member_id)
 
     def drop_all(self) -> bool:
-        """Leave every group, without waiting for that. False: there was nothing to drop."""
+        """Leave all groups without waiting for the releases. False if there were none."""
         groups = list(self._joined)
         for group in groups:
             self._forget(group)
@@ -152,7 +152,7 @@ class Groups:
             self._engine.drop(grant)
 
     async def _changing(self) -> AsyncGrant:
-        """The lease of the list."""
+        """Acquire the lease of the list of groups."""
         settings = LeaseSettings(lease_names.GROUPS, min(self._ttl, _LIST_TTL), None, None, None, own=True)
         return await settings.acquire(self._engine, object(), None, AsyncGrant)
 
@@ -175,7 +175,7 @@ class Groups:
         return info
 
     async def _infos(self, group: bytes) -> dict[bytes, Info]:
-        """A member's newest word counts. Words of one that was called like it before do not."""
+        """The members with their newest capabilities. Updates of an earlier member of the same id are ignored."""
         prefix = lease_names.members(group)
         held = [
             (lease_names.parsed(lease.name.removeprefix(prefix)), lease)

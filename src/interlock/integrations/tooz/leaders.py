@@ -1,4 +1,4 @@
-"""tooz's leaders: whoever holds the group's lease leads, and tries for it whenever its watchers are run."""
+"""tooz's leaders: the holder of a group's lease leads the group. A member tries for the lease in `run_watchers`."""
 
 import json
 
@@ -8,8 +8,8 @@ from interlock.coordination.lease.lease import LeaseSettings
 from interlock.integrations.tooz import lease_names
 
 
-class Leading:
-    """All of it on one event loop."""
+class Leaders:
+    """The leases by which this member leads groups. All methods run on one event loop."""
 
     def __init__(self, engine: Engine, member_id: bytes, ttl: float) -> None:
         self._engine = engine
@@ -18,7 +18,7 @@ class Leading:
         self._terms: dict[bytes, AsyncGrant] = {}
 
     async def elected(self, group: bytes) -> bool:
-        """Whether a term of ours began just now."""
+        """Try to become the leader. True if a term of this member has just begun."""
         term = self._terms.get(group)
         if term is not None and not term.lost:
             return False
@@ -29,7 +29,7 @@ class Leading:
         return True
 
     async def stand_down(self, group: bytes) -> bool:
-        """False: we did not lead."""
+        """Release the leadership. False if this member did not lead."""
         term = self._terms.pop(group, None)
         return term is not None and await term.release()
 
@@ -38,7 +38,7 @@ class Leading:
         return lease_names.unquoted(json.loads(holders[0].metadata or "{}")["member"]) if holders else None
 
     def drop_all(self) -> bool:
-        """Lead no more, without waiting for that. False: there was nothing to drop."""
+        """Give up all leaderships without waiting for the releases. False if there were none."""
         terms = list(self._terms.values())
         self._terms.clear()
         for term in terms:
@@ -46,5 +46,5 @@ class Leading:
         return bool(terms)
 
     def _settings(self, group: bytes) -> LeaseSettings:
-        told = {"member": lease_names.quoted(self._member_id)}
-        return LeaseSettings(lease_names.leader(group), self._ttl, None, None, told, own=True)
+        metadata = {"member": lease_names.quoted(self._member_id)}
+        return LeaseSettings(lease_names.leader(group), self._ttl, None, None, metadata, own=True)

@@ -1,14 +1,14 @@
-"""How tooz's groups, members, leaders and locks are called among the leases. Their ids may be any bytes."""
+"""The names of the leases for tooz's groups, members, leaders and locks, whose ids may be any bytes."""
 
 from typing import NamedTuple
 from urllib.parse import quote_from_bytes, unquote_to_bytes
 
 from interlock.coordination.lease.name import checked_name, part, parts
 
-_OURS = "tooz"
+_PREFIX = "tooz"
 
-GROUPS = part(_OURS, "groups")
-"""The lease under which the list of groups is changed, and the key of its record."""
+GROUPS = part(_PREFIX, "groups")
+"""The lease under which the list of groups is changed. It is also the key of the record with the list."""
 
 
 def as_bytes(given: bytes | str) -> bytes:
@@ -16,7 +16,7 @@ def as_bytes(given: bytes | str) -> bytes:
 
 
 def quoted(given: bytes | str) -> str:
-    """Every id as one word of printable characters, which has no slash in it."""
+    """Any id as printable characters without a slash."""
     return quote_from_bytes(as_bytes(given), safe="")
 
 
@@ -25,38 +25,38 @@ def unquoted(word: str) -> bytes:
 
 
 def lock(name: bytes) -> str:
-    """One that others, who do not use tooz, can take as well."""
-    return f"{_OURS}/lock/{quoted(name)}"
+    """An ordinary lease, which programs without tooz can acquire too."""
+    return f"{_PREFIX}/lock/{quoted(name)}"
 
 
 def leader(group: bytes) -> str:
-    return checked_name(part(_OURS, "leader", quoted(group)))
+    return checked_name(part(_PREFIX, "leader", quoted(group)))
 
 
 def members(group: bytes) -> str:
-    """How the names of all members of a group begin."""
-    return parts(_OURS, "member") + quoted(group) + "/"
+    """The prefix of the lease names of a group's members."""
+    return parts(_PREFIX, "member") + quoted(group) + "/"
 
 
 def member(group: bytes, member_id: bytes) -> str:
-    """The lease that makes one a member, and says what it can do."""
+    """The lease that makes a member part of the group. Its metadata has the member's capabilities."""
     return checked_name(members(group) + quoted(member_id))
 
 
 def update(group: bytes, member_id: bytes, token: int, number: int) -> str:
-    """The lease by which the member with that token says so anew."""
+    """The lease with newer capabilities of the member whose membership has this token."""
     return checked_name(f"{member(group, member_id)}/{token}/{number}")
 
 
-class Word(NamedTuple):
-    """Whose lease it is; `updates` is 0 for the one that makes it a member."""
+class MemberLease(NamedTuple):
+    """The member, token and update number of a lease name. `updates` is 0 for the lease of the membership itself."""
 
     member_id: bytes
     token: int
     updates: int
 
 
-def parsed(name: str) -> Word:
-    """Of a name without what `members` says."""
+def parsed(name: str) -> MemberLease:
+    """The parts of a lease name without the prefix `members`."""
     word, *rest = name.split("/")
-    return Word(unquoted(word), int(rest[0]) if rest else 0, int(rest[1]) if rest else 0)
+    return MemberLease(unquoted(word), int(rest[0]) if rest else 0, int(rest[1]) if rest else 0)

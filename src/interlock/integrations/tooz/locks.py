@@ -1,4 +1,4 @@
-"""tooz's locks: each is a lease, renewed by itself as long as the process lives."""
+"""tooz's locks: each is a lease that is renewed as long as the process lives."""
 
 import threading
 from dataclasses import dataclass
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 
 @dataclass
-class _Holding:
-    """What one thread has acquired. A shared lock may be acquired `times` times, and is released as often."""
+class _HeldLock:
+    """A lock that one thread holds. A shared lock that was acquired `times` times has to be released as often."""
 
     grant: Grant
     shared: bool
@@ -27,9 +27,10 @@ class _Holding:
 
 
 class LeaseLock(locking.Lock):
-    """May be used by several threads: what each acquired is its own, and is what it releases.
+    """A lock that several threads may use: each releases what it has acquired itself.
 
-    With `readers`, so many may share it; then who wants it alone waits for all of them, and asks for more leases.
+    With `readers`, so many holders may share the lock. An exclusive holder waits for all of them, and acquires several
+    leases.
     """
 
     def __init__(self, driver: "InterlockDriver", name: bytes, ttl: float, readers: int | None) -> None:
@@ -42,55 +43,55 @@ class LeaseLock(locking.Lock):
             else:
                 both = driver.locks.shared(lease_names.lock(name), readers=readers, ttl=ttl)
                 self._reading, self._writing = both.read(), both.write()
-        self._holdings: dict[threading.Thread, _Holding] = {}
+        self._held_locks: dict[threading.Thread, _HeldLock] = {}
 
     @property
     def grant(self) -> Grant | None:
-        """What this thread holds: its token, and a guard for a transaction (docs/how-to/guard.md)."""
-        holding = self._holdings.get(threading.current_thread())
-        return None if holding is None else holding.grant
+        """The grant of this thread, with its token and a guard for transactions (docs/how-to/guard.md)."""
+        held = self._held_locks.get(threading.current_thread())
+        return None if held is None else held.grant
 
     @property
     def acquired(self) -> bool:
-        return any(not holding.grant.lost for holding in list(self._holdings.values()))
+        return any(not held.grant.lost for held in list(self._held_locks.values()))
 
     def is_still_owner(self) -> bool:
-        """Asks nobody: this machine's clock knows how long the lease may be trusted."""
+        """The database is not asked: this machine's clock knows how long the lease can be trusted."""
         return self.grant is not None and not self.grant.lost
 
     def acquire(self, blocking: bool | float = True, shared: bool = False, timeout: float | None = None) -> bool:
-        ours = self._holdings.get(threading.current_thread())
-        if shared and ours is not None and ours.shared and not ours.grant.lost:
-            ours.times += 1
+        own = self._held_locks.get(threading.current_thread())
+        if shared and own is not None and own.shared and not own.grant.lost:
+            own.times += 1
             return True
-        waits, patience = utils.convert_blocking(blocking, timeout)
+        waits, wait_timeout = utils.convert_blocking(blocking, timeout)
         lease = self._shared_lease() if shared else self._writing
         with translated():
             try:
-                grant = lease.acquire(patience) if waits else lease.try_acquire()
+                grant = lease.acquire(wait_timeout) if waits else lease.try_acquire()
             except LeaseTimeout:
                 return False
         if grant is None:
             return False
-        self._holdings[threading.current_thread()] = _Holding(grant, shared)
+        self._held_locks[threading.current_thread()] = _HeldLock(grant, shared)
         return True
 
     def release(self) -> bool:
-        """What this thread has acquired; if that is nothing, what another has, as `threading.Lock` would."""
-        ours = self._holdings.get(threading.current_thread())
-        if ours is not None and ours.times > 1:
-            ours.times -= 1
-            return not ours.grant.lost
-        self._holdings.pop(threading.current_thread(), None)
+        """Release this thread's lock. A thread that has none releases another thread's, like `threading.Lock`."""
+        own = self._held_locks.get(threading.current_thread())
+        if own is not None and own.times > 1:
+            own.times -= 1
+            return not own.grant.lost
+        self._held_locks.pop(threading.current_thread(), None)
         try:
-            holding = ours or self._holdings.popitem()[1]
+            held = own or self._held_locks.popitem()[1]
         except KeyError:
             return False
         with translated():
-            return holding.grant.release()
+            return held.grant.release()
 
     def break_(self) -> bool:
-        """From whoever holds it alone, or from all who share it."""
+        """Take the lock away from its exclusive holder, or from all holders that share it."""
         if self._reading is None:
             return self._driver.take_away(self._writing.name)
         with translated():
@@ -99,5 +100,7 @@ class LeaseLock(locking.Lock):
 
     def _shared_lease(self) -> Lease:
         if self._reading is None:
-            raise tooz.NotImplemented("Locks can be shared only if the coordinator's URL says by how many: readers=20.")
+            raise tooz.NotImplemented(
+                "Locks can be shared only if the coordinator's URL has a maximum number of readers, such as readers=20."
+            )
         return self._reading

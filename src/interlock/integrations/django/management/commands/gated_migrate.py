@@ -1,4 +1,4 @@
-"""``manage.py gated_migrate``; `interlock.integrations.django` says what passes how."""
+"""``manage.py gated_migrate``; see `interlock.integrations.django`."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,7 +18,7 @@ from interlock.integrations.django.migration_state import judge
 
 
 class Command(migrate.Command):  # type: ignore[misc]
-    help = "Updates the database schema as `migrate` does, by one replica at a time."
+    help = "Updates the database schema like `migrate`, in one replica at a time."
 
     def add_arguments(self, parser: CommandParser) -> None:
         super().add_arguments(parser)
@@ -33,13 +33,13 @@ class Command(migrate.Command):  # type: ignore[misc]
             "--gate-timeout",
             type=float,
             metavar="SECONDS",
-            help="Wait no longer than this. Default: as long as somebody migrates.",
+            help="Wait no longer than this. Default: wait as long as another replica migrates.",
         )
         gate.add_argument(
             "--gate-newer",
             choices=get_args(gated_migration.Newer),
             default="refuse",
-            help="What to do about a database that a newer release has migrated. Default: refuse.",
+            help="What to do if a newer release has migrated the database. Default: refuse.",
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
@@ -49,7 +49,7 @@ class Command(migrate.Command):  # type: ignore[misc]
             return
         with _failing_in_one_line():
             reason = gated_migration.migrate(self._gate(options), run, watch)
-        self._say(reason, options["verbosity"])
+        self._report(reason, options["verbosity"])
 
     def _gate(self, options: dict[str, Any]) -> Gate:
         settings, timing = gated_migration.settings_and_timing()
@@ -76,11 +76,11 @@ class Command(migrate.Command):  # type: ignore[misc]
             own_schema=settings.schema,
         )
 
-    def _say(self, reason: str, verbosity: int) -> None:
+    def _report(self, reason: str, verbosity: int) -> None:
         if reason == "newer":
             self.stderr.write(self.style.WARNING("Starting with a schema that a newer release has migrated."))
         elif reason == "busy":
-            self.stderr.write(self.style.WARNING("Another replica migrates: nothing was done here."))
+            self.stderr.write(self.style.WARNING("Another replica is migrating: this one did nothing."))
         elif reason == "current" and verbosity >= 1:
             self.stdout.write("No migrations to apply.")
 

@@ -1,7 +1,7 @@
 import pytest
 from psycopg.conninfo import conninfo_to_dict
 
-from interlock.integrations.address import plain_url
+from interlock.integrations.libpq_url import plain_url
 from interlock.stores.postgres.url import checked, redacted
 
 
@@ -19,12 +19,12 @@ from interlock.stores.postgres.url import checked, redacted
         {"host": "db", "dbname": "shop", "sslmode": "verify-full", "sslrootcert": "/ca.pem", "options": "-c x=a b"},
     ],
 )
-def test_libpq_reads_from_the_url_what_went_into_it(parameters: dict[str, object]) -> None:
+def test_libpq_reads_the_same_parameters_from_the_url(parameters: dict[str, object]) -> None:
     url = plain_url(parameters)
     assert conninfo_to_dict(checked(url)) == {name: str(value) for name, value in parameters.items()}
     assert "secret" not in redacted(url)
 
 
-def test_what_only_another_driver_understands_is_left_out() -> None:
+def test_parameters_of_other_drivers_are_left_out() -> None:
     url = plain_url({"host": "db", "dbname": "shop", "connect_timeout": 5, "context": object(), "sslmode": None})
     assert url == "postgresql://db/shop"

@@ -1,4 +1,4 @@
-"""What a migration can still do once its gate is lost: nothing."""
+"""A migration whose gate is lost sends no further statement."""
 
 import threading
 from collections.abc import Iterator
@@ -37,7 +37,7 @@ def engine(database_url: str) -> Iterator[Engine]:
     engine.dispose()
 
 
-def test_no_statement_is_begun_after_the_loss(engine: Engine, gate: LosableGate) -> None:
+def test_no_statement_starts_after_the_loss(engine: Engine, gate: LosableGate) -> None:
     with _watch(Connections(gate.check).before_statement), engine.connect() as connection:
         connection.execute(text("INSERT INTO log VALUES ('before')"))
         gate.is_lost = True
@@ -55,7 +55,7 @@ def test_nothing_is_committed_after_the_loss(engine: Engine, gate: LosableGate, 
     assert execute(database_url, "SELECT name FROM log") == []
 
 
-def test_statements_of_other_threads_and_other_times_are_left_alone(engine: Engine, gate: LosableGate) -> None:
+def test_statements_of_other_threads_and_other_times_are_not_affected(engine: Engine, gate: LosableGate) -> None:
     def insert() -> None:
         with engine.begin() as connection:
             connection.execute(text("INSERT INTO log VALUES ('other')"))
@@ -66,7 +66,7 @@ def test_statements_of_other_threads_and_other_times_are_left_alone(engine: Engi
     insert()
 
 
-def test_a_severed_connection_ends_its_statement_and_takes_no_other(database_url: str, gate: LosableGate) -> None:
+def test_a_severed_connection_ends_its_statement_and_accepts_no_other(database_url: str, gate: LosableGate) -> None:
     connections = Connections(gate.check)
     raised: list[str] = []
 
@@ -91,12 +91,12 @@ def test_a_severed_connection_ends_its_statement_and_takes_no_other(database_url
             migrating.result(timeout=20)
         assert raised in (
             ["QueryCanceled", "OperationalError"],
-            ["OperationalError", "OperationalError"],  # the wire was cut before the server's answer was read
+            ["OperationalError", "OperationalError"],  # the connection was cut before the server's answer was read
         )
         eventually(lambda: not execute(database_url, running))
 
 
-def test_a_connection_that_was_given_back_is_not_severed(database_url: str, gate: LosableGate) -> None:
+def test_a_connection_that_was_returned_is_not_severed(database_url: str, gate: LosableGate) -> None:
     connections = Connections(gate.check)
     with psycopg.connect(database_url) as connection:
         connections.before_statement(connection)

@@ -14,15 +14,15 @@ from interlock.integrations.django.migration_state import Key, unknown_and_newer
         (["unnumbered"], []),
     ],
 )
-def test_newer_is_what_has_a_higher_number_than_all_that_is_known(recorded: list[str], newer: list[str]) -> None:
+def test_a_newer_migration_has_a_higher_number_than_all_known_ones(recorded: list[str], newer: list[str]) -> None:
     known: set[Key] = {("shop", "0001_a"), ("shop", "0002_b")}
     assert unknown_and_newer([("shop", name) for name in recorded], known) == [("shop", name) for name in newer]
 
 
-def test_records_of_migrations_that_were_squashed_away_are_not_newer() -> None:
+def test_records_of_squashed_migrations_are_not_newer() -> None:
     recorded = [("shop", f"000{number}_x") for number in range(1, 6)] + [("shop", "0001_squashed_0005_x")]
     assert unknown_and_newer(recorded, {("shop", "0001_squashed_0005_x")}) == []
 
 
-def test_records_of_apps_that_are_gone_are_not_newer() -> None:
+def test_records_of_removed_apps_are_not_newer() -> None:
     assert unknown_and_newer([("gone", "0009_x")], {("shop", "0001_a")}) == []

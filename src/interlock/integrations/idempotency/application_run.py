@@ -1,4 +1,4 @@
-"""An ASGI application at work on one request, its answer held back until somebody says that it may go out."""
+"""The run of an ASGI application for one request, with its answer held back until it is recorded."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
@@ -18,38 +18,38 @@ Send = Callable[[Message], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 
-class Wire:
-    """To the client, who may be gone: then `send` does nothing."""
+class ClientConnection:
+    """The connection to the client. Once the client has disconnected, `send` does nothing."""
 
     def __init__(self, receive: Receive, send: Send) -> None:
         self.receive = receive
         self._send = send
-        self.is_cut = False
+        self.is_closed = False
 
     def ended(self, task: "asyncio.Task[None]") -> None:
-        if self.is_cut and not task.cancelled() and (error := task.exception()):  # nobody else hears of it
+        if self.is_closed and not task.cancelled() and (error := task.exception()):  # no caller receives it any more
             log.error("idempotency.failed", exc_info=error)
 
     async def send(self, message: Message) -> None:
-        if not self.is_cut:
+        if not self.is_closed:
             try:
                 await self._send(message)
-            except OSError:  # how newer servers say that the client has gone
-                self.is_cut = True
+            except OSError:  # newer servers raise this when the client has disconnected
+                self.is_closed = True
 
 
-class Performance:
-    """The application at work on one request, in a task of its own: what it does after its answer holds up nobody.
+class ApplicationRun:
+    """The application runs in a task of its own, so that its work after the answer delays no other request.
 
-    Its answer is collected. Once that is more than can be kept, it is passed on; except for its last part, which the
-    application cannot get rid of before `finish`.
+    The answer is collected. Once it is larger than `most`, its parts are passed on, except the last one, which the
+    application can send only after `finish`.
     """
 
-    def __init__(self, app: App, scope: Scope, body: bytes, wire: Wire, most: int) -> None:
+    def __init__(self, app: App, scope: Scope, body: bytes, client: ClientConnection, most: int) -> None:
         self._app = app
         self._scope = scope
         self._body: bytes | None = body
-        self._wire = wire
+        self._client = client
         self._most = most
         self._start: Message | None = None
         self._has_started = False
@@ -61,13 +61,17 @@ class Performance:
         self._task: asyncio.Task[None] | None = None
 
     async def run(self, grant: AsyncGrant) -> Answer:
-        """Its answer, when that is complete. What it raises before that is raised."""
-        scope = {**self._scope, "interlock.grant": grant, "extensions": _harmless(self._scope.get("extensions"))}
+        """Returns the answer when it is complete. Raises what the application raises before that."""
+        scope = {
+            **self._scope,
+            "interlock.grant": grant,
+            "extensions": _without_response_extensions(self._scope.get("extensions")),
+        }
         self._task = asyncio.create_task(_awaited(self._app(scope, self._receive, self._send)))
         complete = asyncio.create_task(self._complete.wait())
         try:
             await asyncio.wait([self._task, complete], return_when=asyncio.FIRST_COMPLETED)
-        except asyncio.CancelledError:  # the lease is lost: another may carry it out from now on
+        except asyncio.CancelledError:  # the lease is lost: another process may carry out the request from now on
             await self.abort()
             raise
         finally:
@@ -80,34 +84,34 @@ class Performance:
         return Answer(self._start["status"], headers, None if self._streams else b"".join(self._parts))
 
     async def finish(self) -> None:
-        """Send what was held back, and wait for the application's end."""
+        """Send the part that was held back, and wait for the end of the application."""
         assert self._task is not None
         if not self._has_started:
-            await self._wire.send(self._start or {})
-        await self._wire.send({"type": "http.response.body", "body": b"".join(self._parts), "more_body": False})
+            await self._client.send(self._start or {})
+        await self._client.send({"type": "http.response.body", "body": b"".join(self._parts), "more_body": False})
         self._finished.set()
         await self._task
 
     async def abort(self) -> None:
-        """Nobody wants it any more."""
+        """Cancel the application: its answer is no longer needed."""
         self._finished.set()
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait([self._task])
             if not self._task.cancelled():
-                self._task.exception()  # seen
+                self._task.exception()  # retrieved, so that asyncio does not log it
 
-    async def tell(self, answer: Answer) -> None:
-        """Something else than what the application answers; if a part of that has gone out already, nothing."""
+    async def send_instead(self, answer: Answer) -> None:
+        """Send `answer` instead of the application's; nothing if a part of that has been sent already."""
         if not self._has_started:
-            await send_answer(self._wire.send, answer)
+            await send_answer(self._client.send, answer)
 
     async def _receive(self) -> Message:
         body, self._body = self._body, None
         if body is not None:
             return {"type": "http.request", "body": body, "more_body": False}
-        await self._finished.wait()  # until then it is not the application's concern whether the client is there
-        return await self._wire.receive()
+        await self._finished.wait()  # until then the application does not learn whether the client is connected
+        return await self._client.receive()
 
     async def _send(self, message: Message) -> None:
         if message["type"] == "http.response.start":
@@ -127,12 +131,12 @@ class Performance:
             await self._finished.wait()
 
     async def _flush(self) -> None:
-        """What is too large to be kept goes out as it comes."""
+        """Pass on the parts of an answer that is too large to be kept."""
         if not self._has_started:
             self._has_started = True
-            await self._wire.send(self._start or {})
+            await self._client.send(self._start or {})
         parts, self._parts = self._parts, []
-        await self._wire.send({"type": "http.response.body", "body": b"".join(parts), "more_body": True})
+        await self._client.send({"type": "http.response.body", "body": b"".join(parts), "more_body": True})
 
 
 async def _awaited(work: Awaitable[None]) -> None:
@@ -142,12 +146,12 @@ async def _awaited(work: Awaitable[None]) -> None:
 async def send_answer(send: Send, answer: Answer) -> None:
     body = answer.body or b""
     headers = [(name.encode("latin-1").lower(), value.encode("latin-1")) for name, value in answer.headers]
-    if answer.status != HTTPStatus.NO_CONTENT:  # which must not have one
+    if answer.status != HTTPStatus.NO_CONTENT:  # such an answer must not have a length
         headers.append((b"content-length", str(len(body)).encode()))
     await send({"type": "http.response.start", "status": answer.status, "headers": headers})
     await send({"type": "http.response.body", "body": body, "more_body": False})
 
 
-def _harmless(extensions: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Without those by which an answer would not come as a body."""
+def _without_response_extensions(extensions: Mapping[str, Any] | None) -> dict[str, Any]:
+    """The extensions without those by which an application can answer other than by a body."""
     return {name: value for name, value in (extensions or {}).items() if not name.startswith("http.response.")}
