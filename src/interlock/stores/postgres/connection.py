@@ -126,7 +126,7 @@ async def _first_suitable(
             if target_session_attrs(url) in _TAKES_WRITES:  # else it may be a standby, not to be preferred
                 servers.sort(key=lambda server: server != address)
             return connection
-    raise _unreachable(shown, target_session_attrs(url), refusals) from refusals[-1]
+    raise _unreachable(shown, target_session_attrs(url), refusals) from None
 
 
 def _wanted_roles(url: str) -> tuple[SessionAttribute | None, ...]:
@@ -159,14 +159,15 @@ def _refusal(error: Exception) -> str:
 
 @contextmanager
 def _connecting(shown: str) -> Iterator[None]:
+    """Turns the driver's errors into Interlock's. Those that say all that the driver said are raised without it."""
     try:
         yield
     except _ACCESS_REFUSED as error:
         raise errors.AccessDenied(
             f"{shown} refused this process ({as_line(error)}): check the URL's user, password and database."
-        ) from error
+        ) from None
     except (asyncpg.InterfaceError, ValueError) as error:
-        raise errors.ConfigurationError(f"The database URL {shown} cannot be used: {as_line(error)}.") from error
+        raise errors.ConfigurationError(f"The database URL {shown} cannot be used: {as_line(error)}.") from None
     except asyncpg.PostgresError as error:
         raise errors.DatabaseUnreachable(f"{shown} did not accept the connection: {as_line(error)}.") from error
 
