@@ -1,4 +1,4 @@
-"""Elections: one leads, the others follow; a term that is over is followed by another."""
+"""Elections: one replica leads, the others wait; after a term comes another."""
 
 import asyncio
 import threading
@@ -13,7 +13,7 @@ from support.postgres import execute
 
 
 async def campaign(locks: AsyncInterlock, led: "asyncio.Queue[AsyncTerm]", *, ttl: float = 30) -> None:
-    """Lead until it is over, again and again."""
+    """Lead in one term after another."""
     async for term in locks.lease("scheduler", ttl=ttl).terms():
         async with term:
             led.put_nowait(term)
@@ -30,7 +30,7 @@ async def end(task: "asyncio.Task[None]") -> None:
         await task
 
 
-async def test_a_term_that_was_lost_is_followed_by_another(locks: AsyncInterlock, interlock_url: str) -> None:
+async def test_a_lost_term_is_followed_by_another(locks: AsyncInterlock, interlock_url: str) -> None:
     led: asyncio.Queue[AsyncTerm] = asyncio.Queue()
     task = asyncio.create_task(campaign(locks, led, ttl=4))
     first = await led.get()
@@ -44,7 +44,7 @@ async def test_a_term_that_was_lost_is_followed_by_another(locks: AsyncInterlock
     assert second.is_released
 
 
-async def test_the_lease_is_given_back_when_the_block_has_ended_and_not_before(
+async def test_the_lease_is_released_only_after_the_block_has_ended(
     locks: AsyncInterlock, others: AsyncInterlock, interlock_url: str
 ) -> None:
     election = locks.lease("scheduler").terms()
@@ -70,20 +70,20 @@ async def test_the_lease_is_given_back_when_the_block_has_ended_and_not_before(
     assert election.is_leader
     assert election.step_down()
     await ending.wait()
-    async with locks.lease("other"):  # whatever we release goes the same way, one after the other
+    async with locks.lease("other"):  # releases of one process are sent one after the other
         pass
     assert holder(interlock_url, "scheduler") == leads_by[0]
     ended.set()
     await queue_of_others.get()
     assert not leads(election)
-    await until(lambda: queue(interlock_url, "scheduler"))  # and the first waits for its next term
+    await until(lambda: queue(interlock_url, "scheduler"))  # and the first candidate waits for its next term
     assert not election.step_down()
     await end(follower)
     await until(lambda: election.is_leader)
     await end(task)
 
 
-async def test_who_leads_is_answered_without_the_database(locks: AsyncInterlock, interlock_url: str) -> None:
+async def test_is_leader_sends_no_request(locks: AsyncInterlock, interlock_url: str) -> None:
     election = locks.lease("scheduler", ttl=30).terms()
     assert not leads(election)
     async for term in election:
@@ -99,7 +99,7 @@ async def test_who_leads_is_answered_without_the_database(locks: AsyncInterlock,
     assert await election.leader() is None
 
 
-async def test_an_error_of_the_block_is_the_blocks(locks: AsyncInterlock, interlock_url: str) -> None:
+async def test_an_error_of_the_block_is_raised(locks: AsyncInterlock, interlock_url: str) -> None:
     async def lead(term: AsyncTerm) -> None:
         _ = 1 / 0
 
@@ -109,7 +109,7 @@ async def test_an_error_of_the_block_is_the_blocks(locks: AsyncInterlock, interl
     assert grant is not None
 
 
-async def test_what_says_that_the_term_is_over_is_no_error_and_what_says_it_of_another_is(
+async def test_the_loss_of_the_term_is_not_an_error_but_that_of_another_lease_is(
     locks: AsyncInterlock,
 ) -> None:
     tokens = []
@@ -129,7 +129,7 @@ async def test_what_says_that_the_term_is_over_is_no_error_and_what_says_it_of_a
         await locks.lease("scheduler").terms().run(lead)
 
 
-async def test_somebody_elses_cancellation_ends_the_campaign(locks: AsyncInterlock, interlock_url: str) -> None:
+async def test_a_callers_cancellation_ends_the_campaign(locks: AsyncInterlock, interlock_url: str) -> None:
     led: asyncio.Queue[AsyncTerm] = asyncio.Queue()
     task = asyncio.create_task(campaign(locks, led))
     term = await led.get()
@@ -208,9 +208,7 @@ def test_callbacks_in_threads(sync_locks: Interlock) -> None:
     assert told == ["leads", "deposed", "leads", "deposed"]
 
 
-async def test_an_election_ends_when_the_root_object_is_closed_under_it(
-    locks: AsyncInterlock, interlock_url: str
-) -> None:
+async def test_an_election_ends_when_the_root_object_is_closed(locks: AsyncInterlock, interlock_url: str) -> None:
     led = 0
 
     async def lead(term: AsyncTerm) -> None:

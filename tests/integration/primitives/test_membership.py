@@ -1,4 +1,4 @@
-"""Who is alive, and what each says of itself."""
+"""Live members and their metadata."""
 
 import pytest
 
@@ -11,7 +11,7 @@ async def ids(locks: AsyncInterlock, group: str = "workers") -> list[str]:
     return [member.id for member in await locks.members(group)]
 
 
-async def test_members_are_seen_with_what_they_say_of_themselves(locks: AsyncInterlock, others: AsyncInterlock) -> None:
+async def test_members_are_listed_with_their_metadata(locks: AsyncInterlock, others: AsyncInterlock) -> None:
     assert await locks.members("workers") == []
     async with locks.join("workers", id="a", metadata={"zone": 1}) as first, others.join("workers") as second:
         assert first.is_member
@@ -33,7 +33,7 @@ async def test_a_process_may_be_several_members(locks: AsyncInterlock) -> None:
         assert len(await ids(locks)) == 2
 
 
-async def test_whoever_was_cut_off_joins_again_and_is_not_interrupted(
+async def test_a_member_that_was_cut_off_joins_again_and_is_not_interrupted(
     locks: AsyncInterlock, interlock_url: str
 ) -> None:
     async with locks.join("workers", id="a", ttl=4) as member:
@@ -52,7 +52,7 @@ async def test_leaving_while_it_is_cut_off(locks: AsyncInterlock, interlock_url:
     await until(lambda: execute(interlock_url, "SELECT count(*) FROM interlock.waiter")[0][0] == 0)
 
 
-async def test_whoever_cannot_join_again_says_so(
+async def test_a_member_that_cannot_join_again_logs_it(
     locks: AsyncInterlock, interlock_url: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with locks.join("workers", id="a", ttl=4) as member:
@@ -82,6 +82,6 @@ def test_in_threads(sync_locks: Interlock) -> None:
     assert sync_locks.members("workers") == []
 
 
-async def test_who_is_cancelled_as_its_block_ends_is_no_member_any_more(locks: AsyncInterlock) -> None:
+async def test_a_cancellation_at_the_end_of_the_block_ends_the_membership(locks: AsyncInterlock) -> None:
     await cancel_as_it_ends(locks.join("workers", ttl=60))
     assert await ids(locks) == []

@@ -1,4 +1,4 @@
-"""Run once: the first call runs, later ones are given its result, and somebody takes over from whoever fails."""
+"""Run once: the first call runs, later calls get its result, and after a failure the next call runs."""
 
 import asyncio
 import threading
@@ -16,7 +16,7 @@ RECORDS = "SELECT key, value::jsonb -> 'result' FROM interlock.record"
 
 
 class Charge:
-    """Something that must not be done twice."""
+    """An effect that must not be done twice."""
 
     def __init__(self) -> None:
         self.begun = asyncio.Event()
@@ -45,7 +45,7 @@ async def test_the_first_call_runs_and_later_ones_get_its_result(
     assert (await others.once("charge:8", charge.run))["receipt"] == 2
 
 
-async def test_those_who_come_meanwhile_wait_for_the_result(
+async def test_calls_during_the_run_wait_for_the_result(
     locks: AsyncInterlock, others: AsyncInterlock, interlock_url: str
 ) -> None:
     charge = Charge()
@@ -80,19 +80,19 @@ async def test_a_failure_is_not_recorded_and_the_next_takes_over(
     assert await second == "done"
 
 
-async def test_whoever_lost_the_lease_records_nothing(locks: AsyncInterlock, interlock_url: str) -> None:
-    """It finds out by the statement itself: nobody has told it."""
+async def test_a_call_that_lost_the_lease_records_nothing(locks: AsyncInterlock, interlock_url: str) -> None:
+    """The statement itself refuses: the loss has not been reported yet."""
 
     async def late() -> str:
         take_away(interlock_url, "boot##once")
         return "too late"
 
-    with pytest.raises(errors.LeaseLost, match="another may hold it"):
+    with pytest.raises(errors.LeaseLost, match="another process may hold it"):
         await locks.once("boot", late)
     assert execute(interlock_url, RECORDS) == []
 
 
-async def test_whoever_is_told_of_the_loss_is_cancelled(locks: AsyncInterlock, interlock_url: str) -> None:
+async def test_a_call_is_cancelled_when_the_loss_is_reported(locks: AsyncInterlock, interlock_url: str) -> None:
     async def slow() -> None:
         take_away(interlock_url, "boot##once")
         await asyncio.Event().wait()
@@ -132,7 +132,7 @@ async def _number(order: Order, more: object) -> int:
     return order.number
 
 
-async def test_what_cannot_be_recorded_is_refused(locks: AsyncInterlock, interlock_url: str) -> None:
+async def test_a_result_that_cannot_be_recorded_is_refused(locks: AsyncInterlock, interlock_url: str) -> None:
     async def something(result: object = None) -> object:
         return object() if result is None else "x" * 300_000
 
@@ -161,7 +161,7 @@ async def test_it_waits_no_longer_than_it_was_asked_to(locks: AsyncInterlock, ot
     await first
 
 
-async def test_within_itself_it_is_refused(locks: AsyncInterlock) -> None:
+async def test_a_nested_call_is_refused(locks: AsyncInterlock) -> None:
     async def outer() -> None:
         await locks.once("boot", outer)
 
@@ -197,10 +197,10 @@ def test_in_threads(sync_locks: Interlock, interlock_url: str) -> None:
 FREE = "SELECT expires_at <= interlock.now_v1() FROM interlock.lease WHERE name = 'boot##once'"
 
 
-def test_in_a_thread_a_lease_that_is_lost_is_given_back_only_when_the_function_has_ended(
+def test_in_a_thread_a_lost_lease_is_released_only_when_the_function_has_ended(
     sync_locks: Interlock, interlock_url: str
 ) -> None:
-    """As when the database's clock was set: it is not trusted any more, and nobody else has it yet."""
+    """As when the database's clock was set: the grant is not trusted any more, and the lease is still its own."""
     free = []
 
     async def lose() -> None:
@@ -210,7 +210,7 @@ def test_in_a_thread_a_lease_that_is_lost_is_given_back_only_when_the_function_h
 
     def work() -> None:
         sync_locks.run(lose())
-        for _ in range(20):  # what was sent before has been answered then
+        for _ in range(20):  # earlier requests have been answered by then
             with sync_locks.lease("other"):
                 free.append(execute(interlock_url, FREE))
 

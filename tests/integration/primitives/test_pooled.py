@@ -1,4 +1,4 @@
-"""What is built on leases through PgBouncer in transaction mode, where nobody can be told."""
+"""Primitives through PgBouncer in transaction mode, where waiters cannot be notified."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator

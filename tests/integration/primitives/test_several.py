@@ -35,7 +35,7 @@ async def test_all_or_none(locks: AsyncInterlock, others: AsyncInterlock, interl
     await until(lambda: held(interlock_url) == [])
 
 
-async def test_who_waits_for_one_holds_no_other_that_comes_later(
+async def test_a_waiter_for_one_lease_holds_none_that_comes_later(
     locks: AsyncInterlock, others: AsyncInterlock, interlock_url: str
 ) -> None:
     grant = await locks.lease("a").acquire()
@@ -50,7 +50,7 @@ async def test_who_waits_for_one_holds_no_other_that_comes_later(
     assert list((await task).tokens) == ["a", "b"]
 
 
-async def test_whatever_order_they_are_given_in_nobody_waits_for_ever(
+async def test_no_order_of_the_names_deadlocks(
     locks: AsyncInterlock, others: AsyncInterlock, interlock_url: str
 ) -> None:
     inside: set[str] = set()
@@ -82,7 +82,7 @@ async def test_a_loss_of_one_is_a_loss_of_all(locks: AsyncInterlock, interlock_u
     assert task.cancelling() == 0
 
 
-async def test_what_is_lost_while_the_rest_is_waited_for_is_taken_again(
+async def test_a_lease_that_is_lost_during_the_wait_for_others_is_acquired_again(
     locks: AsyncInterlock, others: AsyncInterlock, interlock_url: str
 ) -> None:
     grant = await locks.lease("b").acquire()
@@ -113,7 +113,7 @@ async def test_one_guard_for_all(locks: AsyncInterlock, interlock_url: str, lost
                 await grants.guard(connection)
 
 
-async def test_it_serves_the_protected_tables_of_all(locks: AsyncInterlock, interlock_url: str) -> None:
+async def test_one_guard_satisfies_the_protected_tables_of_all(locks: AsyncInterlock, interlock_url: str) -> None:
     for name in ("a", "b"):
         execute(interlock_url, f"CREATE TABLE {name} (); SELECT interlock.protect_v1('{name}', '{name}')")
     async with locks.leases("b", "a") as grants, await psycopg.AsyncConnection.connect(interlock_url) as connection:
@@ -125,7 +125,7 @@ async def test_it_serves_the_protected_tables_of_all(locks: AsyncInterlock, inte
             await connection.commit()
 
 
-async def test_who_is_cancelled_keeps_none(
+async def test_a_cancelled_wait_keeps_none(
     interlock_url: str, others: AsyncInterlock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stop = stop_after(monkeypatch, "acquire")
@@ -192,7 +192,7 @@ async def test_a_block_whose_task_is_cancelled_as_it_ends_keeps_none(locks: Asyn
     await until(lambda: held(interlock_url) == [])
 
 
-def test_an_interrupt_while_one_is_given_back_keeps_none(
+def test_an_interrupt_during_a_release_keeps_none(
     sync_locks: Interlock, interlock_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     grants = sync_locks.leases("a", "b", "c", ttl=60).acquire()

@@ -1,4 +1,4 @@
-"""Read/write leases: many read or one writes, in order of arrival, and what is guarded stays apart."""
+"""Read/write leases: many read or one writes, in order of arrival; guarded transactions never overlap."""
 
 import asyncio
 import random
@@ -16,7 +16,7 @@ from support.postgres import execute
 
 
 @pytest.fixture(autouse=True)
-def no_looks(monkeypatch: pytest.MonkeyPatch) -> None:
+def no_polls(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(wait_queue, "_POLL_EVERY", 3600.0)
 
 
@@ -28,8 +28,8 @@ def held(url: str) -> list[str]:
     return [name for (name,) in execute(url, "SELECT name FROM interlock.held_v1('catalog')")]
 
 
-def noted(url: str) -> list[int]:
-    """How many places those inside may know of."""
+def recorded_slots(url: str) -> list[int]:
+    """Returns the recorded number of slots."""
     return [value for (value,) in execute(url, "SELECT value FROM interlock.record WHERE key = 'catalog##readers'")]
 
 
@@ -85,7 +85,7 @@ async def test_a_writer_that_waits_is_not_overtaken_by_readers(
     assert (await second).name.startswith("catalog##reader/")
 
 
-async def test_nobody_waits_for_ever_and_writers_are_alone(locks: AsyncInterlock, others: AsyncInterlock) -> None:
+async def test_every_wait_ends_and_writers_are_alone(locks: AsyncInterlock, others: AsyncInterlock) -> None:
     reading = writing = most = 0
 
     async def work(root: AsyncInterlock, seed: int) -> None:
@@ -111,7 +111,7 @@ async def test_nobody_waits_for_ever_and_writers_are_alone(locks: AsyncInterlock
     assert most <= 3
 
 
-async def test_a_writer_waits_for_what_a_reader_still_guards(
+async def test_a_writer_waits_for_a_readers_guarded_transaction(
     locks: AsyncInterlock, others: AsyncInterlock, interlock_url: str
 ) -> None:
     reader = await locks.shared("catalog", readers=2).read().acquire()
@@ -126,7 +126,7 @@ async def test_a_writer_waits_for_what_a_reader_still_guards(
 
 
 async def read_beyond(locks: AsyncInterlock, fewer: int, readers: int) -> AsyncGrant:
-    """A reader in a place that those who know of fewer do not know of."""
+    """A reader in a slot beyond those of replicas with a smaller number."""
     lease = locks.shared("catalog", readers=readers).read()
     grants = await asyncio.gather(*(lease.acquire() for _ in range(readers)))
     beyond, *others = sorted(grants, key=lambda grant: int(grant.name.rpartition("/")[2]) < fewer)
@@ -135,10 +135,10 @@ async def read_beyond(locks: AsyncInterlock, fewer: int, readers: int) -> AsyncG
     return beyond
 
 
-async def test_a_writer_that_knows_of_fewer_places_waits_for_all_of_them(
+async def test_a_writer_with_fewer_slots_waits_for_all_recorded_slots(
     locks: AsyncInterlock, others: AsyncInterlock, interlock_url: str
 ) -> None:
-    """Each time: the number that the writer writes down is raised by the next reader."""
+    """In each round: the next reader raises the number that the writer records."""
 
     async def write_after(reader: AsyncGrant) -> None:
         writer = await queued(others.shared("catalog", readers=2).write(), interlock_url)
@@ -146,13 +146,13 @@ async def test_a_writer_that_knows_of_fewer_places_waits_for_all_of_them(
         assert not writer.done()
         await reader.release()
         await (await writer).release()
-        assert noted(interlock_url) == [2]
+        assert recorded_slots(interlock_url) == [2]
 
     for _ in range(2):
         await write_after(await read_beyond(locks, 2, 4))
 
 
-async def test_a_writer_that_knows_of_fewer_places_waits_for_what_a_reader_still_guards(
+async def test_a_writer_with_fewer_slots_waits_for_a_readers_guarded_transaction(
     locks: AsyncInterlock, others: AsyncInterlock, interlock_url: str
 ) -> None:
     reader = await read_beyond(locks, 2, 4)
@@ -162,12 +162,12 @@ async def test_a_writer_that_knows_of_fewer_places_waits_for_what_a_reader_still
         assert await others.shared("catalog", readers=2).write().try_acquire() is None
         with pytest.raises(errors.LeaseTimeout):
             await others.shared("catalog", readers=2).write().acquire(timeout=0.3)
-        assert noted(interlock_url) == [4]
+        assert recorded_slots(interlock_url) == [4]
         await connection.commit()
     assert await others.shared("catalog", readers=2).write().acquire() is not None
 
 
-async def test_a_reader_that_loses_the_door_while_it_writes_its_number_down_comes_again(
+async def test_a_reader_that_loses_admission_while_it_records_its_number_tries_again(
     locks: AsyncInterlock, others: AsyncInterlock, interlock_url: str
 ) -> None:
     from interlock.coordination.engine.records import LeaseRecords
@@ -184,12 +184,12 @@ async def test_a_reader_that_loses_the_door_while_it_writes_its_number_down_come
         patch.setattr(LeaseRecords, "write", late)
         reader = await locks.shared("catalog", readers=2).read().acquire()
     assert lost == ["catalog##readers"]
-    assert noted(interlock_url) == [2]
+    assert recorded_slots(interlock_url) == [2]
     assert await others.shared("catalog", readers=1).write().try_acquire() is None
     await reader.release()
 
 
-async def test_nobody_waits_for_itself_in_a_place_that_it_does_not_know_of(locks: AsyncInterlock) -> None:
+async def test_waiting_for_oneself_in_a_slot_of_another_replicas_number_is_refused(locks: AsyncInterlock) -> None:
     for _ in range(2):
         reader = await locks.shared("catalog", readers=2).read().try_acquire()
         assert reader is not None
@@ -200,10 +200,10 @@ async def test_nobody_waits_for_itself_in_a_place_that_it_does_not_know_of(locks
         await locks.shared("catalog", readers=1).write().acquire()
 
 
-async def test_a_reader_that_lost_the_door_before_it_had_a_slot_does_not_come_in(
+async def test_a_reader_that_lost_admission_before_it_had_a_slot_is_not_admitted(
     locks: AsyncInterlock, others: AsyncInterlock, interlock_url: str
 ) -> None:
-    """A writer came in meanwhile, and has been through all slots before the reader took one."""
+    """A writer was admitted meanwhile, and had acquired all slots before the reader took one."""
     from interlock.coordination.engine.engine import Engine
 
     original = Engine.try_acquire
@@ -211,7 +211,7 @@ async def test_a_reader_that_lost_the_door_before_it_had_a_slot_does_not_come_in
 
     async def late(engine: Engine, name: str, *args: Any) -> Any:
         if name.startswith("catalog##reader/") and not writers and engine is locks.engine():
-            for grant in list(engine._held):  # it was stopped for so long
+            for grant in list(engine._held):  # it was suspended for so long
                 engine._held.lose(grant, "expired")
             execute(interlock_url, "UPDATE interlock.lease SET expires_at = '-infinity' WHERE name = 'catalog'")
             writers.append(await others.shared("catalog", readers=2).write().acquire())
@@ -228,7 +228,7 @@ async def test_a_reader_that_lost_the_door_before_it_had_a_slot_does_not_come_in
     await task
 
 
-async def test_who_is_cancelled_leaves_nothing_behind(
+async def test_a_cancelled_wait_leaves_nothing_behind(
     locks: AsyncInterlock, others: AsyncInterlock, interlock_url: str
 ) -> None:
     reader = await locks.shared("catalog", readers=3).read().acquire()
@@ -241,7 +241,7 @@ async def test_who_is_cancelled_leaves_nothing_behind(
     await until(lambda: held(interlock_url) == [reader.name] and waiters(interlock_url) == 0)
 
 
-async def test_nobody_waits_for_itself(locks: AsyncInterlock, interlock_url: str) -> None:
+async def test_waiting_for_oneself_is_refused(locks: AsyncInterlock, interlock_url: str) -> None:
     catalog = locks.shared("catalog")
     async with catalog.read():
         for lease in (catalog.read(), catalog.write()):
@@ -256,7 +256,7 @@ async def test_nobody_waits_for_itself(locks: AsyncInterlock, interlock_url: str
 
 
 @pytest.mark.parametrize("readers", [0, 1001, "3", None, True])
-async def test_a_number_of_readers_that_cannot_be_is_refused(locks: AsyncInterlock, readers: Any) -> None:
+async def test_an_invalid_number_of_readers_is_refused(locks: AsyncInterlock, readers: Any) -> None:
     with pytest.raises(errors.ConfigurationError, match="use a whole number from 1 to 1000"):
         locks.shared("catalog", readers=readers)
 

@@ -1,4 +1,4 @@
-"""Run once inside a transaction of the user's: what the function writes and the record stand or fall together."""
+"""Run once in the user's transaction: the function's writes and the record commit or roll back together."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -52,7 +52,7 @@ def records(url: str) -> int:
 
 
 class Fee:
-    """Writes a note in the transaction; how often it was called is counted."""
+    """Writes a note in the transaction, and counts its calls."""
 
     def __init__(self, connection: Any) -> None:
         self._connection = connection
@@ -91,7 +91,7 @@ async def test_on_every_kind_of_connection(
     assert notes(url) == ["a"]
 
 
-async def test_a_rollback_takes_the_record_with_it(locks: AsyncInterlock, connection: Any, url: str) -> None:
+async def test_a_rollback_undoes_the_record(locks: AsyncInterlock, connection: Any, url: str) -> None:
     fee = Fee(connection)
 
     async def charge_and_fail() -> None:
@@ -107,7 +107,7 @@ async def test_a_rollback_takes_the_record_with_it(locks: AsyncInterlock, connec
     assert (notes(url), fee.calls) == (["7"], 2)
 
 
-async def test_whoever_dies_before_the_commit_leaves_nothing_and_the_next_does_it(
+async def test_a_call_that_dies_before_the_commit_leaves_nothing_and_the_next_runs(
     locks: AsyncInterlock, others: AsyncInterlock, connection: Any, url: str
 ) -> None:
     fee = Fee(connection)
@@ -122,10 +122,10 @@ async def test_whoever_dies_before_the_commit_leaves_nothing_and_the_next_does_i
     assert (notes(url), records(url)) == (["7"], 1)
 
 
-async def test_whoever_comes_meanwhile_waits_for_the_commit(
+async def test_calls_during_the_run_wait_for_the_commit(
     locks: AsyncInterlock, others: AsyncInterlock, connection: Any, url: str
 ) -> None:
-    """Also without a connection of its own: it is the same record, and the same lease."""
+    """Also without the user's connection: the record and the lease are the same."""
     fee = Fee(connection)
     async with connection.transaction():
         await locks.once("fee:7", fee.charge, "7", connection=connection)
@@ -136,7 +136,7 @@ async def test_whoever_comes_meanwhile_waits_for_the_commit(
     assert (notes(url), fee.calls) == (["7"], 1)
 
 
-async def test_whoever_waited_for_nothing_runs_it(
+async def test_a_waiter_runs_it_after_a_rollback(
     locks: AsyncInterlock, others: AsyncInterlock, connection: Any, url: str
 ) -> None:
     fee = Fee(connection)
@@ -150,9 +150,7 @@ async def test_whoever_waited_for_nothing_runs_it(
     assert (notes(url), fee.calls) == (["7"], 2)
 
 
-async def test_whoever_lost_the_lease_meanwhile_does_not_commit(
-    locks: AsyncInterlock, connection: Any, url: str
-) -> None:
+async def test_a_call_that_lost_the_lease_does_not_commit(locks: AsyncInterlock, connection: Any, url: str) -> None:
     async def late() -> None:
         await connection.execute("INSERT INTO notes VALUES ('late')")
         take_away(url, "fee:7##once")
@@ -176,7 +174,7 @@ async def test_other_arguments_are_a_conflict(locks: AsyncInterlock, connection:
         await locks.once("fee:7", fee.charge, "8")
 
 
-async def test_what_a_transaction_cannot_carry_is_refused(
+async def test_options_that_a_transaction_cannot_have_are_refused(
     locks: AsyncInterlock, connection: Any, url: str, database_url: str
 ) -> None:
     fee = Fee(connection)
@@ -218,13 +216,13 @@ async def test_a_record_beside_the_transaction_would_outlive_its_rollback(
 
     monkeypatch.setattr(Once, "_run_in_transaction", beside)
     with pytest.raises(AssertionError):
-        await test_a_rollback_takes_the_record_with_it(locks, connection, url)
+        await test_a_rollback_undoes_the_record(locks, connection, url)
 
 
-async def test_what_was_begun_and_never_recorded_is_noticed(
+async def test_a_run_that_was_begun_and_never_recorded_is_detected(
     locks: AsyncInterlock, others: AsyncInterlock, url: str
 ) -> None:
-    """As it is after a crash between the effect and the record: nobody knows whether it was done."""
+    """As after a crash between the effect and the record: it is unknown whether the run was done."""
     begun = asyncio.Event()
     effects: list[str] = []
 
@@ -252,7 +250,7 @@ async def test_what_was_begun_and_never_recorded_is_noticed(
     assert effects == ["7", "7"]
 
 
-async def test_a_failure_that_was_seen_is_no_interruption(locks: AsyncInterlock) -> None:
+async def test_a_recorded_failure_is_not_an_interruption(locks: AsyncInterlock) -> None:
     calls = 0
 
     async def flaky(order: str) -> str:

@@ -18,8 +18,8 @@ HELD = "SELECT name FROM interlock.held_v1('openai##slot/')"
 
 
 @pytest.fixture(autouse=True)
-def no_looks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody looks by itself: whoever waits is told, or waits for ever."""
+def no_polls(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No polls: a waiter is notified, or waits for ever."""
     monkeypatch.setattr(wait_queue, "_POLL_EVERY", 3600.0)
 
 
@@ -31,8 +31,8 @@ def waiters(url: str) -> int:
     return int(execute(url, "SELECT count(*) FROM interlock.waiter")[0][0])
 
 
-def at_the_door(url: str, number: int = 0) -> bool:
-    """Somebody is in the queue of that slot."""
+def waits_for_slot(url: str, number: int = 0) -> bool:
+    """True if a caller waits in the queue of that slot."""
     return bool(queue(url, f"openai##slot/{number}"))
 
 
@@ -41,7 +41,7 @@ async def acquire(locks: AsyncInterlock, count: int, **settings: Any) -> AsyncGr
 
 
 async def queued(locks: AsyncInterlock, url: str, count: int) -> "asyncio.Task[AsyncGrant]":
-    """One more waits, at the door or for it."""
+    """Start one more waiter, with the admission lease or for it."""
     before = waiters(url)
     task = asyncio.create_task(acquire(locks, count))
     await until(lambda: waiters(url) > before)
@@ -58,7 +58,7 @@ async def test_as_many_hold_it_as_there_are_slots_and_no_more(
         await others.lease("openai", slots=4).acquire(timeout=0.2)
     with pytest.raises(errors.LeaseTimeout):
         await others.lease("openai", slots=4).acquire(timeout=0)
-    await until(lambda: waiters(interlock_url) == 0)  # who gave up leaves the queues in its own time
+    await until(lambda: waiters(interlock_url) == 0)  # a waiter that gave up leaves the queues in the background
     await grants[2].release()
     again = await others.lease("openai", slots=4).try_acquire()
     assert again is not None
@@ -66,14 +66,14 @@ async def test_as_many_hold_it_as_there_are_slots_and_no_more(
     await until(lambda: waiters(interlock_url) == 0)
 
 
-async def test_whoever_waits_is_served_in_order_of_arrival_whichever_slot_comes(
+async def test_waiters_are_served_in_order_of_arrival_with_any_slot(
     locks: AsyncInterlock, others: AsyncInterlock, interlock_url: str
 ) -> None:
     grants = [await acquire(locks, 3) for _ in range(3)]
     tasks = []
     for number in range(6):
         tasks.append(await queued(others if number % 2 else locks, interlock_url, 3))
-        await until(lambda: at_the_door(interlock_url))
+        await until(lambda: waits_for_slot(interlock_url))
     served: list[AsyncGrant] = []
     for place, task in enumerate(tasks):
         grant = (grants + served)[place]
@@ -82,18 +82,18 @@ async def test_whoever_waits_is_served_in_order_of_arrival_whichever_slot_comes(
         assert served[-1].name == grant.name, "it is the slot that was freed"
         assert [other.done() for other in tasks] == [True] * (place + 1) + [False] * (5 - place)
         if place < 5:
-            await until(lambda: at_the_door(interlock_url, 0) and at_the_door(interlock_url, 2))
+            await until(lambda: waits_for_slot(interlock_url, 0) and waits_for_slot(interlock_url, 2))
 
 
-async def test_a_newcomer_does_not_get_past_the_one_at_the_door(
+async def test_a_newcomer_does_not_overtake_the_holder_of_admission(
     locks: AsyncInterlock, others: AsyncInterlock, interlock_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stop = stop_after(monkeypatch, "release")
     grants = [await acquire(locks, 2) for _ in range(2)]
     task = await queued(locks, interlock_url, 2)
-    await until(lambda: at_the_door(interlock_url, 0) and at_the_door(interlock_url, 1))
+    await until(lambda: waits_for_slot(interlock_url, 0) and waits_for_slot(interlock_url, 1))
     releasing = asyncio.create_task(grants[0].release())
-    await stop.reached()  # the slot was given back, and whoever gave it back does not know yet
+    await stop.reached()  # the slot was released, and its former holder has no answer yet
     got_past = await others.lease("openai", slots=2).try_acquire()
     stop.go()
     assert got_past is None
@@ -101,14 +101,14 @@ async def test_a_newcomer_does_not_get_past_the_one_at_the_door(
     assert (await task).name == grants[0].name
 
 
-@pytest.mark.parametrize("moment", ["it comes to the door", "it is at the door"])
-async def test_a_newcomer_does_not_get_past_the_next_before_it_has_looked_for_a_slot(
+@pytest.mark.parametrize("moment", ["it queues for admission", "it has admission"])
+async def test_a_newcomer_does_not_overtake_the_next_before_that_has_tried_a_slot(
     locks: AsyncInterlock, interlock_url: str, moment: str
 ) -> None:
-    """A slot is free, and whoever came first has not asked for it yet."""
+    """A slot is free, and the first waiter has not requested it yet."""
     grants = [await acquire(locks, 2) for _ in range(2)]
     first = await queued(locks, interlock_url, 2)
-    await until(lambda: at_the_door(interlock_url, 1))
+    await until(lambda: waits_for_slot(interlock_url, 1))
     with psycopg.connect(interlock_url, autocommit=True) as slow:
         slow.execute("SELECT interlock.listen_v1(7)")
         ask = "SELECT (interlock.acquire_v1('openai', %s, 60, 'slow', wait => true, listener => 7)).status"
@@ -118,9 +118,9 @@ async def test_a_newcomer_does_not_get_past_the_next_before_it_has_looked_for_a_
         await first
         await until(lambda: holder(interlock_url, "openai") is None and waiters(interlock_url) == 1)
         await grants[1].release()
-        # It is not given up for not coming at once, however slow this machine is.
+        # It is not given up because it does not come at once, however slow this machine is.
         execute(interlock_url, "UPDATE interlock.waiter SET offered_at = NULL")
-        if moment == "it is at the door":
+        if moment == "it has admission":
             assert slow.execute(ask, [slow_id]).fetchall() == [("granted",)]
         assert len(held(interlock_url)) == 1
         assert await locks.lease("openai", slots=2).try_acquire() is None
@@ -137,7 +137,7 @@ async def test_all_slots_come_at_once_and_one_is_kept(
 ) -> None:
     grants = [await acquire(others, 5) for _ in range(5)]
     task = await queued(locks, interlock_url, 5)
-    await until(lambda: all(at_the_door(interlock_url, number) for number in range(5)))
+    await until(lambda: all(waits_for_slot(interlock_url, number) for number in range(5)))
     await asyncio.gather(*(grant.release() for grant in grants))
     kept = await task
     await until(lambda: held(interlock_url) == [kept.name])
@@ -146,17 +146,17 @@ async def test_all_slots_come_at_once_and_one_is_kept(
     assert len([await acquire(others, 5) for _ in range(4)]) == 4
 
 
-@pytest.mark.parametrize("moment", ["for the door", "at the door"])
-async def test_whoever_is_cancelled_leaves_nothing_behind(
+@pytest.mark.parametrize("moment", ["for admission", "with admission"])
+async def test_a_cancelled_wait_leaves_nothing_behind(
     locks: AsyncInterlock, others: AsyncInterlock, interlock_url: str, moment: str
 ) -> None:
     grants = [await acquire(others, 2) for _ in range(2)]
-    first = await queued(others, interlock_url, 2) if moment == "for the door" else None
+    first = await queued(others, interlock_url, 2) if moment == "for admission" else None
     if first:
-        await until(lambda: at_the_door(interlock_url))
+        await until(lambda: waits_for_slot(interlock_url))
     task = await queued(locks, interlock_url, 2)
     if not first:
-        await until(lambda: at_the_door(interlock_url, 1))
+        await until(lambda: waits_for_slot(interlock_url, 1))
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
@@ -169,7 +169,7 @@ async def test_whoever_is_cancelled_leaves_nothing_behind(
     await until(lambda: holder(interlock_url, "openai") is None)
 
 
-async def test_who_is_cancelled_just_when_slots_come_gives_them_back(
+async def test_a_wait_that_is_cancelled_just_when_slots_come_releases_them(
     locks: AsyncInterlock, others: AsyncInterlock, interlock_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     grants = [await acquire(others, 3) for _ in range(3)]
@@ -177,10 +177,10 @@ async def test_who_is_cancelled_just_when_slots_come_gives_them_back(
     stop.armed = False
     fresh = AsyncInterlock(interlock_url, replica="three")
     task = await queued(fresh, interlock_url, 3)
-    await until(lambda: at_the_door(interlock_url, 2))
+    await until(lambda: waits_for_slot(interlock_url, 2))
     stop.armed = True
     await asyncio.gather(*(grant.release() for grant in grants))
-    await stop.reached()  # the database has granted at least one, and the answer is on its way
+    await stop.reached()  # the database has granted at least one, and the answer has not arrived
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
@@ -189,27 +189,27 @@ async def test_who_is_cancelled_just_when_slots_come_gives_them_back(
     await fresh.close()
 
 
-async def test_the_door_of_one_who_died_opens_again(
+async def test_the_admission_lease_of_a_dead_caller_expires(
     others: AsyncInterlock, interlock_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its places in the queues are seen to be dead; its own lease of the door expires."""
+    """Its queue entries are recognised as dead; its admission lease expires."""
     monkeypatch.setattr(admission, "_LONGEST_ADMISSION", 0.5)
     grants = [await acquire(others, 2) for _ in range(2)]
-    execute(  # somebody who died when it had just come to the door
-        interlock_url, "SELECT interlock.acquire_v1('openai', gen_random_uuid(), 0.5, 'somebody who died')"
+    execute(  # a caller that died when it had just got the admission lease
+        interlock_url, "SELECT interlock.acquire_v1('openai', gen_random_uuid(), 0.5, 'a dead caller')"
     )
     task = await queued(others, interlock_url, 2)
-    await until(lambda: at_the_door(interlock_url))
+    await until(lambda: waits_for_slot(interlock_url))
     await grants[1].release()
     assert (await task).name == grants[1].name
 
 
-async def test_losing_the_door_costs_nobody_its_place(
+async def test_losing_admission_costs_no_position(
     locks: AsyncInterlock, others: AsyncInterlock, interlock_url: str
 ) -> None:
     grants = [await acquire(others, 2) for _ in range(2)]
     first = await queued(locks, interlock_url, 2)
-    await until(lambda: at_the_door(interlock_url, 1))
+    await until(lambda: waits_for_slot(interlock_url, 1))
     execute(interlock_url, "SELECT interlock.break_v1('openai', true, false, 'a test', 'an operator')")
     second = await queued(others, interlock_url, 2)
     await until(lambda: len(queue(interlock_url, "openai##slot/1")) == 2)
@@ -248,12 +248,12 @@ async def test_a_lost_answer_costs_no_slot(
     await fresh.close()
 
 
-async def test_closing_under_those_who_wait_leaves_nothing_behind(
+async def test_closing_during_waits_leaves_nothing_behind(
     locks: AsyncInterlock, others: AsyncInterlock, interlock_url: str
 ) -> None:
     grants = [await acquire(others, 2) for _ in range(2)]
     first = await queued(locks, interlock_url, 2)
-    await until(lambda: at_the_door(interlock_url, 1))
+    await until(lambda: waits_for_slot(interlock_url, 1))
     second = await queued(locks, interlock_url, 2)
     await locks.close()
     for task in (first, second):
@@ -263,7 +263,7 @@ async def test_closing_under_those_who_wait_leaves_nothing_behind(
     assert holder(interlock_url, "openai") is None
 
 
-async def test_a_look_leaves_no_connection_behind(interlock_url: str) -> None:
+async def test_a_try_leaves_no_connection_behind(interlock_url: str) -> None:
     async with AsyncInterlock(interlock_url, idle_after=1.0) as looking:
         assert await looking.lease("openai", slots=2).holders() == []
         assert await looking.members("workers") == []
@@ -290,12 +290,12 @@ async def test_the_guard_of_a_slot_is_the_slots(locks: AsyncInterlock, interlock
 
 
 @pytest.mark.parametrize("count", [0, -1, 1001, 2.0, "2", True])
-async def test_a_number_of_slots_that_cannot_be_is_refused(locks: AsyncInterlock, count: Any) -> None:
+async def test_an_invalid_number_of_slots_is_refused(locks: AsyncInterlock, count: Any) -> None:
     with pytest.raises(errors.ConfigurationError, match="use a whole number from 1 to 1000"):
         locks.lease("openai", slots=count)
 
 
-def test_names_that_are_interlocks_own_are_refused(sync_locks: Interlock) -> None:
+def test_reserved_names_are_refused(sync_locks: Interlock) -> None:
     with pytest.raises(errors.ConfigurationError, match="marks Interlock's own"):
         sync_locks.lease("openai##slot/1")
     with pytest.raises(errors.ConfigurationError, match="use 191 at most"):

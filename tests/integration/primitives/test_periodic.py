@@ -1,4 +1,4 @@
-"""Periodic singletons: one replica at a time, by the database's clock, and nothing is forgotten when one dies."""
+"""Periodic singletons: one replica at a time, by the database's clock; no tick is lost when a replica dies."""
 
 import asyncio
 import threading
@@ -22,11 +22,11 @@ from support.waiting import eventually
 PROGRESS = "SELECT (value ->> 'tick')::float, (value ->> 'finished')::boolean FROM interlock.record"
 HOUR = 3600
 SET = datetime(2031, 1, 1, tzinfo=UTC)
-"""Where `set_clock` counts from."""
+"""The start of the clock that `set_clock` sets."""
 
 
 class Sweep:
-    """Something that is run now and then: it notes the ticks, and may be made to stand still or to fail."""
+    """A periodic function that records its ticks, and can be made to block or to fail."""
 
     def __init__(self, locks: AsyncInterlock, when: Any = HOUR, **settings: Any) -> None:
         self.ticks: list[datetime | None] = []
@@ -43,19 +43,19 @@ class Sweep:
         await self.go.wait()
         self.then()
 
-    async def look(self) -> float:
-        """One turn of it, without the sleep that follows; the clock of the database may have been moved."""
+    async def run_once(self) -> float:
+        """Run what is due once, without the sleep that follows. The database's clock may have been moved."""
         self.periodic._ahead = None
         return await self.periodic._run_once()
 
     def hours(self) -> list[int]:
-        """Since the first of them."""
+        """Returns the ticks in hours since the first."""
         ticks = [tick for tick in self.ticks if tick]
         return [round((tick - ticks[0]).total_seconds() / HOUR) for tick in ticks]
 
     @staticmethod
     def hours_of(ticks: "list[datetime | None]") -> list[int]:
-        """On the clock that is set."""
+        """Returns the ticks in hours of the clock that is set."""
         return [round((tick - SET).total_seconds() / HOUR) for tick in ticks if tick]
 
 
@@ -69,12 +69,12 @@ async def test_it_begins_with_the_next_tick_and_each_is_run_by_one(
 ) -> None:
     sweeps = [Sweep(locks), Sweep(others)]
     for sweep in sweeps:
-        assert 0 < await sweep.look() <= HOUR
+        assert 0 < await sweep.run_once() <= HOUR
     assert sweeps[0].ticks == sweeps[1].ticks == []
     for hour in range(1, 4):
         step_clock(interlock_url, hour * HOUR)
-        await asyncio.gather(*(sweep.look() for sweep in sweeps))
-        await asyncio.gather(*(sweep.look() for sweep in sweeps))
+        await asyncio.gather(*(sweep.run_once() for sweep in sweeps))
+        await asyncio.gather(*(sweep.run_once() for sweep in sweeps))
     assert len(sweeps[0].ticks + sweeps[1].ticks) == 3
     assert len(set(sweeps[0].ticks + sweeps[1].ticks)) == 3
     seen = progress(interlock_url)
@@ -83,11 +83,11 @@ async def test_it_begins_with_the_next_tick_and_each_is_run_by_one(
 
 
 @pytest.mark.parametrize(("missed", "hours"), [("once", [0]), (3, [0, 1, 2]), (10, [0, 1, 2, 3, 4])])
-async def test_what_was_missed(locks: AsyncInterlock, interlock_url: str, missed: Any, hours: list[int]) -> None:
+async def test_missed_ticks(locks: AsyncInterlock, interlock_url: str, missed: Any, hours: list[int]) -> None:
     sweep = Sweep(locks, missed=missed)
-    await sweep.look()
+    await sweep.run_once()
     step_clock(interlock_url, 5 * HOUR)
-    await sweep.look()
+    await sweep.run_once()
     assert sweep.hours() == hours
     assert sweep.ticks == sorted(filter(None, sweep.ticks))
     seen = progress(interlock_url)
@@ -97,17 +97,17 @@ async def test_what_was_missed(locks: AsyncInterlock, interlock_url: str, missed
     assert seen == (newest.timestamp(), True)
 
 
-async def test_what_was_missed_is_skipped(locks: AsyncInterlock, interlock_url: str) -> None:
-    """A tick that nobody began before half of the interval was over is not run."""
+async def test_missed_ticks_are_skipped(locks: AsyncInterlock, interlock_url: str) -> None:
+    """A tick that no replica began in the first half of the interval is not run."""
     day = 86400
     sweep = Sweep(locks, day, missed="skip")
-    await sweep.look()
+    await sweep.run_once()
     [[into]] = execute(interlock_url, "SELECT mod(extract(epoch FROM clock_timestamp())::numeric, 86400)::float")
     step_clock(interlock_url, 3 * day - into + 0.75 * day)
-    await sweep.look()
+    await sweep.run_once()
     assert sweep.ticks == []
     step_clock(interlock_url, 4 * day - into + 60)
-    await sweep.look()
+    await sweep.run_once()
     assert len(sweep.ticks) == 1
 
 
@@ -115,12 +115,12 @@ async def test_a_tick_that_was_begun_and_not_finished_is_taken_over(
     locks: AsyncInterlock, others: AsyncInterlock, interlock_url: str
 ) -> None:
     first, second = Sweep(locks), Sweep(others)
-    await first.look()
+    await first.run_once()
     step_clock(interlock_url, HOUR)
     first.go.clear()
-    running = asyncio.create_task(first.look())
+    running = asyncio.create_task(first.run_once())
     await first.begun.wait()
-    waiting = asyncio.create_task(second.look())
+    waiting = asyncio.create_task(second.run_once())
     await until(lambda: queue(interlock_url, "sweep"))
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -132,35 +132,33 @@ async def test_a_tick_that_was_begun_and_not_finished_is_taken_over(
     assert seen[1]
 
 
-async def test_whoever_lost_the_lease_does_not_say_that_it_has_finished(
-    locks: AsyncInterlock, interlock_url: str
-) -> None:
+async def test_a_replica_that_lost_the_lease_does_not_record_the_end(locks: AsyncInterlock, interlock_url: str) -> None:
     sweep = Sweep(locks)
-    await sweep.look()
+    await sweep.run_once()
     step_clock(interlock_url, HOUR)
     sweep.then = lambda: take_away(interlock_url, "sweep")
     with pytest.raises(errors.LeaseLost):
-        await sweep.look()
+        await sweep.run_once()
     seen = progress(interlock_url)
     assert seen is not None
     assert not seen[1]
 
 
-async def test_after_a_moment_in_which_the_clock_was_ahead_it_goes_on(
+async def test_it_goes_on_after_the_clock_was_ahead(
     locks: AsyncInterlock, others: AsyncInterlock, interlock_url: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """One replica finds the record that is ahead without the lease, because it knows the time."""
+    """One replica finds the record that is ahead without the lease, because it has the time already."""
     first, second = Sweep(locks), Sweep(others)
     set_clock(interlock_url, 0.5 * HOUR)
-    await second.look()
+    await second.run_once()
     set_clock(interlock_url, 24.5 * HOUR)
-    await first.look()
+    await first.run_once()
     set_clock(interlock_url, 0.5 * HOUR)
     await second.periodic._run_once()
     assert Sweep.hours_of(second.ticks) == [0]
     for hour in (0, 1, 2):
         set_clock(interlock_url, (hour + 0.5) * HOUR)
-        await asyncio.gather(first.look(), second.look())
+        await asyncio.gather(first.run_once(), second.run_once())
     assert sorted(Sweep.hours_of(first.ticks + second.ticks)) == [0, 1, 2, 24]
     assert caplog.text.count("periodic.clock_was_ahead") == 1
 
@@ -170,29 +168,29 @@ async def test_a_run_that_was_begun_while_the_clock_was_ahead_is_taken_over(
 ) -> None:
     first, second = Sweep(locks), Sweep(others, missed="skip")
     set_clock(interlock_url, 0)
-    await first.look()
+    await first.run_once()
     set_clock(interlock_url, 24 * HOUR)
     first.go.clear()
-    running = asyncio.create_task(first.look())
+    running = asyncio.create_task(first.run_once())
     await first.begun.wait()
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
         await running
     set_clock(interlock_url, 0.75 * HOUR)
-    await second.look()
+    await second.run_once()
     assert Sweep.hours_of(second.ticks) == [0]
     set_clock(interlock_url, HOUR)
-    await second.look()
+    await second.run_once()
     assert Sweep.hours_of(second.ticks) == [0, 1]
 
 
-async def test_what_was_missed_is_skipped_also_after_the_clock_was_ahead(
+async def test_missed_ticks_are_skipped_also_after_the_clock_was_ahead(
     locks: AsyncInterlock, interlock_url: str
 ) -> None:
     sweep = Sweep(locks, missed="skip")
     for hour in (0, 24, 0.75, 1, 1.75):
         set_clock(interlock_url, hour * HOUR)
-        await sweep.look()
+        await sweep.run_once()
     assert Sweep.hours_of(sweep.ticks) == [24, 1]
 
 
@@ -202,20 +200,20 @@ async def test_a_tick_that_was_run_by_a_clock_a_little_ahead_is_not_run_again(
     sweep = Sweep(locks)
     for hour in (0.5, 1, 0.75, 1, 2):
         set_clock(interlock_url, hour * HOUR)
-        await sweep.look()
+        await sweep.run_once()
     assert Sweep.hours_of(sweep.ticks) == [1, 2]
     assert "periodic.clock_was_ahead" not in caplog.text
 
 
-async def test_a_failure_is_logged_and_the_next_tick_is_another_chance(
+async def test_a_failure_is_logged_and_the_next_tick_is_run(
     locks: AsyncInterlock, interlock_url: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     sweep = Sweep(locks)
-    await sweep.look()
+    await sweep.run_once()
     sweep.then = lambda: 1 // 0
     for hour in (1, 2):
         step_clock(interlock_url, hour * HOUR)
-        await sweep.look()
+        await sweep.run_once()
     assert sweep.hours() == [0, 1]
     assert "periodic.failed" in caplog.text
     seen = progress(interlock_url)
@@ -239,7 +237,7 @@ async def test_guarded_by_its_grant(locks: AsyncInterlock, interlock_url: str) -
     assert sweep.tick is None
 
 
-async def test_it_runs_while_it_is_entered_and_survives_its_database(
+async def test_it_runs_while_it_is_entered_and_survives_a_lost_database(
     locks: AsyncInterlock, interlock_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from interlock.coordination.primitives import periodic
@@ -262,7 +260,7 @@ async def test_it_runs_while_it_is_entered_and_survives_its_database(
     assert await locks.lease("sweep").holders() == []
 
 
-async def test_a_database_that_was_never_there_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_database_that_was_never_reached_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     locks = AsyncInterlock("postgresql://nobody@127.0.0.1:1/nothing")
 
     @locks.every("1s", "sweep")
@@ -273,10 +271,10 @@ async def test_a_database_that_was_never_there_is_an_error(monkeypatch: pytest.M
     await locks.close()
 
 
-async def test_where_it_is_entered_a_database_that_is_away_at_first_is_waited_for(
+async def test_a_block_waits_for_a_database_that_is_unreachable_at_first(
     interlock_url: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """As when a replica starts while its database restarts: nobody would begin anew with its work."""
+    """As when a replica starts while its database restarts: after an error no one would start the work again."""
     ran, ran_in_thread = asyncio.Event(), threading.Event()
     with nobodys_port() as nobody, cable_to(interlock_url) as (cable, url):
         cable.lead_to(nobody)
@@ -302,7 +300,7 @@ async def test_where_it_is_entered_a_database_that_is_away_at_first_is_waited_fo
 
 
 @pytest.mark.exhaustive
-async def test_a_database_that_goes_between_the_opening_and_the_first_turn_is_waited_for(
+async def test_a_database_that_is_lost_between_the_opening_and_the_first_run_is_waited_for(
     interlock_url: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     with cable_to(interlock_url) as (cable, url):
@@ -315,7 +313,7 @@ async def test_a_database_that_goes_between_the_opening_and_the_first_turn_is_wa
                 await sweep.begun.wait()
 
 
-async def test_what_ends_it_is_logged_at_once_and_raised_in_the_end(
+async def test_the_error_that_ends_it_is_logged_at_once_and_raised_at_the_end(
     locks: AsyncInterlock, sync_locks: Interlock, interlock_url: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     await locks.open()
@@ -377,7 +375,7 @@ def test_in_a_thread_of_its_own(sync_locks: Interlock, interlock_url: str) -> No
     assert sync_locks.lease("sweep").holders() == []
 
 
-def test_a_run_in_a_thread_is_waited_for_before_the_lease_is_given_back(
+def test_a_run_in_a_thread_is_waited_for_before_the_lease_is_released(
     sync_locks: Interlock, interlock_url: str
 ) -> None:
     begun, go = threading.Event(), threading.Event()
@@ -404,7 +402,7 @@ def test_a_run_in_a_thread_is_waited_for_before_the_lease_is_given_back(
     assert sync_locks.lease("sweep").holders() == []
 
 
-def test_who_is_interrupted_while_it_enters_the_block_leaves_nothing_running(
+def test_an_interrupt_while_the_block_is_entered_leaves_nothing_running(
     sync_locks: Interlock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     start, ran = threading.Thread.start, threading.Event()
@@ -426,7 +424,7 @@ def test_who_is_interrupted_while_it_enters_the_block_leaves_nothing_running(
     assert sync_locks.lease("sweep").holders() == []
 
 
-def test_in_the_thread_that_calls(sync_locks: Interlock) -> None:
+def test_in_the_calling_thread(sync_locks: Interlock) -> None:
     class Enough(BaseException):
         pass
 
