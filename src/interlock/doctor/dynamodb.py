@@ -1,4 +1,4 @@
-"""Whether a table of DynamoDB is fit to be trusted with leases."""
+"""Checks whether a DynamoDB table can be trusted with leases."""
 
 from collections.abc import Iterator
 
@@ -10,7 +10,7 @@ from interlock.stores.dynamodb.examination import TableExamination, examine
 from interlock.stores.dynamodb.table import TTL
 
 _TIMEOUT = 5.0
-_CREATE = "Have `interlock store create URL` run by somebody with the rights for it."
+_CREATE = "Let a user with the rights for it run `interlock store create URL`."
 _POLICY = "Give them the policy of docs/how-to/dynamodb.md."
 
 
@@ -43,11 +43,11 @@ def _index(seen: TableExamination) -> Finding:
 def _ttl(seen: TableExamination) -> Finding:
     deletes_by = seen.table.deletes_by
     if seen.ttl_hidden:
-        return ok("ttl", "Whether it deletes items by their ttl these credentials may not see.")
+        return ok("ttl", "These credentials may not see if it deletes items by their ttl.")
     if deletes_by == TTL:
-        return ok("ttl", "Items of leases that nobody has used for a week are deleted.")
+        return ok("ttl", "Items of leases that were not used for a week are deleted.")
     if deletes_by is None:
-        return warning("ttl", "It deletes nothing by ttl: items of leases that nobody uses any more stay.", _CREATE)
+        return warning("ttl", "It deletes nothing by ttl: items of unused leases stay.", _CREATE)
     return warning(
         "ttl",
         f"It deletes by {deletes_by!r}, which leases do not have: their items stay.",
@@ -78,5 +78,5 @@ def _transactions(seen: TableExamination) -> Finding:
 
 
 def _listed(operations: list[str]) -> str:
-    """As AWS calls them."""
+    """The operations by AWS's names."""
     return ", ".join(operation.title().replace("_", "") for operation in operations)

@@ -86,7 +86,7 @@ async def test_a_table_without_index_and_deletion(dynamodb_endpoint: str) -> Non
     await client.close()
     assert exit_status(found.values()) == 0
     assert (found["index"].verdict, found["ttl"].verdict) == (Verdict.WARNING, Verdict.WARNING)
-    assert found["index"].remedy == "Have `interlock store create URL` run by somebody with the rights for it."
+    assert found["index"].remedy == "Let a user with the rights for it run `interlock store create URL`."
 
 
 @pytest.mark.parametrize(
@@ -98,7 +98,7 @@ async def test_a_table_without_index_and_deletion(dynamodb_endpoint: str) -> Non
         ("GetItem", 77, "may not do GetItem, which leases need"),
         ("Query", 0, "may not do Query, by which leases are listed"),
         ("BatchGetItem", 0, "may not do BatchGetItem, by which leases are listed"),
-        ("DescribeTimeToLive", 0, "these credentials may not see"),
+        ("DescribeTimeToLive", 0, "These credentials may not see"),
     ],
 )
 async def test_what_the_credentials_may_not_do_is_said(

@@ -175,6 +175,6 @@ _FUNCTIONS = ("attribute_not_exists", "attribute_exists", "begins_with", "")
 async def test_botocore_neither_waits_nor_tries_on_its_own(url: str, faults: Faults) -> None:
     async with replicas(url, "web-1") as (replica,):
         await replica.table()
-        config = (await replica.client._opened()).meta.config
+        config = (await replica.client._connected()).meta.config
         assert config.retries["total_max_attempts"] == 1
         assert max(config.connect_timeout, config.read_timeout) <= 2

@@ -141,5 +141,5 @@ async def test_credentials_that_are_missing_are_named(monkeypatch: pytest.Monkey
 
 async def test_nobody_at_the_endpoint_is_told_soon(aws_credentials: None) -> None:
     async with replicas(table_url("http://127.0.0.1:1", "any-table"), "web-1", timeout=1.0) as (replica,):
-        with pytest.raises(errors.DatabaseUnreachable, match="Nobody answers for dynamodb://any-table"):
+        with pytest.raises(errors.DatabaseUnreachable, match="No server answers for dynamodb://any-table"):
             await replica.ask()

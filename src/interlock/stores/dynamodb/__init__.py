@@ -1,1 +1,1 @@
-"""Leases in a table of DynamoDB, which has no clock: whoever wants a lease watches the record, see `leases`."""
+"""Leases in a DynamoDB table. DynamoDB has no clock, so a process that wants a lease watches its item: see `leases`."""

@@ -1,4 +1,4 @@
-"""``dynamodb://TABLE?region=…&endpoint=…``: which table, where, and what is known of the clocks of those who use it."""
+"""URLs of tables, ``dynamodb://TABLE?region=…&endpoint=…``, with what is known of the clients' clocks."""
 
 import math
 import re
@@ -13,13 +13,13 @@ _PARAMETERS = ("region", "endpoint", "prefix", "max_clock_skew")
 _LONGEST_PREFIX = 64
 DEFAULT_PREFIX = "LOCK#"
 RECORDS = "RECORD#"
-"""What the keys of records begin with; after that, as those of leases."""
+"""The keys of records begin with it; the rest is as in the keys of leases."""
 
 
 class TableAddress(NamedTuple):
     """`region` and `endpoint` are left to AWS's own settings if they are None. Keys begin with `prefix`.
 
-    `max_clock_skew` is a bound, in seconds, on what the clocks of any two clients differ by. None: nothing is known.
+    `max_clock_skew` is a bound, in seconds, for the difference between the clocks of any two clients. None: unknown.
     """
 
     table: str
@@ -37,7 +37,7 @@ def is_address(url: str) -> bool:
 
 
 def parsed(url: str) -> TableAddress:
-    """Or a ConfigurationError that says what is wrong."""
+    """Raises ConfigurationError for a URL that cannot be used."""
     try:
         parts = urlsplit(url)
         given = parse_qs(parts.query, keep_blank_values=True, strict_parsing=True) if parts.query else {}

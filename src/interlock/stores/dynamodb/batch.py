@@ -1,7 +1,7 @@
-"""A batch, as far as DynamoDB has such a thing: requests of their own, some of them at a time.
+"""Runs a batch as separate requests, a limited number at a time.
 
-TransactWriteItems would take a hundred items in one request, but all or none: one lease that is lost would cost the
-renewal of the others. So each has its own, and its own outcome.
+TransactWriteItems would take a hundred items in one request, but all or none: one lost lease would fail the renewal of
+the others. So each item has its own request, and its own outcome.
 """
 
 import asyncio
@@ -12,16 +12,16 @@ from interlock.errors import InterlockError
 from interlock.stores.leases import PartlyFailed
 
 AT_ONCE = 32
-"""Requests under way. Each costs a connection while it lasts, and a millisecond of this process."""
+"""Concurrent requests. Each costs a connection while it lasts, and a millisecond of this process."""
 
 Request = TypeVar("Request")
 Answer = TypeVar("Answer")
 
 
-async def side_by_side(
+async def gather_outcomes(
     work: Callable[[Request], Awaitable[Answer]], requests: Sequence[Request]
 ) -> list[Answer | InterlockError]:
-    """The answers in the order of the requests; instead of an answer, the error of ours that there was."""
+    """Returns, in the order of the requests, the answer or the error of each."""
     if len(requests) == 1:
         return [await _outcome(work, requests[0])]
     outcomes: dict[int, Answer | InterlockError] = {}
@@ -45,8 +45,8 @@ async def _outcome(work: Callable[[Request], Awaitable[Answer]], request: Reques
 
 
 async def each_of(work: Callable[[Request], Awaitable[Answer]], requests: Sequence[Request]) -> list[Answer]:
-    """Or `PartlyFailed`; or the first error, if there is no answer at all."""
-    outcomes = await side_by_side(work, requests)
+    """Returns the answers. Raises `PartlyFailed` if some failed, and the first error if all did."""
+    outcomes = await gather_outcomes(work, requests)
     answers = [outcome for outcome in outcomes if not isinstance(outcome, InterlockError)]
     if answers and len(answers) < len(outcomes):
         raise PartlyFailed(outcomes)
@@ -54,8 +54,8 @@ async def each_of(work: Callable[[Request], Awaitable[Answer]], requests: Sequen
 
 
 async def all_of(work: Callable[[Request], Awaitable[Answer]], requests: Sequence[Request]) -> list[Answer]:
-    """Or the first error, after everything has come to its end."""
-    return _or_first_error(await side_by_side(work, requests))
+    """Returns the answers, or raises the first error, after all requests have ended."""
+    return _or_first_error(await gather_outcomes(work, requests))
 
 
 def _or_first_error(outcomes: Sequence[Answer | InterlockError]) -> list[Answer]:

@@ -1,10 +1,11 @@
-"""Requests to DynamoDB, with short time-outs and repetitions of our own.
+"""Requests to DynamoDB, with short timeouts and Interlock's own retries.
 
 botocore would wait for a minute and try ten times, which is longer than a lease. Here an attempt has a second and a
-half, and there are as many, at random moments, as fit before the caller's deadline and have time for an answer. If any
-of them may have been obeyed without our knowing, the error says so by its type: whoever asked has to find out.
+half, and attempts are repeated at random intervals while there is time for an answer before the caller's deadline. If
+any attempt may have taken effect without an answer, the error's type says so, and the caller has to find out.
 
-A connection carries one request at a time, and there may be as many as there are requests: a renewal waits for nobody.
+A connection carries one request at a time, and there are as many connections as requests: a renewal never waits for
+another request.
 """
 
 import asyncio
@@ -21,7 +22,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from interlock.clock import boottime
 from interlock.logs import events
 from interlock.stores.dynamodb.address import TableAddress
-from interlock.stores.dynamodb.driver_errors import judged
+from interlock.stores.dynamodb.driver_errors import classified
 
 log = events(__name__)
 
@@ -31,14 +32,14 @@ _MOST_CONNECTIONS = 1000
 
 
 class Client:
-    """Opened by first use."""
+    """Opened when it is first used."""
 
     def __init__(self, address: TableAddress) -> None:
         self.address = address
         self._stack = AsyncExitStack()
         self._client: Any = None
         self._opening = asyncio.Lock()
-        self._under_way = 0
+        self._active_calls = 0
         self._used_at = boottime()
 
     @property
@@ -46,12 +47,12 @@ class Client:
         return self._client is not None
 
     async def call(self, operation: str, ends_at: float, **parameters: Any) -> dict[str, Any]:
-        """`ConditionFailed`, or an error of ours. `ends_at` is on `boottime()`, for all attempts together."""
-        self._under_way += 1
+        """Raises `ConditionFailed`, or Interlock's errors. `ends_at` is on `boottime()`, for all attempts together."""
+        self._active_calls += 1
         try:
             return await self._attempts(operation, ends_at, parameters)
         finally:
-            self._under_way -= 1
+            self._active_calls -= 1
             self._used_at = boottime()
 
     async def _attempts(self, operation: str, ends_at: float, parameters: dict[str, Any]) -> dict[str, Any]:
@@ -61,22 +62,24 @@ class Client:
         while True:
             try:
                 async with asyncio.timeout(min(longest, max(ends_at - boottime(), 0.0))):
-                    method: Callable[..., Awaitable[dict[str, Any]]] = getattr(await self._opened(), operation)
+                    method: Callable[..., Awaitable[dict[str, Any]]] = getattr(await self._connected(), operation)
                     return await method(**parameters)
             except (BotoCoreError, ClientError, TimeoutError, OSError) as error:
-                failure = judged(error, self.address, operation)
-                if not failure.worth_repeating:
+                failure = classified(error, self.address, operation)
+                if not failure.retryable:
                     raise failure.error from error
                 if failure.in_doubt:
                     doubt = failure.error
                 until_next = random.uniform(0.0, pause)
-                if boottime() + until_next + _SHORTEST_ATTEMPT > ends_at:  # what is cut off is in doubt
+                if (
+                    boottime() + until_next + _SHORTEST_ATTEMPT > ends_at
+                ):  # the outcome of a request that is cut off is unknown
                     raise (doubt or failure.error) from error
                 log.debug("dynamodb.asked_again", extra={"operation": operation, "why": str(failure.error)})
             await asyncio.sleep(until_next)
             pause = min(2 * pause, _LONGEST_PAUSE)
 
-    async def _opened(self) -> Any:
+    async def _connected(self) -> Any:
         if self._client is None:
             async with self._opening:
                 if self._client is None:
@@ -96,7 +99,7 @@ class Client:
             tcp_keepalive=True,
         )
         address = self.address
-        without_tls = (address.endpoint or "").startswith("http:")  # then there is no certificate to be verified
+        without_tls = (address.endpoint or "").startswith("http:")  # without TLS there is no certificate to verify
         return await self._stack.enter_async_context(
             session.create_client(
                 "dynamodb",
@@ -108,7 +111,7 @@ class Client:
         )
 
     async def close_idle(self, idle_for: float) -> None:
-        if not self._under_way and self._used_at + idle_for <= boottime():
+        if not self._active_calls and self._used_at + idle_for <= boottime():
             await self.close()
 
     async def close(self) -> None:
@@ -118,12 +121,12 @@ class Client:
             await stack.aclose()
 
     def sever(self) -> None:
-        """The event loop has ended, and nothing can be closed on it: to DynamoDB a connection means nothing."""
+        """The event loop has ended, and nothing can be closed on it. A connection has no meaning to DynamoDB."""
         self._client = None
         self._stack = AsyncExitStack()
 
 
 @cache
 def _models() -> Any:
-    """What botocore knows of AWS: reading it takes a while, and it is the same for every client."""
+    """botocore's description of AWS: reading it takes a while, and it is the same for every client."""
     return get_session().get_component("data_loader")

@@ -1,7 +1,7 @@
-"""What botocore raises, turned into ours: in this one place.
+"""Converts botocore's errors into Interlock's.
 
-Three things have to be known of a failure: whether it is worth asking again, whether the request may have been obeyed
-all the same, and which of our errors it is. Only a condition that was not met is contention; all else is an error.
+A failure is classified: can the request be retried, may it have taken effect all the same, and which of Interlock's
+errors is it? Only a failed condition means contention; everything else is an error.
 """
 
 from collections.abc import Mapping
@@ -35,7 +35,7 @@ _NO_CREDENTIALS = (boto.NoCredentialsError, boto.PartialCredentialsError, boto.C
 
 
 class ConditionFailed(Exception):
-    """The item is not as it was asked to be. `item` is what it is; None: the engine does not tell, or there is none."""
+    """The item does not meet the condition. `item`: None if the engine does not report it, or if there is none."""
 
     def __init__(self, item: Mapping[str, Any] | None) -> None:
         super().__init__()
@@ -45,12 +45,12 @@ class ConditionFailed(Exception):
 @dataclass(frozen=True)
 class RequestFailure:
     error: Exception
-    worth_repeating: bool = False
+    retryable: bool = False
     in_doubt: bool = False
-    """Whether the request may have been obeyed."""
+    """True if the request may have taken effect."""
 
 
-def judged(error: Exception, address: TableAddress, operation: str) -> RequestFailure:
+def classified(error: Exception, address: TableAddress, operation: str) -> RequestFailure:
     if isinstance(error, boto.ClientError):
         return _answered(error, address, operation)
     if isinstance(error, _NO_CREDENTIALS):
@@ -78,12 +78,12 @@ def _answered(error: boto.ClientError, address: TableAddress, operation: str) ->
     if code == "TransactionCanceledException":
         return _cancelled(error, address)
     if code in _THROTTLED:
-        return RequestFailure(_throttled(address, code), worth_repeating=True)
+        return RequestFailure(_throttled(address, code), retryable=True)
     if code in _LOCKED:
-        return RequestFailure(_locked(address), worth_repeating=True)
+        return RequestFailure(_locked(address), retryable=True)
     if status >= 500 or code == "RequestTimeout":
-        sentence = f"{address} answered with an error of its own ({status} {code}): try again."
-        return RequestFailure(errors.DatabaseUnreachable(sentence), worth_repeating=True, in_doubt=True)
+        sentence = f"{address} answered with a server error ({status} {code}): try again."
+        return RequestFailure(errors.DatabaseUnreachable(sentence), retryable=True, in_doubt=True)
     return RequestFailure(_refused(code, said, address, operation))
 
 
@@ -91,7 +91,7 @@ def _refused(code: str, said: str, address: TableAddress, operation: str) -> err
     if code == "ResourceNotFoundException":
         return errors.SchemaMissing(
             f"There is no table {address.table!r} that is ready for use: create it with `interlock store create URL`, "
-            "or look at the region of its URL."
+            "or check the region in its URL."
         )
     if code == "AccessDeniedException":
         return errors.PermissionMissing(
@@ -108,26 +108,26 @@ def _refused(code: str, said: str, address: TableAddress, operation: str) -> err
 
 
 def _cancelled(error: boto.ClientError, address: TableAddress) -> RequestFailure:
-    """A transaction says of each of its items what was wrong with it."""
+    """A cancelled transaction has a reason for each of its items."""
     reasons = error.response.get("CancellationReasons") or []
     codes = [reason.get("Code") for reason in reasons]
     if "ConditionalCheckFailed" in codes:
         return RequestFailure(ConditionFailed(None))
     if "TransactionConflict" in codes:
-        return RequestFailure(_locked(address), worth_repeating=True)
+        return RequestFailure(_locked(address), retryable=True)
     if "ThrottlingError" in codes or "ProvisionedThroughputExceeded" in codes:
-        return RequestFailure(_throttled(address, "ThrottlingError"), worth_repeating=True)
+        return RequestFailure(_throttled(address, "ThrottlingError"), retryable=True)
     told = error.response.get("Error", {}).get("Message", "")
     return RequestFailure(errors.StatementFailed(f"{address} refused a transaction: {told}"))
 
 
 def _unanswered(error: Exception, address: TableAddress) -> RequestFailure:
     if isinstance(error, TimeoutError | boto.ReadTimeoutError | boto.ConnectTimeoutError):
-        sentence = f"{address} did not answer in time: look at the network, or at its endpoint."
+        sentence = f"{address} did not answer in time: check the network and its endpoint."
     else:
-        sentence = f"Nobody answers for {address}: look at its region and endpoint ({type(error).__name__})."
+        sentence = f"No server answers for {address}: check its region and endpoint ({type(error).__name__})."
     return RequestFailure(
-        errors.DatabaseUnreachable(sentence), worth_repeating=True, in_doubt=not isinstance(error, _NOT_SENT)
+        errors.DatabaseUnreachable(sentence), retryable=True, in_doubt=not isinstance(error, _NOT_SENT)
     )
 
 
@@ -138,4 +138,4 @@ def _throttled(address: TableAddress, code: str) -> errors.StoreThrottled:
 
 
 def _locked(address: TableAddress) -> errors.LockNotAvailable:
-    return errors.LockNotAvailable(f"Transactions kept hold of an item of {address} for too long: try again.")
+    return errors.LockNotAvailable(f"Transactions locked an item of {address} for too long: try again.")

@@ -1,7 +1,6 @@
-"""What can be seen of a table before anyone trusts it with leases.
+"""Examines a table before it is trusted with leases.
 
-Nothing is changed: writes are asked for under a condition that no item meets, so that nothing is found out but whether
-they may be asked for.
+Nothing is changed: writes are sent with a condition that no item meets, and show only whether they are permitted.
 """
 
 from collections.abc import Mapping
@@ -24,8 +23,10 @@ _PROBE = "##doctor"
 
 @dataclass(frozen=True)
 class TableExamination:
-    """`deletes_by` of the table is not known if `ttl_hidden`. `denied` are the operations that were refused, of those
-    that leases need, and `cannot_list` of those by which they are listed."""
+    """`deletes_by` of the table is unknown if `ttl_hidden`.
+
+    `denied` are the refused operations that leases need, `cannot_list` those that listing them needs.
+    """
 
     round_trip: float
     table: LeaseTable
@@ -36,13 +37,13 @@ class TableExamination:
 
 
 async def examine(address: TableAddress, timeout: float) -> TableExamination:
-    """Raises what keeps everything from working."""
+    """Raises the error if nothing can work."""
     leases = DynamoLeases(address, holder=Holder("interlock doctor", "", 0), timeout=timeout)
     try:
         await leases.verify()
         asked_at = boottime()
         found = await leases.table()
-        await table.look(leases.client, timeout)
+        await table.describe(leases.client, timeout)
         taken = boottime() - asked_at
         whole = await _deletion(leases)
         return TableExamination(

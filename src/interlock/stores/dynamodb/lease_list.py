@@ -1,6 +1,6 @@
-"""Which leases are held: found by the index, and looked at in the table.
+"""Lists the leases that are held: finds them by the index, and reads them in the table.
 
-The index tells a lease a moment late, as DynamoDB's indexes do; what it tells is looked up where it is true.
+The index may be a moment late, as DynamoDB's indexes are, so its results are read again in the table.
 """
 
 from collections.abc import Sequence
@@ -21,14 +21,14 @@ _AT_ONCE = 100
 
 
 async def held(leases: DynamoLeases, prefix: str) -> list[HeldLease]:
-    """`remaining` is how long it would still have to be watched from here: of one not seen before, all of it."""
+    """`remaining` is the time for which this process would still have to watch the lease: its whole ttl at first."""
     found = [row for row in await listed(leases, prefix) if not row.is_broken]
     told = [_as_held(row, leases.watch.remaining(row)) for row in found]
     return [lease for lease in told if lease.remaining > 0]
 
 
 async def listed(leases: DynamoLeases, prefix: str) -> list[Row]:
-    """The leases that have an owner, by name."""
+    """The items of the leases that have an owner, by name."""
     table = await leases.table()
     if not table.has_index:
         raise errors.NotSupported(
@@ -77,7 +77,7 @@ async def _items(leases: DynamoLeases, keys: Sequence[Item]) -> list[dict[str, A
     asked: dict[str, Any] = {table: {"Keys": list(keys), "ConsistentRead": True}}
     found: list[dict[str, Any]] = []
     ends_at = boottime() + _WITHIN
-    while asked:  # what was too much at once is told, to be asked for again
+    while asked:  # DynamoDB returns the keys that were too many at once
         answer = await leases.client.call("batch_get_item", ends_at, RequestItems=asked)
         found += answer["Responses"].get(table, ())
         asked = answer.get("UnprocessedKeys") or {}

@@ -1,16 +1,16 @@
-"""Leases on DynamoDB, a table's item for each.
+"""Leases on DynamoDB, one item of a table for each.
 
-Who may do what. A lease is taken by one conditional PutItem: of an item that is free, or of one that was watched
-unchanged for the whole length of its lease (see `watching`), and then only if it is still unchanged. Renewing and
-releasing are conditional on the grant that they are for. Nothing is decided by what was read before.
+Conditions. A lease is taken by one conditional PutItem: of an item that is free, or of an item that was watched and
+stayed unchanged for the whole ttl (see `watch`), and then only if it is still unchanged. Renewals and releases have
+their grant as their condition. No decision depends on an earlier read alone.
 
-What is left behind. A request whose answer was lost is made again: it then meets its own grant in the item, which is
-renewed before it is trusted, because others may have watched it for a while. A request that is obeyed long after it was
-sent, when a later one of its grant has been obeyed already, carries a smaller token than the item, and is refused.
-A process that dies leaves its item as it is: others watch it, and take it over.
+Lost answers. A request whose answer was lost is sent again: it then finds its own grant in the item, and renews it
+before trusting it, because other processes may have watched the item for a while. A request that takes effect long
+after it was sent, later than the next request of its grant, carries a smaller token than the item, and is refused.
+A process that dies leaves its item as it is: other processes watch it, and take it over.
 
-There is no queue: an item that all who wait write to would cost a write each time. Whoever asks first when the lease is
-free gets it. So nobody is told, nothing is offered, and a lease cannot be handed over.
+There is no queue: it would be an item to which every waiter writes. The first request after the lease is free gets it.
+So there are no notifications and no offers, and a lease cannot be handed over.
 """
 
 import time
@@ -25,7 +25,7 @@ from interlock.clock import boottime
 from interlock.stores.dynamodb import row as rows
 from interlock.stores.dynamodb import table as tables
 from interlock.stores.dynamodb.address import TableAddress
-from interlock.stores.dynamodb.batch import each_of, side_by_side
+from interlock.stores.dynamodb.batch import each_of, gather_outcomes
 from interlock.stores.dynamodb.client import Client
 from interlock.stores.dynamodb.driver_errors import ConditionFailed
 from interlock.stores.dynamodb.row import Item, Row
@@ -42,14 +42,14 @@ from interlock.stores.leases import (
 )
 
 SHARDS = 8
-"""Of the index: a key of its own for each, so that no one part of it takes all the writes."""
+"""Partitions of the index, each with its own key, so that no partition takes all the writes."""
 
 _TRIES = 3
 _ASK_AGAIN = 0.05
 
 
 class DynamoLeases:
-    """A `LeaseStore`. `timeout` is for one request with its repetitions. Clocks are given to be moved by tests."""
+    """A `LeaseStore`. `timeout` is for one request with its retries. Tests pass their own clocks."""
 
     def __init__(
         self,
@@ -70,11 +70,11 @@ class DynamoLeases:
         self._table: tables.LeaseTable | None = None
         self._last_token = 0
         self._trusted_until: dict[UUID, float] = {}
-        """Of grants that were made here. Nobody else can tell that one has expired before another has taken it."""
+        """For this process's grants. Until another process takes a lease, only its holder knows that it has expired."""
 
     async def verify(self) -> None:
-        """Raise what is wrong with the table."""
-        self._table = await tables.look(self.client, self.timeout)
+        """Raise an error if the table cannot be used."""
+        self._table = await tables.describe(self.client, self.timeout)
 
     async def table(self) -> tables.LeaseTable:
         if self._table is None:
@@ -91,19 +91,17 @@ class DynamoLeases:
         return await each_of(self._release, grants)
 
     async def hand_over(self, grants: Sequence[GrantIdentity]) -> list[ReleaseAnswer]:
-        raise errors.NotSupported(
-            "DynamoDB keeps no queue of those who wait, so a lease cannot be handed over to the next: release it."
-        )
+        raise errors.NotSupported("DynamoDB has no queue of waiters, so a lease cannot be handed over: release it.")
 
     async def renew(self, grants: Sequence[GrantIdentity], timeout: float) -> RenewAnswer:
-        """One that failed is asked for again soon, and costs the others nothing."""
+        """A failed renewal is repeated soon, and does not affect the others."""
         await self.table()
         ends_at = boottime() + timeout
 
         async def renew(grant: GrantIdentity) -> _Refusal | None:
             return await self._try_to_renew(grant, ends_at)
 
-        outcomes = await side_by_side(renew, grants)
+        outcomes = await gather_outcomes(renew, grants)
         failed = {place: outcome for place, outcome in enumerate(outcomes) if isinstance(outcome, Exception)}
         if len(failed) == len(grants) > 0:
             raise next(iter(failed.values()))
@@ -124,7 +122,7 @@ class DynamoLeases:
         pass
 
     async def sweep(self, unused_for: float) -> int:
-        """The table does that itself, by the items' `ttl`."""
+        """DynamoDB deletes unused items itself, by their `ttl`."""
         return 0
 
     async def close_idle(self, idle_for: float) -> bool:
@@ -135,17 +133,17 @@ class DynamoLeases:
         await self.client.close()
 
     def sever(self) -> None:
-        """Let go of every connection without a word: the event loop has ended."""
+        """Drop every connection without a goodbye: the event loop has ended."""
         self.client.sever()
 
     def key_of(self, name: str) -> Item:
-        """To be asked once the table is known."""
+        """Call it once the table is known."""
         assert self._table is not None
         return {self._table.key: {"S": self.address.prefix + name}}
 
     async def _acquire(self, request: AcquireRequest) -> AcquireAnswer:
         ends_at = boottime() + min(self.timeout, request.ttl / 2)
-        # Who waits reads, and writes only what can be had; who asks for the first time saves the reading.
+        # A waiter reads, and writes only if it may have the lease; a first request writes without reading.
         row = await self._read(request.name, ends_at) if self.watch.is_watched(request.name) else None
         for _ in range(_TRIES):
             if row is not None and row.is_held_by(request.grant_id):  # an answer was lost
@@ -168,7 +166,7 @@ class DynamoLeases:
         return AcquireAnswer("changing", 0, 0.0, _ASK_AGAIN, None)
 
     async def _take(self, request: AcquireRequest, token: int, seen: Row | None, ends_at: float) -> None:
-        """Make the item this grant's, if it is free, or the one that was `seen` and has not changed since."""
+        """Write this grant into the item, if the item is free, or is still in the state that was `seen`."""
         assert self._table is not None
         condition, values = rows.FREE, {":token": {"N": str(token)}}
         if seen is not None and seen.owner_id is not None:
@@ -247,7 +245,7 @@ class DynamoLeases:
         return ReleaseAnswer("released", None, False)  # now, or by a request whose answer was lost
 
     async def _end_broken(self, grant: GrantIdentity, ends_at: float) -> None:
-        """The holder of a broken lease has stopped: free it, so that it need not be watched for its whole length."""
+        """The holder of a broken lease has stopped: free the lease, so that waiters need not watch it."""
         values = {":ttl": rows.deleted_at(self.wall_clock(), grant.ttl), ":broken": {"S": rows.BROKEN}}
         with suppress(ConditionFailed):  # free by now, or another's
             await self._update(grant, rows.END_BROKEN, rows.IS_BROKEN, values, ends_at)
@@ -269,7 +267,7 @@ class DynamoLeases:
         )
 
     async def _found(self, failed: ConditionFailed, name: str, ends_at: float) -> Row | None:
-        """What stood in the way; where the engine does not tell, by looking."""
+        """The item that failed the condition; read it if the engine did not report it."""
         assert self._table is not None
         if failed.item is None:
             return await self._read(name, ends_at)
@@ -284,13 +282,13 @@ class DynamoLeases:
         return None if item is None else rows.read(item, self._table.key, self.address.prefix)
 
     def _draw_token(self, seen: Row | None) -> int:
-        """Greater than that of the item, and than any that was drawn here."""
+        """A token greater than the item's, and than all that this process has drawn."""
         self._last_token = max(int(self.wall_clock() * 1_000_000), self._last_token + 1)
         return self._last_token if seen is None else max(self._last_token, seen.token + 1)
 
 
 def _text(value: str) -> dict[str, str]:
-    """What is no Unicode is refused by some engines, with an error of their own, and kept by others."""
+    """Refuse text that is not Unicode: some engines refuse it with errors of their own, others store it."""
     try:
         value.encode()
     except UnicodeEncodeError as error:
@@ -299,18 +297,18 @@ def _text(value: str) -> dict[str, str]:
 
 
 def _version(moment: float) -> dict[str, str]:
-    """By the holder's own clock: each renewal has a greater one, and the same however often it is sent."""
+    """The holder's clock: it grows with each renewal, and stays the same when a renewal is sent again."""
     return {"N": str(int(moment * 1_000_000))}
 
 
 class _Refusal(NamedTuple):
-    """The grant is not the current one; `broken`: because an operator broke it."""
+    """The grant is not the current one. `broken` is set if an operator broke it."""
 
     broken: BrokenBy | None
 
 
 class Resent:
-    """The grant that a request got whose answer was lost."""
+    """The grant of a request whose answer was lost."""
 
     __slots__ = ("grant_id", "name", "token", "ttl")
 

@@ -1,8 +1,8 @@
-"""What an operator sees of the leases in a table, and may do to them.
+"""Lists and breaks the leases in a table, for operators.
 
-A lease is broken by one conditional UpdateItem, of the very grant that was seen. Its holder's next renewal is refused,
-and so is its guard. Either the item is free then, or it has an owner that nobody is: whoever wants it has to have seen
-that unchanged for the whole length of the lease, as with any other that does not renew.
+A lease is broken by one conditional UpdateItem, of exactly the grant that was read. Its holder's next renewal is
+refused, and so is its guard. Afterwards the item is free, or it has an owner that no process is: a process that wants
+it has to watch it unchanged for the whole ttl, as any lease that is not renewed.
 """
 
 from uuid import uuid4
@@ -17,7 +17,7 @@ from interlock.stores.dynamodb.store import DynamoStore
 
 class DynamoOperations(DynamoStore):
     async def rows(self, prefix: str) -> list[Row]:
-        """Of the leases that somebody holds, or that were taken from somebody a moment ago, by name."""
+        """The items of leases that are held, or were broken a moment ago, by name."""
         return await lease_list.listed(self, prefix)
 
     async def row(self, name: str) -> Row | None:
@@ -25,7 +25,7 @@ class DynamoOperations(DynamoStore):
         return await self._read(name, boottime() + self.timeout)
 
     async def break_lease(self, name: str, *, immediate: bool, reason: str | None, by: str) -> Row | None:
-        """As it was before; None: nobody holds it, or no more when it came to that."""
+        """Returns the item as it was before; None: the lease is not held, or was released meanwhile."""
         seen = await self.row(name)
         if seen is None or seen.owner_id is None or (seen.is_broken and not immediate):
             return None
@@ -55,7 +55,7 @@ class DynamoOperations(DynamoStore):
                 ExpressionAttributeNames=rows.names(self._table.key, expression, rows.SEEN),
                 ExpressionAttributeValues=values,
             )
-        except ConditionFailed:  # it changed meanwhile; or it was us, and the answer was lost
+        except ConditionFailed:  # the item has changed; or this request changed it, and its answer was lost
             found = await self._read(seen.name, ends_at)
             return found is not None and (
                 found.owner_id == nobody

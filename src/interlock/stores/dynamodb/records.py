@@ -1,7 +1,7 @@
-"""Records: an item for each, written in one transaction with the question whether the grant is current.
+"""Records, one item each, and guards: both write in a transaction that checks that the grant is current.
 
-Not every engine has transactions. That is asked before the first record is read, because whoever reads one is about to
-do something that has to be recorded.
+Not every engine has transactions. That is checked before the first record is read, because a caller that reads a record
+is about to do work that has to be recorded.
 """
 
 from contextlib import suppress
@@ -20,7 +20,7 @@ from interlock.stores.leases import GrantIdentity
 
 
 async def require_transactions(leases: DynamoLeases) -> None:
-    """`NotSupported`, if there are none. An empty transaction is refused by those who know what that is."""
+    """Raises `NotSupported` if there are none. An engine that has transactions refuses an empty one."""
     with suppress(errors.StatementFailed, errors.PermissionMissing):
         await leases.client.call("transact_write_items", boottime() + leases.timeout, TransactItems=[])
 
@@ -40,7 +40,7 @@ async def read(leases: DynamoLeases, key: str) -> StoredRecord | None:
 
 
 async def write(leases: DynamoLeases, key: str, value: str, grant: GrantIdentity) -> bool:
-    """A request that is made again is one request to DynamoDB, by its token: it cannot undo a later writing."""
+    """A retried request is one request to DynamoDB, by its token: it cannot undo a later write."""
     item = await _key(leases, key) | {
         "token": {"N": str(grant.token)},
         "value": {"S": value},
@@ -64,7 +64,11 @@ async def _key(leases: DynamoLeases, key: str) -> Item:
 
 
 def condition_check(leases: DynamoLeases, grant: GrantIdentity) -> dict[str, Any]:
-    """For `TransactItems` of TransactWriteItems; once the table is known, as it is to whoever has a grant."""
+    """A guard for `TransactItems` of TransactWriteItems: the transaction is refused unless the grant is current.
+
+    A grant is current until it is released or taken over. DynamoDB decides that together with the writes, and until it
+    has, no other process can take the lease. Call it once the table is known, as it is to the holder of a grant.
+    """
     key = leases.key_of(grant.name)
     return {
         "ConditionCheck": {

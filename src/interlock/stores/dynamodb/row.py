@@ -1,4 +1,4 @@
-"""A lease's item: its attributes, and what is to be true of it before it is written.
+"""A lease's item: its attributes, and the conditions and expressions for writing it.
 
 The item stays when the lease is released, because the next token has to be greater than its `fence`. Times are text:
 DynamoDB deletes by numbers only, and of ours only `ttl` is one that it could mean, a week after the last use. A token
@@ -19,13 +19,13 @@ from interlock.stores.leases import GrantIdentity
 Item = dict[str, dict[str, str]]
 
 KEPT_FOR = 7 * 86400.0
-"""How long an item is kept after the last use of its lease, where the table deletes by `ttl`."""
+"""Seconds for which an item is kept after the last use of its lease, if the table deletes by `ttl`."""
 
 FREE = "attribute_not_exists(#key) OR (attribute_not_exists(#owner_id) AND #fence < :token)"
 UNCHANGED = "#owner_id = :seen_owner AND #fence = :seen_fence AND #version = :seen_version"
 MINE = "#owner_id = :owner_id AND #fence = :token"
 NOT_OLDER = "#version <= :version"
-"""A renewal that arrives after a later one would take the written time back, which others may go by."""
+"""A renewal that arrives after a later one must not set back the written expiry, which other processes may use."""
 
 RENEW = "SET #version = :version, #expires_at = :expires_at, #ttl = :ttl"
 RELEASE = "SET #last_owner_id = #owner_id, #ttl = :ttl REMOVE #owner_id, #expires_at, #listing"
@@ -40,7 +40,7 @@ FREED = (
     "REMOVE #owner_id, #expires_at, #listing"
 )
 BROKEN = "broken "
-"""How the `owner_id` of a lease begins that was taken from its holder and is not free yet."""
+"""The `owner_id` of a broken lease that is not free yet begins with it."""
 
 _IN_EXPRESSIONS = (
     "owner_id", "last_owner_id", "fence", "version", "expires_at", "listing", "ttl", "broken_by", "broken_at",
@@ -49,11 +49,11 @@ _IN_EXPRESSIONS = (
 _DESCRIBING = ("lock_type", "lease_seconds", "created_at", "holder", "host", "pid", "metadata")
 _OF_RECORDS = ("token", "value", "written_at")
 ATTRIBUTES = frozenset((*_IN_EXPRESSIONS, *_DESCRIBING, *_OF_RECORDS))
-"""None of these can be a table's key."""
+"""A table's key must not have one of these names."""
 
 
 class Breaking(NamedTuple):
-    """Who took the lease from its holder, when, and why."""
+    """The operator that broke the lease, the time, and the reason."""
 
     done_by: str
     done_at: float
@@ -62,7 +62,7 @@ class Breaking(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """`owner_id` is that of the grant which holds the lease; None: nobody does."""
+    """`owner_id` is that of the grant that holds the lease; None: it is free."""
 
     name: str
     owner_id: str | None
@@ -81,16 +81,16 @@ class Row:
 
     @property
     def is_broken(self) -> bool:
-        """Taken from its holder, and not free yet."""
+        """True if the lease was broken and is not free yet."""
         return self.owner_id is not None and self.owner_id.startswith(BROKEN)
 
     @property
     def was_freed_at_once(self) -> bool:
-        """Broken with `immediate`, and not acquired since."""
+        """True if the lease was broken with `immediate`, and not acquired since."""
         return self.broken is not None and self.owner_id is None and not (self.last_owner_id or "").startswith(BROKEN)
 
     def broken_of(self, grant: GrantIdentity) -> "Breaking | None":
-        """How the lease was broken while this grant held it."""
+        """The break of the lease while this grant held it, if there was one."""
         return self.broken if self.token == grant.token and self.last_owner_id == str(grant.grant_id) else None
 
     def is_held_by(self, grant_id: UUID) -> bool:
@@ -98,16 +98,16 @@ class Row:
 
     @property
     def state(self) -> tuple[str | None, int, int]:
-        """Changed by everything that a holder does, and never the same again."""
+        """Changed by each write of a holder, and never repeated."""
         return self.owner_id, self.token, self.version
 
 
 def read(item: Mapping[str, Any], key: str, prefix: str) -> Row:
-    """`key` is the attribute that is the table's key, and the lease's name stands there after `prefix`."""
+    """`key` is the table's key attribute, whose value is `prefix` and the lease's name."""
     name = item[key]["S"]
     if "fence" not in item or "version" not in item:
         raise StatementFailed(
-            f"The item {name!r} was not written by Interlock: delete it, once whoever wrote it has stopped."
+            f"The item {name!r} was not written by Interlock: delete it, once the program that wrote it has stopped."
         )
     ttl, acquired_at = float(item["lease_seconds"]["N"]), moment(item["created_at"])
     return Row(
@@ -140,14 +140,14 @@ def mine(grant: GrantIdentity) -> Item:
 
 
 def names(key: str, *expressions: str) -> dict[str, str]:
-    """Of what these expressions name; DynamoDB refuses those that they do not."""
+    """The names in these expressions. DynamoDB refuses names that no expression uses."""
     text = " ".join(expressions)
     found = {f"#{name}": name for name in _IN_EXPRESSIONS if f"#{name}" in text}
     return found | ({"#key": key} if "#key" in text else {})
 
 
 def shown(moment: float) -> dict[str, str]:
-    """For people, and sorted as text as they are in time."""
+    """A readable time, which sorts as text in the order of time."""
     return {"S": datetime.fromtimestamp(moment, UTC).isoformat(timespec="microseconds")}
 
 

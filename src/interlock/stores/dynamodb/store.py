@@ -1,4 +1,4 @@
-"""Everything that a table of DynamoDB does for Interlock."""
+"""The store of a DynamoDB table: leases, their list, and records."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from interlock.stores.leases import GrantIdentity
 
 
 class DynamoStore(DynamoLeases):
-    """Leases; their `Listing`, where the table has the index; `Records`, where the engine has transactions."""
+    """A `LeaseStore`. It lists leases if the table has the index, and has records if the engine has transactions."""
 
     _has_transactions = False
 

@@ -1,8 +1,7 @@
-"""The table: what Interlock needs of it, whether it has that, and making one that does.
+"""The table: describes it, checks that Interlock can use it, and creates what is missing.
 
-A table of one's own or one that is used for other things as well: the key has to be a single text attribute, whatever
-its name. The index, which may be missing, is what leases are listed by: it holds the keys of those that are held, and
-renewals do not touch it.
+The table may be used for other data as well: its key has to be a single text attribute, under any name. The index,
+which may be missing, is for listing leases: it has the keys of held leases, and renewals do not write to it.
 """
 
 import asyncio
@@ -17,13 +16,13 @@ INDEX = "interlock-held"
 SHARD = "listing"
 TTL = "ttl"
 
-_PATIENCE = 600.0
+_READY_TIMEOUT = 600.0
 _ANSWER_WITHIN = 5.0
-_LOOK_EVERY = 0.5
+_POLL_EVERY = 0.5
 
 
 class LeaseTable(NamedTuple):
-    """`key` is the name of its key; `deletes_by` is the attribute by which DynamoDB deletes items, if it does."""
+    """`key` is the name of the key; `deletes_by` is the attribute by which DynamoDB deletes items, if it does."""
 
     key: str
     has_index: bool
@@ -31,45 +30,45 @@ class LeaseTable(NamedTuple):
 
     @property
     def lacks(self) -> list[str]:
-        """What it can do without; in words."""
+        """The optional parts that it lacks, in words."""
         return [
             *(["the index by which leases are listed"] if not self.has_index else []),
-            *(["deletion by ttl: items of leases that nobody uses any more stay"] if self.deletes_by != TTL else []),
+            *(["deletion by ttl: items of unused leases stay"] if self.deletes_by != TTL else []),
         ]
 
 
-async def look(client: Client, seconds: float = _ANSWER_WITHIN) -> LeaseTable:
-    """What leases have to know of it. `SchemaMissing`, `SchemaForeign`."""
+async def describe(client: Client, seconds: float = _ANSWER_WITHIN) -> LeaseTable:
+    """Returns the part that leases need. Raises `SchemaMissing` and `SchemaForeign`."""
     found = await _described(client, seconds)
     keys = {part["KeyType"]: part["AttributeName"] for part in found["KeySchema"]}
     types = {definition["AttributeName"]: definition["AttributeType"] for definition in found["AttributeDefinitions"]}
     if "RANGE" in keys or types[keys["HASH"]] != "S" or keys["HASH"] in ATTRIBUTES:
         raise errors.SchemaForeign(
             f"The key of the table {client.address.table!r} is not a single text attribute, with a name that "
-            "Interlock has no other use for: name another table, or create one with `interlock store create URL`."
+            "Interlock does not use otherwise: name another table, or create one with `interlock store create URL`."
         )
     indexes = found.get("GlobalSecondaryIndexes", ())
     return LeaseTable(keys["HASH"], any(index["IndexName"] == INDEX for index in indexes))
 
 
 async def examine(client: Client) -> LeaseTable:
-    """The same, and what only operators have to know."""
-    table = await look(client)
-    told = await client.call("describe_time_to_live", _soon(), TableName=client.address.table)
-    description = told["TimeToLiveDescription"]
+    """Returns all of it, with the part that only operators need."""
+    table = await describe(client)
+    description_answer = await client.call("describe_time_to_live", _deadline(), TableName=client.address.table)
+    description = description_answer["TimeToLiveDescription"]
     enabled = description.get("TimeToLiveStatus") in ("ENABLED", "ENABLING")
     return table._replace(deletes_by=description.get("AttributeName") if enabled else None)
 
 
 async def create(client: Client, key: str) -> LeaseTable:
-    """Bring about what is missing: the table, its index, its deletion by ttl. Any number may call it at once."""
+    """Create what is missing: the table, its index, its deletion by ttl. Concurrent calls are safe."""
     if key in ATTRIBUTES:
-        raise errors.ConfigurationError(f"The key cannot be called {key!r}, which Interlock has another use for.")
+        raise errors.ConfigurationError(f"The key cannot be called {key!r}: Interlock uses that name for an attribute.")
     try:
-        table = await look(client)
+        table = await describe(client)
     except errors.SchemaMissing:
         await _create_table(client, key)
-        table = await look(client)
+        table = await describe(client)
     if not table.has_index:
         await _add_index(client, table.key)
     await _delete_by_ttl(client)
@@ -86,7 +85,7 @@ async def _create_table(client: Client, key: str) -> None:
     try:
         await client.call(
             "create_table",
-            _soon(),
+            _deadline(),
             TableName=client.address.table,
             BillingMode="PAY_PER_REQUEST",
             AttributeDefinitions=_definitions(key),
@@ -94,7 +93,7 @@ async def _create_table(client: Client, key: str) -> None:
             GlobalSecondaryIndexes=[_index(key)],
         )
     except errors.StatementFailed as error:
-        if error.sqlstate != "ResourceInUseException":  # another was first
+        if error.sqlstate != "ResourceInUseException":  # another process was first
             raise
     await _until_active(client)
 
@@ -102,7 +101,7 @@ async def _create_table(client: Client, key: str) -> None:
 async def _add_index(client: Client, key: str) -> None:
     await client.call(
         "update_table",
-        _soon(),
+        _deadline(),
         TableName=client.address.table,
         AttributeDefinitions=_definitions(key),
         GlobalSecondaryIndexUpdates=[{"Create": _index(key)}],
@@ -111,31 +110,31 @@ async def _add_index(client: Client, key: str) -> None:
 
 
 async def _delete_by_ttl(client: Client) -> None:
-    """A table that deletes by another attribute is left as it is, and so is an engine that deletes nothing."""
+    """Leaves a table that deletes by another attribute as it is, and an engine that deletes nothing."""
     if (await examine(client)).deletes_by is not None:
         return
     try:
         await client.call(
             "update_time_to_live",
-            _soon(),
+            _deadline(),
             TableName=client.address.table,
             TimeToLiveSpecification={"Enabled": True, "AttributeName": TTL},
         )
     except errors.NotSupported:
         return
     except errors.StatementFailed:
-        if (await examine(client)).deletes_by is None:  # else another was first
+        if (await examine(client)).deletes_by is None:  # else another process was first
             raise
 
 
 async def _until_active(client: Client) -> None:
-    ends_at = boottime() + _PATIENCE
+    ends_at = boottime() + _READY_TIMEOUT
     while not _is_active(await _described(client)):
         if boottime() > ends_at:
             raise errors.DatabaseUnreachable(
-                f"The table {client.address.table!r} was still not ready after {_PATIENCE:g} s: look at AWS's console."
+                f"The table {client.address.table!r} was not ready after {_READY_TIMEOUT:g} s: check AWS's console."
             )
-        await asyncio.sleep(_LOOK_EVERY)
+        await asyncio.sleep(_POLL_EVERY)
 
 
 def _is_active(found: dict[str, Any]) -> bool:
@@ -155,5 +154,5 @@ def _index(key: str) -> dict[str, Any]:
     }
 
 
-def _soon() -> float:
+def _deadline() -> float:
     return boottime() + _ANSWER_WITHIN

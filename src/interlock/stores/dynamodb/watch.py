@@ -1,11 +1,11 @@
-"""How long a lease still has to be left alone, as seen from here.
+"""Watches held leases, to find out when they may be taken over.
 
-DynamoDB has no clock that a condition could ask, and the clocks of the clients may differ by any amount. So whoever
-wants a lease that is held looks at its record: as long as its holder renews it, the record changes. One that was seen
-unchanged for the whole length of the lease, counted on our own clock from after the first look, has not been renewed
-for so long, and its holder has stopped trusting it: it counts from before its last renewal, and ends earlier.
+DynamoDB has no clock that a condition could use, and the clocks of the clients may differ by any amount. So a process
+that wants a held lease watches its item: the item changes as long as the holder renews the lease. If the item stayed
+unchanged for the lease's whole ttl, counted on this process's clock from after the first read, then the lease was not
+renewed for that long, and its holder has stopped trusting it: the holder counts from before its last renewal.
 
-Where a bound on what the clocks differ by is stated, the time that the holder wrote down may be believed that far.
+If a bound for the clocks' difference is known, the expiry that the holder wrote is used as well.
 """
 
 from collections.abc import Callable
@@ -16,7 +16,7 @@ _MOST = 10_000
 
 
 class LeaseWatch:
-    """What this process saw of leases that others hold."""
+    """The observed states of leases that other processes hold."""
 
     def __init__(
         self, clock: Callable[[], float], wall_clock: Callable[[], float], max_clock_skew: float | None
@@ -27,9 +27,9 @@ class LeaseWatch:
         self._seen: dict[str, tuple[tuple[str | None, int, int], float]] = {}
 
     def remaining(self, row: Row) -> float:
-        """For how long this record has to stay as it is before the lease may be taken over: 0 or less is now.
+        """Seconds that this item has to stay unchanged before the lease may be taken over: 0 or less means now.
 
-        To be called after the record was received.
+        Call it after the item was received.
         """
         left = row.ttl - self._unchanged_for(row)
         if self._skew is not None:
@@ -47,7 +47,7 @@ class LeaseWatch:
         seen = self._seen.get(row.name)
         if seen is not None and seen[0] == row.state:
             return now - seen[1]
-        if len(self._seen) >= _MOST:  # whom that hits begins anew, and waits longer
+        if len(self._seen) >= _MOST:  # its watch starts again, and takes longer
             del self._seen[next(iter(self._seen))]
         self._seen[row.name] = (row.state, now)
         return 0.0
