@@ -46,7 +46,7 @@ async def test_a_body_is_cancelled_when_it_is_closed_under_it(locks: AsyncInterl
     working = asyncio.create_task(work())
     await inside.wait()
     await locks.close()
-    with pytest.raises(errors.LeaseLost, match="closed under it"):
+    with pytest.raises(errors.LeaseLost, match="closed while it was held"):
         await working
     assert sessions(interlock_url) == {}
 
@@ -54,7 +54,7 @@ async def test_a_body_is_cancelled_when_it_is_closed_under_it(locks: AsyncInterl
 async def test_who_closes_it_inside_a_block_is_cancelled_by_that_and_it_is_closed(
     locks: AsyncInterlock, interlock_url: str
 ) -> None:
-    with pytest.raises(errors.LeaseLost, match="closed under it"):
+    with pytest.raises(errors.LeaseLost, match="closed while it was held"):
         async with locks.lease("feeds"):
             await locks.close()
     assert holder(interlock_url) is None

@@ -21,7 +21,7 @@ def test_what_is_no_text_or_none_is_no_name(name: object) -> None:
 
 @pytest.mark.parametrize("name", ["x" * 256, "ä" * 128, "☃" * 86])
 def test_bytes_are_counted_and_not_characters(name: str) -> None:
-    with pytest.raises(ConfigurationError, match=r"bytes: use 255 at most \(a hash of what is longer\)"):
+    with pytest.raises(ConfigurationError, match=r"bytes: use 255 at most \(or a hash of a longer name\)"):
         checked_name(name)
 
 
