@@ -19,7 +19,7 @@ T_co = TypeVar("T_co", covariant=True)
 _SIGNAL_CHECK_EVERY = 1.0
 """Seconds. A signal that came just before a thread began to wait, or to another thread, does not wake it."""
 
-CLOSED = "This is closed, or was opened by the process that forked this one: open it anew."
+CLOSED = "This is closed, or was opened by the process that forked this one: open it again."
 ENDING = "The interpreter is ending, and its loop thread has stopped: close this object before that."
 
 

@@ -1,4 +1,4 @@
-"""What a lease's life tells whoever listens: one small class for each thing that can happen.
+"""The events of a lease's life: one small class for each.
 
 ::
 
@@ -11,9 +11,9 @@
 
     locks = AsyncInterlock(on_event=on_event)
 
-`holder` is the replica that holds the lease, `waiter` the one that would like to; `token` is the fencing token of the
-grant that the event is about, or that stands in the way. Times are seconds. Kinds and fields may be added, so a hook
-passes over what it does not know.
+`holder` is the replica that holds the lease, `waiter` the one that wants it; `token` is the fencing token of the grant
+that the event is about, or that blocks the waiter. Times are seconds. Kinds and fields may be added, so a hook ignores
+those that it does not know.
 """
 
 from dataclasses import dataclass, fields
@@ -30,7 +30,7 @@ class Event:
     kind: ClassVar[str]
 
     def facts(self) -> dict[str, Any]:
-        """What is known of it, as fields of a log line; there a `name` is the logger's, and the lease has its own."""
+        """Return the known fields, for a log line. There `name` is the logger's, so the lease's is called `lease`."""
         found = {field.name: getattr(self, field.name) for field in fields(self)}
         return {_LOGGED_AS.get(name, name): _short(value) for name, value in found.items() if value is not None}
 
@@ -56,7 +56,7 @@ class Acquired(Event):
 
 @dataclass(frozen=True, slots=True)
 class Waiting(Event):
-    """The lease is taken, and this replica has queued; told again while the wait goes on, with `waited` grown."""
+    """The lease is taken, and this replica waits in the queue. Sent again during the wait, with a greater `waited`."""
 
     kind: ClassVar[str] = "waiting"
     name: str
@@ -89,7 +89,7 @@ class Released(Event):
 
 @dataclass(frozen=True, slots=True)
 class HandedOver(Event):
-    """Given to the next in the queue before its time."""
+    """The lease was given to the next waiter before its time was over."""
 
     kind: ClassVar[str] = "handed_over"
     name: str
@@ -114,7 +114,7 @@ class Lost(Event):
 
 @dataclass(frozen=True, slots=True)
 class Renewed(Event):
-    """A round that renewed all leases that were due, `leases` of them, in one statement."""
+    """One statement renewed all leases that were due, `leases` of them."""
 
     kind: ClassVar[str] = "renewed"
     holder: str
@@ -124,7 +124,7 @@ class Renewed(Event):
 
 @dataclass(frozen=True, slots=True)
 class RenewalFailed(Event):
-    """A round that broke. The leases are not lost yet: the next round may come in time."""
+    """A round of renewals failed. The leases are not lost yet: the next round may come in time."""
 
     kind: ClassVar[str] = "renewal_failed"
     holder: str
@@ -133,7 +133,7 @@ class RenewalFailed(Event):
 
 @dataclass(frozen=True, slots=True)
 class Reconnected(Event):
-    """A connection that had ended is there again; `what` says what it is for."""
+    """A lost connection was opened again; `what` is its purpose."""
 
     kind: ClassVar[str] = "reconnected"
     replica: str

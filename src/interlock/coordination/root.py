@@ -1,4 +1,4 @@
-"""The root object: it knows the database, and everything borrows its connections from it."""
+"""The root object: it knows the database and owns the connections; leases and other primitives are made from it."""
 
 import asyncio
 import inspect
@@ -48,7 +48,7 @@ _REQUEST_TIMEOUT = 5.0
 
 
 class RootOptions(TypedDict, total=False):
-    """What a root object takes beside the URL; see `AsyncInterlock`."""
+    """The options of a root object beside the URL; see `AsyncInterlock`."""
 
     password: "Password | None"
     schema: str | None
@@ -60,15 +60,15 @@ class RootOptions(TypedDict, total=False):
 
 
 class AsyncInterlock:
-    """Made at import, opened later: until something is asked of it, it opens nothing, so it may be forked.
+    """Made at import, opened later: it opens no connection before its first use, so it may be forked.
 
-    ``async with locks:`` looks at the database at once and closes everything in the end. Without that, it is opened by
-    first use; then `close` it. It may be used on several event loops: each has its own connections.
+    ``async with locks:`` checks the database at once, and closes everything at the end. Without it, the first use opens
+    the connections, and `close` closes them. It may be used on several event loops: each has its own connections.
 
     `url` defaults to ``INTERLOCK_DATABASE_URL``, else to the database of the `interlock up` that runs on this machine.
-    `password` is called for each connection. `pooler` says what stands between us and the database, if it cannot be
-    seen. `on_event` is told what happens. Connections that are unused for `idle_after` seconds are closed.
-    `request_timeout` is how long a statement may take; leases are then held to it.
+    `password` is called for each connection. `pooler` names the pooler in front of the database, if it cannot be
+    detected. `on_event` is called with each event. Connections that are unused for `idle_after` seconds are closed.
+    `request_timeout` limits each statement; the times of all leases are then checked against it.
     """
 
     def __init__(
@@ -92,7 +92,9 @@ class AsyncInterlock:
         if request_timeout is not None and not 0 < seconds(request_timeout) < math.inf:
             raise ConfigurationError(f"request_timeout={request_timeout!r}: it has to be a number of seconds above 0.")
         if password is not None and not callable(password):
-            raise ConfigurationError("password has to be a function that gives it; a fixed one stands in the URL.")
+            raise ConfigurationError(
+                "password has to be a function that returns it; put a fixed password into the URL."
+            )
         if replica is not None and not (isinstance(replica, str) and replica and replica.isprintable()):
             raise ConfigurationError(f"replica={replica!r}: give some text without control characters.")
         self._schema = schema
@@ -109,7 +111,7 @@ class AsyncInterlock:
 
     @property
     def metrics(self) -> Metrics:
-        """What was counted in this process; see docs/reference/observability.md."""
+        """The counters and histograms of this process; see docs/reference/observability.md."""
         self._notice_fork()
         return self._observer.metrics
 
@@ -127,13 +129,13 @@ class AsyncInterlock:
         slots: int | None = None,
         confirm_release: bool = True,
     ) -> AsyncLease:
-        """A lease by that name. `metadata` is shown to whoever asks who holds it. With `slots` so many may hold it.
+        """A lease by that name. `metadata` is shown with its holder. With `slots`, that many may hold it together.
 
-        Without `confirm_release`, the end of a block gives it back and does not wait until the database has answered.
+        Without `confirm_release`, the end of a block releases the lease and does not wait for the database's answer.
         """
-        return AsyncLease(self.engine, self.settings(name, ttl, renew_every, metadata, slots, confirm_release))
+        return AsyncLease(self.engine, self.lease_settings(name, ttl, renew_every, metadata, slots, confirm_release))
 
-    def settings(
+    def lease_settings(
         self,
         name: str,
         ttl: Duration,
@@ -149,22 +151,24 @@ class AsyncInterlock:
         if not confirm_release:
             raise ConfigurationError(
                 "confirm_release=False is for a lease without slots: each slot is another lease, "
-                "and whoever comes next wants any of them."
+                "and the next request may ask for any of them."
             )
         from interlock.coordination.primitives.semaphore import SlotSettings
 
         return SlotSettings(name, slots, ttl, renew_every, self._request_timeout, metadata)
 
     def leases(self, *names: str, ttl: Duration = 30.0, metadata: Mapping[str, Any] | None = None) -> "AsyncLeases":
-        """Several leases that are held together, or not at all; never a deadlock, in whichever order they are given."""
+        """Several leases that are held together, or not at all; without deadlock, in any order of the names."""
         from interlock.coordination.lease.several import AsyncLeases
 
-        return AsyncLeases(self.engine, self.several(names, ttl, metadata))
+        return AsyncLeases(self.engine, self.leases_settings(names, ttl, metadata))
 
-    def several(self, names: Sequence[str], ttl: Duration, metadata: Mapping[str, Any] | None) -> "LeasesSettings":
+    def leases_settings(
+        self, names: Sequence[str], ttl: Duration, metadata: Mapping[str, Any] | None
+    ) -> "LeasesSettings":
         from interlock.coordination.lease.several import LeasesSettings
 
-        return LeasesSettings([self.settings(name, ttl, None, metadata, None) for name in names])
+        return LeasesSettings([self.lease_settings(name, ttl, None, metadata, None) for name in names])
 
     def shared(
         self,
@@ -174,12 +178,12 @@ class AsyncInterlock:
         ttl: Duration = 30.0,
         metadata: Mapping[str, Any] | None = None,
     ) -> "AsyncShared":
-        """A lease that up to so many `readers` hold together, or one writer alone."""
+        """A lease that up to `readers` readers hold together, or one writer alone."""
         from interlock.coordination.primitives.shared import AsyncShared
 
-        return AsyncShared(self.engine, *self.sides(name, readers, ttl, metadata))
+        return AsyncShared(self.engine, *self.shared_settings(name, readers, ttl, metadata))
 
-    def sides(
+    def shared_settings(
         self, name: str, readers: int, ttl: Duration, metadata: Mapping[str, Any] | None
     ) -> "tuple[ReadSettings, WriteSettings]":
         from interlock.coordination.primitives.shared import ReadSettings, WriteSettings
@@ -195,13 +199,13 @@ class AsyncInterlock:
         metadata: Mapping[str, Any] | None = None,
         ttl: Duration = 10.0,
     ) -> "AsyncMembership":
-        """Be one of a group: ``async with locks.join("workers", metadata={"zone": "a"}): …``"""
+        """Be a member of a group: ``async with locks.join("workers", metadata={"zone": "a"}): …``"""
         from interlock.coordination.primitives.membership import AsyncMembership
 
         return AsyncMembership(self.engine, group, id, ttl, self._request_timeout, metadata)
 
     async def members(self, group: str) -> "list[Member]":
-        """Who is in it now, by id."""
+        """Return the current members, ordered by id."""
         from interlock.coordination.primitives.membership import members
 
         return await members(self.engine(), group)
@@ -216,26 +220,24 @@ class AsyncInterlock:
         connection: Any = None,
         unfinished: "Unfinished" = "again",
     ) -> T:
-        """The result of ``function(*args)``, which is run by the first call under `key` and recorded, as JSON.
+        """Return the result of ``function(*args)``, which the first call under `key` runs and records, as JSON.
 
-        Calls that come meanwhile wait, `timeout` seconds at most, and take over if the one that runs it dies or fails.
-        `args` that differ from the first call's are an `OnceConflict`. With a `connection` the record is part of the
-        transaction that is open there: what the function writes in it and the record are committed together, or not.
-        Without, ``unfinished="raise"`` notices that somebody began and never came to record it: `OnceInterrupted`.
+        Calls that come meanwhile wait, `timeout` seconds at most, and take over if the running one dies or fails.
+        `args` that differ from the first call's raise `OnceConflict`. With a `connection`, the record is part of the
+        transaction that is open there: the function's writes in it and the record are committed together, or not.
+        Without, ``unfinished="raise"`` raises `OnceInterrupted` if an earlier call began and never recorded a result.
         """
         if not inspect.iscoroutinefunction(function):
             raise ConfigurationError("AsyncInterlock runs coroutine functions once: use Interlock for others.")
-        patience = checked_timeout(timeout)
+        limit = checked_timeout(timeout)
         once = self.once_settings(key, ttl, args, unfinished=unfinished)
         inside = None
         if connection is not None:
             from interlock.coordination.primitives.user_records import translate_error
             from interlock.user_connections import run_steps
 
-            inside = self.inside(lambda steps: run_steps(connection, steps, translate_error))
-        result: T = await once.run(
-            self.engine(), asyncio.current_task(), patience, lambda grant: function(*args), inside
-        )
+            inside = self.user_transaction(lambda steps: run_steps(connection, steps, translate_error))
+        result: T = await once.run(self.engine(), asyncio.current_task(), limit, lambda grant: function(*args), inside)
         return result
 
     def once_settings(
@@ -250,11 +252,11 @@ class AsyncInterlock:
 
         return Once(key, ttl, self._request_timeout, request, retention, unfinished)
 
-    def inside(self, ask: "RunSteps") -> "UserTransaction":
-        """A transaction of the user's, on a connection of whatever kind."""
+    def user_transaction(self, run_steps: "RunSteps") -> "UserTransaction":
+        """The user's own transaction, on a connection of any supported kind."""
         from interlock.coordination.primitives.user_records import UserTransaction
 
-        return UserTransaction(ask, self._named().schema)
+        return UserTransaction(run_steps, self._resolve_database().schema)
 
     def every(
         self,
@@ -267,9 +269,9 @@ class AsyncInterlock:
     ) -> "Callable[[Callable[[AsyncGrant], Awaitable[object]]], AsyncPeriodic]":
         """``@locks.every("5m")`` makes a coroutine function one that all replicas together run every five minutes.
 
-        `when` is an interval or a cron expression, by the clocks of `timezone` (UTC). `name` is that of its lease, by
-        default the function's. `missed` says what becomes of ticks at which it was not run: ``"once"``, ``"skip"``, or
-        how many of them are run. It is run while the object that comes of it is entered, or by its `run`.
+        `when` is an interval or a cron expression, in the time of `timezone` (UTC). `name` is the name of its lease, by
+        default the function's. `missed` decides about ticks at which it did not run: ``"once"``, ``"skip"``, or how
+        many of them are run. It runs while the returned object is entered, or in its `run`.
         """
         make = self.periodic(when, missed, timezone, ttl)
 
@@ -290,7 +292,7 @@ class AsyncInterlock:
         ticks, policy = schedule(when, timezone), checked_missed(missed)
 
         def make(name: str, function: "Callable[[AsyncGrant], Awaitable[object]]") -> AsyncPeriodic:
-            settings = self.settings(whole_name(name), ttl, None, None, None)
+            settings = self.lease_settings(whole_name(name), ttl, None, None, None)
             return AsyncPeriodic(self.engine, settings, ticks, policy, function)
 
         return make
@@ -312,7 +314,7 @@ class AsyncInterlock:
         return await self.claims(scope).claim(connection, name, owner, timeout=timeout)
 
     def session_lock(self, name: str, *, ttl: Duration = 10.0) -> "AsyncSessionLock":
-        """A lock that is held as long as a database session lives; it needs a direct connection to PostgreSQL."""
+        """A lock that is held as long as a database session lives. It needs a direct connection to PostgreSQL."""
         if self._database is not None:
             with_sessions(self._database)
         from interlock.coordination.session_lock.lock import AsyncSessionLock
@@ -320,18 +322,18 @@ class AsyncInterlock:
         return AsyncSessionLock(self._connect_for_lock, name, schema=self.schema, ttl=ttl)
 
     async def open(self) -> Self:
-        """Look whether the database can serve; raises what is wrong with it."""
+        """Check that the database is ready; raise an error that says what is wrong with it."""
         self.engine()
         await self._stores[asyncio.get_running_loop()].verify()
         return self
 
     async def close(self) -> None:
-        """Give back what is held on this event loop, and close its connections."""
+        """Release all grants of this event loop, and close its connections."""
         loop = asyncio.get_running_loop()
         self._stores.pop(loop, None)
         engine = self._engines.pop(loop, None)
         if engine is not None and engine.pid == process.pid:
-            await _to_its_end(engine.close())
+            await _run_to_completion(engine.close())
 
     async def __aenter__(self) -> Self:
         try:
@@ -350,48 +352,48 @@ class AsyncInterlock:
             yield
 
     def engine(self) -> Engine:
-        """What works on the event loop that runs; made anew in a forked child."""
+        """Return the engine of the running event loop. A forked child gets a new one."""
         loop = asyncio.get_running_loop()
         engine = self._engines.get(loop)
         if engine is None or engine.closed or engine.pid != process.pid:
             self._notice_fork()
-            self._forget_ended_loops()
+            self._discard_ended_loops()
             engine = self._engines[loop] = self._new_engine(loop)
         return engine
 
     def _notice_fork(self) -> None:
-        """A forked child counts for itself, from nothing."""
+        """The counters of a forked child start at 0."""
         if self._pid != process.pid:
             self._pid = process.pid
             self._observer = Observer(self._replica or replica_id(), self._on_event)
 
-    def _forget_ended_loops(self) -> None:
-        """Who ran a loop to its end without closing us: nobody else will ever close those connections."""
+    def _discard_ended_loops(self) -> None:
+        """A loop that ended before `close` was called leaves connections that only this can close."""
         for loop in [loop for ref in self._stores.keyrefs() if (loop := ref()) and loop.is_closed()]:
             self._engines.pop(loop, None)
-            if store := self._stores.pop(loop, None):  # else another thread was quicker
+            if store := self._stores.pop(loop, None):  # else another thread did it
                 store.sever()
 
     def _new_engine(self, loop: asyncio.AbstractEventLoop) -> Engine:
-        database = self._named()
+        database = self._resolve_database()
         holder = Holder(self._observer.replica, socket.gethostname(), process.pid)
         store = self._stores[loop] = database.open(holder, self._observer.reconnected)
         return Engine(store, self._observer, database=database, idle_after=self._idle_after)
 
     def check_database(self) -> None:
         """Raise ConfigurationError if no database is named. Opens nothing."""
-        self._named()
+        self._resolve_database()
 
-    def _named(self) -> LeaseDatabase:
+    def _resolve_database(self) -> LeaseDatabase:
         """The database of the URL; without one, the one that the environment names now, else the embedded one."""
         return self._database or choose_database(embedded.default_url(), self._options)
 
     async def _connect_for_lock(self) -> "Session":
-        return await with_sessions(self._named()).session(f"interlock session lock {self._observer.replica}")
+        return await with_sessions(self._resolve_database()).session(f"interlock session lock {self._observer.replica}")
 
 
-async def _to_its_end(work: Coroutine[Any, Any, None]) -> None:
-    """Even if we are cancelled meanwhile: who closes under a lease is cancelled by that itself."""
+async def _run_to_completion(work: Coroutine[Any, Any, None]) -> None:
+    """Wait until the work is done, even if cancelled meanwhile: closing inside a lease's block cancels that block."""
     task = asyncio.get_running_loop().create_task(work)
     try:
         await asyncio.shield(task)

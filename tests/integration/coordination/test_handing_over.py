@@ -51,7 +51,7 @@ async def test_a_block_in_which_it_was_handed_over_ends_well(
 async def test_a_lease_that_is_lost_cannot_be_handed_over(locks: AsyncInterlock, interlock_url: str) -> None:
     grant = await locks.lease("feeds").acquire()
     take_away(interlock_url)
-    with pytest.raises(errors.LeaseLost, match="another may hold it"):
+    with pytest.raises(errors.LeaseLost, match="another process may hold it"):
         await grant.hand_over()
     assert grant.lost
 

@@ -32,7 +32,7 @@ async def test_the_body_is_cancelled_and_the_loss_is_raised(locks: AsyncInterloc
                 assert grant.lost
                 raise
 
-    with pytest.raises(errors.LeaseLost, match=r"'feeds' .* is not held any more: another may hold it") as lost:
+    with pytest.raises(errors.LeaseLost, match=r"'feeds' .* is not held any more: another process may hold it") as lost:
         await work()
     assert ended_by == [asyncio.CancelledError]
     assert lost.value.name == "feeds"
@@ -78,7 +78,7 @@ async def test_a_body_that_ends_well_without_having_noticed_is_told_at_its_end(
         async with locks.lease("feeds"):
             take_away(interlock_url)
 
-    with pytest.raises(errors.LeaseLost, match="another may hold it"):
+    with pytest.raises(errors.LeaseLost, match="another process may hold it"):
         await work()
 
 

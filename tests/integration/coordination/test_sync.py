@@ -154,7 +154,7 @@ def test_who_lost_it_is_called_back_and_told_by_check_and_at_the_end_of_the_bloc
             with pytest.raises(errors.LeaseLost):
                 grant.check()
 
-    with pytest.raises(errors.LeaseLost, match="another may hold it") as lost:
+    with pytest.raises(errors.LeaseLost, match="another process may hold it") as lost:
         work()
     assert lost.value.name == "feeds"
     assert told == ["refused"]

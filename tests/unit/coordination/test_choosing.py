@@ -12,7 +12,7 @@ from interlock.errors import ConfigurationError
 
 @pytest.mark.parametrize("scheme", ["postgresql", "postgres", "PostgreSQL"])
 def test_the_scheme_says_which(scheme: str) -> None:
-    assert isinstance(AsyncInterlock(f"{scheme}://nobody@nowhere.invalid/none")._named(), PostgresDatabase)
+    assert isinstance(AsyncInterlock(f"{scheme}://nobody@nowhere.invalid/none")._resolve_database(), PostgresDatabase)
 
 
 @pytest.mark.parametrize(
@@ -35,7 +35,7 @@ def test_the_environment_is_asked_when_something_is_opened(monkeypatch: pytest.M
     locks = AsyncInterlock()
     monkeypatch.setenv("INTERLOCK_DATABASE_URL", "mysql://db/shop")
     with pytest.raises(ConfigurationError, match="begins with 'mysql://'"):
-        locks._named()
+        locks._resolve_database()
 
 
 def test_no_driver_is_imported_before_a_url_asks_for_it() -> None:

@@ -203,7 +203,7 @@ def test_no_event_is_made_while_nobody_listens(
     call: Call, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     caplog.set_level(logging.WARNING, module.__name__)
-    monkeypatch.setattr(Observer, "_tell", lambda *_: pytest.fail("made for nobody"))
+    monkeypatch.setattr(Observer, "_emit", lambda *_: pytest.fail("made for nobody"))
     call(Observer("web-1"))
 
 

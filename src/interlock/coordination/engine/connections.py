@@ -10,7 +10,7 @@ from interlock.coordination.engine.queue import WaitQueue
 
 
 def closed_error() -> errors.ConfigurationError:
-    return errors.ConfigurationError("This Interlock was closed: open it anew.")
+    return errors.ConfigurationError("This Interlock was closed: open it again.")
 
 
 class StoreConnections:

@@ -182,6 +182,6 @@ class WaitQueue:
         self.wake_first(name)
 
     def _subscription_ended(self) -> None:
-        """Notifications may have been lost, and to the other processes our waiters look dead: all request again."""
+        """Notifications may be lost, and to other processes these waiters look dead: all of them request again."""
         self.is_subscribed = False
         self.wake_all()

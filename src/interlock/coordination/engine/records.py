@@ -58,14 +58,14 @@ class LeaseRecords:
             self._held.lose(grant, "refused")
             raise grant.error()
 
-    def require_forgetting(self) -> None:
+    def require_record_deletion(self) -> None:
         if not isinstance(self._store, RecordDeletion):
             raise errors.ConfigurationError(
-                "This database does not delete old records by itself: say that they are kept for ever (keep_for=None), "
+                "This database does not delete old records by itself: keep them without limit (keep_for=None), "
                 "and delete them where the database offers it."
             )
 
-    def forget_soon(self, prefix: str, older_than: float) -> None:
+    def delete_old_soon(self, prefix: str, older_than: float) -> None:
         """Delete old records whose keys begin with `prefix`, unless that was done a short time ago."""
         self._deferred.delete_old_records(prefix, older_than)
 

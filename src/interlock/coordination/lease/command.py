@@ -156,13 +156,18 @@ async def _run(
     environment: Mapping[str, str],
     supervisor: SupervisorProcess | None = None,
 ) -> int:
-    ours = {
+    lease_variables = {
         NAME: grant.name,
         TOKEN: str(grant.token),
         GRANT_ID: str(grant.grant_id),
         "INTERLOCK_SCHEMA": grant.schema,
     }
     result = await run_under(
-        grant, argv, signals, environment={**environment, **ours}, grace=grant.timing.margin, supervisor=supervisor
+        grant,
+        argv,
+        signals,
+        environment={**environment, **lease_variables},
+        grace=grant.timing.margin,
+        supervisor=supervisor,
     )
     return status_of(result, grant, lease=grant.name)

@@ -1,8 +1,8 @@
-"""Which figures of a process's leases there are, and how collectors know them.
+"""The catalogue of a process's metrics, with the names that collectors use.
 
-What there is stands in `Snapshot` and nowhere else; the adapters in `interlock.integrations` follow from it. No figure
-is kept for each lease: names are the user's data, and there may be millions. `metrics` counts, and needs nothing of
-this until they are collected.
+`Snapshot` is the only list of them; the adapters in `interlock.integrations` are derived from it. There is no metric
+per lease: names are the user's data, and there may be millions. The module `metrics` counts, and imports this one only
+when the metrics are collected.
 """
 
 from collections.abc import Mapping
@@ -10,12 +10,12 @@ from dataclasses import dataclass, field, fields
 from itertools import accumulate
 from typing import Any, Literal
 
-from interlock.coordination.observation.metrics import FEW, LONG, PATIENT, QUICK
+from interlock.coordination.observation.metrics import ATTEMPT_BOUNDS, DURATION_BOUNDS, HOLD_BOUNDS, WAIT_BOUNDS
 
 
 @dataclass(frozen=True, slots=True)
 class Distribution:
-    """`counts` says how many were at most each bound, and above the one before; its last, how many exceeded all."""
+    """`counts` has one number per bound: the values up to it and above the one before. The last one counts the rest."""
 
     bounds: tuple[float, ...]
     counts: tuple[int, ...]
@@ -26,7 +26,7 @@ class Distribution:
         return sum(self.counts)
 
     def cumulative(self) -> list[tuple[str, int]]:
-        """As Prometheus wants them: upper bound in words, and how many were at most that."""
+        """Return pairs for Prometheus: an upper bound as text, and the number of values up to it."""
         return list(zip([*map(str, self.bounds), "+Inf"], accumulate(self.counts), strict=True))
 
 
@@ -36,7 +36,7 @@ Unit = Literal["s", "1"]
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """A figure as collectors know it: ``interlock.`` and `name`, in seconds or plain numbers.
+    """A metric as collectors name it: ``interlock.`` and `name`, in seconds or plain numbers.
 
     A counter may be split by `label`; a histogram has the upper `bounds` of its buckets.
     """
@@ -70,38 +70,38 @@ def _measure(
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """All figures at one moment. Counters only grow; they begin at 0 with the process."""
+    """All metrics at one moment. Counters only grow; they begin at 0 with the process."""
 
     acquires: Mapping[str, int] = _counter("lease.acquires", "Acquires that ended, by outcome.", "outcome")
     acquire_wait: Distribution = _histogram(
-        "lease.acquire.wait", "From the call to the grant, of acquires that got the lease.", "s", PATIENT
+        "lease.acquire.wait", "Time from the call to the grant, of acquires that got the lease.", "s", WAIT_BOUNDS
     )
     acquire_attempts: Distribution = _histogram(
-        "lease.acquire.attempts", "How often those had to ask; 1 means that nothing was retried.", "1", FEW
+        "lease.acquire.attempts", "Requests that those sent; 1 means that nothing was retried.", "1", ATTEMPT_BOUNDS
     )
-    waits: int = _counter("lease.waits", "Acquires that found the lease taken, and queued.")
-    waiters: int = _gauge("lease.waiters", "Acquires of this process that are queued now.")
+    waits: int = _counter("lease.waits", "Acquires that found the lease taken, and waited in the queue.")
+    waiters: int = _gauge("lease.waiters", "Acquires of this process that wait in the queue now.")
     held: int = _gauge("lease.held", "Leases that this process holds now.")
     hold: Distribution = _histogram(
-        "lease.hold", "How long a lease was held, until it was released, handed over or lost.", "s", LONG
+        "lease.hold", "Time for which a lease was held, until it was released, handed over or lost.", "s", HOLD_BOUNDS
     )
-    releases: int = _counter("lease.releases", "Leases given back.")
-    hand_overs: int = _counter("lease.hand_overs", "Leases handed over to the next in the queue.")
+    releases: int = _counter("lease.releases", "Leases released.")
+    hand_overs: int = _counter("lease.hand_overs", "Leases handed over to the next waiter.")
     losses: Mapping[str, int] = _counter("lease.losses", "Leases lost, by reason.", "reason")
     renewal_rounds: Mapping[str, int] = _counter(
         "lease.renewal.rounds", "Rounds that renew every lease that is due, by outcome.", "outcome"
     )
     renewed_leases: int = _counter("lease.renewals", "Leases renewed in those rounds.")
     renewal_duration: Distribution = _histogram(
-        "lease.renewal.duration", "How long a round that succeeded took.", "s", QUICK
+        "lease.renewal.duration", "Duration of a round that succeeded.", "s", DURATION_BOUNDS
     )
     reconnects: Mapping[str, int] = _counter(
-        "lease.reconnects", "Connections that ended and were made again, by what they are for.", "what"
+        "lease.reconnects", "Connections that were lost and opened again, by their purpose.", "what"
     )
     database_errors: Mapping[str, int] = _counter(
         "lease.database.errors", "Errors of the database, by their class in interlock.errors.", "error"
     )
-    hook_errors: int = _counter("lease.hook.errors", "Exceptions that came out of on_event.")
+    hook_errors: int = _counter("lease.hook.errors", "Exceptions that on_event raised.")
 
 
 MEASURES: tuple[Measure, ...] = tuple(Measure(field=each.name, **each.metadata) for each in fields(Snapshot))

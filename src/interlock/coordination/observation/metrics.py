@@ -1,7 +1,7 @@
-"""Counters and histograms of a process's leases, in plain Python: whoever collects metrics picks them up from here.
+"""Counters and histograms of a process's leases, in plain Python; collectors of metrics read them here.
 
-The engine's one thread writes, without a lock, on the way of every acquire. Anybody may read, from any thread:
-`Metrics.snapshot()` copies each figure whole. Two figures of a snapshot may be one lease apart.
+The engine's one thread writes them, without a lock, in every acquire. Any thread may read them: `Metrics.snapshot()`
+copies each metric whole. Two metrics of a snapshot may differ by one lease.
 """
 
 from bisect import bisect_left
@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 
 Outcome = Literal["acquired", "busy", "timeout", "cancelled", "error"]
 
-QUICK = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
-PATIENT = (*QUICK, 30.0, 60.0, 300.0, 1800.0)
-LONG = (*QUICK, 60.0, 600.0, 3600.0, 21600.0, 86400.0)
-FEW = (1.0, 2.0, 3.0, 5.0, 10.0, 20.0, 50.0)
+DURATION_BOUNDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+WAIT_BOUNDS = (*DURATION_BOUNDS, 30.0, 60.0, 300.0, 1800.0)
+HOLD_BOUNDS = (*DURATION_BOUNDS, 60.0, 600.0, 3600.0, 21600.0, 86400.0)
+ATTEMPT_BOUNDS = (1.0, 2.0, 3.0, 5.0, 10.0, 20.0, 50.0)
 
 
 class Histogram:
@@ -40,7 +40,7 @@ class Histogram:
 
 
 class Metrics:
-    """The figures as the engine's observer keeps them, under the names that they have in `Snapshot`."""
+    """The metrics that the engine's observer counts, under the same names as in `Snapshot`."""
 
     __slots__ = (
         "acquire_attempts",
@@ -62,16 +62,16 @@ class Metrics:
     )
 
     def __init__(self) -> None:
-        # What is known beforehand is there from the start: a series that begins with its first loss has no rate.
+        # Known labels start at 0: a series that begins with its first loss has no rate.
         self.acquires: Counter[str] = Counter(dict.fromkeys(get_args(Outcome), 0))
         self.losses: Counter[str] = Counter(dict.fromkeys(get_args(Loss), 0))
         self.renewal_rounds: Counter[str] = Counter({"done": 0, "failed": 0})
         self.reconnects: Counter[str] = Counter()
         self.database_errors: Counter[str] = Counter()
-        self.acquire_wait = Histogram(PATIENT)
-        self.acquire_attempts = Histogram(FEW)
-        self.hold = Histogram(LONG)
-        self.renewal_duration = Histogram(QUICK)
+        self.acquire_wait = Histogram(WAIT_BOUNDS)
+        self.acquire_attempts = Histogram(ATTEMPT_BOUNDS)
+        self.hold = Histogram(HOLD_BOUNDS)
+        self.renewal_duration = Histogram(DURATION_BOUNDS)
         self.waits = self.waiters = self.held = self.releases = self.hand_overs = 0
         self.renewed_leases = self.hook_errors = 0
 
@@ -79,19 +79,19 @@ class Metrics:
         from interlock.coordination.observation.metric_catalogue import (
             MEASURES,
             Snapshot,
-        )  # here, because few commands are ever asked
+        )  # imported here, because most commands never collect metrics
 
         return Snapshot(**{measure.field: _copied(getattr(self, measure.field)) for measure in MEASURES})
 
 
-def _copied(figure: "Counter[str] | Histogram | int") -> Any:
-    if isinstance(figure, Histogram):
-        return figure.distribution()
-    return figure if isinstance(figure, int) else dict(figure)
+def _copied(metric: "Counter[str] | Histogram | int") -> Any:
+    if isinstance(metric, Histogram):
+        return metric.distribution()
+    return metric if isinstance(metric, int) else dict(metric)
 
 
 class Measured(Protocol):
-    """What the adapters take: `Interlock` and `AsyncInterlock` are, and so is whatever shows their metrics."""
+    """An object with metrics, for the adapters: `Interlock`, `AsyncInterlock`, or an object that shows theirs."""
 
     @property
     def metrics(self) -> Metrics: ...

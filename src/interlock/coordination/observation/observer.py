@@ -1,12 +1,12 @@
-"""What the engine calls when something happens to a lease: it counts, logs, and tells the user's hook.
+"""The engine's observer: it counts and logs what happens to leases, and calls the user's hook.
 
-It is on the way of every acquire and release, so while nobody listens it only counts: no event is made, no line
-formatted, and the events' classes are not even imported. Nothing that a listener does may cost a lease: what goes wrong
-in a hook or a log handler is counted and logged, and goes no further.
+It runs in every acquire and release, so without a hook or a log level that needs them it only counts: no event is made,
+no line is formatted, and the classes of events are not even imported. A hook must not cost a lease: an error in a hook
+or a log handler is counted and logged, and goes no further.
 
-Levels. A service may acquire and release thousands of times a second, and losing a race is its daily life: that is
-``debug``. What a person would want to have been told is ``info``: a wait of a second or more, its end, giving up after
-waiting, a connection made again. A lost lease, or a renewal that failed, is a ``warning``.
+Levels. A service may acquire and release thousands of times a second, and often finds a lease taken: that is ``debug``.
+An operator wants to know of a wait of a second or more, its end, a timeout, or a new connection: that is ``info``. A
+lost lease, or a renewal that failed, is a ``warning``.
 """
 
 import inspect
@@ -29,7 +29,7 @@ __all__ = ["Hook", "Observer"]
 
 DEBUG, INFO, WARNING = logging.DEBUG, logging.INFO, logging.WARNING
 NOTABLE = 1.0
-"""Seconds of waiting from which on it is worth a line."""
+"""Waits of at least so many seconds are logged as ``info``."""
 
 log = events(__name__)
 _logged = log.logger.isEnabledFor
@@ -40,8 +40,8 @@ Hook = Callable[["Event"], object]
 class Observer:
     """Called by the engine, in its one thread.
 
-    Each acquire ends once, `granted` or `not_acquired`; one that queues is `waiting` before, and has `stopped_waiting`
-    whatever comes of it. Each grant ends once: `released`, `handed_over` or `lost`.
+    Each acquire ends once, with `granted` or `not_acquired`; one that waits in the queue calls `waiting` before, and
+    `stopped_waiting` in any case. Each grant ends once: `released`, `handed_over` or `lost`.
     """
 
     __slots__ = ("_hook", "metrics", "replica")
@@ -62,24 +62,24 @@ class Observer:
         if self._hook is not None or _logged(level):
             from interlock.coordination.events import Acquired
 
-            self._tell(level, Acquired(name, self.replica, token, waited, attempts))
+            self._emit(level, Acquired(name, self.replica, token, waited, attempts))
 
     def waiting(self, name: str, holder: str | None, token: int | None = None) -> None:
-        """An acquire found the lease taken, and queues. Once for each; then `stopped_waiting`."""
+        """An acquire found the lease taken, and waits. Called once for each; `stopped_waiting` follows."""
         self.metrics.waits += 1
         self.metrics.waiters += 1
         if self._hook is not None or _logged(DEBUG):
             from interlock.coordination.events import Waiting
 
-            self._tell(DEBUG, Waiting(name, holder, token, self.replica, 0.0))
+            self._emit(DEBUG, Waiting(name, holder, token, self.replica, 0.0))
 
     def still_waiting(self, name: str, holder: str | None, waited: float, token: int | None = None) -> None:
-        """It looked again, and the lease is taken still."""
+        """A waiter requested again, and the lease is still taken."""
         level = INFO if waited >= NOTABLE else DEBUG
         if self._hook is not None or _logged(level):
             from interlock.coordination.events import Waiting
 
-            self._tell(level, Waiting(name, holder, token, self.replica, waited))
+            self._emit(level, Waiting(name, holder, token, self.replica, waited))
 
     def stopped_waiting(self) -> None:
         self.metrics.waiters -= 1
@@ -94,11 +94,11 @@ class Observer:
         token: int | None = None,
     ) -> None:
         self.metrics.acquires[reason] += 1
-        level = INFO if reason == "timeout" else DEBUG  # the others are a result or an exception that the caller sees
+        level = INFO if reason == "timeout" else DEBUG  # the caller sees the others as a result or an exception
         if self._hook is not None or _logged(level):
             from interlock.coordination.events import NotAcquired
 
-            self._tell(level, NotAcquired(name, holder, token, self.replica, waited, attempts, reason))
+            self._emit(level, NotAcquired(name, holder, token, self.replica, waited, attempts, reason))
 
     def released(self, name: str, token: int, held: float) -> None:
         metrics = self.metrics
@@ -108,7 +108,7 @@ class Observer:
         if self._hook is not None or _logged(DEBUG):
             from interlock.coordination.events import Released
 
-            self._tell(DEBUG, Released(name, self.replica, token, held))
+            self._emit(DEBUG, Released(name, self.replica, token, held))
 
     def handed_over(self, name: str, token: int, held: float) -> None:
         metrics = self.metrics
@@ -118,7 +118,7 @@ class Observer:
         if self._hook is not None or _logged(DEBUG):
             from interlock.coordination.events import HandedOver
 
-            self._tell(DEBUG, HandedOver(name, self.replica, token, held))
+            self._emit(DEBUG, HandedOver(name, self.replica, token, held))
 
     def lost(self, name: str, token: int, held: float, why: Loss, broken_by: "BrokenBy | None" = None) -> None:
         metrics = self.metrics
@@ -127,14 +127,14 @@ class Observer:
         metrics.hold.observe(held)
         from interlock.coordination.events import Lost
 
-        self._tell(WARNING, Lost(name, self.replica, token, held, why, *(broken_by or ())))
+        self._emit(WARNING, Lost(name, self.replica, token, held, why, *(broken_by or ())))
 
     def lost_after_release(self, name: str, token: int, why: Loss) -> None:
-        """It had been given back, as everybody thought, and turns out to have been lost before that."""
+        """A grant that was counted as released turns out to have been lost before."""
         self.metrics.losses[why] += 1
         from interlock.coordination.events import Lost
 
-        self._tell(WARNING, Lost(name, self.replica, token, 0.0, why))
+        self._emit(WARNING, Lost(name, self.replica, token, 0.0, why))
 
     def renewed(self, count: int, seconds: float) -> None:
         metrics = self.metrics
@@ -144,32 +144,32 @@ class Observer:
         if self._hook is not None or _logged(DEBUG):
             from interlock.coordination.events import Renewed
 
-            self._tell(DEBUG, Renewed(self.replica, count, seconds))
+            self._emit(DEBUG, Renewed(self.replica, count, seconds))
 
     def renewal_failed(self, error: Exception) -> None:
         self.metrics.renewal_rounds["failed"] += 1
         self.database_error(error)
         from interlock.coordination.events import RenewalFailed
 
-        self._tell(WARNING, RenewalFailed(self.replica, error))
+        self._emit(WARNING, RenewalFailed(self.replica, error))
 
     def database_error(self, error: Exception) -> None:
-        """Only counted: whoever asked gets the exception."""
+        """Only counted: the caller gets the exception."""
         self.metrics.database_errors[type(error).__name__] += 1
 
     def reconnected(self, what: str) -> None:
         self.metrics.reconnects[what] += 1
         from interlock.coordination.events import Reconnected
 
-        self._tell(INFO, Reconnected(self.replica, what))
+        self._emit(INFO, Reconnected(self.replica, what))
 
-    def _tell(self, level: int, event: "Event") -> None:
+    def _emit(self, level: int, event: "Event") -> None:
         try:
             if _logged(level):
                 log.log(level, f"lease.{event.kind}", extra=event.facts())
             if self._hook is not None:
                 self._hook(event)
-        except (Exception, CancelledError):  # the latter comes out of a cancelled future, and would end our own task
+        except (Exception, CancelledError):  # the latter comes from a cancelled future, and would end this task
             self._failed(event)
 
     def _failed(self, event: "Event") -> None:
@@ -188,6 +188,6 @@ def _check(on_event: object) -> None:
         raise ConfigurationError(f"on_event is {on_event!r}: give a function that takes an event.")
     if inspect.iscoroutinefunction(on_event) or inspect.iscoroutinefunction(type(on_event).__call__):
         raise ConfigurationError(
-            "on_event is a coroutine function, which nobody would await: give a plain one, that for example puts "
-            "the event into a queue."
+            "on_event is a coroutine function, which would never be awaited: give a plain function, which for example "
+            "puts the event into a queue."
         )

@@ -77,7 +77,7 @@ class Once:
     ) -> Any:
         """Returns the recorded result; or runs `work` and records its result, in the user's `transaction` if given."""
         if self._retention:
-            engine.records.require_forgetting()
+            engine.records.require_record_deletion()
         recorded = self._checked(await transaction.read(self._name)) if transaction else await self.result(engine)
         if recorded is None:
             async with await self._settings.acquire(engine, owner, timeout, AsyncGrant) as grant:
@@ -120,7 +120,7 @@ class Once:
         value = self._as_json(result)
         await engine.records.write(self._name, value, grant)
         if self._retention:
-            engine.records.forget_soon(*self._retention)
+            engine.records.delete_old_soon(*self._retention)
         return json.loads(value)["result"]
 
     async def _run_in_transaction(

@@ -1,7 +1,7 @@
-"""The blocks of threads that share a lock: ``with lock: …``. An interrupt leaves nothing behind there.
+"""The blocks of threads that share a lock: ``with lock: …``. An interrupt leaves no lock held there.
 
-It is whatever a signal's handler raises, and it comes between any two steps. Until a block has begun, nobody but us
-knows of a grant that has come; and once it is being left, nobody but us gives it back.
+An interrupt is an exception that a signal's handler raises between any two steps. Before a block has begun, and once it
+is being left, only the code here can release its grant.
 """
 
 import threading
@@ -18,20 +18,21 @@ class _HeldSync(Protocol):
     def release(self) -> bool: ...
 
     def drop(self) -> None:
-        """As `release`, without waiting for it; nothing, if it has ended."""
+        """Release without waiting, unless it has ended."""
 
 
 H = TypeVar("H", bound=_HeldSync)
 
 
 class Blocks(Generic[H]):
-    """A base class: each call more on the way into a block, and out of it, is a step more that an interrupt may hit."""
+    """A base class. It makes few calls, because each one on the path into a block or out of it is a step that an
+    interrupt may hit."""
 
     def __init__(self) -> None:
         self._entered: OpenBlocks[H] = OpenBlocks()
 
     def _acquire(self, granted: list[H]) -> H:
-        """What it gets it also puts into that list, as soon as it is there."""
+        """Acquire, and append the grant to the list as soon as it exists."""
         raise NotImplementedError
 
     def __enter__(self) -> H:
@@ -49,7 +50,7 @@ class Blocks(Generic[H]):
         entry = None
         try:
             entry = self._newest()
-            self._entered.remove(entry)  # first: while we wait for the store, others come and go
+            self._entered.remove(entry)  # first: other threads enter and leave while this one waits for the store
             entry[1].__exit__(kind, error, trace)
         except BaseException:
             entry = entry or self._newest()

@@ -13,8 +13,8 @@ from interlock.stores.leases import ReleaseAnswer
 
 
 class Grant:
-    """As `AsyncGrant`, without await. Nothing can interrupt a thread: ask `check()` between steps, or be told by
-    `on_lost`; a lease that was lost also raises at the end of the block."""
+    """As `AsyncGrant`, without await. A thread cannot be cancelled: call `check()` between steps, or use `on_lost`. A
+    lost lease also raises at the end of the block."""
 
     __slots__ = ("_confirmed", "_grant", "_left", "_thread")
 
@@ -57,7 +57,7 @@ class Grant:
 
     def check(self) -> None:
         """Raise `LeaseLost` if it is not held any more."""
-        if self._left and not self._grant.ended:  # the loop has not come to that yet
+        if self._left and not self._grant.ended:  # the loop has not handled the release yet
             raise self._grant.error_of("released")
         self._grant.check()
 
@@ -80,14 +80,14 @@ class Grant:
         if self._grant.is_detached:
             return False
         try:
-            return self._thread.send(_Releasing(self._grant))
+            return self._thread.send(_ReleaseRequest(self._grant))
         except ConfigurationError:
-            if self._thread.is_closing:  # that gives it back
+            if self._thread.is_closing:  # closing releases it
                 return False
             raise
 
     def drop(self) -> None:
-        """Give it back, if it has not ended, and do not wait for that: for whoever was interrupted somewhere."""
+        """Release without waiting, unless it has ended; used after an interrupt."""
         if not (self._grant.ended or self._grant.is_detached):
             self._thread.post(functools.partial(self._grant.engine.drop, self._grant))
 
@@ -97,11 +97,11 @@ class Grant:
         return self._thread.run(self._grant.hand_over())
 
     async def _listen(self, callback: Callable[[str], object]) -> None:
-        """On the loop's thread, where a loss is told: it cannot come in between."""
+        """Runs on the loop's thread, as the notification of a loss does: none can come in between."""
         self._grant.on_lost(callback)
 
     def __enter__(self) -> Self:
-        if not self._grant.is_held:  # it was lost on its way here
+        if not self._grant.is_held:  # it was lost between the grant and this block
             self.release()
             raise self._grant.error()
         return self
@@ -118,7 +118,7 @@ class Grant:
         return None
 
     def _release_unconfirmed(self) -> bool:
-        """False: it is not held any more, as far as we know. Else nobody waits for what comes of it."""
+        """Send the release without waiting for its answer. Returns False if the lease is known to be lost."""
         if not self._grant.is_held or self._grant.engine.closed:
             return self.release()
         self._left = True
@@ -126,8 +126,8 @@ class Grant:
         return True
 
 
-class _Releasing(Request[bool]):
-    """On the loop's thread."""
+class _ReleaseRequest(Request[bool]):
+    """The release of a grant, handled on the loop's thread."""
 
     def __init__(self, grant: AsyncGrant) -> None:
         self._grant = grant

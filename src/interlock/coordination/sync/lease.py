@@ -1,4 +1,4 @@
-"""A lease for callers without an event loop: what they ask is asked on the loop thread of the root object."""
+"""A lease for callers without an event loop: their requests are handled on the loop thread of the root object."""
 
 import asyncio
 import threading
@@ -25,7 +25,7 @@ T = TypeVar("T")
 
 
 class Lease(Blocks[Grant]):
-    """``with lease as grant: …`` waits its turn."""
+    """``with lease as grant: …`` waits for the lease."""
 
     def __init__(self, locks: "Interlock", settings: LeaseSettings) -> None:
         super().__init__()
@@ -41,17 +41,17 @@ class Lease(Blocks[Grant]):
         return self._settings.timing.ttl
 
     def try_acquire(self) -> Grant | None:
-        """The grant, if the lease is free and nobody waits for it; otherwise None, at once."""
+        """Return the grant, if the lease is free and no process waits for it; otherwise None, at once."""
         return self._granted(_ThreadRequest(self._locks, self._settings, 0.0, AsyncGrant, only_try=True))
 
     def acquire(self, timeout: Duration | None = None) -> Grant:
-        """Wait for the lease, first come, first served; after `timeout` seconds it raises `LeaseTimeout`."""
+        """Wait for the lease, first come, first served. Raises `LeaseTimeout` after `timeout` seconds."""
         grant = self._granted(_ThreadRequest(self._locks, self._settings, checked_timeout(timeout), AsyncGrant))
         assert grant is not None
         return grant
 
     def holders(self) -> list[HeldLease]:
-        """Who holds it now, as the store sees it: one, nobody, or with slots as many as hold one."""
+        """Return the current holders by the store's records: one or none; with slots, one for each slot held."""
 
         async def look() -> list[HeldLease]:
             return await self._settings.holders(self._locks.engine())
@@ -59,13 +59,13 @@ class Lease(Blocks[Grant]):
         return self._locks.run(look())
 
     def terms(self) -> "Election":
-        """An election: ``for term in lease.terms(): with term: …`` is entered whenever we lead."""
+        """An election: ``for term in lease.terms(): with term: …`` runs the body while it leads."""
         from interlock.coordination.sync.election import Election
 
         return Election(self)
 
     def term(self, make: Callable[[LoopThread, AsyncTerm], T]) -> T:
-        """What is made of the grant of an election's next term, and of the loop thread that it lives on."""
+        """Wait for an election's next term; return ``make(thread, grant)``."""
         thread = self._locks.loop_thread()
         request = _ThreadRequest(self._locks, self._settings, None, AsyncTerm)
         try:

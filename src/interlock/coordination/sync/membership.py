@@ -27,14 +27,14 @@ class Membership:
 
     @property
     def is_member(self) -> bool:
-        """Asks nobody. False for a while after we were cut off."""
+        """True while the membership may be trusted, by this machine's clock; sends no request."""
         return self._membership.is_member
 
     def __enter__(self) -> Self:
         self._thread = self._locks.loop_thread()
         try:
             self._thread.run(self._membership.__aenter__())
-        except BaseException:  # an interrupt may come when we are a member already
+        except BaseException:  # an interrupt may come when the membership has begun
             self._thread.post(self._membership.leave_soon)
             raise
         return self

@@ -23,7 +23,7 @@ Make = Callable[[Callable[[AsyncGrant], Awaitable[object]]], AsyncPeriodic]
 
 
 class Periodic:
-    """As `AsyncPeriodic`, without await. Nothing can interrupt a thread: a run that is under way is waited for."""
+    """As `AsyncPeriodic`, without await. The end of the block waits for a run that is under way."""
 
     def __init__(self, locks: "Interlock", make: Make, function: Callable[[Grant], object]) -> None:
         self._locks = locks
@@ -40,21 +40,21 @@ class Periodic:
 
     @property
     def tick(self) -> datetime | None:
-        """The tick that is being run, in this process."""
+        """The tick that this process runs now."""
         return self._periodic.tick
 
     def run(self) -> None:
-        """For ever, in this thread."""
+        """Run at each tick in this thread, without end."""
         self._locks.run(self._run(patient=False))
 
     def __enter__(self) -> Self:
-        """In a thread of its own, until the block ends."""
+        """Run at each tick in a thread of its own, until the block ends."""
         self._stopped = False
         self._failure = None
         self._thread = threading.Thread(target=self._run_until_stopped, name=f"interlock every {self.name}")
         try:
             self._thread.start()
-        except BaseException:  # we were interrupted, perhaps when it ran already: no block will end that stops it
+        except BaseException:  # interrupted, perhaps when it ran already: no end of a block will stop it
             self._locks.run(self._stop())
             raise
         return self

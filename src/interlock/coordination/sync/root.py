@@ -1,7 +1,7 @@
-"""The root object for callers without an event loop: a thin face over one loop thread that it owns.
+"""The root object for callers without an event loop: a thin layer over one loop thread that it owns.
 
-The thread carries the heartbeats anyway, and threads that ask at the same time share statements there. It is started by
-first use, so an object that is made at import may be forked; in a forked child it is started anew.
+The loop thread sends the renewals, and requests that threads make at the same time share statements there. It is
+started by the first use, so an object that is made at import may be forked; a forked child starts its own.
 """
 
 import asyncio
@@ -40,7 +40,7 @@ T = TypeVar("T")
 class Interlock:
     """As `AsyncInterlock`, without await, for any number of threads.
 
-    `loop_factory` makes the event loop of the thread that works for them, such as ``uvloop.new_event_loop``.
+    `loop_factory` makes the event loop of the loop thread, such as ``uvloop.new_event_loop``.
     """
 
     def __init__(
@@ -73,13 +73,13 @@ class Interlock:
         slots: int | None = None,
         confirm_release: bool = True,
     ) -> Lease:
-        return Lease(self, self._locks.settings(name, ttl, renew_every, metadata, slots, confirm_release))
+        return Lease(self, self._locks.lease_settings(name, ttl, renew_every, metadata, slots, confirm_release))
 
     def leases(self, *names: str, ttl: Duration = 30.0, metadata: Mapping[str, Any] | None = None) -> "Leases":
-        """Several leases that are held together, or not at all; never a deadlock, in whichever order they are given."""
+        """Several leases that are held together, or not at all; without deadlock, in any order of the names."""
         from interlock.coordination.sync.several import Leases
 
-        return Leases(self, self._locks.several(names, ttl, metadata))
+        return Leases(self, self._locks.leases_settings(names, ttl, metadata))
 
     def shared(
         self,
@@ -89,8 +89,8 @@ class Interlock:
         ttl: Duration = 30.0,
         metadata: Mapping[str, Any] | None = None,
     ) -> Shared:
-        """A lease that up to so many `readers` hold together, or one writer alone."""
-        return Shared(self, *self._locks.sides(name, readers, ttl, metadata))
+        """A lease that up to `readers` readers hold together, or one writer alone."""
+        return Shared(self, *self._locks.shared_settings(name, readers, ttl, metadata))
 
     def join(
         self,
@@ -100,13 +100,13 @@ class Interlock:
         metadata: Mapping[str, Any] | None = None,
         ttl: Duration = 10.0,
     ) -> "Membership":
-        """Be one of a group: ``with locks.join("workers", metadata={"zone": "a"}): …``"""
+        """Be a member of a group: ``with locks.join("workers", metadata={"zone": "a"}): …``"""
         from interlock.coordination.sync.membership import Membership
 
         return Membership(self, self._locks.join(group, id=id, metadata=metadata, ttl=ttl))
 
     def members(self, group: str) -> "list[Member]":
-        """Who is in it now, by id."""
+        """Return the current members, ordered by id."""
         return self.run(self._locks.members(group))
 
     def once(
@@ -122,20 +122,20 @@ class Interlock:
         """As `AsyncInterlock.once`; the function runs in the thread that calls. Django's connection may be an alias."""
         if inspect.iscoroutinefunction(function):
             raise ConfigurationError("Interlock runs plain functions once: use AsyncInterlock for coroutine functions.")
-        patience = checked_timeout(timeout)
+        limit = checked_timeout(timeout)
         once = self._locks.once_settings(key, ttl, args, unfinished=unfinished)
         owner = threading.current_thread()
         inside = None
         if connection is not None:
             from interlock.coordination.primitives.user_records import translate_error
 
-            inside = self._locks.inside(
+            inside = self._locks.user_transaction(
                 lambda steps: in_caller(lambda: run_steps_sync(connection, steps, translate_error))
             )
 
         async def run() -> T:
             work = functools.partial(function, *args)
-            result: T = await once.run(self.engine(), owner, patience, lambda grant: in_caller_until_done(work), inside)
+            result: T = await once.run(self.engine(), owner, limit, lambda grant: in_caller_until_done(work), inside)
             return result
 
         return self.run(run())
@@ -185,19 +185,19 @@ class Interlock:
         return SessionLock(self._locks.session_lock(name, ttl=ttl), self)
 
     def open(self) -> Self:
-        """Look whether the database can serve; raises what is wrong with it."""
+        """Check that the database is ready; raise an error that says what is wrong with it."""
         self.run(self._locks.open())
         return self
 
     def close(self) -> None:
-        """Give back what is held, and close the connections and the thread."""
+        """Release all grants, and close the connections and the thread."""
         thread = self._running()
         if thread is None:
             return
         thread.check_waiting()
         try:
             thread.close(self._locks.close)
-        except BaseException:  # we were interrupted, perhaps before it had begun: nobody else would
+        except BaseException:  # interrupted, perhaps before it had begun: nothing else would close it
             thread.close(self._locks.close)
             raise
 
@@ -212,7 +212,7 @@ class Interlock:
         self.close()
 
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        """On the loop thread, which is started if there is none yet."""
+        """Run a coroutine on the loop thread, which is started if there is none yet."""
         try:
             thread = self.loop_thread()
         except BaseException:
@@ -221,11 +221,11 @@ class Interlock:
         return thread.run(coroutine)
 
     def loop_thread(self) -> LoopThread:
-        """The one that runs now: what was made on it lives and ends there."""
+        """Return the running loop thread, or start it. Grants made on it live and end there."""
         return self._running() or self._start()
 
     def engine(self) -> Engine:
-        """On the loop thread only."""
+        """To be called on the loop thread only."""
         return self._locks.engine()
 
     def _start(self) -> LoopThread:
@@ -238,10 +238,12 @@ class Interlock:
             return thread
 
     def _running(self) -> LoopThread | None:
-        """None: there is none yet, or it was closed, or is the parent's."""
+        """Return None if there is no thread yet, or it was closed, or is the parent's."""
         thread = self._thread
         return None if thread is None or thread.is_closing or self._pid != process.pid else thread
 
 
 _starting = threading.Lock()
-process.recreated_in_children(globals(), "_starting", threading.Lock)  # whoever held it when we were forked is not here
+process.recreated_in_children(
+    globals(), "_starting", threading.Lock
+)  # a thread that held it at the fork does not exist here

@@ -1,4 +1,4 @@
-"""Session locks for callers without an event loop: the same locks, on the loop thread of whoever made them."""
+"""Session locks for callers without an event loop: they live on the loop thread of the root object."""
 
 import threading
 from collections.abc import Awaitable, Callable
@@ -13,14 +13,14 @@ from interlock.errors import ConfigurationError
 
 
 class Loop(Protocol):
-    """Runs coroutines elsewhere while the caller waits: `interlock.bridge.LoopThread`, or who has one."""
+    """An object that runs coroutines while the caller waits: a `interlock.bridge.LoopThread`, or an owner of one."""
 
     def loop_thread(self) -> LoopThread: ...
 
 
 class SessionGrant:
-    """As `AsyncSessionGrant`, without await. Nothing can interrupt a thread: ask `check()` between steps, or be told by
-    `on_lost`; a lock that was lost also raises at the end of the block."""
+    """As `AsyncSessionGrant`, without await. A thread cannot be cancelled: call `check()` between steps, or use
+    `on_lost`. A lost lock also raises at the end of the block."""
 
     def __init__(self, grant: AsyncSessionGrant, loop: LoopThread) -> None:
         self._grant = grant
@@ -57,12 +57,12 @@ class SessionGrant:
         try:
             return self._loop.run(self._grant.release())
         except ConfigurationError:
-            if self._loop.is_closing:  # that has ended it
+            if self._loop.is_closing:  # closing has ended it
                 return False
             raise
 
     def drop(self) -> None:
-        """Give it back, and do not wait for that: for whoever was interrupted somewhere."""
+        """Release without waiting; used after an interrupt."""
         if not self._grant.is_inherited:
             self._loop.post(self._grant.drop)
 
@@ -111,7 +111,7 @@ class SessionLock(Blocks[SessionGrant]):
     def _granted(
         self, acquire: Callable[[], Awaitable[AsyncSessionGrant | None]], granted: list[SessionGrant]
     ) -> SessionGrant | None:
-        """`granted`: it is put there as soon as it has come. Who is interrupted just then does not keep it."""
+        """The grant is appended to `granted` as soon as it exists. It is released if this thread is interrupted."""
         loop = self._loop.loop_thread()
 
         async def note() -> None:

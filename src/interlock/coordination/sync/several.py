@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Grants:
-    """As `AsyncGrants`, without await. Nothing can interrupt a thread: ask `check()` between steps."""
+    """As `AsyncGrants`, without await. A thread cannot be cancelled: call `check()` between steps."""
 
     def __init__(self, thread: LoopThread, grants: AsyncGrants) -> None:
         self.grants = tuple(Grant(thread, grant) for grant in grants.grants)
@@ -44,21 +44,21 @@ class Grants:
             grant.guard(connection)
 
     def release(self) -> bool:
-        """Give all of them back. False: not all were held any more."""
+        """Release all of them. Returns False if not all were held any more."""
         try:
             released = [grant.release() for grant in reversed(self.grants)]
-        except BaseException:  # an interrupt, mostly: those after it are given back as well
+        except BaseException:  # mostly an interrupt: the remaining ones are released as well
             self.drop()
             raise
         return all(released)
 
     def drop(self) -> None:
-        """Give back what has not ended, and do not wait for that: for whoever was interrupted somewhere."""
+        """Release those that have not ended, without waiting; used after an interrupt."""
         for grant in self.grants:
             grant.drop()
 
     def __enter__(self) -> Self:
-        if self._grants.ended or self._grants.lost:  # on its way here
+        if self._grants.ended or self._grants.lost:  # between the grants and this block
             self.release()
             raise self._grants.error()
         return self
@@ -87,24 +87,24 @@ class Leases(Blocks[Grants]):
         return self._settings.names
 
     def try_acquire(self) -> Grants | None:
-        """All of them, if all are free and nobody waits for one; otherwise None, at once."""
+        """Return all grants, if all leases are free and no process waits for one; otherwise None, at once."""
         owner = threading.current_thread()
         return self._granted(lambda engine: self._settings.try_acquire(engine, owner), [])
 
     def acquire(self, timeout: Duration | None = None) -> Grants:
-        """Wait for all of them; after `timeout` seconds it raises `LeaseTimeout`."""
+        """Wait for all of them. Raises `LeaseTimeout` after `timeout` seconds."""
         return self._acquire([], checked_timeout(timeout))
 
-    def _acquire(self, granted: list[Grants], patience: float | None = None) -> Grants:
+    def _acquire(self, granted: list[Grants], limit: float | None = None) -> Grants:
         owner = threading.current_thread()
-        grants = self._granted(lambda engine: self._settings.acquire(engine, owner, patience), granted)
+        grants = self._granted(lambda engine: self._settings.acquire(engine, owner, limit), granted)
         assert grants is not None
         return grants
 
     def _granted(
         self, acquire: "Callable[[Engine], Awaitable[AsyncGrants | None]]", granted: list[Grants]
     ) -> Grants | None:
-        """`granted`: they are put there as soon as they have come. Who is interrupted just then does not keep them."""
+        """The grants are appended to `granted` as soon as they exist, and released after an interrupt."""
         thread = self._locks.loop_thread()
 
         async def note() -> None:

@@ -1,4 +1,4 @@
-"""A lease that several may hold together to read, for callers without an event loop."""
+"""A lease that several readers may hold together, for callers without an event loop."""
 
 from typing import TYPE_CHECKING
 
@@ -22,9 +22,9 @@ class Shared:
         return self._writing.name
 
     def read(self) -> Lease:
-        """Beside other readers, as many as there are slots."""
+        """Hold the lease together with other readers, as many as there are slots."""
         return Lease(self._locks, self._reading)
 
     def write(self) -> Lease:
-        """Alone."""
+        """Hold the lease alone."""
         return Lease(self._locks, self._writing)

@@ -664,7 +664,7 @@ BEGIN
     IF NOT FOUND OR (left(current_setting('transaction_isolation'), 4) = 'read' AND until <= interlock.now_v1()) THEN
         RAISE EXCEPTION USING ERRCODE = 'IL001',
             MESSAGE = format('the lease %s is not held by the grant with token %s any more', quote_literal(lease_name), lease_token),
-            HINT = 'Roll back: another may hold it now.';
+            HINT = 'Roll back: another process may hold it now.';
     END IF;
     SELECT l.xmax INTO locker FROM interlock.lease l WHERE l.name = lease_name;
     -- A part of this transaction has a higher number than the whole, so a lower one is that of a group: see who is in it.
