@@ -68,13 +68,16 @@ def run_(
     Exits with COMMAND's own status; 0 if there was nothing to do; 75 if the gate was not passed; 74 if it was lost
     while COMMAND ran, which was then stopped.
     """
+    from interlock.embedded import with_socket_parameter
     from interlock.gate import AsyncGate, Timing
     from interlock.gate.command import check_by_command, run_command
 
     settings = loaded(**flags)
     timing = Timing.of(settings)
     url = database(settings)
-    asking = functools.partial(check_by_command, check, key or "") if check else None
+    variables = {"INTERLOCK_DATABASE_URL": with_socket_parameter(url), "INTERLOCK_SCHEMA": settings.schema}
+    environment = os.environ | variables
+    asking = functools.partial(check_by_command, check, key or "", environment) if check else None
     migration = AsyncGate(
         key,
         url=url,
@@ -89,7 +92,6 @@ def run_(
         session_pooler=session_pooler,
         timing=timing,
     )
-    environment = os.environ | {"INTERLOCK_DATABASE_URL": url, "INTERLOCK_SCHEMA": settings.schema}
     exit_with(run_command(migration, command, timing, environment))
 
 

@@ -25,9 +25,9 @@ async def run_command(gate: AsyncGate, argv: Sequence[str], timing: Timing, envi
         return await signals.exit_status(_pass(gate, signals, argv, timing, environment))
 
 
-async def check_by_command(line: str, gate: str) -> Verdict:
+async def check_by_command(line: str, gate: str, environment: Mapping[str, str] | None = None) -> Verdict:
     """Run a shell command that checks the schema. Its exit status is 0 for current, 1 for behind, 3 for too new."""
-    process = await asyncio.create_subprocess_shell(line)
+    process = await asyncio.create_subprocess_shell(line, env=environment)
     try:
         status = await process.wait()
     except asyncio.CancelledError:

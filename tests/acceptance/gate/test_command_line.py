@@ -206,6 +206,12 @@ def test_the_command_finds_the_gates_database_and_schema(interlock_url: str) -> 
     assert done.stdout == f"{interlock_url} other 1\n"
 
 
+def test_the_check_finds_the_gates_database(interlock_url: str) -> None:
+    check = f'test "$INTERLOCK_DATABASE_URL" = "{interlock_url}"'
+    done = interlock("gate", "run", "--database", interlock_url, "--check", check, "--", "echo", "migrated")
+    assert (done.returncode, done.stdout) == (0, ""), done.stderr
+
+
 def test_a_data_directory_beats_the_environments_database(interlock_url: str) -> None:
     done = interlock("gate", "status", "--data-dir", "/nonexistent", url=interlock_url)
     assert done.returncode == 78
