@@ -1,7 +1,7 @@
-"""A secret on its way from the server to one client: sealed so that only the client opens it (HPKE, RFC 9180).
+"""Seals a secret for its transfer from the server to one client, so that only the client can open it (HPKE, RFC 9180).
 
-The client draws a key pair for one answer and sends the public half. So a password is in no answer, no proxy's log and
-no record in clear. What this does not do is tell the client who sealed it: that is for TLS.
+The client draws a key pair for one answer and sends the public half. So no answer, no proxy's log and no record has a
+password in clear. Sealing does not prove to the client that the server sealed it: TLS does.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -15,7 +15,7 @@ _LENGTH = 32
 
 
 def seal(secret: str, public_key: bytes, instance: str) -> bytes:
-    """For whoever has the other half. Raises BadSpec if that is no public key."""
+    """Seal for the holder of the private key. Raises BadSpec if `public_key` is not a public key."""
     suite = _suite()
     from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PublicKey
 
@@ -24,8 +24,8 @@ def seal(secret: str, public_key: bytes, instance: str) -> bytes:
     sealed: bytes
     try:
         sealed = suite.encrypt(secret.encode(), X25519PublicKey.from_public_bytes(public_key), info=_info(instance))
-    except ValueError as error:  # a point on which everybody would agree on the same secret
-        raise BadSpec("This is no public key of X25519: draw a new pair.") from error
+    except ValueError as error:  # a point with which every pair would agree on the same secret
+        raise BadSpec("This is not a public key of X25519: draw a new pair.") from error
     return sealed
 
 
@@ -43,13 +43,15 @@ class Opener:
         return self._private.public_key().public_bytes_raw()
 
     def open(self, sealed: bytes, instance: str) -> str:
-        """Raises BadSpec if it was sealed for another, for another instance, or changed on the way."""
+        """Raises BadSpec if it was sealed for another key or instance, or was changed."""
         from cryptography.exceptions import InvalidTag
 
         try:
             secret: bytes = _suite().decrypt(sealed, self._private, info=_info(instance))
         except (InvalidTag, ValueError) as error:
-            raise BadSpec("What came was not sealed for us, or was changed on the way: ask again.") from error
+            raise BadSpec(
+                "The answer was not sealed for this key pair, or was changed on its way: repeat the request."
+            ) from error
         return secret.decode()
 
 

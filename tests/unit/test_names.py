@@ -1,4 +1,4 @@
-"""How names are written: two spellings of one name are one, and what is no name is refused."""
+"""Spellings of names: two spellings of one name are the same name, and other texts are refused."""
 
 import sys
 

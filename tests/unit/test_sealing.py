@@ -15,11 +15,11 @@ def test_who_drew_the_key_opens_it() -> None:
 
 
 @pytest.mark.parametrize("how", ["another", "another instance", "changed", "cut", "nothing"])
-def test_nobody_else_does(how: str) -> None:
+def test_another_key_cannot_open_it(how: str) -> None:
     opener = Opener()
     sealed = seal("geheim", opener.public_key, "an instance")
     changed = {"changed": sealed[:-1] + bytes([sealed[-1] ^ 1]), "cut": sealed[:20], "nothing": b""}.get(how, sealed)
-    with pytest.raises(BadSpec, match="not sealed for us"):
+    with pytest.raises(BadSpec, match="not sealed for this key pair"):
         (Opener() if how == "another" else opener).open(changed, how if how == "another instance" else "an instance")
 
 

@@ -1,4 +1,4 @@
-"""A real PostgreSQL cluster as processes of this machine: found, created, started, shared, stopped and deleted.
+"""A real PostgreSQL cluster as processes of this machine: finds, creates, starts, shares, stops and deletes it.
 
 ::
 
@@ -6,8 +6,8 @@
     with cluster.shared():
         connect(cluster.url())
 
-Everything here is synchronous and safe to call from several threads and processes at once. What PostgreSQL itself
-guarantees about its data is what holds here: commits are durable, and a killed cluster recovers when it starts again.
+Everything here is synchronous and safe to call from several threads and processes at once. PostgreSQL's own guarantees
+hold: commits are durable, and a killed cluster recovers when it is started again.
 """
 
 from importlib import import_module
@@ -54,7 +54,7 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
-    """Imported when first used: most commands only want to know where a cluster is."""
+    """Imports a name when it is first used: most commands only need to know where a cluster is."""
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)

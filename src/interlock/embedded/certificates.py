@@ -1,8 +1,7 @@
-"""Giving a cluster its certificate. Whoever calls this holds the cluster's control lock.
+"""Changes the certificate of a cluster. The caller holds the cluster's control lock.
 
-What the server reads is one file, which changes as a whole: whatever crashes, there is a key that fits, and the server
-can start. While it changes, clients are told to trust the old certificate and the new one, because it is not known
-which of them they will see.
+The server reads one file, which is replaced as a whole: after a crash the key still fits the certificate, and the
+server can start. During the change, clients trust the old certificate and the new one, as they may be shown either.
 """
 
 import os
@@ -42,7 +41,7 @@ def need_tls(binaries: Binaries) -> None:
 
 
 def will_have_tls(wanted: bool | None, paths: ClusterPaths, binaries: Binaries) -> bool:
-    """What `wanted` comes to here; None is "where available". Raises TlsUnavailable if it is True and cannot be had."""
+    """True if the cluster will have TLS; None means "if available". Raises TlsUnavailable if True is impossible."""
     if wanted:
         need_tls(binaries)
         return True
@@ -51,15 +50,17 @@ def will_have_tls(wanted: bool | None, paths: ClusterPaths, binaries: Binaries) 
 
 
 def ensure_certificate(paths: ClusterPaths, account: Account, host_names: Sequence[str] = ()) -> None:
-    """Make a self-signed certificate unless there is one, of whatever kind."""
+    """Make a self-signed certificate unless the cluster has a certificate of any kind."""
     if not paths.secret_pem.exists():
         certificate, key = self_signed(host_names)
-        _tell_clients(paths, account, certificate)  # first: once the other file is there, nothing is made any more
+        _write_clients_file(
+            paths, account, certificate
+        )  # first: once the other file exists, this function makes nothing
         write_whole(paths.secret_pem, _joined(certificate, key), account)
 
 
 def change_certificate(paths: ClusterPaths, account: Account, certificate: bytes, key: bytes, authority: bytes) -> None:
-    """Return when new clients see it. `authority` is what they check it with; empty is what they trust anyway.
+    """Return when new clients see it. They check it with `authority`; empty stands for the authorities that they trust.
 
     Raises, with nothing changed, ConfigurationError if the first two do not belong together, and TlsUnavailable if the
     server was started without TLS.
@@ -69,13 +70,13 @@ def change_certificate(paths: ClusterPaths, account: Account, certificate: bytes
     if not paths.own_pem.exists() and paths.secret_pem.exists():
         write_whole(paths.own_pem, paths.secret_pem.read_bytes(), account)
         _did(paths, "own certificate kept")
-    _tell_clients(paths, account, _either(_told_clients(paths), authority))
+    _write_clients_file(paths, account, _either(_clients_file(paths), authority))
     _did(paths, "clients told of both")
     write_whole(paths.secret_pem, _joined(certificate, key), account)
     _did(paths, "certificate written")
     _reload(paths, expected)
     _did(paths, "certificate served")
-    _tell_clients(paths, account, authority)
+    _write_clients_file(paths, account, authority)
     _did(paths, "clients told of the new one alone")
 
 
@@ -94,7 +95,7 @@ def _check_tls_now(paths: ClusterPaths) -> None:
 
 
 def _reload(paths: ClusterPaths, expected: bytes) -> None:
-    """Have a running server take up its certificate; over TCP, return when it is the one that new clients see."""
+    """Make a running server load its certificate. Over TCP, return when new clients see it."""
     found = live_postmaster(paths.data)
     if found is None:
         return
@@ -112,16 +113,16 @@ def _joined(certificate: bytes, key: bytes) -> bytes:
     return key.rstrip() + b"\n" + certificate
 
 
-def _told_clients(paths: ClusterPaths) -> bytes:
+def _clients_file(paths: ClusterPaths) -> bytes:
     return paths.certificate.read_bytes() if paths.certificate.exists() else b""
 
 
-def _tell_clients(paths: ClusterPaths, account: Account, authority: bytes) -> None:
+def _write_clients_file(paths: ClusterPaths, account: Account, authority: bytes) -> None:
     write_whole(paths.certificate, authority, account, mode=0o644)
 
 
 def _either(old: bytes, new: bytes) -> bytes:
-    """What both can be checked with. Where one of them needs nothing from us, that is nothing for the moment."""
+    """A file to check both with. If one of them needs none, an empty file serves both for the moment."""
     if not old or not new:
         return b""
     return old if new in old else old.rstrip() + b"\n" + new

@@ -1,4 +1,4 @@
-"""PostgreSQL's programs for dumping and restoring: which of them there are here, also where there is no server."""
+"""Finds PostgreSQL's programs for dumping and restoring, also on machines without a server."""
 
 import os
 import shutil
@@ -30,9 +30,9 @@ class Clients:
 
 
 def clients_for(major: int, pg_bin: Path | None = None) -> Clients:
-    """Of the lowest major version that is not below `major`: what a later one writes, an earlier server may not take.
+    """The programs of the lowest major version from `major` on: an older server may not read a newer version's dumps.
 
-    `pg_bin` goes before what else there is of its version. Raises BinariesMissing if there is none.
+    `pg_bin` is preferred among programs of its version. Raises BinariesMissing if there are none.
     """
     fitting = [found for found in _all(pg_bin) if found.version[0] >= major]
     if not fitting:

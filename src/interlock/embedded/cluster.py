@@ -1,4 +1,4 @@
-"""One PostgreSQL cluster, in one directory, that any number of processes of this machine share."""
+"""One PostgreSQL cluster, in one directory, shared by any number of processes of this machine."""
 
 import os
 import time
@@ -32,13 +32,13 @@ log = events(__name__)
 
 
 class Cluster:
-    """The cluster in `root`. Making this object touches nothing.
+    """The cluster in `root`. Creating this object changes nothing.
 
-    `port`: a TCP port on the loopback address, ``"free"`` for any (the same again next time, if it still is), or None
-    for the Unix socket only. `tls`: True to insist, False to do without, None for where it is available. `run_as`: the
-    user to run as if we are root. `settings`: PostgreSQL's own, over our defaults. `host_names`: what the certificate
-    that this object makes is for, beside this machine. Port, TLS and settings count when this object starts the
-    cluster; one that already runs is taken as it is.
+    `port`: a TCP port on the loopback address, ``"free"`` for any (the same one next time, if it is still free), or
+    None for the Unix socket only. `tls`: True requires TLS, False switches it off, None uses it if available. `run_as`:
+    the user to run as, for root. `settings`: PostgreSQL's own, over Interlock's defaults. `host_names`: names for the
+    certificate that this object makes, beside this machine's. Port, TLS and settings apply when this object starts the
+    cluster; a running cluster is used as it is.
 
     Any method may raise DataDirectoryUnusable, and any that starts something BinariesMissing or ClusterFailed.
     """
@@ -73,29 +73,29 @@ class Cluster:
 
     @property
     def certificate_file(self) -> Path:
-        """What clients check the server's certificate with (``sslrootcert``). There if the cluster has TLS.
+        """The file that clients check the server's certificate with (``sslrootcert``). Exists if the cluster has TLS.
 
-        Empty if they need nothing of ours to check it with.
+        It is empty if clients check with the authorities that they trust.
         """
         return self._paths.certificate
 
     @property
     def log_file(self) -> Path:
-        """PostgreSQL's own log. When it has grown large, the next start puts an empty one in its place."""
+        """PostgreSQL's own log. The next start replaces a large one by an empty one."""
         return self._paths.log
 
     # The life of the data
 
     def create(self) -> bool:
-        """Make the data unless they are there: True if they were made. Never changes or replaces existing data.
+        """Create the data unless they exist: True if they were created. Never changes or replaces existing data.
 
-        Raises TlsUnavailable if TLS is insisted on and cannot be had.
+        Raises TlsUnavailable if TLS is required and unavailable.
         """
         with self._control(make_root=True) as control:
             return self._create(control)
 
     def delete(self, mode: StopMode = "fast") -> None:
-        """Stop the cluster and remove everything of it. Raises ClusterFailed if another process uses it.
+        """Stop the cluster and delete all of it. Raises ClusterFailed if another process uses it.
 
         In immediate mode a server that does not stop in time is killed, and so is one whose directory is gone already.
         """
@@ -105,7 +105,7 @@ class Cluster:
                 delete_sockets(self._paths, self._account())
             return
         with self._control():
-            self._check_nobody_else()
+            self._check_no_other_user()
             self._end(mode)
             delete_cluster(self._paths, self._account())
         log.info("cluster.deleted", extra={"root": str(self.root)})
@@ -118,38 +118,38 @@ class Cluster:
             return self._start()
 
     def stop(self, mode: StopMode = "fast") -> bool:
-        """Stop the cluster, whoever uses it: True if it ran."""
+        """Stop the cluster, even if it is used: True if it ran."""
         if not self._exists():
             return False
         with self._control():
             return self._stop(mode)
 
     def write_settings(self) -> None:
-        """Put this object's settings where a running server finds them as soon as it is told to look (SIGHUP)."""
+        """Write this object's settings, for a running server to load at the next SIGHUP."""
         with self._control():
             self._launch().write_settings()
 
     def ensure_running(self) -> bool:
-        """Start the cluster again if its server is gone: True if it was. For a watcher to call."""
+        """Start the cluster again if its server has ended: True if it had. For a watcher."""
         return False if self.is_running() else self.start()
 
     def is_running(self) -> bool:
-        """Whether the cluster accepts connections."""
+        """True if the cluster accepts connections."""
         found = self._live()
         return found is not None and found.is_ready
 
     def status(self) -> str | None:
-        """What the server says of itself: starting, stopping, ready or standby; None if there is none."""
+        """The server's own status: starting, stopping, ready or standby; None if there is no server."""
         found = self._live()
         return found.status if found else None
 
     def ended_uncleanly(self) -> bool:
-        """Whether there is no server, and the last one did not stop in order: it was killed, or the machine was."""
+        """True if there is no server, and the last one was killed, or its machine crashed."""
         with readable(self.root):
             return self._live() is None and read_postmaster(self._paths.data) is not None
 
     def major_version(self) -> int | None:
-        """Of the data; None if there are none, or they are not whole."""
+        """PostgreSQL's major version of the data; None if there are none, or they are incomplete."""
         with readable(self.root):
             return self._major_version()
 
@@ -161,9 +161,9 @@ class Cluster:
     # Sharing it
 
     def attach(self) -> bool:
-        """Become a user of the cluster, which is created and started if need be: True if it was started.
+        """Become a user of the cluster, which is created and started if necessary: True if it was started.
 
-        It is not stopped by the `release()` of others until this process has released it as often, or has ended.
+        The `release()` of other processes does not stop it until this process has released it as often, or has ended.
         """
         with self._control(make_root=True) as control:
             self._shares.append(share(self._paths.users_lock))
@@ -175,7 +175,7 @@ class Cluster:
                 raise
 
     def release(self) -> bool:
-        """Cease to be a user of the cluster, and stop it if that was the last one: True if it was stopped."""
+        """Stop being a user of the cluster, and stop the cluster if that was the last user: True if it was stopped."""
         if not self._exists():
             return False
         with self._control():
@@ -185,7 +185,7 @@ class Cluster:
 
     @contextmanager
     def shared(self) -> Iterator[Self]:
-        """`attach()` on the way in, `release()` on the way out."""
+        """`attach()` at the start of the block, `release()` at its end."""
         self.attach()
         try:
             yield self
@@ -195,7 +195,7 @@ class Cluster:
     # Using it
 
     def url(self, database: str = "postgres", *, tcp: bool = False) -> str:
-        """Where to connect, with the superuser's password in it. Raises ClusterFailed if it was never started.
+        """The URL of the cluster, with the superuser's password. Raises ClusterFailed if it was never started.
 
         Over the Unix socket unless `tcp`.
         """
@@ -208,7 +208,7 @@ class Cluster:
     def use_certificate(self, certificate: bytes, key: bytes, authority: bytes | None = None) -> None:
         """Serve another certificate (PEM, with its chain) from now on, also to the clients of a running cluster.
 
-        `authority` is what clients check it with: the certificate itself unless told, empty for what they trust anyway.
+        Clients check it with `authority`: by default the certificate itself; empty for the authorities that they trust.
         Raises ConfigurationError if the first two do not belong together, TlsUnavailable if the cluster has no TLS.
         """
         with self._control():
@@ -218,7 +218,7 @@ class Cluster:
         log.info("cluster.certificate_changed", extra={"root": str(self.root)})
 
     def use_own_certificate(self) -> None:
-        """Back to the certificate that the cluster made for itself."""
+        """Serve the certificate again that the cluster made for itself."""
         with self._control():
             need_tls(self._tools())
             ensure_certificate(self._paths, self._account(), self._host_names)
@@ -282,7 +282,7 @@ class Cluster:
         return was_running
 
     def _end(self, mode: StopMode) -> None:
-        """Return when nothing runs on the data any more."""
+        """Return when no process runs on the data any more."""
         try:
             halt(self._paths, mode, self._stop_timeout)
         except ClusterFailed:
@@ -300,7 +300,7 @@ class Cluster:
         return account_for(self._run_as, self._paths.data)
 
     def _tools(self) -> Binaries:
-        """Binaries that fit the data, if there are any, and that the account can run."""
+        """Binaries of the data's version, if there are data, that the account can run."""
         self._binaries = self._binaries or find_binaries()
         self._check_version(self._binaries)
         return within_reach(self._binaries, self._account(), self.root)
@@ -320,7 +320,7 @@ class Cluster:
         except FileNotFoundError:
             return None
 
-    def _check_nobody_else(self) -> None:
+    def _check_no_other_user(self) -> None:
         ours = len(self._shares)
         while self._shares:
             os.close(self._shares.pop())

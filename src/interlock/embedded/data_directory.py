@@ -1,4 +1,4 @@
-"""Making a cluster's data, whole or not at all."""
+"""Creates a cluster's data, whole or not at all, and deletes a cluster. The caller holds its control lock."""
 
 import secrets
 import shutil
@@ -20,10 +20,10 @@ _TIMEOUT = 300.0
 
 
 def make_data(paths: ClusterPaths, binaries: Binaries, account: Account, control: int) -> None:
-    """Make `paths.data` with a new superuser password. It is not there yet, and nobody else is at it.
+    """Make `paths.data`, which does not exist yet, with a new superuser password.
 
-    It appears by one rename at the end; what a crash before that leaves is cleared away here the next time. initdb
-    outlives us if we are killed, so it is given the control lock: who comes next waits until it has ended.
+    It appears by one rename at the end; leftovers of a crash before that are removed by the next call. initdb survives
+    this process if that is killed, so it inherits the control lock: the next process waits until it has ended.
     """
     clear_leftovers(paths)
     write_whole(paths.password, secrets.token_urlsafe(32).encode(), account)
@@ -74,16 +74,16 @@ def _command(paths: ClusterPaths, initdb: Path, locale: str) -> list[str | Path]
 
 
 def delete_cluster(paths: ClusterPaths, account: Account) -> None:
-    """Remove what a cluster put on this machine."""
+    """Delete everything that a cluster put on this machine. Its server has stopped."""
     delete_sockets(paths, account)
-    if paths.data.exists():  # in one step, so that a crash leaves no part of it to be taken for the whole
+    if paths.data.exists():  # in one step, so that after a crash no part of it is taken for the whole
         paths.data.rename(paths.deleted_data)
     clear_leftovers(paths)
     delete_root(paths)
 
 
 def delete_root(paths: ClusterPaths) -> None:
-    """Remove what is in the root, and that too unless it is a mount or holds something else."""
+    """Delete the cluster's files in the root, and the root unless it is a mount or holds other files."""
     for path in paths.own():
         if path.is_dir():
             shutil.rmtree(path)
@@ -96,7 +96,7 @@ def delete_root(paths: ClusterPaths) -> None:
 
 
 def delete_sockets(paths: ClusterPaths, account: Account) -> None:
-    """Remove what a cluster has elsewhere, because its root has too long a path."""
+    """Delete the directory of the sockets, if it is outside of the root because the root's path is too long."""
     sockets = paths.sockets(account)
     if sockets.is_dir() and not sockets.is_relative_to(paths.root):
         shutil.rmtree(sockets)

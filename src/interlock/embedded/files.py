@@ -25,7 +25,7 @@ def write_whole(path: Path, content: bytes, account: Account, *, mode: int = 0o6
 
 
 def make_private(path: Path, account: Account) -> None:
-    """A directory that only `account` may enter. Raises DataDirectoryUnusable if somebody else's is in its place."""
+    """A directory that only `account` may enter. Raises DataDirectoryUnusable if another user's is in its place."""
     try:
         path.mkdir(mode=0o700)
     except FileExistsError:
@@ -44,7 +44,7 @@ def _check_private(path: Path, account: Account) -> None:
 
 
 def sync_directory(path: Path) -> None:
-    """Make what was created, renamed or removed in `path` durable."""
+    """Make creations, renames and removals in `path` durable."""
     handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         os.fsync(handle)
@@ -53,7 +53,7 @@ def sync_directory(path: Path) -> None:
 
 
 def append(path: Path, text: str) -> None:
-    """Add to a file in a directory that another user can write to: never through a link that it put there."""
+    """Append to a file in a directory that another user can write to, never through a link of that user."""
     handle = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC)
     with os.fdopen(handle, "w") as file:
         file.write(text)
@@ -67,18 +67,18 @@ def _give(target: int | Path, account: Account) -> None:
 
 
 def make_reachable(path: Path, account: Account) -> None:
-    """Make `path`, and what is missing above it, so that `account` gets through. What is there stays as it is.
+    """Make `path` and missing parents, so that `account` can pass through. Existing directories stay as they are.
 
-    Nobody but us writes into what is made, whatever our umask is.
+    Only this process's user can write into the new directories, whatever the umask is.
 
-    Raises DataDirectoryUnusable if it cannot get as far as what is there.
+    Raises DataDirectoryUnusable if `account` cannot reach the existing directories.
     """
     _check_reach(next(place for place in (path, *path.parents) if place.exists()), path, account)
     for place in reversed([path, *path.parents]):
         if not place.exists():
             mode = 0o700 if account.is_us else 0o711 if place == path else 0o755
-            place.mkdir(mode=mode, exist_ok=True)  # so from the beginning: a crash here must not leave it closed
-            place.chmod(mode)  # and this is for a umask that takes more from it
+            place.mkdir(mode=mode, exist_ok=True)  # this mode from the start: a crash here must not leave it closed
+            place.chmod(mode)  # again, for a umask that removes more
 
 
 def _check_reach(existing: Path, wanted: Path, account: Account) -> None:

@@ -1,4 +1,4 @@
-"""Bringing binaries to where the user that runs them can reach them."""
+"""Copies binaries to a directory that the cluster's user can reach."""
 
 import errno
 import fcntl
@@ -21,7 +21,7 @@ log = events(__name__)
 def within_reach(binaries: Binaries, account: Account, directory: Path) -> Binaries:
     """`binaries` if `account` can run them, else a copy of them, made once, in `directory`.
 
-    `directory` exists and `account` can reach it. Two processes may ask at once: one copies, the other waits.
+    `directory` exists and `account` can reach it. Of two concurrent callers one copies, and the other waits.
     Raises BinariesMissing if they cannot be run from another place.
     """
     if account.is_us or _runs_for(account, binaries):
@@ -49,7 +49,7 @@ def _copy(binaries: Binaries, directory: Path) -> Path:
 
 
 def movable_trees(bin_dir: Path) -> tuple[Path, tuple[Path, ...]]:
-    """The directory that all is relative to, and what to copy: the programs find their files by relative paths.
+    """The base directory, and the trees to copy, whose programs find their files by relative paths.
 
     Raises BinariesMissing for an installation that does not keep all its files in one place.
     """
@@ -65,14 +65,14 @@ def movable_trees(bin_dir: Path) -> tuple[Path, tuple[Path, ...]]:
 
 def _copy_trees(base: Path, trees: tuple[Path, ...], target: Path) -> None:
     fresh = target.with_name(f"{target.name}.new")
-    shutil.rmtree(fresh, ignore_errors=True)  # of a process that was killed while it copied
+    shutil.rmtree(fresh, ignore_errors=True)  # left by a process that was killed while it copied
     for tree in trees:
         shutil.copytree(tree, fresh / tree.relative_to(base), symlinks=True, dirs_exist_ok=True)
-    _let_everybody_read(fresh)
+    _make_readable(fresh)
     fresh.rename(target)
 
 
-def _let_everybody_read(top: Path) -> None:
+def _make_readable(top: Path) -> None:
     for place, _, names in os.walk(top):
         Path(place).chmod(0o755)
         for file in (Path(place) / name for name in names):

@@ -1,4 +1,4 @@
-"""Starting and stopping a cluster's postmaster. Whoever calls this holds the cluster's control lock."""
+"""Starts and stops a cluster's postmaster. The caller holds the cluster's control lock."""
 
 import os
 import signal
@@ -30,17 +30,17 @@ SOCKET_ONLY_PORT = 5432
 _SIGNALS = {"smart": signal.SIGTERM, "fast": signal.SIGINT, "immediate": signal.SIGQUIT}
 _LARGEST_LOG = 10 * 1024 * 1024
 
-# How long the children of a killed postmaster may take to notice, and what the next one says until then.
+# Seconds in which the children of a killed postmaster notice that, and the complaints of the next one until then.
 _ORPHANS_TIMEOUT = 5.0
 _ORPHANS_COMPLAINTS = ("pre-existing shared memory block", 'lock file "postmaster.pid" already exists')
-# How long init may take to reap a killed postmaster: some look only every few seconds.
-_BURIAL_TIMEOUT = 10.0
+# Seconds in which init reaps a killed postmaster: some check only every few seconds.
+_REAPING_TIMEOUT = 10.0
 _PORT_COMPLAINT = "could not create any TCP/IP sockets"
 
 
 @dataclass(frozen=True)
 class Launch:
-    """How to start a cluster whose data are there."""
+    """Starts a cluster whose data exist."""
 
     paths: ClusterPaths
     binaries: Binaries
@@ -55,30 +55,30 @@ class Launch:
 
         Raises ClusterFailed, or AddressInUse if its port is taken.
         """
-        self._await_burial()
+        self._wait_until_reaped()
         give_up_at = time.monotonic() + _ORPHANS_TIMEOUT
         while self._settled() is None:
-            self._disown_strangers()
+            self._remove_stale_pid()
             complaint = self._start()
             if complaint is None:
                 return True
-            if not self._is_passing(complaint) or time.monotonic() > give_up_at:
+            if not self._is_temporary(complaint) or time.monotonic() > give_up_at:
                 raise self._failure(complaint)
             log.info("cluster.start_retried", extra={"root": str(self.paths.root), "reason": _reason(complaint)})
             time.sleep(0.05)
         return False
 
-    def _await_burial(self) -> None:
-        """A new postmaster would take a dead one for alive until then, and refuse to start."""
+    def _wait_until_reaped(self) -> None:
+        """Wait until a dead postmaster is reaped: a new one would take it for alive, and refuse to start."""
         last = read_postmaster(self.paths.data)
         if last is not None:
-            wait_until(lambda: not is_zombie(last.pid), timeout=_BURIAL_TIMEOUT)
+            wait_until(lambda: not is_zombie(last.pid), timeout=_REAPING_TIMEOUT)
 
-    def _disown_strangers(self) -> None:
-        """After a crash another process of its user may have the dead postmaster's id, above all after a reboot.
+    def _remove_stale_pid(self) -> None:
+        """Remove the files of a dead postmaster whose process id another process of its user has, as after a reboot.
 
-        A new postmaster would take that one for the old one, and never start. What tells it so is removed, if there is
-        no process of the cluster's.
+        A new postmaster would take that process for the old postmaster, and never start. The files are removed only if
+        the cluster has no processes.
         """
         data = self.paths.data
         pid = told_pid(data)
@@ -89,7 +89,7 @@ class Launch:
             (data / PID_FILE).unlink(missing_ok=True)
 
     def _settled(self) -> Postmaster | None:
-        """The running postmaster, or None if there is none; one that is on its way up or down is waited for."""
+        """The running postmaster, or None; waits while one is starting or stopping."""
 
         def is_settled() -> bool:
             found = live_postmaster(self.paths.data)
@@ -100,7 +100,7 @@ class Launch:
         return live_postmaster(self.paths.data)
 
     def _start(self) -> str | None:
-        """Start a postmaster and wait until it is ready: None; or until it ends: what it said."""
+        """Start a postmaster, and wait. Returns None when it is ready, or its output if it ends."""
         command = self._command()
         said_before = self._rotate_log()
         pid = spawn_daemon(command, self.account, self.paths.log)
@@ -128,7 +128,7 @@ class Launch:
         return [os.fspath(self.binaries.postgres), "-D", os.fspath(self.paths.data), *as_arguments(fixed)]
 
     def write_settings(self) -> None:
-        """Where the server reads them when it starts, or is told to."""
+        """Write the settings, for the server to read at its start or after SIGHUP."""
         zones_known = self.binaries.knows_time_zones()
         if not zones_known:
             # Clients that set a time zone by name, as Django does, will be refused.
@@ -143,9 +143,9 @@ class Launch:
         write_whole(self.paths.port, str(port).encode(), self.account)
         return port
 
-    def _is_passing(self, complaint: str) -> bool:
+    def _is_temporary(self, complaint: str) -> bool:
         if _PORT_COMPLAINT in complaint:
-            return self.port == "free"  # somebody took it after we found it free
+            return self.port == "free"  # another program took it after it was found free
         return any(text in complaint for text in _ORPHANS_COMPLAINTS)
 
     def _failure(self, complaint: str) -> Exception:
@@ -158,7 +158,7 @@ class Launch:
 
     def _too_slow(self) -> ClusterFailed:
         return ClusterFailed(
-            f"PostgreSQL in {self.paths.root} is neither up nor down after {self.timeout:g} s and was left to go on: "
+            f"PostgreSQL in {self.paths.root} was neither ready nor ended after {self.timeout:g} s, and still runs: "
             f"see {self.paths.log}, and try again.",
             log_tail=tail_of(self.paths),
         )
@@ -211,7 +211,7 @@ def _read_from(paths: ClusterPaths, offset: int) -> str:
 
 def _reason(complaint: str) -> str:
     fatal = [line for line in complaint.splitlines() if "FATAL:" in line or "PANIC:" in line]
-    last = (fatal or complaint.splitlines() or ["it said nothing"])[-1]
+    last = (fatal or complaint.splitlines() or ["it printed nothing"])[-1]
     return last.partition("FATAL:")[2].strip() or last.strip()
 
 
@@ -223,7 +223,7 @@ def _last_port(paths: ClusterPaths) -> int:
 
 
 def free_port(preferred: int) -> int | None:
-    """`preferred`, or any if that is 0; None if it is taken."""
+    """`preferred`, or any free port if that is 0; None if it is taken."""
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:

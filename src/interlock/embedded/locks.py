@@ -12,10 +12,10 @@ from pathlib import Path
 
 @contextmanager
 def exclusive(path: Path, prepare: Callable[[], None]) -> Iterator[int]:
-    """Wait until nobody else is in here, in this process or another.
+    """Hold the lock, after waiting for other holders, in this process or another.
 
-    `prepare` sees to the directory of `path`, again if that was deleted while we waited. A program that is given the
-    handle keeps the others out for as long as it runs, whatever becomes of us.
+    `prepare` makes the directory of `path`, again if that was deleted during the wait. A program that inherits the
+    handle holds the lock for as long as it runs, even if this process ends.
     """
     handle = _locked(path, prepare)
     try:
@@ -32,7 +32,7 @@ def share(path: Path) -> int:
 
 
 def is_held(path: Path) -> bool:
-    """Whether somebody is in `exclusive(path)`. Those who ask at the same time are not taken for one."""
+    """True if `exclusive(path)` is held. Concurrent calls of this function do not count as holders."""
     try:
         handle = os.open(path, os.O_RDWR | os.O_CLOEXEC)
     except FileNotFoundError:
@@ -47,7 +47,7 @@ def is_held(path: Path) -> bool:
 
 
 def is_shared(path: Path) -> bool:
-    """Whether any user of `path` is left, in this process or another."""
+    """True if `path` still has a user, in this process or another."""
     handle = _open(path)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -76,7 +76,7 @@ def _locked(path: Path, prepare: Callable[[], None]) -> int:
 
 
 def _is_still_at(path: Path, handle: int) -> bool:
-    """Whether the file was not deleted, and perhaps made anew, while we waited for its lock."""
+    """False if the file was deleted, and perhaps created again, during the wait for its lock."""
     try:
         return os.path.samestat(os.fstat(handle), path.stat())
     except FileNotFoundError:

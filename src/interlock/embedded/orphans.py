@@ -1,8 +1,8 @@
-"""Processes of a cluster that its ``postmaster.pid`` does not tell of, or not yet.
+"""Processes of a cluster that are not in its ``postmaster.pid``, or not yet.
 
-A killed postmaster leaves server processes that end when they notice, and one that was started a moment ago has not
-written anything. They are known by their working directory, which is always the data, and by their arguments. A system
-without ``/proc`` shows neither: there, what the file tells is all that is known.
+A killed postmaster leaves server processes, which end when they notice; a postmaster that was started a moment ago has
+not written the file yet. They are identified by their working directory, which is always the data, and by their
+arguments. On a system without ``/proc`` only the file is known.
 """
 
 import os
@@ -18,7 +18,7 @@ from interlock.errors import ClusterFailed
 
 
 def end_orphans(paths: ClusterPaths, timeout: float) -> None:
-    """Kill whatever still runs on the data, which nobody wants any more, and return when it is gone."""
+    """Kill all processes on the data, which are no longer needed, and return when they are gone."""
 
     def is_over() -> bool:
         remaining = processes_of(paths)
@@ -29,7 +29,7 @@ def end_orphans(paths: ClusterPaths, timeout: float) -> None:
 
     if not wait_until(is_over, timeout=timeout):
         raise ClusterFailed(
-            f"Processes {processes_of(paths)} of the cluster in {paths.root} do not end: see what they do."
+            f"Processes {processes_of(paths)} of the cluster in {paths.root} do not end: check why, with ps."
         )
 
 
@@ -41,7 +41,7 @@ def processes_of(paths: ClusterPaths) -> list[int]:
 
 
 def has_no_process(paths: ClusterPaths) -> bool:
-    """Whether no process runs on the cluster's data. False where that cannot be seen."""
+    """True if no process runs on the cluster's data. False if that cannot be observed."""
     return bool(_pids()) and not processes_of(paths)
 
 
@@ -58,6 +58,6 @@ def _is_of(paths: ClusterPaths, pid: int) -> bool:
         if (b"-D", os.fsencode(paths.data)) in pairwise(words):
             return True
         program, place = Path(f"/proc/{pid}/exe").readlink(), Path(f"/proc/{pid}/cwd").readlink()
-    except OSError:  # ended by now, or somebody else's
+    except OSError:  # ended by now, or another user's
         return False
     return program.name.startswith("postgres") and place.is_relative_to(paths.root)

@@ -1,7 +1,7 @@
-"""Where a cluster keeps its things: one directory, and for sockets another one if that has too long a path.
+"""The paths of a cluster: one directory, and another one for sockets if the first has too long a path.
 
-If we are root, the directory itself is root's and the user that runs PostgreSQL only passes through it: it cannot
-put a link where we are about to write.
+If this process is root's, so is the directory, and the user that runs PostgreSQL only passes through it: that user
+cannot put a link where root is about to write.
 """
 
 import hashlib
@@ -17,11 +17,11 @@ from interlock.embedded.accounts import Account
 from interlock.embedded.files import make_private, make_reachable
 from interlock.errors import DataDirectoryUnusable
 
-# A fixed place, whatever TMPDIR says: it has to be short, and the same for every process that asks.
-_SHORT_PLACE = Path("/tmp")  # noqa: S108 - checked to be ours alone by make_private()
+# A fixed path, whatever TMPDIR is: it has to be short, and the same for every process.
+_SHORT_PLACE = Path("/tmp")  # noqa: S108 - make_private() checks that only this user can enter
 _LONGEST_SOCKET_PATH = 103 if sys.platform == "darwin" else 107
 _LONGEST_SOCKET_NAME = ".s.PGSQL.65535"
-# A file system's own, in an otherwise empty mount.
+# Made by the file system in an otherwise empty mount.
 _NOT_FOREIGN = {"lost+found"}
 
 
@@ -79,12 +79,12 @@ class ClusterPaths:
 
     @property
     def own_pem(self) -> Path:
-        """The same of the certificate that the cluster made for itself; there once another took its place."""
+        """The same for the certificate that the cluster made for itself; exists after another replaced it."""
         return self.root / "server-own.pem"
 
     @property
     def certificate(self) -> Path:
-        """What clients check the certificate with: itself, or whoever issued it. Empty: what they trust anyway."""
+        """The certificate for clients: the server's own, or its issuer's. Empty: the authorities that they trust."""
         return self.root / "server.crt"
 
     @property
@@ -100,7 +100,7 @@ class ClusterPaths:
         return self.root / "run"
 
     def sockets(self, account: Account) -> Path:
-        """Where the Unix socket goes: the same answer for the same root and user, always."""
+        """The directory of the Unix socket: always the same for the same root and user."""
         is_short = len(os.fsencode(self.run / _LONGEST_SOCKET_NAME)) <= _LONGEST_SOCKET_PATH
         # A client takes a comma for the end of one host and the beginning of the next.
         if is_short and "," not in str(self.run):
@@ -120,7 +120,7 @@ class ClusterPaths:
         return _SHORT_PLACE / f"interlock-{uid}-{digest}"
 
     def own(self) -> list[Path]:
-        """Everything in the root that a cluster puts there, whether or not it exists."""
+        """All paths in the root that a cluster may create, existing or not."""
         pems = (self.secret_pem, self.own_pem, self.certificate)
         files = (self.log, self.old_log, self.password, self.settings, self.port, *pems)
         halves = [file.with_name(f"{file.name}.new") for file in files]
@@ -129,7 +129,7 @@ class ClusterPaths:
         return [*directories, *copies, *files, *halves, self.users_lock, self.control_lock]
 
     def check(self) -> None:
-        """Raises DataDirectoryUnusable if the root holds anything else than a cluster of ours, or part of one."""
+        """Raises DataDirectoryUnusable if the root holds anything but Interlock's cluster, or a part of one."""
         if self.data.exists():
             self._check_data()
         elif self.root.exists():
@@ -138,7 +138,7 @@ class ClusterPaths:
                 raise self._unusable(f"it holds other things ({', '.join(sorted(foreign)[:3])})")
 
     def prepare(self, account: Account) -> None:
-        """Make the root if it is not there, where `account` can reach it. Raises DataDirectoryUnusable."""
+        """Make the root if it is missing, so that `account` can reach it. Raises DataDirectoryUnusable."""
         self.check()
         make_reachable(self.root, account)
 

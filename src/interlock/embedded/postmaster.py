@@ -1,4 +1,4 @@
-"""What a running cluster says of itself in its ``postmaster.pid``, and whether that is still true."""
+"""Reads a cluster's ``postmaster.pid``, and checks if it is still true."""
 
 import os
 import socket
@@ -27,7 +27,7 @@ class Postmaster:
 
 
 def read_postmaster(data: Path) -> Postmaster | None:
-    """What the file says, true or not; None if there is none, or it is still being written."""
+    """The content of the file, true or not; None if there is no file, or it is still being written."""
     try:
         lines = os.fsdecode((data / PID_FILE).read_bytes()).split("\n")
         pid, _, _, port, sockets, listens_on, _, status = lines[:8]
@@ -37,7 +37,7 @@ def read_postmaster(data: Path) -> Postmaster | None:
 
 
 def told_pid(data: Path) -> int | None:
-    """The process id in the file, which is in it first."""
+    """The process id in the file, which is written first."""
     try:
         return int((data / PID_FILE).read_bytes().partition(b"\n")[0])
     except (FileNotFoundError, NotADirectoryError, ValueError):
@@ -45,10 +45,10 @@ def told_pid(data: Path) -> int | None:
 
 
 def live_postmaster(data: Path) -> Postmaster | None:
-    """The postmaster if it lives, in whatever state.
+    """The postmaster if it is alive, in any state.
 
-    After a crash the file stays, and its process id may be another program's by now; but nobody else listens on that
-    private socket.
+    After a crash the file stays, and its process id may be another program's by now; but no other program listens on
+    that private socket.
     """
     found = read_postmaster(data)
     return found if found and not has_ended(found.pid) and _is_listening(found) else None

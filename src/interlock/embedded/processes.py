@@ -1,4 +1,4 @@
-"""Running PostgreSQL's programs: as the right user, without our environment, and detached from us."""
+"""Runs PostgreSQL's programs: as the right user, without this process's environment, and detached from it."""
 
 import os
 import subprocess
@@ -10,16 +10,16 @@ from pathlib import Path
 from interlock.embedded.accounts import Account
 from interlock.errors import ClusterFailed
 
-# Ours may hold secrets, and PG* variables would change what the programs do.
+# Other variables may hold secrets, and PG* variables would change what the programs do.
 _KEPT_VARIABLES = ("PATH", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH")
 
-# The shell ends at once, so that the daemon's parent is the system's init, and not a process of ours that might never
+# The shell ends at once, so that the daemon's parent is the system's init, and not a process that might never
 # reap it: PostgreSQL takes a dead but unreaped postmaster for a running one.
 _DAEMONISE = '"$@" >&2 & echo $!'
 
 
 def environment(bin_dir: Path) -> dict[str, str]:
-    """What PostgreSQL's programs see: messages in English, and nothing of ours but where to find libraries."""
+    """The environment of PostgreSQL's programs: messages in English, and of this process only the library paths."""
     kept = {name: os.environ[name] for name in _KEPT_VARIABLES if name in os.environ}
     icu = bin_dir.parent / "share" / "icu"
     return {"PATH": os.defpath, **kept, "LC_ALL": "C", **({"ICU_DATA": str(icu)} if icu.is_dir() else {})}
@@ -30,7 +30,7 @@ def run(
 ) -> tuple[int, str, str]:
     """Exit status, standard output and standard error. Raises ClusterFailed if the program cannot be run at all.
 
-    `keeps`: open files that it and its children keep open for as long as they run.
+    `keeps`: descriptors that the program and its children keep open for as long as they run.
     """
     program = Path(argv[0])
     try:
@@ -55,14 +55,14 @@ def run(
 
 
 def can_enter(account: Account, directory: Path) -> bool:
-    """Whether that user reaches `directory`. Asked of the system itself, which also knows ACLs and mounts."""
+    """True if that user can enter `directory`. The system itself decides, which also knows ACLs and mounts."""
     if account.is_us:
         return os.access(directory, os.X_OK)
     return run(["/bin/sh", "-c", 'cd -- "$1"', "sh", directory], account)[0] == 0
 
 
 def spawn_daemon(argv: Sequence[str | Path], account: Account, log_file: Path) -> int:
-    """Start a program in a session of its own that writes to `log_file` and outlives us; its process id."""
+    """Start a program in its own session, which logs to `log_file` and survives this process. Returns its id."""
     log = os.open(log_file, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         started = subprocess.run(
@@ -86,8 +86,8 @@ def spawn_daemon(argv: Sequence[str | Path], account: Account, log_file: Path) -
 
 
 def has_ended(pid: int) -> bool:
-    """Whether the process is gone, or dead and waiting for its parent to notice."""
-    if os.getpid() == 1:  # In a container we may be init: then the reaping is ours to do.
+    """True if the process is gone, or dead and not reaped by its parent yet."""
+    if os.getpid() == 1:  # In a container this process may be init, which has to reap.
         with suppress(ChildProcessError):
             os.waitpid(pid, os.WNOHANG)
     try:
@@ -100,7 +100,7 @@ def has_ended(pid: int) -> bool:
 
 
 def is_zombie(pid: int) -> bool:
-    """Whether the process is dead and its parent has not noticed yet."""
+    """True if the process is dead and its parent has not reaped it yet."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_bytes()
     except OSError:  # gone by now, or a system without /proc
@@ -109,7 +109,7 @@ def is_zombie(pid: int) -> bool:
 
 
 def wait_until(condition: Callable[[], bool], *, timeout: float, interval: float = 0.01) -> bool:
-    """Whether `condition` came true within `timeout` seconds."""
+    """Return True as soon as `condition` is true, False if it is not within `timeout` seconds."""
     deadline = time.monotonic() + timeout
     while not condition():
         if time.monotonic() >= deadline:

@@ -1,4 +1,4 @@
-"""PostgreSQL's settings: ours, the caller's, and those that nobody may change."""
+"""PostgreSQL's settings: Interlock's, the caller's, and the reserved ones."""
 
 import re
 from collections.abc import Mapping
@@ -21,7 +21,7 @@ DEFAULTS: Mapping[str, str] = {
     "synchronous_commit": "on",
 }
 
-# What we set ourselves on the command line or rely on, and what the file's grammar takes for a directive.
+# Settings that Interlock sets on the command line or relies on, and directives of the file's grammar.
 RESERVED = frozenset(
     {
         "config_file",
@@ -54,14 +54,14 @@ def check_settings(settings: Mapping[str, str]) -> dict[str, str]:
         if not _NAME.fullmatch(name):
             raise ConfigurationError(f"{name!r} is not the name of a PostgreSQL setting: correct it or leave it out.")
         if name in RESERVED:
-            raise ConfigurationError(f"The setting {name} is made by Interlock itself: leave it out.")
+            raise ConfigurationError(f"The setting {name} is set by Interlock itself: leave it out.")
         if any(ord(character) < 32 for character in value):
             raise ConfigurationError(f"The value of {name} holds a control character: leave that out.")
     return checked
 
 
 def time_zone_settings(*, zones_known: bool) -> dict[str, str]:
-    """UTC; by the one name that the server knows without a time zone database, if it has none."""
+    """UTC, or the one equivalent name that a server without a time zone database knows."""
     zone = "UTC" if zones_known else "GMT"
     return {"timezone": zone, "log_timezone": zone}
 
@@ -69,16 +69,16 @@ def time_zone_settings(*, zones_known: bool) -> dict[str, str]:
 def render(settings: Mapping[str, str]) -> str:
     """The text of a configuration file with these settings, which have been checked."""
     lines = (f"{name} = {_quoted(value)}\n" for name, value in sorted(settings.items()))
-    return "# Written anew by Interlock at each start: changes are lost.\n" + "".join(lines)
+    return "# Written by Interlock at each start: changes are lost.\n" + "".join(lines)
 
 
 def as_arguments(settings: Mapping[str, str]) -> list[str]:
-    """The settings as the command line of `postgres` takes them: there, nothing else can change them."""
+    """The settings as arguments of `postgres`, which override every other source."""
     return [word for name, value in settings.items() for word in ("-c", f"{name}={value}")]
 
 
 def as_list_item(path: str) -> str:
-    """A path in a comma-separated setting."""
+    """The path quoted for a comma-separated setting."""
     return '"{}"'.format(path.replace('"', '""'))
 
 

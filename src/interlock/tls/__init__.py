@@ -1,6 +1,6 @@
-"""Certificates for TLS as plain values: made by ourselves, or judged when they come from elsewhere.
+"""Certificates for TLS as plain values: makes self-signed ones, and verifies others.
 
-The package decides whether a certificate and its key belong together, whether a server can serve them and clients can
-check them, and how strictly. It reads no file and knows no server; embedded clusters and drivers of instances use it.
+It checks that a certificate and its key belong together, that a server can serve them and clients can check them, and
+how strictly. It reads no files and knows no servers; embedded clusters and drivers of instances use it.
 All but `has_cryptography` need the optional package `cryptography`, which is imported when it is first needed.
 """

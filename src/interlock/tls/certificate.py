@@ -1,4 +1,4 @@
-"""A certificate that was issued, and the hosts that one names."""
+"""An issued certificate and the hosts that it names, with the optional package `cryptography`."""
 
 from dataclasses import dataclass, field
 from ipaddress import ip_address
@@ -28,7 +28,7 @@ def need_cryptography() -> None:
 class Certificate:
     """In PEM: the certificate with those that lead to its authority, its key, and the authority for clients.
 
-    Without a `ca` clients check it with the authorities that they trust anyway.
+    Without a `ca` clients check it with the authorities that they trust.
     """
 
     chain: str
@@ -51,12 +51,14 @@ def check_pair(certificate: bytes, key: bytes) -> bytes:
             "The certificate and its key have to be PEM, the key without a pass phrase: convert them first."
         ) from error
     if certified != public:
-        raise ConfigurationError("The certificate was not made for this private key: give the two that belong.")
+        raise ConfigurationError(
+            "The certificate was not made for this private key: pass a certificate with its own key."
+        )
     return leaf.public_bytes(Encoding.DER)
 
 
 def names_host(certificate: "x509.Certificate", host: str) -> bool:
-    """Whether the certificate is for that host, an address or a name."""
+    """True if the certificate is for that host, an address or a name."""
     from cryptography import x509
 
     try:

@@ -40,11 +40,11 @@ def _builder(key: "ec.EllipticCurvePublicKey", host_names: Sequence[str]) -> "x5
     now = datetime.now(UTC)
     builder = x509.CertificateBuilder(name, name, key, x509.random_serial_number())
     builder = builder.not_valid_before(now - _CLOCK_SKEW).not_valid_after(now + _LIFETIME)
-    # Clients trust it as its own authority, and strict ones want it to say that it may sign.
+    # Clients trust it as its own authority, and strict ones require the statement that it may sign.
     builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
     builder = builder.add_extension(_key_usage(), critical=True)
     builder = builder.add_extension(x509.SubjectKeyIdentifier.from_public_key(key), critical=False)
-    # All of them have one name: clients that trust several tell by this which is meant.
+    # All of them have one subject: clients that trust several distinguish them by this.
     builder = builder.add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(key), critical=False)
     builder = builder.add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
     return builder.add_extension(x509.SubjectAlternativeName(names), critical=False)

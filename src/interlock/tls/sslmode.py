@@ -13,7 +13,7 @@ Mode = Literal["verify-full", "verify-ca", "require"]
 
 @lru_cache(maxsize=1024)
 def sslmode(host: str, ca: str | None) -> Mode:
-    """`host` is where clients connect, `ca` the certificate (PEM) that they are given. Without it they check nothing.
+    """`host` is the server's, `ca` the certificate (PEM) that clients get. Without it they check nothing.
 
     If `ca` is the server's own certificate, only that server can show it, under any name. So a server behind an
     address that did not exist when its certificate was made, as a load balancer's, is checked by the certificate
@@ -26,7 +26,7 @@ def sslmode(host: str, ca: str | None) -> Mode:
 
 
 def _only_server(ca: str) -> "x509.Certificate | None":
-    """The certificate, if it is one alone, and a server's."""
+    """The certificate, if it is a single one, and a server's."""
     if not has_cryptography():
         return None
     from cryptography import x509

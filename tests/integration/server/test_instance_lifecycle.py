@@ -70,7 +70,7 @@ async def test_only_the_requesting_client_can_decrypt_the_password(working: Api)
     assert password.encode() not in sealed
     assert base64.b64encode(password.encode()) not in answer.content
     for other, id in ((Opener(), shop["id"]), (opener, "another")):  # noqa: A001
-        with pytest.raises(BadSpec, match="not sealed for us"):
+        with pytest.raises(BadSpec, match="not sealed for this key pair"):
             other.open(sealed, id)
     shown = [await working.ask("GET", path) for path in ("/instances", "/instances/shop", "/instances/shop/events")]
     assert password not in str(shown)
