@@ -1,4 +1,4 @@
-"""What goes on under a lock is cancelled when that is lost, and nobody else's cancellation is lost with it."""
+"""The work under a lock is cancelled when the lock is lost, and other cancellations are kept."""
 
 import asyncio
 
@@ -8,7 +8,7 @@ from interlock.body import Body
 
 
 @pytest.mark.parametrize("others", [True, False])
-async def test_a_cancellation_that_comes_in_the_turn_in_which_the_body_ends_is_not_lost(others: bool) -> None:
+async def test_a_cancellation_in_the_step_in_which_the_body_ends_is_not_lost(others: bool) -> None:
     async def block() -> bool:
         task = asyncio.current_task()
         assert task

@@ -1,4 +1,4 @@
-"""Callers without an event loop: what runs where, and that an interrupted caller leaves nothing behind."""
+"""Callers without an event loop: the threads that run their code, and the cleanup after an interrupt."""
 
 import asyncio
 import contextvars
@@ -33,7 +33,7 @@ def interrupted() -> None:
     raise KeyboardInterrupt
 
 
-def test_the_answer_comes_back(loop: LoopThread) -> None:
+def test_the_result_is_returned(loop: LoopThread) -> None:
     async def answer() -> int:
         await asyncio.sleep(0)
         return 42
@@ -41,7 +41,7 @@ def test_the_answer_comes_back(loop: LoopThread) -> None:
     assert loop.run(answer()) == 42
 
 
-def test_an_error_comes_back(loop: LoopThread) -> None:
+def test_an_error_is_raised(loop: LoopThread) -> None:
     async def fail() -> None:
         raise LookupError("not here")
 
@@ -53,14 +53,14 @@ def test_the_coroutine_runs_in_the_loops_thread(loop: LoopThread) -> None:
     assert loop.run(where()).name == "test-loop"
 
 
-def test_what_is_called_back_runs_in_the_callers_thread(loop: LoopThread) -> None:
+def test_a_callback_runs_in_the_callers_thread(loop: LoopThread) -> None:
     async def call_back() -> threading.Thread:
         return await in_caller(threading.current_thread)
 
     assert loop.run(call_back()) is threading.current_thread()
 
 
-def test_an_error_of_what_is_called_back_reaches_the_coroutine(loop: LoopThread) -> None:
+def test_an_error_of_a_callback_reaches_the_coroutine(loop: LoopThread) -> None:
     def broken() -> None:
         raise LookupError("not here")
 
@@ -84,7 +84,7 @@ def test_the_loop_goes_on_while_the_caller_works(loop: LoopThread) -> None:
     assert loop.run(call_back())
 
 
-def test_the_callers_context_is_seen(loop: LoopThread) -> None:
+def test_the_coroutine_has_the_callers_context(loop: LoopThread) -> None:
     color: contextvars.ContextVar[str] = contextvars.ContextVar("color")
     color.set("red")
 
@@ -94,7 +94,7 @@ def test_the_callers_context_is_seen(loop: LoopThread) -> None:
     assert loop.run(look()) == "red"
 
 
-def test_an_interrupted_caller_leaves_only_after_the_clean_up(loop: LoopThread) -> None:
+def test_an_interrupted_caller_returns_after_the_cleanup(loop: LoopThread) -> None:
     seen = []
 
     async def work() -> None:
@@ -126,8 +126,8 @@ def test_a_caller_that_only_waits_can_be_interrupted(loop: LoopThread) -> None:
     assert seen == ["cleaned up"]
 
 
-def test_an_interrupt_that_does_not_wake_the_caller_is_not_lost(loop: LoopThread) -> None:
-    """Another thread is given the signal; the main thread, which Python leaves it to, waits on."""
+def test_an_interrupt_that_does_not_wake_the_caller_is_noticed(loop: LoopThread) -> None:
+    """Another thread receives the signal; Python handles it in the main thread, which is still waiting."""
 
     async def work() -> None:
         signal.raise_signal(signal.SIGINT)
@@ -137,7 +137,7 @@ def test_an_interrupt_that_does_not_wake_the_caller_is_not_lost(loop: LoopThread
         loop.run(work())
 
 
-def test_a_clean_up_that_asks_an_interrupted_caller_is_refused_and_does_not_hang(loop: LoopThread) -> None:
+def test_a_cleanup_that_calls_back_an_interrupted_caller_is_refused(loop: LoopThread) -> None:
     asked = []
 
     async def work() -> None:
@@ -165,7 +165,7 @@ def test_a_coroutine_may_stop_waiting_for_its_caller(loop: LoopThread) -> None:
     assert loop.run(work()) == "went on"
 
 
-def test_who_has_to_stay_to_the_end_of_what_is_called_back_is_cancelled_only_then(loop: LoopThread) -> None:
+def test_in_caller_until_done_is_cancelled_only_after_the_callback(loop: LoopThread) -> None:
     begun, cancelled = threading.Event(), threading.Event()
     seen = []
 
@@ -194,10 +194,10 @@ def test_who_has_to_stay_to_the_end_of_what_is_called_back_is_cancelled_only_the
 
 
 @pytest.mark.timeout(30)
-def test_an_interrupt_just_when_what_is_called_back_has_ended_leaves_nobody_waiting(
+def test_an_interrupt_just_after_a_callback_leaves_no_coroutine_waiting(
     loop: LoopThread, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """That is noted, and nobody was told of it."""
+    """The end is recorded, and the waiting coroutine was not notified of it."""
 
     def be_interrupted(_: object) -> None:
         monkeypatch.undo()
@@ -211,12 +211,12 @@ def test_an_interrupt_just_when_what_is_called_back_has_ended_leaves_nobody_wait
 
 
 @pytest.mark.timeout(30)
-def test_what_is_called_back_may_close_the_loop(loop: LoopThread) -> None:
+def test_a_callback_may_close_the_loop(loop: LoopThread) -> None:
     with pytest.raises(ConfigurationError, match="closed"):
         loop.run(in_caller_until_done(loop.close))
 
 
-def test_a_call_back_that_nobody_waits_for_any_more_is_not_made(loop: LoopThread) -> None:
+def test_a_callback_without_a_waiting_coroutine_is_not_run(loop: LoopThread) -> None:
     made = []
     holding_up, gave_up = threading.Event(), threading.Event()
 
@@ -239,7 +239,7 @@ def test_a_call_back_that_nobody_waits_for_any_more_is_not_made(loop: LoopThread
 
 
 @pytest.mark.parametrize("kind", [SystemExit, KeyboardInterrupt])
-def test_an_exit_inside_the_coroutine_is_the_callers(loop: LoopThread, kind: type[BaseException]) -> None:
+def test_an_exit_inside_a_coroutine_is_raised_in_its_caller(loop: LoopThread, kind: type[BaseException]) -> None:
     raised = []
 
     async def leave() -> None:
@@ -255,10 +255,10 @@ def test_an_exit_inside_the_coroutine_is_the_callers(loop: LoopThread, kind: typ
     caller.start()
     caller.join(10)
     assert [type(error) for error in raised] == [kind]
-    assert loop.run(where()).name == "test-loop", "and the loop goes on"
+    assert loop.run(where()).name == "test-loop", "the loop goes on"
 
 
-def test_several_threads_share_a_loop_and_each_is_called_back_in_its_own(loop: LoopThread) -> None:
+def test_threads_share_a_loop_and_each_runs_its_own_callbacks(loop: LoopThread) -> None:
     all_here = threading.Barrier(4)
 
     async def call_back() -> int:
@@ -280,7 +280,7 @@ def test_closing_ends_the_thread() -> None:
     assert not thread.is_alive()
 
 
-def test_who_waits_when_it_is_closed_is_told_so() -> None:
+def test_a_caller_that_waits_during_close_gets_an_error() -> None:
     loop = LoopThread("short-lived")
     begun = threading.Event()
 
@@ -297,7 +297,7 @@ def test_who_waits_when_it_is_closed_is_told_so() -> None:
 
 
 def closing_first(loop: LoopThread, monkeypatch: pytest.MonkeyPatch, close: Callable[[], None]) -> None:
-    """Whoever calls finds it open, and it is closed before the call arrives."""
+    """The loop is open when a thread calls, and closed before the call arrives."""
     arrive = loop._start_soon
 
     def late(call: Any) -> None:
@@ -307,14 +307,14 @@ def closing_first(loop: LoopThread, monkeypatch: pytest.MonkeyPatch, close: Call
     monkeypatch.setattr(loop, "_start_soon", late)
 
 
-def test_who_comes_just_after_the_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_call_just_after_the_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     loop = LoopThread("short-lived")
     closing_first(loop, monkeypatch, loop.close)
     with pytest.raises(ConfigurationError, match="closed"):
         loop.run(where())
 
 
-def test_who_comes_just_before_the_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_call_just_before_the_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     loop = LoopThread("short-lived")
     begun, leaving, leave = threading.Event(), threading.Event(), threading.Event()
 
@@ -344,7 +344,7 @@ def test_who_comes_just_before_the_end_is_refused(monkeypatch: pytest.MonkeyPatc
 
 
 @pytest.mark.parametrize("kind", [SystemExit, KeyboardInterrupt])
-def test_an_exit_inside_a_coroutine_while_it_is_closed_leaves_nobody_waiting(kind: type[BaseException]) -> None:
+def test_an_exit_inside_a_coroutine_during_close_leaves_no_caller_waiting(kind: type[BaseException]) -> None:
     loop = LoopThread("test-loop")
 
     async def leave() -> None:
@@ -377,7 +377,7 @@ def test_a_thread_that_cannot_be_started_leaves_nothing_behind(monkeypatch: pyte
     assert loop_thread._open == before
 
 
-def test_what_runs_on_the_loop_cannot_wait_for_the_loop(loop: LoopThread) -> None:
+def test_code_on_the_loop_cannot_wait_for_the_loop(loop: LoopThread) -> None:
     async def call_itself() -> None:
         loop.run(where())
 
@@ -386,14 +386,14 @@ def test_what_runs_on_the_loop_cannot_wait_for_the_loop(loop: LoopThread) -> Non
     assert loop.run(where()).name == "test-loop"
 
 
-async def test_callers_on_a_loop_are_not_held_up() -> None:
+async def test_in_thread_does_not_block_the_callers_loop() -> None:
     assert await in_thread(threading.current_thread) is not threading.current_thread()
 
 
-def test_who_is_interrupted_while_it_posts_something_holds_up_nobody(
+def test_an_interrupt_while_posting_does_not_block_other_callers(
     loop: LoopThread, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It had noted that the loop is called, and had not called it."""
+    """It had recorded that the loop is woken, and had not woken it."""
     call_soon, done = loop.loop.call_soon_threadsafe, threading.Event()
 
     def interrupt_once(*args: Any) -> None:
@@ -408,7 +408,7 @@ def test_who_is_interrupted_while_it_posts_something_holds_up_nobody(
     assert loop.run(where()).name == "test-loop"
 
 
-def test_what_is_posted_is_done_before_what_is_asked_afterwards(loop: LoopThread) -> None:
+def test_a_posted_function_runs_before_later_calls(loop: LoopThread) -> None:
     done: list[int] = []
 
     async def look() -> list[int]:
@@ -420,7 +420,7 @@ def test_what_is_posted_is_done_before_what_is_asked_afterwards(loop: LoopThread
 
 
 @pytest.mark.parametrize("error", [SystemExit, LookupError])
-def test_what_is_posted_and_fails_holds_up_nobody(
+def test_a_posted_function_that_fails_does_not_block_other_callers(
     loop: LoopThread, caplog: pytest.LogCaptureFixture, error: type[BaseException]
 ) -> None:
     may_go_on, done = threading.Event(), threading.Event()
@@ -428,7 +428,7 @@ def test_what_is_posted_and_fails_holds_up_nobody(
     def fail() -> None:
         raise error
 
-    loop.loop.call_soon_threadsafe(may_go_on.wait)  # so that all of it is there when the loop comes to it
+    loop.loop.call_soon_threadsafe(may_go_on.wait)  # so that all of them are there when the loop runs them
     loop.post(fail)
     loop.post(done.set)
     called = threading.Thread(target=lambda: loop.run(where()), daemon=True)
@@ -440,7 +440,7 @@ def test_what_is_posted_and_fails_holds_up_nobody(
     assert len(caplog.records) == (error is LookupError)
 
 
-def test_what_is_posted_and_fails_does_not_keep_the_last_from_being_done() -> None:
+def test_a_posted_function_that_fails_does_not_prevent_the_final_coroutine() -> None:
     loop, may_go_on, done = LoopThread("test-loop"), threading.Event(), []
 
     def fail() -> None:
@@ -478,7 +478,7 @@ def test_all_threads_are_answered_many_times(loop: LoopThread) -> None:
 
 @pytest.fixture
 def interrupted_at_once(loop: LoopThread, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """The loop is held up until whoever calls it was interrupted and has said so: the two come to it together."""
+    """The loop is blocked until its caller was interrupted: the call and its cancellation arrive together."""
     standing, go, caller = threading.Event(), threading.Event(), threading.get_ident()
     call_soon = loop._call_soon
 
@@ -486,7 +486,7 @@ def interrupted_at_once(loop: LoopThread, monkeypatch: pytest.MonkeyPatch) -> It
         standing.set()
         go.wait()
 
-    def tell(callback: Callable[[], object]) -> None:
+    def call_after_interrupt(callback: Callable[[], object]) -> None:
         call_soon(callback)
         if callback.__name__ == "cancel":
             go.set()
@@ -497,28 +497,28 @@ def interrupted_at_once(loop: LoopThread, monkeypatch: pytest.MonkeyPatch) -> It
 
     loop.post(hold_up)
     standing.wait()
-    monkeypatch.setattr(loop, "_call_soon", tell)
+    monkeypatch.setattr(loop, "_call_soon", call_after_interrupt)
     thread = threading.Thread(target=interrupt)
     thread.start()
     yield
     thread.join()
 
 
-def test_what_an_interrupted_caller_has_called_is_begun(loop: LoopThread, interrupted_at_once: None) -> None:
-    """It may be what gives something back, and nobody else would."""
+def test_a_call_of_an_interrupted_caller_is_started(loop: LoopThread, interrupted_at_once: None) -> None:
+    """It may release a lock, and nothing else would."""
     seen = []
 
-    async def give_back() -> None:
+    async def release() -> None:
         seen.append("begun")
         await asyncio.Event().wait()
 
     with pytest.raises(KeyboardInterrupt):
-        loop.run(give_back())
+        loop.run(release())
     assert seen == ["begun"]
 
 
 class AnsweredAtOnce(Request[None]):
-    """What it is answered is that one has to wait."""
+    """Its response says that it has to wait."""
 
     def send(self) -> "asyncio.Future[None]":
         asked = asyncio.get_running_loop().create_future()
@@ -533,12 +533,12 @@ class AnsweredAtOnce(Request[None]):
 
 
 @pytest.mark.timeout(30)
-def test_an_interrupt_that_comes_with_the_answer_is_not_lost(loop: LoopThread, interrupted_at_once: None) -> None:
+def test_an_interrupt_that_comes_with_the_response_is_not_lost(loop: LoopThread, interrupted_at_once: None) -> None:
     with pytest.raises(KeyboardInterrupt):
         loop.send(AnsweredAtOnce())
 
 
-def test_what_is_posted_is_done_although_the_caller_is_interrupted_then(loop: LoopThread) -> None:
+def test_a_posted_function_runs_although_its_caller_is_interrupted(loop: LoopThread) -> None:
     class Posted(deque[Callable[[], object]]):
         def append(self, function: Callable[[], object]) -> None:
             super().append(function)
@@ -551,8 +551,8 @@ def test_what_is_posted_is_done_although_the_caller_is_interrupted_then(loop: Lo
     assert done.wait(10)
 
 
-def test_who_is_late_to_stop_the_loop_does_not_stop_what_gives_everything_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The loop has seen by itself that it is to end, and goes on to that before whoever closes it has asked it to."""
+def test_a_late_stop_does_not_interrupt_the_final_coroutine(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The loop notices `close` by itself, and has begun to end before `close` asks it to stop."""
     loop, giving_back, arrived = LoopThread("test-loop"), threading.Event(), asyncio.Event()
     call_soon = loop.loop.call_soon_threadsafe
     done: list[str] = []
@@ -563,19 +563,19 @@ def test_who_is_late_to_stop_the_loop_does_not_stop_what_gives_everything_back(m
         await asyncio.sleep(0)
         done.append("given back")
 
-    def be_late(callback: Callable[[], object]) -> None:
+    def call_late(callback: Callable[[], object]) -> None:
         call_soon(interrupted)
         assert giving_back.wait(10)
         call_soon(callback)
         call_soon(arrived.set)
 
-    monkeypatch.setattr(loop.loop, "call_soon_threadsafe", be_late)
+    monkeypatch.setattr(loop.loop, "call_soon_threadsafe", call_late)
     loop.close(last)
     assert done == ["given back"]
     assert loop.loop.is_closed()
 
 
-def test_who_is_interrupted_before_the_loop_knew_of_it_does_not_wait_for_a_loop_that_has_ended(
+def test_a_caller_interrupted_before_its_call_arrived_does_not_wait_for_an_ended_loop(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     loop = LoopThread("test-loop")
@@ -589,7 +589,7 @@ def test_who_is_interrupted_before_the_loop_knew_of_it_does_not_wait_for_a_loop_
         loop.run(where())
 
 
-def test_who_is_interrupted_while_it_closes_has_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupted_close_still_closes(monkeypatch: pytest.MonkeyPatch) -> None:
     loop, done = LoopThread("test-loop"), []
 
     async def last() -> None:
@@ -613,14 +613,14 @@ from interlock.bridge import LoopThread
 
 thread = LoopThread("test-loop")
 
-async def give_back(): ...
+async def release(): ...
 
 def block():
     try:
         yield
     finally:
         try:
-            thread.run(give_back())
+            thread.run(release())
         finally:
             thread.close()
 
@@ -630,7 +630,7 @@ next(inside)
 
 
 def test_a_block_that_ends_with_the_interpreter_does_not_hang() -> None:
-    """The loop's thread does not run any more then."""
+    """The loop's thread has stopped by then."""
     done = subprocess.run([sys.executable, "-c", AT_THE_END], capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0
     assert "The interpreter is ending" in done.stderr

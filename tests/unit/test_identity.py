@@ -1,4 +1,4 @@
-"""What a process is called among the replicas."""
+"""The name of a process among the replicas."""
 
 import os
 import re
@@ -34,7 +34,7 @@ def test_a_process_keeps_its_name() -> None:
     assert replica_id() == replica_id()
 
 
-def test_the_name_is_made_of_host_process_and_chance() -> None:
+def test_the_name_has_the_host_the_pid_and_a_random_part() -> None:
     mine, _ = in_another_process()
     assert re.fullmatch(re.escape(socket.gethostname()) + r"-\d+-[0-9a-f]{6}", mine)
 
@@ -49,7 +49,7 @@ def test_a_process_that_is_started_again_is_another_replica_even_under_the_same_
     assert first.rpartition("-")[2] != second.rpartition("-")[2]
 
 
-def test_a_pod_goes_by_its_own_name() -> None:
+def test_a_pod_uses_its_own_name() -> None:
     assert in_another_process(POD_NAME="shop-7f9c-x2x5l")[0] == "shop-7f9c-x2x5l"
 
 
@@ -57,7 +57,7 @@ def test_an_empty_pod_name_is_none() -> None:
     assert in_another_process(POD_NAME="")[0].startswith(socket.gethostname())
 
 
-def test_threads_that_ask_at_once_get_one_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_threads_that_call_at_the_same_time_get_one_name(monkeypatch: pytest.MonkeyPatch) -> None:
     both_inside = threading.Barrier(2)
 
     def slow_hostname() -> str:

@@ -1,4 +1,4 @@
-"""A forked child knows that it is one, also when an interrupt comes in the middle of the fork."""
+"""A forked child knows its pid, also if an interrupt comes during the fork."""
 
 import os
 
@@ -49,16 +49,16 @@ begins.wait()
 """
 
 
-def test_a_child_has_a_number_of_its_own_and_the_parent_keeps_its() -> None:
+def test_a_child_has_its_own_pid_and_the_parent_keeps_its() -> None:
     before = process.pid
     assert in_child(lambda: process.pid == os.getpid() != before)
     assert process.pid == before == os.getpid()
 
 
-def test_an_interrupt_in_a_fork_does_not_keep_its_child_from_knowing_that_it_is_one() -> None:
+def test_a_child_knows_its_pid_after_an_interrupt_in_the_fork() -> None:
     succeeds(_LEFT_TO_THE_NEXT_HOOK.format(imported_before="import interlock", program=_NUMBER))
 
 
-def test_an_interrupt_in_a_fork_does_not_keep_its_child_waiting_for_a_thread_that_it_has_not() -> None:
+def test_a_child_does_not_wait_for_the_parents_thread_after_an_interrupt_in_the_fork() -> None:
     before = "import interlock.coordination.root, interlock.coordination.sync.lease"
     succeeds(_LEFT_TO_THE_NEXT_HOOK.format(imported_before=before, program=_THREAD))

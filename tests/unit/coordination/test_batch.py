@@ -1,4 +1,4 @@
-"""Requests that share statements: who goes together, who gets which answer, and what becomes of those who went away."""
+"""Requests that share statements: the batches, the answers, and callers that stop waiting."""
 
 import asyncio
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ REFUSED = errors.StatementFailed("It was refused.", sqlstate="22023")
 
 
 class Server:
-    """Doubles numbers, one batch at a time, when it is allowed to."""
+    """Doubles numbers, one batch at a time, when the test allows it."""
 
     def __init__(self) -> None:
         self.batches: list[list[int]] = []
@@ -33,7 +33,7 @@ class Server:
                 raise self.bad[number]
         return [2 * number for number in batch]
 
-    def lane(self, *, send_abandoned: bool = False) -> Batcher[int, int]:
+    def batcher(self, *, send_abandoned: bool = False) -> Batcher[int, int]:
         return Batcher(
             self.send,
             lambda request, answer, sent_at: self.orphans.append((request, answer)),
@@ -46,27 +46,27 @@ async def answers(*futures: "asyncio.Future[tuple[int, float]]") -> list[int]:
     return [answer for answer, _ in await asyncio.gather(*futures)]
 
 
-async def test_whoever_is_ready_goes_together_and_gets_its_own_answer() -> None:
+async def test_requests_that_are_ready_share_a_batch_and_each_gets_its_own_answer() -> None:
     server = Server()
-    lane = server.lane()
-    assert await answers(*(lane.submit(number) for number in (3, 1, 2))) == [6, 2, 4]
+    batcher = server.batcher()
+    assert await answers(*(batcher.submit(number) for number in (3, 1, 2))) == [6, 2, 4]
     assert server.batches == [[3, 1, 2]]
 
 
-async def test_who_was_answered_and_is_back_at_once_is_sent_in_the_same_turn_of_the_loop() -> None:
+async def test_a_request_sent_right_after_an_answer_goes_out_in_the_same_turn_of_the_loop() -> None:
     server = Server()
-    lane = server.lane()
-    await lane.submit(1)
+    batcher = server.batcher()
+    await batcher.submit(1)
     sent_by_then: list[list[int]] = []
     asyncio.get_running_loop().call_soon(lambda: sent_by_then.extend(server.batches))
-    assert await answers(lane.submit(2)) == [4]
+    assert await answers(batcher.submit(2)) == [4]
     assert sent_by_then == [[1], [2]]
 
 
-async def test_what_could_not_be_begun_is_drained(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The stack is full, say, and nobody comes who would send it with theirs."""
+async def test_drain_sends_requests_whose_worker_could_not_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The stack was full, for example, and no later request starts the worker."""
     server = Server()
-    lane = server.lane(send_abandoned=True)
+    batcher = server.batcher(send_abandoned=True)
 
     def refuse(*_: object) -> None:
         raise RecursionError
@@ -74,35 +74,35 @@ async def test_what_could_not_be_begun_is_drained(monkeypatch: pytest.MonkeyPatc
     with monkeypatch.context() as patch:
         patch.setattr(Batcher, "_work", refuse)
         with pytest.raises(RecursionError):
-            lane.submit(1)
-    await lane.drain()
+            batcher.submit(1)
+    await batcher.drain()
     assert server.batches == [[1]]
 
 
-async def test_whoever_comes_while_a_statement_is_under_way_goes_with_the_next() -> None:
+async def test_requests_that_arrive_during_a_statement_share_the_next_one() -> None:
     server = Server()
     server.open.clear()
-    lane = server.lane()
-    first = lane.submit(1)
+    batcher = server.batcher()
+    first = batcher.submit(1)
     await asyncio.sleep(0)
-    later = [lane.submit(number) for number in (2, 3)]
+    later = [batcher.submit(number) for number in (2, 3)]
     server.open.set()
     assert await answers(first, *later) == [2, 4, 6]
     assert server.batches == [[1], [2, 3]]
 
 
-async def test_a_batch_has_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_batch_has_a_largest_size(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_LARGEST", 2)
     server = Server()
-    lane = server.lane()
-    await answers(*(lane.submit(number) for number in range(5)))
+    batcher = server.batcher()
+    await answers(*(batcher.submit(number) for number in range(5)))
     assert server.batches == [[0, 1], [2, 3], [4]]
 
 
-async def test_the_moment_is_before_it_was_sent() -> None:
+async def test_the_time_of_an_answer_is_before_its_request_was_sent() -> None:
     server = Server()
     server.open.clear()
-    future = server.lane().submit(1)
+    future = server.batcher().submit(1)
     await asyncio.sleep(0)
     sent_by = boottime()
     server.open.set()
@@ -113,19 +113,19 @@ async def test_the_moment_is_before_it_was_sent() -> None:
 async def test_one_bad_request_fails_alone(error: errors.StoreError) -> None:
     server = Server()
     server.bad[2] = error
-    lane = server.lane()
-    good, bad, better = (lane.submit(number) for number in (1, 2, 3))
+    batcher = server.batcher()
+    good, bad, better = (batcher.submit(number) for number in (1, 2, 3))
     assert await answers(good, better) == [2, 6]
     with pytest.raises(type(error)):
         await bad
     assert server.batches == [[1, 2, 3], [1], [2], [3]]
 
 
-async def test_the_moment_of_one_that_was_sent_again_is_that_of_the_second_time() -> None:
+async def test_the_time_of_a_request_sent_twice_is_that_of_the_second_time() -> None:
     server = Server()
     server.bad[2] = REFUSED
-    lane = server.lane()
-    good, bad = lane.submit(1), lane.submit(2)
+    batcher = server.batcher()
+    good, bad = batcher.submit(1), batcher.submit(2)
     server.open.clear()
     await asyncio.sleep(0)
     before = boottime()
@@ -136,41 +136,41 @@ async def test_the_moment_of_one_that_was_sent_again_is_that_of_the_second_time(
 
 
 @pytest.mark.parametrize("error", [errors.DatabaseUnreachable("It is away."), AttributeError("a bug of ours")])
-async def test_what_is_wrong_with_the_connection_is_wrong_for_all(error: Exception) -> None:
+async def test_an_error_of_the_connection_fails_all_requests(error: Exception) -> None:
     server = Server()
     server.bad[2] = error
-    lane = server.lane()
-    futures = [lane.submit(number) for number in (1, 2)]
+    batcher = server.batcher()
+    futures = [batcher.submit(number) for number in (1, 2)]
     for future in futures:
         with pytest.raises(type(error)):
             await future
     assert server.batches == [[1, 2]]
     server.bad.clear()
-    assert await answers(lane.submit(3)) == [6], "the next one finds it at work"
+    assert await answers(batcher.submit(3)) == [6], "the batcher still works"
 
 
-async def test_who_went_away_before_it_was_sent_is_left_out() -> None:
+async def test_a_request_abandoned_before_it_was_sent_is_left_out() -> None:
     server = Server()
-    lane = server.lane()
-    lane.submit(1).cancel()
-    assert await answers(lane.submit(2)) == [4]
+    batcher = server.batcher()
+    batcher.submit(1).cancel()
+    assert await answers(batcher.submit(2)) == [4]
     assert (server.batches, server.orphans) == ([[2]], [])
 
 
-async def test_where_all_must_be_sent_nobody_is_left_out() -> None:
+async def test_send_abandoned_leaves_no_request_out() -> None:
     server = Server()
-    lane = server.lane(send_abandoned=True)
-    lane.submit(1).cancel()
-    lane.post(2)
-    await lane.drain()
+    batcher = server.batcher(send_abandoned=True)
+    batcher.submit(1).cancel()
+    batcher.post(2)
+    await batcher.drain()
     assert (server.batches, server.orphans) == ([[1, 2]], [(1, 2), (2, 4)])
 
 
-async def test_an_answer_that_nobody_waits_for_is_an_orphan() -> None:
+async def test_an_answer_without_a_waiting_caller_is_unclaimed() -> None:
     server = Server()
     server.open.clear()
-    lane = server.lane()
-    stays, leaves = lane.submit(1), lane.submit(2)
+    batcher = server.batcher()
+    stays, leaves = batcher.submit(1), batcher.submit(2)
     await asyncio.sleep(0)
     leaves.cancel()
     server.open.set()
@@ -178,104 +178,104 @@ async def test_an_answer_that_nobody_waits_for_is_an_orphan() -> None:
     assert server.orphans == [(2, 4)]
 
 
-async def test_a_failure_that_nobody_waits_for_is_told_too() -> None:
+async def test_an_error_without_a_waiting_caller_is_reported() -> None:
     server = Server()
     server.open.clear()
     error = errors.ConnectionLost("It ended.")
     server.bad[1] = error
-    lane = server.lane()
-    future = lane.submit(1)
+    batcher = server.batcher()
+    future = batcher.submit(1)
     await asyncio.sleep(0)
     future.cancel()
     server.open.set()
-    await lane.drain()
+    await batcher.drain()
     assert (server.failures, server.orphans) == ([(1, error)], [])
 
 
-async def test_who_is_dismissed_gets_the_error_at_once_and_its_answer_is_an_orphan() -> None:
+async def test_fail_all_raises_at_once_and_later_answers_are_unclaimed() -> None:
     server = Server()
     server.open.clear()
-    lane = server.lane()
-    sent = lane.submit(1)
+    batcher = server.batcher()
+    sent = batcher.submit(1)
     await asyncio.sleep(0)
-    waiting = lane.submit(2)
-    lane.fail_all(LookupError("closed"))
+    waiting = batcher.submit(2)
+    batcher.fail_all(LookupError("closed"))
     for future in (sent, waiting):
         with pytest.raises(LookupError):
             await future
     server.open.set()
-    await lane.drain()
+    await batcher.drain()
     assert (server.batches, server.orphans) == ([[1]], [(1, 2)])
 
 
-async def test_when_the_loop_ends_nobody_waits_for_ever() -> None:
+async def test_no_caller_waits_on_when_the_loop_ends() -> None:
     server = Server()
     server.open.clear()
-    lane = server.lane()
-    sent = lane.submit(1)
+    batcher = server.batcher()
+    sent = batcher.submit(1)
     await asyncio.sleep(0)
-    waiting = lane.submit(2)
-    assert lane._worker is not None
-    lane._worker.cancel()
+    waiting = batcher.submit(2)
+    assert batcher._worker is not None
+    batcher._worker.cancel()
     for future in (sent, waiting):
         with pytest.raises(asyncio.CancelledError):
             await future
     server.open.set()
-    assert await answers(lane.submit(3)) == [6]
+    assert await answers(batcher.submit(3)) == [6]
 
 
-async def test_when_the_loop_ends_before_the_worker_has_begun_nobody_waits_for_ever() -> None:
+async def test_no_caller_waits_on_when_the_loop_ends_before_the_worker_has_begun() -> None:
     server = Server()
-    lane = server.lane()
-    waiting = lane.submit(1)
-    assert lane._worker is not None
-    lane._worker.cancel()
+    batcher = server.batcher()
+    waiting = batcher.submit(1)
+    assert batcher._worker is not None
+    batcher._worker.cancel()
     await asyncio.wait([waiting], timeout=1)
     assert waiting.cancelled()
-    await asyncio.wait_for(lane.drain(), 1)
-    assert await answers(lane.submit(2)) == [4]
+    await asyncio.wait_for(batcher.drain(), 1)
+    assert await answers(batcher.submit(2)) == [4]
 
 
-async def test_when_the_loop_ends_while_each_is_sent_alone_nobody_waits_for_ever() -> None:
+async def test_no_caller_waits_on_when_the_loop_ends_while_requests_are_sent_one_by_one() -> None:
     server = Server()
     server.bad = {1: REFUSED, 2: asyncio.CancelledError()}
-    lane = server.lane()
-    waiting = [lane.submit(number) for number in (1, 2, 3)]
+    batcher = server.batcher()
+    waiting = [batcher.submit(number) for number in (1, 2, 3)]
     await asyncio.wait(waiting, timeout=1)
     assert [future.cancelled() for future in waiting] == [False, True, True]
 
 
-async def test_when_the_loop_ends_between_two_statements_nobody_waits_for_ever() -> None:
+async def test_no_caller_waits_on_when_the_loop_ends_between_two_statements() -> None:
     server = Server()
     server.open.clear()
-    lane = server.lane()
-    first = lane.submit(1)
+    batcher = server.batcher()
+    first = batcher.submit(1)
     await asyncio.sleep(0)
-    assert lane._worker is not None
-    worker = lane._worker
+    assert batcher._worker is not None
+    worker = batcher._worker
     first.add_done_callback(lambda _: worker.cancel())
-    later = lane.submit(2)
+    later = batcher.submit(2)
     server.open.set()
     await asyncio.wait([later], timeout=1)
     assert later.cancelled()
 
 
-async def test_where_requests_are_on_their_own_each_has_its_own_outcome() -> None:
+async def test_a_partly_failed_batch_gives_each_request_its_own_outcome() -> None:
     outcomes: list[object] = [2, errors.StoreThrottled("Not now."), 6, errors.StoreThrottled("Not now.")]
     server = Server()
 
     async def send(batch: Sequence[int]) -> list[int]:
         raise PartlyFailed(outcomes)
 
-    lane: Batcher[int, int] = Batcher(
+    batcher: Batcher[int, int] = Batcher(
         send,
         lambda request, answer, sent_at: server.orphans.append((request, answer)),
         lambda request, error: server.failures.append((request, error)),
         send_abandoned=True,
     )
-    waiting = [lane.submit(number) for number in (1, 2)]
-    lane.post(3)
-    lane.post(4)
+    waiting = [batcher.submit(number) for number in (1, 2)]
+    batcher.post(3)
+    batcher.post(4)
     assert await answers(waiting[0]) == [2]
     with pytest.raises(errors.StoreThrottled):
         await waiting[1]
@@ -283,10 +283,10 @@ async def test_where_requests_are_on_their_own_each_has_its_own_outcome() -> Non
     assert [request for request, _ in server.failures] == [4]
 
 
-async def test_who_could_not_begin_leaves_the_lane_to_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_failed_start_does_not_block_the_next_request(monkeypatch: pytest.MonkeyPatch) -> None:
     """The stack was full, or an interrupt came."""
     server = Server()
-    lane = server.lane()
+    batcher = server.batcher()
 
     def refuse(*_: object) -> None:
         raise RecursionError
@@ -294,7 +294,7 @@ async def test_who_could_not_begin_leaves_the_lane_to_the_next(monkeypatch: pyte
     with monkeypatch.context() as patch:
         patch.setattr(Batcher, "_work", refuse)
         with pytest.raises(RecursionError):
-            lane.submit(1)
+            batcher.submit(1)
     async with asyncio.timeout(10):
-        assert (await lane.submit(2))[0] == 4
+        assert (await batcher.submit(2))[0] == 4
     assert server.batches == [[2]]

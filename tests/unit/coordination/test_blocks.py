@@ -1,4 +1,4 @@
-"""Blocks of threads that share a lock: whoever leaves one gives back what it got there, and nobody else's."""
+"""Blocks of threads that share a lock: leaving a block releases its own grant and no other."""
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -29,15 +29,15 @@ class Held:
 
 
 class Slots(Blocks[Held]):
-    """As many may hold one as come."""
+    """A lock without a limit of holders."""
 
     def _acquire(self, granted: list[Held]) -> Held:
         granted.append(Held())
         return granted[-1]
 
 
-def test_who_comes_while_another_leaves_what_a_third_began_keeps_its_own() -> None:
-    """A generator may be ended by another thread than began it; and that takes as long as the database takes."""
+def test_leaving_a_block_that_another_thread_began_leaves_a_third_threads_grant_alone() -> None:
+    """A generator may be ended by another thread than the one that began it, and the release takes time."""
     slots = Slots()
     with ThreadPoolExecutor(1) as one, ThreadPoolExecutor(1) as other:
         begun = one.submit(slots.__enter__).result()

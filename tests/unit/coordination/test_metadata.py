@@ -1,4 +1,4 @@
-"""What a lease may say of its holder."""
+"""The metadata that a lease may carry."""
 
 from types import MappingProxyType
 from typing import Any
@@ -13,17 +13,17 @@ URL = "postgresql://localhost/none"
 
 @pytest.mark.parametrize("metadata", [[1], 3, "zone a", [("zone", "a")], False])
 @pytest.mark.parametrize("kind", [AsyncInterlock, Interlock])
-def test_what_is_no_mapping_is_refused(kind: type[AsyncInterlock | Interlock], metadata: Any) -> None:
+def test_metadata_that_is_no_mapping_is_refused(kind: type[AsyncInterlock | Interlock], metadata: Any) -> None:
     with pytest.raises(ConfigurationError, match=r"has to be a mapping, such as \{'zone': 'a'\}\."):
         kind(URL).lease("feeds", metadata=metadata)
 
 
 @pytest.mark.parametrize("metadata", [{"zone": object()}, {"zone": float("nan")}, MappingProxyType({"zone": "a"})])
-def test_what_json_cannot_write_is_refused(metadata: Any) -> None:
+def test_metadata_that_json_cannot_represent_is_refused(metadata: Any) -> None:
     with pytest.raises(ConfigurationError, match="has to be writable as JSON"):
         AsyncInterlock(URL).lease("feeds", metadata=metadata)
 
 
-def test_mappings_are_taken() -> None:
+def test_mappings_are_accepted() -> None:
     AsyncInterlock(URL).lease("feeds", metadata={})
     AsyncInterlock(URL).lease("feeds", metadata={"zone": ["a", 1, None]})

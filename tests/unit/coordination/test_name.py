@@ -1,4 +1,4 @@
-"""What may be the name of a lease or a session lock."""
+"""The rules for the names of leases and session locks."""
 
 import pytest
 
@@ -14,37 +14,37 @@ def test_text_is_a_name(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["", None, 7, b"feeds", ["feeds"]])
-def test_what_is_no_text_or_none_is_no_name(name: object) -> None:
+def test_an_empty_or_non_text_name_is_refused(name: object) -> None:
     with pytest.raises(ConfigurationError, match="needs a name"):
         checked_name(name)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("name", ["x" * 256, "ä" * 128, "☃" * 86])
-def test_bytes_are_counted_and_not_characters(name: str) -> None:
+def test_the_limit_counts_bytes_and_not_characters(name: str) -> None:
     with pytest.raises(ConfigurationError, match=r"bytes: use 255 at most \(or a hash of a longer name\)"):
         checked_name(name)
 
 
 @pytest.mark.parametrize("name", ["a\nb", "a\tb", "\x00", "\x7f", "\x85", "a\u2028b", "a\u200bb", "\ue000"])
-def test_what_cannot_be_seen_is_refused(name: str) -> None:
+def test_unprintable_characters_are_refused(name: str) -> None:
     with pytest.raises(ConfigurationError, match="control characters"):
         checked_name(name)
 
 
-def test_what_cannot_be_written_is_refused() -> None:
+def test_text_that_utf_8_cannot_represent_is_refused() -> None:
     with pytest.raises(ConfigurationError, match="UTF-8"):
         checked_name("\ud800")
 
 
 @pytest.mark.parametrize("name", ["a##b", "##", "openai##slot/1", "a###"])
-def test_what_marks_interlocks_own_is_not_for_users(name: str) -> None:
+def test_the_mark_of_interlocks_own_names_is_refused_in_users_names(name: str) -> None:
     for check in (own_name, whole_name):
         with pytest.raises(ConfigurationError, match="marks Interlock's own"):
             check(name)
     assert checked_name(name) == name
 
 
-def test_the_parts_of_a_name_begin_alike_and_like_those_of_no_other() -> None:
+def test_all_parts_of_a_name_share_a_prefix_that_no_other_name_has() -> None:
     assert part("openai", "slot", 3) == "openai##slot/3"
     assert part("boot", "once") == "boot##once"
     for other in ("openai#", "openai2", "open", "openai/"):

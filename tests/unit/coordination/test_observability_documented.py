@@ -1,4 +1,4 @@
-"""docs/reference/observability.md and what there is to observe say the same."""
+"""docs/reference/observability.md lists the same metrics and events as the code."""
 
 from dataclasses import fields
 from pathlib import Path
@@ -15,7 +15,7 @@ PAGE = (Path(__file__).parents[3] / "docs" / "reference" / "observability.md").r
 
 
 def table(head: str) -> list[list[str]]:
-    """The rows of the table whose first column is headed so."""
+    """Return the rows of the table with that heading in its first column."""
     lines = PAGE[PAGE.index(f"| {head} |") :].split("\n\n")[0].splitlines()
     return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[2:]]
 
@@ -42,5 +42,5 @@ def test_the_page_lists_every_reason_of_a_loss() -> None:
 
 
 @pytest.mark.parametrize("word", ["acquired", *get_args(Reason), *Metrics().renewal_rounds])
-def test_the_page_says_what_an_outcome_means(word: str) -> None:
+def test_the_page_explains_every_outcome(word: str) -> None:
     assert f"`{word}`" in PAGE

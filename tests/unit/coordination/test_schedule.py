@@ -1,4 +1,4 @@
-"""When something is to be run, and what becomes of the ticks at which it was not."""
+"""Schedules: the ticks, and the policies for missed ones."""
 
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
@@ -18,7 +18,7 @@ def at(text: str) -> float:
     ("given", "length"),
     [("5m", 300), ("90s", 90), ("1.5h", 5400), ("250ms", 0.25), ("1d", 86400), (7, 7), (timedelta(minutes=2), 120)],
 )
-def test_an_interval_is_said_in_words_or_numbers(given: Any, length: float) -> None:
+def test_an_interval_is_given_as_text_or_number(given: Any, length: float) -> None:
     assert interval(given) == length
 
 
@@ -39,7 +39,7 @@ def test_an_interval_is_said_in_words_or_numbers(given: Any, length: float) -> N
         ("* * * * * * *", "is not a cron expression"),
     ],
 )
-def test_what_says_no_time_is_refused(given: Any, why: str) -> None:
+def test_a_schedule_that_names_no_time_is_refused(given: Any, why: str) -> None:
     with pytest.raises(ConfigurationError, match=why):
         schedule(given)
 
@@ -55,7 +55,7 @@ def test_time_zones() -> None:
 
 
 @pytest.mark.parametrize("when", ["5m", "0.3s", "100ms", "7s", "*/5 * * * *", "0 3 * * 1", "*/10 * * * * *"])
-def test_ticks_follow_each_other_both_ways(when: str) -> None:
+def test_the_next_and_the_previous_tick_agree(when: str) -> None:
     ticks = [schedule(when).last(at("2026-11-16 05:42:14"))]
     for _ in range(500):
         ticks.append(schedule(when).after(ticks[-1]))
@@ -85,11 +85,11 @@ def test_ticks_follow_each_other_both_ways(when: str) -> None:
         ("once", 50, 45, []),
     ],
 )
-def test_what_is_due(missed: Missed, done: float, now: float, expected: list[float]) -> None:
+def test_due_ticks(missed: Missed, done: float, now: float, expected: list[float]) -> None:
     assert due(schedule(10), done, now, missed) == expected
 
 
 @pytest.mark.parametrize("missed", ["all", 0, -1, 1001, True, 1.5, None])
-def test_a_policy_that_is_none_is_refused(missed: Any) -> None:
+def test_an_unknown_policy_is_refused(missed: Any) -> None:
     with pytest.raises(ConfigurationError, match="use 'skip', 'once' or a number of runs"):
         checked_missed(missed)

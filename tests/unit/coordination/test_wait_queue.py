@@ -1,4 +1,4 @@
-"""Turns and the room they are waited for in: no call is lost, somebody always looks out, and steps have an end."""
+"""The wait queue: no wake-up is lost, one waiter always polls, and the pauses have a limit."""
 
 import asyncio
 from collections.abc import Callable
@@ -14,10 +14,10 @@ from interlock.stores.leases import AcquireAnswer, AcquireRequest, AcquireStatus
 
 
 class Store:
-    """Can be heard, or not; says how often it was asked for its ear."""
+    """Can notify waiters, or not; counts its subscriptions."""
 
-    def __init__(self, *, tells: bool = True) -> None:
-        self.tells = tells
+    def __init__(self, *, can_notify: bool = True) -> None:
+        self.can_notify = can_notify
         self.opened = self.closed = 0
         self.end: Callable[[], None] = lambda: None
         self.opening = asyncio.Event()
@@ -27,22 +27,22 @@ class Store:
         self.opened += 1
         self.end = on_end
         await self.opening.wait()
-        return self.tells
+        return self.can_notify
 
     async def unsubscribe(self) -> None:
         self.closed += 1
 
 
-def room_of(store: Store) -> WaitQueue:
+def queue_of(store: Store) -> WaitQueue:
     return WaitQueue(cast(LeaseStore, store))
 
 
-def a_turn() -> QueueEntry:
+def an_entry() -> QueueEntry:
     return QueueEntry("feeds", uuid4())
 
 
-def enter(room: WaitQueue, name: str = "feeds") -> QueueEntry:
-    return room.enter(AcquireRequest(name, uuid4(), 30, None, wait=True))
+def enter(wait_queue: WaitQueue, name: str = "feeds") -> QueueEntry:
+    return wait_queue.enter(AcquireRequest(name, uuid4(), 30, None, wait=True))
 
 
 def answer(status: AcquireStatus = "busy", retry_after: float = 3600.0) -> AcquireAnswer:
@@ -54,34 +54,34 @@ async def step() -> None:
         await asyncio.sleep(0)
 
 
-async def test_who_is_called_goes_on() -> None:
-    turn = a_turn()
-    waiter = asyncio.create_task(turn.wait())
+async def test_a_woken_waiter_goes_on() -> None:
+    entry = an_entry()
+    waiter = asyncio.create_task(entry.wait())
     await step()
     assert not waiter.done()
-    turn.wake()
+    entry.wake()
     await waiter
 
 
-async def test_a_call_that_comes_before_the_wait_is_not_lost_and_counts_once() -> None:
-    turn = a_turn()
-    turn.wake()
-    turn.wake()
-    await turn.wait()
-    second = asyncio.create_task(turn.wait())
+async def test_a_wake_up_before_the_wait_is_not_lost_and_counts_once() -> None:
+    entry = an_entry()
+    entry.wake()
+    entry.wake()
+    await entry.wait()
+    second = asyncio.create_task(entry.wait())
     await step()
     assert not second.done()
-    turn.wake()
+    entry.wake()
     await second
 
 
-async def test_who_is_not_called_goes_on_after_a_while() -> None:
-    await a_turn().wait(0.001)
+async def test_a_waiter_goes_on_after_its_pause() -> None:
+    await an_entry().wait(0.001)
 
 
 @pytest.fixture
 async def timers(monkeypatch: pytest.MonkeyPatch) -> list[asyncio.TimerHandle]:
-    """Those that were set."""
+    """The timers that were set."""
     loop = asyncio.get_running_loop()
     call_later = loop.call_later
     handles: list[asyncio.TimerHandle] = []
@@ -94,25 +94,25 @@ async def timers(monkeypatch: pytest.MonkeyPatch) -> list[asyncio.TimerHandle]:
     return handles
 
 
-async def test_two_calls_are_one_and_the_end_of_the_while_does_not_come_after_them(
+async def test_two_wake_ups_count_once_and_the_pause_does_not_end_after_them(
     timers: list[asyncio.TimerHandle],
 ) -> None:
-    turn = a_turn()
-    waiter = asyncio.create_task(turn.wait(3600))
+    entry = an_entry()
+    waiter = asyncio.create_task(entry.wait(3600))
     await step()
-    turn.wake()
-    turn.wake()
+    entry.wake()
+    entry.wake()
     await waiter
     [timer] = timers
     assert timer.cancelled(), "the first one's timer does not end the second wait"
-    again = asyncio.create_task(turn.wait())
+    again = asyncio.create_task(entry.wait())
     await step()
     assert not again.done()
     again.cancel()
 
 
-async def test_who_is_cancelled_leaves_no_timer(timers: list[asyncio.TimerHandle]) -> None:
-    waiter = asyncio.create_task(a_turn().wait(3600))
+async def test_a_cancelled_waiter_leaves_no_timer(timers: list[asyncio.TimerHandle]) -> None:
+    waiter = asyncio.create_task(an_entry().wait(3600))
     await step()
     waiter.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -121,62 +121,64 @@ async def test_who_is_cancelled_leaves_no_timer(timers: list[asyncio.TimerHandle
     assert timer.cancelled()
 
 
-async def test_the_ear_is_opened_once_for_all() -> None:
+async def test_concurrent_waiters_share_one_subscription() -> None:
     store = Store()
     store.opening.clear()
-    room = room_of(store)
-    opening = [asyncio.create_task(room.subscribe()) for _ in range(3)]
+    wait_queue = queue_of(store)
+    opening = [asyncio.create_task(wait_queue.subscribe()) for _ in range(3)]
     await step()
-    assert not room.is_subscribed
+    assert not wait_queue.is_subscribed
     store.opening.set()
     await asyncio.gather(*opening)
-    assert (store.opened, room.is_subscribed) == (1, True)
+    assert (store.opened, wait_queue.is_subscribed) == (1, True)
 
 
-async def test_the_ear_is_closed_only_if_nobody_waits() -> None:
+async def test_the_subscription_ends_only_without_waiters() -> None:
     store = Store()
-    room = room_of(store)
-    await room.subscribe()
-    turn = enter(room)
-    await room.unsubscribe()
-    assert (store.closed, room.is_subscribed) == (0, True)
-    room.leave(turn)
-    await room.unsubscribe()
-    await room.unsubscribe()
-    assert (store.closed, room.is_subscribed) == (1, False)
+    wait_queue = queue_of(store)
+    await wait_queue.subscribe()
+    entry = enter(wait_queue)
+    await wait_queue.unsubscribe()
+    assert (store.closed, wait_queue.is_subscribed) == (0, True)
+    wait_queue.leave(entry)
+    await wait_queue.unsubscribe()
+    await wait_queue.unsubscribe()
+    assert (store.closed, wait_queue.is_subscribed) == (1, False)
 
 
-async def test_everybody_asks_again_when_the_ear_is_cut_off() -> None:
+async def test_all_waiters_request_again_when_the_subscription_ends() -> None:
     store = Store()
-    room = room_of(store)
-    await room.subscribe()
-    waiters = [asyncio.create_task(room.wait(enter(room, name), answer())) for name in ("feeds", "feeds", "other")]
+    wait_queue = queue_of(store)
+    await wait_queue.subscribe()
+    waiters = [
+        asyncio.create_task(wait_queue.wait(enter(wait_queue, name), answer())) for name in ("feeds", "feeds", "other")
+    ]
     await step()
     store.end()
     await asyncio.gather(*waiters)
-    assert not room.is_subscribed
-    await room.subscribe()
-    assert (store.opened, room.is_subscribed) == (2, True)
+    assert not wait_queue.is_subscribed
+    await wait_queue.subscribe()
+    assert (store.opened, wait_queue.is_subscribed) == (2, True)
 
 
-async def test_a_call_reaches_its_waiter_and_no_other() -> None:
-    room = room_of(Store())
-    await room.subscribe()
-    one, two = enter(room), enter(room)
-    first, second = (asyncio.create_task(room.wait(turn, answer())) for turn in (one, two))
+async def test_a_notification_reaches_its_waiter_and_no_other() -> None:
+    wait_queue = queue_of(Store())
+    await wait_queue.subscribe()
+    one, two = enter(wait_queue), enter(wait_queue)
+    first, second = (asyncio.create_task(wait_queue.wait(entry, answer())) for entry in (one, two))
     await step()
-    room.notify(two.grant_id)
-    room.notify(uuid4())
+    wait_queue.notify(two.grant_id)
+    wait_queue.notify(uuid4())
     await second
     assert not first.done()
     first.cancel()
 
 
-async def test_the_first_who_waits_for_a_name_looks_when_the_lease_expires() -> None:
-    room = room_of(Store())
-    await room.subscribe()
-    one, two = (asyncio.create_task(room.wait(enter(room), answer(retry_after=0.01))) for _ in range(2))
-    other = asyncio.create_task(room.wait(enter(room, "other"), answer()))
+async def test_the_first_waiter_of_a_name_polls_when_the_lease_expires() -> None:
+    wait_queue = queue_of(Store())
+    await wait_queue.subscribe()
+    one, two = (asyncio.create_task(wait_queue.wait(enter(wait_queue), answer(retry_after=0.01))) for _ in range(2))
+    other = asyncio.create_task(wait_queue.wait(enter(wait_queue, "other"), answer()))
     await one
     assert not two.done()
     assert not other.done()
@@ -184,66 +186,66 @@ async def test_the_first_who_waits_for_a_name_looks_when_the_lease_expires() -> 
     other.cancel()
 
 
-async def test_when_the_look_out_leaves_another_looks(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_another_waiter_polls_when_the_first_one_leaves(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(queue, "_POLL_EVERY", 0.01)
-    room = room_of(Store())
-    await room.subscribe()
-    turns = [enter(room), enter(room)]
-    first, second = (asyncio.create_task(room.wait(turn, answer(retry_after=0.001))) for turn in turns)
+    wait_queue = queue_of(Store())
+    await wait_queue.subscribe()
+    entries = [enter(wait_queue), enter(wait_queue)]
+    first, second = (asyncio.create_task(wait_queue.wait(entry, answer(retry_after=0.001))) for entry in entries)
     await first
-    room.leave(turns[0])
+    wait_queue.leave(entries[0])
     await second
 
 
-async def test_when_the_last_one_leaves_nobody_looks() -> None:
-    room = room_of(Store())
-    await room.subscribe()
-    turn = enter(room)
-    pausing = asyncio.create_task(room.wait(turn, answer()))
+async def test_no_poll_is_left_when_the_last_waiter_leaves() -> None:
+    wait_queue = queue_of(Store())
+    await wait_queue.subscribe()
+    entry = enter(wait_queue)
+    pausing = asyncio.create_task(wait_queue.wait(entry, answer()))
     await step()
     pausing.cancel()
-    room.leave(turn)
-    assert room.is_empty
-    assert room._polls == room._queues == {}
+    wait_queue.leave(entry)
+    assert wait_queue.is_empty
+    assert wait_queue._polls == wait_queue._queues == {}
 
 
-def steps(room: WaitQueue, answers: AcquireAnswer, count: int, monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """How long a waiter that is always told the same pauses each time."""
+def steps(wait_queue: WaitQueue, answers: AcquireAnswer, count: int, monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """Return the pauses of a waiter that always gets the same answer."""
     pauses: list[float] = []
 
-    async def wait(turn: QueueEntry, seconds: float | None = None) -> None:
-        assert seconds is not None, "nobody would wake it"
+    async def wait(entry: QueueEntry, seconds: float | None = None) -> None:
+        assert seconds is not None, "nothing would wake it"
         pauses.append(seconds)
 
-    async def ask_again_and_again() -> None:
-        turn = enter(room)
+    async def request_repeatedly() -> None:
+        entry = enter(wait_queue)
         for _ in range(count):
-            await room.wait(turn, answers)
+            await wait_queue.wait(entry, answers)
 
     monkeypatch.setattr(QueueEntry, "wait", wait)
-    asyncio.run(ask_again_and_again())
+    asyncio.run(request_repeatedly())
     return pauses
 
 
 @pytest.mark.parametrize(("status", "first"), [("locked", 0.02), ("changing", 0.002)])
-def test_what_nobody_tells_of_is_asked_for_in_growing_steps(
+def test_ends_that_are_not_notified_are_polled_in_growing_steps(
     status: AcquireStatus, first: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pauses = steps(room_of(cast(Any, None)), answer(status, first), 20, monkeypatch)
+    pauses = steps(queue_of(cast(Any, None)), answer(status, first), 20, monkeypatch)
     assert pauses[0] == first
     assert pauses == sorted(pauses)
     assert pauses[-1] == 0.25
 
 
-def test_who_cannot_be_told_asks_in_growing_steps(monkeypatch: pytest.MonkeyPatch) -> None:
-    pauses = steps(room_of(cast(Any, None)), answer(), 20, monkeypatch)
+def test_waiters_without_a_subscription_poll_in_growing_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    pauses = steps(queue_of(cast(Any, None)), answer(), 20, monkeypatch)
     assert 0.04 <= pauses[0] <= 0.05
     assert all(later > 0.7 * earlier for earlier, later in pairwise(pauses))
     assert 0.8 <= pauses[-1] <= 1
 
 
-def test_who_cannot_be_told_looks_when_the_lease_expires(monkeypatch: pytest.MonkeyPatch) -> None:
-    pauses = steps(room_of(cast(Any, None)), answer(retry_after=0.01), 5, monkeypatch)
+def test_waiters_without_a_subscription_poll_when_the_lease_expires(monkeypatch: pytest.MonkeyPatch) -> None:
+    pauses = steps(queue_of(cast(Any, None)), answer(retry_after=0.01), 5, monkeypatch)
     assert all(0.01 < pause < 0.02 for pause in pauses)
 
 
@@ -251,76 +253,89 @@ NOW = 10_000.0
 
 
 @pytest.fixture
-def room_and_turn(monkeypatch: pytest.MonkeyPatch) -> tuple[WaitQueue, QueueEntry]:
-    """This machine's clock stands still."""
+def queue_and_entry(monkeypatch: pytest.MonkeyPatch) -> tuple[WaitQueue, QueueEntry]:
+    """A queue and an entry, while this machine's clock stands still."""
     monkeypatch.setattr(queue, "boottime", lambda: NOW)
-    room = room_of(Store())
-    return room, enter(room)
+    wait_queue = queue_of(Store())
+    return wait_queue, enter(wait_queue)
 
 
-def taken(
-    room_and_turn: tuple[WaitQueue, QueueEntry], *, waited: float, left: float, clock: float = 1000.0, step: float = 0.0
+def trusted_for(
+    queue_and_entry: tuple[WaitQueue, QueueEntry],
+    *,
+    waited: float,
+    left: float,
+    clock: float = 1000.0,
+    step: float = 0.0,
 ) -> float | None:
-    """What can be trusted from now on of a grant of which `left` is left in truth, after an answer `waited` ago."""
-    room, turn = room_and_turn
-    room.notify(turn.grant_id, HandedGrant(7, clock + waited + left + step if clock else 0.0))
-    got = room.handed_over(turn, answer()._replace(clock=clock), NOW - waited)
-    assert room.handed_over(turn, answer()._replace(clock=clock), NOW - waited) is None, "it is taken once"
+    """Return for how long the queue trusts a grant with `left` seconds remaining; the last answer came `waited` ago."""
+    wait_queue, entry = queue_and_entry
+    wait_queue.notify(entry.grant_id, HandedGrant(7, clock + waited + left + step if clock else 0.0))
+    got = wait_queue.handed_over(entry, answer()._replace(clock=clock), NOW - waited)
+    assert wait_queue.handed_over(entry, answer()._replace(clock=clock), NOW - waited) is None, (
+        "a grant is returned once"
+    )
     if got is None:
         return None
     assert (got.status, got.token, got.brief) == ("granted", 7, True)
     return got.remaining - waited
 
 
-def test_what_was_handed_on_is_trusted_for_as_long_as_it_is_left(room_and_turn: tuple[WaitQueue, QueueEntry]) -> None:
-    trusted = taken(room_and_turn, waited=5.0, left=0.9)
+def test_a_grant_from_a_notification_is_trusted_for_its_remaining_time(
+    queue_and_entry: tuple[WaitQueue, QueueEntry],
+) -> None:
+    trusted = trusted_for(queue_and_entry, waited=5.0, left=0.9)
     assert trusted is not None
     assert 0.8 < trusted < 0.9
 
 
 @pytest.mark.parametrize("left", [0.25, 0.0, -10.0])
-def test_an_old_word_is_not_trusted(room_and_turn: tuple[WaitQueue, QueueEntry], left: float) -> None:
-    assert taken(room_and_turn, waited=5.0, left=left) is None
+def test_an_old_notification_is_not_trusted(queue_and_entry: tuple[WaitQueue, QueueEntry], left: float) -> None:
+    assert trusted_for(queue_and_entry, waited=5.0, left=left) is None
 
 
-def test_after_a_long_wait_the_clocks_may_have_come_apart(room_and_turn: tuple[WaitQueue, QueueEntry]) -> None:
-    assert taken(room_and_turn, waited=3600.0, left=1.0) is None
+def test_after_a_long_wait_the_clocks_may_have_drifted(queue_and_entry: tuple[WaitQueue, QueueEntry]) -> None:
+    assert trusted_for(queue_and_entry, waited=3600.0, left=1.0) is None
 
 
-def test_a_clock_that_was_set_forward_is_not_believed(room_and_turn: tuple[WaitQueue, QueueEntry]) -> None:
-    assert taken(room_and_turn, waited=5.0, left=1.0, step=45.0) is None
+def test_a_notification_is_not_trusted_after_the_clock_was_set_forward(
+    queue_and_entry: tuple[WaitQueue, QueueEntry],
+) -> None:
+    assert trusted_for(queue_and_entry, waited=5.0, left=1.0, step=45.0) is None
 
 
-def test_after_the_first_word_anybody_could_say_anything(room_and_turn: tuple[WaitQueue, QueueEntry]) -> None:
-    """The grant_id has been told on a channel to which the whole server may listen."""
-    room, turn = room_and_turn
-    room.notify(turn.grant_id)
-    assert taken(room_and_turn, waited=0.1, left=0.9) is None
+def test_only_the_first_notification_is_trusted(queue_and_entry: tuple[WaitQueue, QueueEntry]) -> None:
+    """The first one shows the grant_id on a channel on which every session of the server can listen."""
+    wait_queue, entry = queue_and_entry
+    wait_queue.notify(entry.grant_id)
+    assert trusted_for(queue_and_entry, waited=0.1, left=0.9) is None
 
 
-def test_a_clock_that_was_set_back_is_asked_again(room_and_turn: tuple[WaitQueue, QueueEntry]) -> None:
-    assert taken(room_and_turn, waited=5.0, left=1.0, step=-45.0) is None
+def test_a_notification_is_not_trusted_after_the_clock_was_set_back(
+    queue_and_entry: tuple[WaitQueue, QueueEntry],
+) -> None:
+    assert trusted_for(queue_and_entry, waited=5.0, left=1.0, step=-45.0) is None
 
 
-def test_without_the_stores_clock_it_is_asked_again(room_and_turn: tuple[WaitQueue, QueueEntry]) -> None:
-    assert taken(room_and_turn, waited=5.0, left=1.0, clock=0.0) is None
+def test_a_notification_is_not_trusted_without_the_stores_clock(queue_and_entry: tuple[WaitQueue, QueueEntry]) -> None:
+    assert trusted_for(queue_and_entry, waited=5.0, left=1.0, clock=0.0) is None
 
 
-def test_who_is_called_without_having_been_handed_anything_asks(room_and_turn: tuple[WaitQueue, QueueEntry]) -> None:
-    room, turn = room_and_turn
-    room.notify(turn.grant_id)
-    assert room.handed_over(turn, answer()._replace(clock=1000.0), NOW) is None
+def test_a_notification_without_a_grant_leads_to_a_request(queue_and_entry: tuple[WaitQueue, QueueEntry]) -> None:
+    wait_queue, entry = queue_and_entry
+    wait_queue.notify(entry.grant_id)
+    assert wait_queue.handed_over(entry, answer()._replace(clock=1000.0), NOW) is None
 
 
-async def test_who_comes_again_and_again_puts_nobodys_look_off_and_may_bring_it_forward() -> None:
-    room = room_of(Store())
-    await room.subscribe()
+async def test_new_waiters_may_bring_a_poll_forward_and_never_put_it_off() -> None:
+    wait_queue = queue_of(Store())
+    await wait_queue.subscribe()
     waiters = []
 
     async def due_at(retry_after: float) -> float:
-        waiters.append(asyncio.create_task(room.wait(enter(room), answer(retry_after=retry_after))))
+        waiters.append(asyncio.create_task(wait_queue.wait(enter(wait_queue), answer(retry_after=retry_after))))
         await step()
-        return room._polls["feeds"].when()
+        return wait_queue._polls["feeds"].when()
 
     first = await due_at(2.0)
     assert await due_at(3600.0) == first
@@ -330,10 +345,10 @@ async def test_who_comes_again_and_again_puts_nobodys_look_off_and_may_bring_it_
     await asyncio.wait(waiters)
 
 
-async def test_who_is_held_back_is_in_no_queue_and_asks_by_itself() -> None:
-    """After a failover: nobody is told, and whoever comes first need not leave for the others to go on."""
-    room = room_of(Store())
-    await room.subscribe()
-    turns = [enter(room) for _ in range(3)]
+async def test_a_held_back_waiter_is_in_no_queue_and_polls_by_itself() -> None:
+    """After a failover no waiter is notified, and the others do not depend on the first."""
+    wait_queue = queue_of(Store())
+    await wait_queue.subscribe()
+    entries = [enter(wait_queue) for _ in range(3)]
     async with asyncio.timeout(10):
-        await asyncio.gather(*(room.wait(turn, answer("held back", 0.0)) for turn in turns))
+        await asyncio.gather(*(wait_queue.wait(entry, answer("held back", 0.0)) for entry in entries))

@@ -1,4 +1,4 @@
-"""What the observer counts, logs and tells; and that no listener can do harm."""
+"""The observer counts, logs and calls the hook; a hook that fails does no harm."""
 
 import inspect
 import logging
@@ -37,7 +37,7 @@ BROKEN = ConnectionLost("The database ended the connection.")
 
 Call = Callable[[Observer], None]
 
-# What the engine says → the event, and the level of its line. A quick wait and a slow one differ in that alone.
+# A call of the engine, its event, and the level of its log line. A short wait and a long one differ only in the level.
 TOLD: list[tuple[str, Call, Event, int]] = [
     (
         "acquired at once",
@@ -58,7 +58,7 @@ TOLD: list[tuple[str, Call, Event, int]] = [
         logging.DEBUG,
     ),
     (
-        "waiting for somebody unknown",
+        "waiting for an unknown holder",
         lambda o: o.waiting("feeds", None),
         Waiting("feeds", None, None, "web-1", 0.0),
         logging.DEBUG,
@@ -130,7 +130,7 @@ def after(*calls: Call) -> Snapshot:
 
 
 def changed(snapshot: Snapshot) -> dict[str, Any]:
-    """What differs from a process that has done nothing; of labelled counters, those that are not 0."""
+    """Return the metrics that differ from those of a new process; of labelled counters, those that are not 0."""
     before = Metrics().snapshot()
     found = {measure.field: getattr(snapshot, measure.field) for measure in MEASURES}
     found = {name: value for name, value in found.items() if value != getattr(before, name)}
@@ -142,7 +142,7 @@ def _not_zero(counter: dict[str, int]) -> dict[str, int]:
 
 
 @EACH
-def test_the_hook_is_told(call: Call, event: Event, level: int) -> None:
+def test_the_hook_is_called(call: Call, event: Event, level: int) -> None:
     told: list[Event] = []
     call(Observer("web-1", told.append))
     assert told == [event]
@@ -158,7 +158,7 @@ def test_a_line_is_logged_at_its_level(call: Call, event: Event, level: int, cap
     assert event.facts().items() <= vars(record).items()
 
 
-def test_every_kind_of_event_is_told_somewhere() -> None:
+def test_every_kind_of_event_is_sent_by_a_call() -> None:
     defined = {each for _, each in inspect.getmembers(events, inspect.isclass) if issubclass(each, Event)} - {Event}
     assert set(events.KINDS) == defined == {type(event) for _, _, event, _ in TOLD}
     assert len({each.kind for each in events.KINDS}) == len(events.KINDS)
@@ -179,7 +179,7 @@ def test_a_line_names_lease_holder_and_token(caplog: pytest.LogCaptureFixture) -
     ]
 
 
-def test_what_is_not_known_is_not_logged() -> None:
+def test_unknown_facts_are_not_logged() -> None:
     assert Waiting("feeds", None, None, "web-1", 0.0).facts() == {"lease": "feeds", "waiter": "web-1", "waited": 0.0}
 
 
@@ -199,7 +199,7 @@ def test_an_event_can_be_matched() -> None:
 
 
 @pytest.mark.parametrize("call", [row[1] for row in TOLD[:9]], ids=[row[0] for row in TOLD[:9]])
-def test_no_event_is_made_while_nobody_listens(
+def test_no_event_is_made_without_a_hook_or_log_level_that_needs_it(
     call: Call, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     caplog.set_level(logging.WARNING, module.__name__)
@@ -241,14 +241,14 @@ def test_an_outcome_is_a_grant_or_a_reason() -> None:
         (lambda o: o.lost("feeds", 17, 2.0, "clock"), {"losses": {"clock": 1}}),
     ],
 )
-def test_however_a_grant_ends_it_is_held_no_more(end: Call, counted: dict[str, Any]) -> None:
+def test_every_end_of_a_grant_reduces_the_number_held(end: Call, counted: dict[str, Any]) -> None:
     held = after(lambda o: o.granted("feeds", 17, 0.0, 1))
     ended = after(lambda o: o.granted("feeds", 17, 0.0, 1), end)
     assert (held.held, ended.held, ended.hold.total) == (1, 0, 2.0)
     assert counted.items() <= changed(ended).items()
 
 
-def test_renewals_and_what_disturbs_them_are_counted() -> None:
+def test_renewals_and_their_failures_are_counted() -> None:
     snapshot = after(
         lambda o: o.renewed(1000, 0.02),
         lambda o: o.renewed(500, 0.01),
@@ -266,7 +266,7 @@ def test_renewals_and_what_disturbs_them_are_counted() -> None:
     }
 
 
-def test_a_value_on_a_bound_belongs_below_it_and_one_beyond_all_is_kept() -> None:
+def test_a_value_equal_to_a_bound_counts_below_it_and_one_above_all_is_kept() -> None:
     histogram = Histogram((1.0, 2.0))
     for value in (0.0, 1.0, 1.5, 2.0, 9.0):
         histogram.observe(value)
@@ -276,13 +276,13 @@ def test_a_value_on_a_bound_belongs_below_it_and_one_beyond_all_is_kept() -> Non
     assert (found.count, found.total) == (5, 13.5)
 
 
-def test_the_bounds_are_those_that_are_announced() -> None:
+def test_the_histograms_have_the_bounds_of_the_catalogue() -> None:
     for measure in MEASURES:
         if measure.kind == "histogram":
             assert getattr(Metrics(), measure.field).bounds == measure.bounds == tuple(sorted(measure.bounds))
 
 
-def test_a_snapshot_stays_what_it_was() -> None:
+def test_a_snapshot_does_not_change() -> None:
     observer = Observer("web-1")
     before = observer.metrics.snapshot()
     observer.granted("feeds", 17, 0.0, 1)
@@ -290,13 +290,13 @@ def test_a_snapshot_stays_what_it_was() -> None:
     assert changed(before) == {}
 
 
-def test_another_thread_may_read_while_figures_are_written() -> None:
+def test_another_thread_may_read_while_metrics_are_written() -> None:
     observer, written = Observer("web-1"), threading.Event()
 
     def write() -> None:
         for number in range(20_000):
             observer.granted("feeds", number, 0.001, 1)
-            observer.metrics.reconnects[str(number % 3000)] += 1  # a dictionary that grows under the reader's eyes
+            observer.metrics.reconnects[str(number % 3000)] += 1  # a dictionary that grows while it is read
         written.set()
 
     writer = threading.Thread(target=write)
@@ -352,7 +352,7 @@ async def listen(event: Event) -> None: ...
 
 
 @pytest.mark.parametrize("on_event", [listen, Listener()], ids=["function", "object"])
-def test_a_hook_that_nobody_would_await_is_refused(on_event: Any) -> None:
+def test_a_coroutine_function_as_hook_is_refused(on_event: Any) -> None:
     with pytest.raises(ConfigurationError, match="coroutine function"):
         Observer("web-1", on_event)
 
@@ -362,13 +362,13 @@ def test_a_hook_that_cannot_be_called_is_refused() -> None:
         Observer("web-1", "print")  # type: ignore[arg-type]
 
 
-def test_nothing_is_imported_that_only_some_need() -> None:
+def test_no_optional_package_is_imported() -> None:
     code = "import sys, interlock.coordination.observation.observer; print(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
     assert not [name for name in loaded if name.partition(".")[0] in ("prometheus_client", "opentelemetry")]
 
 
-def test_what_a_cycle_costs(record_property: Callable[[str, object], None]) -> None:
+def test_the_cost_of_observing_a_cycle(record_property: Callable[[str, object], None]) -> None:
     observer = Observer("web-1")
 
     def cycle() -> None:
@@ -380,5 +380,5 @@ def test_what_a_cycle_costs(record_property: Callable[[str, object], None]) -> N
     assert observer.metrics.snapshot().held == 0
 
 
-def test_what_is_counted_is_what_a_snapshot_has() -> None:
+def test_metrics_and_snapshot_have_the_same_fields() -> None:
     assert sorted(Metrics.__slots__) == sorted(measure.field for measure in MEASURES)

@@ -1,4 +1,4 @@
-"""Who waits in a circle."""
+"""Cycles of processes that wait for each other."""
 
 import pytest
 
@@ -8,11 +8,11 @@ from interlock.coordination.operators.waits import Wait, cycles
 
 
 def waits(*edges: str) -> list[Wait]:
-    """``"ab"``: a waits for b, for a lease that is called like both."""
+    """``"ab"``: a waits for b, for the lease named ab."""
     return [Wait(edge, Party(edge[0], None, None), Party(edge[1], None, None), 1.0) for edge in edges]
 
 
-def circles(*edges: str) -> list[str]:
+def cycles_of(*edges: str) -> list[str]:
     return sorted("".join(wait.lease[0] for wait in cycle) for cycle in cycles(waits(*edges)))
 
 
@@ -33,18 +33,18 @@ def circles(*edges: str) -> list[str]:
         ("ab bc cd da ae ea", ["abcd", "ae"]),
     ],
 )
-def test_circles_are_found_once(edges: str, expected: list[str]) -> None:
-    assert circles(*edges.split()) == expected
+def test_each_cycle_is_found_once(edges: str, expected: list[str]) -> None:
+    assert cycles_of(*edges.split()) == expected
 
 
-def test_whoever_waits_for_its_turn_waits_for_nobody() -> None:
+def test_an_entry_in_a_queue_alone_is_no_wait() -> None:
     free = Wait("feeds", Party("a", "host", 7), None, 3.0)
     assert cycles([free]) == []
     assert as_text([free]) == "'feeds': a (process 7 on host) waits for its turn, for 3.0 s"
     assert as_text([]) == "Nobody waits for a lease."
 
 
-def test_a_circle_is_told_with_its_leases() -> None:
+def test_a_cycle_is_shown_with_its_leases() -> None:
     text = as_text(waits("ab", "ba")).splitlines()
     assert text[2].startswith("2 processes wait in a circle.")
     assert text[3:] == ["    a waits for 'ab', which b holds", "    b waits for 'ba', which a holds"]

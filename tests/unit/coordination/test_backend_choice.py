@@ -1,4 +1,4 @@
-"""Which store a root object takes, by its URL."""
+"""The store of a root object is chosen by its URL."""
 
 import subprocess
 import sys
@@ -11,7 +11,7 @@ from interlock.errors import ConfigurationError
 
 
 @pytest.mark.parametrize("scheme", ["postgresql", "postgres", "PostgreSQL"])
-def test_the_scheme_says_which(scheme: str) -> None:
+def test_the_scheme_of_the_url_decides(scheme: str) -> None:
     assert isinstance(AsyncInterlock(f"{scheme}://nobody@nowhere.invalid/none")._resolve_database(), PostgresDatabase)
 
 
@@ -25,20 +25,20 @@ def test_the_scheme_says_which(scheme: str) -> None:
         ("", "is empty"),
     ],
 )
-def test_a_url_that_names_no_store_is_refused_when_the_root_object_is_made(url: str, complaint: str) -> None:
+def test_a_url_without_a_store_is_refused_when_the_root_object_is_made(url: str, complaint: str) -> None:
     with pytest.raises(ConfigurationError, match=complaint) as refused:
         AsyncInterlock(url)
     assert "geheim" not in str(refused.value)
 
 
-def test_the_environment_is_asked_when_something_is_opened(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_environment_is_read_when_the_database_is_opened(monkeypatch: pytest.MonkeyPatch) -> None:
     locks = AsyncInterlock()
     monkeypatch.setenv("INTERLOCK_DATABASE_URL", "mysql://db/shop")
     with pytest.raises(ConfigurationError, match="begins with 'mysql://'"):
         locks._resolve_database()
 
 
-def test_no_driver_is_imported_before_a_url_asks_for_it() -> None:
+def test_no_driver_is_imported_before_a_url_needs_it() -> None:
     code = "import sys, interlock.coordination.sync.root; print(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
     assert not {"aiobotocore", "asyncpg", "botocore", "sqlite3"} & set(loaded)

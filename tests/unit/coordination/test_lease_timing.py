@@ -1,4 +1,4 @@
-"""A lease's times: what follows from the ttl, and what cannot work."""
+"""The times of a lease: those that follow from the ttl, and those that cannot work."""
 
 import math
 import re
@@ -23,7 +23,7 @@ POSSIBLE = [
 
 @pytest.mark.parametrize("timing", POSSIBLE)
 def test_a_missed_renewal_is_survived(timing: LeaseTiming) -> None:
-    """The first is missed, and known to be only when it has timed out; the second comes before trust ends."""
+    """The first renewal is missed, which is known only after its timeout; the second comes before trust ends."""
     assert 2 * timing.renew_every + timing.request_timeout <= timing.ttl - timing.margin
 
 
@@ -33,7 +33,7 @@ def test_trust_ends_before_the_lease_does(timing: LeaseTiming) -> None:
 
 
 @pytest.mark.parametrize("ttl", [0.5, 1, 7, 30, 3600, 86400])
-def test_what_is_not_said_follows_from_the_ttl(ttl: float) -> None:
+def test_times_that_are_not_given_follow_from_the_ttl(ttl: float) -> None:
     timing = LeaseTiming.of(ttl)
     assert (timing.ttl, timing.renew_every, timing.request_timeout) == (ttl, ttl / 4, ttl / 4)
 
@@ -65,7 +65,7 @@ def test_times_that_cannot_work_together(ttl: float, renew_every: float | None, 
         LeaseTiming.of(ttl, renew_every, request_timeout)
 
 
-def test_the_refusal_says_what_does_not_fit() -> None:
+def test_the_error_names_the_times_that_do_not_fit() -> None:
     with pytest.raises(
         ConfigurationError, match=r"A ttl of 10 s .* every 4 s .* of 2.5 s: .* margin of 1 s make 11.5 s"
     ):
@@ -83,10 +83,10 @@ def test_the_refusal_says_what_does_not_fit() -> None:
         (30, 1e6, None, "use a smaller renew_every"),
     ],
 )
-def test_the_refusal_names_a_ttl_that_works(
+def test_the_error_names_a_ttl_that_works(
     ttl: float, renew_every: float | None, request_timeout: float | None, advice: str
 ) -> None:
-    """What was not given grows with the ttl, so the one that would do is longer than what the times make now."""
+    """Times that are not given grow with the ttl, so the ttl that works is longer than the sum of the times now."""
     with pytest.raises(ConfigurationError) as refused:
         LeaseTiming.of(ttl, renew_every, request_timeout)
     assert str(refused.value).endswith(f"would cost the lease: {advice}.")
@@ -97,17 +97,17 @@ def test_the_refusal_names_a_ttl_that_works(
 
 
 @pytest.mark.parametrize(("timeout", "answer"), [(None, None), (0, 0), (2.5, 2.5), (timedelta(seconds=3), 3)])
-def test_time_outs(timeout: float | timedelta | None, answer: float | None) -> None:
+def test_timeouts(timeout: float | timedelta | None, answer: float | None) -> None:
     assert checked_timeout(timeout) == answer
 
 
 @pytest.mark.parametrize("timeout", [-1, -0.001, math.nan, timedelta(microseconds=-1)])
-def test_time_outs_that_cannot_work(timeout: float | timedelta) -> None:
+def test_timeouts_that_cannot_work(timeout: float | timedelta) -> None:
     with pytest.raises(ConfigurationError, match="use 0 or more, or None"):
         checked_timeout(timeout)
 
 
 @pytest.mark.parametrize("duration", ["5", None, object(), [1]])
-def test_what_is_no_length_of_time(duration: object) -> None:
+def test_a_value_that_is_no_duration_is_refused(duration: object) -> None:
     with pytest.raises(ConfigurationError, match="is no length of time"):
         seconds(duration)  # type: ignore[arg-type]
