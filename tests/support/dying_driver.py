@@ -27,7 +27,7 @@ class Death(logging.Handler):
 
 def main(root: str, first_port: str, verb: str, id: str, name: str, after: str) -> None:  # noqa: A002
     death = Death(int(after))
-    for teller in ("interlock.instances.drivers.local.steps", "interlock.embedded.certificates"):
+    for teller in ("interlock.instances.drivers.local.directory", "interlock.embedded.certificates"):
         steps = logging.getLogger(teller)
         steps.setLevel(logging.DEBUG)
         steps.addHandler(death)

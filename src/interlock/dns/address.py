@@ -1,6 +1,6 @@
-"""``rfc2136://server:53/zone?key=…&secret-file=…``: which name server, which zone, and where the key's secret is.
+"""The DNS URL ``rfc2136://server:53/zone?key=…&secret-file=…``: name server, zone, and the place of the key's secret.
 
-The secret itself is never part of it, so that a URL may be shown.
+The secret itself is never part of it, so a URL may be shown.
 """
 
 import re
@@ -24,7 +24,7 @@ _LONGEST_TIMEOUT = 300
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Address:
-    """`zone` is None if the server is to be asked for it. `ttl` is that of the records, `timeout` a request's."""
+    """`zone` None means that it is queried from the server. `ttl` applies to records, `timeout` to requests."""
 
     server: str
     port: int = 53
@@ -43,7 +43,7 @@ class Address:
 
 
 def parse_address(url: str) -> Address:
-    """Or a ConfigurationError that says what is wrong, and shows nothing that could be a secret."""
+    """Parse a DNS URL. Raises ConfigurationError, whose message shows nothing that could be a secret."""
     try:
         parts = urlsplit(url)
         server, port = parts.hostname, parts.port
@@ -52,7 +52,7 @@ def parse_address(url: str) -> Address:
         raise ConfigurationError(f"The DNS URL cannot be read: it should look like {FORM}.") from None
     if "@" in parts.netloc or "secret" in given:
         raise ConfigurationError(
-            "A secret has no place in the DNS URL: put it into a file and name that with secret-file=, "
+            "The DNS URL must not contain a secret: put it into a file and name that with secret-file=, "
             "or into a variable and name that with secret-env=."
         )
     if unknown := [name for name in given if name not in _PARAMETERS]:
@@ -92,7 +92,7 @@ def _zone(given: str) -> str | None:
 
 
 def _key(given: str) -> str:
-    """Names of keys are compared as host names are, but may have underscores."""
+    """Names of keys are compared like host names, but may contain underscores."""
     if not _KEY.fullmatch(given):
         raise ConfigurationError("The DNS URL has to name the TSIG key as the server's settings do: key=name.")
     return given.lower()

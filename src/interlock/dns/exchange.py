@@ -1,8 +1,8 @@
-"""One request to a name server and its answer, both signed. What goes wrong on the way is an error of ours.
+"""A request to a name server and its answer, both signed. Failures become errors of Interlock.
 
-A request is sent once for each address of the server until one answers, and not repeated: whoever called does that,
-because every request here may be repeated. Only a signed answer counts: one without a signature could be anybody's,
-and would make us believe that a name is published, or gone. (dnspython sees to that.)
+A request is sent once to each address of the server until one answers. It is not repeated here: the caller repeats it,
+which is always safe. Only a signed answer counts, which dnspython ensures: an answer without a signature could come
+from anyone, and claim that a name is published, or gone.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ _UNMET = (Rcode.YXDOMAIN, Rcode.NXDOMAIN, Rcode.YXRRSET, Rcode.NXRRSET)
 
 
 class _Key(dns.tsig.Key):
-    """One that does not show its secret, wherever somebody prints what a frame of a traceback had."""
+    """A key that does not show its secret when a debugger prints the variables of a traceback."""
 
     def __repr__(self) -> str:
         return f"<TSIG key {self.name}>"
@@ -41,7 +41,7 @@ class Exchange:
         return str(self._address)
 
     async def update(self, message: dns.message.Message, name: str) -> bool:
-        """Whether it was made. False: it has prerequisites that do not hold, and nothing was changed."""
+        """Return True if the change was made, False if its prerequisites do not hold and nothing was changed."""
         answer = await self.send(message, name)
         if answer.rcode() not in (Rcode.NOERROR, *_UNMET):
             raise self._refusal(answer.rcode(), name)
@@ -54,7 +54,7 @@ class Exchange:
         return answer
 
     async def send(self, message: dns.message.Message, name: str) -> dns.message.Message:
-        """The answer, whatever it says. `name` is the host name that it is about."""
+        """Send a message and return the answer, with any result code. `name` is the host name that it is about."""
         address = self._address
         message.use_tsig(_Key(address.key, secret.read(address), address.algorithm))
         with self._translated_errors(name):
@@ -66,7 +66,7 @@ class Exchange:
         found = await asyncio.get_running_loop().getaddrinfo(address.server, address.port, type=socket.SOCK_STREAM)
         hosts = list(dict.fromkeys(str(where[0]) for *_, where in found))
         for host in hosts[:-1]:
-            with suppress(OSError, EOFError):  # nobody answers there: one of the others may
+            with suppress(OSError, EOFError):  # this address does not answer; another one may
                 return await self._send_to(host, message, address.timeout / len(hosts))
         return await self._send_to(hosts[-1], message, address.timeout)
 
@@ -83,18 +83,18 @@ class Exchange:
             yield
         except TimeoutError:
             raise DnsUnreachable(
-                f"The name server {address} did not answer within {address.timeout:g} s: see whether it runs, and "
-                f"whether {address.transport.upper()} gets through to it.",
+                f"The name server {address} did not answer within {address.timeout:g} s: check that it runs, and "
+                f"that {address.transport.upper()} reaches it.",
                 name=name,
             ) from None
         except (OSError, EOFError) as error:
             raise DnsUnreachable(
-                f"The name server {address} cannot be reached ({_reason(error)}): see whether it runs there.", name=name
+                f"The name server {address} cannot be reached ({_reason(error)}): check that it runs there.", name=name
             ) from error
         except (dns.tsig.PeerBadTime, dns.tsig.BadTime) as error:
             raise DnsClockSkewed(
                 f"This machine's clock and that of the name server {address} differ too much for a signed request: "
-                "set them right, by NTP say.",
+                "correct them, for example by NTP.",
                 name=name,
             ) from error
         except dns.tsig.PeerError as error:
@@ -105,8 +105,8 @@ class Exchange:
             ) from error
         except dns.exception.DNSException as error:
             raise DnsFailed(
-                f"The answer of the name server {address} is not signed as it has to be, or cannot be read "
-                f"({type(error).__name__}): see whether it takes signed updates.",
+                f"The answer of the name server {address} is not signed correctly, or cannot be read "
+                f"({type(error).__name__}): check that it accepts signed updates.",
                 name=name,
             ) from error
 
@@ -126,8 +126,8 @@ class Exchange:
                     name=name,
                 )
             case Rcode.NOTIMP:
-                return DnsFailed(f"The name server {address} takes no updates ({said}): name another.", name=name)
-        return DnsFailed(f"The name server {address} could not do it for {name} ({said}): see its log.", name=name)
+                return DnsFailed(f"The name server {address} accepts no updates ({said}): name another.", name=name)
+        return DnsFailed(f"The name server {address} failed to answer for {name} ({said}): check its log.", name=name)
 
 
 def _about_key(error: dns.tsig.PeerError) -> str:

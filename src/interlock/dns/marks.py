@@ -1,4 +1,4 @@
-"""The records that are written: the target of a name, and the mark that names its owner."""
+"""The records that Interlock writes: the target of a name, and the mark with the id of its owner."""
 
 from collections.abc import Sequence
 from ipaddress import ip_address
@@ -12,9 +12,12 @@ from interlock.errors import InvalidName
 from interlock.names import host_name
 
 LABEL = "_interlock"
-"""What the mark's name begins with; the rest is the name that is marked. No host name has an underscore in it."""
+"""The first label of a mark's name, before the marked name.
+
+It conflicts with no host name, as these have no underscore.
+"""
 KINDS = (RdataType.A, RdataType.AAAA, RdataType.CNAME)
-"""What a name may lead to. Whatever else somebody puts there is left alone."""
+"""The types of target records. Other records of a name are left alone."""
 
 _OWNED_BY = b"heritage=interlock,owner="
 
@@ -24,13 +27,13 @@ def mark(owner: str) -> TXT:
 
 
 def owner(found: Sequence[dns.rdata.Rdata]) -> str | None:
-    """The owner that the mark names, if it is a mark, and the only one: a name with two belongs to neither."""
+    """The owner in the mark, if there is exactly one mark: a name with two marks belongs to neither owner."""
     text = b"".join(found[0].strings) if len(found) == 1 and isinstance(found[0], TXT) else b""
     return text.removeprefix(_OWNED_BY).decode(errors="replace") if text.startswith(_OWNED_BY) else None
 
 
 def target_record(target: str, name: str) -> dns.rdata.Rdata:
-    """An address record, or, for a host name, a CNAME. `name` is what it is for."""
+    """The record for a target: an address record, or a CNAME for a host name. `name` is the published name."""
     try:
         address = ip_address(target)
     except ValueError:
@@ -39,6 +42,6 @@ def target_record(target: str, name: str) -> dns.rdata.Rdata:
             raise InvalidName(f"{name} cannot lead to itself: name another host, or an address.", name=name) from None
         return dns.rdata.from_text(RdataClass.IN, RdataType.CNAME, f"{alias}.")
     if address.is_unspecified or address.is_multicast or "%" in target:
-        raise InvalidName(f"{target!r} is no address that others could connect to.", name=target)
+        raise InvalidName(f"{target!r} is not an address that clients can connect to: name another.", name=target)
     kind = RdataType.A if address.version == 4 else RdataType.AAAA
     return dns.rdata.from_text(RdataClass.IN, kind, str(address))

@@ -1,13 +1,13 @@
 """Dynamic updates of a zone (RFC 2136), signed (TSIG, RFC 8945).
 
-Beside each published name stands a mark, a TXT record at ``_interlock.NAME``, with the id of its owner. (Not at the
-name itself: nothing may stand beside a CNAME.) Name and mark are written in one message, and the server carries out a
-message as a whole or not at all; so a crash at any moment leaves nothing half made.
+Each published name has a mark, a TXT record at ``_interlock.NAME`` with the id of its owner. (It is not at the name
+itself, because a CNAME allows no other records there.) Name and mark are written in one message, which the server
+applies as a whole or not at all. So a crash leaves nothing half written.
 
-Every message carries its condition as prerequisites, which the server checks in the same step: a new name only if
-neither name nor mark exist, a change only if the mark is ours alone. Of any number of messages that come at once, one
-makes the name, and the others are told that it exists. Then they try to change it as their own, and those with another
-mark are refused. A lost answer does no harm: a repeated request finds its own mark.
+Each message carries its condition as prerequisites, which the server checks in the same step. A new name requires that
+neither name nor mark exist; a change requires that the mark is the owner's and the only one. Of several concurrent
+messages, one creates the name, and the others get the answer that it exists. These then try to change the name, and
+are refused if their mark is another one. A lost answer does no harm: a repeated request finds its own mark.
 """
 
 from dataclasses import dataclass
@@ -47,7 +47,7 @@ class _Entry:
 
 
 class Rfc2136:
-    """Every request is a connection of its own: nothing is kept open, and nothing has to be closed."""
+    """Publishes names by dynamic updates. Each request opens and closes its own connection."""
 
     def __init__(self, address: Address) -> None:
         self._address = address
@@ -57,7 +57,7 @@ class Rfc2136:
         return f"Rfc2136({str(self._address)!r}, zone={self._address.zone!r})"
 
     def full_name(self, name: str) -> str:
-        """One without dots is in the zone that the URL names."""
+        """A name without dots gets the zone in the URL appended."""
         whole, zone = host_name(name), self._address.zone
         if zone and "." not in whole:
             whole = host_name(f"{whole}.{zone}")
@@ -86,7 +86,7 @@ class Rfc2136:
         return await self._lookup(await self._entry(name))
 
     async def _create_or_update(self, entry: _Entry, owner: str, record: dns.rdata.Rdata | None) -> bool:
-        """Whether the name was free. Without a record nothing is changed."""
+        """Return True if the name was free. Without `record` nothing is changed."""
         mark = marks.mark(owner)
         for _ in range(_TRIES):
             if await self._create(entry, mark, record):
@@ -95,7 +95,7 @@ class Rfc2136:
                 return False
             seen = await self._lookup(entry)
             is_ours_or_free = seen in (Published(), Published(owner, seen.targets))
-            if not is_ours_or_free:  # else it changed since it was in the way: try again
+            if not is_ours_or_free:  # otherwise it has changed since the refusal: try again
                 break
         raise _foreign(entry, seen)
 
@@ -106,7 +106,7 @@ class Rfc2136:
         if record:
             message.add(entry.mark, self._address.ttl, mark)
             message.add(entry.name, self._address.ttl, record)
-        else:  # takes nothing away from a name that has nothing, but may only be asked for by whoever may change it
+        else:  # removing nothing checks that the key may change this name
             _remove(message, entry)
         return await self._exchange.update(message, entry.text)
 
@@ -123,13 +123,13 @@ class Rfc2136:
         return is_ours
 
     async def _confirm_alias(self, entry: _Entry, record: dns.rdata.Rdata) -> None:
-        """A server passes over a CNAME where other records stand (RFC 2136, 3.4.2.2), and does not say so."""
+        """A server silently ignores a CNAME at a name with other records (RFC 2136, 3.4.2.2)."""
         message = entry.message()
         message.present(entry.name, record)
         if not await self._exchange.update(message, entry.text):
             raise DnsForeign(
-                f"{entry.text} has records beside ours, and a name that stands for another (CNAME) can have none: "
-                "remove them, or let it lead to an address.",
+                f"{entry.text} has other records, and a name that is an alias (CNAME) must not have any: remove them, "
+                "or publish an address instead.",
                 name=entry.text,
                 owner=None,
             )
@@ -140,7 +140,7 @@ class Rfc2136:
         return Published(marks.owner(await self._records(entry.mark, RdataType.TXT, entry)), tuple(targets))
 
     async def _records(self, name: dns.name.Name, kind: RdataType, entry: _Entry) -> list[dns.rdata.Rdata]:
-        """What stands at the name itself: of that type, or a CNAME."""
+        """The records at the name itself, of that type or CNAME."""
         answer = await self._exchange.query(dns.message.make_query(name, kind, flags=0), entry.text)
         return [record for records in answer.answer if records.name == name for record in records]
 
@@ -168,12 +168,13 @@ def _foreign(entry: _Entry, seen: Published) -> DnsForeign:
     if seen.owner:
         why = f"is published for {seen.owner}: use another name, or delete {seen.owner} first"
     else:
-        why = "has records that are not Interlock's: use another name, or remove them if nobody needs them"
+        why = "has records that are not Interlock's: use another name, or remove them if they are not needed"
     return DnsForeign(f"{entry.text} {why}.", name=entry.text, owner=seen.owner)
 
 
 async def _zone_of(name: dns.name.Name, text: str, exchange: Exchange) -> dns.name.Name:
-    """Only a server that is an authority for the name itself counts: one for a zone above it may have delegated it."""
+    """The zone of a name, as the server has it. The server has to be authoritative for the name itself, because the
+    server of a zone above may have delegated it."""
     candidate = name
     while candidate != dns.name.root:
         answer = await exchange.send(dns.message.make_query(candidate, RdataType.SOA, flags=0), text)
@@ -182,7 +183,7 @@ async def _zone_of(name: dns.name.Name, text: str, exchange: Exchange) -> dns.na
         for records in (*answer.answer, *answer.authority):
             if records.rdtype == RdataType.SOA and name.is_subdomain(records.name):
                 return records.name
-        candidate = candidate.parent()  # it leads elsewhere (CNAME), so the zone's own record was not told
+        candidate = candidate.parent()  # it is an alias (CNAME), and the answer has no SOA record
     raise DnsZoneUnknown(
         f"The name server {exchange.server} has no zone that {text} would be in: name the right server, or a name "
         "in one of its zones.",

@@ -1,6 +1,6 @@
-"""The secret of a TSIG key: read from where the URL says, and kept nowhere.
+"""The secret of a TSIG key, read from the place that the URL names, and not kept.
 
-It is read for each request, so a key that was changed counts at once, and there is no object that could show it.
+It is read for each request. So a changed key takes effect at once, and no object holds the secret.
 """
 
 import base64
@@ -14,18 +14,18 @@ _IN_KEY_FILE = re.compile(r'\bsecret\s+"([^"]*)"')
 
 
 def read(address: Address) -> bytes:
-    """It may stand there as tsig-keygen writes it, or as the Base64 text alone."""
+    """The secret, from a key as tsig-keygen writes it, or from Base64 text alone."""
     where = f"the file {address.secret_file}" if address.secret_file else f"the variable {address.secret_env}"
     secret = _decoded(address, where)
     if not secret:
         raise ConfigurationError(
-            f"What is in {where} is no TSIG secret: it has to be Base64, or a key as tsig-keygen writes it."
+            f"There is no TSIG secret in {where}: it has to be Base64, or a key as tsig-keygen writes it."
         )
     return secret
 
 
 def _decoded(address: Address, where: str) -> bytes:
-    """Nothing, if it is no Base64. It is not raised here, where the text would be part of the traceback."""
+    """The secret, or nothing if it is not Base64. An error raised here would show the text in its traceback."""
     text = _text(address, where)
     if in_file := _IN_KEY_FILE.search(text):
         text = in_file[1]

@@ -1,16 +1,16 @@
 -- name: insert
--- Nothing → a key. One that is known stays as it is.
+-- Nothing → a key. An existing key stays as it is.
 INSERT INTO interlock.api_key (id, name, digest, created_at)
 VALUES (CAST($1 AS text), CAST($2 AS text), CAST($3 AS bytea), interlock.now_v1())
     ON CONFLICT ON CONSTRAINT api_key_digest_once DO NOTHING;
 
 -- name: read
--- By its hash, revoked or not.
+-- A key by its hash, revoked or not.
 SELECT k.id, k.name, k.created_at, k.last_used_at, k.revoked_at
   FROM interlock.api_key k WHERE k.digest = CAST($1 AS bytea);
 
 -- name: use
--- Whose key that is, unless it was revoked; that it was used is noted once a minute.
+-- The id of a key that is not revoked. Its last use is noted once a minute.
 WITH found AS (
     SELECT k.id, k.last_used_at FROM interlock.api_key k WHERE k.digest = CAST($1 AS bytea) AND k.revoked_at IS NULL
 ), noted AS (
@@ -21,11 +21,11 @@ WITH found AS (
 SELECT f.id FROM found f;
 
 -- name: list
--- All of them, the newest last.
+-- All keys, the newest last.
 SELECT k.id, k.name, k.created_at, k.last_used_at, k.revoked_at FROM interlock.api_key k ORDER BY k.created_at, k.id;
 
 -- name: revoke
--- Good → revoked, once. No row: there is no such key.
+-- Valid → revoked, once. No row if there is no such key.
 UPDATE interlock.api_key k SET revoked_at = coalesce(k.revoked_at, interlock.now_v1())
  WHERE k.id = CAST($1 AS text)
 RETURNING k.id, k.name, k.created_at, k.last_used_at, k.revoked_at;

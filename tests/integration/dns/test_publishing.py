@@ -146,7 +146,7 @@ async def test_what_somebody_put_beside_ours_stays(bind: Bind, names: Dns, host:
     await names.publish(host, "127.0.0.1", "i-1")
     bind.by_hand(("add", host, "60", "MX", "10 ns"))
     await names.publish(host, "127.0.0.2", "i-1")
-    with pytest.raises(DnsForeign, match="has records beside ours, and a name that stands for another"):
+    with pytest.raises(DnsForeign, match="has other records, and a name that is an alias"):
         await names.publish(host, "elsewhere.example.net", "i-1")
     await names.withdraw(host, "i-1")
     assert written(bind, host) == {}

@@ -104,7 +104,7 @@ async def test_a_clock_that_is_wrong(bind: Bind, host: str, hours: int, monkeypa
 
 async def test_a_change_that_the_server_cannot_write_down(bind: Bind, host: str) -> None:
     names = dns_from_url(bind.url(zone=STUCK_ZONE))
-    with pytest.raises(DnsFailed, match=rf"could not do it for {host}.{STUCK_ZONE} \(SERVFAIL\): see its log"):
+    with pytest.raises(DnsFailed, match=rf"failed to answer for {host}.{STUCK_ZONE} \(SERVFAIL\): check its log"):
         await names.publish(host, "127.0.0.1", "i-1")
     assert await names.lookup(host) == Published()
 
@@ -125,7 +125,7 @@ async def test_a_server_of_which_nobody_knows_the_address(bind: Bind, host: str)
 async def test_a_server_that_hangs(bind: Bind, names: Dns, host: str, transport: str) -> None:
     bind.pause()
     try:
-        with pytest.raises(DnsUnreachable, match=rf"did not answer within 0.5 s: .* {transport.upper()} gets through"):
+        with pytest.raises(DnsUnreachable, match=rf"did not answer within 0.5 s: .* {transport.upper()} reaches it"):
             await dns_from_url(bind.url(more=f"&timeout=0.5&transport={transport}")).lookup(host)
     finally:
         bind.go_on()
@@ -164,7 +164,7 @@ async def answering(rcode: Rcode | None, secret: str | None = None) -> AsyncIter
         (Rcode.NOTZONE, DnsZoneUnknown, "(NOTZONE)"),
         (Rcode.SERVFAIL, DnsFailed, "(SERVFAIL)"),
         (Rcode.FORMERR, DnsFailed, "(FORMERR)"),
-        (Rcode.NOTIMP, DnsFailed, "takes no updates (NOTIMP)"),
+        (Rcode.NOTIMP, DnsFailed, "accepts no updates (NOTIMP)"),
         (None, DnsUnreachable, "(the connection ended)"),
     ],
 )
@@ -190,7 +190,7 @@ async def test_an_answer_without_a_signature_makes_nobody_believe_anything(bind:
     async with answering(rcode) as port:
         names = dns_from_url(bind.url(port=port))
         for verb in (names.publish(host, "127.0.0.1", "i-1"), names.withdraw(host, "i-1")):
-            with pytest.raises(DnsFailed, match=r"is not signed as it has to be, or cannot be read \(FormError\)"):
+            with pytest.raises(DnsFailed, match=r"is not signed correctly, or cannot be read \(FormError\)"):
                 await verb
 
 
@@ -205,7 +205,7 @@ async def test_an_answer_that_was_changed_on_its_way_is_not_believed(
         return signed, context
 
     monkeypatch.setattr(dns.tsig, "sign", remembered_wrongly)
-    with pytest.raises(DnsFailed, match=r"is not signed as it has to be, or cannot be read \(BadSignature\)"):
+    with pytest.raises(DnsFailed, match=r"is not signed correctly, or cannot be read \(BadSignature\)"):
         await dns_from_url(bind.url()).withdraw(host, "i-1")
 
 

@@ -1,1 +1,1 @@
-"""What instances are made of: a port, and a room for each real system. See `port.Driver`."""
+"""The drivers of instances: the port, and a package for each system. See `port.Driver`."""

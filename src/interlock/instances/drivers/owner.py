@@ -1,4 +1,4 @@
-"""The role that owns an instance: what it may be called, and its password. The same for every driver."""
+"""The role that owns an instance: valid names and new passwords, the same for every driver."""
 
 import base64
 import hashlib
@@ -13,13 +13,13 @@ _TAKEN_NAMES = frozenset({"none", "postgres", "public", "template0", "template1"
 
 
 def check_name(name: str) -> None:
-    """Raises BadSpec for what cannot be both a role and a database."""
+    """Raises BadSpec for a name that cannot be both a role and a database."""
     if not name or len(name.encode()) > _LONGEST_NAME:
         raise BadSpec(f"{name!r} cannot be an instance's name: it needs 1 to {_LONGEST_NAME} bytes.")
     if name in _TAKEN_NAMES or name.startswith("pg_"):
-        raise BadSpec(f"{name!r} is a name that PostgreSQL keeps for itself: choose another.")
+        raise BadSpec(f"{name!r} is reserved by PostgreSQL: choose another name.")
     if any(ord(character) < 32 or ord(character) == 127 for character in name):
-        raise BadSpec(f"{name!r} holds a control character: leave that out.")
+        raise BadSpec(f"{name!r} contains a control character: remove it.")
 
 
 def new_password() -> str:
@@ -27,7 +27,7 @@ def new_password() -> str:
 
 
 def verifier(password: str) -> str:
-    """What PostgreSQL keeps of a password (RFC 5803). Ours are plain ASCII, and need no SASLprep."""
+    """The verifier of a password, which PostgreSQL stores (RFC 5803). New passwords are ASCII and need no SASLprep."""
     salt = secrets.token_bytes(16)
     salted = hashlib.pbkdf2_hmac("sha256", password.encode(), salt, _ITERATIONS)
     stored = hashlib.sha256(hmac.digest(salted, b"Client Key", "sha256")).digest()

@@ -1,6 +1,6 @@
-"""What a driver does for an instance.
+"""The port of drivers: the operations on an instance in the system that it runs on.
 
-Every verb may be repeated: it creates or confirms, and a crash between two of them leaks nothing.
+Every operation may be repeated: it creates or confirms. A crash between two operations leaks nothing.
 """
 
 from collections.abc import AsyncIterator, Mapping
@@ -14,7 +14,7 @@ Observed = Literal["absent", "starting", "running", "stopped", "broken"]
 
 @dataclass(frozen=True, slots=True)
 class Spec:
-    """What is wanted. `id` is the record's and never used again: whatever a driver makes carries it."""
+    """The wanted instance. Everything that a driver creates carries `id`, the record's id, which is never reused."""
 
     id: str
     name: str
@@ -28,7 +28,7 @@ class Spec:
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """Where clients connect. `ca` is the certificate (PEM) that its TLS can be checked with."""
+    """The address for clients. `ca` is the certificate (PEM) that verifies its TLS."""
 
     host: str
     port: int
@@ -39,7 +39,7 @@ class Endpoint:
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """What there really is. `detail` is one sentence for people: why it is broken, or what it still waits for."""
+    """The observed state. `detail` is one sentence for operators: why it is broken, or what it still waits for."""
 
     state: Observed
     endpoint: Endpoint | None = None
@@ -48,28 +48,31 @@ class Observation:
 
 
 class Driver(Protocol):
-    """Verbs ask, and return when the system has taken the request; `look` tells how far it is.
+    """An operation returns when the system has accepted the request; `observe` reports its progress.
 
-    All but `check`, `provision`, `look`, `remove` and `ids` raise `InstanceAbsent` where there is no such instance.
+    All but `check`, `provision`, `observe`, `remove` and `ids` raise `InstanceAbsent` if there is no such instance.
     """
 
     name: str
     can_resize: bool
-    """Whether `resize` is of any use."""
+    """True if the driver supports `resize`."""
     can_use_certificate: bool
-    """Whether `use_certificate` is."""
+    """True if the driver supports `use_certificate`."""
 
     async def check(self, spec: Spec) -> None:
-        """Raises what is wrong with the request before anything is made: version, size, parameters, binaries."""
+        """Raise the errors of a request before anything is created: version, size, parameters, binaries."""
 
     async def provision(self, spec: Spec) -> None:
         """Create or confirm everything, in the state running.
 
-        What is there but belongs to another is refused (`ForeignResource`).
+        Existing objects that belong to another owner are refused (`ForeignResource`).
         """
 
     async def observe(self, id: str) -> Observation:
-        """What is on its way, up or down, is seen as starting; what is not whole, and not on its way, as broken."""
+        """The observed state.
+
+        `starting` includes stopping; `broken` is incomplete, and neither starting nor stopping.
+        """
         ...
 
     async def start(self, id: str) -> None: ...
@@ -77,33 +80,36 @@ class Driver(Protocol):
     async def stop(self, id: str) -> None: ...
 
     async def remove(self, id: str) -> None:
-        """Ask that everything goes; `look` says absent once it is really gone (processes, directories, volumes)."""
+        """Remove everything. `observe` returns absent once all of it is gone (processes, directories, volumes)."""
 
     async def password(self, id: str) -> str:
-        """Of the owner. Drivers make it and keep it (a file only the user can read; a Secret): it is nowhere else."""
+        """The owner's password. The driver generates it and stores it (a file that only the user can read; a Secret).
+
+        It is stored nowhere else.
+        """
         ...
 
     async def reset_password(self, id: str) -> None: ...
 
     async def set_parameters(self, id: str, parameters: Mapping[str, str]) -> Literal["reloaded", "restart needed"]:
-        """`parameters` are all that are wanted: what is not among them goes back to its default."""
+        """Replace all parameters. A parameter that is not in `parameters` gets its default."""
         ...
 
     async def resize(self, id: str, storage_bytes: int) -> None:
-        """Raises `NotSupported` where the driver cannot."""
+        """Grow the storage. Raises `NotSupported` if the driver cannot."""
 
     async def use_certificate(self, id: str, certificate: Certificate | None) -> None:
-        """Serve this one from now on; None is the one that the instance has of itself. Nobody's connection ends.
+        """Serve this certificate from now on; None is the instance's own. Open connections stay open.
 
-        Return when new clients see it. Raises `BadSpec`, before anything is changed, for one that they could not check,
-        and `NotSupported` where the driver cannot.
+        Return when new clients see it. Raises `BadSpec`, before anything is changed, for a certificate that clients
+        could not verify, and `NotSupported` if the driver cannot.
         """
 
     def logs(self, id: str, *, lines: int = 100, follow: bool = False) -> AsyncIterator[str]: ...
 
     async def ids(self) -> Mapping[str, str]:
-        """Everything of ours that there is, whole or not: id → name. For finding what no record knows.
+        """All instances of Interlock in the system, complete or not: id → name. The drift check finds orphans by it.
 
-        The name is empty of what a crash left before that was written down.
+        The name is empty if a crash came before the name was written.
         """
         ...

@@ -70,7 +70,7 @@ async def test_an_object_without_our_labels_is_refused(
     foreign = Foreign(http, namespace, kind, spec)
 
     for verb in (driver.check, driver.provision):
-        with pytest.raises(ForeignResource, match=f"{kind} .*{spec.id}.* was not made by Interlock"):
+        with pytest.raises(ForeignResource, match=f"{kind} .*{spec.id}.* was not created by Interlock"):
             await verb(spec)
 
     assert await driver.ids() == {}

@@ -117,7 +117,7 @@ async def test_a_password_that_the_server_did_not_take_can_be_set_again(
 ) -> None:
     old = await driver.password(running.id)
     fake_cluster.exit_code = 2
-    with pytest.raises(DriverError, match=r"took no new password.*it did not work"):
+    with pytest.raises(DriverError, match=r"did not accept the new password.*it did not work"):
         await driver.reset_password(running.id)
     assert await driver.password(running.id) == old
 

@@ -61,7 +61,7 @@ async def test_whoever_is_not_known_is_told(
 
 
 async def test_whoever_may_not_is_told(real_role: KubernetesSettings, spec: Spec) -> None:
-    with pytest.raises(DriverUnreachable, match=r"does not let us have .* is forbidden: User .* cannot"):
+    with pytest.raises(DriverUnreachable, match=r"denies access to .* is forbidden: User .* cannot"):
         await KubernetesDriver(replace(real_role, namespace="kube-system")).observe(spec.id)
 
 

@@ -240,7 +240,7 @@ async def test_a_volume_that_cannot_grow_is_said_not_to(settings: KubernetesSett
     await driver.provision(spec)
     await seen(driver, spec.id, "running")
 
-    with pytest.raises(NotSupported, match="cannot make volumes larger"):
+    with pytest.raises(NotSupported, match="cannot grow volumes"):
         await driver.resize(spec.id, 100 * GIB)
 
 

@@ -76,7 +76,7 @@ async def test_what_falls_is_brought_up_what_is_lost_is_told_and_what_strays_is_
         killed(place / made.id)
         await looks(driver, made.id, "stopped")
         assert await watch.observe() == [("wrong_state", made.id)]
-        assert "ended without being told to" in (await watch.open())[0].detail
+        assert "ended unexpectedly" in (await watch.open())[0].detail
         await plane.durable.handle(plane.lifecycle.mend, await watch.repair()).wait(100)
         assert (await plane.read(made.id)).state == "running"
         assert await watch.observe() == []

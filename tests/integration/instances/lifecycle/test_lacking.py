@@ -51,7 +51,8 @@ async def test_a_version_a_parameter_or_room_that_there_is_not(interlock_url: st
                 ("failed", "bad_spec"),
                 ("failed", "out_of_space"),
             ]
-            for one, words in zip(told, ["PostgreSQL 99 is not on this machine", "no_such", "make room"], strict=True):
+            reasons = ["PostgreSQL 99 is not on this machine", "no_such", "free some space"]
+            for one, words in zip(told, reasons, strict=True):
                 assert words in (one.error or "")
             assert execute(interlock_url, HELD) == []
             assert await driver.ids() == {}
@@ -70,7 +71,7 @@ async def test_a_disk_that_is_full(interlock_url: str) -> None:
     with small_disk(30) as disk:
         driver = local_driver(disk / "instances")
         async with control_plane(interlock_url, driver) as plane:
-            await refused(plane, driver, errors.OutOfSpace, "make room")
+            await refused(plane, driver, errors.OutOfSpace, "free some space")
         assert sorted(path.name for path in (disk / "instances").iterdir()) == ["ports.lock"]
 
 

@@ -42,7 +42,7 @@ async def test_every_version_that_is_here_can_be_asked_for(driver: LocalDriver, 
 
 
 async def test_more_room_than_there_is_is_refused(driver: LocalDriver, root: Path) -> None:
-    with pytest.raises(OutOfSpace, match="make room, or ask for less"):
+    with pytest.raises(OutOfSpace, match="free some space, or use a smaller size"):
         await driver.provision(new_spec(storage_bytes=2**62))
 
     assert not root.exists()
@@ -61,7 +61,7 @@ async def test_what_is_made_is_not_asked_for_room_again(shop: Shop) -> None:
 async def test_a_full_disk_is_told_and_left_as_it_was(megabytes: int) -> None:
     with small_disk(megabytes) as disk:
         driver = local_driver(disk / "instances")
-        with pytest.raises(OutOfSpace, match="make room"):
+        with pytest.raises(OutOfSpace, match="free some space"):
             await driver.provision(new_spec())
 
         assert await driver.ids() == {}

@@ -77,7 +77,7 @@ class StoppedPostmaster(logging.Handler):
 
 async def test_the_answer_comes_when_the_server_has_read_them(shop: Shop) -> None:
     postmaster = int((shop.directory / "postgresql" / "data" / "postmaster.pid").read_text().split()[0])
-    steps = logging.getLogger("interlock.instances.drivers.local.steps")
+    steps = logging.getLogger("interlock.instances.drivers.local.directory")
     handler, level = StoppedPostmaster(postmaster), steps.level
     steps.addHandler(handler)
     steps.setLevel(logging.DEBUG)

@@ -99,9 +99,9 @@ async def test_a_marker_that_tells_of_something_else_is_refused(driver: LocalDri
         (root / spec.id / "instance.json").write_text(told)
 
         for verb in (driver.observe, driver.remove, driver.start):
-            with pytest.raises(ForeignResource, match="does not tell of instance"):
+            with pytest.raises(ForeignResource, match="does not describe instance"):
                 await verb(spec.id)
-        with pytest.raises(ForeignResource, match="does not tell of instance"):
+        with pytest.raises(ForeignResource, match="does not describe instance"):
             await driver.provision(spec)
         assert await driver.ids() == {}
         assert (root / spec.id / "instance.json").read_text() == told
@@ -118,4 +118,4 @@ async def test_what_somebody_put_into_its_directory_is_left_there(driver: LocalD
     assert [path.name for path in (root / spec.id / "postgresql").iterdir()] == ["notes.txt"]
     observation = await driver.observe(spec.id)
     assert observation.state == "absent"
-    assert "not made by Interlock" in observation.detail
+    assert "not created by Interlock" in observation.detail

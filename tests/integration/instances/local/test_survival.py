@@ -122,7 +122,7 @@ async def test_what_is_half_removed_is_not_taken_for_whole(
     await driver.provision(spec)
     assert await asyncio.to_thread(run_until, root, "remove", spec, step)
 
-    assert "was not finished" in (await driver.observe(spec.id)).detail
+    assert "was interrupted" in (await driver.observe(spec.id)).detail
     with pytest.raises(InstanceAbsent, match="was not finished"):
         await driver.start(spec.id)
     await driver.provision(spec)

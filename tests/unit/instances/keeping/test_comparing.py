@@ -74,11 +74,9 @@ def test_what_no_record_knows_or_what_could_not_be_created_is_an_orphan_if_it_is
 
 
 def test_the_words_say_both_and_why() -> None:
-    told = driver_verdicts(
-        SHOP, Observation("stopped", detail="Its server ended without being told to: start it again.")
-    )
+    told = driver_verdicts(SHOP, Observation("stopped", detail="Its server ended unexpectedly: start it again."))
     assert told["wrong_state"] == (
-        "Its record says running, and it is stopped. Its server ended without being told to: start it again."
+        "Its record says running, and it is stopped. Its server ended unexpectedly: start it again."
     )
     words = "It exists, and it has no record, so it may belong to another control plane: it is running."
     assert driver_verdicts(None, Observation("running"))["orphan"] == words

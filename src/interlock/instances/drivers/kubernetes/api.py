@@ -1,4 +1,4 @@
-"""Requests to the API server, and its errors as ours. The only module that talks to it."""
+"""Requests to the API server, and the translation of its errors. Only this module connects to it."""
 
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -29,9 +29,9 @@ _CHANGED_MEANWHILE = "please apply your changes to the latest version"
 
 
 class Api:
-    """One namespace of one API server, for the length of a verb.
+    """A client of one namespace of one API server, for the duration of one operation.
 
-    So a driver belongs to no event loop and has nothing to close, and credentials that were renewed are read again.
+    So a driver belongs to no event loop and has nothing to close, and renewed credentials are read again.
     """
 
     def __init__(self, settings: KubernetesSettings) -> None:
@@ -66,7 +66,7 @@ class Api:
             return [event async for event in self._client.list(kind, fields=fields)]
 
     async def create(self, resource: Any) -> Any | None:
-        """None if something of that name is there already: the server decides that."""
+        """Create an object; None if one with its name exists. The server decides that."""
         try:
             with self._translated(_label(resource)):
                 return await self._client.create(resource)
@@ -74,16 +74,16 @@ class Api:
             return None
 
     async def ensure(self, resource: Any, existing: Any | None) -> None:
-        """Create it, or make `existing` so: just that one, and no other that may have taken its name since."""
+        """Create an object, or change `existing` to it: exactly that one, not a later object with the same name."""
         if existing is not None:
             resource.metadata.uid = existing.metadata.uid
         with self._translated(_label(resource), known=existing is not None):
-            # What is ours is ours to decide. What is thought to be absent is not forced: if another makes it just
-            # now, its selector is not ours, and that is a conflict.
+            # Existing objects are forced, because Interlock owns their fields. New ones are not: if another client
+            # creates the object at the same time, its selector differs, and that is a conflict.
             await self._client.apply(resource, force=existing is not None)
 
     async def change(self, existing: Any, change: Mapping[str, Any], *, only_if_unchanged: bool = False) -> None:
-        """Change these fields of this very object."""
+        """Change these fields of exactly this object."""
         which = {"uid": existing.metadata.uid}
         if only_if_unchanged:
             which["resourceVersion"] = existing.metadata.resourceVersion
@@ -93,7 +93,7 @@ class Api:
             await self._client.patch(kind, name, patch, patch_type=PatchType.MERGE)
 
     async def delete(self, existing: Any, *, foreground: bool = False) -> None:
-        """What is gone already is gone."""
+        """Delete an object. It is no error if it is gone already."""
         kind, name = type(existing), existing.metadata.name
         cascade = CascadeType.FOREGROUND if foreground else CascadeType.BACKGROUND
         with self._translated(_label(existing), known=True):
@@ -104,7 +104,7 @@ class Api:
                     raise
 
     async def run(self, pod: str, container: str, command: Sequence[str], *, given: str) -> tuple[int, str]:
-        """The command's exit status, and what it said on stderr."""
+        """Run a command in a pod. Returns its exit status and its stderr."""
         with self._translated(f"Pod {pod}"):
             answer = await self._client.exec(
                 pod,
@@ -119,7 +119,7 @@ class Api:
 
     async def log(self, pod: str, container: str, *, lines: int, follow: bool) -> AsyncIterator[str]:
         with self._translated(f"the log of Pod {pod}"):
-            # Always without following first, because lightkube cannot read an error's text from a stream.
+            # The first request never follows, because lightkube cannot read the text of an error from a stream.
             existing = [
                 line async for line in self._client.log(pod, container=container, tail_lines=lines, newlines=False)
             ]
@@ -140,7 +140,7 @@ class Api:
                 timeout=httpx2.Timeout(settings.timeout),
                 field_manager=MANAGER,
             )
-        except Exception as error:  # lightkube reads what it needs, and fails with whatever that comes to
+        except Exception as error:  # lightkube raises errors of many types here
             raise ConfigurationError(
                 f"The kubeconfig cannot be used ({_reason(error)}): name one with a cluster, a user and a context."
             ) from error
@@ -153,7 +153,7 @@ class Api:
             raise self._error(error, what, known) from error
         except ConfigError as error:
             raise ConfigurationError(
-                f"The kubeconfig's way to log in does not work ({_reason(error)}): see whether `kubectl get pods` does."
+                f"The login of the kubeconfig does not work ({_reason(error)}): check it with `kubectl get pods`."
             ) from error
         except HTTPXWSException as error:
             raise DriverUnreachable(
@@ -173,27 +173,27 @@ class Api:
         if code == 404 and status.details and status.details.kind == "namespaces":
             return ConfigurationError(f"There is no namespace {self.namespace}: create it, or name another.")
         if code == 403 and "exceeded quota" in said:
-            return OutOfSpace(f"The quota of namespace {self.namespace} is used up ({said}): raise it, or free some.")
-        if code == 403 and "support resize" in said:
-            return NotSupported(f"The storage class of {where} cannot make volumes larger: make a new instance.")
-        if code in (401, 403):
-            return DriverUnreachable(
-                f"Kubernetes does not let us have {where} ({said}): grant the role that is needed."
+            return OutOfSpace(
+                f"The quota of namespace {self.namespace} is used up ({said}): raise it, or delete something."
             )
+        if code == 403 and "support resize" in said:
+            return NotSupported(f"The storage class of {where} cannot grow volumes: create a new instance.")
+        if code in (401, 403):
+            return DriverUnreachable(f"Kubernetes denies access to {where} ({said}): grant the role that is needed.")
         if code == 500 and "not declared in schema" in said:
             return ConfigurationError(f"This Kubernetes is too old ({said}): version 1.27 or newer is needed.")
         if code == 400 and "waiting to start" in said:
-            return DriverError(f"There is nothing yet of {where} ({said}): wait until it runs.")
+            return DriverError(f"There is no output of {where} yet ({said}): wait until it runs.")
         if known and (code in (404, 409, 410) or "metadata.uid" in said):
-            return BeingRemoved(f"{where} was changed or taken away meanwhile ({said}): try again.")
-        # A quota, too, is an object that others change at the same time.
+            return BeingRemoved(f"{where} was changed or removed in the meantime ({said}): try again.")
+        # Other clients change quota objects at the same time too.
         if code in _TEMPORARY or (code == 409 and _CHANGED_MEANWHILE in said):
             return DriverUnreachable(f"The Kubernetes API server at {self.server} is not ready ({said}): try again.")
         if code == 404 and status.details and status.details.name:
-            return BeingRemoved(f"{where} was taken away meanwhile ({said}): try again.")
+            return BeingRemoved(f"{where} was removed in the meantime ({said}): try again.")
         if code == 409:
-            return ForeignResource(f"{where} exists and is not ours ({said}): delete or rename it.")
-        return BadSpec(f"Kubernetes refuses {where} ({said}): change what was asked for.")
+            return ForeignResource(f"{where} exists and is not Interlock's ({said}): delete or rename it.")
+        return BadSpec(f"Kubernetes refuses {where} ({said}): change the request.")
 
 
 def _says_absent(error: ApiError) -> bool:

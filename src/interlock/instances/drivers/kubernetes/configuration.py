@@ -1,4 +1,4 @@
-"""What PostgreSQL in a pod reads: its configuration, and who may connect how."""
+"""The configuration files of PostgreSQL in a pod: its parameters, and the rules of authentication."""
 
 import hashlib
 import re
@@ -14,7 +14,7 @@ CONF = "postgresql.conf"
 HBA = "pg_hba.conf"
 
 _PARAMETER = re.compile(r"[a-z_][a-z0-9_]*(\.[a-z_][a-z0-9_]*)?")
-# The pod's shape depends on these: where files are, where it listens, that its log comes out at the container's.
+# The pod depends on these: the places of files, the addresses, and the log on the container's output.
 _RESERVED = frozenset(
     {"config_file", "data_directory", "hba_file", "ident_file", "external_pid_file", "listen_addresses", "port"}
     | {"unix_socket_directories", "logging_collector", "log_destination", "include", "include_dir", "include_if_exists"}
@@ -35,7 +35,7 @@ def check(parameters: Mapping[str, str]) -> None:
         if name in _RESERVED:
             raise BadSpec(f"The parameter {name} is set by the driver: leave it out.")
         if any(ord(character) < 32 for character in value):
-            raise BadSpec(f"The value of {name} has a line break or a control character in it: take it out.")
+            raise BadSpec(f"The value of {name} contains a line break or a control character: remove it.")
 
 
 def files(
@@ -45,7 +45,7 @@ def files(
     secrets: str = SECRET_DIR,
     data: str = DATA_DIR,
 ) -> dict[str, str]:
-    """The image's own configuration counts as long as nothing here says otherwise."""
+    """The configuration files. They include the image's own configuration, which these parameters override."""
     fixed = {
         "listen_addresses": "*",
         "password_encryption": "scram-sha-256",
@@ -59,10 +59,10 @@ def files(
 
 
 def quoted(value: str) -> str:
-    """As the configuration file takes it, where a backslash begins an escape."""
+    """The value in the syntax of the configuration file, in which a backslash begins an escape."""
     return "'" + value.replace("\\", "\\\\").replace("'", "''") + "'"
 
 
 def digest(contents: Mapping[str, str]) -> str:
-    """Tells whether a pod was started with these contents."""
+    """A digest by which a pod shows the contents that it was started with."""
     return hashlib.sha256(repr(sorted(contents.items())).encode()).hexdigest()[:16]

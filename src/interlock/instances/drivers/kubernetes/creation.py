@@ -1,4 +1,4 @@
-"""Making an instance, or confirming that it is there: step by step, each of which may be repeated."""
+"""The creation of an instance, or its confirmation. Each step may be repeated."""
 
 from typing import Any
 
@@ -18,7 +18,7 @@ from interlock.instances.drivers.port import Spec
 
 
 def check(spec: Spec, settings: KubernetesSettings) -> None:
-    """What can be told without asking anybody."""
+    """Checks that need no request to the API server."""
     ObjectNames(spec.id)
     check_name(spec.name)
     configuration.check(spec.parameters)
@@ -29,7 +29,7 @@ def check(spec: Spec, settings: KubernetesSettings) -> None:
 
 
 async def existing_objects(api: Api, spec: Spec, settings: KubernetesSettings) -> Inventory:
-    """What is there of it already. Raises if any of it is another's, or was asked for under another name or version."""
+    """The existing objects of the instance. Raises if one is foreign, or has another name or version."""
     existing = await Inventory.by_name(api, ObjectNames(spec.id), adopt=settings.adopt)
     for resource in existing.resources:
         name = (resource.metadata.annotations or {}).get(NAME, spec.name)
@@ -38,14 +38,14 @@ async def existing_objects(api: Api, spec: Spec, settings: KubernetesSettings) -
     version = _version(existing)
     if version is not None and spec.version not in (None, version):
         raise BadSpec(
-            f"Instance {spec.id} is of version {version}, and cannot be made one of {spec.version}: "
-            "dump it and restore it into a new one."
+            f"Instance {spec.id} is of version {version}, and cannot become version {spec.version}: "
+            "dump it and restore it into a new instance."
         )
     return existing
 
 
 async def provision(api: Api, spec: Spec, settings: KubernetesSettings) -> None:
-    """The StatefulSet comes last: when it makes its pod, everything that the pod needs is there."""
+    """The StatefulSet is created last, so that everything that its pod needs exists before."""
     names, existing = ObjectNames(spec.id), await existing_objects(api, spec, settings)
     contents = configuration.files(spec.parameters)
     await ensure_secret(api, spec, existing.get(Secret))
@@ -57,7 +57,7 @@ async def provision(api: Api, spec: Spec, settings: KubernetesSettings) -> None:
     wanted = objects.stateful_set(
         spec,
         settings,
-        # What is there keeps its version, also when there is a newer one: that would not start on its data.
+        # An existing instance keeps its version: a newer one would not start on its data.
         version=_version(existing) or spec.version or settings.versions[-1],
         template_bytes=_template_bytes(existing) or spec.storage_bytes or settings.storage_bytes,
         configured=configuration.digest(contents),
@@ -66,14 +66,16 @@ async def provision(api: Api, spec: Spec, settings: KubernetesSettings) -> None:
 
 
 async def ensure_secret(api: Api, spec: Spec, existing: Any | None) -> None:
-    """What is in it stays: only what it lacks is added."""
+    """Existing entries of the Secret stay; only missing ones are added."""
     base = ObjectNames(spec.id).base
     hosts = [base, f"{base}.{api.namespace}", f"{base}.{api.namespace}.svc", *filter(None, [spec.dns_name])]
     known = None if existing is None else credentials.entry(existing, credentials.PASSWORD)
     contents = credentials.contents(spec.name, known or new_password(), hosts)
     if existing is None:
         if await api.create(objects.secret(spec, contents)) is None:
-            await required(api, Secret, spec.id)  # another replica made it for this instance, or we stop here
+            await required(
+                api, Secret, spec.id
+            )  # it is this instance's, made by another replica; otherwise this raises
         return
     if missing := credentials.missing(existing.data or {}, contents):
         await api.change(existing, {"data": missing})
@@ -81,7 +83,7 @@ async def ensure_secret(api: Api, spec: Spec, existing: Any | None) -> None:
 
 
 async def _take(api: Api, spec: Spec, existing: Any | None) -> None:
-    """Adopt what is not applied as a whole, because what is in it is kept."""
+    """Adopt an object whose contents are kept, so that it is not applied as a whole."""
     if existing is not None and ownership(existing, spec.id) != "ours":
         metadata = {"labels": ObjectNames(spec.id).labels, "annotations": annotations(spec)}
         await api.change(existing, {"metadata": metadata})

@@ -1,6 +1,6 @@
-"""What the Secret of an instance holds: its owner's password, its certificate, and the SQL of its first start.
+"""The contents of an instance's Secret: the owner's password, the certificate, and the SQL of the first start.
 
-The owner is a role that owns the database of its own name. The superuser has no way in over the network.
+The owner is a role that owns the database with its own name. The superuser cannot log in over the network.
 """
 
 import base64
@@ -19,12 +19,12 @@ _PAIR = {CERTIFICATE, KEY}
 FIRST_START = "owner.sql"
 PSQL = ("psql", "--no-psqlrc", "--quiet", "--set=ON_ERROR_STOP=1", f"--username={SUPERUSER}")
 """Inside the pod, where no password is asked for; statements come on its standard input."""
-# An instance's parameters may make every transaction read-only that does not say otherwise.
+# The parameters of an instance may make transactions read-only by default.
 _WRITING = "SET default_transaction_read_only = off;\n"
 
 
 def contents(name: str, password: str, hosts: list[str]) -> dict[str, str]:
-    """The image runs `owner.sql` once, when it has made the cluster."""
+    """The entries of the Secret. The image runs `owner.sql` once, after it has created the cluster."""
     certificate, key = self_signed(hosts)
     owner = f"{_WRITING}CREATE ROLE {_identifier(name)} LOGIN;\n{_password_statement(name, password)}\n"
     owner += f"CREATE DATABASE {_identifier(name)} OWNER {_identifier(name)};\n"
@@ -33,7 +33,7 @@ def contents(name: str, password: str, hosts: list[str]) -> dict[str, str]:
 
 
 def missing(existing: Mapping[str, str], contents: Mapping[str, str]) -> dict[str, str]:
-    """What has to be added to what is there. Certificate and key go together: half of a pair is of no use."""
+    """The missing entries. Certificate and key are only added together."""
     lacking = {name for name in contents if name not in existing}
     if lacking & _PAIR:
         lacking |= _PAIR
@@ -41,7 +41,7 @@ def missing(existing: Mapping[str, str], contents: Mapping[str, str]) -> dict[st
 
 
 def new_password_statement(name: str, password: str) -> str:
-    """With what the server keeps of a password: it may write statements into its log."""
+    """The statement has the verifier, not the password, because the server may log statements."""
     return _WRITING + _password_statement(name, password)
 
 

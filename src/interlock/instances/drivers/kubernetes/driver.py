@@ -1,14 +1,14 @@
-"""Instances on Kubernetes.
+"""The driver `kubernetes`.
 
-Who may do what when. Every replica may do every verb at any time, several at once. The Secret is made with a request
-that fails if there is one, so one of them decides the password. Everything else is applied: the same objects, by the
-same field manager, from whoever comes first, second or again after a crash. Nothing is made while an object of one of
-the names is another's, or still on its way out.
+Permissions: every replica may run every operation at any time, concurrently. The Secret is created by a request that
+fails if there is one, so one replica decides the password. All other objects are applied with the same field manager,
+so a repetition by any replica writes the same objects. Nothing is created while an object with one of the names is
+foreign, or still being removed.
 
-What a crash leaves behind. Whatever was made carries the instance's label, those included that Kubernetes makes from
-the StatefulSet (pod, volume): `look` sees it, `ids` lists it, `provision` completes it and `remove` takes it away,
-however little of it there is. Removal deletes by label and begins with the StatefulSet, because only that makes more;
-`look` says absent when nothing with the label is left, and a volume goes only after the pod that uses it.
+Crashes: every object carries the instance's label, including the pod and the volume that Kubernetes creates from the
+StatefulSet. So any remains are found: `observe` sees them, `ids` lists them, `provision` completes them, and `remove`
+removes them. The removal deletes by label and begins with the StatefulSet, because only that creates more objects.
+`observe` returns absent when no object with the label exists, and a volume is removed only after the pod that uses it.
 """
 
 import asyncio
@@ -32,7 +32,7 @@ from interlock.tls.certificate import Certificate
 
 
 class KubernetesDriver:
-    """A `Driver`. Making this object touches nothing."""
+    """A `Driver`. The constructor touches nothing."""
 
     name = "kubernetes"
     can_resize = True
@@ -63,7 +63,7 @@ class KubernetesDriver:
             return seen(inventory, [one for some in warnings for one in some], namespace=api.namespace)
 
     async def start(self, id: str) -> None:
-        """A pod that does not come up, with parameters that were replaced since, is replaced too: nobody else does."""
+        """A pod that is not ready, and was started with earlier parameters, is deleted, so that a new one starts."""
         await self._scale(id, 1)
         async with self._api() as api:
             inventory = await Inventory.of(api, ObjectNames(id))
@@ -75,9 +75,9 @@ class KubernetesDriver:
         await self._scale(id, 0)
 
     async def remove(self, id: str) -> None:
-        """The rest is listed once the StatefulSet is on its way out: until then it may make more.
+        """The other objects are listed after the deletion of the StatefulSet, which may create more until then.
 
-        It goes in the foreground: it stays, and is seen, until its pods have ended.
+        The StatefulSet is deleted in the foreground: it stays visible until its pods have ended.
         """
         async with self._api() as api:
             for stateful_set in await api.labelled(StatefulSet, ObjectNames(id).labels):
@@ -95,10 +95,10 @@ class KubernetesDriver:
         return password
 
     async def reset_password(self, id: str) -> None:
-        """Written down, then told to the server, then shown: if the server cannot be told, the old one stays.
+        """Write the new password down, set it in the server, then show it. If the server fails, the old one stays.
 
-        Whoever repeats it after a crash, or tries at the same time, goes on with what was written down. The server is
-        told from within its pod, where no password is asked for.
+        A repetition after a crash, or a concurrent request, continues with the password that was written down. It is
+        set from inside the pod, where no password is needed.
         """
         async with self._api() as api:
             secret = await required(api, Secret, id)
@@ -113,12 +113,14 @@ class KubernetesDriver:
             statement = credentials.new_password_statement(secret.metadata.annotations[NAME], new)
             status, said = await api.run(pod.metadata.name, CONTAINER, credentials.PSQL, given=statement)
             if status:
-                raise DriverError(f"PostgreSQL of instance {id} took no new password ({said.strip()}): try again.")
+                raise DriverError(
+                    f"PostgreSQL of instance {id} did not accept the new password ({said.strip()}): try again."
+                )
             shown = {credentials.PASSWORD: credentials.packed(new), credentials.NEXT: None}
             await api.change(secret, {"data": shown})
 
     async def set_parameters(self, id: str, parameters: Mapping[str, str]) -> Literal["reloaded", "restart needed"]:
-        """First the file, then the mark of what it holds: a pod that is started in between counts as not up to date."""
+        """Write the file first, then its digest: a pod that starts in between counts as outdated."""
         configuration.check(parameters)
         contents = configuration.files(parameters)
         mark = {CONFIGURATION: configuration.digest(contents)}
@@ -131,7 +133,7 @@ class KubernetesDriver:
         return "reloaded" if current else "restart needed"
 
     async def resize(self, id: str, storage_bytes: int) -> None:
-        """The server decides: it refuses to shrink, and to let grow what the storage class cannot."""
+        """The API server refuses to shrink a volume, and to grow one whose storage class does not support that."""
         async with self._api() as api:
             claim = await required(api, PersistentVolumeClaim, id, ObjectNames(id).claim)
             if parse_quantity(claim.spec.resources.requests["storage"]) != storage_bytes:
@@ -139,9 +141,7 @@ class KubernetesDriver:
                 await api.change(claim, {"spec": wanted})
 
     async def use_certificate(self, id: str, certificate: Certificate | None) -> None:
-        raise NotSupported(
-            "An instance of the driver kubernetes serves the certificate that it was made with: leave it at that."
-        )
+        raise NotSupported("An instance of the driver kubernetes always serves its own certificate: use that one.")
 
     async def logs(self, id: str, *, lines: int = 100, follow: bool = False) -> AsyncIterator[str]:
         async with self._api() as api:

@@ -1,4 +1,4 @@
-"""Everything that there is of an instance."""
+"""The inventory of an instance: all its objects in the cluster."""
 
 import asyncio
 from collections.abc import Mapping
@@ -13,13 +13,13 @@ from interlock.errors import BeingRemoved, ForeignResource, InstanceAbsent
 from interlock.instances.drivers.kubernetes.api import Api
 from interlock.instances.drivers.kubernetes.names import INSTANCE, MANAGED_BY, MANAGER, NAME, ObjectNames, ownership
 
-# In the order of removal: nothing makes pods or volumes again once the StatefulSet is on its way out.
+# In the order of removal: after the StatefulSet is deleted, nothing recreates pods or volumes.
 KINDS: tuple[Any, ...] = (StatefulSet, Pod, PersistentVolumeClaim, Service, PodDisruptionBudget, ConfigMap, Secret)
 
 
 @dataclass(frozen=True, slots=True)
 class Inventory:
-    """Those that carry the instance's label, or, before anything is made, those that have its names."""
+    """The objects with the instance's label, or, before the creation, the objects with its names."""
 
     names: ObjectNames
     resources: tuple[Any, ...]
@@ -31,9 +31,9 @@ class Inventory:
 
     @classmethod
     async def by_name(cls, api: Api, names: ObjectNames, *, adopt: bool) -> Self:
-        """What has the names of this instance's objects. Raises ForeignResource for the first that is another's.
+        """The objects with the names of this instance's objects. Raises ForeignResource for a foreign one.
 
-        A volume counts too: the StatefulSet would take it as its own, whosever data are on it.
+        A volume counts too: the StatefulSet would use it, with any data on it.
         """
         wanted: list[tuple[Any, str]]
         wanted = [(kind, names.base) for kind in (StatefulSet, Service, PodDisruptionBudget, ConfigMap, Secret)]
@@ -54,12 +54,12 @@ class Inventory:
 
     @property
     def terminating(self) -> tuple[Any, ...]:
-        """Those that Kubernetes was told to delete and that are still there."""
+        """The objects that are being deleted and still exist."""
         return tuple(resource for resource in self.resources if resource.metadata.deletionTimestamp)
 
 
 async def everything(api: Api) -> Mapping[str, str]:
-    """id → name of every instance of which anything is there."""
+    """id → name of every instance with at least one object."""
     labels = {MANAGED_BY: MANAGER, INSTANCE: None}
     found = await asyncio.gather(*(api.labelled(kind, labels) for kind in KINDS))
     return {
@@ -70,7 +70,7 @@ async def everything(api: Api) -> Mapping[str, str]:
 
 
 async def required(api: Api, kind: Any, id: str, name: str | None = None) -> Any:
-    """The one object of that kind. Raises InstanceAbsent without it, ForeignResource if it is another's."""
+    """The object of that kind. Raises InstanceAbsent without it, ForeignResource if it is foreign."""
     resource = await api.find(kind, name or ObjectNames(id).base)
     if resource is None or resource.metadata.deletionTimestamp:
         raise InstanceAbsent(
@@ -87,10 +87,9 @@ def describe(resource: Any) -> str:
 def _check(resource: Any, id: str, namespace: str, *, adopt: bool) -> None:
     whose = ownership(resource, id)
     if whose == "another's" or (whose == "nobody's" and not adopt):
-        owner = "belongs to another instance" if whose == "another's" else "was not made by Interlock"
+        owner = "belongs to another instance" if whose == "another's" else "was not created by Interlock"
         raise ForeignResource(
-            f"{describe(resource)} in namespace {namespace} is there already and {owner}: "
-            "delete it, or rename it, and try again."
+            f"{describe(resource)} in namespace {namespace} exists and {owner}: delete or rename it, and try again."
         )
     if resource.metadata.deletionTimestamp and not isinstance(resource, Pod):
         raise BeingRemoved(f"{describe(resource)} in namespace {namespace} is still being removed: try again later.")

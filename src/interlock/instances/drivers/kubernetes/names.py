@@ -1,7 +1,7 @@
-"""What the objects of an instance are called, and how they are known to be its own.
+"""The names and labels of an instance's objects.
 
-Every name comes from the instance's id, which is never used again, and every object carries the id in a label, those
-included that Kubernetes makes itself (pods, volumes): they inherit it from the StatefulSet.
+Every name is derived from the instance's id, which is never reused. Every object carries the id in a label. Objects
+that Kubernetes creates itself (pods, volumes) inherit it from the StatefulSet.
 """
 
 import json
@@ -23,7 +23,7 @@ EXTERNAL_DNS = "external-dns.alpha.kubernetes.io/"
 CONTAINER = "postgres"
 VOLUME = "data"
 
-# A StatefulSet's name goes into a label with a hash behind it: 52 characters are left for it.
+# Kubernetes puts a StatefulSet's name into a label, followed by a hash: 52 characters are left for the name.
 _ID = re.compile(r"[a-z0-9]([-a-z0-9]{0,46}[a-z0-9])?")
 
 
@@ -40,7 +40,7 @@ class ObjectNames:
 
     @property
     def base(self) -> str:
-        """Of everything that there is one of. Services have to begin with a letter."""
+        """The name of every object that exists once. The names of Services have to begin with a letter."""
         return f"pg-{self.id}"
 
     @property
@@ -61,7 +61,7 @@ class ObjectNames:
 
 
 def annotations(spec: Spec) -> dict[str, str]:
-    """Names and tags may have characters that labels may not."""
+    """The annotations of every object. Names and tags may contain characters that labels may not."""
     return {NAME: spec.name, TAGS: json.dumps(dict(spec.tags), sort_keys=True)}
 
 

@@ -1,4 +1,4 @@
-"""The objects that an instance consists of, as they are applied. Pure: what is there already is given."""
+"""The definitions of an instance's objects, as they are applied. Pure functions."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -65,7 +65,7 @@ def config_map(spec: Spec, contents: Mapping[str, str]) -> ConfigMap:
 
 
 def headless(spec: Spec) -> Service:
-    """The pod's name in the cluster, which a StatefulSet asks for; also while the pod is not ready."""
+    """The Service that gives the pod its name in the cluster, as a StatefulSet requires; also before it is ready."""
     names = ObjectNames(spec.id)
     return Service(
         metadata=_meta(spec, name=names.headless),
@@ -76,7 +76,7 @@ def headless(spec: Spec) -> Service:
 
 
 def service(spec: Spec, settings: KubernetesSettings) -> Service:
-    """Where clients connect. external-dns makes the record for the name in the annotation, and takes it away."""
+    """The Service that clients connect to. external-dns publishes the name in its annotation."""
     published = external_dns_annotations(spec.dns_name) if spec.dns_name and settings.external_dns else {}
     extra = dict(settings.service_annotations) | published
     return Service(
@@ -86,7 +86,7 @@ def service(spec: Spec, settings: KubernetesSettings) -> Service:
 
 
 def budget(spec: Spec) -> PodDisruptionBudget:
-    """Nobody drains the node under a running database: it is stopped first, and then there is nothing to protect."""
+    """The budget blocks draining the node of a running database: it has to be stopped first."""
     return PodDisruptionBudget(
         metadata=_meta(spec),
         spec=PodDisruptionBudgetSpec(maxUnavailable=0, selector=LabelSelector(matchLabels=ObjectNames(spec.id).labels)),
@@ -96,7 +96,7 @@ def budget(spec: Spec) -> PodDisruptionBudget:
 def stateful_set(
     spec: Spec, settings: KubernetesSettings, *, version: str, template_bytes: int, configured: str
 ) -> StatefulSet:
-    """`template_bytes` can never be changed again: a volume that has grown is a larger claim of the same template."""
+    """`template_bytes` cannot be changed later: a grown volume is a larger claim of the same template."""
     names = ObjectNames(spec.id)
     template = PodTemplateSpec(
         metadata=ObjectMeta(labels=names.labels, annotations=annotations(spec) | {CONFIGURATION: configured}),
@@ -109,7 +109,7 @@ def stateful_set(
             serviceName=names.headless,
             selector=LabelSelector(matchLabels=names.labels),
             template=template,
-            # A changed template waits for the next start: a database is never restarted without being told.
+            # A changed template takes effect at the next start: a database is restarted only on request.
             updateStrategy=StatefulSetUpdateStrategy(type="OnDelete"),
             persistentVolumeClaimRetentionPolicy=StatefulSetPersistentVolumeClaimRetentionPolicy(
                 whenDeleted="Delete", whenScaled="Retain"
@@ -165,7 +165,7 @@ def _pod(names: ObjectNames, settings: KubernetesSettings, version: str) -> PodS
         containers=[_container(settings, version)],
         volumes=[
             Volume(name="configuration", configMap=ConfigMapVolumeSource(name=names.base)),
-            # PostgreSQL takes a key that is root's if nobody but a group can read it.
+            # PostgreSQL accepts a key that belongs to root if only root and a group can read it.
             Volume(name="secret", secret=SecretVolumeSource(secretName=names.base, defaultMode=0o440)),
             Volume(name="sockets", emptyDir=EmptyDirVolumeSource()),
             Volume(name="tmp", emptyDir=EmptyDirVolumeSource()),
@@ -217,6 +217,6 @@ def _resources(settings: KubernetesSettings) -> ResourceRequirements:
 
 
 def _probe(**timing: Any) -> Probe:
-    """By TCP: while the image makes a new cluster, it runs a server that listens on its socket only."""
+    """Probe by TCP, because the image's server for a new cluster listens on its socket only."""
     command = ["pg_isready", "--quiet", "--host=127.0.0.1", f"--port={PORT}", f"--username={SUPERUSER}"]
     return Probe(exec=ExecAction(command=command), timeoutSeconds=5, **timing)

@@ -1,4 +1,4 @@
-"""What the objects of an instance, and the warnings about them, amount to. Pure."""
+"""The observed state of an instance, derived from its objects and their warnings. Pure functions."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -12,7 +12,7 @@ from interlock.instances.drivers.kubernetes.names import CONFIGURATION, NAME
 from interlock.instances.drivers.kubernetes.objects import PORT, VERSION
 from interlock.instances.drivers.port import Endpoint, Observation
 
-# Kubernetes tries these again with growing pauses, and nobody has seen them get well by themselves.
+# Kubernetes retries these with growing pauses, but they do not recover by themselves.
 _HOPELESS = frozenset(
     {"CrashLoopBackOff", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "CreateContainerConfigError"}
     | {"CreateContainerError", "RunContainerError"}
@@ -20,7 +20,7 @@ _HOPELESS = frozenset(
 
 
 def with_warnings(inventory: Inventory) -> list[Any]:
-    """Whose warnings are worth reading: those that come before a pod that is ready."""
+    """The objects whose warnings explain why no pod is ready."""
     names = inventory.names
     candidates = [inventory.get(StatefulSet), inventory.pod, inventory.get(PersistentVolumeClaim, names.claim)]
     return [resource for resource in [*candidates, inventory.get(Service)] if resource is not None]
@@ -49,7 +49,7 @@ def is_ready(pod: Any) -> bool:
 
 
 def is_up_to_date(pod: Any, stateful_set: Any | None) -> bool:
-    """Whether it was started with the configuration that is wanted now."""
+    """Return True if the pod was started with the current configuration."""
     wanted = stateful_set.spec.template.metadata.annotations if stateful_set is not None else None
     started_with = pod.metadata.annotations or {}
     return started_with.get(CONFIGURATION) == (wanted or {}).get(CONFIGURATION)
@@ -61,7 +61,7 @@ def _remains(inventory: Inventory) -> Observation:
             "stopped", detail=f"It is being removed, and waits for {', '.join(map(describe, terminating))}."
         )
     parts = ", ".join(map(describe, inventory.resources))
-    return Observation("broken", detail=f"Only a part of it is there ({parts}): provision it again, or remove it.")
+    return Observation("broken", detail=f"Only a part of it exists ({parts}): provision it again, or remove it.")
 
 
 def _reachable(inventory: Inventory, version: str | None, warnings: Sequence[Any], namespace: str) -> Observation:
@@ -87,7 +87,7 @@ def _host(service: Any, namespace: str) -> str | None:
 
 
 def _trouble(inventory: Inventory, pod: Any | None, warnings: Sequence[Any]) -> tuple[Any, str]:
-    """Why it does not run yet, and whether it will."""
+    """The state and its reason, if no pod is ready."""
     said = _latest(warnings)
     if pod is None:
         claim = inventory.get(PersistentVolumeClaim, inventory.names.claim)

@@ -1,4 +1,4 @@
-"""Instances as PostgreSQL clusters of this machine: processes, a directory and a port for each.
+"""Instances as PostgreSQL clusters on this machine, each with processes, a directory and a port.
 
 ::
 

@@ -1,8 +1,14 @@
-"""Making an instance, whole or not at all.
+"""The creation of an instance, completely or not at all.
 
-Whoever holds the directory's lock is alone with it. Each step makes something or finds it made, so after a crash
-anybody goes on where it stopped: the marker says that the instance is ours and which port it has, and, last of all,
-that it is whole. An error, other than a crash, takes back what was made, unless the instance was whole before.
+The holder of the directory's lock works on the instance alone. Each step creates something or finds it created, so any
+process continues after a crash. The marker says that the instance is Interlock's and which port it has, and the last
+step marks it as complete. An error, other than a crash, removes everything again, unless the instance was complete
+before.
+
+An instance gets one port of the range, permanently. A process that chooses a port holds the lock of the directory until
+the port is written down, so two processes that serve one directory never choose the same. The driver of another
+directory, or any other program, may still take the port before the server starts. The server then refuses to start, and
+a new instance gets another port.
 """
 
 import asyncio
@@ -45,7 +51,7 @@ def provision(environment: LocalEnvironment, spec: Spec) -> None:
 
 
 def _complete_marker(directory: Directory, spec: Spec) -> Marker | None:
-    """The marker of what was asked for, if it is made. Raises ForeignResource if that id is something else's."""
+    """The marker of the requested instance, if it is complete. Raises ForeignResource if the id is in use otherwise."""
     directory.check_owned()
     marker = read_marker(directory)
     if marker is not None and marker.name != spec.name:
@@ -86,7 +92,7 @@ def _make(environment: LocalEnvironment, directory: Directory, spec: Spec, binar
         cluster.create()
         log_step(spec.id, "data made")
         try:
-            if not cluster.start():  # for a request that came to nothing, and may have been another
+            if not cluster.start():  # it runs already, for an earlier request that may have had other settings
                 cluster.stop("fast")
                 cluster.start()
         except AddressInUse:
@@ -102,7 +108,7 @@ def _make(environment: LocalEnvironment, directory: Directory, spec: Spec, binar
 def _written_marker(
     environment: LocalEnvironment, directory: Directory, spec: Spec, binaries: Binaries, taken: list[int]
 ) -> Marker:
-    """The marker for this request, with a port of its own; the same port again unless that one is taken."""
+    """Write the marker of this request, with a port of its own: the earlier port unless that is taken."""
 
     def write_down_another(port: int) -> Marker:
         environment.check_limit(spec.id)
@@ -138,7 +144,7 @@ async def _make_owned(cluster: Cluster, marker: Marker, password: str) -> None:
 def choose_port(
     root: Path, ports: Sequence[int], avoid: Collection[int], write_down: Callable[[int], Marker]
 ) -> Marker:
-    """What `write_down` made of the first port that is free and no instance's. Raises OutOfPorts."""
+    """The marker that `write_down` wrote for the first port that is free and not assigned. Raises OutOfPorts."""
     with exclusive(root / "ports.lock", lambda: None):
         known = {marker.port for marker in markers(root).values() if marker}
         for port in ports:

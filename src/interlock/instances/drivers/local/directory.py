@@ -1,9 +1,9 @@
-"""An instance's directory: what is in it, whose it is, and in which order it comes and goes.
+"""The directory of an instance: its contents, its owner, and the order of creation and removal.
 
-It is named by the instance's id. First in it is the lock, then the marker, which says whose it is, then everything
-else; on the way out the marker is the last but one. So whoever finds a directory without a marker knows: with nothing
-in it but the lock, it is one of ours that a crash left at its beginning or its end; with anything else in it, it is
-somebody else's, and nobody's to touch.
+The directory is named after the instance's id. The lock is created first, then the marker, which says that the
+directory is Interlock's, then everything else. The removal ends with the marker and the lock. So a directory without a
+marker is either Interlock's, if it contains only the lock, left by a crash at the beginning or the end; or it belongs
+to another program, and must not be touched.
 """
 
 import re
@@ -19,7 +19,7 @@ from interlock.logs import events
 
 log = events(__name__)
 
-# Also a part of a path, and so nothing with a slash or a leading dot in it.
+# The id is part of a path, so it has neither a slash nor a leading dot.
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,62}", re.ASCII)
 
 
@@ -44,12 +44,12 @@ class Directory:
 
     @property
     def password(self) -> Path:
-        """The owner's, as the server knows it."""
+        """The file with the owner's password, as the server knows it."""
         return self.path / "password"
 
     @property
     def next_password(self) -> Path:
-        """The owner's, as the server is to know it; there only until it does."""
+        """The file with the owner's next password. It exists only until the server knows it."""
         return self.path / "password.next"
 
     @property
@@ -57,19 +57,19 @@ class Directory:
         return self.path / "postgresql"
 
     def is_own(self) -> bool:
-        """Whether it is there, and made by this driver, wholly or in part."""
+        """Return True if it exists and was created by this driver, completely or in part."""
         return self.path.is_dir() and (self.marker.is_file() or self._is_bare())
 
     def check_owned(self) -> None:
-        """Raises ForeignResource if there is something in its place that is not ours."""
+        """Raises ForeignResource if something else exists in its place."""
         if self.path.exists() and not self.is_own():
             raise ForeignResource(
-                f"{self.path} was not made by Interlock: move it away, or give instances another directory."
+                f"{self.path} was not created by Interlock: move it away, or give instances another directory."
             )
 
     def clear(self) -> None:
-        """Remove everything but what somebody else put there. Its server is gone already."""
-        if self.cluster.exists():  # a part of it was removed by hand, or something else was put there
+        """Remove everything except foreign files. The server has ended before."""
+        if self.cluster.exists():  # a part of it was removed by hand, or it has foreign files
             delete_root(ClusterPaths(self.cluster))
         for file in (self.password, self.next_password):
             file.unlink(missing_ok=True)
@@ -81,7 +81,7 @@ class Directory:
         log_step(self.id, "marker removed")
         self.lock.unlink(missing_ok=True)
         log_step(self.id, "lock removed")
-        with suppress(OSError):  # it is not empty
+        with suppress(OSError):  # it contains foreign files
             self.path.rmdir()
         sync_directory(self.root)
 
@@ -89,19 +89,19 @@ class Directory:
         own = {self.lock.name, _partial(self.marker).name}
         try:
             return {entry.name for entry in self.path.iterdir()} <= own
-        except FileNotFoundError:  # removed while we looked
+        except FileNotFoundError:  # removed in the meantime
             return True
 
 
 def directory_of(root: Path, id: str) -> Directory:
     """Raises BadSpec if `id` cannot be the name of a directory."""
     if not _ID.fullmatch(id):
-        raise BadSpec(f"{id!r} cannot be the id of an instance: use letters, digits, - and _, at most 63 of them.")
+        raise BadSpec(f"{id!r} cannot be the id of an instance: use at most 63 letters, digits, - and _.")
     return Directory(root, id)
 
 
 def directories(root: Path) -> list[Directory]:
-    """Those of all instances, whole or not."""
+    """The directories of all instances, complete or not."""
     if not root.is_dir():
         return []
     found = (Directory(root, entry.name) for entry in sorted(root.iterdir()) if _ID.fullmatch(entry.name))
@@ -109,7 +109,7 @@ def directories(root: Path) -> list[Directory]:
 
 
 def _partial(file: Path) -> Path:
-    """What `write_whole` makes until the file is whole."""
+    """The temporary file of `write_whole`."""
     return file.with_name(f"{file.name}.new")
 
 

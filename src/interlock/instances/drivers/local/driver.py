@@ -1,4 +1,4 @@
-"""The driver `local`. Each verb runs in a thread: if its caller is cancelled, it comes to its end all the same."""
+"""The driver `local`. Each operation runs in a thread, to its end, even if its caller is cancelled."""
 
 import asyncio
 import errno
@@ -34,15 +34,15 @@ _NO_SPACE = ("No space left on device", "Check free disk space")
 
 
 class LocalDriver:
-    """Instances in the directory `root`. Making this object touches nothing.
+    """Instances in the directory `root`. The constructor touches nothing.
 
-    `ports`: where instances listen, on the loopback address. `pg_bin`: PostgreSQL's programs, instead of every
-    installation that there is. `run_as`: the user to run them as if we are root. `defaults`: PostgreSQL's parameters of
-    every instance that does not ask for others, over those that make it small; they count from its next start on.
-    `limit`: how many instances there may be in the directory.
+    `ports`: the ports of instances on the loopback address. `pg_bin`: the directory of PostgreSQL's programs, instead
+    of all installations. `run_as`: the user that runs them if this process is root. `defaults`: parameters of every
+    instance that does not set them, in addition to those that make it small; they take effect at its next start.
+    `limit`: the largest number of instances in the directory.
 
-    Beside the port's errors any verb may raise DataDirectoryUnusable, and any that starts something BinariesMissing,
-    TlsUnavailable, ClusterFailed or AddressInUse.
+    Beside the errors of the port, any operation may raise DataDirectoryUnusable. Operations that start a server may
+    raise BinariesMissing, TlsUnavailable, ClusterFailed or AddressInUse.
     """
 
     name = "local"
@@ -69,7 +69,7 @@ class LocalDriver:
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="instances")
 
     def check_defaults(self) -> None:
-        """Raises BadSpec if PostgreSQL, which is asked, has something against them."""
+        """Raises BadSpec if PostgreSQL refuses them."""
         self._environment.check_defaults()
 
     async def check(self, spec: Spec) -> None:
@@ -91,7 +91,7 @@ class LocalDriver:
         await self._run_verb(removal.remove, self._environment, id)
 
     async def password(self, id: str) -> str:
-        """Whoever checks health asks for it: that waits for no verb, unless it is just being changed."""
+        """Health checks need it, so it does not wait for operations, unless the password is being changed."""
         known = await self._query(operations.known_password, self._environment, id)
         return known if known is not None else await self._with_instance(id, operations.password)
 
@@ -103,7 +103,7 @@ class LocalDriver:
 
     async def resize(self, id: str, storage_bytes: int) -> None:
         raise NotSupported(
-            "An instance of the driver local has as much room as the disk it is on: move it to a larger one."
+            "An instance of the driver local can use its whole disk: move it to a larger one to get more storage."
         )
 
     async def use_certificate(self, id: str, certificate: Certificate | None) -> None:
@@ -125,7 +125,7 @@ class LocalDriver:
         return self._environment.cluster(marker).log_file
 
     async def _with_instance(self, id: str, verb: Callable[..., T], *arguments: Any) -> T:
-        """A verb of an instance that is whole, alone with it."""
+        """Run an operation on a complete instance, under its lock."""
 
         def run() -> T:
             directory = self._environment.directory(id)
@@ -138,7 +138,7 @@ class LocalDriver:
         return await asyncio.get_running_loop().run_in_executor(self._threads, self._translated, verb, *arguments)
 
     async def _query(self, question: Callable[..., T], *arguments: Any) -> T:
-        """Not in the threads of verbs, which may all be busy for a while."""
+        """Run a query. It does not use the threads of operations, which may all be busy for a while."""
         return await asyncio.to_thread(self._translated, question, *arguments)
 
     def _translated(self, verb: Callable[..., T], *arguments: Any) -> T:
@@ -171,4 +171,4 @@ def _is_disk_full(error: InterlockError) -> bool:
 
 
 def _out_of_space(root: Path) -> OutOfSpace:
-    return OutOfSpace(f"The disk of {root} is full: make room, or give instances a directory on another one.")
+    return OutOfSpace(f"The disk of {root} is full: free some space, or move the instances to another disk.")

@@ -1,4 +1,4 @@
-"""What all instances of one directory share: PostgreSQL's programs, the user that runs them, the range of ports."""
+"""The environment that all instances of one directory share: programs, user, range of ports, defaults."""
 
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
@@ -31,7 +31,7 @@ class LocalEnvironment:
     defaults: Mapping[str, str]
     limit: int | None
     known: list[Binaries] = field(default_factory=list)
-    """What was found the last time: to find them takes a program each."""
+    """The programs that were found last, because each search runs them."""
 
     def account(self) -> Account:
         return account_for(self.run_as)
@@ -40,7 +40,7 @@ class LocalEnvironment:
         return directory_of(self.root, id)
 
     def cluster(self, marker: Marker, binaries: Binaries | None = None) -> Cluster:
-        """`binaries` are needed for what starts something."""
+        """The cluster of an instance. `binaries` are needed to start its server."""
         return Cluster(
             self.directory(marker.id).cluster,
             binaries=binaries,
@@ -54,7 +54,7 @@ class LocalEnvironment:
         )
 
     def binaries(self, version: str | int | None) -> Binaries:
-        """Of that major version; the newest for None. Raises BadSpec, BinariesMissing or TlsUnavailable."""
+        """The programs of that major version; None is the newest. Raises BadSpec, BinariesMissing, TlsUnavailable."""
         found = self._known(version)
         if found is None:
             self.known[:] = all_binaries(self.pg_bin)
@@ -67,11 +67,11 @@ class LocalEnvironment:
         return found
 
     def reachable(self, binaries: Binaries) -> Binaries:
-        """The same where the user that runs them gets at them; copied once for all instances."""
+        """The programs in a place that the user who runs them can read; copied once for all instances."""
         return within_reach(binaries, self.account(), self.root)
 
     def check(self, spec: Spec) -> Binaries:
-        """Raises what is wrong with the request. Touches nothing."""
+        """Raise the errors of the request. Touches nothing."""
         self.directory(spec.id).check_owned()
         check_name(spec.name)
         check_host(spec.dns_name)
@@ -82,13 +82,13 @@ class LocalEnvironment:
         return binaries
 
     def check_defaults(self) -> None:
-        """Raises BadSpec for what PostgreSQL refuses. Where there is none, the first who wants an instance is told."""
+        """Raises BadSpec if PostgreSQL refuses them. Without PostgreSQL the first creation of an instance fails."""
         if self.defaults != DEFAULTS:
             with suppress(BinariesMissing, TlsUnavailable):
                 check_parameters({}, self.binaries(None), self.defaults)
 
     def check_limit(self, id: str) -> None:
-        """Raises TooManyInstances if this would be one too many. It decides where the lock of the ports is held."""
+        """Raises TooManyInstances above the limit. Only the check under the lock of the ports is decisive."""
         if self.limit is None:
             return
         others = sum(marker is not None for each, marker in markers(self.root).items() if each != id)
@@ -102,7 +102,7 @@ class LocalEnvironment:
 
     @contextmanager
     def locked_instance(self, directory: Directory) -> Iterator[Marker]:
-        """Alone with an instance that is whole. Raises InstanceAbsent, or ForeignResource."""
+        """Lock a complete instance. Raises InstanceAbsent, or ForeignResource."""
 
         def prepare() -> None:
             directory.check_owned()
@@ -125,20 +125,20 @@ class LocalEnvironment:
         if wanted is None:
             return
         if wanted <= 0:
-            raise BadSpec(f"{wanted} bytes are no size for an instance: ask for more, or leave the size out.")
+            raise BadSpec(f"{wanted} bytes are not a valid size for an instance: use more, or leave the size out.")
         existing = next(place for place in (self.root, *self.root.parents) if place.exists())
         if (free := shutil.disk_usage(existing).free) < wanted:
             raise OutOfSpace(
-                f"The disk of {self.root} has {free} bytes left, and the instance is to have {wanted}: make room, or "
-                "ask for less."
+                f"The disk of {self.root} has {free} bytes left, and the instance needs {wanted}: free some "
+                "space, or use a smaller size."
             )
 
 
 def check_host(dns_name: str | None) -> None:
-    """Raises BadSpec for what a certificate cannot be made for."""
+    """Raises BadSpec for a name that cannot be in a certificate."""
     if dns_name and not dns_name.isascii():
-        raise BadSpec(f"{dns_name!r} cannot stand in a certificate: write it in its ASCII form (xn--…).")
+        raise BadSpec(f"{dns_name!r} cannot be in a certificate: write it in its ASCII form (xn--…).")
 
 
 def absent(id: str) -> InstanceAbsent:
-    return InstanceAbsent(f"There is no instance {id} here: provision it first.", id=id)
+    return InstanceAbsent(f"There is no instance {id}: provision it first.", id=id)

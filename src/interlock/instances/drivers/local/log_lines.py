@@ -1,7 +1,7 @@
-"""Reading a server's log: its last lines, and then what it adds.
+"""Reading of a server's log: its last lines, and then new ones.
 
-What is in it is the instance's users' to say: a statement that failed is in it as a whole, and may be a line of a
-gigabyte. So no line is ever in memory as a whole, and what may take long is done in a thread.
+The users of the instance decide what is in the log. A failed statement is logged completely, and may be a line of a
+gigabyte. So a line is never in memory as a whole, and long reads run in a thread.
 """
 
 import asyncio
@@ -12,12 +12,12 @@ from typing import BinaryIO
 
 _BLOCK = 64 * 1024
 _LONGEST = 64 * 1024
-"""Bytes of a line; what is longer is told as several."""
-_LOOK_AGAIN = 0.2
+"""Bytes of a line. A longer line is returned as several lines."""
+_POLL = 0.2
 
 
 async def read_lines(log: Path, lines: int, *, follow: bool) -> AsyncGenerator[str, None]:
-    """Ends with the file; if that is followed, when it is removed. One that is put in its place is read as well."""
+    """Read to the end of the file, or with `follow` until it is removed. A file that replaces it is read too."""
     is_first = True
     while (file := _opened(log)) is not None:
         with file:
@@ -26,7 +26,7 @@ async def read_lines(log: Path, lines: int, *, follow: bool) -> AsyncGenerator[s
             for line in _lines(file, whole=follow):
                 yield line
             while follow and _is_at(log, file):
-                await asyncio.sleep(_LOOK_AGAIN)
+                await asyncio.sleep(_POLL)
                 for line in _lines(file, whole=True):
                     yield line
         if not follow:
@@ -41,7 +41,7 @@ def _opened(log: Path) -> BinaryIO | None:
 
 
 def _lines(file: BinaryIO, *, whole: bool) -> Iterator[str]:
-    """What is left of the file; if only `whole` lines are wanted, a last one without an end is left for later."""
+    """The rest of the file. With `whole`, a last line without a newline is left for later."""
     while line := file.readline(_LONGEST):
         if whole and not line.endswith(b"\n") and len(line) < _LONGEST:
             file.seek(-len(line), os.SEEK_CUR)
@@ -50,14 +50,14 @@ def _lines(file: BinaryIO, *, whole: bool) -> Iterator[str]:
 
 
 def _start_of_last(file: BinaryIO, lines: int) -> int:
-    """Where the last so many lines begin: after the newline that is before them, read from the end on."""
+    """The offset of the last so many lines, found by reading backwards."""
     end = place = file.seek(0, os.SEEK_END)
     missing = lines
     while missing and place > 0:
         step = min(_BLOCK, place)
         place = file.seek(place - step)
         block = file.read(step)
-        newline = len(block) - (place + step == end)  # which may be the end of the last line, and begins none
+        newline = len(block) - (place + step == end)  # a newline at the end of the file begins no line
         while (newline := block.rfind(b"\n", 0, newline)) >= 0:
             missing -= 1
             if not missing:

@@ -1,4 +1,4 @@
-"""The marker: what an instance is, for whoever finds its directory. It holds no secret."""
+"""The marker: a file in an instance's directory that describes the instance. It holds no secret."""
 
 import json
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ from interlock.instances.drivers.local.directory import Directory, directories
 
 @dataclass(frozen=True)
 class Marker:
-    """`is_whole` from when its owner can log in until it begins to be removed: otherwise it does not count as made."""
+    """`is_whole` is True from the time when the owner can log in until the removal begins."""
 
     id: str
     name: str
@@ -30,7 +30,7 @@ class Marker:
 
 
 def read_marker(directory: Directory) -> Marker | None:
-    """None if there is none. Raises ForeignResource for one that tells of something else."""
+    """The marker; None without one. Raises ForeignResource for a marker of something else."""
     try:
         marker = Marker(**json.loads(directory.marker.read_bytes()))
         if marker.id == directory.id:
@@ -40,13 +40,13 @@ def read_marker(directory: Directory) -> Marker | None:
     except (ValueError, TypeError):
         pass
     raise ForeignResource(
-        f"{directory.marker} does not tell of instance {directory.id}: move {directory.path} away, or give instances "
+        f"{directory.marker} does not describe instance {directory.id}: move {directory.path} away, or give instances "
         "another directory."
     )
 
 
 def markers(root: Path) -> dict[str, Marker | None]:
-    """By id, of every directory that is ours; None of one that has no marker."""
+    """The markers of all directories of instances, by id; None for a directory without a marker."""
     found: dict[str, Marker | None] = {}
     for directory in directories(root):
         try:

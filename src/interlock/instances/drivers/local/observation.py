@@ -1,4 +1,4 @@
-"""What there is of an instance. Nobody is kept out or waited for, and nothing is changed."""
+"""The observation of an instance. It takes no lock, waits for nothing, and changes nothing."""
 
 from interlock.embedded import Cluster
 from interlock.embedded.address import LOOPBACKS
@@ -8,10 +8,10 @@ from interlock.instances.drivers.local.environment import LocalEnvironment
 from interlock.instances.drivers.local.marker import Marker, markers, read_marker
 from interlock.instances.drivers.port import Endpoint, Observation
 
-_ENDED = "Its server ended without being told to: start it again."
+_ENDED = "Its server ended unexpectedly: start it again."
 _GONE = "Its data are gone: restore them, or remove it."
-_INTERRUPTED = "It was not finished, and nobody is at it: provision it again, or remove it."
-_MIDWAY = "It is being made or removed."
+_INTERRUPTED = "Its creation or removal was interrupted: provision it again, or remove it."
+_MIDWAY = "It is being created or removed."
 _STOPPING = "It is stopping."
 
 
@@ -20,7 +20,7 @@ def observe(environment: LocalEnvironment, id: str) -> Observation:
     if not directory.path.exists():
         return Observation("absent")
     if not directory.is_own():
-        return Observation("absent", detail=f"{directory.path} is there and was not made by Interlock.")
+        return Observation("absent", detail=f"{directory.path} exists and was not created by Interlock.")
     marker = read_marker(directory)
     if marker is None or not marker.is_whole:
         return _unfinished(directory)
@@ -28,7 +28,7 @@ def observe(environment: LocalEnvironment, id: str) -> Observation:
 
 
 def ids(environment: LocalEnvironment) -> dict[str, str]:
-    """The name is empty of one that a crash left before that was written down."""
+    """The names of all instances, by id. The name is empty if a crash came before it was written."""
     found = markers(environment.root)
     return {each: marker.name if marker else "" for each, marker in found.items()}
 

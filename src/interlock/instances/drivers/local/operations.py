@@ -1,4 +1,4 @@
-"""What is done to an instance that is whole. Whoever calls this holds its lock, unless it says otherwise."""
+"""Operations on a complete instance. The caller holds its lock, except where stated otherwise."""
 
 import asyncio
 from collections.abc import Mapping
@@ -24,7 +24,7 @@ Change = Literal["reloaded", "restart needed"]
 
 
 def bring_up(environment: LocalEnvironment, directory: Directory, marker: Marker) -> None:
-    """Return when it accepts connections, with the password that its owner is given."""
+    """Return when the instance accepts connections, with the owner's current password."""
     cluster = environment.cluster(marker)
     if not cluster.is_running():
         try:
@@ -32,24 +32,24 @@ def bring_up(environment: LocalEnvironment, directory: Directory, marker: Marker
         except AddressInUse as error:
             raise AddressInUse(
                 f"The port {marker.port} of the instance {marker.name} ({marker.id}) is taken by another program: end "
-                "that, and start the instance again."
+                "that program, and start the instance again."
             ) from error
     finish_password_change(directory, marker, cluster)
 
 
 def bring_down(environment: LocalEnvironment, directory: Directory, marker: Marker) -> None:
-    """Return when its processes are gone. Clients are sent away, their transactions rolled back."""
+    """Return when its processes are gone. Clients are disconnected, and their transactions rolled back."""
     environment.cluster(marker).stop("fast")
 
 
 def known_password(environment: LocalEnvironment, id: str) -> str | None:
-    """None if it is being changed, or if there is no such instance that is whole. This one holds no lock."""
+    """The password; None if it is being changed, or if there is no complete instance. This takes no lock."""
     directory = environment.directory(id)
     directory.check_owned()
     marker = read_marker(directory)
     if marker is None or not marker.is_whole or directory.next_password.exists():
         return None
-    with suppress(FileNotFoundError):  # removed since
+    with suppress(FileNotFoundError):  # removed in the meantime
         return directory.password.read_text()
     return None
 
@@ -59,14 +59,14 @@ def password(environment: LocalEnvironment, directory: Directory, marker: Marker
 
 
 def reset_password(environment: LocalEnvironment, directory: Directory, marker: Marker) -> None:
-    """Return when the server knows it; one that is stopped will, before anybody can log in."""
+    """Return when the server has a new password. A stopped server gets it at its start, before clients can log in."""
     write_whole(directory.next_password, new_password().encode(), ourselves())
     log_step(marker.id, "password chosen")
     finish_password_change(directory, marker, environment.cluster(marker))
 
 
 def finish_password_change(directory: Directory, marker: Marker, cluster: Cluster) -> str:
-    """The owner's password. A change that was begun, perhaps by somebody who is dead, is finished first."""
+    """The owner's password. A change that was begun, perhaps by a process that has died, is finished first."""
     if not directory.next_password.exists():
         return directory.password.read_text()
     password = directory.next_password.read_text()
@@ -80,12 +80,14 @@ def finish_password_change(directory: Directory, marker: Marker, cluster: Cluste
 def change_parameters(
     environment: LocalEnvironment, directory: Directory, marker: Marker, parameters: Mapping[str, str]
 ) -> Change:
-    """`parameters` are all that are wanted. Of one that is stopped they count from its start on."""
+    """Replace all parameters. A stopped instance uses them from its next start on."""
     binaries = environment.binaries(marker.major)
     wanted = replace(marker, parameters=check_parameters(parameters, binaries, environment.defaults))
     if not (cluster := environment.cluster(marker)).is_running():
         wanted.write(directory)
-        return "reloaded" if cluster.status() is None else "restart needed"  # on its way up it goes by the old ones
+        return (
+            "reloaded" if cluster.status() is None else "restart needed"
+        )  # a server that is starting has read the old ones
     old, new = (environment.cluster(which, environment.reachable(binaries)) for which in (marker, wanted))
     new.write_settings()
     try:
@@ -93,7 +95,7 @@ def change_parameters(
     except BadSpec:
         old.write_settings()
         raise
-    except (AccessDenied, DatabaseUnreachable):  # it lets nobody in, and it may be its parameters that keep us out
+    except (AccessDenied, DatabaseUnreachable):  # it refuses connections, perhaps because of its current parameters
         wanted.write(directory)
         return "restart needed"
 
@@ -101,7 +103,7 @@ def change_parameters(
 def use_certificate(
     environment: LocalEnvironment, directory: Directory, marker: Marker, certificate: Certificate | None
 ) -> None:
-    """Of one that is stopped it counts from its start on."""
+    """Replace the certificate. A stopped instance uses it from its next start on."""
     issued = None if certificate is None else checked(certificate, LOOPBACKS[0])
     cluster = environment.cluster(marker, environment.reachable(environment.binaries(marker.major)))
     if issued is None:

@@ -1,4 +1,4 @@
-"""PostgreSQL's settings of an instance: small by default, else the user's, and judged by the server itself."""
+"""PostgreSQL's parameters of an instance: small defaults, and the user's own, which the server itself checks."""
 
 from collections.abc import Mapping
 
@@ -6,11 +6,11 @@ from interlock.embedded.binaries import Binaries
 from interlock.embedded.settings import check_settings
 from interlock.errors import BadSpec, ConfigurationError
 
-# Many share a machine, and most of them are idle.
+# Many instances share a machine, and most of them are idle.
 DEFAULTS: Mapping[str, str] = {"max_connections": "50", "shared_buffers": "32MB", "max_wal_size": "256MB"}
 
-# They run programs as the user that runs the servers of all instances, say where programs are loaded from, or where
-# the server writes outside of its data.
+# These run programs as the user of all instances' servers, choose where libraries are loaded from, or let the server
+# write outside of its data directory.
 _BEYOND_ONE_INSTANCE = frozenset(
     {
         "archive_cleanup_command",
@@ -30,12 +30,12 @@ _LIBRARIES = frozenset(
     {"jit_provider", "local_preload_libraries", "oauth_validator_libraries", "session_preload_libraries"}
     | {"shared_preload_libraries"}
 )
-# The owner's password could not be checked any more, or nobody log in under the name that is told.
+# With these the owner's password could not be checked any more, or its name would not work for a login.
 _RESERVED = frozenset({"db_user_namespace", "password_encryption"})
 
 
 def check_names(parameters: Mapping[str, str]) -> dict[str, str]:
-    """With their names in lower case. Raises BadSpec for those that are not for users to set."""
+    """The parameters with their names in lower case. Raises BadSpec for parameters that users may not set."""
     try:
         checked = check_settings(parameters)
     except ConfigurationError as error:
@@ -51,10 +51,8 @@ def check_names(parameters: Mapping[str, str]) -> dict[str, str]:
 def check_parameters(
     parameters: Mapping[str, str], binaries: Binaries, defaults: Mapping[str, str] = DEFAULTS
 ) -> dict[str, str]:
-    """The same, and in the server's own words where it is the one who refuses."""
+    """As `check_names`, and raises BadSpec with the server's own message for values that it refuses."""
     checked = check_names(parameters)
     if refusal := binaries.refusal({**defaults, **checked}):
-        raise BadSpec(
-            f"PostgreSQL {binaries.version[0]} refuses the parameters ({refusal}): correct or remove that one."
-        )
+        raise BadSpec(f"PostgreSQL {binaries.version[0]} refuses a parameter ({refusal}): correct or remove it.")
     return checked

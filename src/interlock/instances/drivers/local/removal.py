@@ -1,4 +1,4 @@
-"""Taking an instance away. After a crash anybody goes on: what is half removed is in every respect half made."""
+"""The removal of an instance. Any process continues it after a crash: half removed is the same as half created."""
 
 from contextlib import suppress
 from dataclasses import replace
@@ -15,7 +15,7 @@ log = events(__name__)
 
 
 def remove(environment: LocalEnvironment, id: str) -> None:
-    """Return when its processes, its directory and everything in it are gone."""
+    """Return when the instance's processes, its directory and everything in it are gone."""
     directory = environment.directory(id)
 
     def prepare() -> None:
@@ -27,16 +27,16 @@ def remove(environment: LocalEnvironment, id: str) -> None:
         remove_locked(environment, directory)
         log.info("instance.removed", extra={"id": id})
         return
-    _cluster(environment, directory).delete("immediate")  # somebody removed its directory, and its server may run on
+    _cluster(environment, directory).delete("immediate")  # its directory was removed, but its server may still run
 
 
 def remove_locked(environment: LocalEnvironment, directory: Directory) -> None:
-    """The same for who holds its lock."""
+    """Remove an instance whose lock the caller holds."""
     marker = read_marker(directory)
     if marker is not None and marker.is_whole:
         replace(marker, is_whole=False).write(directory)
         log_step(directory.id, "marked as not whole")
-    # What is in the data does not matter any more, so nothing has to be written to them first.
+    # The data are not needed any more, so the server need not write them to disk first.
     _cluster(environment, directory).delete("immediate")
     log_step(directory.id, "server and data removed")
     directory.clear()

@@ -45,14 +45,14 @@ async def make_database(session: Session, name: str) -> None:
 
 
 async def check_files(session: Session) -> None:
-    """Raises BadSpec for what the running server would not take, though the program had nothing against it."""
+    """Raises BadSpec for a parameter that the running server refuses, although the program accepted it."""
     refused = [row["name"] for row in await session.fetch(_SQL["refused_settings"])]
     if refused:
         raise BadSpec(f"The running server refuses the parameter {refused[0]}: correct it, or leave it out.")
 
 
 async def reload(session: Session) -> Literal["reloaded", "restart needed"]:
-    """Return when the server goes by its files."""
+    """Return when the server uses the settings in its files."""
     before = await session.fetchval(_SQL["reload"])
     try:
         async with asyncio.timeout(_RELOAD_TIMEOUT):
