@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import psycopg
 
-from support.protocol import EAR, Answer, Client
+from support.protocol import LISTENER, Answer, Client
 
 SESSIONS = 8
 ROUNDS = 40
@@ -57,7 +57,7 @@ def queues_in_any_order(url: str) -> Counter[str]:
     """Nobody gets what is guarded, so everybody comes to the queues, looks through them and leaves."""
 
     def act(client: Client, chance: random.Random) -> None:
-        waiters = client.ask_many(chance.sample(_FEW, 10), wait=True, listener=chance.choice((EAR, EAR + 1)))
+        waiters = client.ask_many(chance.sample(_FEW, 10), wait=True, listener=chance.choice((LISTENER, LISTENER + 1)))
         client.run("SELECT interlock.offer_v1(%s, NULL)", chance.sample(_FEW, 10))
         names, grant_ids = [waiter.name for waiter in waiters], [waiter.grant_id for waiter in waiters]
         client.run("SELECT interlock.abandon_many_v1(%s, %s, NULL)", names, grant_ids)

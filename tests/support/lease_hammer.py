@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 import psycopg
 
 from support.postgres import execute
-from support.protocol import EAR, Answer, Client
+from support.protocol import LISTENER, Answer, Client
 
 NAMES = ("a", "b", "c", "d", "e")
 
@@ -97,14 +97,14 @@ class Hammer:
 
     def _batch(self) -> None:
         wait = self._random.random() < self._waits
-        listener = self._random.choice((EAR, None, 8))
+        listener = self._random.choice((LISTENER, None, 8))
         self._use(self._client.ask_many(self._names(), ttl=self._ttl(), wait=wait, listener=listener), wait)
 
     def _one(self) -> None:
         wait = self._random.random() < self._waits
         name = self._random.choice(NAMES)
         direct = self._random.random() < 0.7
-        listener = EAR if wait else None
+        listener = LISTENER if wait else None
         self._use([self._client.ask(name, ttl=self._ttl(), wait=wait, listener=listener, direct=direct)], wait)
 
     def _return(self) -> None:
@@ -112,7 +112,7 @@ class Hammer:
         self._random.shuffle(waiting)
         if waiting:
             names, grant_ids = [one.name for one in waiting], [one.grant_id for one in waiting]
-            self._use(self._client.ask_many(names, grant_ids=grant_ids, ttl=0.1, wait=True, listener=EAR), True)
+            self._use(self._client.ask_many(names, grant_ids=grant_ids, ttl=0.1, wait=True, listener=LISTENER), True)
 
     def _leave(self) -> None:
         for waiter in self._waiting:
@@ -174,7 +174,7 @@ def hammer(url: str, *, sessions: int, rounds: int, waits: float) -> Counter[str
 
 def untold(url: str) -> list[str]:
     """Leases that were released, that somebody waits for who can be told, and of which nobody was told."""
-    return [name for (name,) in execute(url, UNTOLD, EAR)]
+    return [name for (name,) in execute(url, UNTOLD, LISTENER)]
 
 
 def faults(url: str) -> dict[str, int]:

@@ -41,7 +41,7 @@ _STOP = 1229737100
 
 JUST_QUEUED = {"function": "acquire_v1", "before": "IF EXISTS (SELECT FROM interlock.lease l"}
 """For `stopped`: in the queue, and not sure yet that the lease is still held."""
-EAR = 7
+LISTENER = 7
 """The listener's number of a session that hears for all who wait in a test."""
 
 

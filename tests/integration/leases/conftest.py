@@ -1,10 +1,10 @@
-"""Sessions that speak the SQL protocol, for tests that need several of them."""
+"""Sessions that use the SQL protocol, for tests that need several of them."""
 
 from collections.abc import Iterator
 
 import pytest
 
-from support.protocol import EAR, Client
+from support.protocol import LISTENER, Client
 
 
 @pytest.fixture
@@ -26,8 +26,8 @@ def third(interlock_url: str) -> Iterator[Client]:
 
 
 @pytest.fixture
-def ear(interlock_url: str) -> Iterator[Client]:
-    """It hears for all who wait in this test as `EAR`. It closes, and they look dead."""
-    with Client(interlock_url, "ear") as client:
-        client.listen(EAR)
+def listening(interlock_url: str) -> Iterator[Client]:
+    """Listens for all waiters of this test that use `LISTENER`. When it closes, they look dead."""
+    with Client(interlock_url, "listening") as client:
+        client.listen(LISTENER)
         yield client

@@ -1,7 +1,7 @@
-"""What a crash of the server leaves of leases: everything that was acknowledged, whatever its settings are.
+"""Leases after a crash of the server: every acknowledged change survives, regardless of the settings.
 
-The server is told not to wait for the disk, and to write in the background so rarely that it never does in a test:
-what a commit did not wait for is lost for certain.
+The server is configured not to wait for the disk, and to write in the background so rarely that it never does in a
+test: a commit that did not wait for the disk is certainly lost.
 """
 
 from collections.abc import Callable, Iterator
@@ -46,14 +46,14 @@ def all_before_is_on_disk(careless: Cluster, url: str) -> None:
     execute(url, "CHECKPOINT")
 
 
-def test_here_a_crash_loses_what_did_not_wait_for_the_disk(url: str, crash: Crash) -> None:
+def test_with_these_settings_a_crash_loses_a_commit_that_did_not_wait_for_the_disk(url: str, crash: Crash) -> None:
     execute(url, "CREATE TABLE note (number int)")
     crash()
     assert execute(url, "SELECT to_regclass('note')") == [(None,)]
 
 
 @pytest.mark.parametrize("is_known", [False, True], ids=["a new name", "a known name"])
-def test_a_grant_that_was_acknowledged_is_there_after_a_crash(url: str, crash: Crash, is_known: bool) -> None:
+def test_an_acknowledged_grant_survives_a_crash(url: str, crash: Crash, is_known: bool) -> None:
     if is_known:
         execute(url, "SELECT interlock.register_v1('{feeds}')")
     grant = acquire(url, "feeds", ttl=30)
@@ -63,7 +63,7 @@ def test_a_grant_that_was_acknowledged_is_there_after_a_crash(url: str, crash: C
     assert may_write(url, grant)
 
 
-def test_a_batch_of_grants_that_was_acknowledged_is_there_after_a_crash(url: str, crash: Crash) -> None:
+def test_an_acknowledged_batch_of_grants_survives_a_crash(url: str, crash: Crash) -> None:
     execute(url, "SELECT interlock.register_v1('{a,b}')")
     execute(
         url,
@@ -75,7 +75,7 @@ def test_a_batch_of_grants_that_was_acknowledged_is_there_after_a_crash(url: str
     assert [row(url, name) for name in "ab"] == before
 
 
-def test_a_renewal_that_was_acknowledged_is_there_after_a_crash(url: str, crash: Crash) -> None:
+def test_an_acknowledged_renewal_survives_a_crash(url: str, crash: Crash) -> None:
     grant = acquire(url, "feeds", ttl=30)
     set_clock(url, 20)
     execute(url, "CHECKPOINT")
@@ -85,7 +85,7 @@ def test_a_renewal_that_was_acknowledged_is_there_after_a_crash(url: str, crash:
     assert ask(url, "feeds", ttl=30).status == "busy"
 
 
-def test_tokens_increase_over_a_crash_that_lost_the_release(url: str, crash: Crash) -> None:
+def test_tokens_increase_after_a_crash_that_lost_the_release(url: str, crash: Crash) -> None:
     first = acquire(url, "feeds", ttl=30)
     release(url, first)
     second = acquire(url, "feeds", ttl=30)
@@ -95,7 +95,7 @@ def test_tokens_increase_over_a_crash_that_lost_the_release(url: str, crash: Cra
     assert acquire(url, "feeds", ttl=30).token > second.token > first.token
 
 
-def test_a_release_in_a_transaction_of_the_users_own_leaves_that_as_durable_as_it_was(url: str, crash: Crash) -> None:
+def test_a_release_in_the_users_transaction_does_not_change_its_durability(url: str, crash: Crash) -> None:
     execute(url, "CREATE TABLE IF NOT EXISTS note (number int)")
     grant = acquire(url, "feeds", ttl=30)
     with psycopg.connect(url, options="-c synchronous_commit=on") as connection:

@@ -1,7 +1,6 @@
-"""What the SQL functions promise when a standby takes over: with an asynchronous one, the newest grants may be lost.
+"""The guarantees of the SQL functions after a failover: with an asynchronous standby, the newest grants may be lost.
 
-The standby is frozen before a grant that is to be lost, so that it is. The database's clock stands still, and goes
-on when the test says so.
+The standby is frozen before a grant that is to be lost. The database's clock stands still until the test advances it.
 """
 
 from collections.abc import Iterator
@@ -34,14 +33,14 @@ def pair(request: pytest.FixtureRequest) -> Iterator[Pair]:
 
 
 def fail_over(pair: Pair) -> str:
-    """The URL of the new primary."""
+    """Promote the standby. Returns the URL of the new primary."""
     pair.stop_primary()
     pair.promote()
     return pair.standby_url
 
 
 def lose_a_grant(pair: Pair, *, ttl: float = 30) -> tuple[Answer, str]:
-    """A grant that its holder trusts and that the new primary has never heard of; and the new primary."""
+    """Returns a trusted grant that the new primary does not have, and the new primary."""
     release(pair.url, acquire(pair.url, "feeds", ttl=ttl))
     pair.wait_caught_up()
     pair.freeze()
@@ -50,7 +49,7 @@ def lose_a_grant(pair: Pair, *, ttl: float = 30) -> tuple[Answer, str]:
 
 
 @asynchronous
-def test_nothing_is_granted_while_a_grant_that_was_lost_may_be_trusted(pair: Pair) -> None:
+def test_nothing_is_granted_while_a_lost_grant_may_be_trusted(pair: Pair) -> None:
     lost, url = lose_a_grant(pair)
     assert row(url, "feeds").grant_id is None
     assert ask(url, "feeds", ttl=30).status == "held back"
@@ -64,7 +63,7 @@ def test_nothing_is_granted_while_a_grant_that_was_lost_may_be_trusted(pair: Pai
 
 @pytest.mark.exhaustive
 @asynchronous
-def test_a_renewal_that_was_lost_holds_back_others_as_a_grant_does(pair: Pair) -> None:
+def test_a_lost_renewal_delays_others_as_a_lost_grant_does(pair: Pair) -> None:
     grant = acquire(pair.url, "feeds", ttl=30)
     pair.wait_caught_up()
     pair.freeze()
@@ -94,7 +93,7 @@ def test_the_longest_ttl_in_use_counts_for_every_name(pair: Pair) -> None:
 
 
 @asynchronous
-def test_a_ttl_that_the_new_primary_has_never_heard_of_counts_for_those_who_use_it(pair: Pair) -> None:
+def test_a_ttl_that_the_new_primary_does_not_know_counts_for_its_users(pair: Pair) -> None:
     pair.freeze()
     acquire(pair.primary_url, "new", ttl=900)
     url = fail_over(pair)
@@ -106,7 +105,7 @@ def test_a_ttl_that_the_new_primary_has_never_heard_of_counts_for_those_who_use_
 
 
 @asynchronous
-def test_who_is_held_back_is_told_for_how_long(pair: Pair) -> None:
+def test_a_delayed_request_gets_the_remaining_time(pair: Pair) -> None:
     _, url = lose_a_grant(pair)
     assert ask(url, "feeds", ttl=30).retry_after == 30
     set_clock(url, 12)
@@ -117,8 +116,8 @@ def test_who_is_held_back_is_told_for_how_long(pair: Pair) -> None:
 @pytest.mark.exhaustive(beyond=1)
 @pytest.mark.parametrize("skew", [-5, 0, 5])
 @either_kind
-def test_a_change_of_primary_loses_every_grant_and_frees_none(pair: Pair, skew: float) -> None:
-    """However the clock of the new primary differs from that of the old one."""
+def test_a_failover_loses_every_grant_and_frees_none(pair: Pair, skew: float) -> None:
+    """With any difference between the clocks of the new and the old primary."""
     grant = acquire(pair.url, "feeds", ttl=30)
     pair.wait_caught_up()
     url = fail_over(pair)
@@ -135,7 +134,7 @@ def test_a_change_of_primary_loses_every_grant_and_frees_none(pair: Pair, skew: 
 
 @pytest.mark.exhaustive
 @asynchronous
-def test_a_clock_that_was_set_back_makes_the_wait_no_longer(pair: Pair) -> None:
+def test_a_clock_that_was_set_back_does_not_prolong_the_wait(pair: Pair) -> None:
     _, url = lose_a_grant(pair)
     set_clock(url, 3600)
     assert ask(url, "feeds", ttl=30).status == "held back"
@@ -149,7 +148,7 @@ def test_a_clock_that_was_set_back_makes_the_wait_no_longer(pair: Pair) -> None:
 
 @pytest.mark.exhaustive(beyond=1)
 @either_kind
-def test_a_grant_of_the_new_primary_is_as_good_as_any(pair: Pair) -> None:
+def test_a_grant_of_the_new_primary_is_valid(pair: Pair) -> None:
     pair.wait_caught_up()
     url = fail_over(pair)
     ask(url, "feeds", ttl=30)
@@ -162,8 +161,8 @@ def test_a_grant_of_the_new_primary_is_as_good_as_any(pair: Pair) -> None:
 
 
 @asynchronous
-def test_a_stale_grant_touches_nothing_of_the_one_that_got_the_same_token(pair: Pair) -> None:
-    """The new primary's clock is as far behind as it held back others: then even the token is the same."""
+def test_a_stale_grant_does_not_affect_the_grant_with_the_same_token(pair: Pair) -> None:
+    """The new primary's clock is behind by as much as it delayed others: then even the token is the same."""
     set_clock(pair.url, 100)
     stale, url = lose_a_grant(pair)
     set_clock(url, 70)
@@ -181,7 +180,7 @@ def test_a_stale_grant_touches_nothing_of_the_one_that_got_the_same_token(pair: 
 
 
 @synchronous
-def test_a_grant_that_was_acknowledged_is_known_to_a_synchronous_standby(pair: Pair) -> None:
+def test_an_acknowledged_grant_is_on_a_synchronous_standby(pair: Pair) -> None:
     grant = acquire(pair.url, "feeds", ttl=30)
     url = fail_over(pair)
     assert row(url, "feeds").grant_id == grant.grant_id
@@ -190,8 +189,8 @@ def test_a_grant_that_was_acknowledged_is_known_to_a_synchronous_standby(pair: P
 
 @pytest.mark.exhaustive
 @synchronous
-def test_an_old_primary_that_lives_on_alone_grants_nothing_however_often_it_is_asked(pair: Pair) -> None:
-    """Its standby was promoted, and grants. A grant that the old one has committed only for itself is not one."""
+def test_an_isolated_old_primary_never_grants(pair: Pair) -> None:
+    """Its standby was promoted, and grants. A grant that the old primary has committed only locally does not count."""
     release(pair.url, acquire(pair.url, "feeds", ttl=30))
     pair.wait_caught_up()
     pair.freeze()
@@ -202,7 +201,7 @@ def test_an_old_primary_that_lives_on_alone_grants_nothing_however_often_it_is_a
 
 
 def waits_for_the_standby(pair: Pair, grant_id: UUID) -> bool:
-    """Until it is told not to; then it says that it is granted, with a warning that whoever asked has to heed."""
+    """Until the wait is cancelled. Then the statement returns the grant with a warning, which the client must heed."""
     with ThreadPoolExecutor() as threads:
         answer = threads.submit(ask, pair.primary_url, "feeds", ttl=30, grant_id=grant_id)
         eventually(lambda: answer.done() or execute(pair.primary_url, WAITING_FOR_STANDBY) == [(1,)])
@@ -214,7 +213,7 @@ def waits_for_the_standby(pair: Pair, grant_id: UUID) -> bool:
 
 @pytest.mark.exhaustive(beyond=1)
 @either_kind
-def test_who_waited_in_the_queue_of_the_old_primary_holds_up_nobody(pair: Pair) -> None:
+def test_waiters_of_the_old_primary_delay_no_one(pair: Pair) -> None:
     acquire(pair.url, "feeds", ttl=30)
     waits = "SELECT status FROM interlock.acquire_v1('feeds', gen_random_uuid(), 30, 'a test', wait => true)"
     assert execute(pair.url, waits) == [("busy",)]

@@ -1,4 +1,4 @@
-"""The tests of the guard, tested: each variant of its SQL that is broken on purpose fails what is there to find it."""
+"""Mutation tests of the guard: each deliberately broken variant of its SQL fails the scenario for it."""
 
 from dataclasses import dataclass
 
@@ -38,7 +38,7 @@ pytestmark = pytest.mark.exhaustive
 
 @dataclass(frozen=True)
 class Mutant:
-    """In the body of `function`, `good` becomes `bad`; those scenarios have to notice."""
+    """In the body of `function`, `good` becomes `bad`; those scenarios have to fail."""
 
     function: str
     good: str
@@ -195,7 +195,7 @@ MUTANTS = {
 }
 
 
-def break_on_purpose(url: str, mutant: Mutant) -> None:
+def apply_mutant(url: str, mutant: Mutant) -> None:
     source = (
         "SELECT pg_get_functiondef(oid) FROM pg_proc WHERE pronamespace = 'interlock'::regnamespace AND proname = %s"
     )
@@ -209,7 +209,7 @@ def break_on_purpose(url: str, mutant: Mutant) -> None:
     [(name, scenario) for name, mutant in MUTANTS.items() for scenario in mutant.found_by],
     ids=lambda part: part if isinstance(part, str) else part.__name__,
 )
-def test_what_is_broken_is_found(interlock_url: str, name: str, scenario: Scenario) -> None:
-    break_on_purpose(interlock_url, MUTANTS[name])
+def test_a_mutant_is_detected(interlock_url: str, name: str, scenario: Scenario) -> None:
+    apply_mutant(interlock_url, MUTANTS[name])
     with pytest.raises((AssertionError, SerializationFailure)):
         scenario(interlock_url)

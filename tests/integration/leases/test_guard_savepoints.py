@@ -14,19 +14,19 @@ def grant(interlock_url: str) -> Grant:
     return prepare(interlock_url)
 
 
-def test_after_a_savepoint_it_is_refused_whoever_else_guards(interlock_url: str) -> None:
+def test_after_a_savepoint_it_is_refused_even_if_others_guard(interlock_url: str) -> None:
     scenarios.guards_after_a_savepoint_are_refused(interlock_url)
 
 
-def test_before_a_savepoint_it_outlasts_the_rollback(interlock_url: str) -> None:
+def test_before_a_savepoint_it_survives_the_rollback(interlock_url: str) -> None:
     scenarios.guards_outlast_rollbacks(interlock_url)
 
 
-def test_what_is_guarded_before_a_savepoint_may_be_guarded_again_after_it(interlock_url: str) -> None:
+def test_a_guard_before_a_savepoint_may_be_repeated_after_it(interlock_url: str) -> None:
     scenarios.guards_may_be_repeated(interlock_url)
 
 
-def test_a_savepoint_that_was_released_is_none(interlock_url: str, grant: Grant) -> None:
+def test_a_released_savepoint_does_not_count(interlock_url: str, grant: Grant) -> None:
     with begun(interlock_url) as connection:
         connection.execute("SAVEPOINT here")
         write(connection)
@@ -35,7 +35,7 @@ def test_a_savepoint_that_was_released_is_none(interlock_url: str, grant: Grant)
         assert steal(grant) == "locked"
 
 
-def test_a_savepoint_within_a_savepoint_is_one(interlock_url: str, grant: Grant) -> None:
+def test_a_nested_savepoint_counts(interlock_url: str, grant: Grant) -> None:
     with begun(interlock_url) as connection:
         connection.execute("SAVEPOINT first")
         connection.execute("SAVEPOINT second")
@@ -43,7 +43,7 @@ def test_a_savepoint_within_a_savepoint_is_one(interlock_url: str, grant: Grant)
         assert verdict(connection, grant) == "IL003"
 
 
-def test_a_block_that_catches_exceptions_is_one(interlock_url: str, grant: Grant) -> None:
+def test_a_block_that_catches_exceptions_counts(interlock_url: str, grant: Grant) -> None:
     call = f"PERFORM interlock.guard_v1('{grant.name}', {grant.token}, '{grant.grant_id}')"
     with begun(interlock_url) as connection, pytest.raises(psycopg.Error) as error:
         connection.execute(f"DO $$ BEGIN {call}; EXCEPTION WHEN division_by_zero THEN END $$")

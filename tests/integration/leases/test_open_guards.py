@@ -1,4 +1,4 @@
-"""Transactions that guard a lease and do not end: what keeps them short, who sees them, who can end them."""
+"""Transactions that guard a lease and do not end: their time limits, their listing, and the ways to end them."""
 
 from collections.abc import Iterator
 
@@ -29,9 +29,7 @@ def guarding(url: str, name: str = "feeds") -> set[int]:
     return {pid for (pid,) in execute(url, "SELECT pid FROM interlock.guards_v1(%s)", name)}
 
 
-def test_the_server_notices_a_client_that_is_gone_or_idle_for_as_long_as_the_transaction_lasts(
-    interlock_url: str, grant: Grant
-) -> None:
+def test_the_server_notices_a_dead_or_idle_client_until_the_transaction_ends(interlock_url: str, grant: Grant) -> None:
     with begun(interlock_url) as connection:
         before = settings(connection)
         guard(connection, grant)
@@ -48,7 +46,7 @@ def test_idle_is_twice_the_ttl_and_ten_seconds_at_least(interlock_url: str, ttl:
         assert settings(connection)[1] == idle
 
 
-def test_what_the_user_has_set_stays(interlock_url: str, grant: Grant) -> None:
+def test_the_users_settings_stay(interlock_url: str, grant: Grant) -> None:
     with begun(interlock_url) as connection:
         for name, value in zip(SETTINGS, ("7s", "3min"), strict=True):
             connection.execute(f"SET {name} = '{value}'")
@@ -56,8 +54,8 @@ def test_what_the_user_has_set_stays(interlock_url: str, grant: Grant) -> None:
         assert settings(connection) == ["7s", "3min"]
 
 
-def test_everybody_who_guards_is_shown_and_nobody_else(interlock_url: str, grant: Grant) -> None:
-    """Several lockers of a row are known to the server as a group."""
+def test_exactly_the_guarding_sessions_are_listed(interlock_url: str, grant: Grant) -> None:
+    """The server records several lockers of a row as a group."""
     with begun(interlock_url) as first, begun(interlock_url) as second, begun(interlock_url) as idle:
         write(idle)
         assert guarding(interlock_url) == set()
@@ -74,7 +72,7 @@ def test_everybody_who_guards_is_shown_and_nobody_else(interlock_url: str, grant
         assert guarding(interlock_url) == set()
 
 
-def test_an_operator_can_end_them_and_is_remembered(interlock_url: str, grant: Grant) -> None:
+def test_an_operator_can_end_them_and_is_recorded(interlock_url: str, grant: Grant) -> None:
     with begun(interlock_url) as first, begun(interlock_url) as second:
         for connection in (first, second):
             guard(connection, grant)
@@ -91,7 +89,7 @@ def test_an_operator_can_end_them_and_is_remembered(interlock_url: str, grant: G
     assert (facts, set(ended), reason, by) == ([grant.name, grant.token, True], pids, "a test", "an operator")
 
 
-def test_they_can_be_ended_also_when_the_lease_was_released_meanwhile(interlock_url: str, grant: Grant) -> None:
+def test_they_can_be_ended_also_after_a_release(interlock_url: str, grant: Grant) -> None:
     with begun(interlock_url) as connection:
         guard(connection, grant)
         assert grant.release() == "released"
@@ -102,7 +100,7 @@ def test_they_can_be_ended_also_when_the_lease_was_released_meanwhile(interlock_
             connection.commit()
 
 
-def test_breaking_a_lease_without_ending_them_leaves_them_their_time(interlock_url: str, grant: Grant) -> None:
+def test_breaking_a_lease_without_terminate_lets_them_finish(interlock_url: str, grant: Grant) -> None:
     with begun(interlock_url) as connection:
         guard(connection, grant)
         write(connection)
@@ -113,7 +111,7 @@ def test_breaking_a_lease_without_ending_them_leaves_them_their_time(interlock_u
     assert notes(interlock_url) == ["a"]
 
 
-def test_a_client_that_dies_in_the_middle_of_a_statement_holds_nobody_up(interlock_url: str, grant: Grant) -> None:
+def test_a_client_that_dies_during_a_statement_delays_no_one(interlock_url: str, grant: Grant) -> None:
     with begun(interlock_url) as connection:
         guard(connection, grant)
         write(connection)

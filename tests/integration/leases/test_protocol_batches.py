@@ -1,10 +1,10 @@
-"""Many leases in one statement: each gets the answer that it would get alone, and no name holds up another."""
+"""Many leases in one statement: each gets the same answer as alone, and no name delays another."""
 
 from uuid import uuid4
 
 import pytest
 
-from support.protocol import EAR, Client, queue
+from support.protocol import LISTENER, Client, queue
 from support.sql_leases import row, set_clock
 
 
@@ -35,13 +35,13 @@ def test_of_several_requests_for_one_name_the_first_gets_it(first: Client) -> No
     assert statuses(answers) == ["granted", "granted", "busy", "busy", "busy"]
 
 
-def test_those_who_wait_queue_in_the_order_of_the_batch(interlock_url: str, first: Client, ear: Client) -> None:
+def test_waiters_queue_in_the_order_of_the_batch(interlock_url: str, first: Client, listening: Client) -> None:
     first.run("SELECT interlock.register_v1('{feeds}')")
-    winner, *waiters = first.ask_many(["feeds"] * 4, wait=True, listener=EAR)
+    winner, *waiters = first.ask_many(["feeds"] * 4, wait=True, listener=LISTENER)
     assert statuses(waiters) == ["busy"] * 3
     assert queue(interlock_url, "feeds") == [(waiter.grant_id, False) for waiter in waiters]
     assert first.release(winner) == "released"
-    assert ear.heard() == [waiters[0].grant_id]
+    assert listening.heard() == [waiters[0].grant_id]
 
 
 @pytest.mark.parametrize("is_held", [True, False])
@@ -59,9 +59,7 @@ def test_a_request_that_is_in_a_batch_twice_is_one_request(
 
 
 @pytest.mark.parametrize("lock", ["FOR UPDATE", "FOR NO KEY UPDATE", "FOR SHARE", "FOR KEY SHARE"])
-def test_a_row_that_somebody_else_has_locked_holds_up_nobody(
-    interlock_url: str, first: Client, second: Client, lock: str
-) -> None:
+def test_a_locked_row_delays_no_other(interlock_url: str, first: Client, second: Client, lock: str) -> None:
     first.run("SELECT interlock.register_v1('{a,b,c}')")
     with second.connection.transaction():
         second.run(f"SELECT FROM interlock.lease WHERE name = 'b' {lock}")
@@ -70,7 +68,7 @@ def test_a_row_that_somebody_else_has_locked_holds_up_nobody(
     assert first.ask("b").status == "granted"
 
 
-def test_renewals_and_releases_of_a_batch_pass_a_locked_row(interlock_url: str, first: Client, second: Client) -> None:
+def test_renewals_and_releases_of_a_batch_skip_a_locked_row(interlock_url: str, first: Client, second: Client) -> None:
     set_clock(interlock_url, 0)
     first.run("SELECT interlock.register_v1('{a,b,c}')")
     grants = first.ask_many(["c", "b", "a"], ttl=30)
@@ -83,7 +81,7 @@ def test_renewals_and_releases_of_a_batch_pass_a_locked_row(interlock_url: str, 
     assert first.release_many(grants) == ["lost", "released", "lost"]
 
 
-def test_a_renewal_leaves_the_time_that_a_transaction_waits_for_locks_as_it_was(first: Client, second: Client) -> None:
+def test_a_renewal_does_not_change_the_transactions_lock_timeout(first: Client, second: Client) -> None:
     held = first.acquire("feeds")
 
     def renewed() -> tuple[str, str]:
@@ -97,7 +95,7 @@ def test_a_renewal_leaves_the_time_that_a_transaction_waits_for_locks_as_it_was(
         assert renewed() == ("locked", "7s")
 
 
-def test_renewals_of_a_batch_pass_a_guard(interlock_url: str, first: Client, second: Client) -> None:
+def test_renewals_of_a_batch_do_not_wait_for_a_guard(interlock_url: str, first: Client, second: Client) -> None:
     first.run("SELECT interlock.register_v1('{a,b}')")
     grants = first.ask_many(["a", "b"])
     with second.connection.transaction():
@@ -106,7 +104,7 @@ def test_renewals_of_a_batch_pass_a_guard(interlock_url: str, first: Client, sec
         assert first.release_many(grants) == ["released", "released"]
 
 
-def test_a_batch_that_is_renewed_again_says_which_were_lost(interlock_url: str, first: Client) -> None:
+def test_a_batch_that_is_renewed_again_reports_the_lost_grants(interlock_url: str, first: Client) -> None:
     first.run("SELECT interlock.register_v1('{a,b,c}')")
     a, b, c = first.ask_many(["a", "b", "c"])
     first.release(b)
@@ -115,7 +113,7 @@ def test_a_batch_that_is_renewed_again_says_which_were_lost(interlock_url: str, 
     assert row(interlock_url, "b") == before
 
 
-def test_names_become_known_once_whoever_adds_them(interlock_url: str, first: Client) -> None:
+def test_concurrent_batches_add_a_name_only_once(interlock_url: str, first: Client) -> None:
     first.run("SELECT interlock.register_v1('{b,a,b}')")
     held = first.acquire("a")
     first.run("SELECT interlock.register_v1('{a,c}')")
@@ -123,7 +121,7 @@ def test_names_become_known_once_whoever_adds_them(interlock_url: str, first: Cl
     assert row(interlock_url, "a").token == held.token
 
 
-def test_only_what_somebody_waits_for_is_handed_over(interlock_url: str, first: Client, second: Client) -> None:
+def test_only_leases_with_waiters_are_handed_over(interlock_url: str, first: Client, second: Client) -> None:
     first.run("SELECT interlock.register_v1('{a,b}')")
     grants = first.ask_many(["a", "b"])
     second.wait("b")

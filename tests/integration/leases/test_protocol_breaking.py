@@ -1,11 +1,11 @@
-"""Taking a lease from its holder by force, the record of that, and what there is to see of leases."""
+"""Breaking a lease, the record of it, and the listing of leases."""
 
 from uuid import uuid4
 
 import psycopg
 import pytest
 
-from support.protocol import EAR, Client, queue
+from support.protocol import LISTENER, Client, queue
 from support.sql_leases import row, set_clock
 
 DONE = """
@@ -21,9 +21,7 @@ def refused(client: Client, *grant: object) -> bool:
 
 
 @pytest.mark.parametrize("immediate", [True, False])
-def test_a_holder_whose_lease_was_broken_can_do_nothing_with_it(
-    interlock_url: str, first: Client, second: Client, immediate: bool
-) -> None:
+def test_a_broken_grant_cannot_be_used(interlock_url: str, first: Client, second: Client, immediate: bool) -> None:
     held = first.acquire("feeds")
     assert len(second.break_open("feeds", immediate=immediate)) == 1
     before = row(interlock_url, "feeds")
@@ -52,7 +50,7 @@ def test_the_release_of_a_broken_grant_frees_the_lease_and_no_other_release_does
     assert third.ask("feeds").status == "busy"
 
 
-def test_a_broken_lease_is_kept_from_others_for_as_long_as_its_holder_may_trust_it(
+def test_a_broken_lease_is_not_granted_while_its_holder_may_trust_it(
     interlock_url: str, first: Client, second: Client, third: Client
 ) -> None:
     set_clock(interlock_url, 0)
@@ -65,17 +63,17 @@ def test_a_broken_lease_is_kept_from_others_for_as_long_as_its_holder_may_trust_
     assert third.acquire("feeds").token > held.token
 
 
-def test_a_lease_that_is_broken_at_once_goes_to_the_first_who_waits(
-    interlock_url: str, first: Client, second: Client, third: Client, ear: Client
+def test_a_lease_that_is_broken_at_once_goes_to_the_first_waiter(
+    interlock_url: str, first: Client, second: Client, third: Client, listening: Client
 ) -> None:
     held = first.acquire("feeds")
-    waiter = third.wait("feeds", listener=EAR)
+    waiter = third.wait("feeds", listener=LISTENER)
     assert second.break_open("feeds", immediate=True) == [(held.token, "first", None, None, 0, [])]
-    assert ear.heard() == [waiter.grant_id]
-    assert third.wait("feeds", listener=EAR, grant_id=waiter.grant_id).token > held.token
+    assert listening.heard() == [waiter.grant_id]
+    assert third.wait("feeds", listener=LISTENER, grant_id=waiter.grant_id).token > held.token
 
 
-def test_who_broke_a_lease_gently_may_still_break_it_at_once(
+def test_a_broken_lease_may_still_be_broken_at_once(
     interlock_url: str, first: Client, second: Client, third: Client
 ) -> None:
     first.acquire("feeds")
@@ -86,7 +84,7 @@ def test_who_broke_a_lease_gently_may_still_break_it_at_once(
     assert third.ask("feeds").status == "granted"
 
 
-def test_what_nobody_holds_cannot_be_broken(interlock_url: str, first: Client, second: Client) -> None:
+def test_a_free_lease_cannot_be_broken(interlock_url: str, first: Client, second: Client) -> None:
     set_clock(interlock_url, 0)
     first.release(first.acquire("released"))
     first.acquire("expired", ttl=30)
@@ -97,7 +95,7 @@ def test_what_nobody_holds_cannot_be_broken(interlock_url: str, first: Client, s
     assert second.run(DONE) == []
 
 
-def test_every_intervention_is_written_down(interlock_url: str, first: Client, second: Client) -> None:
+def test_every_intervention_is_recorded(interlock_url: str, first: Client, second: Client) -> None:
     set_clock(interlock_url, 0)
     held = first.acquire("feeds")
     second.run("SELECT interlock.break_v1('feeds', false, false, 'it hangs', 'olga@ops')")
@@ -124,7 +122,7 @@ def test_an_intervention_is_as_durable_as_a_grant(first: Client) -> None:
         assert first.run("SHOW synchronous_commit") == [("on",)]
 
 
-def test_all_there_is_to_see_of_leases(interlock_url: str, first: Client, second: Client, ear: Client) -> None:
+def test_the_listing_of_leases(interlock_url: str, first: Client, second: Client, listening: Client) -> None:
     set_clock(interlock_url, 0)
     held = first.run(
         "SELECT token FROM interlock.acquire_v1('held', gen_random_uuid(), 30, 'worker-1', '{\"job\": 7}',"
@@ -134,7 +132,7 @@ def test_all_there_is_to_see_of_leases(interlock_url: str, first: Client, second
     first.break_open("broken", immediate=False)
     first.acquire("expired", ttl=5)
     first.release(first.acquire("released"))
-    second.wait("held", listener=EAR)
+    second.wait("held", listener=LISTENER)
     second.wait("held", listener=8)
     set_clock(interlock_url, 10)
     seen = "SELECT name, held, broken, holder, host, pid, metadata, ttl, expires_at::text, remaining, waiters"
@@ -148,12 +146,12 @@ def test_all_there_is_to_see_of_leases(interlock_url: str, first: Client, second
     assert first.run("SELECT name FROM interlock.leases_v1('unknown')") == []
 
 
-def test_who_waits_is_seen_in_order_and_the_dead_are_not(
-    interlock_url: str, first: Client, second: Client, third: Client, ear: Client
+def test_live_waiters_are_listed_in_order(
+    interlock_url: str, first: Client, second: Client, third: Client, listening: Client
 ) -> None:
     set_clock(interlock_url, 0)
     first.acquire("feeds", ttl=60)
-    second.wait("feeds", listener=EAR)
+    second.wait("feeds", listener=LISTENER)
     set_clock(interlock_url, 5)
     second.wait("feeds", listener=8)
     set_clock(interlock_url, 10)
@@ -164,7 +162,7 @@ def test_who_waits_is_seen_in_order_and_the_dead_are_not(
     assert len(queue(interlock_url, "feeds")) == 3
 
 
-def test_nothing_that_is_shown_lets_anybody_act_as_the_holder(first: Client) -> None:
+def test_the_listing_does_not_let_its_reader_act_as_the_holder(first: Client) -> None:
     held = first.acquire("feeds")
     waiter = first.wait("feeds")
     shown = str(

@@ -1,4 +1,4 @@
-"""What a call costs the server: no write where nothing changes, no scan of a table, no queue read to its end."""
+"""The cost of a call for the server: no write without a change, no scan of a table, no full read of a queue."""
 
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -8,7 +8,7 @@ import pytest
 
 from support.plans import plans
 from support.postgres import execute
-from support.protocol import DIRECTLY, EAR, RENEW_MANY, Client, columns, counted, queue
+from support.protocol import DIRECTLY, LISTENER, RENEW_MANY, Client, columns, counted, queue
 
 READS = """
     SELECT relname, seq_scan, coalesce(seq_tup_read, 0) + coalesce(idx_tup_fetch, 0)
@@ -18,14 +18,14 @@ LOOKS = "SELECT pg_stat_get_xact_numscans('interlock.lease_pkey'::regclass)"
 
 
 def writes(client: Client, work: Callable[[], object]) -> bool:
-    """Whether the transaction had to be given a number, as every one that writes or locks a row has."""
+    """True if the transaction has a number, as every transaction has that writes or locks a row."""
     with client.connection.transaction():
         work()
         return client.run("SELECT pg_current_xact_id_if_assigned() IS NOT NULL") == [(True,)]
 
 
 def reads(client: Client, work: Callable[[], object]) -> dict[str, tuple[int, int]]:
-    """Of each table: how often it was scanned from end to end, and how many of its rows were read."""
+    """Returns for each table the number of full scans and of rows read."""
 
     def counted() -> dict[str, tuple[int, int]]:
         return {name: (scans, rows) for name, scans, rows in client.run(READS)}
@@ -37,12 +37,12 @@ def reads(client: Client, work: Callable[[], object]) -> dict[str, tuple[int, in
     return {name: (after[name][0] - before[name][0], after[name][1] - before[name][1]) for name in after}
 
 
-def test_a_failed_try_writes_nothing(first: Client, second: Client, third: Client, ear: Client) -> None:
+def test_a_failed_try_writes_nothing(first: Client, second: Client, third: Client, listening: Client) -> None:
     names = [f"lease {number}" for number in range(50)]
     first.run("SELECT interlock.register_v1(%s)", names)
     first.ask_many(names)
     waited_for = first.acquire("waited for")
-    third.wait("waited for", listener=EAR)
+    third.wait("waited for", listener=LISTENER)
     third.wait("lease 0", listener=8)
     first.release(waited_for)
     guarded = first.acquire("guarded")
@@ -66,7 +66,7 @@ def test_a_lost_renewal_and_a_lost_release_write_nothing(first: Client, second: 
 
 
 def test_a_renewal_writes_each_lease_once(first: Client) -> None:
-    """Heartbeats are most of what a database with leases has to log."""
+    """Heartbeats are the largest part of the log of a database with leases."""
     names = [f"lease {number}" for number in range(200)]
     first.run("SELECT interlock.register_v1(%s)", names)
     held = first.ask_many(names)
@@ -74,12 +74,12 @@ def test_a_renewal_writes_each_lease_once(first: Client) -> None:
     [[[plan]]] = first.run(
         f"EXPLAIN (ANALYZE, WAL, FORMAT JSON) {RENEW_MANY}", tokens, grant_ids, names, [30.0] * len(held)
     )
-    assert len(held) <= plan["Plan"]["WAL Records"] < 1.5 * len(held)  # pages are tidied up now and then
+    assert len(held) <= plan["Plan"]["WAL Records"] < 1.5 * len(held)  # pages are pruned now and then
 
 
 @pytest.fixture
 def crowded(request: pytest.FixtureRequest, interlock_url: str) -> Iterator[Client]:
-    """A client where so many leases are known, and the server has no figures about them, or those of an empty table."""
+    """A client of a database with so many leases, without statistics, or with those of an empty table."""
     execute(interlock_url, "ALTER TABLE interlock.lease SET (autovacuum_enabled = off)")
     execute(interlock_url, "ALTER TABLE interlock.waiter SET (autovacuum_enabled = off)")
     if request.param > 10:
@@ -91,17 +91,17 @@ def crowded(request: pytest.FixtureRequest, interlock_url: str) -> Iterator[Clie
 
 
 def everything(client: Client, one: str, *several: str) -> None:
-    """Each call once, but for those that people make."""
+    """Call each function once, except those of operators."""
     held = client.acquire(one)
     assert client.ask(one).status == "busy"
     assert client.ask(f"new {uuid4()}").status == "granted"
-    waiter = client.wait(one, listener=EAR)
+    waiter = client.wait(one, listener=LISTENER)
     client.guard(held)
     assert (client.renew(held), client.release(held)) == ("renewed", "released")
-    assert client.wait(one, listener=EAR, grant_id=waiter.grant_id).status == "granted"
-    client.abandon(client.wait(one, listener=EAR))
-    grants = client.ask_many(several, wait=True, listener=EAR)
-    client.ask_many(several, wait=True, listener=EAR)
+    assert client.wait(one, listener=LISTENER, grant_id=waiter.grant_id).status == "granted"
+    client.abandon(client.wait(one, listener=LISTENER))
+    grants = client.ask_many(several, wait=True, listener=LISTENER)
+    client.ask_many(several, wait=True, listener=LISTENER)
     assert client.renew_many(grants) == ([], [])
     assert client.release_many(grants, if_waited=True) == ["released"] * len(several)
     assert len(client.break_open(one, immediate=True)) == 1
@@ -109,19 +109,19 @@ def everything(client: Client, one: str, *several: str) -> None:
 
 
 @pytest.mark.parametrize("crowded", [10, 1_000, 100_000], indirect=True)
-def test_no_call_scans_a_table_however_many_leases_there_are(crowded: Client, ear: Client) -> None:
-    for names in ("31425", "80796"):  # the second time with plans that were kept
+def test_no_call_scans_a_table_however_many_leases_there_are(crowded: Client, listening: Client) -> None:
+    for names in ("31425", "80796"):  # the second time with cached plans
         seen = reads(crowded, partial(everything, crowded, *names))
         assert {table: scans for table, (scans, _) in seen.items()} == {"lease": 0, "waiter": 0}
         assert max(rows for _, rows in seen.values()) < 250
 
 
 @pytest.mark.parametrize("crowded", [10, 100_000], indirect=True)
-def test_no_statement_looks_so_long_that_the_server_would_compile_it(crowded: Client, ear: Client) -> None:
+def test_no_statement_is_so_expensive_that_the_server_would_compile_it(crowded: Client, listening: Client) -> None:
     with plans(crowded.connection) as found:
         everything(crowded, *"31425")
         held = crowded.acquire("6")
-        waiter = crowded.wait("6", listener=EAR, direct=True)
+        waiter = crowded.wait("6", listener=LISTENER, direct=True)
         assert crowded.hand_on(held).offered == waiter.grant_id
         held = crowded.acquire("7")
         crowded.run("SELECT interlock.write_record_v1('7', '1', %s, %s, %s)", *held.triple)
@@ -142,15 +142,15 @@ def released(first: Client, second: Client) -> Callable[[], object]:
     return lambda: second.release(held)
 
 
-def released_to_who_waits(first: Client, second: Client) -> Callable[[], object]:
+def released_to_the_waiter(first: Client, second: Client) -> Callable[[], object]:
     held = first.acquire("feeds")
-    first.wait("feeds", listener=EAR)
+    first.wait("feeds", listener=LISTENER)
     return lambda: second.release(held)
 
 
-def handed_on(first: Client, second: Client) -> Callable[[], object]:
+def handed_over(first: Client, second: Client) -> Callable[[], object]:
     held = first.acquire("feeds")
-    waiter = first.wait("feeds", listener=EAR, direct=True)
+    waiter = first.wait("feeds", listener=LISTENER, direct=True)
 
     def work() -> None:
         assert second.run(DIRECTLY, *held.triple) == [(waiter.grant_id,)]
@@ -158,43 +158,43 @@ def handed_on(first: Client, second: Client) -> Callable[[], object]:
     return work
 
 
-@pytest.mark.parametrize("step", [acquired, released, released_to_who_waits, handed_on])
-def test_a_lease_is_looked_for_once(
-    first: Client, second: Client, ear: Client, step: Callable[[Client, Client], Callable[[], object]]
+@pytest.mark.parametrize("step", [acquired, released, released_to_the_waiter, handed_over])
+def test_the_row_of_a_lease_is_searched_once(
+    first: Client, second: Client, listening: Client, step: Callable[[Client, Client], Callable[[], object]]
 ) -> None:
-    """Each look comes by all versions of the row that an old snapshot keeps."""
+    """Each search passes all versions of the row that an old snapshot keeps."""
     assert counted(second, LOOKS, step(first, second)) == 1
 
 
 @pytest.mark.parametrize("statistics", ["none", "of an empty queue", "of the whole queue"])
-def test_a_long_queue_is_not_read_to_its_end(
-    interlock_url: str, first: Client, second: Client, ear: Client, statistics: str
+def test_a_long_queue_is_not_read_completely(
+    interlock_url: str, first: Client, second: Client, listening: Client, statistics: str
 ) -> None:
     first.run("ALTER TABLE interlock.waiter SET (autovacuum_enabled = off)")
     first.run("SELECT interlock.register_v1('{feeds}')")
     held = first.acquire("feeds")
     if statistics == "of an empty queue":
         first.run("ANALYZE interlock.waiter")
-    waiters = second.ask_many(["feeds"] * 2_000, wait=True, listener=EAR)
+    waiters = second.ask_many(["feeds"] * 2_000, wait=True, listener=LISTENER)
     if statistics == "of the whole queue":
         first.run("ANALYZE interlock.waiter")
     steps: list[Callable[[], object]] = [
         lambda: second.ask("feeds"),
         lambda: second.ask_many(["feeds"]),
-        lambda: second.wait("feeds", listener=EAR, grant_id=waiters[1000].grant_id),
-        lambda: second.ask_many(["feeds"], wait=True, listener=EAR, grant_ids=[waiters[1000].grant_id]),
+        lambda: second.wait("feeds", listener=LISTENER, grant_id=waiters[1000].grant_id),
+        lambda: second.ask_many(["feeds"], wait=True, listener=LISTENER, grant_ids=[waiters[1000].grant_id]),
         lambda: second.release(held),
         lambda: second.ask("feeds"),
         lambda: second.abandon(waiters[0]),
-        lambda: second.wait("feeds", listener=EAR, grant_id=waiters[1000].grant_id),
-        lambda: second.wait("feeds", listener=EAR, grant_id=waiters[1].grant_id),
+        lambda: second.wait("feeds", listener=LISTENER, grant_id=waiters[1000].grant_id),
+        lambda: second.wait("feeds", listener=LISTENER, grant_id=waiters[1].grant_id),
     ]
     assert max(reads(second, step)["waiter"][1] for step in steps) < 20
     assert len(queue(interlock_url, "feeds")) == 1998
 
 
 @pytest.mark.parametrize(("set_to", "becomes"), [("off", "on"), ("local", "local"), ("remote_apply", "remote_apply")])
-def test_who_gets_or_keeps_a_lease_waits_for_the_disk_whatever_the_role_is_set_to(
+def test_grants_and_renewals_wait_for_the_disk_with_any_setting_of_the_role(
     interlock_url: str, set_to: str, becomes: str
 ) -> None:
     with Client(interlock_url, "careless", options=f"-c synchronous_commit={set_to}") as careless:
@@ -215,7 +215,7 @@ def test_who_gets_or_keeps_a_lease_waits_for_the_disk_whatever_the_role_is_set_t
         assert careless.run("SHOW synchronous_commit") == [(set_to,)]
 
 
-def test_a_release_never_makes_a_transaction_of_the_users_own_less_durable(first: Client) -> None:
+def test_a_release_never_makes_the_users_transaction_less_durable(first: Client) -> None:
     first.run("SET synchronous_commit = on")
     held, other = first.acquire("feeds"), first.acquire("other")
     with first.connection.transaction():
@@ -224,7 +224,7 @@ def test_a_release_never_makes_a_transaction_of_the_users_own_less_durable(first
         assert first.run("SHOW synchronous_commit") == [("on",)]
 
 
-def test_a_release_in_a_transaction_of_the_users_own_counts_when_that_commits(first: Client, second: Client) -> None:
+def test_a_release_in_the_users_transaction_counts_when_that_commits(first: Client, second: Client) -> None:
     held = first.acquire("feeds")
     first.run("BEGIN")
     assert first.release(held) == "released"

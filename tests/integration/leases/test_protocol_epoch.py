@@ -1,12 +1,13 @@
-"""A server that finds itself on another timeline: nothing of before is trusted, and nothing is granted too soon.
+"""A server on a new timeline: earlier grants are not trusted, and nothing is granted too soon.
 
-What a real promotion does is tested with two servers, elsewhere. Here only the record of the timeline is changed.
+A real promotion is tested with two servers in `test_failover_protocol`. Here only the record of the timeline is
+changed.
 """
 
 import pytest
 
 from support.postgres import execute
-from support.protocol import EAR, Client, queue
+from support.protocol import LISTENER, Client, queue
 from support.sql_leases import row, set_clock
 
 
@@ -19,7 +20,7 @@ def since(url: str) -> str:
 
 
 @pytest.mark.parametrize("in_a_batch", [False, True])
-def test_everyone_is_held_back_for_the_longest_ttl_in_use(
+def test_every_request_is_delayed_for_the_longest_ttl_in_use(
     interlock_url: str, first: Client, second: Client, in_a_batch: bool
 ) -> None:
     set_clock(interlock_url, 0)
@@ -35,7 +36,7 @@ def test_everyone_is_held_back_for_the_longest_ttl_in_use(
     assert (second.ask_many(["feeds"])[0] if in_a_batch else second.ask("feeds")).status == "granted"
 
 
-def test_a_longer_ttl_is_held_back_for_longer(interlock_url: str, first: Client) -> None:
+def test_a_longer_ttl_is_delayed_for_longer(interlock_url: str, first: Client) -> None:
     set_clock(interlock_url, 0)
     promote(interlock_url)
     assert first.ask("feeds", ttl=5).status == "held back"
@@ -44,7 +45,7 @@ def test_a_longer_ttl_is_held_back_for_longer(interlock_url: str, first: Client)
     assert first.ask("feeds", ttl=5).status == "granted"
 
 
-def test_a_grant_of_before_is_not_renewed_resent_or_trusted_again(interlock_url: str, first: Client) -> None:
+def test_an_earlier_grant_is_not_renewed_resent_or_trusted_again(interlock_url: str, first: Client) -> None:
     set_clock(interlock_url, 0)
     held = first.acquire("feeds", ttl=100)
     promote(interlock_url)
@@ -55,15 +56,15 @@ def test_a_grant_of_before_is_not_renewed_resent_or_trusted_again(interlock_url:
     assert row(interlock_url, "feeds").expires_at == "2031-01-01 00:01:40+00"
 
 
-def test_nobody_queues_meanwhile(interlock_url: str, first: Client, ear: Client) -> None:
+def test_no_request_queues_meanwhile(interlock_url: str, first: Client, listening: Client) -> None:
     set_clock(interlock_url, 0)
     first.acquire("feeds", ttl=30)
     promote(interlock_url)
-    assert first.wait("feeds", listener=EAR).status == "held back"
+    assert first.wait("feeds", listener=LISTENER).status == "held back"
     assert queue(interlock_url, "feeds") == []
 
 
-def test_the_change_is_noted_once(interlock_url: str, first: Client, second: Client) -> None:
+def test_the_change_is_recorded_once(interlock_url: str, first: Client, second: Client) -> None:
     set_clock(interlock_url, 0)
     promote(interlock_url)
     first.ask("feeds")
@@ -72,7 +73,7 @@ def test_the_change_is_noted_once(interlock_url: str, first: Client, second: Cli
     assert since(interlock_url) == "2031-01-01 00:00:00+00"
 
 
-def test_a_clock_that_is_set_back_does_not_prolong_it_by_more_than_it_lasts(interlock_url: str, first: Client) -> None:
+def test_a_clock_that_is_set_back_prolongs_the_delay_at_most_once(interlock_url: str, first: Client) -> None:
     set_clock(interlock_url, 3600)
     promote(interlock_url)
     assert first.ask("feeds", ttl=30).status == "held back"

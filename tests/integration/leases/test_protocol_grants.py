@@ -1,4 +1,4 @@
-"""One grant at a time: who gets a lease, who may touch it, and until when. Tested on the SQL functions alone."""
+"""One grant at a time: who gets a lease, who may change it, and until when. Tested on the SQL functions alone."""
 
 from collections.abc import Callable, Sequence
 from uuid import uuid4
@@ -19,7 +19,7 @@ alone_and_in_a_batch = pytest.mark.parametrize(
 )
 
 
-def test_of_two_who_ask_the_first_gets_it_and_the_second_is_told_by_whom_and_for_how_long(
+def test_the_first_of_two_requests_gets_it_and_the_second_gets_holder_and_remaining_time(
     interlock_url: str, first: Client, second: Client
 ) -> None:
     set_clock(interlock_url, 0)
@@ -43,7 +43,7 @@ def test_a_lease_is_free_from_the_moment_it_expires_and_not_before(
 
 
 @alone_and_in_a_batch
-def test_who_comes_while_another_is_just_taking_it_gets_nothing(
+def test_a_request_during_another_grant_gets_nothing(
     interlock_url: str, first: Client, second: Client, ask: Ask
 ) -> None:
     second.run("SELECT interlock.register_v1('{feeds, another}')")
@@ -55,10 +55,10 @@ def test_who_comes_while_another_is_just_taking_it_gets_nothing(
 
 
 @pytest.mark.parametrize("function", ["acquire_v1", "acquire_many_v1"])
-def test_who_saw_it_free_and_came_to_take_it_after_another_gets_nothing(
+def test_a_request_that_saw_it_free_but_comes_second_gets_nothing(
     interlock_url: str, first: Client, second: Client, function: str
 ) -> None:
-    """It stops in the middle of the statement that decides, after it has read the row and before it locks it."""
+    """It stops within the deciding statement, after it has read the row and before it locks the row."""
     second.run("SELECT interlock.register_v1('{feeds}')")
     second.run("INSERT INTO interlock.waiter VALUES (gen_random_uuid(), 'feeds', '-infinity', NULL, '-infinity')")
     second.run(
@@ -79,7 +79,7 @@ def test_who_saw_it_free_and_came_to_take_it_after_another_gets_nothing(
 
 
 @alone_and_in_a_batch
-def test_a_resend_finds_its_own_grant_and_what_is_left_of_it(
+def test_a_resend_finds_its_own_grant_and_the_remaining_time(
     interlock_url: str, first: Client, second: Client, ask: Ask
 ) -> None:
     set_clock(interlock_url, 0)
@@ -94,7 +94,7 @@ def test_a_resend_finds_its_own_grant_and_what_is_left_of_it(
     assert second.run("SELECT count(*) FROM interlock.waiter") == [(0,)]
 
 
-def test_a_resend_of_a_grant_that_has_expired_is_a_new_grant(interlock_url: str, first: Client) -> None:
+def test_a_resend_of_an_expired_grant_is_a_new_grant(interlock_url: str, first: Client) -> None:
     set_clock(interlock_url, 0)
     held = first.acquire("feeds", ttl=30)
     set_clock(interlock_url, 30)
@@ -105,7 +105,7 @@ def test_a_resend_of_a_grant_that_has_expired_is_a_new_grant(interlock_url: str,
 
 
 def others(held: Answer) -> Sequence[Answer]:
-    """Grants that are not this one, and differ from it in one thing."""
+    """Returns grants that differ from this one in one attribute."""
     return (
         held._replace(token=held.token - 1),
         held._replace(token=held.token + 1),
@@ -114,7 +114,7 @@ def others(held: Answer) -> Sequence[Answer]:
     )
 
 
-def test_a_wrong_token_or_grant_id_touches_nothing(interlock_url: str, first: Client, second: Client) -> None:
+def test_a_wrong_token_or_grant_id_changes_nothing(interlock_url: str, first: Client, second: Client) -> None:
     held = first.acquire("feeds")
     before = row(interlock_url, "feeds")
     for wrong in others(held):
@@ -129,9 +129,7 @@ def test_a_wrong_token_or_grant_id_touches_nothing(interlock_url: str, first: Cl
     assert first.renew(held) == "renewed"
 
 
-def test_a_holder_that_lost_its_lease_touches_nothing_of_its_successors(
-    interlock_url: str, first: Client, second: Client
-) -> None:
+def test_a_former_holder_changes_nothing_of_its_successors(interlock_url: str, first: Client, second: Client) -> None:
     set_clock(interlock_url, 0)
     stale = first.acquire("feeds", ttl=30)
     set_clock(interlock_url, 30)
@@ -143,9 +141,7 @@ def test_a_holder_that_lost_its_lease_touches_nothing_of_its_successors(
     assert second.release(held) == "released"
 
 
-def test_a_lease_that_has_expired_cannot_be_renewed_even_if_nobody_has_taken_it(
-    interlock_url: str, first: Client
-) -> None:
+def test_an_expired_lease_cannot_be_renewed_even_if_it_is_free(interlock_url: str, first: Client) -> None:
     set_clock(interlock_url, 0)
     held = first.acquire("feeds", ttl=30)
     set_clock(interlock_url, 29.999)
@@ -158,7 +154,7 @@ def test_a_lease_that_has_expired_cannot_be_renewed_even_if_nobody_has_taken_it(
     assert first.release(held) == "released"
 
 
-def test_a_renewal_counts_from_when_it_has_the_row_and_may_change_the_ttl(interlock_url: str, first: Client) -> None:
+def test_a_renewal_counts_from_its_lock_on_the_row_and_may_change_the_ttl(interlock_url: str, first: Client) -> None:
     set_clock(interlock_url, 0)
     held = first.acquire("feeds", ttl=30)
     set_clock(interlock_url, 10)
@@ -166,8 +162,8 @@ def test_a_renewal_counts_from_when_it_has_the_row_and_may_change_the_ttl(interl
     assert row(interlock_url, "feeds").expires_at == "2031-01-01 00:01:10+00"
 
 
-def test_a_grant_counts_from_when_it_has_the_row(interlock_url: str, first: Client) -> None:
-    """A statement that was held up for long before it came to the row does not grant what is over already."""
+def test_a_grant_counts_from_its_lock_on_the_row(interlock_url: str, first: Client) -> None:
+    """A statement that waited long before it reached the row does not grant a time that is over already."""
     set_clock(interlock_url, 0)
     first.run("SELECT interlock.register_v1('{feeds}')")
     at = {"function": "acquire_v1", "before": "moment := interlock.now_v1();"}
@@ -177,10 +173,10 @@ def test_a_grant_counts_from_when_it_has_the_row(interlock_url: str, first: Clie
     assert row(interlock_url, "feeds").expires_at == "2031-01-01 00:02:10+00"
 
 
-def test_whoever_asks_slowly_does_not_cut_short_a_lease_that_was_renewed_meanwhile(
+def test_a_slow_request_does_not_shorten_a_lease_that_was_renewed_meanwhile(
     interlock_url: str, first: Client, second: Client
 ) -> None:
-    """A clock that was set back leaves leases that end too far in the future; this one only seems to be one."""
+    """A clock that was set back leaves leases that end too far in the future; this one only looks like that."""
     set_clock(interlock_url, 0)
     held = first.acquire("feeds", ttl=30)
     at = {"function": "acquire_many_v1", "before": "-- A clock that was set back"}
@@ -191,7 +187,7 @@ def test_whoever_asks_slowly_does_not_cut_short_a_lease_that_was_renewed_meanwhi
     assert row(interlock_url, "feeds") == before
 
 
-def test_after_a_clock_was_set_back_nobody_waits_for_another_to_mend_a_row(
+def test_after_a_clock_was_set_back_no_request_waits_for_another_to_correct_a_row(
     interlock_url: str, first: Client, second: Client, third: Client
 ) -> None:
     set_clock(interlock_url, 3600)
@@ -229,14 +225,14 @@ BAD = [
 
 @pytest.mark.exhaustive(beyond=12)
 @pytest.mark.parametrize(("call", "complaint"), BAD)
-def test_what_cannot_be_is_refused_before_anything_is_changed(first: Client, call: str, complaint: str) -> None:
+def test_invalid_arguments_are_refused_before_any_change(first: Client, call: str, complaint: str) -> None:
     held = first.acquire("a")
     with pytest.raises(psycopg.errors.InvalidParameterValue, match=complaint):
         first.run(f"SELECT interlock.{call}")
     assert first.run("SELECT name, token FROM interlock.lease") == [("a", held.token)]
 
 
-def test_releasing_waits_for_no_guard_and_taking_waits_for_all(
+def test_a_release_waits_for_no_guard_and_a_grant_waits_for_all(
     interlock_url: str, first: Client, second: Client, third: Client
 ) -> None:
     held = first.acquire("feeds")

@@ -1,4 +1,4 @@
-"""Twelve sessions that take, renew, guard, release, break, leave and sweep a few leases, at random and all at once."""
+"""Twelve sessions acquire, renew, guard, release, break, leave and sweep a few leases, at random and all at once."""
 
 import pytest
 
@@ -8,14 +8,14 @@ from support.postgres import execute
 from support.protocol import Client, rewrite
 from support.waiting import eventually
 
-GIVES_WAY = "55P03"  # whoever frees or leaves waits for others for 200 ms at most
+GIVES_WAY = "55P03"  # a release or a departure waits for others for 200 ms at most
 DEADLOCK = "40P01"
 
 
 @pytest.mark.exhaustive(beyond=1)
 @pytest.mark.parametrize(("waits", "grants"), [(0.0, 100), (0.3, 50)], ids=["who only try", "who also wait"])
-def test_no_grant_overlaps_no_token_goes_back_and_nothing_deadlocks(
-    interlock_url: str, ear: Client, waits: float, grants: int
+def test_no_grants_overlap_tokens_increase_and_nothing_deadlocks(
+    interlock_url: str, listening: Client, waits: float, grants: int
 ) -> None:
     prepare(interlock_url)
     counts = hammer(interlock_url, sessions=12, rounds=200, waits=waits)
@@ -27,8 +27,8 @@ def test_no_grant_overlaps_no_token_goes_back_and_nothing_deadlocks(
 
 @pytest.mark.exhaustive(beyond=1)
 @pytest.mark.parametrize("rounds", [5, 25])
-def test_whenever_it_is_quiet_everyone_who_could_have_a_lease_has_been_told(
-    interlock_url: str, ear: Client, rounds: int
+def test_at_rest_every_waiter_that_could_have_a_lease_has_been_notified(
+    interlock_url: str, listening: Client, rounds: int
 ) -> None:
     prepare(interlock_url)
     for _ in range(rounds):
@@ -36,7 +36,7 @@ def test_whenever_it_is_quiet_everyone_who_could_have_a_lease_has_been_told(
         assert untold(interlock_url) == []
 
 
-def test_afterwards_every_lease_can_be_had(interlock_url: str, first: Client, ear: Client) -> None:
+def test_afterwards_every_lease_can_be_acquired(interlock_url: str, first: Client, listening: Client) -> None:
     prepare(interlock_url)
     hammer(interlock_url, sessions=6, rounds=40, waits=0.5)
     execute(
@@ -50,7 +50,7 @@ def test_batches_of_leases_in_any_order_never_deadlock(interlock_url: str) -> No
     assert leases_in_any_order(interlock_url) == {}
 
 
-def test_batches_of_waiters_in_any_order_never_deadlock(interlock_url: str, ear: Client) -> None:
+def test_batches_of_waiters_in_any_order_never_deadlock(interlock_url: str, listening: Client) -> None:
     assert set(queues_in_any_order(interlock_url)) <= {GIVES_WAY}
 
 
@@ -62,7 +62,7 @@ def test_they_would_deadlock_if_rows_were_locked_as_they_come(interlock_url: str
 
 
 @pytest.mark.exhaustive
-def test_they_would_deadlock_if_queues_were_locked_as_they_come(interlock_url: str, ear: Client) -> None:
+def test_they_would_deadlock_if_queues_were_locked_as_they_come(interlock_url: str, listening: Client) -> None:
     in_order = "SELECT DISTINCT interlock.queue_lock_v1(n.name) AS bucket"
     rewrite(interlock_url, "abandon_many_v1", in_order, in_order.replace("DISTINCT ", ""))
     rewrite(interlock_url, "abandon_many_v1", "ORDER BY 1) AS q", "ORDER BY random()) AS q")

@@ -1,11 +1,11 @@
-"""Callers with a snapshot of their own: a right answer or a serialization failure, and never two holders."""
+"""Callers with an old snapshot: a correct answer or a serialization failure, and never two holders."""
 
 from collections.abc import Callable
 
 import psycopg
 import pytest
 
-from support.protocol import EAR, Answer, Client
+from support.protocol import LISTENER, Answer, Client
 from support.sql_leases import row, set_clock
 
 at_each_level = pytest.mark.parametrize("level", ["REPEATABLE READ", "SERIALIZABLE"])
@@ -18,7 +18,7 @@ alone_and_in_a_batch = pytest.mark.parametrize(
 
 
 def begin(client: Client, level: str) -> None:
-    """From here on it sees the database as it is now."""
+    """Take the snapshot of this moment."""
     client.run(f"BEGIN ISOLATION LEVEL {level}")
     client.run("SELECT count(*) FROM interlock.lease")
 
@@ -26,7 +26,7 @@ def begin(client: Client, level: str) -> None:
 @pytest.mark.exhaustive(beyond=2)
 @at_each_level
 @alone_and_in_a_batch
-def test_who_sees_a_lease_free_that_was_taken_since_fails(
+def test_a_snapshot_that_sees_a_taken_lease_as_free_fails(
     interlock_url: str, first: Client, second: Client, level: str, ask: Ask
 ) -> None:
     first.run("SELECT interlock.register_v1('{feeds}')")
@@ -42,7 +42,7 @@ def test_who_sees_a_lease_free_that_was_taken_since_fails(
 @pytest.mark.exhaustive(beyond=2)
 @at_each_level
 @alone_and_in_a_batch
-def test_who_sees_a_lease_held_that_was_released_since_is_told_so(
+def test_a_snapshot_that_sees_a_released_lease_as_held_gets_held(
     first: Client, second: Client, level: str, ask: Ask
 ) -> None:
     held = first.acquire("feeds")
@@ -56,7 +56,7 @@ def test_who_sees_a_lease_held_that_was_released_since_is_told_so(
 @pytest.mark.exhaustive(beyond=2)
 @at_each_level
 @alone_and_in_a_batch
-def test_of_two_who_see_it_free_one_gets_it(first: Client, second: Client, level: str, ask: Ask) -> None:
+def test_of_two_snapshots_that_see_it_free_one_gets_it(first: Client, second: Client, level: str, ask: Ask) -> None:
     first.run("SELECT interlock.register_v1('{feeds}')")
     begin(first, level)
     begin(second, level)
@@ -69,7 +69,7 @@ def test_of_two_who_see_it_free_one_gets_it(first: Client, second: Client, level
 
 
 @at_each_level
-def test_a_grant_that_was_lost_since_is_neither_renewed_nor_released(
+def test_a_grant_that_was_lost_since_the_snapshot_is_neither_renewed_nor_released(
     interlock_url: str, first: Client, second: Client, third: Client, level: str
 ) -> None:
     set_clock(interlock_url, 0)
@@ -86,17 +86,17 @@ def test_a_grant_that_was_lost_since_is_neither_renewed_nor_released(
 
 
 @pytest.mark.parametrize("level", ["repeatable read", "serializable"])
-def test_where_that_is_the_default_everything_works(interlock_url: str, first: Client, ear: Client, level: str) -> None:
+def test_with_that_default_everything_works(interlock_url: str, first: Client, listening: Client, level: str) -> None:
     with Client(
         interlock_url, "strict", options=f"-c default_transaction_isolation={level.replace(' ', chr(92) + ' ')}"
     ) as strict:
         held = strict.acquire("feeds")
         assert strict.renew(held) == "renewed"
-        waiter = strict.wait("feeds", listener=EAR)
+        waiter = strict.wait("feeds", listener=LISTENER)
         assert strict.release(held) == "released"
-        assert ear.heard() == [waiter.grant_id]
-        held = strict.wait("feeds", listener=EAR, grant_id=waiter.grant_id)
+        assert listening.heard() == [waiter.grant_id]
+        held = strict.wait("feeds", listener=LISTENER, grant_id=waiter.grant_id)
         assert held.status == "granted"
         assert first.ask("feeds").status == "busy"
-        strict.abandon(strict.wait("feeds", listener=EAR))
+        strict.abandon(strict.wait("feeds", listener=LISTENER))
         assert strict.run("SELECT interlock.sweep_v1(0)") == [(0,)]

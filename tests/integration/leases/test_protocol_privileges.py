@@ -1,4 +1,4 @@
-"""What a role may do that was granted the use of leases, and what nobody may do by a name that it made itself."""
+"""The privileges of a role that may use leases, and attempts to gain more by objects of its own."""
 
 from collections.abc import Iterator
 from urllib.parse import urlsplit, urlunsplit
@@ -8,7 +8,7 @@ import pytest
 
 from interlock.schema import Use, grant_sql
 from support.postgres import execute
-from support.protocol import EAR, Client
+from support.protocol import LISTENER, Client
 
 DEFINERS = "SELECT oid::regprocedure::text FROM pg_proc WHERE pronamespace = 'interlock'::regnamespace AND prosecdef"
 
@@ -18,7 +18,7 @@ def role_of(url: str) -> str:
 
 
 def as_role(url: str, *uses: Use) -> str:
-    """The same database for a role that has been granted those uses and nothing else."""
+    """Returns the URL of the same database for a role with those grants only."""
     role = role_of(url)
     execute(url, f"CREATE ROLE {role} LOGIN PASSWORD 'geheim'")
     if uses:
@@ -34,23 +34,23 @@ def user(interlock_url: str) -> Iterator[Client]:
         yield client
 
 
-def use_everything(client: Client, ear: Client) -> None:
+def use_everything(client: Client, listening: Client) -> None:
     held = client.acquire("feeds")
     assert client.ask("feeds").status == "busy"
     assert client.ask("feeds", grant_id=held.grant_id).status == "granted"
     assert client.renew(held) == "renewed"
     with client.connection.transaction():
         client.guard(held)
-    waiter, leaver = client.wait("feeds", listener=EAR), client.wait("feeds", listener=EAR)
+    waiter, leaver = client.wait("feeds", listener=LISTENER), client.wait("feeds", listener=LISTENER)
     client.abandon(leaver)
     assert client.release(held) == "released"
-    assert ear.heard() == [waiter.grant_id]
-    held = client.wait("feeds", listener=EAR, grant_id=waiter.grant_id)
-    waiter = client.wait("feeds", listener=EAR, direct=True)
+    assert listening.heard() == [waiter.grant_id]
+    held = client.wait("feeds", listener=LISTENER, grant_id=waiter.grant_id)
+    waiter = client.wait("feeds", listener=LISTENER, direct=True)
     assert client.hand_on(held).offered == waiter.grant_id
-    held = client.wait("feeds", listener=EAR, grant_id=waiter.grant_id)
+    held = client.wait("feeds", listener=LISTENER, grant_id=waiter.grant_id)
     client.run("SELECT interlock.register_v1('{a,b}')")
-    grants = client.ask_many(["a", "b"], wait=True, listener=EAR)
+    grants = client.ask_many(["a", "b"], wait=True, listener=LISTENER)
     assert client.renew_many(grants) == ([], [])
     assert client.release_many([*grants, held]) == ["released"] * 3
     assert client.run("SELECT count(*) FROM interlock.leases_v1()") == [(3,)]
@@ -66,8 +66,8 @@ def use_everything(client: Client, ear: Client) -> None:
     assert client.run("SELECT interlock.listen_v1(8)") == [(True,)]
 
 
-def test_a_role_that_was_granted_leases_can_do_all_of_the_protocol(user: Client, ear: Client) -> None:
-    use_everything(user, ear)
+def test_a_role_with_the_grant_for_leases_can_use_the_whole_protocol(user: Client, listening: Client) -> None:
+    use_everything(user, listening)
 
 
 FORBIDDEN = [
@@ -90,7 +90,7 @@ FORBIDDEN = [
 
 @pytest.mark.exhaustive(beyond=6)
 @pytest.mark.parametrize("statement", FORBIDDEN)
-def test_and_nothing_else(user: Client, statement: str) -> None:
+def test_it_can_do_nothing_else(user: Client, statement: str) -> None:
     with pytest.raises(psycopg.errors.InsufficientPrivilege):
         user.run(statement)
 
@@ -103,7 +103,7 @@ def test_an_operator_may_also_break_leases(interlock_url: str) -> None:
             operator.run("DELETE FROM interlock.lease_intervention")
 
 
-def test_a_role_that_was_granted_nothing_can_call_nothing_that_acts_for_the_owner(interlock_url: str) -> None:
+def test_a_role_without_grants_cannot_call_functions_that_act_for_the_owner(interlock_url: str) -> None:
     url = as_role(interlock_url)
     execute(interlock_url, f"GRANT USAGE ON SCHEMA interlock TO {role_of(interlock_url)}")
     with Client(url, "nobody") as nobody:
@@ -117,8 +117,8 @@ def test_a_role_that_was_granted_nothing_can_call_nothing_that_acts_for_the_owne
             nobody.ask("feeds")
 
 
-def test_whatever_acts_for_the_owner_finds_names_where_only_the_owner_can_put_them(interlock_url: str) -> None:
-    """`pg_temp` is named, and last: where it is not named, it comes first, before everything."""
+def test_functions_that_act_for_the_owner_search_only_the_owners_schemas(interlock_url: str) -> None:
+    """`pg_temp` is named, as the last: if it is not named, it is searched first."""
     paths = "SELECT proconfig FROM pg_proc WHERE pronamespace = 'interlock'::regnamespace AND prosecdef"
     found = execute(interlock_url, paths)
     assert found
@@ -157,8 +157,8 @@ TRAPS = [
 ]
 
 
-def test_a_role_cannot_change_what_the_functions_do_by_names_of_its_own(
-    interlock_url: str, user: Client, ear: Client
+def test_a_role_cannot_change_the_functions_by_objects_of_its_own(
+    interlock_url: str, user: Client, listening: Client
 ) -> None:
     execute(interlock_url, f"CREATE SCHEMA own AUTHORIZATION {role_of(interlock_url)}")
     for trap in TRAPS:
@@ -167,4 +167,4 @@ def test_a_role_cannot_change_what_the_functions_do_by_names_of_its_own(
     with pytest.raises(psycopg.errors.RaiseException, match="trapped"):
         user.run("SELECT 'a'::text = 'a'::text")
     user.run("SET search_path = pg_temp, own, pg_catalog")
-    use_everything(user, ear)
+    use_everything(user, listening)

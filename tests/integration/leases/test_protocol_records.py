@@ -1,4 +1,4 @@
-"""Records: written only while a grant is current, which the statement itself decides. And the list of what is held."""
+"""Records: written only while a grant is current, which the statement itself decides. And the list of held leases."""
 
 from uuid import uuid4
 
@@ -32,14 +32,14 @@ def test_a_record_is_written_read_and_replaced(interlock_url: str) -> None:
     assert 0 <= age < 60
 
 
-def test_who_does_not_name_the_grant_rightly_writes_nothing(interlock_url: str) -> None:
+def test_a_wrong_grant_writes_nothing(interlock_url: str) -> None:
     name, token, grant_id = granted(interlock_url).triple
     for wrong in [("other", token, grant_id), (name, token + 1, grant_id), (name, token, uuid4())]:
         assert not write(interlock_url, "k", "1", wrong)
     assert execute(interlock_url, READ, "k") == []
 
 
-def test_who_has_lost_or_released_the_lease_writes_nothing(interlock_url: str) -> None:
+def test_a_lost_or_released_grant_writes_nothing(interlock_url: str) -> None:
     grant = granted(interlock_url)
     expire(grant)
     assert not write(interlock_url, "k", "1", grant.triple), "although nobody has taken it"
@@ -52,7 +52,7 @@ def test_who_has_lost_or_released_the_lease_writes_nothing(interlock_url: str) -
     assert execute(interlock_url, READ, "k") == [("k", stolen.token, "2")]
 
 
-def test_whoever_wants_the_lease_next_waits_for_a_record_that_is_being_written(interlock_url: str) -> None:
+def test_the_next_grant_waits_for_a_record_that_is_being_written(interlock_url: str) -> None:
     grant = granted(interlock_url)
     with psycopg.connect(interlock_url) as connection:
         assert connection.execute(WRITE, ["k", "1", *grant.triple]).fetchone() == (True,)
@@ -62,14 +62,14 @@ def test_whoever_wants_the_lease_next_waits_for_a_record_that_is_being_written(i
 
 
 @pytest.mark.parametrize("bad", ["{", ""])
-def test_what_is_no_json_is_refused(interlock_url: str, bad: str) -> None:
+def test_a_value_that_is_not_json_is_refused(interlock_url: str, bad: str) -> None:
     with pytest.raises(psycopg.errors.InvalidTextRepresentation):
         write(interlock_url, "k", bad, granted(interlock_url).triple)
     with pytest.raises(psycopg.errors.CheckViolation):
         write(interlock_url, "k" * 256, "1", granted(interlock_url, "other").triple)
 
 
-def test_what_is_held_is_listed_by_the_beginning_of_its_name(interlock_url: str) -> None:
+def test_held_leases_are_listed_by_the_prefix_of_their_name(interlock_url: str) -> None:
     names = ["a", "a#", "a##slot/1", "a##slot/10", "a##slot/2", "a##slot0", "a##slotx", "b", "Ä", "äß", "~"]
     for name in names:
         granted(interlock_url, name)
@@ -89,7 +89,7 @@ def test_what_is_held_is_listed_by_the_beginning_of_its_name(interlock_url: str)
 
 
 def test_the_index_serves_the_list(interlock_url: str) -> None:
-    """A semaphore asks for its slots at each turn, and there may be a hundred thousand other leases."""
+    """A semaphore lists its slots at each attempt, and there may be a hundred thousand other leases."""
     execute(
         interlock_url,
         "INSERT INTO interlock.lease (name, token, grant_id, acquired_at, expires_at)"

@@ -1,4 +1,4 @@
-"""Tokens of one name only increase, whatever becomes of the lease, its row and the clock."""
+"""Tokens of one name only increase, through every change of the lease, its row and the clock."""
 
 from collections.abc import Callable
 
@@ -69,13 +69,13 @@ def test_a_token_is_higher_than_every_one_before(interlock_url: str, first: Clie
     assert held.token < again.token < in_a_batch.token
 
 
-def test_a_row_that_was_deleted_by_hand_goes_on_by_the_clock(interlock_url: str, first: Client) -> None:
+def test_after_a_manual_delete_of_the_row_tokens_follow_the_clock(interlock_url: str, first: Client) -> None:
     held = first.acquire("feeds")
     execute(interlock_url, "DELETE FROM interlock.lease")
     assert first.acquire("feeds").token > held.token
 
 
-def test_a_name_that_comes_back_while_it_is_swept_goes_on_above(
+def test_a_name_that_is_used_while_it_is_swept_gets_a_higher_token(
     interlock_url: str, first: Client, second: Client
 ) -> None:
     execute(interlock_url, "ALTER FUNCTION interlock.register_v1(text[]) SET lock_timeout = '20s'")
@@ -105,9 +105,7 @@ def test_an_acquire_that_was_rolled_back_leaves_the_lease_as_it_was(
     assert second.ask("feeds").status == "granted"
 
 
-def test_only_what_is_free_and_unused_and_not_waited_for_is_swept(
-    interlock_url: str, first: Client, second: Client
-) -> None:
+def test_only_free_unused_names_without_waiters_are_swept(interlock_url: str, first: Client, second: Client) -> None:
     set_clock(interlock_url, 0)
     for name in ("held", "waited for", "unused", "guarded"):
         first.run("SELECT interlock.register_v1(%s)", [name])
@@ -126,13 +124,13 @@ def test_only_what_is_free_and_unused_and_not_waited_for_is_swept(
     assert (first.renew(held), first.renew(waited_for)) == ("renewed", "renewed")
 
 
-def test_one_sweeps_at_a_time(interlock_url: str, first: Client, second: Client) -> None:
+def test_only_one_sweep_runs_at_a_time(interlock_url: str, first: Client, second: Client) -> None:
     with second.connection.transaction():
         assert second.run("SELECT interlock.sweep_v1(0)") == [(0,)]
         assert first.run("SELECT interlock.sweep_v1(0)") == [(-1,)]
 
 
-def test_a_sweep_removes_waiters_that_are_gone(first: Client, second: Client, ear: Client) -> None:
+def test_a_sweep_removes_waiters_that_are_gone(first: Client, second: Client, listening: Client) -> None:
     first.acquire("feeds")
     second.wait("feeds", listener=8)
     stays = second.wait("feeds", listener=7)
@@ -140,8 +138,8 @@ def test_a_sweep_removes_waiters_that_are_gone(first: Client, second: Client, ea
     assert first.run("SELECT grant_id FROM interlock.waiter") == [(stays.grant_id,)]
 
 
-def test_a_sweep_passes_on_what_was_offered_to_the_dead(
-    interlock_url: str, first: Client, second: Client, third: Client, ear: Client
+def test_a_sweep_passes_offers_of_dead_waiters_to_the_next(
+    interlock_url: str, first: Client, second: Client, third: Client, listening: Client
 ) -> None:
     held = first.acquire("feeds")
     with Client(interlock_url, "short-lived") as short_lived:
@@ -151,4 +149,4 @@ def test_a_sweep_passes_on_what_was_offered_to_the_dead(
         first.release(held)
         short_lived.end(interlock_url)
     first.run("SELECT interlock.sweep_v1(0)")
-    assert ear.heard() == [live.grant_id]
+    assert listening.heard() == [live.grant_id]

@@ -1,4 +1,4 @@
-"""A database clock that was set forward or back, by hand or by a bad time server. Slewed ones do no harm."""
+"""A database clock that was set forward or back, by hand or by a bad time server. A slewed clock does no harm."""
 
 import pytest
 
@@ -6,7 +6,7 @@ from support.postgres import execute
 from support.sql_leases import acquire, ask, renew, row, set_clock
 
 
-def test_a_clock_that_was_set_back_does_not_keep_a_dead_holders_lease_for_longer_than_its_ttl(
+def test_a_clock_that_was_set_back_does_not_prolong_a_dead_holders_lease_beyond_its_ttl(
     interlock_url: str,
 ) -> None:
     set_clock(interlock_url, 3600)
@@ -20,7 +20,7 @@ def test_a_clock_that_was_set_back_does_not_keep_a_dead_holders_lease_for_longer
     assert acquire(interlock_url, "feeds", ttl=30).token > dead.token
 
 
-def test_a_holder_that_lives_goes_on_after_the_clock_was_set_back(interlock_url: str) -> None:
+def test_a_live_holder_keeps_its_lease_after_the_clock_was_set_back(interlock_url: str) -> None:
     set_clock(interlock_url, 3600)
     grant = acquire(interlock_url, "feeds", ttl=30)
     set_clock(interlock_url, 0)
@@ -35,7 +35,7 @@ ASK_IN_A_BATCH = """
 """
 
 
-def test_a_clock_that_is_a_little_slow_changes_nobodys_lease(interlock_url: str) -> None:
+def test_a_slightly_slow_clock_changes_no_lease(interlock_url: str) -> None:
     set_clock(interlock_url, 0.5)
     for name in ("feeds", "reports"):
         acquire(interlock_url, name, ttl=30)
@@ -47,11 +47,11 @@ def test_a_clock_that_is_a_little_slow_changes_nobodys_lease(interlock_url: str)
 
 
 @pytest.mark.parametrize("steps", [[3600, 0, 3600], [0, 0, 0], [0, -3600, 3600]])
-def test_tokens_increase_whatever_the_clock_does(interlock_url: str, steps: list[float]) -> None:
+def test_tokens_increase_with_any_clock(interlock_url: str, steps: list[float]) -> None:
     tokens = []
     for step in steps:
         set_clock(interlock_url, step)
-        ask(interlock_url, "feeds", ttl=30)  # caps what a clock that was set back left far in the future
+        ask(interlock_url, "feeds", ttl=30)  # caps an expiry that a clock that was set back left far in the future
         set_clock(interlock_url, step + 30)
         tokens.append(acquire(interlock_url, "feeds", ttl=30).token)
     assert tokens == sorted(set(tokens))
