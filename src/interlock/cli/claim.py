@@ -1,12 +1,12 @@
-"""``interlock claim``: who owns which names, and who owned them."""
+"""``interlock claim``: the owners of claimed names, now and in the past."""
 
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from interlock.cli.facts import json_option, moment, shown, tell
 from interlock.cli.failure import NothingToDo
-from interlock.cli.settings import database_options, on_database
+from interlock.cli.output import escaped, json_option, print_result, time_text
+from interlock.cli.settings import database_options, run_on_database
 
 if TYPE_CHECKING:
     from interlock.config import Settings
@@ -16,19 +16,19 @@ if TYPE_CHECKING:
 
 @click.group()
 def claim() -> None:
-    """Name claims: who owns which names, and who owned them."""
+    """Name claims: their owners, now and in the past."""
 
 
 @claim.command("list")
 @click.argument("scope", required=False)
-@click.option("--owner", metavar="ID", help="Only what belongs to this one.")
-@click.option("--past", is_flag=True, help="Also what was released.")
+@click.option("--owner", metavar="ID", help="Only names of this owner.")
+@click.option("--past", is_flag=True, help="Also released names.")
 @json_option
 @database_options
 def list_(scope: str | None, owner: str | None, past: bool, as_json: bool, **flags: Any) -> None:
     """Show the names in SCOPE, or in all scopes, and their owners."""
     found = _read(flags, scope, None, owner, past)
-    tell(found, "\n".join(map(_line, found)) or "There is no such claim in this database.", as_json=as_json)
+    print_result(found, "\n".join(map(_line, found)) or "There is no such claim in this database.", as_json=as_json)
 
 
 @claim.command()
@@ -37,11 +37,11 @@ def list_(scope: str | None, owner: str | None, past: bool, as_json: bool, **fla
 @json_option
 @database_options
 def show(scope: str, name: str, as_json: bool, **flags: Any) -> None:
-    """Say who owns NAME in SCOPE, and who has owned it before. Exits with 1 if nobody ever has."""
+    """Show the owner of NAME in SCOPE, and its earlier owners. Exits with 1 if it was never claimed."""
     found = _read(flags, scope, name, None, past=True)
     if not found:
-        raise NothingToDo(f"Nobody has claimed the name {name!r} in the scope {scope!r}.")
-    tell(found, "\n".join(map(_line, found)), as_json=as_json)
+        raise NothingToDo(f"The name {name!r} was never claimed in the scope {scope!r}.")
+    print_result(found, "\n".join(map(_line, found)), as_json=as_json)
 
 
 def _read(flags: dict[str, Any], scope: str | None, name: str | None, owner: str | None, past: bool) -> "list[Owned]":
@@ -52,10 +52,10 @@ def _read(flags: dict[str, Any], scope: str | None, name: str | None, owner: str
         (await read_status(session, settings.schema)).require()
         return await read_claims(session, settings.schema, scope, name, owner, past=past)
 
-    return on_database(work, flags)
+    return run_on_database(work, flags)
 
 
 def _line(one: "Owned") -> str:
-    to = f", passed on to {shown(one.passed_to)}" if one.passed_to else ""
-    until = "" if one.released_at is None else f", released {moment(one.released_at)}{to}"
-    return f"{shown(one.scope)} {shown(one.name)}: {shown(one.owner)}, since {moment(one.since)}{until}"
+    to = f", passed on to {escaped(one.passed_to)}" if one.passed_to else ""
+    until = "" if one.released_at is None else f", released {time_text(one.released_at)}{to}"
+    return f"{escaped(one.scope)} {escaped(one.name)}: {escaped(one.owner)}, since {time_text(one.since)}{until}"

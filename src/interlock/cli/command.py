@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 
 
 class CommandAfterDashes(click.Command):
-    """The words after the first ``--`` are the user's command, the words before it are ours.
+    """The words after the first ``--`` are the user's command, the words before it are Interlock's.
 
-    So no option of that command is ever taken for one of ours, and no misspelt one of ours for the command.
+    So no option of that command is taken for one of Interlock's, and no misspelt option of Interlock's for the command.
     """
 
     def collect_usage_pieces(self, context: click.Context) -> list[str]:

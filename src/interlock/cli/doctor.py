@@ -1,4 +1,4 @@
-"""``interlock doctor``: a look at a database before anyone trusts it."""
+"""``interlock doctor``: checks a database before it is used."""
 
 import json
 import os
@@ -8,9 +8,9 @@ from urllib.parse import urlsplit
 
 import click
 
-from interlock.cli.facts import json_option
-from interlock.cli.settings import database, database_options, loaded, run
-from interlock.cli.table import aligned
+from interlock.cli.output import json_option
+from interlock.cli.settings import database_options, load_settings, run, url_of_database
+from interlock.cli.terminal import aligned_lines
 
 if TYPE_CHECKING:
     from interlock.doctor import Finding
@@ -23,16 +23,16 @@ _COLOURS = {"ok": "green", "warning": "yellow", "problem": "red"}
 @database_options
 @json_option
 def doctor(as_json: bool, **flags: Any) -> None:
-    """Check a database before anyone trusts it. Changes nothing.
+    """Check a database before it is used. Changes nothing.
 
-    Exits with 0 if there is no problem; else with what the first one calls for: 69 if the database cannot be reached
-    or takes no writes, 77 if the role may not, 78 if something is to be set or applied.
+    Exits with 0 if there is no problem; else with the status of the first problem: 69 if the database cannot be reached
+    or takes no writes, 77 if the role lacks a right, 78 if a setting or the schema is wrong.
     """
     from interlock.doctor import examine, exit_status, worst
     from interlock.stores.postgres import redacted
 
-    settings = loaded(**flags)
-    url = database(settings)
+    settings = load_settings(**flags)
+    url = url_of_database(settings)
     if url.partition(":")[0].lower() == "dynamodb":
         from interlock.coordination.backends.dynamodb import require_driver
 
@@ -65,7 +65,7 @@ def _as_facts(finding: "Finding") -> dict[str, Any]:
 
 def _lines(findings: "list[Finding]") -> list[str]:
     rows = [row for finding in findings for row in _rows(finding)]
-    return [_coloured(line, row[0]) for line, row in zip(aligned(rows), rows, strict=True)]
+    return [_coloured(line, row[0]) for line, row in zip(aligned_lines(rows), rows, strict=True)]
 
 
 def _rows(finding: "Finding") -> list[tuple[str, str, str]]:
@@ -79,5 +79,5 @@ def _coloured(line: str, verdict: str) -> str:
 
 def _summary(findings: "list[Finding]") -> str:
     counts = {kind: sum(finding.verdict == kind for finding in findings) for kind in ("problem", "warning")}
-    told = [f"{count} {kind}{'s' * (count > 1)}" for kind, count in counts.items() if count]
-    return " and ".join(told).capitalize() + "." if told else "Nothing to complain of."
+    found = [f"{count} {kind}{'s' * (count > 1)}" for kind, count in counts.items() if count]
+    return " and ".join(found).capitalize() + "." if found else "Nothing to complain of."

@@ -1,4 +1,4 @@
-"""``interlock elect``: a command that runs only where the leader is."""
+"""``interlock elect``: a command that runs only while its process is the leader."""
 
 import os
 from typing import Any
@@ -6,8 +6,8 @@ from typing import Any
 import click
 
 from interlock.cli.command import CommandAfterDashes, exit_with
+from interlock.cli.lease_options import metadata_option, open_root, parse_metadata, refuse_nesting, ttl_option
 from interlock.cli.settings import database_options
-from interlock.cli.under_lease import metadata_option, opened, pairs, refuse_nesting, ttl_option
 
 
 @click.command(cls=CommandAfterDashes)
@@ -20,14 +20,14 @@ def elect(name: str, ttl: float, metadata: tuple[str, ...], command: tuple[str, 
 
     For example: interlock elect scheduler -- ./scheduler
 
-    When the term is over, COMMAND is stopped, with everything that it has started, and runs again in our next term.
-    --ttl is how long nobody leads when this machine dies.
+    When the term is over, COMMAND is stopped with all its descendants, and runs again in this process's next term.
+    --ttl is how long there is no leader if this machine dies.
 
-    Exits when COMMAND ends by itself, with its status, and gives the lead to whoever waits for it.
+    Exits when COMMAND ends by itself, with its status, and hands the lead to the next waiter.
     """
     from interlock.coordination.lease.command import lead_command
 
-    locks, url = opened(flags)
-    lease = locks.lease(name, ttl=ttl, metadata=pairs(metadata))
+    locks, url = open_root(flags)
+    lease = locks.lease(name, ttl=ttl, metadata=parse_metadata(metadata))
     refuse_nesting(locks, url, name)
     exit_with(lead_command(locks, lease, command, environment=os.environ))

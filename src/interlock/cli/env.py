@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from interlock.cli.settings import database, database_options, loaded
+from interlock.cli.settings import database_options, load_settings, url_of_database
 from interlock.config import Settings, environment_name
 
 
@@ -19,13 +19,13 @@ def env(**flags: Any) -> None:
     """
     from interlock.embedded import with_socket_parameter
 
-    settings = loaded(**flags)
-    url = with_socket_parameter(database(settings))
+    settings = load_settings(**flags)
+    url = with_socket_parameter(url_of_database(settings))
     click.echo("\n".join(_exports(settings, url)))
 
 
 def _exports(settings: Settings, url: str) -> list[str]:
-    """What differs from the default: a schema or data directory of one's own has to be named as well."""
+    """A schema or data directory that is not the default has to be named as well."""
     values = {"database_url": url}
     if settings.schema != Settings.schema:
         values["schema"] = settings.schema

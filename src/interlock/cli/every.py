@@ -1,4 +1,4 @@
-"""``interlock every``: a command that all machines together run now and then."""
+"""``interlock every``: a command that one of many machines runs at each tick."""
 
 import os
 from typing import Any
@@ -6,8 +6,8 @@ from typing import Any
 import click
 
 from interlock.cli.command import CommandAfterDashes, exit_with
+from interlock.cli.lease_options import open_root, ttl_option
 from interlock.cli.settings import database_options
-from interlock.cli.under_lease import opened, ttl_option
 
 
 @click.command(cls=CommandAfterDashes)
@@ -18,9 +18,9 @@ from interlock.cli.under_lease import opened, ttl_option
     default="once",
     show_default=True,
     metavar="POLICY",
-    help="What becomes of ticks that nobody ran: skip, once, or how many of them are run.",
+    help="Missed ticks: skip them, run once for all of them, or how many to run.",
 )
-@click.option("--timezone", metavar="ZONE", help="Whose clocks a cron expression goes by. [default: UTC]")
+@click.option("--timezone", metavar="ZONE", help="The time zone of a cron expression. [default: UTC]")
 @ttl_option()
 @database_options
 def every(
@@ -30,11 +30,11 @@ def every(
 
     For example, on every machine: interlock every 5m sweep -- ./sweep.sh
 
-    At each tick one of them runs it, by the database's clock; if that one dies, another runs it again. Goes on until a
-    signal comes. A COMMAND that fails is logged, and the next tick is another chance.
+    At each tick, by the database's clock, one of them runs COMMAND; if that one dies, another runs it again. Ends at a
+    signal. A COMMAND that fails is logged, and runs again at the next tick.
     """
     from interlock.coordination.lease.command import run_command_every
 
-    locks, _ = opened(flags)
+    locks, _ = open_root(flags)
     make = locks.periodic(when, int(missed) if missed.isdecimal() else missed, timezone, ttl)  # type: ignore[arg-type] # checked there
     exit_with(run_command_every(locks, make, name, command, environment=os.environ))

@@ -1,4 +1,4 @@
-"""How the command line fails: one line on standard error and an exit status, never a traceback at a user."""
+"""The failure of a command: one line on standard error and an exit status, never a traceback."""
 
 import errno
 import os
@@ -10,26 +10,26 @@ import click
 
 from interlock.errors import EX_IOERR, InterlockError
 
-_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+_DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
-def say(error: InterlockError) -> None:
+def print_error(error: InterlockError) -> None:
     click.echo(f"interlock: {' '.join(str(error).split())}", err=True)
 
 
 class NothingToDo(click.ClickException):
-    """Not an error of anybody's: what was asked about is not there. Exits with 1."""
+    """The object of the command does not exist, or is not in the state to which the command applies. Exits with 1."""
 
     def show(self, file: IO[Any] | None = None) -> None:
         click.echo(f"interlock: {self.format_message()}", err=True)
 
 
 class WorkFailed(NothingToDo):
-    """What was waited for has ended, and not as it was meant to. Exits with 1."""
+    """The work that the command waited for has ended in another state than was requested. Exits with 1."""
 
 
 class InterlockGroup(click.Group):
-    """Turns Interlock's errors into a line and a status; everything else is a bug and shows itself in full."""
+    """Prints an error of Interlock's as a line, and exits with its status. Any other exception is a bug."""
 
     def invoke(self, context: click.Context) -> Any:
         try:
@@ -41,11 +41,11 @@ class InterlockGroup(click.Group):
         try:
             return super().main(*args, **kwargs)
         except InterlockError as error:
-            say(error)
+            print_error(error)
             sys.exit(error.exit_status)
         except OSError as error:
-            if error.errno not in _NO_ROOM:
+            if error.errno not in _DISK_FULL:
                 raise
-            click.echo(f"interlock: What is to be told cannot be written: {error.strerror}.", err=True)
-            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # what is left in the buffer would fail once more at the end
+            click.echo(f"interlock: The output cannot be written: {error.strerror}.", err=True)
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # the rest of the buffer would fail once more at the exit
             sys.exit(EX_IOERR)

@@ -1,4 +1,4 @@
-"""``interlock gate``: any migration command under the gate, and a look at who is in it."""
+"""``interlock gate``: any migration command under the gate, and the status of gates."""
 
 import functools
 import os
@@ -8,10 +8,16 @@ import click
 
 from interlock.cli.command import CommandAfterDashes, exit_with
 from interlock.cli.duration import DURATION, METAVAR
-from interlock.cli.facts import json_option, tell
-from interlock.cli.person import person
-from interlock.cli.settings import database, database_options, loaded, on_database, option
-from interlock.cli.table import room
+from interlock.cli.output import json_option, print_result
+from interlock.cli.settings import (
+    database_options,
+    load_settings,
+    operator_name,
+    option,
+    run_on_database,
+    url_of_database,
+)
+from interlock.cli.terminal import terminal_width
 from interlock.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -29,7 +35,7 @@ def gate() -> None:
 @gate.command("run", cls=CommandAfterDashes)
 @click.option("--key", metavar="APP", help="Tells apart applications that share a database and schema.")
 @click.option("--check", metavar="LINE", help="A shell command: is the schema current? Status 0 yes, 1 no, 3 too new.")
-@click.option("--version", metavar="N", help="What COMMAND migrates to: a number, or numbers with dots between them.")
+@click.option("--version", metavar="N", help="The version that COMMAND migrates to, as in 42 or 1.4.2.")
 @click.option("--compatible-since", metavar="N", help="The oldest version that can work with the schema afterwards.")
 @click.option(
     "--policy",
@@ -41,9 +47,9 @@ def gate() -> None:
 @click.option(
     "--timeout", type=DURATION, metavar=METAVAR, help="Wait at most this long. [default: while another migrates]"
 )
-@click.option("--migration-role", metavar="ROLE", help="The role that COMMAND logs in with, and nobody else.")
+@click.option("--migration-role", metavar="ROLE", help="The role that only COMMAND logs in with.")
 @click.option("--target-schema", metavar="NAME", help="The schema that is migrated. [default: the search path's first]")
-@click.option("--session-pooler", is_flag=True, help="The URL leads to a pooler, and that is in session mode.")
+@click.option("--session-pooler", is_flag=True, help="The URL is that of a pooler in session mode.")
 @option("gate_ttl", type=DURATION, metavar=METAVAR)
 @database_options
 def run_(
@@ -72,9 +78,9 @@ def run_(
     from interlock.gate import AsyncGate, Timing
     from interlock.gate.command import check_by_command, run_command
 
-    settings = loaded(**flags)
+    settings = load_settings(**flags)
     timing = Timing.of(settings)
-    url = database(settings)
+    url = url_of_database(settings)
     variables = {"INTERLOCK_DATABASE_URL": with_socket_parameter(url), "INTERLOCK_SCHEMA": settings.schema}
     environment = os.environ | variables
     asking = functools.partial(check_by_command, check, key or "", environment) if check else None
@@ -99,23 +105,23 @@ def run_(
 @database_options
 @json_option
 def status(as_json: bool, **flags: Any) -> None:
-    """Show who is migrating what, since when, how far, and who waits."""
-    from interlock.cli.gate_status import as_facts, as_text
+    """Show for each gate the migration that runs: by which replica, since when, at which step, and the waiters."""
+    from interlock.cli.gate_status import gate_as_json, gate_as_text
     from interlock.gate.status import read_gates
 
     async def work(session: "Session", settings: "Settings") -> "list[GateStatus]":
         return await read_gates(session, settings.schema)
 
-    gates = on_database(work, flags)
-    text = "\n\n".join(map(as_text, gates)) or "No gate was ever used in this database."
-    tell(list(map(as_facts, gates)), text, as_json=as_json)
+    gates = run_on_database(work, flags)
+    text = "\n\n".join(map(gate_as_text, gates)) or "No gate was used in this database."
+    print_result(list(map(gate_as_json, gates)), text, as_json=as_json)
 
 
 @gate.command()
 @database_options
-@click.option("--force", is_flag=True, required=True, help="You know that the holder is to be stopped.")
+@click.option("--force", is_flag=True, required=True, help="Required: the holder's migration is stopped.")
 @click.option("--gate", "name", metavar="NAME", help="As status shows it. [default: the only one]")
-@click.option("--reason", help="For the record.")
+@click.option("--reason", help="Recorded in interlock.gate_intervention.")
 def unlock(force: bool, name: str | None, reason: str | None, **flags: Any) -> None:
     """Stop the migration that holds a gate, by force.
 
@@ -127,17 +133,17 @@ def unlock(force: bool, name: str | None, reason: str | None, **flags: Any) -> N
 
     async def work(session: "Session", settings: "Settings") -> None:
         found = await find_gate(session, settings.schema, name)
-        pid = await intervention.unlock(session, settings.schema, found, reason=reason, by=person())
+        pid = await intervention.unlock(session, settings.schema, found, reason=reason, by=operator_name())
         click.echo(f"The gate {found.gate} is unlocked: server process {pid} was ended.")
 
-    on_database(work, flags)
+    run_on_database(work, flags)
 
 
 @gate.command()
 @database_options
 @click.argument("text")
 def report(text: str, **flags: Any) -> None:
-    """Tell how far a migration is, from inside its command."""
+    """Report how far a migration is, from inside its command."""
     from interlock.gate.progress import gate_queries
 
     name, fence = os.environ.get("INTERLOCK_GATE"), os.environ.get("INTERLOCK_GATE_FENCE")
@@ -149,7 +155,7 @@ def report(text: str, **flags: Any) -> None:
     async def work(session: "Session", settings: "Settings") -> None:
         await session.execute(gate_queries(settings.schema)["report_step"], name, int(fence), text)
 
-    on_database(work, flags)
+    run_on_database(work, flags)
 
 
 @gate.command()
@@ -166,9 +172,9 @@ def steps(name: str | None, as_json: bool, **flags: Any) -> None:
         found = await find_gate(session, settings.schema, name)
         return [dict(row) for row in await session.fetch(gate_queries(settings.schema)["all_steps"], found.gate)]
 
-    rows = on_database(work, flags)
-    text = steps_as_table(rows, room()) if rows else "No step was ever begun at this gate."
-    tell(rows, text, as_json=as_json)
+    rows = run_on_database(work, flags)
+    text = steps_as_table(rows, terminal_width()) if rows else "No step was ever begun at this gate."
+    print_result(rows, text, as_json=as_json)
 
 
 @gate.command()
@@ -177,11 +183,11 @@ def steps(name: str | None, as_json: bool, **flags: Any) -> None:
 @click.option("--done", "answer", flag_value="done", help="It has happened.")
 @click.option("--again", "answer", flag_value="again", help="It may run again.")
 @click.option("--gate", "name", metavar="NAME", help="As status shows it. [default: the only one]")
-@click.option("--reason", help="For the record.")
+@click.option("--reason", help="Recorded in interlock.gate_intervention.")
 def settle(
     step: str, answer: Literal["done", "again"] | None, name: str | None, reason: str | None, **flags: Any
 ) -> None:
-    """Say of a half-done STEP that it is done, or that it may run again.
+    """Record that a half-done STEP is done, or that it may run again.
 
     Look at its target first. Leaves a row in interlock.gate_intervention.
     """
@@ -192,7 +198,7 @@ def settle(
 
     async def work(session: "Session", settings: "Settings") -> None:
         found = await find_gate(session, settings.schema, name)
-        await intervention.settle(session, settings.schema, found.gate, step, answer, reason=reason, by=person())
+        await intervention.settle(session, settings.schema, found.gate, step, answer, reason=reason, by=operator_name())
 
-    on_database(work, flags)
+    run_on_database(work, flags)
     click.echo(f"Step {step!r} counts as done." if answer == "done" else f"Step {step!r} may run again.")

@@ -1,12 +1,12 @@
-"""``interlock key``: keys to the API, for people on other machines. Works on the database, and needs no server."""
+"""``interlock key``: keys to the API, for use from other machines. Works on the database, and needs no server."""
 
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from interlock.cli.facts import json_option, moment, plain, shown, tell
 from interlock.cli.failure import NothingToDo
-from interlock.cli.settings import database_options, on_database
+from interlock.cli.output import escaped, json_option, print_result, time_text, to_json
+from interlock.cli.settings import database_options, run_on_database
 
 if TYPE_CHECKING:
     from interlock.config import Settings
@@ -24,26 +24,26 @@ def key() -> None:
 @json_option
 @database_options
 def create(name: str, as_json: bool, **flags: Any) -> None:
-    """Make a key for NAME, and print it: it can never be shown again."""
+    """Make a key for NAME, and print it. It cannot be shown again."""
 
     async def work(session: "Session", settings: "Settings") -> "tuple[str, KeyRecord]":
         return await (await _keys(session, settings)).create(session, name)
 
-    made, record = on_database(work, flags)
-    tell({"key": made, **plain(record)}, made, as_json=as_json)
+    made, record = run_on_database(work, flags)
+    print_result({"key": made, **to_json(record)}, made, as_json=as_json)
 
 
 @key.command("list")
 @json_option
 @database_options
 def list_(as_json: bool, **flags: Any) -> None:
-    """Show which keys there are. What they open with is not kept."""
+    """Show the keys. Their secrets are not stored."""
 
     async def work(session: "Session", settings: "Settings") -> "list[KeyRecord]":
         return await (await _keys(session, settings)).list(session)
 
-    found = on_database(work, flags)
-    tell(found, "\n".join(map(_line, found)) or "There is no key in this database.", as_json=as_json)
+    found = run_on_database(work, flags)
+    print_result(found, "\n".join(map(_line, found)) or "There is no key in this database.", as_json=as_json)
 
 
 @key.command()
@@ -51,14 +51,14 @@ def list_(as_json: bool, **flags: Any) -> None:
 @json_option
 @database_options
 def revoke(id: str, as_json: bool, **flags: Any) -> None:  # noqa: A002
-    """Let the key ID open nothing any more, from the next request on. Exits with 1 if there is none."""
+    """Revoke the key ID, from the next request on. Exits with 1 if there is no such key."""
 
     async def work(session: "Session", settings: "Settings") -> "KeyRecord | None":
         return await (await _keys(session, settings)).revoke(session, id)
 
-    if (record := on_database(work, flags)) is None:
-        raise NothingToDo(f"There is no key {id!r} in this database: `interlock key list` shows those that there are.")
-    tell(record, _line(record), as_json=as_json)
+    if (record := run_on_database(work, flags)) is None:
+        raise NothingToDo(f"There is no key {id!r} in this database: `interlock key list` shows all keys.")
+    print_result(record, _line(record), as_json=as_json)
 
 
 async def _keys(session: "Session", settings: "Settings") -> "Keys":
@@ -70,6 +70,6 @@ async def _keys(session: "Session", settings: "Settings") -> "Keys":
 
 
 def _line(one: "KeyRecord") -> str:
-    used = f"last used {moment(one.last_used_at)}" if one.last_used_at else "never used"
-    revoked = f", revoked {moment(one.revoked_at)}" if one.revoked_at else ""
-    return f"{one.id}: {shown(one.name)}, made {moment(one.created_at)}, {used}{revoked}"
+    used = f"last used {time_text(one.last_used_at)}" if one.last_used_at else "never used"
+    revoked = f", revoked {time_text(one.revoked_at)}" if one.revoked_at else ""
+    return f"{one.id}: {escaped(one.name)}, made {time_text(one.created_at)}, {used}{revoked}"

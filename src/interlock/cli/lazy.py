@@ -1,4 +1,4 @@
-"""Groups whose commands are imported when they are called: `interlock` sits in scripts, so its start counts."""
+"""Groups that import a command when it is called: `interlock` is used in scripts, where its start-up time counts."""
 
 from collections.abc import Mapping
 from importlib import import_module
@@ -10,7 +10,7 @@ from interlock.cli.failure import InterlockGroup
 
 
 class LazyGroup(InterlockGroup):
-    """`homes` says where each command is: ``module:attribute``."""
+    """`homes` says where each command is defined, as ``module:attribute``."""
 
     def __init__(self, *args: Any, homes: Mapping[str, str], **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)

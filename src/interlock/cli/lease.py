@@ -1,14 +1,14 @@
-"""``interlock lease``: who holds which lease and who waits for it; and how to take it from somebody."""
+"""``interlock lease``: the holders and waiters of leases, and the breaking of a lease."""
 
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from interlock.cli.facts import json_option, tell
 from interlock.cli.failure import NothingToDo
+from interlock.cli.output import json_option, print_result
 from interlock.cli.record.confirmation import confirm, require_terminal, yes_option
-from interlock.cli.settings import database_options, on_leases
-from interlock.cli.table import room
+from interlock.cli.settings import database_options, operator_name, run_on_leases
+from interlock.cli.terminal import terminal_width
 
 if TYPE_CHECKING:
     from interlock.coordination.operators import LeaseOperator
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 
 @click.group()
 def lease() -> None:
-    """Leases: who holds them, who waits for them."""
+    """Leases: their holders and their waiters."""
 
 
 @lease.command("list")
 @click.argument("prefix", default="")
 @click.option("--all", "all_names", is_flag=True, help="Also Interlock's own names, such as sweep##every.")
-@click.option("--held", is_flag=True, help="Only those that somebody holds.")
-@click.option("--waited", is_flag=True, help="Only those that somebody waits for.")
+@click.option("--held", is_flag=True, help="Only leases that are held.")
+@click.option("--waited", is_flag=True, help="Only leases with waiters.")
 @json_option
 @database_options
 def list_(prefix: str, all_names: bool, held: bool, waited: bool, as_json: bool, **flags: Any) -> None:
@@ -33,20 +33,20 @@ def list_(prefix: str, all_names: bool, held: bool, waited: bool, as_json: bool,
 
     Without PREFIX, names that Interlock made for itself are left out: they contain ##, or begin with interlock:.
     """
-    from interlock.cli.lease_status import as_facts, as_table
+    from interlock.cli.lease_status import lease_as_json, leases_as_table
     from interlock.coordination.lease.name import is_internal
 
     async def work(operator: "LeaseOperator") -> "list[LeaseStatus]":
         return await operator.leases(prefix, only_held=held, only_waited=waited)
 
-    found = on_leases(work, flags)
+    found = run_on_leases(work, flags)
     leases = found if all_names or prefix else [lease for lease in found if not is_internal(lease.name)]
     narrowed = prefix or held or waited
     none = "There is no such lease in this database." if narrowed else "No lease is known in this database."
-    text = as_table(leases, room()) if leases else none
+    text = leases_as_table(leases, terminal_width()) if leases else none
     if hidden := len(found) - len(leases):
         text += f"\nNot shown: {hidden} of Interlock's own names. Use --all to show them."
-    tell(list(map(as_facts, leases)), text, as_json=as_json)
+    print_result(list(map(lease_as_json, leases)), text, as_json=as_json)
 
 
 @lease.command()
@@ -54,38 +54,38 @@ def list_(prefix: str, all_names: bool, held: bool, waited: bool, as_json: bool,
 @json_option
 @database_options
 def show(name: str, as_json: bool, **flags: Any) -> None:
-    """Say who holds the lease NAME, since when and from where, and who waits for it.
+    """Show the holder of the lease NAME, since when and from where it holds the lease, and the waiters.
 
-    Exits with 1 if nobody has used a lease of that name.
+    Exits with 1 if no lease of that name was used.
     """
-    from interlock.cli.lease_status import as_text, details_as_facts
+    from interlock.cli.lease_status import details_as_json, lease_as_text
 
     async def work(operator: "LeaseOperator") -> "LeaseDetails":
         return await _found(operator, name)
 
-    found = on_leases(work, flags)
-    tell(details_as_facts(found), as_text(found), as_json=as_json)
+    found = run_on_leases(work, flags)
+    print_result(details_as_json(found), lease_as_text(found), as_json=as_json)
 
 
 @lease.command()
 @json_option
 @database_options
 def waits(as_json: bool, **flags: Any) -> None:
-    """Say who waits for whom, and who waits in a circle."""
-    from interlock.cli.lease_waits import as_facts, as_text
+    """Show which process waits for which, and processes that wait in a circle."""
+    from interlock.cli.lease_status import waits_as_json, waits_as_text
 
     async def work(operator: "LeaseOperator") -> "list[Wait]":
         return await operator.waits()
 
-    found = on_leases(work, flags)
-    tell(as_facts(found), as_text(found), as_json=as_json)
+    found = run_on_leases(work, flags)
+    print_result(waits_as_json(found), waits_as_text(found), as_json=as_json)
 
 
 @lease.command("break")
 @click.argument("name")
-@click.option("--now", "immediate", is_flag=True, help="Let others have it at once, though its holder may be at work.")
+@click.option("--now", "immediate", is_flag=True, help="Free it at once, though its holder may be at work.")
 @click.option("--terminate", is_flag=True, help="Also end the database sessions whose open transactions guard it.")
-@click.option("--reason", metavar="TEXT", help="For the record.")
+@click.option("--reason", metavar="TEXT", help="Recorded, and told to the holder.")
 @yes_option
 @json_option
 @database_options
@@ -98,8 +98,7 @@ def break_(
     released it, at the latest when the holder's ttl is over, or at once with --now. Leaves a row in
     interlock.lease_intervention. Exits with 1 if the lease is not held.
     """
-    from interlock.cli.lease_status import as_text, broken_as_facts, broken_as_text
-    from interlock.cli.person import person
+    from interlock.cli.lease_status import broken_as_json, broken_as_text, lease_as_text
 
     if not yes:
         require_terminal(f"break the lease {name!r}")
@@ -109,17 +108,17 @@ def break_(
         broken = None
         if found.lease.holding or (terminate and found.guards):
             if not yes:
-                click.echo(as_text(found), err=True)
+                click.echo(lease_as_text(found), err=True)
                 confirm("Take it from its holder?", f"break the lease {name!r}")
             broken = await operator.break_lease(
-                name, immediate=immediate, terminate=terminate, reason=reason, by=person()
+                name, immediate=immediate, terminate=terminate, reason=reason, by=operator_name()
             )
         if broken is None:
-            raise NothingToDo(f"Nobody holds the lease {name!r}: nothing was done.")
+            raise NothingToDo(f"The lease {name!r} is not held: nothing was changed.")
         return broken
 
-    broken = on_leases(work, flags)
-    tell(broken_as_facts(broken), broken_as_text(broken, immediate=immediate), as_json=as_json)
+    broken = run_on_leases(work, flags)
+    print_result(broken_as_json(broken), broken_as_text(broken, immediate=immediate), as_json=as_json)
 
 
 async def _found(operator: "LeaseOperator", name: str) -> "LeaseDetails":
@@ -127,5 +126,5 @@ async def _found(operator: "LeaseOperator", name: str) -> "LeaseDetails":
 
     found = await operator.lease(checked_name(name))
     if found is None:
-        raise NothingToDo(f"There is no lease {name!r} in this database: nobody has used it, or not for a week.")
+        raise NothingToDo(f"There is no lease {name!r} in this database: it was never used, or not for a week.")
     return found

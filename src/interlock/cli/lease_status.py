@@ -1,11 +1,11 @@
-"""A lease's status, for eyes and for programs."""
+"""The status of leases and of their waiters, as text and as JSON."""
 
 import json
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from interlock.cli.facts import moment, shown, spoken
-from interlock.cli.table import GAP, fitting, shortened
+from interlock.cli.output import duration_text, escaped, time_text
+from interlock.cli.terminal import GAP, shortened, table_text
 from interlock.coordination.operators.status import (
     Broken,
     Guard,
@@ -16,6 +16,7 @@ from interlock.coordination.operators.status import (
     Party,
     Waiter,
 )
+from interlock.coordination.operators.waits import Wait, cycles
 
 _COLUMNS = ("NAME", "STATE", "HOLDER", "SINCE", "REMAINING", "WAITERS")
 _HOLDER = _COLUMNS.index("HOLDER")
@@ -23,8 +24,8 @@ _SHORTEST_HOLDER = 16
 _USUAL_WIDTH = 100
 
 
-def as_facts(lease: LeaseStatus) -> dict[str, Any]:
-    """For JSON. The last holder of a free lease is under `last_holder` alone, and not taken for the holder."""
+def lease_as_json(lease: LeaseStatus) -> dict[str, Any]:
+    """The `holder` of a free lease is None; `last_holder` is the one before."""
     return {
         "name": lease.name,
         "state": lease.state,
@@ -38,15 +39,15 @@ def as_facts(lease: LeaseStatus) -> dict[str, Any]:
     }
 
 
-def details_as_facts(found: LeaseDetails) -> dict[str, Any]:
-    return as_facts(found.lease) | {
+def details_as_json(found: LeaseDetails) -> dict[str, Any]:
+    return lease_as_json(found.lease) | {
         "waiting": None if found.waiting is None else [_flat(waiter) for waiter in found.waiting],
         "guards": found.guards,
         "intervention": found.intervention,
     }
 
 
-def broken_as_facts(broken: Broken) -> dict[str, Any]:
+def broken_as_json(broken: Broken) -> dict[str, Any]:
     return {
         "name": broken.name,
         "token": broken.token,
@@ -56,20 +57,19 @@ def broken_as_facts(broken: Broken) -> dict[str, Any]:
     }
 
 
-def as_table(leases: Sequence[LeaseStatus], width: int | None) -> str:
+def leases_as_table(leases: Sequence[LeaseStatus], width: int | None) -> str:
     """In at most `width` columns, or 100 where the output is no terminal, as far as the names allow that."""
     rows = list(map(_row, leases))
     longest = [max(map(len, column)) for column in zip(_COLUMNS, *rows, strict=True)]
     others = sum(longest) - longest[_HOLDER] + len(GAP) * (len(_COLUMNS) - 1)
     room = max((width or _USUAL_WIDTH) - others, _SHORTEST_HOLDER)
     short = [(*row[:_HOLDER], shortened(row[_HOLDER], room), *row[_HOLDER + 1 :]) for row in rows]
-    return fitting(_COLUMNS, short, width)
+    return table_text(_COLUMNS, short, width)
 
 
-def as_text(found: LeaseDetails) -> str:
-    """In sentences."""
+def lease_as_text(found: LeaseDetails) -> str:
     return "\n".join(
-        [*_state(found), *_told(found.intervention), *map(_guarding, found.guards), *_queue(found.waiting)]
+        [*_state(found), *_intervention(found.intervention), *map(_guard, found.guards), *_queue(found.waiting)]
     )
 
 
@@ -77,23 +77,35 @@ def broken_as_text(broken: Broken, *, immediate: bool) -> str:
     return "\n".join(_consequences(broken, immediate=immediate))
 
 
+def waits_as_json(waits: Sequence[Wait]) -> dict[str, Any]:
+    return {
+        "waits": list(map(_wait_facts, waits)),
+        "cycles": [list(map(_wait_facts, cycle)) for cycle in cycles(waits)],
+    }
+
+
+def waits_as_text(waits: Sequence[Wait]) -> str:
+    lines = [*map(_wait_line, waits), *(line for cycle in cycles(waits) for line in _cycle_lines(cycle))]
+    return "\n".join(lines) or "No process waits for a lease."
+
+
 def _holder(holding: Holding | None) -> dict[str, Any] | None:
     return None if holding is None else _flat(holding)
 
 
 def _flat(of: Holding | Waiter) -> dict[str, Any]:
-    """Its facts, those of its party among them."""
+    """Put the facts of the party beside the others."""
     return vars(of.party) | {name: value for name, value in vars(of).items() if name != "party"}
 
 
 def _row(lease: LeaseStatus) -> tuple[str, ...]:
     holding = lease.holding
     return (
-        shown(lease.name),
+        escaped(lease.name),
         lease.state,
         _named(holding.party) if holding else "",
-        f"{spoken(lease.since(holding.acquired_at))} ago" if holding else "",
-        "" if lease.state == "free" else spoken(lease.remaining),
+        f"{duration_text(lease.since(holding.acquired_at))} ago" if holding else "",
+        "" if lease.state == "free" else duration_text(lease.remaining),
         "?" if lease.waiters is None else str(lease.waiters),
     )
 
@@ -101,7 +113,7 @@ def _row(lease: LeaseStatus) -> tuple[str, ...]:
 def _state(found: LeaseDetails) -> Iterator[str]:
     lease, last = found.lease, found.lease.last
     if last is None:
-        yield f"The lease {quoted(lease.name)} is free, and nobody has held it yet."
+        yield f"The lease {_quoted(lease.name)} is free, and was never held."
     elif lease.state == "held":
         yield from _held(lease, last)
     elif lease.state == "broken":
@@ -111,21 +123,24 @@ def _state(found: LeaseDetails) -> Iterator[str]:
 
 
 def _held(lease: LeaseStatus, holding: Holding) -> Iterator[str]:
-    held_for, heard_of = spoken(lease.since(holding.acquired_at)), spoken(lease.since(holding.renewed_at))
-    yield f"The lease {quoted(lease.name)} is held by {called(holding.party)}."
-    yield f"It has held it since {moment(holding.acquired_at)}, for {held_for} now, with the token {lease.token}."
+    held_for, last_renewed = (
+        duration_text(lease.since(holding.acquired_at)),
+        duration_text(lease.since(holding.renewed_at)),
+    )
+    yield f"The lease {_quoted(lease.name)} is held by {_party_text(holding.party)}."
+    yield f"It has held it since {time_text(holding.acquired_at)}, for {held_for} now, with the token {lease.token}."
     yield (
-        f"Its last heartbeat came {heard_of} ago; without another the lease expires in {spoken(lease.remaining)} "
-        f"(its ttl is {holding.ttl:g} s)."
+        f"Its last heartbeat came {last_renewed} ago; "
+        f"without another the lease expires in {duration_text(lease.remaining)} (its ttl is {holding.ttl:g} s)."
     )
     if holding.metadata is not None:
-        yield f"It says of itself: {shown(json.dumps(holding.metadata, ensure_ascii=False))}"
+        yield f"Its metadata: {escaped(json.dumps(holding.metadata, ensure_ascii=False))}"
 
 
 def _broken(lease: LeaseStatus, holding: Holding, *, known: bool) -> Iterator[str]:
     why = "" if known else ", by force or because another server took over the database"
-    yield f"The lease {quoted(lease.name)} was taken from {called(holding.party)}{why}."
-    left = spoken(lease.remaining)
+    yield f"The lease {_quoted(lease.name)} was taken from {_party_text(holding.party)}{why}."
+    left = duration_text(lease.remaining)
     if known:
         yield f"The next waiter gets it once that holder has released it, and in {left} at the latest."
     else:
@@ -133,44 +148,45 @@ def _broken(lease: LeaseStatus, holding: Holding, *, known: bool) -> Iterator[st
 
 
 def _free(lease: LeaseStatus, holding: Holding, *, guarded: bool) -> Iterator[str]:
-    but = ", but nobody gets it before the transaction that still guards it has ended" if guarded else ""
-    yield f"The lease {quoted(lease.name)} is free{but}."
-    yield f"It was last held by {called(holding.party)}, whose last heartbeat came at {moment(holding.renewed_at)}."
+    but = ", but a transaction still guards it: the next holder gets it when that has ended" if guarded else ""
+    yield f"The lease {_quoted(lease.name)} is free{but}."
+    last_renewed = time_text(holding.renewed_at)
+    yield f"It was last held by {_party_text(holding.party)}, whose last heartbeat came at {last_renewed}."
     if lease.expires_at:
-        yield f"It expired {spoken(lease.since(lease.expires_at))} ago: that holder did not give it back."
+        yield f"It expired {duration_text(lease.since(lease.expires_at))} ago: that holder did not release it."
 
 
-def _told(intervention: Intervention | None) -> Iterator[str]:
+def _intervention(intervention: Intervention | None) -> Iterator[str]:
     if intervention:
-        reason = f": {shown(intervention.reason)}" if intervention.reason else ", who gave no reason."
-        yield f"It was broken at {moment(intervention.done_at)} by {shown(intervention.done_by)}{reason}"
+        reason = f": {escaped(intervention.reason)}" if intervention.reason else ", without a reason."
+        yield f"It was broken at {time_text(intervention.done_at)} by {escaped(intervention.done_by)}{reason}"
 
 
-def _guarding(guard: Guard) -> str:
-    told = [
-        guard.role and f"role {shown(guard.role)}",
-        guard.application and shown(guard.application),
+def _guard(guard: Guard) -> str:
+    known = [
+        guard.role and f"role {escaped(guard.role)}",
+        guard.application and escaped(guard.application),
         guard.state,
-        None if guard.open_for is None else f"open for {spoken(guard.open_for)}",
+        None if guard.open_for is None else f"open for {duration_text(guard.open_for)}",
     ]
-    facts = ", ".join(filter(None, told)) or "of another role"
+    facts = ", ".join(filter(None, known)) or "of another role"
     return f"A transaction of server process {guard.pid} guards it ({facts})."
 
 
 def _queue(waiting: Sequence[Waiter] | None) -> Iterator[str]:
     if waiting is None:
-        yield "Who waits for it cannot be told: this database keeps no queue."
+        yield "Its waiters are not known: this database keeps no queue."
         return
     if not waiting:
-        yield "Nobody waits for it."
+        yield "No process waits for it."
         return
-    yield "1 waits for it:" if len(waiting) == 1 else f"{len(waiting)} wait for it, in this order:"
+    yield "1 process waits for it:" if len(waiting) == 1 else f"{len(waiting)} processes wait for it, in this order:"
     for place, waiter in enumerate(waiting, 1):
-        yield f"{place:>4}. {called(waiter.party)}{for_so_long(waiter.waited)}"
+        yield f"{place:>4}. {_party_text(waiter.party)}{_waited(waiter.waited)}"
 
 
 def _consequences(broken: Broken, *, immediate: bool) -> Iterator[str]:
-    yield f"The lease {quoted(broken.name)} was taken from {called(broken.party)}."
+    yield f"The lease {_quoted(broken.name)} was taken from {_party_text(broken.party)}."
     if broken.terminated:
         ended = ", ".join(map(str, broken.terminated))
         yield f"Ended, with their transactions that guarded it: server process {ended}."
@@ -178,26 +194,50 @@ def _consequences(broken: Broken, *, immediate: bool) -> Iterator[str]:
     if immediate:
         yield "The next waiter gets it at once; of what that holder does until then, only guarded writes are refused."
     elif broken.remaining:
-        left = spoken(broken.remaining)
+        left = duration_text(broken.remaining)
         yield f"The next waiter gets it once that holder has released it, and in {left} at the latest."
 
 
-def for_so_long(waited: float | None) -> str:
-    """At the end of what is said of a waiter, if it is known."""
-    return "" if waited is None else f", for {spoken(waited)}"
+def _waited(waited: float | None) -> str:
+    """The end of a sentence about a waiter; empty if the time is not known."""
+    return "" if waited is None else f", for {duration_text(waited)}"
 
 
-def called(party: Party) -> str:
-    """In a sentence: what it calls itself, and where it is to be found."""
+def _party_text(party: Party) -> str:
+    """The name that the process gave itself, and where it runs."""
     pid = None if party.pid is None else f"process {party.pid}"
-    host = party.host and f"on {shown(party.host)}"
+    host = party.host and f"on {escaped(party.host)}"
     place = " ".join(filter(None, (pid, host)))
     return f"{_named(party)} ({place})" if place else _named(party)
 
 
 def _named(party: Party) -> str:
-    return shown(party.name) if party.name else "somebody without a name"
+    return escaped(party.name) if party.name else "a process without a name"
 
 
-def quoted(name: str) -> str:
-    return f"'{shown(name)}'"
+def _quoted(name: str) -> str:
+    return f"'{escaped(name)}'"
+
+
+def _wait_facts(wait: Wait) -> dict[str, Any]:
+    return {
+        "lease": wait.lease,
+        "waiter": wait.waiter,
+        "holder": wait.holder,
+        "waited": wait.waited,
+    }
+
+
+def _wait_line(wait: Wait) -> str:
+    awaited = "its turn" if wait.holder is None else _party_text(wait.holder)
+    return f"{_quoted(wait.lease)}: {_party_text(wait.waiter)} waits for {awaited}{_waited(wait.waited)}"
+
+
+def _cycle_lines(cycle: Sequence[Wait]) -> Iterator[str]:
+    yield (
+        f"{len(cycle)} processes wait in a circle. If it is the same task in each of them, they wait without end: "
+        "end one of them, or take a lease from it with `interlock lease break`; then take these leases in one order."
+    )
+    for wait in cycle:
+        assert wait.holder is not None
+        yield f"    {_party_text(wait.waiter)} waits for {_quoted(wait.lease)}, which {_party_text(wait.holder)} holds"

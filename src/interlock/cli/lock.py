@@ -6,18 +6,18 @@ from typing import Any
 import click
 
 from interlock.cli.command import CommandAfterDashes, exit_with, started_supervisor
-from interlock.cli.settings import database_options
-from interlock.cli.under_lease import (
+from interlock.cli.lease_options import (
     acquire_timeout,
     at_least_option,
     metadata_option,
     minimum_hold,
-    opened,
-    pairs,
+    open_root,
+    parse_metadata,
     refuse_nesting,
     ttl_option,
     waiting_options,
 )
+from interlock.cli.settings import database_options
 
 
 @click.group()
@@ -58,8 +58,8 @@ def run_(
     with started_supervisor() as supervisor:
         from interlock.coordination.lease.command import run_command
 
-        locks, url = opened(flags)
-        lease = locks.lease(name, **minimum_hold(url, ttl, at_least, pairs(metadata)))
+        locks, url = open_root(flags)
+        lease = locks.lease(name, **minimum_hold(url, ttl, at_least, parse_metadata(metadata)))
         if limit != 0:
             refuse_nesting(locks, url, name)
         exit_with(

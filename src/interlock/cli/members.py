@@ -1,13 +1,13 @@
-"""``interlock members``: who is alive."""
+"""``interlock members``: the live members of a group."""
 
 import json
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from interlock.cli.facts import json_option, moment, shown, spoken, tell
+from interlock.cli.lease_options import open_root
+from interlock.cli.output import duration_text, escaped, json_option, print_result, time_text
 from interlock.cli.settings import database_options, run
-from interlock.cli.under_lease import opened
 
 if TYPE_CHECKING:
     from interlock.coordination.primitives.membership import Member
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 @json_option
 @database_options
 def members(group: str, as_json: bool, **flags: Any) -> None:
-    """Show who is in GROUP now: which process each is, since when, and what it says of itself."""
-    locks, _ = opened(flags)
+    """Show the members of GROUP: the process of each, since when it is a member, and its metadata."""
+    locks, _ = open_root(flags)
     found = run(_read(locks, group))
-    tell(found, "\n".join(map(_line, found)) or "Nobody is in that group.", as_json=as_json)
+    print_result(found, "\n".join(map(_line, found)) or "That group has no members.", as_json=as_json)
 
 
 async def _read(locks: "AsyncInterlock", group: str) -> "list[Member]":
@@ -34,11 +34,11 @@ async def _read(locks: "AsyncInterlock", group: str) -> "list[Member]":
 
 def _line(member: "Member") -> str:
     process = f"process {member.pid}" if member.pid is not None else None
-    host = f"on {shown(member.host)}" if member.host else None
+    host = f"on {escaped(member.host)}" if member.host else None
     place = " ".join(filter(None, (process, host)))
-    says = "" if member.metadata is None else f", {shown(json.dumps(member.metadata, ensure_ascii=False))}"
-    who = shown(member.holder or "somebody without a name") + (f" ({place})" if place else "")
+    metadata = "" if member.metadata is None else f", {escaped(json.dumps(member.metadata, ensure_ascii=False))}"
+    name = escaped(member.holder or "a process without a name") + (f" ({place})" if place else "")
     return (
-        f"{shown(member.id)}: {who}, since {moment(member.joined_at)}, "
-        f"gone in {spoken(member.remaining)} if it is not heard of{says}"
+        f"{escaped(member.id)}: {name}, since {time_text(member.joined_at)}, "
+        f"gone in {duration_text(member.remaining)} without another heartbeat{metadata}"
     )

@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from interlock.cli.facts import json_option, listed, moment, shown, spoken, tell
 from interlock.cli.failure import NothingToDo
-from interlock.cli.settings import database_options, on_database
+from interlock.cli.output import duration_text, escaped, json_option, print_result, time_text, titled_lines
+from interlock.cli.settings import database_options, run_on_database
 
 if TYPE_CHECKING:
     from interlock.config import Settings
@@ -36,8 +36,10 @@ def list_(prefix: str, unfinished: bool, limit: int, as_json: bool, **flags: Any
             OrchestrationStatus.of(row) for row in await _rows(session, settings, "list", prefix, unfinished, limit)
         ]
 
-    found = on_database(work, flags)
-    tell(found, "\n".join(map(_line, found)) or "There is no such orchestration in this database.", as_json=as_json)
+    found = run_on_database(work, flags)
+    print_result(
+        found, "\n".join(map(_line, found)) or "There is no such orchestration in this database.", as_json=as_json
+    )
 
 
 @orchestration.command()
@@ -50,8 +52,8 @@ def show(id: str, as_json: bool, **flags: Any) -> None:  # noqa: A002
     async def work(session: "Session", settings: "Settings") -> "OrchestrationStatus":
         return await _found(session, settings, id)
 
-    found = on_database(work, flags)
-    tell(found, _text(found), as_json=as_json)
+    found = run_on_database(work, flags)
+    print_result(found, _text(found), as_json=as_json)
 
 
 @orchestration.command()
@@ -66,8 +68,8 @@ def history(id: str, as_json: bool, **flags: Any) -> None:  # noqa: A002
         await _found(session, settings, id)
         return history_of(await _rows(session, settings, "history", id))
 
-    events = on_database(work, flags)
-    tell(events, "\n".join(map(_event, events)) or "The engine has not begun it yet.", as_json=as_json)
+    events = run_on_database(work, flags)
+    print_result(events, "\n".join(map(_event, events)) or "The engine has not begun it yet.", as_json=as_json)
 
 
 @orchestration.command()
@@ -80,21 +82,21 @@ def cancel(id: str, reason: str, as_json: bool, **flags: Any) -> None:  # noqa: 
 
     Exits with 1 if it has ended, or there is none.
     """
-    from interlock.cli.person import person
+    from interlock.cli.settings import operator_name
     from interlock.durable.database import Statements
 
     async def work(session: "Session", settings: "Settings") -> str | None:
         await _require_schema(session, settings)
-        why = f"{reason} ({person()})" if reason else person()
+        why = f"{reason} ({operator_name()})" if reason else operator_name()
         verdict: str | None = await session.fetchval(Statements(settings.schema)["cancel"], id, why)
         return verdict
 
-    verdict = on_database(work, flags)
+    verdict = run_on_database(work, flags)
     if verdict is None:
         raise _unknown(id)
     if verdict == "finished":
         raise NothingToDo(f"The orchestration {id!r} has ended: nothing was done.")
-    tell({"id": id, "cancelled": verdict}, f"{shown(id)} will be cancelled.", as_json=as_json)
+    print_result({"id": id, "cancelled": verdict}, f"{escaped(id)} will be cancelled.", as_json=as_json)
 
 
 async def _found(session: "Session", settings: "Settings", id: str) -> "OrchestrationStatus":  # noqa: A002
@@ -125,27 +127,29 @@ def _unknown(id: str) -> NothingToDo:  # noqa: A002
 
 
 def _line(one: "OrchestrationStatus") -> str:
-    error = f", {shown(one.code or '')}: {shown(one.error)}" if one.error else ""
-    return f"{shown(one.id)}: {one.state}, {shown(one.name)} {one.version}, since {moment(one.recorded_at)}{error}"
+    error = f", {escaped(one.code or '')}: {escaped(one.error)}" if one.error else ""
+    return (
+        f"{escaped(one.id)}: {one.state}, {escaped(one.name)} {one.version}, since {time_text(one.recorded_at)}{error}"
+    )
 
 
 def _text(one: "OrchestrationStatus") -> str:
-    took = one.finished_at and one.started_at and spoken((one.finished_at - one.started_at).total_seconds())
+    took = one.finished_at and one.started_at and duration_text((one.finished_at - one.started_at).total_seconds())
     facts = {
         "state": one.state + (f", {one.cancel_reason}" if one.cancel_reason else ""),
         "orchestration": f"{one.name} {one.version}",
-        "recorded": moment(one.recorded_at),
-        "started": one.started_at and moment(one.started_at),
-        "finished": one.finished_at and moment(one.finished_at) + (f", after {took}" if took else ""),
+        "recorded": time_text(one.recorded_at),
+        "started": one.started_at and time_text(one.started_at),
+        "finished": one.finished_at and time_text(one.finished_at) + (f", after {took}" if took else ""),
         "continued": one.execution > 1 and f"{one.execution - 1} times as new",
         "input": json.dumps(one.input, ensure_ascii=False),
         "result": one.state == "completed" and json.dumps(one.result, ensure_ascii=False),
         "error": one.error and f"{one.code}: {one.error}",
     }
-    return listed(one.id, facts)
+    return titled_lines(one.id, facts)
 
 
 def _event(event: "HistoryEvent") -> str:
-    facts = ", ".join(f"{name} {shown(str(fact))}" for name, fact in event.facts.items())
+    facts = ", ".join(f"{name} {escaped(str(fact))}" for name, fact in event.facts.items())
     place = f"{event.execution}.{event.number}"
-    return f"{place:>6} {event.at:%H:%M:%S.%f} {event.kind} {shown(event.name or '')}  {facts}".rstrip()
+    return f"{place:>6} {event.at:%H:%M:%S.%f} {event.kind} {escaped(event.name or '')}  {facts}".rstrip()

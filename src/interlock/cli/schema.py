@@ -1,11 +1,11 @@
-"""``interlock schema``: Interlock's own tables, for whoever may or may not let a program run DDL."""
+"""``interlock schema``: Interlock's own tables, applied by this command or by a migration tool."""
 
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from interlock.cli.facts import json_option, tell
-from interlock.cli.settings import database, database_options, loaded, on_database, option, run
+from interlock.cli.output import json_option, print_result
+from interlock.cli.settings import database_options, load_settings, option, run, run_on_database, url_of_database
 from interlock.errors import ConfigurationError
 from interlock.schema import USES
 
@@ -28,13 +28,13 @@ def schema() -> None:
 
 @schema.command("print")
 @option("schema")
-@click.option("--since", type=click.IntRange(min=1), metavar="VERSION", help="Only what came after this version.")
+@click.option("--since", type=click.IntRange(min=1), metavar="VERSION", help="Only changes after this version.")
 @click.option("--grant", "role", metavar="ROLE", help="Also the GRANTs for a role that uses Interlock.")
 def print_(schema: str | None, since: int | None, role: str | None) -> None:
     """Print the schema as SQL, for a migration tool of your own."""
     from interlock.schema import changes_since, grant_sql, whole_schema
 
-    name = loaded(schema=schema).schema
+    name = load_settings(schema=schema).schema
     click.echo(whole_schema(name) if since is None else changes_since(since, name), nl=False)
     if role:
         click.echo("\n" + grant_sql(role, name), nl=False)
@@ -42,14 +42,16 @@ def print_(schema: str | None, since: int | None, role: str | None) -> None:
 
 @schema.command()
 @database_options
-@click.option("--post", is_flag=True, help="Also remove what only older releases use, once none of them runs.")
+@click.option(
+    "--post", is_flag=True, help="Also remove parts that only older releases use. Use it when none of them runs."
+)
 def apply(post: bool, **flags: Any) -> None:
-    """Create the schema, or bring it up to this release; behind the gate, so any number may call it at once."""
+    """Create the schema, or bring it up to this release. It runs behind the gate, so several may run at once."""
     from interlock.gate import Timing
     from interlock.gate.schema_gate import SchemaGate
 
-    settings = loaded(**flags)
-    url = database(settings)
+    settings = load_settings(**flags)
+    url = url_of_database(settings)
     if instead := _WITHOUT_SCHEMA.get(url.partition("://")[0]):
         raise ConfigurationError(f"There is no schema to apply: {instead}.")
     phases: tuple[Phase, ...] = ("pre", "post") if post else ("pre",)
@@ -70,14 +72,14 @@ def apply(post: bool, **flags: Any) -> None:
 )
 @database_options
 def grant(role: str, uses: "tuple[Use, ...]", **flags: Any) -> None:
-    """Give ROLE the least that it needs to use Interlock, or a part of it."""
+    """Grant ROLE the fewest rights that it needs to use Interlock, or a part of it."""
     from interlock.schema import grant as grant_to
 
     async def work(session: "Session", settings: "Settings") -> str:
         await grant_to(session, role, settings.schema, uses or USES)
         return settings.schema
 
-    click.echo(f"{role} may use the schema {on_database(work, flags)!r}.")
+    click.echo(f"{role} may use the schema {run_on_database(work, flags)!r}.")
 
 
 @schema.command()
@@ -90,7 +92,7 @@ def status(as_json: bool, **flags: Any) -> None:
     async def work(session: "Session", settings: "Settings") -> "SchemaStatus":
         return await read_status(session, settings.schema)
 
-    found = on_database(work, flags)
+    found = run_on_database(work, flags)
     facts = {
         "schema": found.schema,
         "state": found.state.value,
@@ -98,7 +100,7 @@ def status(as_json: bool, **flags: Any) -> None:
         "release_version": newest_version(),
         "pending": [f"{migration.step.version:04} {migration.name}" for migration in found.pending],
     }
-    tell(facts, "\n".join(f"{name}: {_text(facts[name])}" for name in facts), as_json=as_json)
+    print_result(facts, "\n".join(f"{name}: {_text(facts[name])}" for name in facts), as_json=as_json)
     if found.state not in (State.CURRENT, State.NEWER):
         raise SystemExit(1)
 

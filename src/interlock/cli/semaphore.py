@@ -1,4 +1,4 @@
-"""``interlock semaphore run``: a few of a command at a time."""
+"""``interlock semaphore run``: at most N of a command at a time."""
 
 import os
 from typing import Any
@@ -6,18 +6,25 @@ from typing import Any
 import click
 
 from interlock.cli.command import CommandAfterDashes, exit_with, started_supervisor
+from interlock.cli.lease_options import (
+    acquire_timeout,
+    metadata_option,
+    open_root,
+    parse_metadata,
+    ttl_option,
+    waiting_options,
+)
 from interlock.cli.settings import database_options
-from interlock.cli.under_lease import acquire_timeout, metadata_option, opened, pairs, ttl_option, waiting_options
 
 
 @click.group()
 def semaphore() -> None:
-    """Commands of which a few run at a time, on all machines together."""
+    """Limit how many of a command run at a time, on all machines together."""
 
 
 @semaphore.command("run", cls=CommandAfterDashes)
 @click.argument("name")
-@click.option("--slots", type=int, required=True, metavar="N", help="How many may hold it at a time.")
+@click.option("--slots", type=int, required=True, metavar="N", help="The largest number of holders at a time.")
 @ttl_option()
 @waiting_options
 @metadata_option
@@ -42,6 +49,6 @@ def run_(
     with started_supervisor() as supervisor:
         from interlock.coordination.lease.command import run_command
 
-        locks, _ = opened(flags)
-        lease = locks.lease(name, ttl=ttl, metadata=pairs(metadata), slots=slots)
+        locks, _ = open_root(flags)
+        lease = locks.lease(name, ttl=ttl, metadata=parse_metadata(metadata), slots=slots)
         exit_with(run_command(locks, lease, command, timeout=limit, environment=os.environ, supervisor=supervisor))

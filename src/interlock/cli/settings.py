@@ -1,5 +1,7 @@
-"""The options that commands share, and the settings that they amount to."""
+"""The options that commands share, and the settings, the database and the operator that follow from them."""
 
+import getpass
+import os
 from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import replace
 from pathlib import Path
@@ -16,20 +18,20 @@ if TYPE_CHECKING:
     from interlock.coordination.operators import LeaseOperator
     from interlock.stores.postgres import Session
 
-_PATIENCE = 5.0
+_REQUEST_TIMEOUT = 5.0
 
 T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Any])
 
 
 def option(setting: str, flag: str | None = None, **options: Any) -> Callable[[F], F]:
-    """A flag for a setting, with the setting's own description."""
+    """An option for a setting, with the setting's own description."""
     name = flag or "--" + setting.replace("_", "-")
     return click.option(name, setting, default=None, help=about()[setting], **options)
 
 
 def database_options(command: F) -> F:
-    """For every command that works on a database; it gets them as keywords, and passes them on to `loaded`."""
+    """For every command that works on a database. The command passes these keywords to `load_settings`."""
     command = click.option("--config", type=click.Path(path_type=Path), metavar="FILE", help="Settings in TOML.")(
         command
     )
@@ -38,17 +40,19 @@ def database_options(command: F) -> F:
     return option("database_url", "--database", metavar="URL")(command)
 
 
-def loaded(*, config: Path | None = None, **flags: Any) -> Settings:
-    """The settings that hold, with the log set up as they say."""
+def load_settings(*, config: Path | None = None, **flags: Any) -> Settings:
+    """Load the settings, and set up the log by them."""
     settings = Settings.load(flags, file=config)
     if flags.get("data_dir") and not flags.get("database_url"):
-        settings = replace(settings, database_url=None)  # a flag beats the environment: this names the other database
+        settings = replace(
+            settings, database_url=None
+        )  # an option wins over the environment, and this one names another database
     logs.set_up(settings.log_format, settings.log_level)
     return settings
 
 
-def database(settings: Settings) -> str:
-    """The database to work on: the one that is named, else the one that `interlock up` runs in the data directory."""
+def url_of_database(settings: Settings) -> str:
+    """The named database, else that of the `interlock up` that runs on the data directory."""
     if settings.database_url:
         return settings.database_url
     if url := _embedded_url(settings.data_dir):
@@ -59,14 +63,14 @@ def database(settings: Settings) -> str:
     )
 
 
-def on_database(work: "Callable[[Session, Settings], Awaitable[T]]", flags: dict[str, Any]) -> T:
-    """Run `work` with a session on the database to work on, for a command that only looks or says something."""
+def run_on_database(work: "Callable[[Session, Settings], Awaitable[T]]", flags: dict[str, Any]) -> T:
+    """Run `work` with a session on the database of the command."""
     from interlock.stores.postgres import connect
 
-    settings = loaded(**flags)
-    url = database(settings)
+    settings = load_settings(**flags)
+    url = url_of_database(settings)
     if (kind := url.partition(":")[0].lower()) in FOR_LEASES_ALONE:
-        raise ConfigurationError(f"A {kind}:// database has leases alone: name the PostgreSQL that this is kept in.")
+        raise ConfigurationError(f"A {kind}:// database keeps only leases: name a postgresql:// database.")
 
     async def connected() -> T:
         async with await connect(url, application_name="interlock command") as session:
@@ -75,12 +79,12 @@ def on_database(work: "Callable[[Session, Settings], Awaitable[T]]", flags: dict
     return run(connected())
 
 
-def on_leases(work: "Callable[[LeaseOperator], Awaitable[T]]", flags: dict[str, Any]) -> T:
-    """Run `work` with what an operator sees of the leases in the database to work on, whatever kind it is."""
+def run_on_leases(work: "Callable[[LeaseOperator], Awaitable[T]]", flags: dict[str, Any]) -> T:
+    """Run `work` with the operator's view of the leases in the database, which may be of any kind."""
     from interlock.coordination.backends.choice import StoreOptions, choose_database
 
-    settings = loaded(**flags)
-    named = choose_database(database(settings), StoreOptions(None, settings.schema, "detect", _PATIENCE))
+    settings = load_settings(**flags)
+    named = choose_database(url_of_database(settings), StoreOptions(None, settings.schema, "detect", _REQUEST_TIMEOUT))
 
     async def opened() -> T:
         async with named.operator() as operator:
@@ -96,6 +100,18 @@ def _embedded_url(data_dir: Path) -> str | None:
 
 
 def run(coroutine: Coroutine[Any, Any, T]) -> T:
-    import asyncio  # here, because not every command needs it, and their start counts
+    import asyncio  # not at the top, because it costs start-up time, and not every command needs it
 
     return asyncio.run(coroutine)
+
+
+def operator_name() -> str:
+    """The user and host of this command line, for the records of interventions."""
+    return f"{_user()}@{os.uname().nodename}"
+
+
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # a container's user need not have a name
+        return f"uid-{os.getuid()}"

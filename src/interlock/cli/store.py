@@ -1,12 +1,12 @@
-"""``interlock store``: a table of DynamoDB for leases, made or looked at by whoever may do that."""
+"""``interlock store``: creates and checks a DynamoDB table for leases."""
 
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, NoReturn
 
 import click
 
-from interlock.cli.facts import json_option, tell
-from interlock.cli.settings import loaded, run
+from interlock.cli.output import json_option, print_result
+from interlock.cli.settings import load_settings, run
 from interlock.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -21,11 +21,11 @@ def store() -> None:
 
 @store.command()
 @click.argument("url", required=False)
-@click.option("--key", default="lock_key", show_default=True, metavar="NAME", help="What a new table's key is called.")
+@click.option("--key", default="lock_key", show_default=True, metavar="NAME", help="The name of a new table's key.")
 def create(url: str | None, key: str) -> None:
     """Make the DynamoDB table of URL ready for leases.
 
-    Creates what is missing: the table, the index by which leases are listed, and deletion by ttl. What is there stays.
+    Creates the missing parts: the table, the index that lists the leases, and deletion by ttl. Existing parts stay.
     """
 
     async def work(client: "Client") -> "LeaseTable":
@@ -40,7 +40,7 @@ def create(url: str | None, key: str) -> None:
 @click.argument("url", required=False)
 @json_option
 def check(url: str | None, as_json: bool) -> None:
-    """Look whether the DynamoDB table of URL can serve."""
+    """Check whether the DynamoDB table of URL can keep leases."""
 
     async def work(client: "Client") -> "LeaseTable":
         from interlock.stores.dynamodb.table import examine
@@ -48,7 +48,7 @@ def check(url: str | None, as_json: bool) -> None:
         return await examine(client)
 
     name, table = _on_table(url, work)
-    tell({"table": name, **table._asdict(), "lacks": table.lacks}, _text(name, table), as_json=as_json)
+    print_result({"table": name, **table._asdict(), "lacks": table.lacks}, _text(name, table), as_json=as_json)
 
 
 def _text(name: str, table: "LeaseTable") -> str:
@@ -57,14 +57,14 @@ def _text(name: str, table: "LeaseTable") -> str:
 
 
 def _on_table(url: str | None, work: "Callable[[Client], Awaitable[LeaseTable]]") -> "tuple[str, LeaseTable]":
-    """The table's name, and what `work` found there."""
+    """Returns the table's name and the result of `work`."""
     from interlock.coordination.backends.dynamodb import require_driver
     from interlock.stores.dynamodb.address import parsed
 
     require_driver()
     from interlock.stores.dynamodb.client import Client
 
-    address = parsed(url or loaded().database_url or _none_named())
+    address = parsed(url or load_settings().database_url or _no_table_named())
 
     async def connected() -> "LeaseTable":
         client = Client(address)
@@ -76,7 +76,7 @@ def _on_table(url: str | None, work: "Callable[[Client], Awaitable[LeaseTable]]"
     return address.table, run(connected())
 
 
-def _none_named() -> NoReturn:
+def _no_table_named() -> NoReturn:
     command = click.get_current_context().command_path
     raise ConfigurationError(
         f"No table was named: `{command} dynamodb://table?region=…`, or set INTERLOCK_DATABASE_URL."

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from interlock.cli.settings import database_options, loaded, option
+from interlock.cli.settings import database_options, load_settings, option
 from interlock.config import Settings
 from interlock.errors import ConfigurationError
 
@@ -21,7 +21,7 @@ def up(**flags: Any) -> None:
     Unless a database is named, it runs a PostgreSQL of its own. Several on one data directory share that; the last one
     to stop also stops it.
     """
-    _server()(_with_own_database(loaded(**flags)), click.echo)
+    _server()(_with_own_database(load_settings(**flags)), click.echo)
 
 
 def _with_own_database(settings: Settings) -> Settings:

@@ -48,4 +48,4 @@ def test_one_name_is_shown_with_its_history(url: str) -> None:
     ]
     done = interlock("claim", "show", "dns", "nothing", url=url)
     assert done.returncode == 1
-    assert done.stderr.startswith("interlock: Nobody has claimed the name 'nothing'")
+    assert done.stderr.startswith("interlock: The name 'nothing' was never claimed")

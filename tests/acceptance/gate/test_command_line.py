@@ -1,4 +1,4 @@
-"""`interlock gate` as a person or a script uses it."""
+"""`interlock gate` on the command line."""
 
 import json
 import signal
@@ -17,7 +17,7 @@ from support.waiting import eventually
 
 
 def one_line(error: str) -> str:
-    """The last line of standard error, which is all that is not the log; it says who speaks and shows no traceback."""
+    """The last line of standard error, after the log lines; it begins with interlock: and shows no traceback."""
     lines = [line for line in error.splitlines() if line.startswith("interlock: ")]
     assert len(lines) == 1, error
     assert "Traceback" not in error
@@ -50,7 +50,7 @@ def test_the_commands_options_are_its_own(interlock_url: str) -> None:
         (["--polcy", "skip", "--", "true"], "No such option '--polcy'"),
     ],
 )
-def test_a_misspelt_call_is_told_how_to_call(arguments: list[str], words: str) -> None:
+def test_a_misspelt_call_is_answered_with_the_right_form(arguments: list[str], words: str) -> None:
     done = interlock("gate", "run", *arguments, url="postgresql://127.0.0.1:1/shop")
     assert done.returncode == 2
     assert words in done.stderr
@@ -96,7 +96,7 @@ def test_status_shows_who_migrates_and_afterwards_how_it_ended(interlock_url: st
 
 def test_status_on_a_database_without_interlock_says_so(database_url: str) -> None:
     done = interlock("gate", "status", url=database_url)
-    assert (done.returncode, done.stdout) == (0, "No gate was ever used in this database.\n")
+    assert (done.returncode, done.stdout) == (0, "No gate was used in this database.\n")
 
 
 def test_unlock_by_force_stops_the_migration_and_is_recorded(interlock_url: str) -> None:

@@ -61,7 +61,7 @@ def was_ended(connection: psycopg.Connection) -> bool:
     return connection.closed
 
 
-def test_show_says_who_holds_it_from_where_and_who_waits_in_order(interlock_url: str) -> None:
+def test_show_lists_the_holder_its_host_and_the_waiters_in_order(interlock_url: str) -> None:
     grant = hold(interlock_url)
     queue(interlock_url, "web-2")
     queue(interlock_url, "web-3")
@@ -71,8 +71,8 @@ def test_show_says_who_holds_it_from_where_and_who_waits_in_order(interlock_url:
     assert since.endswith(f"with the token {grant.token}.")
     assert heartbeat.startswith("Its last heartbeat came ")
     assert heartbeat.endswith("(its ttl is 30 s).")
-    assert metadata == 'It says of itself: {"job": "nightly"}'
-    assert waiting == "2 wait for it, in this order:"
+    assert metadata == 'Its metadata: {"job": "nightly"}'
+    assert waiting == "2 processes wait for it, in this order:"
     assert [entry.split(", for ")[0].strip() for entry in line] == [
         "1. web-2 (process 12 on host-2)",
         "2. web-3 (process 12 on host-2)",
@@ -90,7 +90,7 @@ def test_show_for_programs(interlock_url: str) -> None:
     assert holder["acquired_at"] <= holder["renewed_at"] <= found["seen_at"] <= found["expires_at"]
     assert 0 < found["remaining"] <= 30
     assert [(waiter["name"], waiter["waited"] >= 0) for waiter in found["waiting"]] == [("web-2", True)]
-    assert str(grant.grant_id) not in json.dumps(found), "whoever knows it could act as the holder"
+    assert str(grant.grant_id) not in json.dumps(found), "a process that knows it can act as the holder"
 
 
 def test_why_is_show_by_a_shorter_name(interlock_url: str) -> None:
@@ -107,7 +107,7 @@ def test_show_names_the_backend_whose_transaction_guards_it(interlock_url: str) 
         told = facts(interlock_url, "lease", "show", "feeds")["guards"]
         assert release(interlock_url, grant) == "released"
         assert shown(interlock_url)[0] == (
-            "The lease 'feeds' is free, but nobody gets it before the transaction that still guards it has ended."
+            "The lease 'feeds' is free, but a transaction still guards it: the next holder gets it when that has ended."
         )
     assert guard.startswith(f"A transaction of server process {pid} guards it (role ")
     assert ", billing, idle in transaction, open for " in guard
@@ -115,36 +115,36 @@ def test_show_names_the_backend_whose_transaction_guards_it(interlock_url: str) 
     assert "guards" not in "\n".join(shown(interlock_url))
 
 
-def test_show_of_a_lease_that_is_free_says_who_had_it_and_how_it_ended(interlock_url: str) -> None:
+def test_show_of_a_free_lease_names_the_last_holder_and_how_it_ended(interlock_url: str) -> None:
     released, expired = hold(interlock_url), hold(interlock_url, "expired")
     assert release(interlock_url, released) == "released"
     first, last, queue = shown(interlock_url)
     assert first == "The lease 'feeds' is free."
     assert last.startswith("It was last held by web-1 (process 4711 on host-1), whose last heartbeat came at 20")
-    assert queue == "Nobody waits for it."
+    assert queue == "No process waits for it."
     assert facts(interlock_url, "lease", "show", "feeds")["holder"] is None
     assert facts(interlock_url, "lease", "show", "feeds")["last_holder"]["name"] == "web-1"
     step_clock(interlock_url, 3630)
     assert renew(interlock_url, expired, ttl=30) == "lost"
-    assert "It expired 60 min ago: that holder did not give it back." in shown(interlock_url, "expired")
+    assert "It expired 60 min ago: that holder did not release it." in shown(interlock_url, "expired")
 
 
 def test_show_of_a_name_that_was_registered_and_never_held(interlock_url: str) -> None:
     execute(interlock_url, "SELECT interlock.register_v1('{new}')")
-    assert shown(interlock_url, "new")[0] == "The lease 'new' is free, and nobody has held it yet."
+    assert shown(interlock_url, "new")[0] == "The lease 'new' is free, and was never held."
 
 
 @pytest.mark.parametrize("command", [("lease", "show"), ("lease", "break", "--yes"), ("why",)])
-def test_a_name_that_nobody_has_used_is_one_line_and_status_1(interlock_url: str, command: tuple[str, ...]) -> None:
+def test_an_unused_name_is_one_line_and_status_1(interlock_url: str, command: tuple[str, ...]) -> None:
     done = interlock(*command, "feedz", url=interlock_url)
     assert (done.returncode, done.stdout) == (1, "")
     assert (
-        done.stderr == "interlock: There is no lease 'feedz' in this database: nobody has used it, or not for a week.\n"
+        done.stderr == "interlock: There is no lease 'feedz' in this database: it was never used, or not for a week.\n"
     )
 
 
 def open_sessions(url: str, count: int) -> None:
-    """Let the pooler open that many to the server, and keep them for others."""
+    """Let the pooler open so many sessions to the server, and keep them for others."""
     with ExitStack() as stack:
         clients = [stack.enter_context(closing(psycopg.connect(url))) for _ in range(count)]
         for client in clients:
@@ -153,8 +153,8 @@ def open_sessions(url: str, count: int) -> None:
             client.commit()
 
 
-def test_all_of_it_goes_through_a_pooler(interlock_url: str) -> None:
-    """Which gives each transaction to another server process."""
+def test_all_commands_work_through_a_pooler(interlock_url: str) -> None:
+    """The pooler gives each transaction to another server process."""
     hold(interlock_url)
     with pooled(interlock_url, "transaction", pool_size=3, in_turn=True) as url:
         open_sessions(url, 3)
@@ -204,7 +204,7 @@ def test_list_leaves_out_interlocks_own_names_unless_asked(interlock_url: str) -
         (["nothing"], []),
     ],
 )
-def test_list_shows_what_was_asked_for(interlock_url: str, options: list[str], names: list[str]) -> None:
+def test_list_filters_by_prefix_and_options(interlock_url: str, options: list[str], names: list[str]) -> None:
     release(interlock_url, hold(interlock_url, "a%"))
     hold(interlock_url, "ab")
     hold(interlock_url, "b")
@@ -212,14 +212,14 @@ def test_list_shows_what_was_asked_for(interlock_url: str, options: list[str], n
     assert [lease["name"] for lease in facts(interlock_url, "lease", "list", *options)] == names
 
 
-def test_list_of_nothing_says_so(interlock_url: str) -> None:
+def test_list_without_results_says_so(interlock_url: str) -> None:
     done = interlock("lease", "list", url=interlock_url)
     assert (done.returncode, done.stdout) == (0, "No lease is known in this database.\n")
     done = interlock("lease", "list", "feeds", url=interlock_url)
     assert (done.returncode, done.stdout) == (0, "There is no such lease in this database.\n")
 
 
-def test_break_takes_the_lease_from_its_holder_but_gives_it_to_nobody_yet(interlock_url: str) -> None:
+def test_break_takes_the_lease_from_its_holder_but_does_not_free_it(interlock_url: str) -> None:
     grant = hold(interlock_url)
     done = interlock("lease", "break", "feeds", "--yes", "--reason", "stuck", url=interlock_url)
     assert done.returncode == 0, done.stderr
@@ -235,7 +235,7 @@ def test_break_takes_the_lease_from_its_holder_but_gives_it_to_nobody_yet(interl
     assert by.startswith("It was broken at 20")
     assert by.endswith(": stuck")
     again = interlock("lease", "break", "feeds", "--yes", url=interlock_url)
-    assert (again.returncode, again.stderr) == (1, "interlock: Nobody holds the lease 'feeds': nothing was done.\n")
+    assert (again.returncode, again.stderr) == (1, "interlock: The lease 'feeds' is not held: nothing was changed.\n")
 
 
 def test_break_is_recorded_with_role_user_and_host(interlock_url: str) -> None:
@@ -266,7 +266,7 @@ def test_break_can_end_the_sessions_that_guard_it(interlock_url: str) -> None:
     assert acquire(interlock_url, "feeds", ttl=30).status == "granted"
 
 
-def test_break_can_end_what_still_guards_a_lease_that_nobody_holds(interlock_url: str) -> None:
+def test_break_can_end_sessions_that_guard_a_free_lease(interlock_url: str) -> None:
     grant = hold(interlock_url)
     with guarding(interlock_url, grant) as transaction:
         release(interlock_url, grant)
@@ -287,7 +287,7 @@ def test_break_asks_on_a_terminal(interlock_url: str, answer: str, status: int, 
     assert facts(interlock_url, "lease", "show", "feeds")["state"] == state
 
 
-def test_break_does_not_ask_whoever_has_said_yes(interlock_url: str) -> None:
+def test_break_with_yes_does_not_ask(interlock_url: str) -> None:
     hold(interlock_url)
     done = _on_a_terminal(interlock_url, "n", "lease", "break", "feeds", "--yes")
     assert (done.returncode, done.stderr) == (0, "")

@@ -1,4 +1,4 @@
-"""`interlock lock run` as a script uses it: what its command gets, how it ends, and when it does not start."""
+"""`interlock lock run` in a script: the command's environment, its end, and refusals to start it."""
 
 import os
 import re
@@ -35,7 +35,7 @@ def test_the_exit_status_is_the_commands_and_the_lease_is_free_again(
 ) -> None:
     assert interlock(*RUN, "--", "bash", "-c", code, url=interlock_url).returncode == status
     assert not is_held(interlock_url)
-    assert seen(interlock_url).expires_at is None, "it was given back, and did not just expire"
+    assert seen(interlock_url).expires_at is None, "it was released, and did not expire"
 
 
 def test_the_command_knows_its_grant_and_can_guard_with_it(interlock_url: str) -> None:
@@ -87,7 +87,7 @@ def test_the_documented_script_writes_under_the_guard(interlock_url: str) -> Non
     assert execute(interlock_url, "SELECT count(*) FROM report") == [(1,)]
 
 
-def test_a_password_on_our_command_line_does_not_reach_the_command(interlock_url: str) -> None:
+def test_a_password_on_interlocks_command_line_does_not_reach_the_command(interlock_url: str) -> None:
     done = interlock(*RUN, "--database", interlock_url, "--", "env")
     assert done.returncode == 0
     assert interlock_url not in done.stdout
@@ -130,7 +130,7 @@ def test_the_commands_options_are_its_own(interlock_url: str) -> None:
         (["feeds", "--metadata", "nightly", "--", "true"], "'nightly' is not KEY=VALUE"),
     ],
 )
-def test_a_misspelt_call_is_told_how_to_call(arguments: list[str], words: str) -> None:
+def test_a_misspelt_call_is_answered_with_the_right_form(arguments: list[str], words: str) -> None:
     done = interlock("lock", "run", *arguments, url="postgresql://127.0.0.1:1/shop")
     assert done.returncode == 2
     assert words in done.stderr
@@ -144,7 +144,7 @@ def test_a_command_that_cannot_be_run_is_one_clear_line(interlock_url: str, comm
     assert not is_held(interlock_url)
 
 
-def test_a_lease_that_is_taken_is_waited_for_as_long_as_was_asked(interlock_url: str, tmp_path: Path) -> None:
+def test_a_held_lease_is_waited_for_until_the_timeout(interlock_url: str, tmp_path: Path) -> None:
     with started(*RUN, "--", "bash", "-c", UNTIL.format(tmp_path / "go"), url=interlock_url) as first:
         eventually(lambda: is_held(interlock_url))
         not_waited = interlock(*RUN, "--no-wait", "--", "echo", "ran", url=interlock_url)
@@ -161,7 +161,7 @@ def test_a_lease_that_is_taken_is_waited_for_as_long_as_was_asked(interlock_url:
 
 
 def test_commands_under_one_lease_never_overlap(interlock_url: str, tmp_path: Path) -> None:
-    """Whoever finds the directory there has met another."""
+    """A command that finds the directory runs at the same time as another."""
     code = (
         f"cd {tmp_path}; mkdir inside || exit 9; echo $INTERLOCK_LEASE_TOKEN >> tokens; "
         f"{UNTIL.format('go')}; sleep 0.1; rmdir inside"
@@ -178,10 +178,8 @@ def test_commands_under_one_lease_never_overlap(interlock_url: str, tmp_path: Pa
     assert tokens == sorted(set(tokens))
 
 
-def test_what_the_command_leaves_in_the_background_ends_before_the_lease_is_free(
-    interlock_url: str, tmp_path: Path
-) -> None:
-    """It takes a second to end, because it does not listen; the successor looks for it as soon as it has the lease."""
+def test_background_processes_of_the_command_end_before_the_lease_is_free(interlock_url: str, tmp_path: Path) -> None:
+    """The process ignores SIGTERM, so it ends after a second; the successor checks for it at once."""
     code = f"(trap '' TERM; exec sleep 300 >/dev/null) & echo $!; {UNTIL.format(tmp_path / 'go')}; exit 5"
     with started(*RUN, "--", "bash", "-c", code, url=interlock_url) as first:
         left = int(line_of(first))
@@ -195,7 +193,7 @@ def test_what_the_command_leaves_in_the_background_ends_before_the_lease_is_free
     assert "command.left_behind" in error
 
 
-def test_a_signal_reaches_the_command_and_the_lease_is_given_back_after_it(interlock_url: str) -> None:
+def test_a_signal_reaches_the_command_and_the_lease_is_released_after_it(interlock_url: str) -> None:
     trap = "trap 'exit 9' TERM; echo ready; while :; do sleep 0.05; done"
     with started(*RUN, "--", "bash", "-c", trap, url=interlock_url) as program:
         assert line_of(program) == "ready"
@@ -224,7 +222,7 @@ def test_a_signal_while_waiting_ends_the_wait_and_leaves_the_queue(interlock_url
         assert execute(interlock_url, "SELECT count(*) FROM interlock.waiter") == [(0,)]
 
 
-def test_running_under_the_lease_that_one_runs_under_is_refused(interlock_url: str) -> None:
+def test_running_under_a_lease_from_a_command_under_it_is_refused(interlock_url: str) -> None:
     nested = interlock(*RUN, "--", INTERLOCK, *RUN, "--", "echo", "ran", url=interlock_url)
     assert (nested.returncode, nested.stdout) == (70, "")
     assert "would wait for itself without end" in one_line(nested.stderr)

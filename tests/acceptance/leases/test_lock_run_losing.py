@@ -1,4 +1,4 @@
-"""`interlock lock run` when it is killed, stopped, cut off or overruled: nothing of its command meets the next one."""
+"""`interlock lock run` killed, stopped, cut off or broken: no process of its command runs beside the next one."""
 
 import signal
 import time
@@ -27,7 +27,7 @@ RUN = ("lock", "run", "feeds")
 
 
 def meets(family: list[int]) -> list[str]:
-    """A command that says which of those processes it met."""
+    """A command that prints those of these processes that still run."""
     pids = " ".join(map(str, family))
     return ["bash", "-c", f"for pid in {pids}; do kill -0 $pid 2>/dev/null && echo $pid; done; true"]
 
@@ -39,7 +39,7 @@ def wait_for_renewal(url: str) -> None:
 
 @contextmanager
 def family_and_successor(url: str, ttl: float) -> Iterator[tuple[Program, list[int], Program]]:
-    """A command that has started others, and one that waits for the lease to say which of them it met."""
+    """A command with descendants, and a waiting one that prints those of them that still run."""
     with started(*RUN, "--ttl", str(ttl), "--", "bash", "-c", FAMILY, url=url) as first:
         family = family_of(first)
         with started(*RUN, "--ttl", str(ttl), "--", *meets(family), url=url) as second:
@@ -47,7 +47,7 @@ def family_and_successor(url: str, ttl: float) -> Iterator[tuple[Program, list[i
             yield first, family, second
 
 
-def test_when_we_are_killed_the_command_dies_and_the_lease_expires(
+def test_a_killed_interlock_takes_its_command_along_and_the_lease_expires(
     interlock_url: str, record_property: Callable[[str, object], None]
 ) -> None:
     with family_and_successor(interlock_url, ttl=5) as (first, family, second):
@@ -57,15 +57,15 @@ def test_when_we_are_killed_the_command_dies_and_the_lease_expires(
         eventually(lambda: all(map(is_gone, family)))
         assert second.end()[:2] == (0, "")
     late = (seen(interlock_url).acquired_at - expires_at).total_seconds()
-    assert late >= 0, "by the database's clock nobody has it before"
+    assert late >= 0, "by the database's clock, no process has it before"
     record_property("figure", f"lock run: the next had the lease {late * 1000:.0f} ms after the killed one's TTL ended")
 
 
 @pytest.mark.exhaustive
-def test_when_we_are_stopped_the_command_is_killed_before_another_has_the_lease(interlock_url: str) -> None:
+def test_when_interlock_is_stopped_the_command_is_killed_before_another_has_the_lease(interlock_url: str) -> None:
     with family_and_successor(interlock_url, ttl=5) as (first, family, second):
         first.send(signal.SIGSTOP)
-        assert second.end()[:2] == (0, ""), "it met none of them"
+        assert second.end()[:2] == (0, ""), "none of them still ran"
         assert all(map(is_gone, family))
         first.send(signal.SIGCONT)
         status, _, error = first.end()
@@ -97,8 +97,8 @@ def test_ended_database_sessions_are_survived(interlock_url: str) -> None:
 
 
 @pytest.mark.exhaustive
-def test_when_we_are_cut_off_the_command_is_killed_before_another_has_the_lease(interlock_url: str) -> None:
-    """And we end, although what we were about to give back cannot be given back."""
+def test_when_interlock_is_cut_off_the_command_is_killed_before_another_has_the_lease(interlock_url: str) -> None:
+    """Interlock ends as well, although the lease cannot be released."""
     with (
         cable_to(interlock_url) as (cable, cut_url),
         started(*RUN, "--ttl", "5", "--", "bash", "-c", FAMILY, url=cut_url) as first,
@@ -107,7 +107,7 @@ def test_when_we_are_cut_off_the_command_is_killed_before_another_has_the_lease(
         with started(*RUN, "--", *meets(family), url=interlock_url) as second:
             eventually(lambda: is_waited_for(interlock_url))
             cable.cut()
-            assert second.end()[:2] == (0, ""), "it met none of them"
+            assert second.end()[:2] == (0, ""), "none of them still ran"
             status, _, error = first.end()
     assert status == 74
     assert "no renewal was confirmed in time" in error

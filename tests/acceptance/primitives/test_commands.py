@@ -188,7 +188,7 @@ def test_a_command_that_is_missing_is_asked_for(interlock_url: str, command: tup
 
 
 def test_members(interlock_url: str) -> None:
-    assert interlock("members", "workers", url=interlock_url).stdout == "Nobody is in that group.\n"
+    assert interlock("members", "workers", url=interlock_url).stdout == "That group has no members.\n"
     with Interlock(interlock_url, replica="web-1") as locks, locks.join("workers", id="a", metadata={"zone": "\x1b"}):
         text = interlock("members", "workers", url=interlock_url).stdout
         facts = json.loads(interlock("members", "workers", "--json", url=interlock_url).stdout)
@@ -209,7 +209,7 @@ def test_without_the_schema_each_says_what_to_do(database_url: str) -> None:
 
 def test_who_waits_in_a_circle_is_shown(interlock_url: str) -> None:
     """Two root objects with names of their own look like two processes."""
-    assert interlock("lease", "waits", url=interlock_url).stdout == "Nobody waits for a lease.\n"
+    assert interlock("lease", "waits", url=interlock_url).stdout == "No process waits for a lease.\n"
 
     def nest(locks: Interlock, outer: str, inner: str, both: threading.Barrier) -> None:
         with suppress(errors.LeaseLost), locks.lease(outer):

@@ -103,7 +103,7 @@ def test_restore_makes_a_new_instance_or_asks_before_it_replaces(
     assert script.asked[-1].body == {"name": "mydb", "tags": {"of": "old"}}
     asked = len(script.asked)
     refused = run("restore", "4f1d7c52", "--into", "mydb")
-    assert (refused.exit_code, "say --yes to restore" in refused.stderr) == (2, True)
+    assert (refused.exit_code, "use --yes to restore" in refused.stderr) == (2, True)
     monkeypatch.setattr("interlock.cli.record.confirmation._is_somebody_there", lambda: True)
     assert run("restore", "4f1d7c52", "--into", "mydb", typed="n\n").exit_code == 1
     assert len(script.asked) == asked

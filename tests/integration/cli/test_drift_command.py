@@ -54,7 +54,7 @@ def test_what_is_named_is_repaired(script: ScriptedServer, run: Command) -> None
     assert told.stdout == "7: instance-5b0c-mend-1 puts it right; the next look tells.\n"
     for orphan in ("6", "8"):  # of which nothing is listed: it may be one
         unasked = run("drift", "--repair", "7", "--repair", orphan)
-        assert (unasked.exit_code, "say --yes to remove it" in unasked.stderr) == (2, True)
+        assert (unasked.exit_code, "use --yes to remove it" in unasked.stderr) == (2, True)
     assert script.lines().count("POST /drift/7/repair") == 1
     refused = run("drift", "--repair", "7", "--repair", "6", "--yes")
     assert (refused.exit_code, "no drift 6" in refused.stderr) == (65, True)

@@ -244,7 +244,7 @@ def test_abandon_does_nothing_in_a_script_that_does_not_say_yes(script: Scripted
     script.answers("POST /instances/mydb/abandon", Answer(DELETED, 202))
     done = run("abandon", "mydb")
     assert (done.exit_code, script.asked) == (2, [])
-    assert "say --yes to abandon it" in done.stderr
+    assert "use --yes to abandon it" in done.stderr
     assert run("abandon", "mydb", "--yes").exit_code == 0
     assert script.lines() == ["POST /instances/mydb/abandon"]
 

@@ -37,8 +37,8 @@ async def test_list_and_show_say_who_holds_what(url: str) -> None:
         assert holder.startswith("The lease 'feeds' is held by web-1 (process ")
         assert since.endswith(f"with the token {grant.token}.")
         assert heartbeat.endswith("(its ttl is 30 s).")
-        assert metadata == 'It says of itself: {"job": "nightly"}'
-        assert waiting == "Who waits for it cannot be told: this database keeps no queue."
+        assert metadata == 'Its metadata: {"job": "nightly"}'
+        assert waiting == "Its waiters are not known: this database keeps no queue."
         shown = await facts(url, "lease", "show", "done")
         assert (shown["state"], shown["holder"], shown["last_holder"]["name"]) == ("free", None, "web-1")
         async with locks.join("workers", id="a"):
@@ -62,7 +62,7 @@ async def test_a_broken_lease_is_lost_and_nobody_gets_it_while_its_holder_may_tr
         assert (shown["intervention"]["token"], shown["intervention"]["reason"]) == (grant.token, "it hangs")
         again = await asyncio.to_thread(interlock, "lease", "break", "feeds", "--yes", url=url)
         assert (again.returncode, again.stdout) == (1, "")
-        assert "Nobody holds the lease 'feeds': nothing was done." in again.stderr
+        assert "The lease 'feeds' is not held: nothing was changed." in again.stderr
         locks.engine().renew_soon(grant)
         await grant.wait_lost()
         with pytest.raises(LeaseLost):
@@ -82,7 +82,7 @@ async def test_whoever_has_watched_a_broken_lease_long_enough_takes_it(url: str)
             broken = await asyncio.to_thread(interlock, "lease", "break", "feeds", "--yes", url=url)
             if broken.returncode == 0:
                 break
-            assert "Nobody holds" in broken.stderr  # the machine stood still for as long, and it was lost by itself
+            assert "is not held" in broken.stderr  # the machine stood still for as long, and it was lost by itself
             await grant.wait_lost()
         assert broken.stderr == ""
         assert (await others.lease("feeds").acquire()).token > grant.token
@@ -111,7 +111,7 @@ async def test_broken_now_it_is_free_at_once(url: str) -> None:
         ("lease break --yes feeds --terminate", 78, "DynamoDB has none: leave it out"),
         ("lease waits", 78, "DynamoDB keeps no queue"),
         ("lease list --waited", 78, "leave --waited out"),
-        ("claim list", 78, "A dynamodb:// database has leases alone"),
+        ("claim list", 78, "A dynamodb:// database keeps only leases"),
     ],
 )
 async def test_what_cannot_be_done_is_said(url: str, command: str, status: int, words: str) -> None:

@@ -57,8 +57,8 @@ def test_list_and_show_say_who_holds_what_and_who_waits(url: str, locks: Interlo
         assert holder.startswith("The lease 'feeds' is held by web-1 (process ")
         assert since.endswith(f"with the token {grant.token}.")
         assert heartbeat.endswith("(its ttl is 30 s).")
-        assert metadata == 'It says of itself: {"job": "nightly"}'
-        assert queue[0] == "1 waits for it:"
+        assert metadata == 'Its metadata: {"job": "nightly"}'
+        assert queue[0] == "1 process waits for it:"
         assert queue[1].strip().startswith("1. web-2 (process ")
         [wait] = facts(url, "lease", "waits")["waits"]
         assert (wait["lease"], wait["waiter"]["name"], wait["holder"]["name"]) == ("feeds", "web-2", "web-1")
@@ -111,7 +111,7 @@ def test_what_was_done_is_shown_until_somebody_else_has_it(url: str, locks: Inte
     assert "@" in shown["intervention"]["done_by"]
     again = interlock("lease", "break", "feeds", "--yes", url=url)
     assert (again.returncode, again.stdout) == (1, "")
-    assert "Nobody holds the lease 'feeds': nothing was done." in again.stderr
+    assert "The lease 'feeds' is not held: nothing was changed." in again.stderr
 
 
 def test_broken_now_it_goes_to_whoever_waits_at_once(url: str, locks: Interlock, mine: sqlite3.Connection) -> None:

@@ -36,5 +36,5 @@ def test_a_command_within_itself_is_refused(url: str) -> None:
 def test_what_only_postgresql_has_says_so(url: str, file: Path, command: str) -> None:
     ended = interlock(*command.split(), url=url)
     assert ended.returncode == 78
-    assert ended.stderr.startswith("interlock: A sqlite:// database has leases alone: name the PostgreSQL")
+    assert ended.stderr.startswith("interlock: A sqlite:// database keeps only leases: name a postgresql")
     assert not file.exists()

@@ -1,4 +1,4 @@
-"""Commands for a kind of database whose package is not installed: they say which one, and how to get it."""
+"""Commands for a kind of database whose package is not installed name the package and how to install it."""
 
 import subprocess
 import sys

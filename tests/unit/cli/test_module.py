@@ -1,4 +1,4 @@
-"""``python -m interlock``, where the script is not on the path."""
+"""``python -m interlock``, for use where the script is not on the PATH."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""What the commands say of a database that was not named, or that cannot serve them."""
+"""Messages about a database that was not named, or that cannot serve the command."""
 
 import pytest
 from click.testing import CliRunner
@@ -21,14 +21,14 @@ def said(*arguments: str) -> str:
 
 
 @pytest.mark.parametrize("command", ["create", "check"])
-def test_a_table_has_no_flag_that_could_name_it(command: str) -> None:
+def test_a_missing_table_is_named_by_argument_or_environment(command: str) -> None:
     assert said("store", command) == (
         f"interlock: No table was named: `interlock store {command} dynamodb://table?region=…`, "
         "or set INTERLOCK_DATABASE_URL.\n"
     )
 
 
-def test_the_doctor_says_all_that_a_url_may_be() -> None:
+def test_the_doctor_lists_the_forms_of_a_url() -> None:
     told = said("doctor", "--database", "mysql://web:geheim@db/shop")
     assert "begins with 'mysql://': it should look like postgresql://" in told
     assert "sqlite:///file.db, or dynamodb://table" in told

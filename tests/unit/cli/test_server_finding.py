@@ -1,4 +1,4 @@
-"""Which control plane is asked, and which key goes there: to nobody that it was not meant for."""
+"""The choice of the control plane and of its key, which is sent to no other server."""
 
 import json
 from collections.abc import Iterator
@@ -32,7 +32,7 @@ def test_on_the_machine_of_the_server_both_are_found(tmp_path: Path) -> None:
         assert found() == ([HERE], KEY)
 
 
-def test_what_a_dead_server_left_is_passed_over(tmp_path: Path) -> None:
+def test_files_of_a_dead_server_are_ignored(tmp_path: Path) -> None:
     with listed(tmp_path, HERE):
         pass
     assert running(tmp_path) == []
@@ -40,7 +40,7 @@ def test_what_a_dead_server_left_is_passed_over(tmp_path: Path) -> None:
         assert running(tmp_path) == [HERE]
 
 
-def test_files_that_no_server_wrote_are_passed_over(tmp_path: Path) -> None:
+def test_files_that_no_server_wrote_are_ignored(tmp_path: Path) -> None:
     with listed(tmp_path, HERE):
         private(tmp_path / "servers" / "a.json", "[")
         private(tmp_path / "servers" / "b.json", "[]")
@@ -48,13 +48,13 @@ def test_files_that_no_server_wrote_are_passed_over(tmp_path: Path) -> None:
         assert running(tmp_path) == [HERE]
 
 
-def test_a_listing_that_others_can_write_is_passed_over(tmp_path: Path) -> None:
+def test_a_listing_that_other_users_can_write_is_ignored(tmp_path: Path) -> None:
     with listed(tmp_path, ELSEWHERE):
         (tmp_path / "servers" / "one.json").chmod(0o602)
         assert running(tmp_path) == []
 
 
-def test_a_server_that_is_named_gets_the_key_that_is_set_beside_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_named_server_gets_the_key_that_is_set_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("INTERLOCK_SERVER", ELSEWHERE + "/")
     monkeypatch.setenv("INTERLOCK_API_KEY", "ilk_elsewhere")
     assert found() == ([ELSEWHERE], "ilk_elsewhere")
@@ -109,7 +109,7 @@ def test_a_file_that_holds_no_key_is_refused(tmp_path: Path, content: bytes) -> 
             found()
 
 
-def test_without_anything_it_is_said_what_to_do(tmp_path: Path) -> None:
+def test_without_any_server_the_message_says_what_to_do(tmp_path: Path) -> None:
     with pytest.raises(ServerUnreachable, match=f"come up on {tmp_path} yet: run `interlock up`"):
         found()
 
@@ -121,7 +121,7 @@ def test_a_key_with_a_line_in_it_is_refused_and_not_shown(monkeypatch: pytest.Mo
     assert "ilk_secret" not in str(refused.value)
 
 
-def test_a_directory_that_is_closed_to_us_is_told_and_a_server_is_named_without_it(
+def test_an_unreadable_directory_is_an_error_unless_a_server_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def closed(path: Path) -> Iterator[Path]:

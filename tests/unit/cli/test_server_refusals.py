@@ -1,4 +1,4 @@
-"""What the control plane refuses is said in its own words, with the exit status of what it met."""
+"""Refusals by the control plane: its own message, with the exit status of the error."""
 
 import json
 from typing import Any
@@ -35,24 +35,24 @@ def test_the_exit_status_is_that_of_the_error(status: int, code: str, exit_statu
     assert (str(error), error.code, error.exit_status) == ("It is so.", code, exit_status)
 
 
-def test_what_is_wrong_with_each_field_is_told() -> None:
+def test_the_error_of_each_field_is_in_the_message() -> None:
     wrong = [{"at": "body.name", "message": "too long"}, {"at": "body.tags", "message": "no"}]
     said = str(refused(422, detail="Some fields of the request are missing or wrong.", errors=wrong))
     assert said == "Some fields of the request are missing or wrong. body.name: too long; body.tags: no."
 
 
-def test_a_key_that_is_not_taken() -> None:
+def test_a_key_that_is_not_accepted() -> None:
     error = refusal(401, b'{"title": "Unauthorized"}', URL)
     assert isinstance(error, KeyRefused)
     assert "INTERLOCK_API_KEY" in str(error)
 
 
 @pytest.mark.parametrize("body", [b"<html>", b"", b"[]", b'{"error": "x"}'])
-def test_an_answer_that_is_not_of_interlock(body: bytes) -> None:
+def test_an_answer_of_another_server(body: bytes) -> None:
     error = refusal(404, body, URL)
     assert isinstance(error, ServerUnreachable)
     assert "not Interlock's control plane" in str(error)
 
 
-def test_what_others_wrote_does_not_act_on_the_terminal() -> None:
+def test_control_characters_are_escaped() -> None:
     assert "\x1b" not in str(refused(422, detail="\x1b[2J"))

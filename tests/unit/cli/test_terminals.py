@@ -1,4 +1,4 @@
-"""What goes to terminals: lines that change and words beside them, colours, signs that a terminal has not."""
+"""Output on terminals: rewritten lines and messages beside them, colours, characters that a terminal cannot show."""
 
 import io
 import subprocess
@@ -10,9 +10,9 @@ import pytest
 from click.testing import CliRunner
 
 from interlock.cli import main
-from interlock.cli.gate_status import as_text
-from interlock.cli.live import aside
+from interlock.cli.gate_status import gate_as_text
 from interlock.cli.record.progress import ProgressLines
+from interlock.cli.terminal import print_aside
 from interlock.gate.status import GateStatus
 from interlock.stores.postgres import AdvisoryKey
 
@@ -25,24 +25,24 @@ class Terminal(io.StringIO):
         return True
 
 
-def test_words_beside_a_line_that_changes_do_not_run_into_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_message_replaces_the_line_that_is_rewritten(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setattr(sys, "stderr", terminal := Terminal())
-    aside("Waiting.")
+    print_aside("Waiting.")
     assert terminal.getvalue() == "\r\x1b[Kinterlock: Waiting.\n"
     monkeypatch.setattr(sys, "stderr", pipe := io.StringIO())
-    aside("Waiting.")
+    print_aside("Waiting.")
     assert pipe.getvalue() == "interlock: Waiting.\n"
 
 
-def test_nobody_has_to_listen_to_how_far_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_progress_without_a_standard_error_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stderr", None)
-    aside("Waiting.")
+    print_aside("Waiting.")
     with ProgressLines() as progress:
         progress.say("mydb", "checked")
 
 
-def test_colours_are_left_out_where_nobody_wants_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_colour_leaves_out_colours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     command = ["doctor", "--database", f"sqlite:///{tmp_path}/leases.db"]
     monkeypatch.delenv("NO_COLOR", raising=False)
     assert "\x1b[" in CliRunner().invoke(main, command, color=True).stdout
@@ -50,25 +50,25 @@ def test_colours_are_left_out_where_nobody_wants_them(tmp_path: Path, monkeypatc
     assert "\x1b[" not in CliRunner().invoke(main, command, color=True).stdout
 
 
-def test_a_terminal_that_has_no_sign_for_something_gets_its_number(tmp_path: Path) -> None:
+def test_a_character_that_the_encoding_lacks_is_escaped(tmp_path: Path) -> None:
     command = ["doctor", "--database", f"sqlite:///{tmp_path}/nowhere→/leases.db"]
     done = CliRunner(charset="latin-1").invoke(main, command)
     assert "nowhere\\u2192 is not there" in done.stdout
 
 
 @pytest.mark.skipif(not FULL.exists(), reason="this system has no /dev/full")
-def test_a_disk_that_is_full_is_told_in_a_line() -> None:
+def test_a_full_disk_is_one_line() -> None:
     command = [sys.executable, "-c", "from interlock.cli import main; main()", "schema", "print"]
     with FULL.open("w") as full:
         done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
-    said = "interlock: What is to be told cannot be written: No space left on device.\n"
+    said = "interlock: The output cannot be written: No space left on device.\n"
     assert (done.returncode, done.stderr) == (74, said)
 
 
-def test_what_a_migration_reports_does_not_act_on_the_terminal() -> None:
+def test_control_characters_in_a_migrations_report_are_escaped() -> None:
     run = {"fence": 1, "replica": "web-1", "host": "web", "version": None, "started_at": MOMENT, "ended_at": MOMENT}
     told = {"heartbeat_at": MOMENT, "step": "\x1b[2Jall is well", "outcome": "failed", "error": "no\nroom"}
-    said = as_text(GateStatus("shop", AdvisoryKey(1, 2), run | told, None, ()))
+    said = gate_as_text(GateStatus("shop", AdvisoryKey(1, 2), run | told, None, ()))
     assert "\x1b" not in said
     assert "  step: \\u001b[2Jall is well\n" in said
     assert "  error: no\\nroom" in said

@@ -2,7 +2,7 @@
 
 import pytest
 
-from interlock.cli.lease_waits import as_facts, as_text
+from interlock.cli.lease_status import waits_as_json, waits_as_text
 from interlock.coordination.operators.status import Party
 from interlock.coordination.operators.waits import Wait, cycles
 
@@ -40,14 +40,14 @@ def test_each_cycle_is_found_once(edges: str, expected: list[str]) -> None:
 def test_an_entry_in_a_queue_alone_is_no_wait() -> None:
     free = Wait("feeds", Party("a", "host", 7), None, 3.0)
     assert cycles([free]) == []
-    assert as_text([free]) == "'feeds': a (process 7 on host) waits for its turn, for 3.0 s"
-    assert as_text([]) == "Nobody waits for a lease."
+    assert waits_as_text([free]) == "'feeds': a (process 7 on host) waits for its turn, for 3.0 s"
+    assert waits_as_text([]) == "No process waits for a lease."
 
 
 def test_a_cycle_is_shown_with_its_leases() -> None:
-    text = as_text(waits("ab", "ba")).splitlines()
+    text = waits_as_text(waits("ab", "ba")).splitlines()
     assert text[2].startswith("2 processes wait in a circle.")
     assert text[3:] == ["    a waits for 'ab', which b holds", "    b waits for 'ba', which a holds"]
-    facts = as_facts(waits("ab", "ba"))
+    facts = waits_as_json(waits("ab", "ba"))
     assert [wait["lease"] for wait in facts["waits"]] == ["ab", "ba"]
     assert [[wait["lease"] for wait in cycle] for cycle in facts["cycles"]] == [["ab", "ba"]]

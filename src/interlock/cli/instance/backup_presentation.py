@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 
-from interlock.cli.facts import shown
 from interlock.cli.instance.presentation import size
+from interlock.cli.output import escaped
 from interlock.cli.record.kind import Facts, Kind, age_of, moments_of, trouble
 
 _SHORT = 8
@@ -12,17 +12,17 @@ _SHORT = 8
 
 
 def short(backup: Facts) -> str:
-    return shown(str(backup["id"])[:_SHORT])
+    return escaped(str(backup["id"])[:_SHORT])
 
 
 def label(backup: Facts) -> str:
-    return f"The backup {short(backup)} of {shown(str(backup['instance_name']))}"
+    return f"The backup {short(backup)} of {escaped(str(backup['instance_name']))}"
 
 
 def outcome(backup: Facts) -> str:
     """The result of a request, and the next thing to do."""
     what = label(backup)
-    state = shown(str(backup["state"]))
+    state = escaped(str(backup["state"]))
     if backup["working"]:
         return f"{what} is {state}: `interlock instance backups` tells when that is done."
     if backup["error"]:
@@ -30,7 +30,7 @@ def outcome(backup: Facts) -> str:
     if state != "made":
         return f"{what} is {state}."
     checked = " and verified" if backup["verified_at"] else ""
-    return f"{what} is made{checked}, {size(backup['size_bytes'])} at {shown(str(backup['path']))}."
+    return f"{what} is made{checked}, {size(backup['size_bytes'])} at {escaped(str(backup['path']))}."
 
 
 def facts_of(backup: Facts) -> Mapping[str, object]:
@@ -61,7 +61,7 @@ BACKUPS = Kind(
     row=_row,
     facts=facts_of,
     label=label,
-    standing=lambda backup: shown(str(backup["state"])),
+    standing=lambda backup: escaped(str(backup["state"])),
     outcome=outcome,
     follow_up=lambda backup: "`interlock instance backups` shows it",
     events={"finish": "made"},

@@ -4,10 +4,10 @@ from typing import Any
 
 import click
 
-from interlock.cli.facts import json_option, shown
 from interlock.cli.instance.backup_presentation import BACKUPS
 from interlock.cli.instance.creation import property_options
 from interlock.cli.instance.presentation import INSTANCES
+from interlock.cli.output import escaped, json_option
 from interlock.cli.record.commands import confirmed_command, list_options, show_list, verb_command
 from interlock.cli.record.conclusion import conclude, wait_options
 from interlock.cli.record.confirmation import confirm, yes_option
@@ -101,7 +101,9 @@ def restore(
         raise click.UsageError("Name a new instance and say what it is to be like, or say --into which one.")
     server = server_for(flags)
     if into and not yes:
-        confirm(f"Replace what is in {shown(into)} by the backup {shown(backup)}? This cannot be undone.", "restore")
+        confirm(
+            f"Replace what is in {escaped(into)} by the backup {escaped(backup)}? This cannot be undone.", "restore"
+        )
     body = {"into": into} if into else {"name": name, **wanted}
     asked = server.change("POST", path_of(BACKUPS.path, backup, "restore"), body)
     conclude(server, INSTANCES, asked, wait=wait, timeout=timeout, as_json=as_json)

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from interlock.cli.facts import shown
 from interlock.cli.failure import WorkFailed
 from interlock.cli.instance.presentation import INSTANCES, outcome
-from interlock.cli.live import aside
+from interlock.cli.output import escaped
 from interlock.cli.record.conclusion import ended, failed
 from interlock.cli.record.kind import Facts
 from interlock.cli.server.refusals import sentence
+from interlock.cli.terminal import print_aside
 from interlock.errors import ConfigurationError, InterlockError
 
 if TYPE_CHECKING:
@@ -30,9 +30,9 @@ def in_bulk(
     items, cut_short = _asked(server, verb, wanted)
     for item in items:
         if "instance" not in item:  # said before anything is waited for: a wait may be cut short
-            aside(f"{shown(str(item['name']))}: {sentence(item['problem'])}")
+            print_aside(f"{escaped(str(item['name']))}: {sentence(item['problem'])}")
     if cut_short:
-        aside(f"The request for the last {len(wanted) - len(items)} failed: {cut_short}")
+        print_aside(f"The request for the last {len(wanted) - len(items)} failed: {cut_short}")
     taken = [item for item in items if "instance" in item]
     failures = _follow(server, taken, timeout) if wait else []
     if as_json:

@@ -4,8 +4,8 @@ from typing import Any
 
 import click
 
-from interlock.cli.facts import json_option, shown
 from interlock.cli.instance.presentation import INSTANCES, name_of
+from interlock.cli.output import escaped, json_option
 from interlock.cli.record.commands import confirmed_command, verb_command
 from interlock.cli.record.conclusion import conclude, not_cancelled, wait_options
 from interlock.cli.record.confirmation import confirm, yes_option
@@ -99,7 +99,7 @@ def delete(names: tuple[str, ...], yes: bool, wait: bool, timeout: float | None,
     """Delete instances with their data, whatever works on them. Their names are free when everything is gone."""
     server = server_for(flags)
     if not yes:
-        listed = ", ".join(map(shown, names))
+        listed = ", ".join(map(escaped, names))
         confirm(f"Delete {listed}, with all data? This cannot be undone.", "delete")
     if len(names) == 1:
         asked = server.change("DELETE", path_of(INSTANCES.path, names[0]))

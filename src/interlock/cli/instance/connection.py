@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from interlock.cli.facts import json_option
 from interlock.cli.instance.presentation import INSTANCES, name_of, standing
+from interlock.cli.output import json_option
 from interlock.cli.record.kind import Facts
 from interlock.cli.record.paths import path_of
 from interlock.cli.server.options import server_for, server_options, settings_for

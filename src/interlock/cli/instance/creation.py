@@ -6,8 +6,8 @@ from typing import Any, TypeVar
 
 import click
 
-from interlock.cli.facts import json_option
 from interlock.cli.instance.presentation import INSTANCES
+from interlock.cli.output import json_option
 from interlock.cli.record.conclusion import conclude, wait_options
 from interlock.cli.record.pairs import as_mapping, pair
 from interlock.cli.server.options import server_for, server_options

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from interlock.cli.facts import json_option, moment, shown
+from interlock.cli.output import escaped, json_option, time_text
 from interlock.cli.record.confirmation import confirm
 from interlock.cli.record.kind import Facts, time_of
 from interlock.cli.server.options import server_for, server_options
@@ -59,16 +59,16 @@ def _text(items: Sequence[Facts], looks: Sequence[Facts]) -> str:
 
 
 def _line(one: Facts) -> str:
-    over = f", over since {moment(time_of(one['closed_at']))}" if one["closed_at"] else ""
+    over = f", over since {time_text(time_of(one['closed_at']))}" if one["closed_at"] else ""
     name = one["name"] or one["instance"]
-    since = moment(time_of(one["found_at"]))
-    return f"{one['id']}: {shown(str(name))}, {shown(one['kind'])}, since {since}{over}: {shown(one['detail'])}"
+    since = time_text(time_of(one["found_at"]))
+    return f"{one['id']}: {escaped(str(name))}, {escaped(one['kind'])}, since {since}{over}: {escaped(one['detail'])}"
 
 
 def _looked(look: Facts) -> str:
-    trouble = f", with trouble: {shown(look['trouble'])}" if look["trouble"] else "."
-    return f"The driver {shown(look['driver'])} was looked at {moment(time_of(look['looked_at']))}{trouble}"
+    trouble = f", with trouble: {escaped(look['trouble'])}" if look["trouble"] else "."
+    return f"The driver {escaped(look['driver'])} was looked at {time_text(time_of(look['looked_at']))}{trouble}"
 
 
 def _begun(one: Facts) -> str:
-    return f"{one['id']}: {shown(str(one['repair']))} puts it right; the next look tells."
+    return f"{one['id']}: {escaped(str(one['repair']))} puts it right; the next look tells."

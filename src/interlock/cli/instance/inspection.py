@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from interlock.cli.facts import json_option, listed, moment, shown
 from interlock.cli.instance.presentation import INSTANCES, size
+from interlock.cli.output import escaped, json_option, time_text, titled_lines
 from interlock.cli.record.commands import events_command, list_options, show_command, show_list
 from interlock.cli.record.kind import Facts, time_of
 from interlock.cli.record.pairs import pair
@@ -56,7 +56,7 @@ def logs(name: str, lines: int, follow: bool, as_json: bool, **flags: Any) -> No
     """Show what the PostgreSQL of the instance NAME has logged. With --json, an object for each line."""
     server = server_for(flags)
     for line in server.lines(path_of(INSTANCES.path, name, "logs"), lines=lines, follow="true" if follow else None):
-        click.echo(json.dumps({"line": line}) if as_json else shown(line.expandtabs()))
+        click.echo(json.dumps({"line": line}) if as_json else escaped(line.expandtabs()))
     if follow and _is_there(server, name):
         raise ServerUnreachable(
             "The log came to an end, and its instance is still there: the control plane was stopped, or the server "
@@ -88,6 +88,6 @@ def _facts(name: str, found: Facts) -> str:
         "version": found["version"],
         "size": size(found["size_bytes"]),
         "connections": f"{found['connections']} of {found['max_connections']}",
-        "running since": moment(time_of(found["started_at"])),
+        "running since": time_text(time_of(found["started_at"])),
     }
-    return listed(name, told)
+    return titled_lines(name, told)

@@ -3,21 +3,21 @@
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 
-from interlock.cli.facts import shown
+from interlock.cli.output import escaped
 from interlock.cli.record.kind import Facts, Kind, age_of, moments_of, trouble
 
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 
 
 def name_of(instance: Facts) -> str:
-    return shown(str(instance["name"]))
+    return escaped(str(instance["name"]))
 
 
 def address(instance: Facts) -> str:
     where = instance["connection"]
     if not where:
         return ""
-    host = shown(str(where["host"]))
+    host = escaped(str(where["host"]))
     return f"[{host}]:{where['port']}" if ":" in host else f"{host}:{where['port']}"
 
 
@@ -41,12 +41,12 @@ def facts_of(instance: Facts) -> Mapping[str, object]:
 def standing(instance: Facts) -> str:
     """Its state, and its health where it has one."""
     state, health = str(instance["state"]), str(instance["health"])
-    return shown(state if health == "unknown" or state == "deleted" else f"{state}, {health}")
+    return escaped(state if health == "unknown" or state == "deleted" else f"{state}, {health}")
 
 
 def outcome(instance: Facts) -> str:
     """What has come of a request, and what to do next."""
-    name, state = name_of(instance), shown(str(instance["state"]))
+    name, state = name_of(instance), escaped(str(instance["state"]))
     if instance["working"]:
         return f"{name} is {state}: `interlock instance wait {name}` tells when that is done."
     if state == "running" and not instance["error"]:

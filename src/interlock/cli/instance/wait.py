@@ -6,9 +6,9 @@ from typing import Any
 import click
 
 from interlock.cli.duration import DURATION, METAVAR
-from interlock.cli.facts import json_option
 from interlock.cli.failure import WorkFailed
 from interlock.cli.instance.presentation import INSTANCES, name_of, outcome, standing
+from interlock.cli.output import json_option
 from interlock.cli.record.kind import Facts, trouble
 from interlock.cli.record.paths import path_of
 from interlock.cli.server.options import server_for, server_options

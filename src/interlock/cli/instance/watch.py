@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from interlock.cli.facts import json_option, moment
 from interlock.cli.instance.presentation import INSTANCES, name_of, standing
+from interlock.cli.output import json_option, time_text
 from interlock.cli.record.kind import Facts, time_of, trouble
 from interlock.cli.record.paths import path_of
 from interlock.cli.record.patience import Deadline, OutagePatience
@@ -37,7 +37,7 @@ def watch(name: str | None, as_json: bool, **flags: Any) -> None:
         if as_json:
             click.echo(json.dumps(facts | dict(said)))
         else:
-            click.echo(f"{moment(at)}  {name_of(instance)}: {_words(said)}")
+            click.echo(f"{time_text(at)}  {name_of(instance)}: {_words(said)}")
 
 
 Seen = tuple[datetime, Facts, Facts]

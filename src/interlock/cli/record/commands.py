@@ -8,14 +8,14 @@ from typing import Any, TypeVar
 
 import click
 
-from interlock.cli.facts import json_option, moment, shown
+from interlock.cli.output import escaped, json_option, time_text
 from interlock.cli.record.conclusion import conclude, wait_options
 from interlock.cli.record.confirmation import confirm, yes_option
 from interlock.cli.record.kind import Facts, Kind, time_of
 from interlock.cli.record.pages import PAGE, pages
 from interlock.cli.record.paths import path_of
 from interlock.cli.server.options import server_for, server_options
-from interlock.cli.table import room
+from interlock.cli.terminal import terminal_width
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -51,7 +51,7 @@ def show_list(
         "limit": min(limit or PAGE, PAGE),
     }
     found = list(islice(pages(server_for(flags).get, kind.path, query), limit))
-    click.echo(json.dumps(found) if as_json else kind.table(found, datetime.now(UTC), room()))
+    click.echo(json.dumps(found) if as_json else kind.table(found, datetime.now(UTC), terminal_width()))
 
 
 def show_command(kind: Kind, about: str) -> click.Command:
@@ -78,7 +78,7 @@ def events_command(kind: Kind, about: str) -> click.Command:
         if as_json:
             click.echo(json.dumps(found))
         else:
-            click.echo("\n".join(f"{moment(time_of(one['recorded_at']))}  {kind.event(one)}" for one in found))
+            click.echo("\n".join(f"{time_text(time_of(one['recorded_at']))}  {kind.event(one)}" for one in found))
 
     return events
 
@@ -115,7 +115,7 @@ def confirmed_command(
     def command(name: str, yes: bool, wait: bool, timeout: float | None, as_json: bool, **flags: Any) -> None:
         server = server_for(flags)
         if not yes:
-            confirm(question.format(shown(name)), to)
+            confirm(question.format(escaped(name)), to)
         asked = server.change(method, path_of(kind.path, name, *filter(None, [verb])))
         conclude(server, kind, asked, wait=wait, timeout=timeout, as_json=as_json)
 

@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from interlock.cli.facts import listed, moment, shown, spoken
-from interlock.cli.table import fitting
+from interlock.cli.output import duration_text, escaped, time_text, titled_lines
+from interlock.cli.terminal import table_text
 
 Facts = Mapping[str, Any]
 """As the API has them."""
@@ -41,24 +41,24 @@ class Kind:
     events: Mapping[str, str] = field(default_factory=dict)
 
     def table(self, records: Sequence[Facts], now: datetime, width: int | None) -> str:
-        rows = [[shown(str(cell or "-")) for cell in self.row(one, now)] for one in records]
-        return fitting(self.columns, rows, width) if records else f"There is no such {self.word}."
+        rows = [[escaped(str(cell or "-")) for cell in self.row(one, now)] for one in records]
+        return table_text(self.columns, rows, width) if records else f"There is no such {self.word}."
 
     def text(self, record: Facts) -> str:
-        return listed(self.label(record), self.facts(record))
+        return titled_lines(self.label(record), self.facts(record))
 
     def event(self, happening: Facts) -> str:
         kind = {**_WORDS, **self.events}.get(happening["kind"], str(happening["kind"]))
         actor = str(happening.get("actor") or _ITSELF)
         by = "" if actor == _ITSELF else f" by {actor}"
         detail = happening.get("detail")
-        return shown(f"{kind}{by}: {detail}" if detail else f"{kind}{by}")
+        return escaped(f"{kind}{by}: {detail}" if detail else f"{kind}{by}")
 
 
 def trouble(record: Facts) -> str:
     """The error of the last orchestration that worked on it; empty if there was none."""
     error = record["error"]
-    return shown(f"{error['message']} ({error['code']})") if error else ""
+    return escaped(f"{error['message']} ({error['code']})") if error else ""
 
 
 def time_of(text: str) -> datetime:
@@ -66,15 +66,15 @@ def time_of(text: str) -> datetime:
 
 
 def age_of(text: str, now: datetime) -> str:
-    return spoken((now - time_of(text)).total_seconds())
+    return duration_text((now - time_of(text)).total_seconds())
 
 
 def moments_of(record: Facts) -> Mapping[str, object]:
     """The facts that `show` tells of every record."""
     return {
         "worked on by": record["working"] and record["orchestration"],
-        "created": moment(time_of(record["created_at"])),
-        "changed": moment(time_of(record["updated_at"])),
-        "deleted": record["deleted_at"] and moment(time_of(record["deleted_at"])),
+        "created": time_text(time_of(record["created_at"])),
+        "changed": time_text(time_of(record["updated_at"])),
+        "deleted": record["deleted_at"] and time_text(time_of(record["deleted_at"])),
         "id": record["id"],
     }

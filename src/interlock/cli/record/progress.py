@@ -5,7 +5,7 @@ import sys
 from types import TracebackType
 from typing import Self, TextIO
 
-from interlock.cli.live import ERASE, is_live, width_of
+from interlock.cli.terminal import ERASE, is_rewritable, width_of
 
 
 class ProgressLines:
@@ -13,7 +13,7 @@ class ProgressLines:
 
     def __init__(self, stream: TextIO | None = None) -> None:
         self._stream = stream or sys.stderr or io.StringIO()  # which is None where it is closed
-        self._is_live = is_live(self._stream)
+        self._is_live = is_rewritable(self._stream)
 
     def say(self, name: str, step: str) -> None:
         line = f"{name}: {step}"

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from interlock.cli.live import aside
 from interlock.cli.settings import option
+from interlock.cli.terminal import print_aside
 from interlock.config import Settings
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ def server_for(flags: dict[str, Any]) -> "ControlPlane":
     from interlock.cli.server.location import whereabouts
 
     where = whereabouts(_named(flags), config=flags.get("config"))
-    return ControlPlane(where, tell=aside)
+    return ControlPlane(where, tell=print_aside)
 
 
 def settings_for(flags: dict[str, Any]) -> Settings:

@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 from interlock import errors
-from interlock.cli.facts import shown
+from interlock.cli.output import escaped
 from interlock.codes import ERROR_CODES
 
 
@@ -29,7 +29,7 @@ def sentence(problem: dict[str, Any]) -> str:
     said = str(problem.get("detail") or problem.get("title") or "The control plane gave no reason.")
     wrong = problem.get("errors") or ()
     fields = "; ".join(f"{one['at']}: {one['message']}" for one in wrong)
-    return shown(f"{said} {fields}." if fields else said)
+    return escaped(f"{said} {fields}." if fields else said)
 
 
 def _problem(body: bytes) -> dict[str, Any] | None:

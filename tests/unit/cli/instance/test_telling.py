@@ -6,7 +6,7 @@ import pytest
 
 from interlock.cli.instance.presentation import INSTANCES, address, outcome, size, standing
 from interlock.cli.record.kind import trouble
-from interlock.cli.table import fitting
+from interlock.cli.terminal import table_text
 from support.instance_answers import CREATING, DELETED, FAILED, RUNNING, happening
 
 NOW = datetime(2031, 1, 1, 12, 5, tzinfo=UTC)
@@ -48,7 +48,7 @@ def test_many_are_a_table_whose_last_columns_go_where_there_is_no_room() -> None
 
 
 def test_the_first_column_stays_however_narrow_it_is() -> None:
-    assert fitting(("NAME", "STATE"), [("long-name", "x")], 3) == "NAME\nlong-name"
+    assert table_text(("NAME", "STATE"), [("long-name", "x")], 3) == "NAME\nlong-name"
 
 
 def test_what_others_wrote_does_not_act_on_the_terminal() -> None:

@@ -1,4 +1,4 @@
-"""What the commands share that run another command under a lease."""
+"""Options and root object of the commands that run another command under a lease."""
 
 import os
 from collections.abc import Callable, Mapping
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from interlock.cli.duration import DURATION, METAVAR
-from interlock.cli.settings import database, loaded, run
+from interlock.cli.settings import load_settings, run, url_of_database
 from interlock.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -50,12 +50,12 @@ def at_least_option(command: F) -> F:
 
 def metadata_option(command: F) -> F:
     return click.option(
-        "--metadata", multiple=True, metavar="KEY=VALUE", help="Shown to whoever asks who holds it. Repeatable."
+        "--metadata", multiple=True, metavar="KEY=VALUE", help="Shown with the holder, by `interlock why`. Repeatable."
     )(command)
 
 
 def acquire_timeout(timeout: float | None, no_wait: bool) -> float | None:
-    """How long to wait for the lease, in seconds; None: without limit."""
+    """Seconds to wait for the lease; None: without limit."""
     if no_wait and timeout is not None:
         raise click.UsageError("Use --timeout or --no-wait, not both.")
     from interlock.coordination.lease.times import checked_timeout
@@ -94,21 +94,21 @@ def _with_minimum(metadata: Mapping[str, str] | None, at_least: float) -> Mappin
     return {"at_least": f"{at_least:g}s", **(metadata or {})} if at_least else metadata
 
 
-def pairs(metadata: tuple[str, ...]) -> Mapping[str, str] | None:
+def parse_metadata(metadata: tuple[str, ...]) -> Mapping[str, str] | None:
     return dict(map(_pair, metadata)) or None
 
 
-def opened(flags: dict[str, Any]) -> "tuple[AsyncInterlock, str]":
-    """A root object on the database to work on, and that database. Whoever works with it closes it."""
+def open_root(flags: dict[str, Any]) -> "tuple[AsyncInterlock, str]":
+    """A root object on the command's database, and the database's URL. The caller closes the root object."""
     from interlock.coordination.root import AsyncInterlock
 
-    settings = loaded(**flags)
-    url = database(settings)
+    settings = load_settings(**flags)
+    url = url_of_database(settings)
     return AsyncInterlock(url, schema=settings.schema), url
 
 
 def refuse_nesting(locks: "AsyncInterlock", url: str, name: str) -> None:
-    """Where we run under that very lease already, we would wait for ourselves."""
+    """Raise an error if this command runs under that lease already: it would wait for itself."""
     from interlock.coordination.lease.command import NAME
 
     if os.environ.get(NAME) == name:
