@@ -170,7 +170,7 @@ async def test_twenty_at_once_one_replica_killed_and_nothing_is_lost_or_left_ove
     assert (await plane.ask("POST", "/drift/look")).json()["items"] == []
 
     told = await asyncio.to_thread(interlock, "instance", "drift", "--data-dir", str(data))
-    assert told.stdout.startswith("Nothing is known to have drifted.\nThe driver local was looked at "), told.stderr
+    assert told.stdout.startswith("No drift is known.\nThe driver local was compared at "), told.stderr
 
     everything = "".join([dumped(url), *plane.answers, *(up.said for up in everybody)])
     assert owner in everything

@@ -1,4 +1,4 @@
-"""The first minutes of somebody new: `interlock up`, an instance, psql, a name that is taken, and given back."""
+"""The first minutes of a new user: `interlock up`, an instance, psql, a name that is taken, and free again."""
 
 import json
 import re
@@ -149,7 +149,7 @@ def test_many_from_a_file(machine: Machine, tmp_path: Path) -> None:
     assert (done.returncode, done.stdout.count("\n")) == (1, 1), done.stderr
     assert done.stdout.startswith("one is running at")
     assert "2 of 3 did not succeed" in done.stderr
-    assert machine.run("delete", "one", "nobody", "--yes", "--wait").returncode == 1
+    assert machine.run("delete", "one", "unknown", "--yes", "--wait").returncode == 1
     assert machine.json("list", "one") == []
 
 
@@ -167,11 +167,11 @@ def test_a_creation_whose_answer_is_lost_is_sent_again_and_carried_out_once(mach
 def test_a_key_that_is_wrong_and_a_server_that_is_not_there(machine: Machine) -> None:
     wrong = machine.run("list", INTERLOCK_API_KEY="ilk_" + "0" * 43)
     assert (wrong.returncode, wrong.stderr.count("\n")) == (77, 1)
-    assert "does not take this key" in wrong.stderr
+    assert "does not accept this key" in wrong.stderr
     there = {"INTERLOCK_SERVER": machine.up.address()}
     assert machine.run("list", **there).returncode == 0
-    nobody = interlock("instance", "list", INTERLOCK_DATA_DIR=str(machine.data / "nowhere"))
-    assert (nobody.returncode, nobody.stderr.count("\n")) == (69, 1)
+    missing = interlock("instance", "list", INTERLOCK_DATA_DIR=str(machine.data / "nowhere"))
+    assert (missing.returncode, missing.stderr.count("\n")) == (69, 1)
 
 
 def _showing(secret: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""`interlock schema` as a person, a script or somebody with a migration tool of their own uses it."""
+"""`interlock schema`, for operators, for scripts and for other migration tools."""
 
 import json
 import subprocess
@@ -140,8 +140,8 @@ def test_a_bad_input_is_one_line_that_keeps_the_password(arguments: list[str], c
 def test_a_bad_input_that_a_database_has_to_tell_is_one_line(database_url: str, interlock_url: str) -> None:
     name = interlock("schema", "status", "--schema", "No Schema", url=database_url)
     assert (name.returncode, "cannot be the name" in one_line(name.stderr)) == (78, True)
-    role = interlock("schema", "grant", "nobody-here", url=interlock_url)
-    assert (role.returncode, "There is no role 'nobody-here'" in one_line(role.stderr)) == (78, True)
+    role = interlock("schema", "grant", "unknown-role", url=interlock_url)
+    assert (role.returncode, "There is no role 'unknown-role'" in one_line(role.stderr)) == (78, True)
     schema = interlock("schema", "grant", "pg_monitor", url=database_url)
     assert (schema.returncode, "run `interlock schema apply`" in one_line(schema.stderr)) == (78, True)
 

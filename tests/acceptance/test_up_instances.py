@@ -55,7 +55,7 @@ def start(data: Path) -> Iterator[Starter]:
 
 
 class Client:
-    """What a command on this machine finds by itself: the address and the key."""
+    """A client with the address and the key that a command on this machine finds."""
 
     def __init__(self, data: Path, server: Path | None = None) -> None:
         if server is None:
@@ -222,7 +222,7 @@ def test_where_nothing_can_be_written_a_named_database_is_served_all_the_same(in
         up = start(url=interlock_url, INTERLOCK_DATA_DIR="/proc/interlock", INTERLOCK_DRIVERS="kubernetes")
         up.wait_ready()
         assert up.logs("key.none")
-        made = interlock("key", "create", "somebody", url=interlock_url)
+        made = interlock("key", "create", "operator", url=interlock_url)
         headers = {"Authorization": f"Bearer {made.stdout.strip()}"}
         address = f"{up.address()}/api/v1/instances"
         answer = httpx.get(address, headers=headers, timeout=30, trust_env=False, verify=False)  # noqa: S501

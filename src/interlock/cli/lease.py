@@ -6,7 +6,7 @@ import click
 
 from interlock.cli.failure import NothingToDo
 from interlock.cli.output import json_option, print_result
-from interlock.cli.record.confirmation import confirm, require_terminal, yes_option
+from interlock.cli.record.options import confirm, require_terminal, yes_option
 from interlock.cli.settings import database_options, operator_name, run_on_leases
 from interlock.cli.terminal import terminal_width
 

@@ -1,4 +1,4 @@
-"""A control plane that answers as it was told to, found by its data directory."""
+"""A control plane with scripted answers, found by its data directory."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,7 +21,7 @@ def script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Scripted
 
 @pytest.fixture
 def run(monkeypatch: pytest.MonkeyPatch) -> Command:
-    """`interlock instance …` in this process: output, errors and exit status. Nothing is waited for between looks."""
+    """`interlock instance …` in this process: output, errors and exit status. It does not sleep between requests."""
     monkeypatch.setattr("time.sleep", lambda seconds: None)
 
     def run(*args: str, typed: str | None = None) -> Result:

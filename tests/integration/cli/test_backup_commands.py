@@ -1,4 +1,4 @@
-"""`interlock instance backup …` on a control plane that answers as it was told to."""
+"""`interlock instance backup …` on a control plane with scripted answers."""
 
 import json
 from typing import Any
@@ -35,11 +35,11 @@ FAILED = MADE | {"state": "failed", "error": {"code": "out_of_space", "message":
 NOTHING_YET: dict[str, Any] = {"items": []}
 
 
-def test_backup_says_what_was_taken_and_with_wait_what_came_of_it(script: ScriptedServer, run: Command) -> None:
+def test_backup_prints_the_request_and_with_wait_the_result(script: ScriptedServer, run: Command) -> None:
     script.answers("POST /instances/mydb/backups", Answer(MAKING, 202))
     done = run("backup", "mydb", "--format", "directory")
     assert done.stdout == (
-        "The backup 4f1d7c52 of mydb is making: `interlock instance backups` tells when that is done.\n"
+        "The backup 4f1d7c52 of mydb is making: `interlock instance backups` shows when that is done.\n"
     )
     assert script.asked[0].body == {"format": "directory"}
     script.answers(f"GET /backups/{ID}", MAKING, MAKING, MADE)
@@ -50,7 +50,7 @@ def test_backup_says_what_was_taken_and_with_wait_what_came_of_it(script: Script
     assert done.stdout == f"The backup 4f1d7c52 of mydb is made, 5 MiB at {MADE['path']}.\n"
 
 
-def test_one_that_fails_exits_with_1_and_the_error(script: ScriptedServer, run: Command) -> None:
+def test_a_failed_backup_exits_with_1_and_the_error(script: ScriptedServer, run: Command) -> None:
     script.answers("POST /instances/mydb/backups", Answer(MAKING, 202))
     script.answers(f"GET /backups/{ID}", FAILED)
     script.answers(f"GET /backups/{ID}/events", NOTHING_YET)
@@ -63,18 +63,18 @@ def test_one_that_fails_exits_with_1_and_the_error(script: ScriptedServer, run: 
     assert (done.exit_code, json.loads(done.stdout)) == (1, FAILED)
 
 
-def test_a_wait_that_takes_too_long_exits_with_75(script: ScriptedServer, run: Command) -> None:
+def test_a_wait_that_times_out_exits_with_75(script: ScriptedServer, run: Command) -> None:
     script.answers("POST /backups/4f1d7c52/verify", Answer(MADE | {"working": True}, 202))
     script.answers(f"GET /backups/{ID}", MADE | {"working": True})
     script.answers(f"GET /backups/{ID}/events", NOTHING_YET)
     done = run("verify", "4f1d7c52", "--wait", "--timeout", "0")
     assert done.exit_code == 75
     assert done.stderr.startswith(
-        "interlock: The backup 4f1d7c52 of mydb is made after 0 s: what was asked for goes on"
+        "interlock: The backup 4f1d7c52 of mydb is made after 0 s: the requested work goes on"
     )
 
 
-def test_verify_says_that_it_is_whole(script: ScriptedServer, run: Command) -> None:
+def test_verify_prints_that_the_backup_is_verified(script: ScriptedServer, run: Command) -> None:
     script.answers("POST /backups/4f1d7c52/verify", Answer(MADE | {"working": True}, 202))
     script.answers(f"GET /backups/{ID}", MADE | {"verified_at": "2031-01-01T13:00:00Z"})
     script.answers(f"GET /backups/{ID}/events", NOTHING_YET)
@@ -95,7 +95,7 @@ def test_backups_are_listed_page_after_page(script: ScriptedServer, run: Command
     assert json.loads(run("backups", "--json").stdout) == [MADE]
 
 
-def test_restore_makes_a_new_instance_or_asks_before_it_replaces(
+def test_restore_creates_an_instance_or_asks_before_it_replaces_one(
     script: ScriptedServer, run: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     script.answers("POST /backups/4f1d7c52/restore", Answer(CREATING, 202))
@@ -104,7 +104,7 @@ def test_restore_makes_a_new_instance_or_asks_before_it_replaces(
     asked = len(script.asked)
     refused = run("restore", "4f1d7c52", "--into", "mydb")
     assert (refused.exit_code, "use --yes to restore" in refused.stderr) == (2, True)
-    monkeypatch.setattr("interlock.cli.record.confirmation._is_somebody_there", lambda: True)
+    monkeypatch.setattr("interlock.cli.record.options._has_terminal", lambda: True)
     assert run("restore", "4f1d7c52", "--into", "mydb", typed="n\n").exit_code == 1
     assert len(script.asked) == asked
     assert run("restore", "4f1d7c52", "--into", "mydb", typed="y\n").exit_code == 0
@@ -112,12 +112,12 @@ def test_restore_makes_a_new_instance_or_asks_before_it_replaces(
 
 
 @pytest.mark.parametrize("words", [[], ["mydb", "--into", "other"], ["--into", "mydb", "--version", "17"]])
-def test_restore_has_to_be_told_one_place(script: ScriptedServer, run: Command, words: list[str]) -> None:
+def test_restore_needs_exactly_one_target(script: ScriptedServer, run: Command, words: list[str]) -> None:
     done = run("restore", "4f1d7c52", *words)
-    assert (done.exit_code, "say --into which one" in done.stderr) == (2, True)
+    assert (done.exit_code, "Name a new instance" in done.stderr) == (2, True)
 
 
-def test_delete_backup_asks_and_tells_why_not(script: ScriptedServer, run: Command) -> None:
+def test_delete_backup_asks_and_prints_a_refusal(script: ScriptedServer, run: Command) -> None:
     assert run("delete-backup", "4f1d7c52").exit_code == 2
     said = "instance-1-restore-2 restores from the backup 4f1d: wait until that has ended."
     script.answers("DELETE /backups/4f1d7c52", problem(409, "backup_busy", said, orchestration="instance-1-restore-2"))

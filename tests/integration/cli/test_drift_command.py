@@ -1,4 +1,4 @@
-"""`interlock instance drift`, against a control plane that answers as it was told to."""
+"""`interlock instance drift` on a control plane with scripted answers."""
 
 import json
 from typing import Any
@@ -17,46 +17,46 @@ DOWN: dict[str, Any] = {
     "repair": None,
 }
 STRAY = DOWN | {"id": 6, "kind": "orphan", "name": "", "instance": "9f\x1b[31m", "detail": "Unknown."}
-LOOKS = [
+COMPARISONS = [
     {"driver": "local", "looked_at": "2031-01-01T12:05:00Z", "trouble": ""},
-    {"driver": "kubernetes", "looked_at": "2031-01-01T12:05:01Z", "trouble": "Nobody answers."},
+    {"driver": "kubernetes", "looked_at": "2031-01-01T12:05:01Z", "trouble": "No answer."},
 ]
 
 
-def test_what_has_drifted_is_shown_with_when_each_driver_was_looked_at(script: ScriptedServer, run: Command) -> None:
-    found = {"items": [DOWN, STRAY | {"closed_at": "2031-01-01T12:06:00Z"}], "looks": LOOKS}
+def test_drift_is_shown_with_the_time_of_each_comparison(script: ScriptedServer, run: Command) -> None:
+    found = {"items": [DOWN, STRAY | {"closed_at": "2031-01-01T12:06:00Z"}], "looks": COMPARISONS}
     script.answers("GET /drift", found)
     told = run("drift", "--closed")
     assert told.stdout.splitlines() == [
         "7: shop, wrong_state, since 2031-01-01 12:00:00 UTC: Its record says running, and it is stopped.",
-        "6: 9f\\u001b[31m, orphan, since 2031-01-01 12:00:00 UTC, over since 2031-01-01 12:06:00 UTC: Unknown.",
-        "The driver local was looked at 2031-01-01 12:05:00 UTC.",
-        "The driver kubernetes was looked at 2031-01-01 12:05:01 UTC, with trouble: Nobody answers.",
+        "6: 9f\\u001b[31m, orphan, since 2031-01-01 12:00:00 UTC, resolved since 2031-01-01 12:06:00 UTC: Unknown.",
+        "The driver local was compared at 2031-01-01 12:05:00 UTC.",
+        "The driver kubernetes was compared at 2031-01-01 12:05:01 UTC, with an error: No answer.",
     ]
     assert script.asked[-1].query["closed"] == ["true"]
     assert json.loads(run("drift", "--json").stdout) == found
 
 
-def test_where_nobody_has_looked_yet_one_can(script: ScriptedServer, run: Command) -> None:
+def test_a_first_comparison_is_requested_by_look(script: ScriptedServer, run: Command) -> None:
     script.answers("GET /drift", {"items": [], "looks": []})
-    script.answers("POST /drift/look", {"items": [], "looks": LOOKS})
-    assert run("drift").stdout == "Nothing is known to have drifted.\nNobody has looked yet: --look does.\n"
+    script.answers("POST /drift/look", {"items": [], "looks": COMPARISONS})
+    assert run("drift").stdout == "No drift is known.\nNothing has been compared yet: --look does that.\n"
     assert script.lines() == ["GET /drift"]
     run("drift", "--look")
     assert script.lines() == ["GET /drift", "POST /drift/look", "GET /drift"]
 
 
-def test_what_is_named_is_repaired(script: ScriptedServer, run: Command) -> None:
+def test_the_named_differences_are_repaired(script: ScriptedServer, run: Command) -> None:
     script.answers("POST /drift/7/repair", DOWN | {"repair": "instance-5b0c-mend-1"})
     script.answers("POST /drift/6/repair", problem(404, "drift_unknown", "There is no open finding of drift 6."))
-    script.answers("GET /drift", {"items": [DOWN, STRAY], "looks": LOOKS})
+    script.answers("GET /drift", {"items": [DOWN, STRAY], "looks": COMPARISONS})
     told = run("drift", "--repair", "7")
-    assert told.stdout == "7: instance-5b0c-mend-1 puts it right; the next look tells.\n"
-    for orphan in ("6", "8"):  # of which nothing is listed: it may be one
+    assert told.stdout == "7: instance-5b0c-mend-1 repairs it; the next comparison shows the result.\n"
+    for orphan in ("6", "8"):  # 8 is not listed, so it may be one
         unasked = run("drift", "--repair", "7", "--repair", orphan)
         assert (unasked.exit_code, "use --yes to remove it" in unasked.stderr) == (2, True)
     assert script.lines().count("POST /drift/7/repair") == 1
     refused = run("drift", "--repair", "7", "--repair", "6", "--yes")
-    assert (refused.exit_code, "no drift 6" in refused.stderr) == (65, True)
+    assert (refused.exit_code, "drift 6" in refused.stderr) == (65, True)
     assert refused.stdout == told.stdout
     assert script.lines()[-1] == "POST /drift/6/repair"

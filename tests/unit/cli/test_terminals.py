@@ -39,7 +39,7 @@ def test_progress_without_a_standard_error_is_dropped(monkeypatch: pytest.Monkey
     monkeypatch.setattr(sys, "stderr", None)
     print_aside("Waiting.")
     with ProgressLines() as progress:
-        progress.say("mydb", "checked")
+        progress.show("mydb", "checked")
 
 
 def test_no_colour_leaves_out_colours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -53,7 +53,7 @@ def test_no_colour_leaves_out_colours(tmp_path: Path, monkeypatch: pytest.Monkey
 def test_a_character_that_the_encoding_lacks_is_escaped(tmp_path: Path) -> None:
     command = ["doctor", "--database", f"sqlite:///{tmp_path}/nowhere→/leases.db"]
     done = CliRunner(charset="latin-1").invoke(main, command)
-    assert "nowhere\\u2192 is not there" in done.stdout
+    assert "nowhere\\u2192 does not exist" in done.stdout
 
 
 @pytest.mark.skipif(not FULL.exists(), reason="this system has no /dev/full")

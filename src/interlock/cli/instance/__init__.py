@@ -1,4 +1,4 @@
-"""``interlock instance``: PostgreSQL instances, through the control plane. Each command is a line here."""
+"""``interlock instance``: PostgreSQL instances, through the control plane."""
 
 import click
 
@@ -35,7 +35,8 @@ _COMMANDS = {
 
 @click.group(cls=LazyGroup, homes=_COMMANDS)
 def instance() -> None:
-    """PostgreSQL instances: made, used and deleted through the control plane.
+    """PostgreSQL instances: create, use and delete them through the control plane.
 
-    On the machine of `interlock up` it is found by itself; elsewhere INTERLOCK_SERVER and INTERLOCK_API_KEY name it.
+    On the machine of `interlock up` it is found without settings; elsewhere INTERLOCK_SERVER and INTERLOCK_API_KEY
+    name it.
     """

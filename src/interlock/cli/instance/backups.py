@@ -4,15 +4,13 @@ from typing import Any
 
 import click
 
-from interlock.cli.instance.backup_presentation import BACKUPS
 from interlock.cli.instance.creation import property_options
-from interlock.cli.instance.presentation import INSTANCES
+from interlock.cli.instance.presentation import BACKUPS, INSTANCES
 from interlock.cli.output import escaped, json_option
+from interlock.cli.record.api import path_of
 from interlock.cli.record.commands import confirmed_command, list_options, show_list, verb_command
 from interlock.cli.record.conclusion import conclude, wait_options
-from interlock.cli.record.confirmation import confirm, yes_option
-from interlock.cli.record.pairs import as_mapping
-from interlock.cli.record.paths import path_of
+from interlock.cli.record.options import as_mapping, confirm, yes_option
 from interlock.cli.server.options import server_for, server_options
 
 
@@ -32,8 +30,8 @@ from interlock.cli.server.options import server_for, server_options
 def backup(name: str, kind: str, wait: bool, timeout: float | None, as_json: bool, **flags: Any) -> None:
     """Back up the instance NAME, which has to run, with pg_dump."""
     server = server_for(flags)
-    asked = server.change("POST", path_of(INSTANCES.path, name, "backups"), {"format": kind})
-    conclude(server, BACKUPS, asked, wait=wait, timeout=timeout, as_json=as_json)
+    requested = server.change("POST", path_of(INSTANCES.path, name, "backups"), {"format": kind})
+    conclude(server, BACKUPS, requested, wait=wait, timeout=timeout, as_json=as_json)
 
 
 @click.command()
@@ -42,11 +40,11 @@ def backup(name: str, kind: str, wait: bool, timeout: float | None, as_json: boo
 def backups(
     name: str | None, states: tuple[str, ...], deleted: bool, limit: int | None, as_json: bool, **flags: Any
 ) -> None:
-    """Show the backups of the instance NAME, also if it is gone; without it, of all. The newest come first."""
+    """Show the backups of the instance NAME, even if it is deleted; without NAME, of all. The newest come first."""
     show_list(BACKUPS, flags, states=states, deleted=deleted, limit=limit, as_json=as_json, instance=name)
 
 
-verify = verb_command(BACKUPS, "verify", "Compare the files of BACKUP with what was written, and read all of them.")
+verify = verb_command(BACKUPS, "verify", "Read all files of BACKUP, and compare them with the recorded checksums.")
 delete_backup = confirmed_command(
     BACKUPS,
     "delete-backup",
@@ -59,10 +57,10 @@ delete_backup = confirmed_command(
 @click.command()
 @click.argument("backup")
 @click.argument("name", required=False)
-@click.option("--into", metavar="NAME", help="An instance that runs: what the backup brings replaces what is there.")
+@click.option("--into", metavar="NAME", help="A running instance: the backup replaces its content.")
 @yes_option
-@click.option("--dns-name", metavar="NAME", help="A host name of its own for the new one.")
-@click.option("--driver", "kind", metavar="DRIVER", help="Where the new one runs. [default: as the old one]")
+@click.option("--dns-name", metavar="NAME", help="A DNS name for the new instance.")
+@click.option("--driver", "kind", metavar="DRIVER", help="The driver of the new instance. [default: the old one's]")
 @click.option("--version", metavar="N", help="PostgreSQL's major version. [default: the old one's]")
 @property_options
 @wait_options
@@ -84,9 +82,9 @@ def restore(
     as_json: bool,
     **flags: Any,
 ) -> None:
-    """Restore BACKUP into the new instance NAME, or --into one that runs, all of it or nothing.
+    """Restore BACKUP into the new instance NAME, or --into a running one; all of it or nothing.
 
-    BACKUP is the id of one, or its first eight characters.
+    BACKUP is an id, or its first eight characters.
     """
     given = {
         "dns_name": dns_name,
@@ -98,12 +96,14 @@ def restore(
     }
     wanted = {key: value for key, value in given.items() if value}
     if (name is None) == (into is None) or (into and wanted):
-        raise click.UsageError("Name a new instance and say what it is to be like, or say --into which one.")
+        raise click.UsageError(
+            "Name a new instance, with its properties, or use --into with a running one and no properties."
+        )
     server = server_for(flags)
     if into and not yes:
         confirm(
-            f"Replace what is in {escaped(into)} by the backup {escaped(backup)}? This cannot be undone.", "restore"
+            f"Replace the content of {escaped(into)} by the backup {escaped(backup)}? This cannot be undone.", "restore"
         )
     body = {"into": into} if into else {"name": name, **wanted}
-    asked = server.change("POST", path_of(BACKUPS.path, backup, "restore"), body)
-    conclude(server, INSTANCES, asked, wait=wait, timeout=timeout, as_json=as_json)
+    requested = server.change("POST", path_of(BACKUPS.path, backup, "restore"), body)
+    conclude(server, INSTANCES, requested, wait=wait, timeout=timeout, as_json=as_json)

@@ -1,4 +1,4 @@
-"""Many instances in one request, and the files that name them. Each is taken or refused for itself."""
+"""Many instances in one request, and the files that list them. Each instance is accepted or refused on its own."""
 
 import json
 from collections.abc import Sequence
@@ -10,9 +10,9 @@ import click
 from interlock.cli.failure import WorkFailed
 from interlock.cli.instance.presentation import INSTANCES, outcome
 from interlock.cli.output import escaped
-from interlock.cli.record.conclusion import ended, failed
+from interlock.cli.record.conclusion import wait_for_end, work_failure
 from interlock.cli.record.kind import Facts
-from interlock.cli.server.refusals import sentence
+from interlock.cli.server.problems import problem_text
 from interlock.cli.terminal import print_aside
 from interlock.errors import ConfigurationError, InterlockError
 
@@ -20,34 +20,34 @@ if TYPE_CHECKING:
     from interlock.cli.server.client import ControlPlane
 
 _MOST = 50
-"""In one request."""
+"""The number of instances in one request."""
 
 
 def in_bulk(
     server: "ControlPlane", verb: str, wanted: Sequence[Any], *, wait: bool, timeout: float | None, as_json: bool
 ) -> None:
-    """Raises WorkFailed if not all went well; what came of each is told before."""
-    items, cut_short = _asked(server, verb, wanted)
+    """Prints the result for each instance. Raises WorkFailed if one of them failed."""
+    items, interruption = _send(server, verb, wanted)
     for item in items:
-        if "instance" not in item:  # said before anything is waited for: a wait may be cut short
-            print_aside(f"{escaped(str(item['name']))}: {sentence(item['problem'])}")
-    if cut_short:
-        print_aside(f"The request for the last {len(wanted) - len(items)} failed: {cut_short}")
-    taken = [item for item in items if "instance" in item]
-    failures = _follow(server, taken, timeout) if wait else []
+        if "instance" not in item:  # printed before the wait, which may be interrupted
+            print_aside(f"{escaped(str(item['name']))}: {problem_text(item['problem'])}")
+    if interruption:
+        print_aside(f"The request for the last {len(wanted) - len(items)} failed: {interruption}")
+    accepted = [item for item in items if "instance" in item]
+    failures = _wait(server, accepted, timeout) if wait else []
     if as_json:
         click.echo(json.dumps({"items": items}))
     else:
-        for item in taken:
+        for item in accepted:
             click.echo(outcome(item["instance"]))
-    if undone := len(wanted) - len(taken) + len(failures):
-        raise WorkFailed("\ninterlock: ".join([*failures, f"{undone} of {len(wanted)} did not succeed."]))
+    if failed := len(wanted) - len(accepted) + len(failures):
+        raise WorkFailed("\ninterlock: ".join([*failures, f"{failed} of {len(wanted)} did not succeed."]))
 
 
-def _asked(
+def _send(
     server: "ControlPlane", verb: str, wanted: Sequence[Any]
 ) -> tuple[list[dict[str, Any]], InterlockError | None]:
-    """What came of each, and what kept us from asking for all. Raises that if nothing was taken before it."""
+    """Returns the results, and the error of the request after which none was sent. Raises an error of the first one."""
     items: list[dict[str, Any]] = []
     for first in range(0, len(wanted), _MOST):
         body = {"instances": list(wanted[first : first + _MOST])}
@@ -60,16 +60,17 @@ def _asked(
     return items, None
 
 
-def _follow(server: "ControlPlane", taken: list[dict[str, Any]], timeout: float | None) -> list[str]:
-    asked: list[Facts] = [item["instance"] for item in taken]
-    found = ended(server, INSTANCES, asked, timeout)
-    for item, instance in zip(taken, found, strict=True):
+def _wait(server: "ControlPlane", accepted: list[dict[str, Any]], timeout: float | None) -> list[str]:
+    """Puts the final records into the items. Returns the reasons of failures."""
+    requested: list[Facts] = [item["instance"] for item in accepted]
+    found = wait_for_end(server, INSTANCES, requested, timeout)
+    for item, instance in zip(accepted, found, strict=True):
         item["instance"] = instance
-    return [why for one, now in zip(asked, found, strict=True) if (why := failed(INSTANCES, one, now))]
+    return [why for one, now in zip(requested, found, strict=True) if (why := work_failure(INSTANCES, one, now))]
 
 
 def wanted_in(path: Path) -> list[dict[str, Any]]:
-    """As the API takes them; what is wrong with each is for the server to say."""
+    """Returns the objects as the API takes them. The server checks each of them."""
     try:
         text = path.read_text(encoding="utf-8-sig")
         found = _toml(text) if path.suffix == ".toml" else json.loads(text)
@@ -78,17 +79,21 @@ def wanted_in(path: Path) -> list[dict[str, Any]]:
     except ValueError as error:
         kind = "TOML" if path.suffix == ".toml" else "JSON"
         raise ConfigurationError(f"The file {path} is not {kind}: {error}.") from error
-    listed = found.get("instances") if isinstance(found, dict) else found
-    if not isinstance(listed, list) or not listed or not all(isinstance(one, dict) and "name" in one for one in listed):
+    instances = found.get("instances") if isinstance(found, dict) else found
+    if not isinstance(instances, list) or not _are_named(instances):
         raise ConfigurationError(
             f"The file {path} names no instances: write a list of objects with a name in JSON, "
             "or [[instances]] tables in TOML."
         )
     try:
-        json.dumps(listed)
-    except TypeError as error:  # TOML knows dates and times, and no instance has one
+        json.dumps(instances)
+    except TypeError as error:  # TOML has dates and times, and no property of an instance is one
         raise ConfigurationError(f"The file {path} holds a date or a time: put it into quotes.") from error
-    return listed
+    return instances
+
+
+def _are_named(instances: list[Any]) -> bool:
+    return bool(instances) and all(isinstance(one, dict) and "name" in one for one in instances)
 
 
 def _toml(text: str) -> Any:

@@ -1,8 +1,8 @@
-"""``interlock instance connect`` and ``password``: in as the owner.
+"""``interlock instance connect`` and ``password``: access as the owner.
 
-The password comes sealed for this process alone. It goes into the environment of psql, which nobody but its own user
-sees, and never into arguments, which everybody does. The certificate goes into a file without a name, which psql
-inherits: it is gone when psql is.
+The password arrives sealed for this process. It is put into the environment of psql, which only the same user can read,
+and never into arguments, which every user can. The certificate is put into a file without a name, which psql inherits
+and which ends with psql.
 """
 
 import base64
@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from interlock.cli.instance.presentation import INSTANCES, name_of, standing
+from interlock.cli.instance.presentation import INSTANCES, name_of, status
 from interlock.cli.output import json_option
+from interlock.cli.record.api import path_of
 from interlock.cli.record.kind import Facts
-from interlock.cli.record.paths import path_of
 from interlock.cli.server.options import server_for, server_options, settings_for
 from interlock.errors import IllegalTransition
 
@@ -30,7 +30,7 @@ _ELSEWHERE = (
     *("PGHOSTADDR", "PGSERVICE", "PGSERVICEFILE", "PGPASSFILE", "PGREQUIREPEER", "PGTARGETSESSIONATTRS"),
     *("PGSSLCERT", "PGSSLKEY", "PGSSLCRL", "PGSSLCRLDIR", "PGSSLNEGOTIATION", "PGREQUIRESSL", "PGGSSENCMODE"),
 )
-"""What may lead a user's own psql somewhere else, or there in another way."""
+"""Variables that could lead psql to another server, or to this one in another way."""
 
 
 @click.command()
@@ -59,7 +59,7 @@ def connect(name: str, arguments: tuple[str, ...], **flags: Any) -> None:
     instance = server.get(path_of(INSTANCES.path, name))
     if not instance["connection"]:
         raise IllegalTransition(
-            f"{name_of(instance)} is {standing(instance)} and listens nowhere yet: wait until it runs, with "
+            f"{name_of(instance)} is {status(instance)} and does not listen yet: wait until it runs, with "
             f"`interlock instance wait {name_of(instance)} --for running`.",
             state=instance["state"],
             event="connect",
@@ -75,11 +75,11 @@ def connect(name: str, arguments: tuple[str, ...], **flags: Any) -> None:
     if ca := instance["connection"].get("ca"):
         environment["PGSSLROOTCERT"] = f"/dev/fd/{_inherited(ca)}"
     sys.stdout.flush()
-    os.execve(program, [program, *arguments], environment)  # noqa: S606 - no shell, and the terminal is psql's
+    os.execve(program, [program, *arguments], environment)  # noqa: S606 - no shell, and psql gets the terminal
 
 
 def psql(flags: dict[str, Any]) -> str:
-    """The user's own, else one of the PostgreSQL that Interlock finds. Raises BinariesMissing."""
+    """The psql on the PATH, else the one of the PostgreSQL that Interlock finds. Raises BinariesMissing."""
     if found := shutil.which("psql"):
         return found
     from interlock.embedded import find_binaries
@@ -88,7 +88,7 @@ def psql(flags: dict[str, Any]) -> str:
 
 
 def client_environment(where: Facts, environ: Mapping[str, str]) -> dict[str, str]:
-    """What leads psql, and any other client of PostgreSQL's library, to an instance; all but its password."""
+    """The environment that leads psql and every other program on libpq to an instance, without the password."""
     kept = {name: value for name, value in environ.items() if name not in _ELSEWHERE}
     return kept | {
         "PGHOST": where["host"],
@@ -111,7 +111,7 @@ def _password(server: "ControlPlane", instance: Facts) -> str:
 
 
 def _inherited(text: str) -> int:
-    """A file that only we and what we become can open, for reading from its beginning."""
+    """Returns the handle of a file without a name, which only this process and psql, its successor, can read."""
     with tempfile.TemporaryFile() as file:
         file.write(text.encode())
         file.flush()

@@ -9,7 +9,7 @@ import click
 from interlock.cli.instance.presentation import INSTANCES
 from interlock.cli.output import json_option
 from interlock.cli.record.conclusion import conclude, wait_options
-from interlock.cli.record.pairs import as_mapping, pair
+from interlock.cli.record.options import as_mapping, pair
 from interlock.cli.server.options import server_for, server_options
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -23,7 +23,7 @@ def property_options(command: F) -> F:
         type=pair,
         multiple=True,
         metavar="NAME=VALUE",
-        help="A word of yours to find it by; repeatable.",
+        help="A tag to find it by; repeatable.",
     )(command)
     command = click.option(
         "--parameter",
@@ -31,22 +31,22 @@ def property_options(command: F) -> F:
         type=pair,
         multiple=True,
         metavar="NAME=VALUE",
-        help="A setting of PostgreSQL's; repeatable.",
+        help="A PostgreSQL parameter; repeatable.",
     )(command)
     return click.option("--storage", metavar="SIZE", help="Such as 10Gi or 500MB.")(command)
 
 
 @click.command()
 @click.argument("name", required=False)
-@click.option("--dns-name", metavar="NAME", help="A host name of its own: nobody else gets it while this one has it.")
-@click.option("--driver", "kind", metavar="DRIVER", help="Where it runs: local, kubernetes. [default: the server's]")
+@click.option("--dns-name", metavar="NAME", help="A host name of its own; no other instance can have it meanwhile.")
+@click.option("--driver", "kind", metavar="DRIVER", help="local or kubernetes. [default: the server's]")
 @click.option("--version", metavar="N", help="PostgreSQL's major version. [default: the driver's newest]")
 @property_options
 @click.option(
     "--file",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="Many instead of one: a JSON list of objects with these names, or [[instances]] in TOML.",
+    help="Create many: a JSON list of objects with these properties, or [[instances]] in TOML.",
 )
 @wait_options
 @json_option
@@ -67,8 +67,8 @@ def create(
 ) -> None:
     """Create the PostgreSQL instance NAME, with a database and an owner of that name.
 
-    A name that is taken is refused at once, with who has it: the exit status is 73. With --wait, 1 means that it could
-    not be made, and that what was made of it is gone again.
+    A name that is taken is refused at once, with its owner; the exit status is 73. With --wait, 1 means that the
+    creation failed, and that everything that it had made is removed.
     """
     given = {
         "dns_name": dns_name,
@@ -80,12 +80,12 @@ def create(
     }
     wanted = {key: value for key, value in given.items() if value}
     if (name is None) == (file is None) or (file and wanted):
-        raise click.UsageError("Name one instance and say what it is to be like, or give a --file that says all.")
+        raise click.UsageError("Name one instance, with its properties, or use --file and nothing else.")
     server = server_for(flags)
     if file:
         from interlock.cli.instance.bulk import in_bulk, wanted_in
 
         in_bulk(server, "create", wanted_in(file), wait=wait, timeout=timeout, as_json=as_json)
         return
-    asked = server.change("POST", "/instances", {"name": name, **wanted})
-    conclude(server, INSTANCES, asked, wait=wait, timeout=timeout, as_json=as_json)
+    requested = server.change("POST", "/instances", {"name": name, **wanted})
+    conclude(server, INSTANCES, requested, wait=wait, timeout=timeout, as_json=as_json)

@@ -7,10 +7,10 @@ import click
 
 from interlock.cli.instance.presentation import INSTANCES, size
 from interlock.cli.output import escaped, json_option, time_text, titled_lines
+from interlock.cli.record.api import path_of
 from interlock.cli.record.commands import events_command, list_options, show_command, show_list
 from interlock.cli.record.kind import Facts, time_of
-from interlock.cli.record.pairs import pair
-from interlock.cli.record.paths import path_of
+from interlock.cli.record.options import pair
 from interlock.cli.server.options import server_for, server_options
 from interlock.errors import ServerRefused, ServerUnreachable
 
@@ -22,10 +22,8 @@ _SORTS = ["name", "-name", "created", "-created", "state", "-state", "health", "
 
 @click.command("list")
 @click.argument("part", metavar="[PART]", required=False)
-@click.option(
-    "--tag", "tags", type=pair, multiple=True, metavar="NAME=VALUE", help="Only those with this tag; repeatable."
-)
-@click.option("--sort", type=click.Choice(_SORTS), default="name", show_default=True, help="With - downwards.")
+@click.option("--tag", "tags", type=pair, multiple=True, metavar="NAME=VALUE", help="Only with this tag; repeatable.")
+@click.option("--sort", type=click.Choice(_SORTS), default="name", show_default=True, help="With - descending.")
 @list_options
 def list_(
     part: str | None,
@@ -37,30 +35,32 @@ def list_(
     as_json: bool,
     **flags: Any,
 ) -> None:
-    """Show the instances that have PART in their names; without it, all."""
+    """Show the instances with PART in their names; without PART, all."""
     more = {"name": part, "tag": [f"{name}={value}" for name, value in tags] or None, "sort": sort}
     show_list(INSTANCES, flags, states=states, deleted=deleted, limit=limit, as_json=as_json, **more)
 
 
-show = show_command(INSTANCES, "Say how the instance NAME is, where it listens and what it is like.")
-events = events_command(INSTANCES, "Show what happened to the instance NAME, the oldest first.")
+show = show_command(INSTANCES, "Show the state, the address and the properties of the instance NAME.")
+events = events_command(INSTANCES, "Show the history of the instance NAME, the oldest event first.")
 
 
 @click.command()
 @click.argument("name")
-@click.option("-n", "--lines", type=click.IntRange(0, 10_000), default=100, show_default=True, help="The last so many.")
-@click.option("-f", "--follow", is_flag=True, help="And those that come, until interrupted.")
+@click.option(
+    "-n", "--lines", type=click.IntRange(0, 10_000), default=100, show_default=True, help="The number of last lines."
+)
+@click.option("-f", "--follow", is_flag=True, help="Then show new lines, until interrupted.")
 @json_option
 @server_options
 def logs(name: str, lines: int, follow: bool, as_json: bool, **flags: Any) -> None:
-    """Show what the PostgreSQL of the instance NAME has logged. With --json, an object for each line."""
+    """Show the PostgreSQL log of the instance NAME. With --json, an object for each line."""
     server = server_for(flags)
     for line in server.lines(path_of(INSTANCES.path, name, "logs"), lines=lines, follow="true" if follow else None):
         click.echo(json.dumps({"line": line}) if as_json else escaped(line.expandtabs()))
-    if follow and _is_there(server, name):
+    if follow and _exists(server, name):
         raise ServerUnreachable(
-            "The log came to an end, and its instance is still there: the control plane was stopped, or the server "
-            "that wrote it; follow it again."
+            "The log ended although the instance exists: the control plane or the instance's server was stopped. "
+            "Follow it again."
         )
 
 
@@ -69,12 +69,12 @@ def logs(name: str, lines: int, follow: bool, as_json: bool, **flags: Any) -> No
 @json_option
 @server_options
 def facts(name: str, as_json: bool, **flags: Any) -> None:
-    """Ask the PostgreSQL of the instance NAME itself: version, size, connections."""
+    """Show the version, size and connections of the instance NAME, as its PostgreSQL reports them."""
     found = server_for(flags).get(path_of(INSTANCES.path, name, "facts"))
     click.echo(json.dumps(found) if as_json else _facts(name, found))
 
 
-def _is_there(server: "ControlPlane", name: str) -> bool:
+def _exists(server: "ControlPlane", name: str) -> bool:
     try:
         return bool(server.get(path_of(INSTANCES.path, name))["deleted_at"] is None)
     except ServerRefused as error:
@@ -84,10 +84,10 @@ def _is_there(server: "ControlPlane", name: str) -> bool:
 
 
 def _facts(name: str, found: Facts) -> str:
-    told = {
+    lines = {
         "version": found["version"],
         "size": size(found["size_bytes"]),
         "connections": f"{found['connections']} of {found['max_connections']}",
         "running since": time_text(time_of(found["started_at"])),
     }
-    return titled_lines(name, told)
+    return titled_lines(name, lines)

@@ -7,10 +7,10 @@ import click
 
 from interlock.cli.duration import DURATION, METAVAR
 from interlock.cli.failure import WorkFailed
-from interlock.cli.instance.presentation import INSTANCES, name_of, outcome, standing
+from interlock.cli.instance.presentation import INSTANCES, name_of, outcome, status
 from interlock.cli.output import json_option
-from interlock.cli.record.kind import Facts, trouble
-from interlock.cli.record.paths import path_of
+from interlock.cli.record.api import path_of
+from interlock.cli.record.kind import Facts, error_text
 from interlock.cli.server.options import server_for, server_options
 from interlock.errors import ServerRefused
 
@@ -23,20 +23,19 @@ _WANTED = ["running", "stopped", "deleted", "failed", "healthy", "unhealthy"]
     "--for",
     "wanted",
     type=click.Choice(_WANTED),
-    help="Until it is that. [default: until nothing works on it any more]",
+    help="The state to wait for. [default: any, once no work on it is left]",
 )
-@click.option("--timeout", type=DURATION, metavar=METAVAR, help="At most this long. [default: no limit]")
+@click.option("--timeout", type=DURATION, metavar=METAVAR, help="Wait at most this long. [default: no limit]")
 @json_option
 @server_options
 def wait(name: str, wanted: str | None, timeout: float | None, as_json: bool, **flags: Any) -> None:
-    """Wait until the instance NAME has come to rest, or to what is asked for.
+    """Wait until the work on the instance NAME has ended, or until it is in the given state.
 
-    Exits with 0 if it has; with 1, and the error, if what worked on it failed or it cannot come to that any more; with
-    75 if that takes longer than --timeout.
+    Exits with 0 then; with 1, and the error, if the work failed or the instance cannot reach the state any more; with
+    75 if --timeout has passed.
     """
-    from interlock.cli.record.history import follow
-    from interlock.cli.record.patience import Deadline
-    from interlock.cli.record.progress import ProgressLines
+    from interlock.cli.record.deadline import Deadline
+    from interlock.cli.record.progress import ProgressLines, follow
 
     deadline = Deadline(timeout)
     server = server_for(flags).within(deadline.at)
@@ -49,7 +48,7 @@ def wait(name: str, wanted: str | None, timeout: float | None, as_json: bool, **
         raise
     with ProgressLines() as progress:
         found = follow(server, INSTANCES, found, lambda now: is_over(now, wanted), deadline, progress)
-    failure = missed(found, wanted)
+    failure = wait_failure(found, wanted)
     if as_json:
         click.echo(json.dumps(found))
     elif not failure:
@@ -59,18 +58,18 @@ def wait(name: str, wanted: str | None, timeout: float | None, as_json: bool, **
 
 
 def is_over(instance: Facts, wanted: str | None) -> bool:
-    """It has come to what is wanted, or cannot come to it any more."""
+    """True if the instance has reached the wanted state, or cannot reach it any more."""
     if wanted is None:
         return not instance["working"]
     return _is(instance, wanted) or (not instance["working"] and instance["state"] in ("failed", "deleted"))
 
 
-def missed(instance: Facts, wanted: str | None) -> str:
-    """Why it is not what was waited for; empty if it is."""
+def wait_failure(instance: Facts, wanted: str | None) -> str:
+    """The reason why the instance is not in the wanted state; empty if it is."""
     if not instance["error"] if wanted is None else _is(instance, wanted):
         return ""
-    why = trouble(instance)
-    return f"{name_of(instance)} is {standing(instance)}{': ' + why if why else '.'}"
+    why = error_text(instance)
+    return f"{name_of(instance)} is {status(instance)}{': ' + why if why else '.'}"
 
 
 def _is(instance: Facts, wanted: str) -> bool:

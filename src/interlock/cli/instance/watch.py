@@ -1,4 +1,4 @@
-"""``interlock instance watch``: what changes, as it does, until interrupted."""
+"""``interlock instance watch``: changes as they happen, until interrupted."""
 
 import json
 import time
@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from interlock.cli.instance.presentation import INSTANCES, name_of, standing
+from interlock.cli.instance.presentation import INSTANCES, name_of, status
 from interlock.cli.output import json_option, time_text
-from interlock.cli.record.kind import Facts, time_of, trouble
-from interlock.cli.record.paths import path_of
-from interlock.cli.record.patience import Deadline, OutagePatience
+from interlock.cli.record.api import path_of
+from interlock.cli.record.deadline import Deadline, OutageTolerantReader
+from interlock.cli.record.kind import Facts, error_text, time_of
 from interlock.cli.server.options import server_for, server_options
 
 if TYPE_CHECKING:
@@ -26,74 +26,71 @@ _INTERVAL = 1.0
 @json_option
 @server_options
 def watch(name: str | None, as_json: bool, **flags: Any) -> None:
-    """Show what happens to the instance NAME until it is deleted, or every change of any of them.
+    """Show the events of the instance NAME until it is deleted; without NAME, the changes of all instances.
 
-    Until interrupted. With --json, an object for each change.
+    Runs until interrupted. With --json, an object for each change.
     """
     server = server_for(flags)
-    seen = _events(server, name) if name else _changes(server)
-    for at, instance, said in seen:
+    changes = _events(server, name) if name else _changes(server)
+    for at, instance, change in changes:
         facts = {"at": at.isoformat(), "id": instance["id"], "name": instance["name"]}
         if as_json:
-            click.echo(json.dumps(facts | dict(said)))
+            click.echo(json.dumps(facts | dict(change)))
         else:
-            click.echo(f"{time_text(at)}  {name_of(instance)}: {_words(said)}")
+            click.echo(f"{time_text(at)}  {name_of(instance)}: {_text(change)}")
 
 
-Seen = tuple[datetime, Facts, Facts]
+Change = tuple[datetime, Facts, Facts]
+"""The time, the instance, and the event or the new state."""
 
 
-def _events(server: "ControlPlane", name: str) -> Iterator[Seen]:
-    from interlock.cli.record.history import Happenings
+def _events(server: "ControlPlane", name: str) -> Iterator[Change]:
+    from interlock.cli.record.progress import NewEvents
 
-    patience = OutagePatience(server, Deadline(None))
+    reader = OutageTolerantReader(server, Deadline(None))
     instance = server.get(path_of(INSTANCES.path, name))
-    happenings = Happenings(patience, INSTANCES, instance)
+    events = NewEvents(reader, INSTANCES, instance)
     if not instance["working"]:
-        instance = patience.get(path_of(INSTANCES.path, instance["id"]))  # as it is after what is not told any more
-    yield datetime.now(UTC), instance, _standing(instance)
+        instance = reader.get(path_of(INSTANCES.path, instance["id"]))  # again, because events up to now are not shown
+    yield datetime.now(UTC), instance, _state(instance)
     while True:
-        for one in happenings.new():
-            yield (
-                time_of(one["recorded_at"]),
-                instance,
-                _of_event(one),
-            )
+        for one in events.read():
+            yield time_of(one["recorded_at"]), instance, _event(one)
         if instance["deleted_at"]:
             return
         time.sleep(_INTERVAL)
-        instance = patience.get(path_of(INSTANCES.path, instance["id"]))
+        instance = reader.get(path_of(INSTANCES.path, instance["id"]))
 
 
-def _changes(server: "ControlPlane") -> Iterator[Seen]:
-    from interlock.cli.record.pages import pages
+def _changes(server: "ControlPlane") -> Iterator[Change]:
+    from interlock.cli.record.api import pages
 
-    patience = OutagePatience(server, Deadline(None))
+    reader = OutageTolerantReader(server, Deadline(None))
     before: Mapping[str, Facts] = {}
     while True:
-        listed = {one["id"]: one for one in pages(patience.get, "/instances", {"limit": 200})}
-        gone = {key: patience.get(path_of(INSTANCES.path, key)) for key in before.keys() - listed.keys()}
+        listed = {one["id"]: one for one in pages(reader.get, "/instances", {"limit": 200})}
+        gone = {key: reader.get(path_of(INSTANCES.path, key)) for key in before.keys() - listed.keys()}
         for instance in changed(before, listed | gone):
-            yield datetime.now(UTC), instance, _standing(instance)
+            yield datetime.now(UTC), instance, _state(instance)
         before = listed
         time.sleep(_INTERVAL)
 
 
 def changed(before: Mapping[str, Facts], now: Mapping[str, Facts]) -> list[Facts]:
-    """Those that were not there, or were otherwise."""
-    return [one for key, one in now.items() if key not in before or _standing(before[key]) != _standing(one)]
+    """The instances that are new, or have another state."""
+    return [one for key, one in now.items() if key not in before or _state(before[key]) != _state(one)]
 
 
-def _standing(instance: Facts) -> Facts:
+def _state(instance: Facts) -> Facts:
     return {name: instance[name] for name in ("state", "health", "working", "error")}
 
 
-def _of_event(one: Facts) -> Facts:
+def _event(one: Facts) -> Facts:
     return {"event": one["kind"], "detail": one.get("detail"), "actor": one.get("actor")}
 
 
-def _words(said: Facts) -> str:
-    if "event" in said:
-        return INSTANCES.event({"kind": said["event"], "detail": said["detail"], "actor": said["actor"]})
-    why = trouble(said)
-    return standing(said) + (f": {why}" if why else "")
+def _text(change: Facts) -> str:
+    if "event" in change:
+        return INSTANCES.event_text({"kind": change["event"], "detail": change["detail"], "actor": change["actor"]})
+    why = error_text(change)
+    return status(change) + (f": {why}" if why else "")

@@ -1,1 +1,1 @@
-"""The shared parts of commands on records: pages, changes that are waited for, histories, confirmations."""
+"""Commands on the records of the control plane, the same for every kind of record."""

@@ -1,4 +1,4 @@
-"""Commands that are the same for records of every kind, made from its declaration."""
+"""Commands that are the same for records of every kind, made from the declaration of the kind."""
 
 import json
 from collections.abc import Callable
@@ -9,11 +9,10 @@ from typing import Any, TypeVar
 import click
 
 from interlock.cli.output import escaped, json_option, time_text
+from interlock.cli.record.api import PAGE, pages, path_of
 from interlock.cli.record.conclusion import conclude, wait_options
-from interlock.cli.record.confirmation import confirm, yes_option
 from interlock.cli.record.kind import Facts, Kind, time_of
-from interlock.cli.record.pages import PAGE, pages
-from interlock.cli.record.paths import path_of
+from interlock.cli.record.options import confirm, yes_option
 from interlock.cli.server.options import server_for, server_options
 from interlock.cli.terminal import terminal_width
 
@@ -25,9 +24,9 @@ def list_options(command: F) -> F:
     for option in (
         server_options,
         json_option,
-        click.option("--limit", type=click.IntRange(1), help="Not more than so many."),
-        click.option("--deleted", is_flag=True, help="Also those that are deleted."),
-        click.option("--state", "states", metavar="STATE", multiple=True, help="Only those; repeatable."),
+        click.option("--limit", type=click.IntRange(1), help="The highest number of lines."),
+        click.option("--deleted", is_flag=True, help="Show deleted ones too."),
+        click.option("--state", "states", metavar="STATE", multiple=True, help="Only in this state; repeatable."),
     ):
         command = option(command)
     return command
@@ -54,8 +53,8 @@ def show_list(
     click.echo(json.dumps(found) if as_json else kind.table(found, datetime.now(UTC), terminal_width()))
 
 
-def show_command(kind: Kind, about: str) -> click.Command:
-    @click.command("show", help=about)
+def show_command(kind: Kind, help_text: str) -> click.Command:
+    @click.command("show", help=help_text)
     @click.argument("name", metavar=kind.argument)
     @json_option
     @server_options
@@ -66,10 +65,10 @@ def show_command(kind: Kind, about: str) -> click.Command:
     return show
 
 
-def events_command(kind: Kind, about: str) -> click.Command:
-    @click.command("events", help=about)
+def events_command(kind: Kind, help_text: str) -> click.Command:
+    @click.command("events", help=help_text)
     @click.argument("name", metavar=kind.argument)
-    @click.option("--limit", type=click.IntRange(1, PAGE), default=50, show_default=True, help="The newest so many.")
+    @click.option("--limit", type=click.IntRange(1, PAGE), default=50, show_default=True, help="Only the newest ones.")
     @json_option
     @server_options
     def events(name: str, limit: int, as_json: bool, **flags: Any) -> None:
@@ -78,35 +77,43 @@ def events_command(kind: Kind, about: str) -> click.Command:
         if as_json:
             click.echo(json.dumps(found))
         else:
-            click.echo("\n".join(f"{time_text(time_of(one['recorded_at']))}  {kind.event(one)}" for one in found))
+            lines = (f"{time_text(time_of(one['recorded_at']))}  {kind.event_text(one)}" for one in found)
+            click.echo("\n".join(lines))
 
     return events
 
 
 def verb_command(
-    kind: Kind, verb: str, about: str, why_not: Callable[[Kind, Facts, Facts], str] | None = None
+    kind: Kind, verb: str, help_text: str, failure: Callable[[Kind, Facts, Facts], str] | None = None
 ) -> click.Command:
-    """A request that needs nothing but the name. `why_not`: see `conclude`."""
+    """A request that needs nothing but the name. `failure`: see `conclude`."""
 
-    @click.command(verb, help=about)
+    @click.command(verb, help=help_text)
     @click.argument("name", metavar=kind.argument)
     @wait_options
     @json_option
     @server_options
     def command(name: str, wait: bool, timeout: float | None, as_json: bool, **flags: Any) -> None:
         server = server_for(flags)
-        asked = server.change("POST", path_of(kind.path, name, verb))
-        conclude(server, kind, asked, wait=wait, timeout=timeout, as_json=as_json, why_not=why_not)
+        requested = server.change("POST", path_of(kind.path, name, verb))
+        conclude(server, kind, requested, wait=wait, timeout=timeout, as_json=as_json, failure=failure)
 
     return command
 
 
 def confirmed_command(
-    kind: Kind, command_name: str, about: str, question: str, to: str, *, method: str = "DELETE", verb: str = ""
+    kind: Kind,
+    command_name: str,
+    help_text: str,
+    question: str,
+    action: str,
+    *,
+    method: str = "DELETE",
+    verb: str = "",
 ) -> click.Command:
-    """A request that asks before something is lost; ``{}`` in the question is the name. `to`: see `confirm`."""
+    """A request that asks before something is lost; ``{}`` in the question is the name. `action`: see `confirm`."""
 
-    @click.command(command_name, help=about)
+    @click.command(command_name, help=help_text)
     @click.argument("name", metavar=kind.argument)
     @yes_option
     @wait_options
@@ -115,8 +122,8 @@ def confirmed_command(
     def command(name: str, yes: bool, wait: bool, timeout: float | None, as_json: bool, **flags: Any) -> None:
         server = server_for(flags)
         if not yes:
-            confirm(question.format(escaped(name)), to)
-        asked = server.change(method, path_of(kind.path, name, *filter(None, [verb])))
-        conclude(server, kind, asked, wait=wait, timeout=timeout, as_json=as_json)
+            confirm(question.format(escaped(name)), action)
+        requested = server.change(method, path_of(kind.path, name, *filter(None, [verb])))
+        conclude(server, kind, requested, wait=wait, timeout=timeout, as_json=as_json)
 
     return command

@@ -1,4 +1,4 @@
-"""What a command does once the server has taken its request: says so, or waits for the end of the work."""
+"""The end of a command after the server has accepted its request: it prints the record, or waits for the work."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -8,7 +8,7 @@ import click
 
 from interlock.cli.duration import DURATION, METAVAR
 from interlock.cli.failure import WorkFailed
-from interlock.cli.record.kind import Facts, Kind, trouble
+from interlock.cli.record.kind import Facts, Kind, error_text
 
 if TYPE_CHECKING:
     from interlock.cli.server.client import ControlPlane
@@ -22,67 +22,71 @@ def wait_options(command: F) -> F:
         "--timeout",
         type=DURATION,
         metavar=METAVAR,
-        callback=_for_a_wait,
-        help="With --wait: at most this long. Exits with 75 then, and the work goes on.",
+        callback=_check_timeout,
+        help="With --wait: wait at most this long. Exits with 75 then, and the work goes on.",
     )(command)
-    return click.option("--wait", is_flag=True, is_eager=True, help="Until it is done, telling how far it is.")(command)
+    return click.option("--wait", is_flag=True, is_eager=True, help="Wait until the work ends, and show its progress.")(
+        command
+    )
 
 
-def _for_a_wait(context: click.Context, option: click.Parameter, timeout: float | None) -> float | None:
-    """Whoever says how long to wait believes that it is waited."""
+def _check_timeout(context: click.Context, option: click.Parameter, timeout: float | None) -> float | None:
+    """Refuse --timeout without --wait: the command would not wait."""
     if timeout is not None and not context.params.get("wait"):
-        raise click.UsageError("--timeout is how long to --wait: say both.", context)
+        raise click.UsageError("--timeout limits --wait: use both.", context)
     return timeout
 
 
 def conclude(
     server: "ControlPlane",
     kind: Kind,
-    asked: Facts,
+    requested: Facts,
     *,
     wait: bool,
     timeout: float | None,
     as_json: bool,
-    why_not: Callable[[Kind, Facts, Facts], str] | None = None,
+    failure: Callable[[Kind, Facts, Facts], str] | None = None,
 ) -> None:
-    """Of one request. Raises WorkFailed if it was waited for and came to nothing: `why_not`, instead of `failed`."""
-    [record] = ended(server, kind, [asked], timeout) if wait else [asked]
-    failure = (why_not or failed)(kind, asked, record) if wait else ""
+    """`requested` is the record in the answer to the request. Raises WorkFailed if the command waited and work failed.
+
+    `failure` returns the reason; by default it is `work_failure`.
+    """
+    [record] = wait_for_end(server, kind, [requested], timeout) if wait else [requested]
+    why = (failure or work_failure)(kind, requested, record) if wait else ""
     if as_json:
         click.echo(json.dumps(record))
-    elif not failure:
+    elif not why:
         click.echo(kind.outcome(record))
-    if failure:
-        raise WorkFailed(failure)
+    if why:
+        raise WorkFailed(why)
 
 
-def ended(server: "ControlPlane", kind: Kind, asked: Sequence[Facts], timeout: float | None) -> list[Facts]:
-    """Each as it is when nothing that was asked for works on it any more."""
-    from interlock.cli.record.history import follow
-    from interlock.cli.record.patience import Deadline
-    from interlock.cli.record.progress import ProgressLines
+def wait_for_end(server: "ControlPlane", kind: Kind, requested: Sequence[Facts], timeout: float | None) -> list[Facts]:
+    """Returns each record once its requested work has ended."""
+    from interlock.cli.record.deadline import Deadline
+    from interlock.cli.record.progress import ProgressLines, follow
 
     deadline = Deadline(timeout)
     with ProgressLines() as progress:
         return [
-            follow(server, kind, one, lambda now, one=one: is_ended(one, now), deadline, progress)  # type: ignore[misc]
-            for one in asked
+            follow(server, kind, one, lambda now, one=one: has_ended(one, now), deadline, progress)  # type: ignore[misc]
+            for one in requested
         ]
 
 
-def is_ended(asked: Facts, now: Facts) -> bool:
-    return not now["working"] or now["orchestration"] != asked["orchestration"]
+def has_ended(requested: Facts, now: Facts) -> bool:
+    return not now["working"] or now["orchestration"] != requested["orchestration"]
 
 
-def not_cancelled(kind: Kind, asked: Facts, now: Facts) -> str:
-    """Why something was not cancelled; empty if it was."""
+def cancel_failure(kind: Kind, requested: Facts, now: Facts) -> str:
+    """The reason why the work was not cancelled; empty if it was."""
     if now["error"] and now["error"]["code"] == "cancelled":
         return ""
-    return f"{kind.label(now)} is {kind.standing(now)}: it came to its end before it could be cancelled."
+    return f"{kind.label(now)} is {kind.status(now)}: its work ended before it could be cancelled."
 
 
-def failed(kind: Kind, asked: Facts, now: Facts) -> str:
-    """Why what was asked for did not come to its end; empty if it did."""
-    if now["orchestration"] != asked["orchestration"]:
-        return f"{kind.label(now)}: something else was asked for meanwhile, and it is {now['state']} now."
-    return f"{kind.label(now)} is {now['state']}: {trouble(now)}" if now["error"] else ""
+def work_failure(kind: Kind, requested: Facts, now: Facts) -> str:
+    """The reason why the requested work failed; empty if it succeeded."""
+    if now["orchestration"] != requested["orchestration"]:
+        return f"{kind.label(now)}: another request has replaced this one, and it is {now['state']} now."
+    return f"{kind.label(now)} is {now['state']}: {error_text(now)}" if now["error"] else ""

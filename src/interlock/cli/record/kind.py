@@ -1,4 +1,4 @@
-"""A kind of record as commands speak of it, and what the API tells of all of them."""
+"""The declaration of a kind of record for commands, and the facts that the API gives of every record."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -9,21 +9,21 @@ from interlock.cli.output import duration_text, escaped, time_text, titled_lines
 from interlock.cli.terminal import table_text
 
 Facts = Mapping[str, Any]
-"""As the API has them."""
+"""A JSON object of the API."""
 
-_WORDS = {"vanish": "deleted", "fail": "failed"}
-"""Events of state machines, as people call them."""
-_ITSELF = "interlock"
-"""The actor of everything that nobody asked for alone."""
+_EVENT_TEXTS = {"vanish": "deleted", "fail": "failed"}
+"""Events of every state machine, in the words of operators."""
+_SYSTEM = "interlock"
+"""The actor of events that no operator requested."""
 
 
 @dataclass(frozen=True)
 class Kind:
-    """`word` is what people call one, `path` is that of the API, and `columns` are those of its table.
+    """`word` is the noun for one record, `path` its path in the API, and `columns` are the head of its table.
 
-    Of one record: `row` is its line in the table, `facts` are those that `show` tells, `label` is its name, `standing`
-    its state, `outcome` what has come of a request and what to do next, `follow_up` a command that tells more, and
-    `cancel_command` the one that cancels.
+    Functions of one record: `row` is its line in the table, `facts` the facts that `show` prints, `label` its name,
+    `status` its state, `outcome` the result of a request and the next step, `follow_up` the command that shows more,
+    and `cancel_command` the command that cancels its work.
     """
 
     word: str
@@ -32,12 +32,12 @@ class Kind:
     row: Callable[[Facts, datetime], Sequence[str]]
     facts: Callable[[Facts], Mapping[str, object]]
     label: Callable[[Facts], str]
-    standing: Callable[[Facts], str]
+    status: Callable[[Facts], str]
     outcome: Callable[[Facts], str]
     follow_up: Callable[[Facts], str]
     cancel_command: Callable[[Facts], str] | None = None
     argument: str = "NAME"
-    """The name of one on the command line."""
+    """The name of the argument on the command line that stands for one record."""
     events: Mapping[str, str] = field(default_factory=dict)
 
     def table(self, records: Sequence[Facts], now: datetime, width: int | None) -> str:
@@ -47,16 +47,16 @@ class Kind:
     def text(self, record: Facts) -> str:
         return titled_lines(self.label(record), self.facts(record))
 
-    def event(self, happening: Facts) -> str:
-        kind = {**_WORDS, **self.events}.get(happening["kind"], str(happening["kind"]))
-        actor = str(happening.get("actor") or _ITSELF)
-        by = "" if actor == _ITSELF else f" by {actor}"
-        detail = happening.get("detail")
+    def event_text(self, event: Facts) -> str:
+        kind = {**_EVENT_TEXTS, **self.events}.get(event["kind"], str(event["kind"]))
+        actor = str(event.get("actor") or _SYSTEM)
+        by = "" if actor == _SYSTEM else f" by {actor}"
+        detail = event.get("detail")
         return escaped(f"{kind}{by}: {detail}" if detail else f"{kind}{by}")
 
 
-def trouble(record: Facts) -> str:
-    """The error of the last orchestration that worked on it; empty if there was none."""
+def error_text(record: Facts) -> str:
+    """The error of the last orchestration that worked on the record; empty if there was none."""
     error = record["error"]
     return escaped(f"{error['message']} ({error['code']})") if error else ""
 
@@ -69,8 +69,8 @@ def age_of(text: str, now: datetime) -> str:
     return duration_text((now - time_of(text)).total_seconds())
 
 
-def moments_of(record: Facts) -> Mapping[str, object]:
-    """The facts that `show` tells of every record."""
+def common_facts(record: Facts) -> Mapping[str, object]:
+    """The facts that `show` prints of every record."""
     return {
         "worked on by": record["working"] and record["orchestration"],
         "created": time_text(time_of(record["created_at"])),

@@ -1,1 +1,1 @@
-"""Commands that talk to the control plane: where it is, which key it is shown, and what its answers mean."""
+"""The client of the control plane: where the server is, the key that is sent to it, and what its answers mean."""

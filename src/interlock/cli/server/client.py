@@ -1,8 +1,8 @@
-"""What is asked of the control plane, until it has answered.
+"""Requests to the control plane, repeated until it has answered.
 
-Who may repeat what. A request that changes something carries an Idempotency-Key of its own, and keeps it through every
-attempt: the server carries it out once, whichever attempt got through. So after a lost connection everything is asked
-again, of each server that is known, and once more; and whoever is told to come again later does so for a while.
+Repeating is safe. A request that changes something carries an Idempotency-Key of its own, and keeps it through every
+attempt: the server carries it out once, whichever attempt reached it. So after a lost connection the request is sent
+again to each known server, and to all of them once more. A server that answers with Retry-After is retried for a while.
 """
 
 import json
@@ -16,18 +16,18 @@ from typing import Any, NamedTuple, TypeVar
 from urllib.parse import urlencode
 
 from interlock import __version__
-from interlock.cli.server.exchange import TIMEOUT, HttpRequest, answered, reason
-from interlock.cli.server.location import Whereabouts
-from interlock.cli.server.refusals import refusal
+from interlock.cli.server.location import ServerLocation
+from interlock.cli.server.problems import error_of
+from interlock.cli.server.transport import TIMEOUT, HttpRequest, reason, send
 from interlock.errors import ServerUnreachable
 
 _PREFIX = "/api/v1"
-_PATIENCE = 60.0
-"""Seconds that a server which starts, or has too much to do, is given."""
-_LATER = (409, 429, 503)
-_LEAST = 5.0
-"""Seconds that a request has in any case."""
-_PART = 65536
+_RETRY_FOR = 60.0
+"""Seconds for which requests to a server that starts, or has too much to do, are repeated."""
+_RETRIED = (409, 429, 503)
+_SHORTEST_TIMEOUT = 5.0
+"""Seconds that a request has, even if the deadline is nearer."""
+_CHUNK = 65536
 
 T = TypeVar("T")
 
@@ -37,29 +37,29 @@ class _Refused(NamedTuple):
 
 
 class ControlPlane:
-    """`tell` is told, once a request, why its answer takes so long. `pause` is for tests.
+    """`notify` gets the reason of a wait for an answer, once per request. `pause` is replaced by tests.
 
-    `until`, by the monotonic clock: what has not been answered then is given up, though each request has a few seconds.
+    After `until`, by the monotonic clock, nothing is repeated any more; a request has a few seconds in any case.
     """
 
     def __init__(
         self,
-        where: Whereabouts,
+        location: ServerLocation,
         *,
-        tell: Callable[[str], None] = lambda said: None,
+        notify: Callable[[str], None] = lambda message: None,
         pause: Callable[[float], None] = time.sleep,
         until: float = math.inf,
     ) -> None:
-        self._where = where
-        self.tell = tell
+        self._location = location
+        self.notify = notify
         self._pause = pause
         self._until = until
 
     def within(self, until: float) -> "ControlPlane":
-        return ControlPlane(self._where, tell=self.tell, pause=self._pause, until=until)
+        return ControlPlane(self._location, notify=self.notify, pause=self._pause, until=until)
 
     def get(self, path: str, **query: Any) -> Any:
-        return _content(*self._asked(self._request("GET", path, query), HTTPResponse.read))
+        return _content(*self._answer(self._request("GET", path, query), HTTPResponse.read))
 
     def change(self, method: str, path: str, body: Any = None, *, revision: int | None = None) -> Any:
         """Carried out once, however often it has to be sent; not if the record has another `revision` by then."""
@@ -67,16 +67,16 @@ class ControlPlane:
         if revision is not None:
             headers["If-Match"] = f'"{revision}"'
         request = self._request(method, path, {}, body, headers)
-        return _content(*self._asked(request, HTTPResponse.read))
+        return _content(*self._answer(request, HTTPResponse.read))
 
     def lines(self, path: str, **query: Any) -> Iterator[str]:
-        """As they come, until the server has sent the last. Raises ServerUnreachable if it is gone before that."""
-        url, response = self._asked(self._request("GET", path, query), lambda response: response, has_end=False)
+        """Yields lines as they arrive, until the server ends. Raises ServerUnreachable if the connection is lost."""
+        url, response = self._answer(self._request("GET", path, query), lambda response: response, has_end=False)
         try:
             for line in _lines(response):
                 yield line.decode(errors="replace").rstrip("\r\n")
         except (OSError, HTTPException) as error:
-            raise ServerUnreachable(f"The connection to {url} was lost ({reason(error)}): ask again.") from error
+            raise ServerUnreachable(f"The connection to {url} was lost ({reason(error)}): try again.") from error
 
     def _request(
         self, method: str, path: str, query: Mapping[str, Any], body: Any = None, more: Mapping[str, str] | None = None
@@ -86,7 +86,7 @@ class ControlPlane:
             f"{_PREFIX}{path}?{urlencode(given, doseq=True, errors='surrogateescape')}" if given else f"{_PREFIX}{path}"
         )
         headers = {
-            "Authorization": f"Bearer {self._where.key}",
+            "Authorization": f"Bearer {self._location.key}",
             "Connection": "close",
             "User-Agent": f"interlock/{__version__}",
             **(more or {}),
@@ -95,38 +95,40 @@ class ControlPlane:
             return HttpRequest(method, target, None, headers)
         return HttpRequest(method, target, json.dumps(body).encode(), {**headers, "Content-Type": "application/json"})
 
-    def _asked(self, request: HttpRequest, read: Callable[[HTTPResponse], T], *, has_end: bool = True) -> tuple[str, T]:
-        """Who answered, and what `read` makes of it."""
-        give_up_at = time.monotonic() + _PATIENCE
+    def _answer(
+        self, request: HttpRequest, read: Callable[[HTTPResponse], T], *, has_end: bool = True
+    ) -> tuple[str, T]:
+        """Returns the URL of the server that carried out the request, and the result of `read`."""
+        give_up_at = time.monotonic() + _RETRY_FOR
         for attempt in count():
-            url, response, got = self._sent(request, read, has_end)
-            if not isinstance(got, _Refused):
-                return url, got
-            error = refusal(response.status, got.body, url)
-            later = response.getheader("Retry-After")
-            if response.status not in _LATER or later is None or time.monotonic() > give_up_at:
+            url, response, result = self._send(request, read, has_end)
+            if not isinstance(result, _Refused):
+                return url, result
+            error = error_of(response.status, result.body, url)
+            retry_after = response.getheader("Retry-After")
+            if response.status not in _RETRIED or retry_after is None or time.monotonic() > give_up_at:
                 raise error
             if self._is_over():
                 raise ServerUnreachable(str(error)) from error
             if attempt == 0:
-                self.tell(f"{error} Waiting for it.")
-            self._pause(min(float(later), 5.0) if later.isdecimal() else 1.0)
+                self.notify(f"{error} Waiting for it.")
+            self._pause(min(float(retry_after), 5.0) if retry_after.isdecimal() else 1.0)
         raise AssertionError("counting has no end")
 
-    def _sent(
+    def _send(
         self, request: HttpRequest, read: Callable[[HTTPResponse], T], has_end: bool
     ) -> tuple[str, HTTPResponse, T | _Refused]:
-        """By the first server that answers at all."""
+        """The first server that answers at all has the request."""
         failure = ServerUnreachable(
             "No control plane runs on the data directory at the moment: start `interlock up`, or name one that runs "
             "elsewhere with INTERLOCK_SERVER."
         )
         for url in self._attempts():
-            timeout = max(_LEAST, min(TIMEOUT, self._until - time.monotonic()))
+            timeout = max(_SHORTEST_TIMEOUT, min(TIMEOUT, self._until - time.monotonic()))
             try:
-                response = answered(url, request, timeout, timeout if has_end else None)
-                is_taken = 200 <= response.status < 300
-                return url, response, read(response) if is_taken else _Refused(response.read())
+                response = send(url, request, timeout, timeout if has_end else None)
+                is_accepted = 200 <= response.status < 300
+                return url, response, read(response) if is_accepted else _Refused(response.read())
             except (OSError, HTTPException) as error:
                 failure = ServerUnreachable(
                     f"No control plane answers at {url} ({reason(error)}): is `interlock up` running there?"
@@ -140,15 +142,15 @@ class ControlPlane:
         return time.monotonic() > self._until
 
     def _attempts(self) -> Iterator[str]:
-        """Looked up anew for the second: a server that came back may listen elsewhere."""
-        yield from self._where.addresses()
-        yield from self._where.addresses()
+        """Every server twice. The addresses are read again before the second round: a server may have restarted."""
+        yield from self._location.addresses()
+        yield from self._location.addresses()
 
 
 def _lines(response: HTTPResponse) -> Iterator[bytes]:
-    """Iterating over a response would take a connection that was lost for the end of what was sent."""
+    """Iteration over a response would take a lost connection for the end of the answer; this raises IncompleteRead."""
     rest = b""
-    while part := response.read1(_PART):
+    while part := response.read1(_CHUNK):
         *lines, rest = (rest + part).split(b"\n")
         yield from lines
     if response.length:
@@ -161,4 +163,4 @@ def _content(url: str, body: bytes) -> Any:
     try:
         return json.loads(body or "null")
     except ValueError:
-        raise refusal(200, body, url) from None
+        raise error_of(200, body, url) from None

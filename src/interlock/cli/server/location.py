@@ -1,9 +1,8 @@
-"""Which control plane a command talks to, and the key that it is shown.
+"""The control plane that a command talks to, and the key that is sent to it.
 
-A key goes to the server that it is meant for and to nobody else. One that is set beside the name of a server goes to
-that one. The one in the data directory goes to the servers that are listed there, while they live, which is to say
-while they hold the lock of their file: what a killed server leaves behind still names its port, on which another
-program may listen by now.
+A key is sent to the server that it is meant for and to no other. A key that is set beside the name of a server is sent
+to that one. The key in the data directory is sent to the servers that are listed there while they live, that is while
+they hold the lock of their file: the file of a killed server still names its port, where another program may listen.
 """
 
 import fcntl
@@ -17,44 +16,48 @@ from interlock.config import Settings
 from interlock.errors import ConfigurationError, KeyRefused, ServerUnreachable
 
 
-class Whereabouts(NamedTuple):
-    """`addresses` are asked for anew before each attempt: a server that comes back may listen elsewhere."""
+class ServerLocation(NamedTuple):
+    """`addresses` is called before each attempt, because a restarted server may listen elsewhere."""
 
     addresses: Callable[[], Sequence[str]]
     key: str
 
 
-def whereabouts(flags: dict[str, Any], *, config: Path | None = None) -> Whereabouts:
-    """A flag beats the environment: with --server, a key goes along only if it was not set for another server; with
-    --data-dir, the servers that run there are meant, whatever the environment says.
+def locate_server(flags: dict[str, Any], *, config: Path | None = None) -> ServerLocation:
+    """Returns the server that flags, environment and configuration file name.
+
+    A flag beats the environment. With --server, the key of the environment is used only if it was not set for another
+    server; with --data-dir, the servers that run there are meant, whatever the environment says.
     """
     settings = Settings.load(flags, file=config)
     server, key = settings.server, settings.api_key
     if flags.get("server"):
         usual = Settings.load({}, file=config).server
-        key = key if usual is None or _tidy(usual) == _tidy(flags["server"]) else None
+        key = key if usual is None or _without_slash(usual) == _without_slash(flags["server"]) else None
     elif flags.get("data_dir"):
         server = key = None
     if key is not None and not _could_be_key(key):
-        raise ConfigurationError("api_key holds characters that no key has: set INTERLOCK_API_KEY to the key alone.")
+        raise ConfigurationError(
+            "api_key holds characters that no key has: set INTERLOCK_API_KEY to the key and nothing else."
+        )
     if server:
-        return _named(_tidy(server), key, settings.data_dir)
-    return Whereabouts(lambda: running(settings.data_dir), key or _key_in(settings.data_dir))
+        return _named(_without_slash(server), key, settings.data_dir)
+    return ServerLocation(lambda: running_servers(settings.data_dir), key or _key_in(settings.data_dir))
 
 
-def running(data_dir: Path) -> list[str]:
-    """Where the servers of that directory listen, those that started last first. Raises KeyRefused if it is closed."""
+def running_servers(data_dir: Path) -> list[str]:
+    """The URLs of the servers of that directory, the last started first. Raises KeyRefused if it cannot be read."""
     directory = data_dir / "servers"
     try:
         found = [file for file in directory.iterdir() if file.suffix == ".json"]
     except (FileNotFoundError, NotADirectoryError):
         return []
     except OSError as error:
-        raise _closed(directory, error) from error
+        raise _unreadable(directory, error) from error
     return [url for url in map(_url_in, sorted(found, key=_started_at, reverse=True)) if url]
 
 
-def _named(server: str, key: str | None, data_dir: Path) -> Whereabouts:
+def _named(server: str, key: str | None, data_dir: Path) -> ServerLocation:
     if key is None:
         if not _runs_here(server, data_dir):
             raise ConfigurationError(
@@ -62,13 +65,13 @@ def _named(server: str, key: str | None, data_dir: Path) -> Whereabouts:
                 "on the machine of the server."
             )
         key = _key_in(data_dir)
-    return Whereabouts(lambda: [server], key)
+    return ServerLocation(lambda: [server], key)
 
 
 def _runs_here(server: str, data_dir: Path) -> bool:
     try:
-        return server in running(data_dir)
-    except KeyRefused:  # then its key is closed to us too
+        return server in running_servers(data_dir)
+    except KeyRefused:  # then the key cannot be read either
         return False
 
 
@@ -78,17 +81,17 @@ def _key_in(data_dir: Path) -> str:
         key = _private_text(path).strip()
     except FileNotFoundError:
         raise ServerUnreachable(
-            f"No control plane has come up on {data_dir} yet: run `interlock up`, or name one that runs elsewhere "
+            f"No control plane has run on {data_dir} yet: start `interlock up`, or name one that runs elsewhere "
             "with INTERLOCK_SERVER and INTERLOCK_API_KEY."
         ) from None
     except OSError as error:
-        raise _closed(path, error) from error
+        raise _unreadable(path, error) from error
     if not _could_be_key(key):
         raise KeyRefused(f"There is no key in {path}: remove it, and the next `interlock up` makes another.")
     return key
 
 
-def _closed(path: Path, error: OSError) -> KeyRefused:
+def _unreadable(path: Path, error: OSError) -> KeyRefused:
     return KeyRefused(
         f"{path} cannot be read ({error.strerror}): use the account that runs `interlock up`, "
         "or set INTERLOCK_SERVER and INTERLOCK_API_KEY."
@@ -96,19 +99,19 @@ def _closed(path: Path, error: OSError) -> KeyRefused:
 
 
 def _could_be_key(text: str) -> bool:
-    """What could not is not sent: a line in it would be a header of its own."""
+    """False for text that is never sent: a line break in it would begin another header."""
     return text != "" and text.isascii() and text.isprintable()
 
 
-def _private_text(path: Path, *, of_the_living: bool = False) -> str:
-    """Raises KeyRefused if others can use it too; `of_the_living`: and ValueError if no process holds it."""
+def _private_text(path: Path, *, locked: bool = False) -> str:
+    """Raises KeyRefused if other users may use the file; with `locked`, ValueError if no process holds its lock."""
     with path.open(encoding="utf-8", errors="replace") as file:
         if os.fstat(file.fileno()).st_mode & 0o077:
             raise KeyRefused(
-                f"Others than its owner may use {path}: chmod 600 {path}. If somebody has read it, remove it, revoke "
-                "the key in it (`interlock key list`), and start `interlock up` anew."
+                f"Users other than its owner may use {path}: chmod 600 {path}. If the key may have been read, remove "
+                "the file, revoke the key (`interlock key list`), and restart `interlock up`."
             )
-        if of_the_living and _is_free(file.fileno()):
+        if locked and _is_free(file.fileno()):
             raise ValueError(path)
         return file.read()
 
@@ -123,8 +126,8 @@ def _is_free(handle: int) -> bool:
 
 def _url_in(path: Path) -> str | None:
     try:
-        return _tidy(json.loads(_private_text(path, of_the_living=True))["url"])
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, KeyRefused):  # gone, or no server's
+        return _without_slash(json.loads(_private_text(path, locked=True))["url"])
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, KeyRefused):  # gone, or not a server's file
         return None
 
 
@@ -135,5 +138,5 @@ def _started_at(path: Path) -> float:
         return 0.0
 
 
-def _tidy(url: str) -> str:
+def _without_slash(url: str) -> str:
     return url.rstrip("/")

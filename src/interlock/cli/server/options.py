@@ -1,4 +1,4 @@
-"""The options of every command that talks to the control plane, and the server that they amount to."""
+"""The options of every command that talks to the control plane, and the client that they select."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -17,7 +17,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def server_options(command: F) -> F:
-    """The command gets them as keywords, and passes them on to `server_for`."""
+    """The command gets the options as keywords, and passes them on to `server_for`."""
     command = click.option("--config", type=click.Path(path_type=Path), metavar="FILE", help="Settings in TOML.")(
         command
     )
@@ -27,15 +27,15 @@ def server_options(command: F) -> F:
 
 def server_for(flags: dict[str, Any]) -> "ControlPlane":
     from interlock.cli.server.client import ControlPlane
-    from interlock.cli.server.location import whereabouts
+    from interlock.cli.server.location import locate_server
 
-    where = whereabouts(_named(flags), config=flags.get("config"))
-    return ControlPlane(where, tell=print_aside)
+    location = locate_server(_settings_of(flags), config=flags.get("config"))
+    return ControlPlane(location, notify=print_aside)
 
 
 def settings_for(flags: dict[str, Any]) -> Settings:
-    return Settings.load(_named(flags), file=flags.get("config"))
+    return Settings.load(_settings_of(flags), file=flags.get("config"))
 
 
-def _named(flags: dict[str, Any]) -> dict[str, Any]:
+def _settings_of(flags: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in flags.items() if name != "config"}

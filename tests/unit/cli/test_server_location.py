@@ -1,4 +1,4 @@
-"""The choice of the control plane and of its key, which is sent to no other server."""
+"""The control plane that a command talks to, and its key, which is sent to no other server."""
 
 import json
 from collections.abc import Iterator
@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from interlock.cli.server.location import Whereabouts, running, whereabouts
+from interlock.cli.server.location import ServerLocation, locate_server, running_servers
 from interlock.errors import ConfigurationError, KeyRefused, ServerUnreachable
 from support.scripted_server import KEY, listed, private
 
@@ -23,38 +23,38 @@ def nothing_set(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 def found(**flags: Any) -> tuple[list[str], str]:
-    where: Whereabouts = whereabouts(flags)
-    return list(where.addresses()), where.key
+    location: ServerLocation = locate_server(flags)
+    return list(location.addresses()), location.key
 
 
-def test_on_the_machine_of_the_server_both_are_found(tmp_path: Path) -> None:
+def test_address_and_key_are_found_on_the_machine_of_the_server(tmp_path: Path) -> None:
     with listed(tmp_path, HERE):
         assert found() == ([HERE], KEY)
 
 
-def test_files_of_a_dead_server_are_ignored(tmp_path: Path) -> None:
+def test_the_file_of_a_dead_server_is_ignored(tmp_path: Path) -> None:
     with listed(tmp_path, HERE):
         pass
-    assert running(tmp_path) == []
+    assert running_servers(tmp_path) == []
     with listed(tmp_path, HERE, "two"):
-        assert running(tmp_path) == [HERE]
+        assert running_servers(tmp_path) == [HERE]
 
 
-def test_files_that_no_server_wrote_are_ignored(tmp_path: Path) -> None:
+def test_files_of_other_programs_are_ignored(tmp_path: Path) -> None:
     with listed(tmp_path, HERE):
         private(tmp_path / "servers" / "a.json", "[")
         private(tmp_path / "servers" / "b.json", "[]")
         (tmp_path / "servers" / "c.json").write_text(json.dumps({"url": ELSEWHERE}))
-        assert running(tmp_path) == [HERE]
+        assert running_servers(tmp_path) == [HERE]
 
 
-def test_a_listing_that_other_users_can_write_is_ignored(tmp_path: Path) -> None:
+def test_a_file_that_other_users_can_write_is_ignored(tmp_path: Path) -> None:
     with listed(tmp_path, ELSEWHERE):
         (tmp_path / "servers" / "one.json").chmod(0o602)
-        assert running(tmp_path) == []
+        assert running_servers(tmp_path) == []
 
 
-def test_a_named_server_gets_the_key_that_is_set_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_named_server_gets_the_key_that_is_set_beside_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("INTERLOCK_SERVER", ELSEWHERE + "/")
     monkeypatch.setenv("INTERLOCK_API_KEY", "ilk_elsewhere")
     assert found() == ([ELSEWHERE], "ilk_elsewhere")
@@ -94,7 +94,7 @@ def test_a_data_directory_on_the_command_line_means_the_servers_there(
 
 
 @pytest.mark.parametrize("mode", [0o640, 0o604, 0o622])
-def test_a_key_that_others_can_use_is_refused(tmp_path: Path, mode: int) -> None:
+def test_a_key_that_other_users_can_use_is_refused(tmp_path: Path, mode: int) -> None:
     with listed(tmp_path, HERE):
         (tmp_path / "api-key").chmod(mode)
         with pytest.raises(KeyRefused, match="chmod 600"):
@@ -102,19 +102,19 @@ def test_a_key_that_others_can_use_is_refused(tmp_path: Path, mode: int) -> None
 
 
 @pytest.mark.parametrize("content", [b"", b"\n", b"\xff\xfe", b"a\nb"])
-def test_a_file_that_holds_no_key_is_refused(tmp_path: Path, content: bytes) -> None:
+def test_a_file_without_a_key_is_refused(tmp_path: Path, content: bytes) -> None:
     with listed(tmp_path, HERE):
         (tmp_path / "api-key").write_bytes(content)
         with pytest.raises(KeyRefused, match="no key in"):
             found()
 
 
-def test_without_any_server_the_message_says_what_to_do(tmp_path: Path) -> None:
-    with pytest.raises(ServerUnreachable, match=f"come up on {tmp_path} yet: run `interlock up`"):
+def test_the_error_without_a_server_names_the_remedy(tmp_path: Path) -> None:
+    with pytest.raises(ServerUnreachable, match=f"has run on {tmp_path} yet: start `interlock up`"):
         found()
 
 
-def test_a_key_with_a_line_in_it_is_refused_and_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_key_with_a_line_break_is_refused_and_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("INTERLOCK_API_KEY", "ilk_secret\nX-Injected: yes")
     with pytest.raises(ConfigurationError, match="no key has") as refused:
         found(server=ELSEWHERE)

@@ -1,7 +1,7 @@
-"""One request to one server and the head of its answer, with Python's own HTTP client.
+"""One HTTP request to one server, with Python's own client, which needs no package and is imported in milliseconds.
 
-It needs no package, and is imported in milliseconds. Certificates are always checked, nothing is redirected, and no
-proxy of the environment is used: a key goes to the server that is named, or nowhere.
+Certificates are always checked, redirects are not followed, and no proxy of the environment is used: a key is sent to
+the server that is named and to no other.
 """
 
 import socket
@@ -13,10 +13,10 @@ from urllib.parse import urlsplit
 from interlock.errors import ConfigurationError
 
 TIMEOUT = 30.0
-"""Seconds. An answer may have to wait for the same request, which is being carried out already."""
+"""Seconds. An answer may have to wait for an earlier attempt of the same request, which is being carried out."""
 
 _NO_TLS = ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "HTTP_REQUEST")
-"""What OpenSSL calls an answer in plain text, from one version to the next."""
+"""OpenSSL's reasons for an answer in plain text; they differ between its versions."""
 
 
 class HttpRequest(NamedTuple):
@@ -26,23 +26,26 @@ class HttpRequest(NamedTuple):
     headers: Mapping[str, str]
 
 
-def answered(url: str, request: HttpRequest, timeout: float, silence: float | None) -> HTTPResponse:
-    """`silence`: so long may pass without a byte of the body. Raises OSError or HTTPException."""
+def send(url: str, request: HttpRequest, timeout: float, read_timeout: float | None) -> HTTPResponse:
+    """Returns the answer with its body unread. Raises OSError or HTTPException.
+
+    `read_timeout` is the longest time without a byte of the body; None: no limit.
+    """
     connection, prefix = _connection(url, timeout)
     try:
         connection.connect()
-        line = connection.sock
-        line.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)  # whoever reads in silence hears of its end
+        stream = connection.sock
+        stream.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)  # ends a read from a server that has vanished
         connection.request(request.method, prefix + request.target, request.body, dict(request.headers))
-    except UnicodeError:  # a host that no name server could be asked for, or a path that is none
+    except UnicodeError:  # a host name that DNS cannot have, or a path that HTTP cannot have
         raise _no_address() from None
     response = connection.getresponse()
-    line.settimeout(silence)
+    stream.settimeout(read_timeout)
     return response
 
 
 def reason(error: Exception) -> str:
-    """In the words of the system, where it has any."""
+    """The system's text for the error, where there is one."""
     if getattr(error, "reason", None) in _NO_TLS:
         return "it speaks http and not https"
     if isinstance(error, IncompleteRead):
@@ -51,7 +54,7 @@ def reason(error: Exception) -> str:
 
 
 def _connection(url: str, timeout: float) -> tuple[HTTPConnection, str]:
-    """And what every path there begins with."""
+    """Returns the connection, not opened yet, and the prefix of every path."""
     try:
         parts = urlsplit(url)
         host, port = parts.hostname, parts.port
@@ -70,6 +73,6 @@ def _connection(url: str, timeout: float) -> tuple[HTTPConnection, str]:
 
 def _no_address() -> ConfigurationError:
     return ConfigurationError(
-        "The control plane's address is not one: name it like https://interlock.example.com or http://127.0.0.1:8080, "
-        "without a password in it."
+        "The control plane's address is not valid: write it like https://interlock.example.com or "
+        "http://127.0.0.1:8080, without a password in it."
     )

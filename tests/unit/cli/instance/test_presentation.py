@@ -1,18 +1,18 @@
-"""How an instance reads."""
+"""Instances as text."""
 
 from datetime import UTC, datetime
 
 import pytest
 
-from interlock.cli.instance.presentation import INSTANCES, address, outcome, size, standing
-from interlock.cli.record.kind import trouble
+from interlock.cli.instance.presentation import INSTANCES, address, outcome, size, status
+from interlock.cli.record.kind import error_text
 from interlock.cli.terminal import table_text
 from support.instance_answers import CREATING, DELETED, FAILED, RUNNING, happening
 
 NOW = datetime(2031, 1, 1, 12, 5, tzinfo=UTC)
 
 
-def test_everything_about_one() -> None:
+def test_all_facts_of_an_instance() -> None:
     assert INSTANCES.text(RUNNING).splitlines() == [
         "mydb",
         "  state: running, healthy",
@@ -30,13 +30,13 @@ def test_everything_about_one() -> None:
     ]
 
 
-def test_one_that_is_not_there_yet_and_one_that_failed() -> None:
+def test_an_instance_that_is_being_created_and_one_that_failed() -> None:
     assert "  worked on by: instance-5b0c-create-1" in INSTANCES.text(CREATING).splitlines()
     assert "  error: The disk is full: make room. (out_of_space)" in INSTANCES.text(FAILED).splitlines()
-    assert trouble(RUNNING) == ""
+    assert error_text(RUNNING) == ""
 
 
-def test_many_are_a_table_whose_last_columns_go_where_there_is_no_room() -> None:
+def test_a_table_leaves_out_its_last_columns_on_a_narrow_terminal() -> None:
     whole = INSTANCES.table([RUNNING, FAILED], NOW, None).splitlines()
     assert whole == [
         "NAME  STATE           HEALTH   ADDRESS          DNS NAME          VERSION  DRIVER  AGE",
@@ -47,20 +47,22 @@ def test_many_are_a_table_whose_last_columns_go_where_there_is_no_room() -> None
     assert narrow == [line[:46].rstrip() for line in whole]
 
 
-def test_the_first_column_stays_however_narrow_it_is() -> None:
+def test_a_table_keeps_its_first_column_on_any_terminal() -> None:
     assert table_text(("NAME", "STATE"), [("long-name", "x")], 3) == "NAME\nlong-name"
 
 
-def test_what_others_wrote_does_not_act_on_the_terminal() -> None:
+def test_text_of_unknown_origin_is_escaped_for_the_terminal() -> None:
     nasty = RUNNING | {"name": "a\x1b[2Jb", "dns_name": "c\x1b]0;d", "error": {"code": "x", "message": "\x1b[31m"}}
-    assert "\x1b" not in INSTANCES.text(nasty) + INSTANCES.table([nasty], NOW, None) + outcome(nasty) + trouble(nasty)
-    assert "\x1b" not in INSTANCES.event(happening("unhealthy", 1, "\x1b[2J"))
+    assert "\x1b" not in INSTANCES.text(nasty) + INSTANCES.table([nasty], NOW, None) + outcome(nasty) + error_text(
+        nasty
+    )
+    assert "\x1b" not in INSTANCES.event_text(happening("unhealthy", 1, "\x1b[2J"))
 
 
 @pytest.mark.parametrize(
     ("instance", "said"),
     [
-        (CREATING, "mydb is creating: `interlock instance wait mydb` tells when that is done."),
+        (CREATING, "mydb is creating: `interlock instance wait mydb` waits until that is done."),
         (RUNNING, "mydb is running at 127.0.0.1:15432: `interlock instance connect mydb` opens psql."),
         (DELETED, "mydb is deleted."),
         (FAILED, "mydb is failed: The disk is full: make room. (out_of_space)"),
@@ -71,7 +73,7 @@ def test_what_has_come_of_a_request(instance: dict[str, object], said: str) -> N
 
 
 def test_health_is_told_of_what_has_one() -> None:
-    assert (standing(RUNNING), standing(CREATING), standing(DELETED)) == ("running, healthy", "creating", "deleted")
+    assert (status(RUNNING), status(CREATING), status(DELETED)) == ("running, healthy", "creating", "deleted")
 
 
 def test_an_address_of_six() -> None:
@@ -79,8 +81,8 @@ def test_an_address_of_six() -> None:
 
 
 def test_events_are_called_as_people_call_them() -> None:
-    assert INSTANCES.event(happening("come_up", 1)) == "running"
-    assert INSTANCES.event(happening("unhealthy", 1, "Nobody answers.")) == "unhealthy: Nobody answers."
+    assert INSTANCES.event_text(happening("come_up", 1)) == "running"
+    assert INSTANCES.event_text(happening("unhealthy", 1, "Nobody answers.")) == "unhealthy: Nobody answers."
 
 
 @pytest.mark.parametrize(

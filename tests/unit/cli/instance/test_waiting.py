@@ -1,4 +1,4 @@
-"""When a command has waited enough, and what it makes of what it sees then."""
+"""The end of a command's wait, its result, and the lines that it prints meanwhile."""
 
 import io
 
@@ -6,9 +6,9 @@ import pytest
 
 from interlock.cli.instance.connection import client_environment
 from interlock.cli.instance.presentation import INSTANCES
-from interlock.cli.instance.wait import is_over, missed
+from interlock.cli.instance.wait import is_over, wait_failure
 from interlock.cli.instance.watch import changed
-from interlock.cli.record.conclusion import failed, is_ended, not_cancelled
+from interlock.cli.record.conclusion import cancel_failure, has_ended, work_failure
 from interlock.cli.record.progress import ProgressLines
 from support.instance_answers import CREATING, DELETED, FAILED, RUNNING
 
@@ -18,22 +18,22 @@ UNHEALTHY = RUNNING | {"health": "unhealthy"}
 CANCELLED = FAILED | {"error": {"code": "cancelled", "message": "It was cancelled: that was requested."}}
 
 
-def test_what_was_asked_for_has_ended_when_nothing_works_on_it_or_something_else_does() -> None:
-    assert [is_ended(CREATING, now) for now in (CREATING, RUNNING, FAILED, OVERTAKEN)] == [False, True, True, True]
+def test_requested_work_has_ended_once_nothing_or_other_work_is_in_progress() -> None:
+    assert [has_ended(CREATING, now) for now in (CREATING, RUNNING, FAILED, OVERTAKEN)] == [False, True, True, True]
 
 
-def test_why_it_failed() -> None:
-    assert failed(INSTANCES, CREATING, RUNNING) == ""
-    assert failed(INSTANCES, CREATING, FAILED) == "mydb is failed: The disk is full: make room. (out_of_space)"
+def test_the_reason_of_a_failure() -> None:
+    assert work_failure(INSTANCES, CREATING, RUNNING) == ""
+    assert work_failure(INSTANCES, CREATING, FAILED) == "mydb is failed: The disk is full: make room. (out_of_space)"
     assert (
-        failed(INSTANCES, CREATING, OVERTAKEN)
-        == "mydb: something else was asked for meanwhile, and it is deleting now."
+        work_failure(INSTANCES, CREATING, OVERTAKEN)
+        == "mydb: another request has replaced this one, and it is deleting now."
     )
 
 
-def test_whoever_cancels_wants_it_to_be_cancelled() -> None:
-    assert not_cancelled(INSTANCES, CREATING, CANCELLED) == ""
-    assert "came to its end before" in not_cancelled(INSTANCES, CREATING, RUNNING)
+def test_a_cancellation_fails_if_the_work_ended_before() -> None:
+    assert cancel_failure(INSTANCES, CREATING, CANCELLED) == ""
+    assert "its work ended before" in cancel_failure(INSTANCES, CREATING, RUNNING)
 
 
 @pytest.mark.parametrize(
@@ -48,7 +48,7 @@ def test_whoever_cancels_wants_it_to_be_cancelled() -> None:
         ("unhealthy", [UNHEALTHY, FAILED, DELETED]),
     ],
 )
-def test_a_wait_ends_with_what_is_wanted_or_when_that_cannot_come_any_more(
+def test_a_wait_ends_in_the_wanted_state_or_once_that_is_impossible(
     wanted: str | None, over: list[dict[str, object]]
 ) -> None:
     every = [CREATING, RUNNING, STOPPED, FAILED, DELETED, UNHEALTHY, OVERTAKEN]
@@ -56,19 +56,23 @@ def test_a_wait_ends_with_what_is_wanted_or_when_that_cannot_come_any_more(
 
 
 def test_a_wait_fails_with_the_error() -> None:
-    assert (missed(RUNNING, None), missed(RUNNING, "running"), missed(FAILED, "failed")) == ("", "", "")
-    assert missed(FAILED, None) == missed(FAILED, "running")
-    assert missed(FAILED, None) == "mydb is failed: The disk is full: make room. (out_of_space)"
-    assert missed(DELETED, "running") == "mydb is deleted."
+    assert (wait_failure(RUNNING, None), wait_failure(RUNNING, "running"), wait_failure(FAILED, "failed")) == (
+        "",
+        "",
+        "",
+    )
+    assert wait_failure(FAILED, None) == wait_failure(FAILED, "running")
+    assert wait_failure(FAILED, None) == "mydb is failed: The disk is full: make room. (out_of_space)"
+    assert wait_failure(DELETED, "running") == "mydb is deleted."
 
 
-def test_a_start_that_did_not_succeed_is_over_and_failed_though_the_instance_is_not() -> None:
+def test_a_failed_start_ends_the_wait_with_its_error() -> None:
     stopped_again = STOPPED | {"error": {"code": "not_running", "message": "It does not start."}}
     assert is_over(stopped_again, None)
-    assert missed(stopped_again, None) == "mydb is stopped: It does not start. (not_running)"
+    assert wait_failure(stopped_again, None) == "mydb is stopped: It does not start. (not_running)"
 
 
-def test_changes_are_told_of_those_that_changed() -> None:
+def test_only_instances_with_another_state_count_as_changed() -> None:
     other = RUNNING | {"id": "other"}
     before = {"mydb": RUNNING, "other": other}
     assert changed(before, before) == []
@@ -84,22 +88,22 @@ class Terminal(io.StringIO):
 def test_progress_is_a_line_for_each_step_in_a_pipe() -> None:
     pipe = io.StringIO()
     with ProgressLines(pipe) as progress:
-        progress.say("mydb", "checked")
-        progress.say("mydb", "provisioned")
+        progress.show("mydb", "checked")
+        progress.show("mydb", "provisioned")
     assert pipe.getvalue() == "mydb: checked\nmydb: provisioned\n"
 
 
-def test_progress_is_one_line_that_changes_and_goes_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_progress_is_one_line_that_is_rewritten_and_erased_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setenv("COLUMNS", "12")
     terminal = Terminal()
     with ProgressLines(terminal) as progress:
-        progress.say("mydb", "checked")
-        progress.say("mydb", "provisioned")
+        progress.show("mydb", "checked")
+        progress.show("mydb", "provisioned")
     assert terminal.getvalue() == "\r\x1b[Kmydb: check\r\x1b[Kmydb: provi\r\x1b[K"
 
 
-def test_psql_is_led_to_the_instance_and_nowhere_else() -> None:
+def test_psql_connects_to_the_instance_whatever_the_environment_says() -> None:
     own = {"HOME": "/home/me", "PGHOSTADDR": "10.0.0.1", "PGSERVICE": "prod", "PGSSLMODE": "disable", "PGHOST": "prod"}
     assert client_environment(RUNNING["connection"], own) == {
         "HOME": "/home/me",

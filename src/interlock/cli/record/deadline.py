@@ -1,4 +1,4 @@
-"""How long a command waits: for the end of some work, and for a server that is away meanwhile."""
+"""Limits of waiting: for the end of work, and for a server that is away meanwhile."""
 
 import math
 import time
@@ -10,26 +10,26 @@ if TYPE_CHECKING:
     from interlock.cli.server.client import ControlPlane
 
 LONGEST_PAUSE = 1.0
-_PATIENCE = 60.0
-"""Seconds that a server which is being started anew is waited for."""
+_OUTAGE = 60.0
+"""Seconds that a server has to come back, for instance from a restart."""
 
 
 class Deadline:
-    """`timeout` in seconds from now; None is never."""
+    """`timeout` is in seconds from now; None is no limit."""
 
     def __init__(self, timeout: float | None) -> None:
         self.timeout = timeout
         self.at = math.inf if timeout is None else time.monotonic() + timeout
 
     def pause(self, seconds: float) -> bool:
-        """Whether there was time left for it."""
-        left = self.at - time.monotonic()
-        time.sleep(max(0.0, min(seconds, left)))
-        return left > 0
+        """Return True if the deadline had not passed before the pause."""
+        remaining = self.at - time.monotonic()
+        time.sleep(max(0.0, min(seconds, remaining)))
+        return remaining > 0
 
 
-class OutagePatience:
-    """Whoever waits minds no restart of the server, and is told once why nothing happens."""
+class OutageTolerantReader:
+    """Reads from the control plane, also across its restart. The user is notified once of the reason of the wait."""
 
     def __init__(self, server: "ControlPlane", deadline: Deadline) -> None:
         self._server = server.within(deadline.at)
@@ -44,11 +44,11 @@ class OutagePatience:
             except ServerUnreachable as error:
                 if away_since is None:
                     away_since = time.monotonic()
-                    self._server.tell(f"{error} Waiting for it.")
-                elif time.monotonic() > away_since + _PATIENCE:
+                    self._server.notify(f"{error} Waiting for it.")
+                elif time.monotonic() > away_since + _OUTAGE:
                     raise
                 if not self._deadline.pause(LONGEST_PAUSE):
                     raise StillWorking(
-                        f"{self._deadline.timeout:g} s have passed, and no control plane answers: what was asked for "
+                        f"{self._deadline.timeout:g} s have passed, and no control plane answers: the requested work "
                         "goes on as soon as one runs."
                     ) from error

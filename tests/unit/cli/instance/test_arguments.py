@@ -1,4 +1,4 @@
-"""What is typed, and what is in files: taken as it is meant, or refused."""
+"""Arguments and files of instances are read as they are meant, or refused."""
 
 from pathlib import Path
 
@@ -6,27 +6,27 @@ import click
 import pytest
 
 from interlock.cli.instance.bulk import wanted_in
-from interlock.cli.record.pairs import as_mapping, pair
-from interlock.cli.record.paths import path_of
+from interlock.cli.record.api import path_of
+from interlock.cli.record.options import as_mapping, pair
 from interlock.errors import ConfigurationError
 
 
-def test_a_name_is_a_part_of_a_path_and_not_more() -> None:
+def test_a_name_is_one_segment_of_a_path() -> None:
     assert path_of("/instances", "a..b?c#d", "logs") == "/instances/a..b%3Fc%23d/logs"
 
 
-def test_a_value_may_have_anything_in_it() -> None:
+def test_a_value_may_have_any_characters() -> None:
     assert pair("search_path=a=b, c ") == ("search_path", "a=b, c ")
     assert pair("work_mem=") == ("work_mem", "")
 
 
 @pytest.mark.parametrize("given", ["work_mem", "=8MB", " =8MB", ""])
-def test_what_is_no_pair_is_refused(given: str) -> None:
+def test_an_invalid_pair_is_refused(given: str) -> None:
     with pytest.raises(click.BadParameter, match="NAME=VALUE"):
         pair(given)
 
 
-def test_what_is_given_twice_is_refused() -> None:
+def test_a_name_that_is_given_twice_is_refused() -> None:
     assert as_mapping([("a", "1"), ("b", "2")], "tag") == {"a": "1", "b": "2"}
     with pytest.raises(click.UsageError, match="twice"):
         as_mapping([("a", "1"), ("a", "2")], "tag")
@@ -46,7 +46,7 @@ def test_files_of_instances(tmp_path: Path, name: str, text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "text", "said"),
+    ("name", "text", "message"),
     [
         ("wanted.json", "[", "is not JSON"),
         ("wanted.toml", "[", "is not TOML"),
@@ -56,12 +56,12 @@ def test_files_of_instances(tmp_path: Path, name: str, text: str) -> None:
         ("wanted.toml", '[[instances]]\nname = "a"\ntags = {since = 2031-01-01}', "put it into quotes"),
     ],
 )
-def test_files_that_are_something_else(tmp_path: Path, name: str, text: str, said: str) -> None:
+def test_other_files_are_refused(tmp_path: Path, name: str, text: str, message: str) -> None:
     (tmp_path / name).write_text(text)
-    with pytest.raises(ConfigurationError, match=said):
+    with pytest.raises(ConfigurationError, match=message):
         wanted_in(tmp_path / name)
 
 
-def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+def test_a_missing_file_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="cannot be read: No such file"):
         wanted_in(tmp_path / "wanted.json")
