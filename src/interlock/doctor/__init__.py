@@ -1,4 +1,4 @@
-"""Checks a database before anyone trusts it with leases and gates."""
+"""Checks a database before it is trusted with leases and gates."""
 
 from interlock.doctor.examination import examine
 from interlock.doctor.result import Finding, Verdict, exit_status, worst

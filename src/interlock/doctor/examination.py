@@ -1,4 +1,4 @@
-"""The whole examination: look, then judge, from what would keep everything from working to what one may live with."""
+"""Examines a database: observes it, then judges the facts, the gravest checks first."""
 
 from collections.abc import Iterator
 from itertools import chain
@@ -7,7 +7,7 @@ from interlock import errors
 from interlock.doctor import checks
 from interlock.doctor.facts import DatabaseFacts
 from interlock.doctor.observation import observe
-from interlock.doctor.probes import NAME, look_at_servers
+from interlock.doctor.probes import NAME, observe_servers
 from interlock.doctor.result import Finding
 from interlock.stores.dynamodb.address import parsed
 from interlock.stores.postgres import connect
@@ -15,11 +15,11 @@ from interlock.stores.postgres.url import checked, target_session_attrs
 from interlock.stores.scheme import scheme_of
 from interlock.stores.sqlite.url import file_of
 
-_PATIENCE = 10.0
+_STATEMENT_TIMEOUT = 10.0
 
 
 async def examine(url: str, schema: str) -> list[Finding]:
-    """A database that cannot be looked at is a finding too; only a URL that cannot be read is raised."""
+    """A database that cannot be observed is a finding too; only a URL that cannot be read raises."""
     match scheme_of(url):
         case "sqlite":
             from interlock.doctor.sqlite import examine_file
@@ -29,10 +29,10 @@ async def examine(url: str, schema: str) -> list[Finding]:
             from interlock.doctor.dynamodb import examine_table
 
             return await examine_table(parsed(url))
-    servers = await look_at_servers(checked(url))
+    servers = await observe_servers(checked(url))
     named = [*checks.servers(servers, target_session_attrs(url)), *checks.clocks_of_servers(servers)]
     try:
-        async with await connect(url, application_name=NAME, statement_timeout=_PATIENCE) as session:
+        async with await connect(url, application_name=NAME, statement_timeout=_STATEMENT_TIMEOUT) as session:
             facts = await observe(session, url, schema)
     except errors.StoreError as error:
         return [checks.not_reached(error), *named]

@@ -1,4 +1,4 @@
-"""What is seen of a database: observed once, and then judged by checks that ask nothing more."""
+"""The observed facts of a database: the checks judge them without further queries."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -20,24 +20,24 @@ class Pooler(StrEnum):
 
 @dataclass(frozen=True)
 class Offset:
-    """How far a server's clock is ahead of ours, in seconds: `ahead`, give or take `uncertainty`."""
+    """How far a server's clock is ahead of this process's, in seconds: `ahead`, give or take `uncertainty`."""
 
     ahead: float
     uncertainty: float
 
     def against(self, other: "Offset") -> "Offset":
-        """How far this one is ahead of another."""
+        """The offset of this clock from another one."""
         return Offset(self.ahead - other.ahead, self.uncertainty + other.uncertainty)
 
     @property
     def at_least(self) -> float:
-        """What the two clocks differ by for certain."""
+        """The certain part of the clocks' difference."""
         return max(0.0, abs(self.ahead) - self.uncertainty)
 
 
 @dataclass(frozen=True)
 class Setting:
-    """A setting of the server as a session of ours gets it; times in seconds. `source` is as pg_settings has it."""
+    """A setting of the server as a session of Interlock gets it; times in seconds. `source` is that of pg_settings."""
 
     value: str | float
     source: str
@@ -45,18 +45,18 @@ class Setting:
 
 @dataclass(frozen=True)
 class StandbyFacts:
-    """One that is connected to the primary. What the role may not see is None."""
+    """A standby that is connected to the primary. Facts that the role may not see are None."""
 
     name: str
     state: str | None
     sync_state: str | None
     answered_ago: float | None
-    """By the standby's own clock when it answered: below 0, that clock is ahead of the primary's."""
+    """The age of its last answer by its own clock: below 0, that clock is ahead of the primary's."""
 
 
 @dataclass(frozen=True)
 class ServerFacts:
-    """One of several that the URL names, reached on its own; `error` if it was not."""
+    """One of several servers of the URL, connected to separately; `error` if that failed."""
 
     address: str
     is_standby: bool | None = None
@@ -66,7 +66,7 @@ class ServerFacts:
 
 @dataclass(frozen=True)
 class ConnectionLimit:
-    """Connections that there may be at once, and that there are; `limit_of` says whose limit it is."""
+    """The limit of concurrent connections and their number; `limit_of` is the scope of the limit."""
 
     limit_of: Literal["server", "role", "database"]
     limit: int
@@ -90,7 +90,7 @@ class Need:
 
 
 class Privilege(StrEnum):
-    """Whether a role has a privilege; BY_ALL if everybody has it, ABSENT if there is nothing of that name."""
+    """The state of a role's privilege; BY_ALL if PUBLIC has it, ABSENT if there is no object of that name."""
 
     YES = "yes"
     NO = "no"
@@ -111,8 +111,8 @@ class DatabaseFacts:
     standbys: tuple[StandbyFacts, ...]
     rooms: tuple[ConnectionLimit, ...]
     schema: SchemaStatus | None
-    """None: the role may not look."""
+    """None: the role may not read it."""
     may_create_schema: bool
     needs: Mapping[str, tuple[Need, ...]]
-    """By what they are for."""
+    """By the part of Interlock that they are for."""
     held: Mapping[Need, Privilege]

@@ -1,4 +1,4 @@
-"""What a role needs, read from the very statements that `interlock schema grant` runs."""
+"""The privileges that a role needs, read from the statements that `interlock schema grant` runs."""
 
 import re
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ _NAMES = {"table": re.compile(r"\.(\w+)"), "function": re.compile(r"\.(\w+)\s*\(
 
 
 def needs(schema: str) -> dict[str, tuple[Need, ...]]:
-    """By the part of Interlock that they are for."""
+    """The needed privileges, by the part of Interlock that they are for."""
     sections = Queries("interlock.schema", "grants.sql", schema)
     return {part: tuple(dict.fromkeys(_of(sections[part], schema))) for part in sections}
 

@@ -1,4 +1,4 @@
-"""Looks at a database and writes down what it sees, without judging."""
+"""Collects the facts of a database, without judging them."""
 
 from itertools import chain
 from typing import Any
@@ -26,7 +26,7 @@ SETTINGS = (
 
 async def observe(session: Session, url: str, schema: str) -> DatabaseFacts:
     queries = Queries("interlock.doctor", "queries.sql", schema)
-    settings = await _settings(session, queries)  # first: a time-out may hit what comes after
+    settings = await _settings(session, queries)  # first: a timeout may hit the later queries
     wanted = needs(schema)
     about = await session.fetchrow(queries["session"])
     assert about is not None
@@ -45,7 +45,7 @@ async def observe(session: Session, url: str, schema: str) -> DatabaseFacts:
 
 
 async def _settings(session: Session, queries: Queries) -> dict[str, Setting]:
-    """Those that this server knows."""
+    """The settings that this server knows."""
     rows = await session.fetch(queries["settings"], SETTINGS)
     return {row["name"]: Setting(_value(row["setting"], row["unit"]), row["source"]) for row in rows}
 
@@ -72,7 +72,7 @@ async def _held(session: Session, queries: Queries, schema: str, asked: set[Need
 
 
 def _more(known: Privilege, has_it: bool, by_all: bool) -> Privilege:
-    """What is known together with one more answer: the role's, or everybody's."""
+    """Combine the known state with one more answer: for the role, or for PUBLIC."""
     if has_it and (by_all or known is Privilege.BY_ALL):
         return Privilege.BY_ALL
     return Privilege.YES if has_it or known is Privilege.YES else Privilege.NO

@@ -1,4 +1,4 @@
-"""Probes that take more than one question: how long a round trip takes, how clocks differ, what a pooler does."""
+"""Probes of several queries: the round trip, the clocks' offset, the pooler's mode."""
 
 import asyncio
 import time
@@ -12,11 +12,11 @@ from interlock.stores.postgres.url import ServerAddress, one_by_one
 NAME = "interlock doctor"
 
 _ROUNDS = 5
-_PATIENCE = 3.0
+_TIMEOUT = 3.0
 
 
 async def round_trip(session: Session) -> float:
-    """The shortest of a few: the others tell of this machine, not of the way."""
+    """The shortest of a few: longer ones show delays of this machine, not of the network."""
     taken = []
     for _ in range(_ROUNDS):
         began = time.perf_counter()
@@ -26,7 +26,7 @@ async def round_trip(session: Session) -> float:
 
 
 async def clock_offset(session: Session) -> Offset:
-    """The server read its clock at some moment between our question and its answer."""
+    """The server read its clock at some moment between the query and its answer."""
     found = []
     for _ in range(_ROUNDS):
         asked_at = time.time()
@@ -37,10 +37,10 @@ async def clock_offset(session: Session) -> Offset:
 
 
 async def pooler_mode(session: Session, url: str) -> Pooler:
-    """A pooler announces a server process of its own invention.
+    """A pooler announces an invented server process.
 
-    Which mode it is in shows when a second client comes: in session mode nobody gets the process that we have, and we
-    get no other.
+    A second client shows the pooler's mode: in session mode no other client gets the server process of this session,
+    and this session gets no other process.
     """
     mine = await _pid(session)
     if session.announced_pid == mine:
@@ -56,22 +56,22 @@ async def pooler_mode(session: Session, url: str) -> Pooler:
 
 
 async def _moves(session: Session, mine: int, other: Session) -> bool:
-    """Whether a transaction of another's runs in our process, or drives us out of it."""
+    """True if another client's transaction runs in this session's server process, or moves this session to another."""
     async with other.transaction():
         return await _pid(other) == mine or await _pid(session) != mine
 
 
 async def _pid(session: Session) -> int:
-    return int(await session.fetchval("SELECT pg_backend_pid()", timeout=_PATIENCE))
+    return int(await session.fetchval("SELECT pg_backend_pid()", timeout=_TIMEOUT))
 
 
-async def look_at_servers(url: str) -> tuple[ServerFacts, ...]:
-    """Each of the servers that the URL names, on its own; none, if it is only one."""
+async def observe_servers(url: str) -> tuple[ServerFacts, ...]:
+    """The facts of each server of the URL, connected to separately; empty if it names only one."""
     each = one_by_one(url)
-    return tuple(await asyncio.gather(*starmap(_look_at, each.items()))) if len(each) > 1 else ()
+    return tuple(await asyncio.gather(*starmap(_observe, each.items()))) if len(each) > 1 else ()
 
 
-async def _look_at(address: ServerAddress, url: str) -> ServerFacts:
+async def _observe(address: ServerAddress, url: str) -> ServerFacts:
     try:
         async with await _connected(url) as session:
             is_standby = await session.fetchval("SELECT pg_is_in_recovery()")
@@ -81,4 +81,4 @@ async def _look_at(address: ServerAddress, url: str) -> ServerFacts:
 
 
 async def _connected(url: str) -> Session:
-    return await connect(url, application_name=NAME, timeout=_PATIENCE, statement_timeout=_PATIENCE)
+    return await connect(url, application_name=NAME, timeout=_TIMEOUT, statement_timeout=_TIMEOUT)

@@ -1,17 +1,17 @@
--- What the doctor asks a server. It changes nothing, and asks for nothing that a plain role may not see.
+-- The doctor's queries. They change nothing, and read nothing that a plain role may not see.
 
 -- name: session
--- Who we are, and where.
+-- The session's role and database.
 SELECT session_user AS role, current_database() AS database, current_setting('server_version') AS version,
        pg_is_in_recovery() AS is_standby,
        has_database_privilege(current_database(), 'CREATE') AS may_create_schema;
 
 -- name: settings
--- Settings as this session has them, and where each comes from.
+-- Settings as this session has them, with their sources.
 SELECT name, setting, unit, source FROM pg_settings WHERE name = ANY ($1::text[]);
 
 -- name: standbys
--- Who streams from here, apart from back-ups and logical subscribers; a plain role sees the rows and not what is in them.
+-- Standbys that stream from here, without backups and logical subscribers; a plain role sees the rows, not their content.
 SELECT r.application_name AS name, r.state, r.sync_state,
        extract(epoch FROM clock_timestamp() - r.reply_time)::float8 AS answered_ago
   FROM pg_stat_replication r
@@ -20,7 +20,7 @@ SELECT r.application_name AS name, r.state, r.sync_state,
  ORDER BY r.pid;
 
 -- name: rooms
--- How many connections there may be and are: in all, of this role, in this database. A limit of -1 is none.
+-- Limits and numbers of connections: in all, of this role, in this database. A limit of -1 is none.
 SELECT 'server' AS limit_of,
        current_setting('max_connections')::integer - current_setting('superuser_reserved_connections')::integer
          - coalesce(current_setting('reserved_connections', true)::integer, 0) AS "limit",
@@ -33,8 +33,8 @@ SELECT 'database', d.datconnlimit, s.numbackends
   FROM pg_database d JOIN pg_stat_database s ON s.datid = d.oid WHERE d.datname = current_database();
 
 -- name: privileges
--- Which of these privileges we have, and which everybody has; null, where there is nothing of that name. Names are not
--- resolved by the server, because that would already need a privilege.
+-- Which of these privileges the role has, and which PUBLIC has; null if there is no object of that name. The server does
+-- not resolve the names, because that would already need a privilege.
 SELECT need.privilege, need.kind, need.name, grantee = 'public' AS by_all,
        CASE need.kind
        WHEN 'schema' THEN has_schema_privilege(grantee, n.oid, need.privilege)

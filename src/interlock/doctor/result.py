@@ -1,4 +1,4 @@
-"""What a check says: how it stands, in one sentence, and what to do about it."""
+"""The result of a check: a verdict, one sentence, and what to do about it."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -11,7 +11,7 @@ Figures = Mapping[str, Any]
 
 
 class Verdict(StrEnum):
-    """PROBLEM: do not trust this database yet. WARNING: it works, and something that people rely on does not hold."""
+    """PROBLEM: do not trust this database yet. WARNING: it works, but without a property that users rely on."""
 
     OK = "ok"
     WARNING = "warning"
@@ -20,7 +20,7 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True)
 class Finding:
-    """`remedy` is what to do next, if anything; `facts` are what it was judged by, for programs."""
+    """`remedy` is what to do next, if anything; `facts` are the facts that it was judged by, for programs."""
 
     check: str
     verdict: Verdict
@@ -50,7 +50,7 @@ def worst(findings: Iterable[Finding]) -> Verdict:
 
 
 def exit_status(findings: Iterable[Finding]) -> int:
-    """That of the first problem, which is the one to mend first; 0 without one."""
+    """The exit status of the first problem, which is the one to mend first; 0 without one."""
     return next((finding.exit_status for finding in findings if finding.verdict is Verdict.PROBLEM), 0)
 
 

@@ -1,4 +1,4 @@
-"""Interlock's own tables: what they are, whether they are there, and how they get there."""
+"""Interlock's own tables: their migrations, their state in a database, and their privileges."""
 
 from interlock.schema.apply import apply
 from interlock.schema.grants import USES, Use, grant, grant_sql

@@ -1,8 +1,8 @@
 """Applies Interlock's own migrations.
 
-Each migration is one transaction, and inside it one advisory lock decides: two appliers never run side by side, and
-one that was killed holds the lock until its transaction is really gone. A table that others use is never waited for
-longer than `_LOCK_TIMEOUT`, because a waiting ALTER TABLE holds up everybody behind it: we give way and try again.
+Each migration is one transaction, and inside it one advisory lock decides: two processes never apply at the same time,
+and a killed one holds the lock until its transaction has really ended. A table in use is never waited for longer than
+`_LOCK_TIMEOUT`, because a waiting ALTER TABLE blocks every later statement: the migration gives way and is tried again.
 """
 
 import asyncio
@@ -22,9 +22,9 @@ _ATTEMPTS = 100
 
 
 async def apply(session: Session, schema: str, *, phases: tuple[Phase, ...] = ("pre",)) -> SchemaStatus:
-    """Bring the schema up to this release. An existing schema is never created again; an empty one is taken over.
+    """Bring the schema up to this release. An existing schema is never created again; an empty one is used.
 
-    On a database that never had Interlock, *post* migrations are applied too: there is no older release to spare.
+    On a database that never had Interlock, *post* migrations are applied too: no older release uses it.
     """
     status = await read_status(session, schema)
     if status.state in (State.FOREIGN, State.TOO_NEW):

@@ -1,4 +1,4 @@
-"""The least that a role needs, by what it is going to use."""
+"""The least privileges that a role needs, by the parts of Interlock that it uses."""
 
 from collections.abc import Collection
 from typing import Literal, get_args

@@ -1,5 +1,5 @@
 -- name: gate
--- What a role needs to go through migration gates, and nothing more.
+-- Privileges to pass migration gates, and nothing more.
 GRANT USAGE ON SCHEMA interlock TO :role;
 GRANT SELECT ON interlock.migration TO :role;
 GRANT EXECUTE ON FUNCTION interlock.now_v1() TO :role;
@@ -9,7 +9,7 @@ GRANT SELECT, INSERT, UPDATE ON interlock.gate_step TO :role;
 GRANT SELECT, INSERT ON interlock.gate_intervention TO :role;
 
 -- name: leases
--- What a role needs to use leases: functions, and no table.
+-- Privileges to use leases: functions, and no tables.
 GRANT USAGE ON SCHEMA interlock TO :role;
 GRANT SELECT ON interlock.migration TO :role;
 GRANT EXECUTE ON FUNCTION
@@ -32,7 +32,7 @@ GRANT EXECUTE ON PROCEDURE
 TO :role;
 
 -- name: orchestrations
--- What a role needs to ask for orchestrations and to run them. The engine's own schema has to belong to it.
+-- Privileges to request and run orchestrations. The engine's own schema has to belong to the role.
 GRANT USAGE ON SCHEMA interlock TO :role;
 GRANT SELECT ON interlock.migration TO :role;
 GRANT SELECT, INSERT, UPDATE, DELETE ON interlock.orchestration, interlock.attempt TO :role;
@@ -44,12 +44,12 @@ GRANT EXECUTE ON FUNCTION
 TO :role;
 
 -- name: operations
--- What an operator needs beyond that: to take a lease from its holder, and to see who did.
+-- Privileges of operators, beyond those for leases: to break a lease, and to read who broke one.
 GRANT SELECT ON interlock.lease_intervention TO :role;
 GRANT EXECUTE ON FUNCTION interlock.break_v1(text, boolean, boolean, text, text) TO :role;
 
 -- name: claims
--- What a role needs to claim names and to release them: functions, and no table.
+-- Privileges to claim and release names: functions, and no tables.
 GRANT USAGE ON SCHEMA interlock TO :role;
 GRANT SELECT ON interlock.migration TO :role;
 GRANT EXECUTE ON FUNCTION
@@ -60,7 +60,7 @@ GRANT EXECUTE ON FUNCTION
 TO :role;
 
 -- name: instances
--- What a role needs for instances, beyond claims and orchestrations.
+-- Privileges for instances, beyond those for claims and orchestrations.
 GRANT USAGE ON SCHEMA interlock TO :role;
 GRANT SELECT ON interlock.migration TO :role;
 GRANT EXECUTE ON FUNCTION interlock.now_v1() TO :role;
@@ -70,7 +70,7 @@ GRANT SELECT, INSERT, UPDATE, DELETE ON interlock.instance_drift TO :role;
 GRANT SELECT, INSERT, UPDATE ON interlock.instance_look TO :role;
 
 -- name: keys
--- What a role needs to look keys to the API up, to make and to revoke them.
+-- Privileges to look up, create and revoke API keys.
 GRANT USAGE ON SCHEMA interlock TO :role;
 GRANT SELECT ON interlock.migration TO :role;
 GRANT EXECUTE ON FUNCTION interlock.now_v1() TO :role;

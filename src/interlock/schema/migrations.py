@@ -1,8 +1,8 @@
 """The ordered changes to Interlock's own schema, read from ``migrations/NNNN_name.{pre,post}.sql``.
 
-A *pre* migration only adds: releases that do not know it work on. It is applied when a release that needs it starts.
-A *post* migration takes away what older releases still use. It is applied by an operator, once none of those runs.
-So the phases alone tell whether a release can work with a schema that is newer than itself.
+A *pre* migration only adds: older releases go on working. It is applied when a release that needs it starts.
+A *post* migration removes what older releases still use. An operator applies it, once no older release runs.
+So the phases alone show whether a release can work with a schema that is newer than itself.
 """
 
 import re

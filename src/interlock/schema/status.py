@@ -1,4 +1,4 @@
-"""How Interlock's schema in a database relates to what this release needs."""
+"""Compares Interlock's schema in a database with the schema that this release needs."""
 
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ class State(StrEnum):
 
 @dataclass(frozen=True)
 class SchemaStatus:
-    """`applied` is what the database has, `pending` what this release would still apply."""
+    """`applied` are the database's migrations, `pending` those that this release would still apply."""
 
     schema: str
     state: State
@@ -50,7 +50,7 @@ class SchemaStatus:
 
 
 def judge(applied: Collection[MigrationScript], known: Collection[MigrationScript]) -> State:
-    """What a schema with `applied` is to a release that knows `known`. Pure; never MISSING or FOREIGN."""
+    """The state of a schema with `applied` for a release that knows `known`. Pure; never MISSING or FOREIGN."""
     unknown = set(applied) - set(known)
     if any(step.phase == "post" for step in unknown):
         return State.TOO_NEW
@@ -71,9 +71,9 @@ async def read_status(session: Session, schema: str) -> SchemaStatus:
 
 
 async def _applied(session: Session, schema: str) -> frozenset[MigrationScript] | None:
-    """None: there is nothing of that name, or an empty schema. Empty: there is something, and it is not ours."""
+    """None: there is no schema of that name, or an empty one. Empty: it has objects, none of them Interlock's."""
     listing = in_schema("SELECT version, phase FROM interlock.migration", schema)
-    row = await session.fetchrow(_WHAT_IS_THERE, schema)
+    row = await session.fetchrow(_SCHEMA_CONTENT, schema)
     if row is None:
         return None
     if not row["has_migrations"]:
@@ -81,8 +81,8 @@ async def _applied(session: Session, schema: str) -> frozenset[MigrationScript] 
     return frozenset(MigrationScript(row["version"], row["phase"]) for row in await session.fetch(listing))
 
 
-# Others have tables called `migration` too: ours is known by the name of a constraint.
-_WHAT_IS_THERE = """
+# Other programs have tables called `migration` too: Interlock's is identified by the name of a constraint.
+_SCHEMA_CONTENT = """
 SELECT EXISTS (SELECT FROM pg_class WHERE relnamespace = n.oid)
        OR EXISTS (SELECT FROM pg_proc WHERE pronamespace = n.oid)
        OR EXISTS (SELECT FROM pg_type WHERE typnamespace = n.oid) AS objects,

@@ -149,7 +149,7 @@ def test_a_role_without_privileges(owner_url: str) -> None:
     status, found = examined(as_web(owner_url))
     assert status == 77
     assert set(found) == {"schema", "privileges"}
-    assert found["privileges"][0]["says"] == "The role web may use nothing of Interlock's."
+    assert found["privileges"][0]["says"] == "The role web may not use any part of Interlock."
     (command,) = re.findall(r"`interlock ([^`]+)`", found["privileges"][0]["remedy"])
     assert interlock(*command.split(), url=owner_url).returncode == 0
     assert examined(as_web(owner_url))[1] == {}
@@ -159,7 +159,7 @@ def test_a_role_that_is_only_for_leases_is_fine(owner_url: str) -> None:
     assert interlock("schema", "grant", "web", "--for", "leases", url=owner_url).returncode == 0
     told = interlock("doctor", url=as_web(owner_url))
     assert told.returncode == 0, told.stdout
-    assert "may use leases; gate, orchestrations, operations, claims, instances and keys it may not." in told.stdout
+    assert "may use leases, but not gate, orchestrations, operations, claims, instances and keys." in told.stdout
 
 
 def test_a_grant_that_lacks_what_came_later(owner_url: str, web_url: str) -> None:

@@ -52,16 +52,16 @@ def test_before_there_is_a_schema_it_counts_who_may_create_it(state: State, may:
     ("held", "verdicts", "says"),
     [
         (holding(*HEALTHY.held), [Verdict.OK], "may use gate and leases."),
-        (holding(USAGE, ACQUIRE, RELEASE), [Verdict.OK], "may use leases; gate it may not."),
-        (holding(USAGE, INSERT, UPDATE), [Verdict.OK], "may use gate; leases it may not."),
+        (holding(USAGE, ACQUIRE, RELEASE), [Verdict.OK], "may use leases, but not gate."),
+        (holding(USAGE, INSERT, UPDATE), [Verdict.OK], "may use gate, but not leases."),
         (
             holding(USAGE, INSERT, UPDATE) | {ACQUIRE: Privilege.BY_ALL},
             [Verdict.OK],
-            "may use gate; leases it may not.",
+            "may use gate, but not leases.",
         ),
-        (holding(USAGE), [Verdict.PROBLEM], "may use nothing"),
-        (LACKS_ALL, [Verdict.PROBLEM], "may use nothing"),
-        (LACKS_ALL | {ACQUIRE: Privilege.BY_ALL}, [Verdict.PROBLEM], "may use nothing"),
+        (holding(USAGE), [Verdict.PROBLEM], "may not use any part"),
+        (LACKS_ALL, [Verdict.PROBLEM], "may not use any part"),
+        (LACKS_ALL | {ACQUIRE: Privilege.BY_ALL}, [Verdict.PROBLEM], "may not use any part"),
         (
             holding(USAGE, INSERT, UPDATE, ACQUIRE),
             [Verdict.PROBLEM],

@@ -200,7 +200,7 @@ def test_room_for_more_connections(rooms: list[ConnectionLimit], verdict: Verdic
 def test_clocks_that_differ_for_certain(ahead: float, uncertainty: float, verdict: Verdict) -> None:
     finding = only(list(clocks(but(clock=Offset(ahead, uncertainty)))))
     assert finding.verdict is verdict
-    assert ("behind ours" if ahead < 0 else "ahead of ours") in finding.says
+    assert ("behind this machine's" if ahead < 0 else "ahead of this machine's") in finding.says
     assert finding.facts == {"ahead": ahead, "uncertainty": uncertainty}
 
 
@@ -233,10 +233,10 @@ ONE = ServerFacts("one", is_standby=False, clock=Offset(5, 0.1))
         (5, 0.1, OK, "0 ms ahead of the primary's, give or take 200 ms"),
         (4.5, 0.1, OK, "500 ms behind the primary's"),
         (6.1, 0.1, OK, "1.1 s ahead"),
-        (6.3, 0.1, WARNING, "leases end too early by that much"),
+        (6.3, 0.1, WARNING, "leases end that much too early"),
         (15.3, 0.1, PROBLEM, "10.3 s ahead of the primary's"),
         (15.1, 0.1, WARNING, "10.1 s ahead of the primary's"),
-        (3.7, 0.1, WARNING, "stay taken for longer by that much"),
+        (3.7, 0.1, WARNING, "stay taken for that much longer"),
         (-100, 0.1, WARNING, "105 s behind the primary's"),
     ],
 )

@@ -1,4 +1,4 @@
-"""The checks: pure, over what was observed. Each says at least one thing."""
+"""The checks: pure functions of the observed facts. Each has at least one finding."""
 
 from collections.abc import Callable, Iterator
 

@@ -1,4 +1,4 @@
-"""Interlock's schema, and what the role may do with it."""
+"""Checks Interlock's schema, and the role's privileges on it."""
 
 from collections.abc import Iterator
 
@@ -14,7 +14,7 @@ def schema(facts: DatabaseFacts) -> Iterator[Finding]:
     if facts.schema is None:
         yield problem(
             "schema",
-            "Whether Interlock's schema is current cannot be told, because the role may not look.",
+            "The role may not read Interlock's schema, so it is unknown if the schema is current.",
             _grant(facts),
             exit_status=EX_NOPERM,
         )
@@ -33,7 +33,7 @@ def schema(facts: DatabaseFacts) -> Iterator[Finding]:
 
 
 def privileges(facts: DatabaseFacts) -> Iterator[Finding]:
-    """What was never granted is as somebody wanted it; what was granted in part, as by an older release, is not."""
+    """Privileges that were never granted are taken as intended; those granted in part (by an older release) are not."""
     if facts.schema is not None and facts.schema.state in (State.MISSING, State.FOREIGN):
         yield _may_create(facts)
         return
@@ -49,12 +49,12 @@ def privileges(facts: DatabaseFacts) -> Iterator[Finding]:
         )
     if whole and not broken:
         rest = [use for use in uses if use not in whole]
-        but = f"; {_listed(rest)} it may not" if rest else ""
+        but = f", but not {_listed(rest)}" if rest else ""
         yield ok("privileges", f"The role {facts.role} may use {_listed(whole)}{but}.", {"uses": whole})
     elif not broken:
         yield problem(
             "privileges",
-            f"The role {facts.role} may use nothing of Interlock's.",
+            f"The role {facts.role} may not use any part of Interlock.",
             _grant(facts),
             exit_status=EX_NOPERM,
         )
@@ -65,7 +65,7 @@ def lacking(facts: DatabaseFacts, use: str) -> list[Need]:
 
 
 def is_granted(facts: DatabaseFacts, use: str) -> bool:
-    """Whether the role has something that only this use needs, and that not everybody has."""
+    """True if the role has a privilege that only this use needs, and that PUBLIC does not have."""
     elsewhere = {need for other in facts.needs if other != use for need in facts.needs[other]}
     return any(facts.held[need] is Privilege.YES for need in facts.needs[use] if need not in elsewhere)
 
@@ -89,6 +89,6 @@ def _listed(words: list[str]) -> str:
 
 
 def _some(needs: list[Need]) -> str:
-    """A few of them: a new release may bring dozens."""
+    """A few of the needs: a new release may add dozens."""
     more = [f"{len(needs) - _SHOWN} more"] if len(needs) > _SHOWN else []
     return _listed([str(need) for need in needs[:_SHOWN]] + more)

@@ -1,4 +1,4 @@
-"""Clocks. Leases go by the database's alone: what hurts is that it steps, or that a standby with another takes over."""
+"""Checks the clocks. Leases use the database's clock alone: a step of it hurts, or a failover to another clock."""
 
 from collections.abc import Iterator, Sequence
 
@@ -9,13 +9,13 @@ APART = 1.0
 FAR_APART = 10.0
 LONG_SILENT = 60.0
 
-_SYNCHRONISE = "See that both run a time service that slews (chrony, systemd-timesyncd) and never steps."
+_SYNCHRONISE = "Make sure that both run a time service that slews (chrony, systemd-timesyncd) and never steps."
 
 
 def clocks(facts: DatabaseFacts) -> Iterator[Finding]:
     clock = facts.clock
     figures = {"ahead": clock.ahead, "uncertainty": clock.uncertainty}
-    says = f"The database's clock is {_apart(clock)} ours, give or take {shown(clock.uncertainty)}."
+    says = f"The database's clock is {_apart(clock)} this machine's, give or take {shown(clock.uncertainty)}."
     if clock.at_least >= FAR_APART:
         yield problem(
             "clock", f"{says} Once it is corrected by a step, live leases are granted again.", _SYNCHRONISE, figures
@@ -33,7 +33,7 @@ def _of_standby(standby: StandbyFacts) -> Iterator[Finding]:
     if standby.answered_ago is None:
         return
     if standby.answered_ago <= -APART:
-        yield _ahead(standby.name, -standby.answered_ago, -standby.answered_ago)  # it answered before now: no less
+        yield _ahead(standby.name, -standby.answered_ago, -standby.answered_ago)  # at least: it answered before now
     elif standby.answered_ago >= LONG_SILENT:
         yield warning(
             "clock",
@@ -60,17 +60,17 @@ def _against_primary(name: str, clock: Offset) -> Finding:
     return warning(
         "clock",
         f"The clock of the standby {name} is {shown(-clock.ahead)} behind the primary's: "
-        "after a failover, leases of the dead stay taken for longer by that much.",
+        "after a failover, leases of dead holders stay taken for that much longer.",
         _SYNCHRONISE,
         _figures(name, clock.ahead),
     )
 
 
 def _ahead(name: str, ahead: float, at_least: float) -> Finding:
-    """Judged by what it is ahead for certain."""
+    """Judged by the certain part of its offset."""
     says = (
         f"The clock of the standby {name} is {shown(ahead)} ahead of the primary's: "
-        "after a failover, leases end too early by that much."
+        "after a failover, leases end that much too early."
     )
     finding = problem if at_least >= FAR_APART else warning
     return finding("clock", says, _SYNCHRONISE, _figures(name, ahead))

@@ -1,4 +1,4 @@
-"""What stands between us and the server, and how many more may come."""
+"""Checks the path to the server, and the free connections."""
 
 from collections.abc import Iterator
 
@@ -22,19 +22,19 @@ def pooler(facts: DatabaseFacts) -> Iterator[Finding]:
     figures = {"mode": mode.value}
     match mode:
         case Pooler.NONE:
-            yield ok("pooler", "The connection leads to the server itself.", figures)
+            yield ok("pooler", "The connection is to the server itself.", figures)
         case Pooler.SESSION:
             yield warning(
                 "pooler",
-                "A connection pooler in session mode: leases work, a gate has to be told, session locks refuse it.",
+                "A connection pooler in session mode: leases work, gates need an option, session locks refuse it.",
                 f"{_OWN_ADDRESS}, or gates --session-pooler.",
                 figures,
             )
         case Pooler.TRANSACTION:
             yield warning(
                 "pooler",
-                "A connection pooler in transaction mode: leases work, guards too, and waiting is by asking again and "
-                "again; gates and session locks refuse it.",
+                "A connection pooler in transaction mode: leases and guards work, waiters poll; "
+                "gates and session locks refuse it.",
                 f"{_OWN_ADDRESS}; leases wake sooner on it too.",
                 figures,
             )
@@ -48,8 +48,8 @@ def pooler(facts: DatabaseFacts) -> Iterator[Finding]:
         case Pooler.UNKNOWN:
             yield warning(
                 "pooler",
-                "A connection pooler; which mode it is in could not be told, because it let no second client through.",
-                "Look at its pool_mode and at the size of its pool, or use the database's own address.",
+                "A connection pooler in an unknown mode, because it accepted no second client.",
+                "Check its pool_mode and the size of its pool, or use the database's own address.",
                 figures,
             )
 

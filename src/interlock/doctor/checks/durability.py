@@ -1,4 +1,4 @@
-"""Whether what was committed stays committed: through a crash of the server, and through a failover."""
+"""Checks that commits survive a crash of the server, and a failover."""
 
 from collections.abc import Iterator
 
@@ -62,7 +62,7 @@ def replication(facts: DatabaseFacts) -> Iterator[Finding]:
 
 
 def _synchronous(facts: DatabaseFacts) -> Finding:
-    """What holds for a primary that was told to wait for standbys."""
+    """The finding for a primary that is configured to wait for standbys."""
     commit = str(facts.settings["synchronous_commit"].value)
     waits = commit not in ("off", "local")
     if not waits:
@@ -74,7 +74,7 @@ def _synchronous(facts: DatabaseFacts) -> Finding:
     if any(standby.state is None for standby in facts.standbys):
         return warning(
             "replication",
-            "Commits are to wait for a standby; whether one is there this role may not see.",
+            "Commits have to wait for a standby; this role may not see if one is connected.",
             f"Let a superuser run: GRANT pg_monitor TO {quote_identifier(facts.role)};",
         )
     in_step = [standby.name for standby in facts.standbys if standby.sync_state in ("sync", "quorum")]

@@ -1,4 +1,4 @@
-"""Whether the server is there, how far away it is, and which of several it is."""
+"""Checks that the server answers, how fast it does, and the roles of several servers."""
 
 from collections.abc import Iterator, Sequence
 
@@ -31,12 +31,12 @@ def answers(taken: float) -> Finding:
 
 
 def version(facts: DatabaseFacts) -> Iterator[Finding]:
-    """Those that are too old are not reached at all."""
+    """Servers that are too old refuse the connection earlier."""
     yield ok("version", f"It is PostgreSQL {facts.version}.", {"version": facts.version})
 
 
 def servers(found: Sequence[ServerFacts], wanted: str | None) -> Iterator[Finding]:
-    """What each of several servers is; nothing, if the URL names one."""
+    """The role of each of several servers; no finding if the URL names one."""
     if not found:
         return
     primaries = [server.address for server in found if server.is_standby is False]
@@ -48,7 +48,9 @@ def servers(found: Sequence[ServerFacts], wanted: str | None) -> Iterator[Findin
             "Stop all but one, or name only those that belong together: each of them would grant the same lease.",
         )
     for server in silent:
-        yield warning("servers", f"{server.address} was not reached: {server.error}", "See that it can take over.")
+        yield warning(
+            "servers", f"{server.address} was not reached: {server.error}", "Make sure that it can take over."
+        )
     if wanted in (None, "any", "prefer-standby", "standby", "read-only"):
         yield warning(
             "servers",

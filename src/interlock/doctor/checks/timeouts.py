@@ -1,4 +1,4 @@
-"""Time-outs that the server, the database or the role imposes on sessions, where they would hurt."""
+"""Checks for harmful timeouts that the server, the database or the role sets for sessions."""
 
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -9,7 +9,7 @@ from interlock.stores.postgres import quote_identifier
 
 
 class Limit(NamedTuple):
-    """Below these the time-out hurts; 0, which means none, never does."""
+    """A timeout below these is harmful; 0, which means none, never is."""
 
     warns_below: float
     fails_below: float
@@ -29,7 +29,7 @@ SLOW_TO_SEE_DEADLOCKS = 10.0
 def timeouts(facts: DatabaseFacts) -> Iterator[Finding]:
     hurting = [name for name in LIMITS if name in facts.settings and _hurts(name, facts.settings[name])]
     for name in hurting:
-        yield _told(name, facts)
+        yield _finding(name, facts)
     deadlock = float(facts.settings["deadlock_timeout"].value)
     if deadlock > SLOW_TO_SEE_DEADLOCKS:
         yield warning(
@@ -46,7 +46,7 @@ def _hurts(name: str, setting: Setting) -> bool:
     return 0 < float(setting.value) < LIMITS[name].warns_below
 
 
-def _told(name: str, facts: DatabaseFacts) -> Finding:
+def _finding(name: str, facts: DatabaseFacts) -> Finding:
     value = float(facts.settings[name].value)
     finding = problem if value < LIMITS[name].fails_below else warning
     says = f"{name} is {shown(value)}: {LIMITS[name].hurts}."
@@ -54,7 +54,7 @@ def _told(name: str, facts: DatabaseFacts) -> Finding:
 
 
 def _mended(name: str, facts: DatabaseFacts) -> str:
-    """The statement that takes it away where it was set, or, if that is for everybody, overrides it for the role."""
+    """The statement that resets it where it was set, or overrides it for the role if it is set for all roles."""
     role, database = quote_identifier(facts.role), quote_identifier(facts.database)
     match facts.settings[name].source:
         case "client":

@@ -1,4 +1,4 @@
--- What of Interlock's own schema has been applied.
+-- The applied migrations of Interlock's own schema.
 CREATE TABLE interlock.migration (
     version    integer     NOT NULL,
     phase      text        NOT NULL,
@@ -9,8 +9,8 @@ CREATE TABLE interlock.migration (
     CONSTRAINT migration_phase_known CHECK (phase IN ('pre', 'post'))
 );
 
--- The time that all replicas go by. Functions carry a version and never change under a running release.
--- The name is qualified because otherwise a session could bring a clock of its own, by its search path.
+-- The clock of all replicas. Functions carry a version and never change under a running release.
+-- The name is qualified because a session could otherwise use another clock through its search path.
 CREATE FUNCTION interlock.now_v1() RETURNS timestamptz
     LANGUAGE sql VOLATILE PARALLEL SAFE
     AS 'SELECT pg_catalog.clock_timestamp()';

@@ -1,6 +1,6 @@
--- One passage through a migration gate. The row is open from before the migration starts until it has ended,
--- so a row that is open while nobody holds the gate's lock tells of a migrator that died. What it may have left in the
--- server: the sessions of its role, except `bystanders`, which were there before it; and those in `protected`.
+-- One passage through a migration gate. The row is open from before the migration starts until it has ended, so a row that
+-- is open while no session holds the gate's lock shows a migrator that died. That migrator may have left these sessions in
+-- the server: those of its role, except `bystanders`, which existed before it; and those in `protected`.
 CREATE TABLE interlock.gate_run (
     gate             text        NOT NULL,
     fence            bigint      NOT NULL,
@@ -27,8 +27,8 @@ CREATE TABLE interlock.gate_run (
 
 CREATE UNIQUE INDEX gate_run_one_open ON interlock.gate_run (gate) WHERE ended_at IS NULL;
 
--- The newest run of each gate, as long as the server has not lost its sessions since: a crash or a promotion empties
--- this table, a restart changes the time. So a migrator whose sessions are gone is known to have ended, or is not.
+-- The newest run of each gate, as long as the server has not lost its sessions since: a crash or a promotion empties this
+-- table, a restart changes the time. It shows whether a migrator whose sessions are gone is certain to have ended.
 CREATE UNLOGGED TABLE interlock.gate_witness (
     gate              text        NOT NULL,
     fence             bigint      NOT NULL,
@@ -36,8 +36,8 @@ CREATE UNLOGGED TABLE interlock.gate_witness (
     CONSTRAINT gate_witness_pkey PRIMARY KEY (gate)
 );
 
--- A step on a target without transactions: recorded before it begins and after it ended, so a step that has begun
--- and not ended tells of an effect that is perhaps half done.
+-- A step on a target without transactions: recorded before it begins and after it has ended, so a step that has begun and
+-- not ended shows an effect that may be incomplete.
 CREATE TABLE interlock.gate_step (
     gate        text        NOT NULL,
     step        text        NOT NULL,
@@ -50,7 +50,7 @@ CREATE TABLE interlock.gate_step (
     CONSTRAINT gate_step_pkey PRIMARY KEY (gate, step)
 );
 
--- Who opened a gate by force, or settled a half-done step, and why.
+-- The operators that opened a gate by force, or settled an incomplete step, and their reasons.
 CREATE TABLE interlock.gate_intervention (
     id          bigint      GENERATED ALWAYS AS IDENTITY,
     gate        text        NOT NULL,

@@ -1,9 +1,9 @@
--- One lease: a name, who holds it and until when. The row stays when the lease is free, so its token never goes back.
--- It is free once `expires_at` has passed. `grant_id` is chosen by the client before it asks: a grant is the triple
--- (name, token, grant_id), and whoever does not know all three touches nothing. There is no CHECK here because each
--- would cost every UPDATE 30 microseconds; rows only come from `register_v1`, which checks the name.
--- `listener` is set where the holder before it granted the lease, to somebody who was not asked again. Until whoever
--- that is renews, or asks, it is not known to have heard of it, and the grant ends after a second.
+-- One lease: a name, its holder and its expiry. The row stays when the lease is free, so its token never goes back. It is
+-- free once `expires_at` has passed. The client draws `grant_id` before it sends the request: a grant is the triple (name,
+-- token, grant_id), and a client that does not know all three changes nothing. There is no CHECK here because each would
+-- cost every UPDATE 30 microseconds; rows only come from `register_v1`, which checks the name.
+-- `listener` is set if the previous holder handed the lease over to a waiter. Until that waiter renews, or sends a request,
+-- it is not known to have received the notification, and the grant ends after a second.
 -- `queue_from` is where the queue began at the last release; see `queue_start_v1`.
 CREATE TABLE interlock.lease (
     name        text COLLATE "C" NOT NULL,
@@ -22,9 +22,9 @@ CREATE TABLE interlock.lease (
     CONSTRAINT lease_pkey PRIMARY KEY (name)
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_threshold = 500);
 
--- Who waits for a lease, in order of arrival. Nothing here needs to survive a crash: whoever still waits comes again.
--- A process that can be notified is alive while its session holds the advisory lock of its `listener`; one that
--- cannot (behind a pooler) is alive while it keeps asking. Who gives a `ttl` may be granted the lease without asking.
+-- The waiters for a lease, in order of arrival. Nothing here needs to survive a crash: a live waiter asks again.
+-- A process that can be notified is alive while its session holds the advisory lock of its `listener`; a process that
+-- cannot (behind a pooler) is alive while it keeps polling. A waiter with a `ttl` may be granted the lease by a hand-over.
 CREATE UNLOGGED TABLE interlock.waiter (
     grant_id    uuid             NOT NULL,
     name        text COLLATE "C" NOT NULL,
@@ -42,11 +42,11 @@ CREATE UNLOGGED TABLE interlock.waiter (
 
 CREATE INDEX waiter_queue ON interlock.waiter (name, enqueued_at, grant_id);
 
--- What all leases share. A standby that was promoted may lack the newest grants: from `since`, when the change of the
--- timeline was first seen, nothing is granted for as long as a lease that nobody here knows of could still be trusted.
+-- The state that all leases share. A promoted standby may lack the newest grants: from `since`, when the change of the
+-- timeline was first observed, nothing is granted for as long as a lease that is missing here could still be trusted.
 -- `token_floor` is the highest token of any row that was ever deleted.
--- Whoever reads it says `only_row`: in functions that forbid plans which read whole tables, one of this table would seem
--- endless up to version 17, and the server would compile it first, for 100 ms each time.
+-- Queries name `only_row`: in functions that forbid plans which read whole tables, a scan of this table would seem
+-- extremely expensive up to version 17, and the server would compile it first, for 100 ms each time.
 CREATE TABLE interlock.lease_epoch (
     only_row    boolean          NOT NULL DEFAULT true,
     timeline    integer          NOT NULL,
@@ -57,7 +57,7 @@ CREATE TABLE interlock.lease_epoch (
     CONSTRAINT lease_epoch_single CHECK (only_row)
 );
 
--- Who took a lease from its holder by force, and why. `grant_id` is that of the broken grant: with it, the holder can
+-- The operators that broke a lease, and their reasons. `grant_id` is that of the broken grant: with it, the holder can
 -- release the lease once it has stopped, and do nothing else.
 CREATE TABLE interlock.lease_intervention (
     id         bigint           GENERATED ALWAYS AS IDENTITY,
@@ -77,16 +77,16 @@ CREATE TABLE interlock.lease_intervention (
 
 CREATE INDEX lease_intervention_lease ON interlock.lease_intervention (name, token);
 
--- The server's timeline changes when a standby is promoted and when a back-up is restored to a point in time. The
--- control file would tell too late.
+-- The server's timeline changes when a standby is promoted and when a backup is restored to a point in time. The control
+-- file would show it too late.
 CREATE FUNCTION interlock.timeline_v1() RETURNS integer
     LANGUAGE sql VOLATILE
     AS 'SELECT (''x'' || left(pg_catalog.pg_walfile_name(pg_catalog.pg_current_wal_insert_lsn()), 8))::bit(32)::integer';
 
 INSERT INTO interlock.lease_epoch (timeline) VALUES (interlock.timeline_v1());
 
--- Whether somebody in the queue still waits. The lock is probed in shared mode, so that two who look at once do not
--- take each other for the waiter. An offer that is not taken up within a second goes to the next.
+-- True if a waiter in the queue is still alive. The lock is probed in shared mode, so that two concurrent probes do not take
+-- each other for the waiter. An offer that is not taken up within a second goes to the next waiter.
 CREATE FUNCTION interlock.waits_v1(listener integer, seen_at timestamptz, offered_at timestamptz, moment timestamptz)
     RETURNS boolean LANGUAGE sql VOLATILE
     AS $$
@@ -95,30 +95,30 @@ CREATE FUNCTION interlock.waits_v1(listener integer, seen_at timestamptz, offere
                 ELSE NOT pg_catalog.pg_try_advisory_xact_lock_shared(1229737037, listener) END
     $$;
 
--- Make this session the one that shows that `listener` lives. False: another session has that number.
+-- Mark this session as the live one of `listener`. False: another session has that number.
 CREATE FUNCTION interlock.listen_v1(listener integer) RETURNS boolean
     LANGUAGE sql VOLATILE
     AS 'SELECT pg_catalog.pg_try_advisory_lock(1229737037, listener)';
 
--- Enqueuing and releasing of one name must not miss each other: a release that does not see the waiter yet, and a
--- waiter that does not see the release yet. All take a lock here, until they commit; names share 1024 of them. Whoever
--- joins a queue, or tells its first, has it shared; whoever frees the lease or leaves the queue has it alone.
+-- An enqueue and a release of one name must not miss each other: a release that does not see the waiter yet, and a waiter
+-- that does not see the release yet. Both take a lock here, until they commit; names share 1024 of them. A transaction that
+-- joins a queue, or notifies its first waiter, takes it shared; one that frees the lease or leaves the queue, exclusively.
 CREATE FUNCTION interlock.queue_lock_v1(name text) RETURNS integer
     LANGUAGE sql IMMUTABLE
     AS 'SELECT pg_catalog.hashtext(name) & 1023';
 
--- Who looks for the first in the queue begins here, and not at all who have left it since the oldest snapshot that somebody
--- keeps open: an hour's back-up would keep the rows of everybody who waited in that hour. Nobody who joins comes before it,
--- by the clock, which is read once the queue's lock is had. Where the clock was set back, and now and then in any case, all
--- are looked at.
+-- A scan for the first waiter in the queue begins here, and skips the rows of waiters that have left since the oldest open
+-- snapshot: an hour's backup would otherwise keep the rows of all waiters of that hour. No new waiter is before it, by the
+-- clock, which is read after the queue's lock was taken. If the clock was set back, and now and then in any case, the scan
+-- reads all rows.
 CREATE FUNCTION interlock.queue_start_v1(queue_from timestamptz, token bigint) RETURNS timestamptz
     LANGUAGE sql STABLE
     AS $$
     SELECT CASE WHEN token % 64 = 0 OR queue_from > pg_catalog.statement_timestamp() THEN '-infinity' ELSE queue_from END
     $$;
 
--- Note a change of the timeline, and give the shared row. Every grant ends with the timeline that it was made on, whatever
--- the two servers' clocks say; its `expires_at` stays. A clock that was set back does not make the hold-back longer.
+-- Note a change of the timeline, and return the shared row. Every grant ends with the timeline that it was made on, whatever
+-- the two servers' clocks say; its `expires_at` stays. A clock that was set back does not extend the hold-back.
 CREATE FUNCTION interlock.epoch_v1() RETURNS interlock.lease_epoch
     LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
     AS $$
@@ -143,7 +143,7 @@ BEGIN
 END
 $$;
 
--- Let a commit of ours wait for the disk, whatever the role or the server says; never the other way round.
+-- Make the commit of this transaction wait for the disk, whatever the role or the server sets; never the other way round.
 CREATE FUNCTION interlock.durably_v1() RETURNS void
     LANGUAGE plpgsql VOLATILE
     AS $$
@@ -154,8 +154,8 @@ BEGIN
 END
 $$;
 
--- True, when the transaction commits as durably as one that grants: what was read may have been committed on this server
--- alone, by somebody who did not wait for the standbys that commits are to wait for.
+-- True if the transaction commits as durably as one that grants: rows that were read may have been committed on this server
+-- alone, by a transaction that did not wait for the synchronous standbys.
 CREATE FUNCTION interlock.confirm_v1() RETURNS boolean
     LANGUAGE plpgsql VOLATILE
     AS $$
@@ -166,8 +166,8 @@ BEGIN
 END
 $$;
 
--- Names that were never leased before get a row, free. A name that another transaction is just adding is waited for,
--- so this is never part of a statement that others depend on. So is a sweep, which may be raising `token_floor`.
+-- Add rows, free, for names that were never leased. Waits for a transaction that is adding the same name, so this is never
+-- part of a statement that others depend on. Waits for a sweep as well, which may be raising `token_floor`.
 CREATE FUNCTION interlock.register_v1(names text[]) RETURNS void
     LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET lock_timeout = '200ms'
     AS $$
@@ -190,9 +190,9 @@ BEGIN
 END
 $$;
 
--- The first live waiter of each free lease is told that it is its turn; dead ones before it are removed. A waiter of
--- `own_listener` is not notified: the caller tells it. Waits for nobody: where the queue is not to be had, whoever has
--- it alone will tell the first, and a row that is locked is just told, or just granted, by another.
+-- Notify the first live waiter of each free lease; dead ones before it are removed. A waiter of `own_listener` is not
+-- notified here: the caller does that. Never waits: if the queue's lock is not available, its holder will notify the first
+-- waiter, and a locked row is being offered or granted by another transaction.
 CREATE FUNCTION interlock.offer_v1(names text[], own_listener integer)
     RETURNS TABLE (name text, grant_id uuid, listener integer)
     LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
@@ -206,12 +206,12 @@ DECLARE
     firsts uuid[];
     dates  timestamptz[];
 BEGIN
-    -- Before PostgreSQL 17, who has the queue alone is refused to share it while others wait to have it alone.
+    -- Before PostgreSQL 17, the exclusive holder of the queue's lock cannot share it while others wait for it exclusively.
     names := ARRAY(SELECT n.name FROM unnest(names) AS n (name)
                     WHERE pg_try_advisory_xact_lock_shared(1229737036, interlock.queue_lock_v1(n.name))
                        OR pg_try_advisory_xact_lock(1229737036, interlock.queue_lock_v1(n.name)));
-    -- Whoever did not come when it was called is cut off, or stands still, and so is everybody who listens with it: they
-    -- are passed over together, until they ask again. They are told so, by an empty notification, in case they hear it.
+    -- A notified waiter that did not come is disconnected or stopped, and so are all waiters of its listener: they are passed
+    -- over together, until they ask again. An empty notification tells them so, in case they receive it.
     SELECT array_agg(DISTINCT f.listener) INTO silent
       FROM unnest(names) AS n (name) JOIN interlock.lease l ON l.name = n.name, LATERAL (
            (SELECT w.listener, w.offered_at FROM interlock.waiter w
@@ -228,7 +228,7 @@ BEGIN
         )
         UPDATE interlock.waiter w SET offered_at = '-infinity' FROM deaf WHERE w.grant_id = deaf.grant_id;
         PERFORM pg_notify('interlock_' || s.listener, '') FROM unnest(silent) AS s (listener);
-        WITH unheard AS MATERIALIZED (  -- once is enough
+        WITH unheard AS MATERIALIZED (  -- so that each is notified once
             SELECT l.name FROM interlock.lease l
              WHERE l.name = ANY (names) AND l.listener = ANY (silent) AND l.renewed_at = l.acquired_at
                AND l.expires_at <= moment
@@ -271,13 +271,13 @@ BEGIN
 END
 $$;
 
--- Take each lease that is free and not promised to somebody who came before. Who asks with a grant_id that holds the
--- lease already gets the same answer again: that is how a lost reply is repaired. With `waits` whoever does not get it
--- is put into the queue. `status`: granted; busy (held, or others are first); locked (free, but an open transaction
--- still guards it, or somebody is just taking it); changing (ask again at once); unknown (register the name first);
--- held back (the server was just promoted). `retry_after` is when to ask again if nothing is heard before; who cannot be
--- told (no listener) has to ask before the queue forgets it.
--- Decides: the row lock, taken only where the row is seen free, and on the version that is current when it is taken.
+-- Take each lease that is free and not offered to an earlier waiter. A request with a grant_id that holds the lease already
+-- gets the same answer again: that repairs a lost reply. With `waits` a request that is not granted is queued.
+-- `status`: granted; busy (held, or others are first); locked (free, but an open transaction still guards it, or another
+-- transaction is just taking it); changing (ask again at once); unknown (register the name first); held back (the server
+-- was just promoted). `retry_after` is the time for the next request if no notification comes before; a waiter without
+-- notifications (no listener) has to ask before it expires from the queue.
+-- Decides: the row lock, taken only if the row appears free, and on the version that is current when it is taken.
 CREATE FUNCTION interlock.acquire_many_v1(
     names text[], grant_ids uuid[], ttls double precision[], metadatas jsonb[], waits boolean[],
     new_holder text, new_host text, new_pid integer, new_listener integer, direct boolean DEFAULT false
@@ -296,7 +296,7 @@ DECLARE
     longest  double precision;
     shortest double precision;
     chosen   integer[];
-    rows     tid[];  -- where a row is stays so while it is locked, and is found there without its index
+    rows     tid[];  -- a locked row keeps its place, and is found there without the index
     free     text[];
 BEGIN
     SELECT greatest(epoch.longest_ttl, max(a.ttl)), min(a.ttl) INTO longest, shortest FROM unnest(ttls) AS a (ttl);
@@ -354,7 +354,7 @@ BEGIN
     END IF;
 
     IF true = ANY (waits) THEN
-        -- Whoever was granted it by the holder before: heard of, it is held for its whole length from now on.
+        -- The waiter that the previous holder granted the lease to: now it is known, it holds the lease for its whole ttl.
         WITH heard AS MATERIALIZED (
             SELECT l.name, a.ttl FROM unnest(names, grant_ids, ttls) AS a (name, grant_id, ttl)
               JOIN interlock.lease l ON l.name = a.name
@@ -391,8 +391,8 @@ BEGIN
          HAVING count(*) > 0;
     END IF;
 
-    -- A clock that was set back would keep a dead holder's lease for as long as it was set back. Told by the time after
-    -- the row was read: by an older one, whoever has just renewed would seem to be ahead.
+    -- A clock that was set back would keep a dead holder's lease for that much longer. Compared with the time after the row was
+    -- read: compared with an older one, a holder that has just renewed would seem to be ahead.
     WITH ahead AS MATERIALIZED (
         SELECT l.name FROM unnest(names) AS a (name) JOIN interlock.lease l ON l.name = a.name
          WHERE l.expires_at > interlock.now_v1() + make_interval(secs => l.ttl + 1)
@@ -431,18 +431,19 @@ BEGIN
 END
 $$;
 
--- A grant in 24 bytes, as `renew_many_v1` takes them: a process may hold very many, and to read a UUID that is written
--- out takes the server half as long as to renew its lease.
+-- A grant in 24 bytes, as `renew_many_v1` takes them: a process may hold very many, and parsing a UUID from text takes the
+-- server half as long as renewing its lease.
 CREATE FUNCTION interlock.grant_v1(token bigint, grant_id uuid) RETURNS bytea
     LANGUAGE sql IMMUTABLE
     AS $$ SELECT pg_catalog.int8send(token) OPERATOR(pg_catalog.||) pg_catalog.uuid_send(grant_id) $$;
 
--- Extend each lease that is still held: one that has expired stays lost, even if nobody has taken it. One row: the
--- requests that were lost; those of them that an operator broke, with who did and why; and those whose row is locked at the
+-- Extend each lease that is still held: an expired one stays lost, even if nothing has taken it. One row: the requests that
+-- were lost; those of them that an operator broke, with the operator and the reason; and those whose row is locked at the
 -- moment (ask again).
 -- `clock` and `timeline` let the holder notice a clock that was set and a server that was promoted.
--- Mostly nobody else has any of them locked. To lock them all before they are written would cost, and log, half as much
--- again; so they are written at once, and what waits for a lock for a millisecond is undone and done with care.
+-- Mostly no other transaction has any of them locked. Locking them all before they are written would take, and log, half as
+-- much again; so they are written at once, and a write that waits for a lock for a millisecond is undone and repeated with
+-- locks.
 CREATE FUNCTION interlock.renew_many_v1(
     names text[], grants bytea, ttls double precision[],
     OUT lost integer[], OUT locked integer[], OUT clock double precision, OUT timeline integer, OUT broken integer[],
@@ -478,7 +479,7 @@ BEGIN
            AND interlock.grant_v1(l.token, l.grant_id) = substring(grants, 24 * a.request::integer - 23, 24);
         GET DIAGNOSTICS renewed = ROW_COUNT;
         PERFORM set_config('lock_timeout', patience, true);
-    EXCEPTION WHEN lock_not_available THEN  -- somebody else has one of them locked: all others first
+    EXCEPTION WHEN lock_not_available THEN  -- another transaction has locked one of them: all others first
         SELECT array_agg(held.request), array_agg(held.row) INTO mine, rows
           FROM (SELECT a.request::integer AS request, l.ctid AS row
                   FROM unnest(names) WITH ORDINALITY AS a (name, request)
@@ -492,7 +493,7 @@ BEGIN
           FROM unnest(mine, rows) AS m (request, row)
          WHERE l.ctid = m.row;
         GET DIAGNOSTICS renewed = ROW_COUNT;
-        IF renewed <> cardinality(mine) THEN  -- never seen; nobody may trust what was not written
+        IF renewed <> cardinality(mine) THEN  -- never observed; a lease that was not written must not be trusted
             RAISE EXCEPTION USING ERRCODE = '40001', MESSAGE = 'a lease that was locked has moved: renew again';
         END IF;
     END;
@@ -512,8 +513,8 @@ BEGIN
 END
 $$;
 
--- Broken → free, before its time is over: its holder releases it, so it has stopped. True, if that was so. The lease's row
--- does not name the grant any more, its record in `lease_intervention` does. The caller has the queue's lock alone.
+-- Broken → free, before it expires: its holder releases it, so it has stopped. True if that was so. The lease's row does not
+-- name the grant any more, its record in `lease_intervention` does. The caller has the queue's lock exclusively.
 CREATE FUNCTION interlock.end_broken_v1(lease_name text, lease_token bigint, lease_grant uuid) RETURNS boolean
     LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off
     AS $$
@@ -526,9 +527,9 @@ BEGIN
 END
 $$;
 
--- Free each lease that the named grant holds, and tell the first in its queue, whose grant_id is `offered`. With
--- `if_waited` only those that somebody waits for. `status`: released, lost (that grant holds nothing any more), locked
--- (ask again), kept (nobody waits). A grant whose lease was broken is lost, and its release frees the lease: its holder has
+-- Free each lease that the named grant holds, and notify the first waiter in its queue, whose grant_id is `offered`. With
+-- `if_waited` only those that have waiters. `status`: released, lost (that grant holds nothing any more), locked (ask
+-- again), kept (no waiters). A grant whose lease was broken is lost, and its release frees the lease: its holder has
 -- stopped. Never waits for a transaction that guards the lease: it changes no key.
 CREATE FUNCTION interlock.release_many_v1(
     names text[], tokens bigint[], grant_ids uuid[], own_listener integer, if_waited boolean
@@ -598,7 +599,7 @@ BEGIN
 END
 $$;
 
--- Leave the queue; what was already offered, or granted without having been heard of, goes to the next.
+-- Leave the queue; an offer, or a grant by a hand-over that was not received yet, goes to the next waiter.
 CREATE FUNCTION interlock.abandon_many_v1(names text[], grant_ids uuid[], own_listener integer)
     RETURNS TABLE (name text, grant_id uuid, listener integer)
     LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET lock_timeout = '200ms'
@@ -632,8 +633,8 @@ BEGIN
 END
 $$;
 
--- Whether the lock that a row's xmax tells of is this transaction's own, and not that of a part of it which a rollback
--- to a savepoint undoes. Several lockers have a number as a group, and nothing tells that from a transaction's number.
+-- True if the lock in a row's xmax is this transaction's own, and not that of a subtransaction, which a rollback to a
+-- savepoint undoes. Several lockers share a group number, which cannot be distinguished from a transaction's number.
 CREATE FUNCTION interlock.locked_here_v1(locker xid) RETURNS boolean
     LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
     AS $$
@@ -644,9 +645,9 @@ EXCEPTION WHEN OTHERS THEN
 END
 $$;
 
--- In a transaction of yours: it commits only while the grant is current, and whoever wants the lease next waits for it.
--- FOR KEY SHARE lets the holder's renewals and its release pass; a change of the token locks FOR UPDATE first, so it
--- waits. Expiry counts where the row is seen as it is now; with an older snapshot, token and grant_id decide.
+-- Inside a user's transaction: it commits only while the grant is current, and a process that wants the lease next waits for
+-- it. FOR KEY SHARE lets the holder's renewals and its release pass; a change of the token locks FOR UPDATE first, so it
+-- waits. Expiry counts if the row is read in its current version; with an older snapshot, token and grant_id decide.
 -- A lock taken after a savepoint would be gone after a rollback to it, so there it is refused, unless the transaction has
 -- taken it before the savepoint as well.
 CREATE FUNCTION interlock.guard_v1(lease_name text, lease_token bigint, lease_grant uuid) RETURNS void
@@ -667,7 +668,7 @@ BEGIN
             HINT = 'Roll back: another process may hold it now.';
     END IF;
     SELECT l.xmax INTO locker FROM interlock.lease l WHERE l.name = lease_name;
-    -- A part of this transaction has a higher number than the whole, so a lower one is that of a group: see who is in it.
+    -- A subtransaction has a higher number than its transaction, so a lower one is that of a group: check its members.
     IF locker <> pg_current_xact_id()::xid
        AND NOT (age(locker) > age(pg_current_xact_id()::xid) AND interlock.locked_here_v1(locker)) THEN
         parts := ARRAY(
@@ -693,10 +694,11 @@ END
 $$;
 
 -- The trigger function behind `protect_v1`: at COMMIT the transaction has to carry the guard of that lease. `guard_v1` leaves
--- what it guards in a setting of the transaction; any client can set that, so the row decides: it is locked here as `guard_v1`
--- locks it. A lock from while the lease was held is good to the end, also if the holder has released meanwhile. After
--- SET CONSTRAINTS IMMEDIATE, a rollback to an earlier savepoint undoes the lock, and the trigger is called again at COMMIT.
--- It runs for every row, so the usual case is one statement; it checks expiry, or a late lock would pass for an early one.
+-- the guarded grant in a setting of the transaction; any client can set that, so the row decides: it is locked here as
+-- `guard_v1` locks it. A lock from the time the lease was held stays valid to the end, also if the holder has released it
+-- meanwhile. After SET CONSTRAINTS IMMEDIATE, a rollback to an earlier savepoint undoes the lock, and the trigger is called
+-- again at COMMIT. It runs for every row, so the usual case is one statement; it checks expiry, or a late lock would pass
+-- for an early one.
 CREATE FUNCTION interlock.guarded_v1() RETURNS trigger
     LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off
     AS $$
@@ -724,7 +726,7 @@ BEGIN
 END
 $$;
 
--- From now on rows of that table are only written by transactions that carry the lease's guard.
+-- From now on only transactions that carry the lease's guard can write rows of that table.
 CREATE FUNCTION interlock.protect_v1(protected regclass, lease_name text) RETURNS void
     LANGUAGE plpgsql VOLATILE
     AS $$
@@ -744,7 +746,7 @@ DECLARE
 BEGIN
     SELECT l.xmax INTO locker FROM interlock.lease l WHERE l.name = lease_name;
     lockers := ARRAY[locker];
-    BEGIN  -- nothing tells a transaction's number from that of a group of them
+    BEGIN  -- a transaction's number cannot be distinguished from that of a group
         lockers := lockers || ARRAY(SELECT m.xid FROM pg_get_multixact_members(locker) AS m);
     EXCEPTION WHEN OTHERS THEN
         NULL;
@@ -758,9 +760,8 @@ BEGIN
 END
 $$;
 
--- Take a lease from its holder. The holder learns of it when it renews next, and stops. Until the time is over for
--- which it may trust the lease, or until the holder releases it, no other process gets it, unless `immediate` says that
--- this does not matter.
+-- Take a lease from its holder. The holder is notified at its next renewal, and stops. Until the lease expires for it, or
+-- until it releases the lease, no other process gets it, unless `immediate` says that this does not matter.
 CREATE FUNCTION interlock.break_v1(lease_name text, immediate boolean, terminate boolean, why text, by_whom text)
     RETURNS TABLE (token bigint, holder text, host text, pid integer, remaining double precision, terminated integer[])
     LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET lock_timeout = '2s'
@@ -798,7 +799,7 @@ BEGIN
 END
 $$;
 
--- Every lease, for eyes. What is not shown is the grant_id: who knows it can act as the holder.
+-- All leases, for operators. The grant_id is not shown: a client that knows it can act as the holder.
 CREATE FUNCTION interlock.leases_v1(only_name text DEFAULT NULL)
     RETURNS TABLE (name text, token bigint, held boolean, broken boolean, holder text, host text, pid integer, metadata jsonb,
                    ttl double precision, acquired_at timestamptz, renewed_at timestamptz, expires_at timestamptz,
@@ -815,7 +816,7 @@ CREATE FUNCTION interlock.leases_v1(only_name text DEFAULT NULL)
      ORDER BY l.name
     $$;
 
--- Who waits for that lease, in order.
+-- The waiters for that lease, in order.
 CREATE FUNCTION interlock.waiters_v1(lease_name text)
     RETURNS TABLE (holder text, host text, pid integer, enqueued_at timestamptz, waited double precision)
     LANGUAGE sql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
@@ -826,8 +827,8 @@ CREATE FUNCTION interlock.waiters_v1(lease_name text)
      ORDER BY w.enqueued_at, w.grant_id
     $$;
 
--- Delete what nobody has used for that long, a thousand rows at a time, and waiters that are gone. One sweeper at a
--- time; -1: another is at it. The highest token is kept, so that a name that comes back goes on above it.
+-- Delete leases that were not used for so long, a thousand rows at a time, and dead waiters. One sweeper at a time; -1:
+-- another one is running. The highest token is kept, so that the tokens of a name that comes back are greater.
 CREATE FUNCTION interlock.sweep_v1(unused_for double precision) RETURNS integer
     LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
     AS $$
@@ -859,17 +860,17 @@ BEGIN
         DELETE FROM interlock.waiter w USING dead WHERE w.grant_id = dead.grant_id RETURNING w.name, w.offered_at
     )
     SELECT array_agg(DISTINCT gone.name) INTO called FROM gone WHERE gone.offered_at IS NOT NULL;
-    IF called IS NOT NULL THEN  -- the dead do not come: their turn goes to the next
+    IF called IS NOT NULL THEN  -- a dead waiter does not come: the next one is notified
         PERFORM interlock.offer_v1(called, NULL);
     END IF;
     RETURN swept;
 END
 $$;
 
--- The same for one lease and any language, at a third of the cost. Call these outside a transaction of your own: what
--- they lock, and whom they tell, is settled only at COMMIT.
--- A row's versions stay for as long as somebody keeps a snapshot that is older, and its newest is the last in the index.
--- So these functions look for a name from the end, with BETWEEN: after `=` the index would be read from the beginning.
+-- The same for one lease and any language, at a third of the cost. Call these outside a transaction of your own: their locks
+-- and notifications take effect only at COMMIT.
+-- A row's old versions stay for as long as an older snapshot is open, and its newest version is the last in the index. So
+-- these functions search a name from the end, with BETWEEN: after `=` the index would be read from the beginning.
 CREATE FUNCTION interlock.acquire_v1(
     name text, grant_id uuid, ttl double precision, holder text, metadata jsonb DEFAULT NULL, wait boolean DEFAULT false,
     host text DEFAULT NULL, pid integer DEFAULT NULL, listener integer DEFAULT NULL, direct boolean DEFAULT false,
@@ -882,7 +883,7 @@ CREATE FUNCTION interlock.acquire_v1(
 #variable_conflict use_column
 DECLARE
     moment timestamptz := interlock.now_v1();
-    place  tid;  -- as long as it is locked, a row stays there, and is found without another look at all its versions
+    place  tid;  -- a locked row keeps its place, and is found there without reading all its versions again
     until  timestamptz;
     done   text;  -- an assignment costs a tenth of PERFORM
 BEGIN
@@ -968,9 +969,9 @@ BEGIN
 END
 $$;
 
--- With `direct`, the first in the queue is granted the lease in the same transaction, if it may be and is known to live:
--- `next_token` and `next_until` (by the database's clock) are that grant's, which ends after a second unless whoever has
--- it renews. Then nobody has been told yet: `hand_on_v1` does that.
+-- With `direct`, the first waiter in the queue is granted the lease in the same transaction, if that is possible and it is
+-- known to be alive: `next_token` and `next_until` (by the database's clock) are that grant's, which ends after a second
+-- unless the waiter renews it. The waiter was not notified yet: `hand_on_v1` does that.
 CREATE FUNCTION interlock.release_v1(
     name text, token bigint, grant_id uuid, listener integer DEFAULT NULL, direct boolean DEFAULT false,
     OUT status text, OUT offered uuid, OUT elsewhere boolean,
@@ -1018,7 +1019,7 @@ BEGIN
           WHERE l.ctid = place AND e.only_row AND e.timeline = interlock.timeline_v1()
             AND e.since <= moment - make_interval(secs => greatest(e.longest_ttl, first.ttl))
             FOR UPDATE OF l SKIP LOCKED;
-        IF FOUND THEN  -- and no transaction guards it
+        IF FOUND THEN  -- so no transaction guards it
             done := interlock.durably_v1();
             moment := interlock.now_v1();
             UPDATE interlock.lease l
@@ -1048,7 +1049,7 @@ BEGIN
        AND NOT EXISTS (SELECT FROM interlock.waiter w WHERE w.name = release_v1.name AND w.enqueued_at >= start) THEN
         RETURN;
     END IF;
-    -- Mostly whoever came first still waits: then this is all that `offer_v1` would do.
+    -- Mostly the first waiter is still waiting: then this is all that `offer_v1` would do.
     UPDATE interlock.waiter w SET offered_at = moment
      WHERE w.grant_id = first.grant_id AND w.offered_at IS NULL
        AND interlock.waits_v1(w.listener, w.seen_at, w.offered_at, moment)
@@ -1063,9 +1064,9 @@ BEGIN
 END
 $$;
 
--- Release, and grant the lease to the first in the queue, which is told once that is on the disk: by a commit of its own,
--- because whoever notifies keeps everybody else on the server from notifying until its commit is done. Without anybody
--- to grant it to, nobody waits for the disk. Not to be called within a transaction.
+-- Release, and grant the lease to the first waiter, which is notified once the grant is on the disk: by a commit of its own,
+-- because a notifying transaction keeps all others on the server from notifying until its commit is done. Without a waiter
+-- nothing waits for the disk. Not to be called within a transaction.
 CREATE PROCEDURE interlock.hand_on_v1(
     name text, token bigint, grant_id uuid, listener integer,
     INOUT status text DEFAULT NULL, INOUT offered uuid DEFAULT NULL, INOUT elsewhere boolean DEFAULT NULL,

@@ -1,5 +1,5 @@
--- What is remembered under a key: that something was done, how far it is. Written only by whoever holds a lease, whose
--- token is kept with it.
+-- Records: values under keys, such as the result of finished work. Only the holder of a lease writes them; the token of its
+-- grant is kept with the value.
 CREATE TABLE interlock.record (
     key        text COLLATE "C" NOT NULL,
     token      bigint           NOT NULL,
@@ -9,7 +9,7 @@ CREATE TABLE interlock.record (
     CONSTRAINT record_key_length CHECK (octet_length(key) BETWEEN 1 AND 255)
 );
 
--- What is remembered under that key; no row: nothing.
+-- The record under that key, or no row.
 CREATE FUNCTION interlock.read_record_v1(record_key text)
     RETURNS TABLE (key text, token bigint, value text, written_at double precision)
     LANGUAGE sql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
@@ -18,8 +18,8 @@ CREATE FUNCTION interlock.read_record_v1(record_key text)
       FROM interlock.record r WHERE r.key = record_key
     $$;
 
--- Remember that, if the grant is current. Decides: the lock of the lease's row, as in `guard_v1`. Whoever wants the lease
--- next waits for this transaction; who has it already leaves no row that fits, and then nothing is written: false.
+-- Write a record, if the grant is current. Decides: the lock of the lease's row, as in `guard_v1`. A process that wants the
+-- lease next waits for this transaction; if another process has it already, no row matches and nothing is written: false.
 CREATE FUNCTION interlock.write_record_v1(
     record_key text, record_value json, lease_name text, lease_token bigint, lease_grant uuid
 ) RETURNS boolean
@@ -45,7 +45,7 @@ BEGIN
 END
 $$;
 
--- Leases that are held now and whose names begin like that, by name. What is not shown is the grant_id.
+-- The leases that are held now and whose names begin with a prefix, by name. The grant_id is not shown.
 -- Planned each time, so that the index serves every prefix.
 CREATE FUNCTION interlock.held_v1(prefix text)
     RETURNS TABLE (name text, token bigint, holder text, host text, pid integer, metadata text,
@@ -56,7 +56,7 @@ CREATE FUNCTION interlock.held_v1(prefix text)
 #variable_conflict use_column
 DECLARE
     moment timestamptz := interlock.now_v1();
-    beyond text := left(prefix, -1) || chr(ascii(right(prefix, 1)) + 1);  -- the first name that does not begin so
+    beyond text := left(prefix, -1) || chr(ascii(right(prefix, 1)) + 1);  -- the first name without that prefix
 BEGIN
     RETURN QUERY
     SELECT l.name, l.token, l.holder, l.host, l.pid, l.metadata::text, extract(epoch FROM l.acquired_at)::double precision,
@@ -74,8 +74,8 @@ FROM PUBLIC;
 
 CREATE INDEX record_written_at ON interlock.record (written_at);
 
--- Delete what was remembered longer ago, under keys that begin like that, a thousand rows at a time: how many it were.
--- A row that somebody is just writing anew is passed over.
+-- Delete records under keys that begin with a prefix and were written longer ago, a thousand rows at a time. Returns the
+-- number of deleted rows. A row that another transaction is rewriting is skipped.
 CREATE FUNCTION interlock.forget_records_v1(prefix text, older_than double precision) RETURNS integer
     LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
     AS $$

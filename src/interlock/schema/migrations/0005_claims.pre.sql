@@ -1,5 +1,5 @@
--- Names that belong to an owner, from the claim until what they stand for is gone. One row for each time that a name was
--- owned; a row that was released stays, for the history. Claimed and released inside users' own transactions.
+-- Names that belong to an owner, from the claim until their resources are gone. One row for each period in which a name was
+-- owned; a released row stays, for the history. Claimed and released inside users' own transactions.
 CREATE TABLE interlock.claim (
     id          bigint GENERATED ALWAYS AS IDENTITY,
     scope       text COLLATE "C" NOT NULL,
@@ -11,12 +11,12 @@ CREATE TABLE interlock.claim (
     CONSTRAINT claim_pkey PRIMARY KEY (id)
 );
 
--- What decides: a name has one owner.
+-- This constraint decides: a name has one owner.
 CREATE UNIQUE INDEX claim_held ON interlock.claim (scope, name) WHERE released_at IS NULL;
 CREATE INDEX claim_past ON interlock.claim (scope, name) WHERE released_at IS NOT NULL;
 
--- Whether this transaction is now the only one that may give that name to somebody, or take it away; never waits. Given
--- back at the transaction's end, after what it did can be seen, and by a rollback to a savepoint, with what was done since.
+-- True if only this transaction may now give that name to an owner, or take it away; never waits. The lock is released at
+-- the transaction's end, after its changes are visible, and by a rollback to a savepoint, together with the changes since.
 -- One expression, so that it costs no statement of its own.
 CREATE FUNCTION interlock.claim_lock_v1(claim_scope text, claim_name text) RETURNS boolean
     LANGUAGE sql VOLATILE
@@ -26,10 +26,10 @@ CREATE FUNCTION interlock.claim_lock_v1(claim_scope text, claim_name text) RETUR
         ((pg_catalog.hashtextextended(claim_scope || chr(31) || claim_name, 1229737039) << 32) >> 32)::integer)
     $$;
 
--- Names become the owner's: all of them, or none. Nothing here waits for another's transaction or fails because of it,
--- for after an error the user's own transaction would be lost: an open one is looked at again until `wait` seconds are
--- over. What is another's is told without a lock. What is the owner's already is shared, so that its release waits. What
--- is free is locked, looked at again, and inserted. Under a snapshot that is too old, this fails with 40001.
+-- Claim names for an owner: all of them, or none. This never waits for another transaction and never fails because of one,
+-- since an error would abort the user's own transaction: an open transaction is checked again until `wait` seconds are over.
+-- Names of another owner are reported without a lock. Names of the same owner are locked in shared mode, so that their
+-- release waits. Free names are locked, checked again, and inserted. Under a snapshot that is too old, this fails with 40001.
 CREATE FUNCTION interlock.claim_v1(
     claim_scope text, claim_names text[], claim_owner text, wait double precision DEFAULT 0, again boolean DEFAULT false
 ) RETURNS TABLE (name text, status text, id bigint, owner text, since timestamptz, released_at timestamptz)
@@ -73,7 +73,7 @@ BEGIN
                            SELECT FROM interlock.claim h
                             WHERE h.scope = claim_scope AND h.name = c.name AND h.released_at IS NULL)) AS s (owner, holds);
             open := NULL;
-            IF mine > 0 THEN  -- also where others stand in the way: "yours" is told only of what nobody can release meanwhile
+            IF mine > 0 THEN  -- also if other names are taken: "yours" is reported only for names that cannot be released meanwhile
                 own := ARRAY(SELECT c.name FROM interlock.claim c
                               WHERE c.scope = claim_scope AND c.name = ANY (wanted) AND c.released_at IS NULL
                                 AND c.owner = claim_owner FOR SHARE SKIP LOCKED);
@@ -139,12 +139,12 @@ BEGIN
         IF FOUND THEN
             RETURN;
         END IF;
-        locked := false;  -- what stood in the way has gone since it was seen
+        locked := false;  -- the conflicting row has gone since it was read
     END LOOP;
 END
 $$;
 
--- The same for one name. The usual case, a name that nobody has, is done here in two statements, all others by `claim_v1`.
+-- The same for one name. A free name, the usual case, is claimed here in two statements, all others by `claim_v1`.
 CREATE FUNCTION interlock.claim_one_v1(
     claim_scope text, claim_name text, claim_owner text, wait double precision DEFAULT 0, again boolean DEFAULT false,
     OUT status text, OUT id bigint, OUT owner text, OUT since timestamptz, OUT released_at timestamptz
@@ -177,8 +177,8 @@ BEGIN
 END
 $$;
 
--- The owner gives a name up, or passes it on. Decides: the row, locked and found to be the owner's. As above it waits for
--- no transaction, and what was done before is answered with what it was.
+-- Release a name of the owner, or pass it on to another. Decides: the row, locked and found to be the owner's. As above it
+-- never waits for a transaction, and a repeated call gets the result of the first one.
 CREATE FUNCTION interlock.release_claim_v1(
     claim_scope text, claim_name text, claim_owner text, wait double precision DEFAULT 0, pass_to text DEFAULT NULL
 ) RETURNS TABLE (status text, id bigint, owner text, since timestamptz, released_at timestamptz, passed_to text)
@@ -229,7 +229,7 @@ BEGIN
 END
 $$;
 
--- Who owns what, by scope and name; with `past` also who owned it before, in order.
+-- The owners of names, by scope and name; with `past` also the former ones, in order.
 CREATE FUNCTION interlock.claims_v1(
     only_scope text DEFAULT NULL, only_name text DEFAULT NULL, only_owner text DEFAULT NULL, past boolean DEFAULT false
 ) RETURNS TABLE (id bigint, scope text, name text, owner text, since timestamptz, released_at timestamptz, passed_to text)

@@ -1,5 +1,5 @@
--- An orchestration that somebody asked for. The row is the outbox: it is written in the transaction that wants the work
--- done, and whatever the engine does not know yet is started from it. `output` is JSON; of one that failed, the failure.
+-- A requested orchestration. The row is the outbox: it is written in the transaction that wants the work done, and an
+-- orchestration that the engine does not know yet is started from it. `output` is JSON; of a failed one, the failure.
 CREATE TABLE interlock.orchestration (
     id                  text COLLATE "C" NOT NULL,
     name                text             NOT NULL,
@@ -24,8 +24,8 @@ CREATE TABLE interlock.orchestration (
 CREATE INDEX orchestration_unfinished ON interlock.orchestration (recorded_at) WHERE finished_at IS NULL;
 CREATE INDEX orchestration_finished ON interlock.orchestration (finished_at) WHERE finished_at IS NOT NULL;
 
--- The attempts at one step: the number of the newest is the fencing token of its effects, and the time is the first one's,
--- so that an effect that is repeated is written with the same time. `root` is the recorded orchestration.
+-- The attempts at one step: the newest number is the fencing token of the step's effects, and the time is that of the first
+-- attempt, so that a repeated effect is written with the same time. `root` is the recorded orchestration.
 CREATE TABLE interlock.attempt (
     root          text COLLATE "C" NOT NULL,
     orchestration text COLLATE "C" NOT NULL,
@@ -36,8 +36,8 @@ CREATE TABLE interlock.attempt (
     CONSTRAINT attempt_pkey PRIMARY KEY (root, orchestration, execution, step)
 );
 
--- Ask for an orchestration, in the caller's transaction: 'recorded'; 'same', if that was done before; 'different', if
--- something else was asked for under that id. Decides: the primary key. Another's open transaction is waited for, not long.
+-- Request an orchestration, in the caller's transaction: 'recorded'; 'same', if it was requested before; 'different', if
+-- another one was requested under that id. Decides: the primary key. Waits a short time for another open transaction.
 CREATE FUNCTION interlock.record_orchestration_v1(
     orchestration_id text, orchestration_name text, orchestration_version text, orchestration_input jsonb,
     cleanup_name text, cleanup_version text
@@ -59,7 +59,7 @@ BEGIN
 END
 $$;
 
--- Ask that an orchestration be cancelled, in the caller's transaction: 'requested', 'finished' or, where there is none, null.
+-- Request that an orchestration is cancelled, in the caller's transaction: 'requested', 'finished', or null if there is none.
 CREATE FUNCTION interlock.cancel_orchestration_v1(orchestration_id text, reason text) RETURNS text
     LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET lock_timeout = '5s'
     AS $$
@@ -75,7 +75,7 @@ BEGIN
 END
 $$;
 
--- One orchestration as it was recorded, for statements on other tables; no row: it is not known, or forgotten.
+-- One orchestration as recorded, for statements on other tables; no row: it is unknown, or was deleted.
 CREATE FUNCTION interlock.read_orchestration_v1(orchestration_id text)
     RETURNS TABLE (name text, input jsonb, recorded_at timestamptz, finished_at timestamptz, outcome text, output text)
     LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
@@ -84,8 +84,9 @@ CREATE FUNCTION interlock.read_orchestration_v1(orchestration_id text)
       FROM interlock.orchestration o WHERE o.id = orchestration_id;
 $$;
 
--- Begin another attempt at a step; no row: the orchestration has ended, or is not known. Waits for open transactions that
--- carry the fence of the attempt before. Who ends an orchestration locks its row FOR UPDATE first, so none begins after that.
+-- Begin another attempt at a step; no row: the orchestration has ended, or is unknown. Waits for open transactions that
+-- carry the fence of the previous attempt. A transaction that ends an orchestration locks its row FOR UPDATE first, so no
+-- attempt begins after that.
 CREATE FUNCTION interlock.begin_attempt_v1(root_id text, orchestration_id text, execution_number bigint, step_number integer)
     RETURNS TABLE (attempt bigint, begun_at timestamptz)
     LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp

@@ -1,5 +1,5 @@
--- Whether somebody has that lease, or waits for it and will be told: then whoever comes now waits behind them. Both are
--- seen at one moment, so nobody is missed who waits no more because it has just got the lease.
+-- True if the lease is held, or a waiter that will be notified waits for it: then a newcomer queues behind them. Both are
+-- read in one snapshot, so that a waiter that has just become the holder is not missed.
 CREATE FUNCTION interlock.wanted_v1(lease_name text) RETURNS boolean
     LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
     SET enable_seqscan = off SET enable_bitmapscan = off SET plan_cache_mode = force_generic_plan

@@ -1,5 +1,5 @@
--- What happened to records of every kind: once for its kind and the recorded time, however often it is reported. `actor` is
--- `interlock`, or `key:ID`; `orchestration` the one whose step this was, or the one that was asked for.
+-- The events of records of every kind: one row for each kind and recorded time, however often it is reported. `actor` is
+-- `interlock`, or `key:ID`; `orchestration` is the one whose step this was, or the one that was requested.
 CREATE TABLE interlock.event (
     subject_kind  text             NOT NULL,
     subject       text COLLATE "C" NOT NULL,
@@ -13,7 +13,7 @@ CREATE TABLE interlock.event (
 
 CREATE INDEX event_by_time ON interlock.event (recorded_at);
 
--- For the triggers that hold a table to the states of its records: each names the transitions that are declared.
+-- For the triggers that restrict a table to the states of its records: each names the declared transitions.
 CREATE FUNCTION interlock.state_machine_v1() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     RAISE EXCEPTION USING ERRCODE = 'check_violation', CONSTRAINT = TG_NAME, TABLE = TG_TABLE_NAME,

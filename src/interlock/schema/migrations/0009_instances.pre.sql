@@ -1,7 +1,7 @@
--- A PostgreSQL instance. `orchestration` is the one that works on it or was the last to, `working` whether it still does; only
--- that one writes here. Names are held until everything is confirmed to be gone, whatever the state: `names_freed_at`.
--- `version`, `storage_bytes` and `parameters` are what was asked for; a version that was not is noted when it answers.
--- There is no password here: drivers keep those.
+-- A PostgreSQL instance. `orchestration` is the one that works on it or did last, `working` is true while it does; only that
+-- one writes here. Names are held until all resources are confirmed to be gone, in every state: `names_freed_at`.
+-- `version`, `storage_bytes` and `parameters` were requested; a version that was not requested is noted when the server
+-- answers. There is no password here: drivers keep those.
 CREATE TABLE interlock.instance (
     id             text COLLATE "C" NOT NULL,
     name           text COLLATE "C" NOT NULL,
@@ -52,7 +52,7 @@ CREATE TRIGGER instance_state_machine AFTER UPDATE ON interlock.instance FOR EAC
                ('starting', 'failed'), ('starting', 'deleting'), ('failed', 'deleting'), ('deleting', 'deleted'),
                ('deleting', 'failed'))) IS NOT TRUE) EXECUTE FUNCTION interlock.state_machine_v1();
 
--- What the health checks of an instance found: once for the recorded time, however often it is reported.
+-- The results of an instance's health checks: one row for the recorded time, however often it is reported.
 CREATE TABLE interlock.instance_check (
     instance     text COLLATE "C" NOT NULL,
     recorded_at  timestamptz      NOT NULL,

@@ -1,5 +1,5 @@
--- A key to the API. Only its SHA-256 is here: a key is 256 random bits, which nobody finds by trying, so the slow hashes that
--- passwords need would cost time on every request and keep nobody out. `last_used_at` is right to the minute.
+-- A key to the API. Only its SHA-256 is stored: a key is 256 random bits, which cannot be found by trying, so the slow hashes
+-- that passwords need would cost time on every request without a gain. `last_used_at` is exact to the minute.
 CREATE TABLE interlock.api_key (
     id           text COLLATE "C" NOT NULL,
     name         text             NOT NULL,

@@ -1,6 +1,6 @@
--- A backup of an instance. `orchestration` is the one that works on it or was the last to, `working` whether it still does; only
--- that one writes here. `begun_at`: since when that is at its long step, and not waiting for its turn. `path` is relative to the
--- directory of backups, and there from the moment on that it is whole; `sha256` is what has to be found there.
+-- A backup of an instance. `orchestration` is the one that works on it or did last, `working` is true while it does; only that
+-- one writes here. `begun_at`: the start of its long step, without the time in the queue. `path` is relative to the backup
+-- directory, and set once the file is complete; `sha256` is that of the file.
 CREATE TABLE interlock.instance_backup (
     id              text COLLATE "C" NOT NULL,
     instance        text COLLATE "C" NOT NULL,

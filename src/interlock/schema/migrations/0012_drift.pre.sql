@@ -1,5 +1,5 @@
--- Where what a driver has is not what the records say: one open row for each instance and kind, closed when it is no longer so.
--- Of an orphan there may be no record. `repair` is the orchestration that was last asked to put it right.
+-- Differences between a driver's resources and the records: one open row for each instance and kind, closed when the
+-- difference is gone. An orphan may have no record. `repair` is the orchestration that was last requested to repair it.
 CREATE TABLE interlock.instance_drift (
     id        bigint           NOT NULL GENERATED ALWAYS AS IDENTITY,
     driver    text             NOT NULL,
@@ -17,7 +17,7 @@ CREATE TABLE interlock.instance_drift (
 CREATE UNIQUE INDEX instance_drift_open ON interlock.instance_drift (driver, instance, kind) WHERE closed_at IS NULL;
 CREATE INDEX instance_drift_by_end ON interlock.instance_drift (closed_at) WHERE closed_at IS NOT NULL;
 
--- When a driver was last looked at for that, and why that told nothing, if it did not.
+-- The time of a driver's last check for drift, and the error if the check failed.
 CREATE TABLE interlock.instance_look (
     driver    text        NOT NULL,
     looked_at timestamptz NOT NULL,
