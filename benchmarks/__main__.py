@@ -1,4 +1,4 @@
-"""The command: sets up, measures, and writes what it found."""
+"""The command line of the benchmarks: set up, measure, write the report."""
 
 import argparse
 import json
@@ -17,39 +17,39 @@ from benchmarks.servers.disk import DEFAULT, directory_on_disk
 
 
 def main() -> None:
-    wanted = _arguments()
-    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))  # or the servers would stay
+    arguments = _arguments()
+    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))  # otherwise the servers would keep running
     CACHE.mkdir(exist_ok=True)
-    whole = not wanted.quick and not wanted.scenarios
-    # A partial run has a page too, but not the one that everybody reads.
+    whole = not arguments.quick and not arguments.scenarios
+    # A partial run writes its page to the cache, not over the published one.
     results = CACHE / ("results.json" if whole else "partial.json")
     target = ROOT / "docs" / "explanation" if whole else CACHE
-    if not wanted.report:
-        results.write_text(json.dumps(_run(wanted), indent=1))
+    if not arguments.report:
+        results.write_text(json.dumps(_run(arguments), indent=1))
     write_report(json.loads(results.read_text()), target)
-    _say(f"written: {target / 'benchmarks.md'}")
+    _log(f"written: {target / 'benchmarks.md'}")
 
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("scenarios", nargs="*", metavar="SCENARIO", help=f"of {', '.join(SCENARIOS)}; all by default")
-    parser.add_argument("--quick", action="store_true", help="few and short rounds: a rough idea")
+    parser.add_argument("--quick", action="store_true", help="few and short rounds, for rough results")
     parser.add_argument("--disk", type=Path, default=DEFAULT, help="where the servers keep their data (%(default)s)")
-    parser.add_argument("--report", action="store_true", help="measure nothing: write the last run's report again")
-    wanted = parser.parse_args()
-    if unknown := set(wanted.scenarios) - set(SCENARIOS):
+    parser.add_argument("--report", action="store_true", help="do not measure: write the report of the last run again")
+    arguments = parser.parse_args()
+    if unknown := set(arguments.scenarios) - set(SCENARIOS):
         parser.error(f"there is no scenario {', '.join(sorted(unknown))}")
-    return wanted
+    return arguments
 
 
-def _run(wanted: argparse.Namespace) -> dict[str, Any]:
+def _run(arguments: argparse.Namespace) -> dict[str, Any]:
     equipment = set_up()
-    scenarios = wanted.scenarios or list(SCENARIOS)
-    with directory_on_disk(wanted.disk) as directory:
-        bench = Bench(equipment, QUICK if wanted.quick else FULL, directory, _say)
+    scenarios = arguments.scenarios or list(SCENARIOS)
+    with directory_on_disk(arguments.disk) as directory:
+        bench = Bench(equipment, QUICK if arguments.quick else FULL, directory, _log)
         try:
             if "growth" in scenarios:
-                _say(f"growth: a snapshot of {bench.aged.age():.0f} s begins to age")
+                _log(f"growth: a snapshot of {bench.aged.age():.0f} s begins to age")
             return {
                 "when": datetime.now(UTC).date().isoformat(),
                 "machine": facts(directory, bench.postgres.version),
@@ -61,15 +61,15 @@ def _run(wanted: argparse.Namespace) -> dict[str, Any]:
 
 
 def _measure(bench: Bench, scenarios: list[str]) -> dict[str, Any]:
-    """A scenario that breaks is named in the report too: what the others found is not lost."""
+    """The results by scenario. A scenario that fails is named in the report, and the other results are kept."""
     figures: dict[str, Any] = {}
     for name in scenarios:
-        with bench.excusing(f"scenario {name}"):
+        with bench.tolerating(f"scenario {name}"):
             figures[name] = SCENARIOS[name].measure(bench)
     return figures
 
 
-def _say(what: str) -> None:
+def _log(what: str) -> None:
     sys.stderr.write(f"{what}\n")
 
 

@@ -1,4 +1,4 @@
-"""What a scenario gets: the servers, the sizes of this run, and a way to start loads that are ended in any case."""
+"""The environment of a scenario: the servers, the sizes of this run, and loads that are ended in any case."""
 
 import itertools
 import sys
@@ -18,13 +18,13 @@ from benchmarks.servers.process import ServerFailed
 from benchmarks.servers.redis import redis
 from benchmarks.servers.snapshot import AgedDatabase, aged_database
 from benchmarks.servers.zookeeper import zookeeper
-from benchmarks.waiting import NotSeen
+from benchmarks.waiting import NotObserved
 
 
 @dataclass(frozen=True)
 class Size:
-    """How much is measured: rounds of so many seconds, killed holders, cycles on one name, how old a snapshot, how many
-    instances, and for how long they are left alone."""
+    """The sizes of a run: rounds and their seconds, killed holders, cycles on one name, age of the snapshot, the
+    number of instances, and the seconds for which they are idle."""
 
     rounds: int
     seconds: float
@@ -43,7 +43,7 @@ QUICK = Size(rounds=2, seconds=0.6, repeats=2, churn=500, snapshot_age=0, instan
 
 @dataclass(frozen=True)
 class Contender:
-    """A program of `benchmarks.loads` with its settings, and what has to be there for it."""
+    """A program of `benchmarks.loads` with its settings, and the libraries and servers that it needs."""
 
     program: str
     url: Callable[["Bench"], str]
@@ -53,12 +53,12 @@ class Contender:
 
 @dataclass
 class Bench:
-    """One run. `not_measured`: contender to reason, for the report."""
+    """One run. `not_measured` is the reason by contender, for the report."""
 
     equipment: Equipment
     size: Size
     directory: Path
-    say: Callable[[str], None]
+    log: Callable[[str], None]
     not_measured: dict[str, str] = field(default_factory=dict)
     _stack: ExitStack = field(default_factory=ExitStack)
     _logs: Iterator[int] = field(default_factory=itertools.count)
@@ -74,7 +74,7 @@ class Bench:
 
     @cached_property
     def aged(self) -> AgedDatabase:
-        """Made first, so that its snapshot is nearly as old as the run when it is looked at."""
+        """Created first, so that its snapshot is nearly as old as the run when it is used."""
         return self._stack.enter_context(aged_database(self.postgres))
 
     @cached_property
@@ -118,16 +118,16 @@ class Bench:
                 load.close()
 
     def can_measure(self, name: str, contender: Contender) -> bool:
-        """Whether what it needs is there; if not, the report will say so."""
+        """True if everything that the contender needs is available. Otherwise the report names the reason."""
         if reason := self.equipment.lacks(*contender.needs):
             self.not_measured[name] = reason
         return not reason
 
     @contextmanager
-    def excusing(self, name: str) -> Iterator[None]:
+    def tolerating(self, name: str) -> Iterator[None]:
         """A peer that fails is named in the report, and the run goes on."""
         try:
             yield
-        except (LoadFailed, NotSeen, ServerFailed) as error:
+        except (LoadFailed, NotObserved, ServerFailed) as error:
             self.not_measured[name] = str(error).replace(str(ROOT), ".")
-            self.say(f"  {name}: not measured: {error}")
+            self.log(f"  {name}: not measured: {error}")

@@ -1,4 +1,4 @@
-"""Who takes part, by the names that the report uses."""
+"""The contenders, by their names in the report."""
 
 from urllib.parse import urlsplit, urlunsplit
 

@@ -1,7 +1,7 @@
-"""What the peers need and a machine may lack: Python packages in an environment of their own, Debian's servers.
+"""The software that the peers need: Python packages in an environment of their own, and Debian's servers.
 
-Nothing is left running: packages are unpacked without starting their services. What cannot be had is named with the
-reason, and the run goes on without it.
+Packages are installed without starting their services. Software that cannot be installed is named with the
+reason, and the run continues without it.
 """
 
 import hashlib
@@ -30,7 +30,7 @@ POLICY = Path("/usr/sbin/policy-rc.d")
 
 @dataclass(frozen=True)
 class Server:
-    """A server's program, and the Debian package it comes in."""
+    """A server's program and its Debian package."""
 
     package: str
     program: str
@@ -49,7 +49,7 @@ SERVERS = {
 
 @dataclass
 class Equipment:
-    """Where the peers' Python is, and why a library or a server (by its name above) cannot be had."""
+    """The peers' Python, and the reasons why libraries or servers (by the names above) are missing."""
 
     python: Path
     missing: dict[str, str] = field(default_factory=dict)
@@ -59,7 +59,7 @@ class Equipment:
 
 
 def set_up() -> Equipment:
-    """Install what is not there yet."""
+    """Install the software that is missing."""
     equipment = Equipment(CACHE / "venv" / "bin" / "python")
     _make_environment(equipment)
     _install_servers(equipment)
@@ -88,9 +88,9 @@ def _make_environment(equipment: Equipment) -> None:
 
 
 def _install_servers(equipment: Equipment) -> None:
-    wanted = {name: server for name, server in SERVERS.items() if not server.is_there}
-    complaint = _apt_install([server.package for server in wanted.values()]) if wanted else ""
-    for name, server in wanted.items():
+    missing = {name: server for name, server in SERVERS.items() if not server.is_there}
+    complaint = _apt_install([server.package for server in missing.values()]) if missing else ""
+    for name, server in missing.items():
         if not server.is_there:
             reason = f" ({complaint})" if complaint else ""
             equipment.missing[name] = f"not on this machine{reason}; Debian: apt-get install {server.package}"
@@ -108,7 +108,7 @@ def _apt_install(packages: list[str]) -> str:
 
 @contextmanager
 def _services_stay_down() -> Iterator[None]:
-    """Debian asks this file whether an installed service may start; a machine's own is left as it is."""
+    """Debian runs this file to decide whether an installed service may start. An existing file is not changed."""
     if POLICY.exists():
         yield
         return
@@ -121,7 +121,7 @@ def _services_stay_down() -> Iterator[None]:
 
 
 def _run(*command: str, **environment: str) -> str:
-    """Empty if it went well, else the last that it said."""
+    """Run the command. Returns an empty text if it succeeded, else the last line of its output."""
     ended = subprocess.run(command, env=os.environ | environment, capture_output=True, text=True, check=False)
     said = (ended.stderr.strip() or ended.stdout.strip()).splitlines()
     return "" if ended.returncode == 0 else (said[-1:] or [f"exit status {ended.returncode}"])[0]

@@ -1,4 +1,4 @@
-"""The same transactions with something and without it: what that costs is their ratio."""
+"""The same transactions with and without a feature: their ratio is the cost of the feature."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,12 +15,12 @@ Figures = dict[str, dict[str, Rounds]]
 
 _SHORTER = 4
 _MORE = 2
-"""Rounds than elsewhere: some per cent are looked for, and from one round to the next a machine differs by ten."""
+"""Factor for the number of rounds: differences of a few per cent are measured, and rounds differ by ten per cent."""
 
 
 @dataclass(frozen=True)
 class Pair:
-    """`program` is a load that is told each time whether to do it, by an order of the name `flag`."""
+    """`program` is a load whose orders have the entry `flag`, which switches the feature on or off."""
 
     program: str
     flag: str
@@ -28,10 +28,10 @@ class Pair:
     without: str
 
     def measure(self, bench: Bench, **settings: Any) -> dict[str, Rounds]:
-        """Transactions per second: with it or without → a figure for each round."""
+        """Transactions per second, with and without the feature: one value per round."""
         with bench.loads(Contender(self.program, lambda bench: bench.database), **settings) as [load]:
             turns = {kind: partial(self._turn, load, kind, bench.size.seconds / _SHORTER) for kind in self._kinds}
-            return take_turns(turns, bench.size.rounds * _MORE, bench.excusing)
+            return take_turns(turns, bench.size.rounds * _MORE, bench.tolerating)
 
     def judge(
         self,
@@ -44,7 +44,7 @@ class Pair:
         targets: Mapping[str, float],
         why: str,
     ) -> Section:
-        """`targets`: for settings that end so."""
+        """`targets` are by the end of the settings' names."""
         ratios = {name: ratio(of_one[self.with_it], of_one[self.without]) for name, of_one in figures.items()}
         return Section(
             title=title,

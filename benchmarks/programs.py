@@ -1,4 +1,4 @@
-"""A load as a child process: started, asked, ended."""
+"""A load as a child process."""
 
 import json
 import select
@@ -9,12 +9,12 @@ from typing import Any
 
 from benchmarks.equipment import ROOT
 
-_PATIENCE = 120.0
-_FAREWELL = 10.0
+_TIMEOUT = 120.0
+_EXIT_TIMEOUT = 10.0
 
 
 class LoadFailed(Exception):
-    """A load ended or fell silent; the message is the last that it said."""
+    """A load ended or stopped answering. The message is its last output."""
 
 
 class Load:
@@ -37,7 +37,7 @@ class Load:
 
     def await_ready(self) -> None:
         if (said := self._line()) != "ready":
-            raise LoadFailed(f"it began with {said!r}")
+            raise LoadFailed(f"its first output was {said!r}")
 
     def ask(self, **order: Any) -> Any:
         self.send(**order)
@@ -55,18 +55,18 @@ class Load:
         return json.loads(self._line())
 
     def kill(self) -> float:
-        """SIGKILL; the moment (CLOCK_MONOTONIC) just before."""
+        """Kill the load with SIGKILL. Returns the moment (CLOCK_MONOTONIC) just before."""
         at = time.monotonic()
         self._process.kill()
         self._process.wait()
         return at
 
     def close(self) -> None:
-        """End of orders; a load that does not end by itself is killed."""
+        """Close the load's input. A load that does not end then is killed."""
         if self._process.stdin is not None:
             self._process.stdin.close()
         try:
-            self._process.wait(_FAREWELL)
+            self._process.wait(_EXIT_TIMEOUT)
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
@@ -75,8 +75,8 @@ class Load:
 
     def _line(self) -> str:
         assert self._process.stdout is not None
-        if not select.select([self._process.stdout], [], [], _PATIENCE)[0]:
-            raise LoadFailed(f"nothing was heard of it for {_PATIENCE:g} s")
+        if not select.select([self._process.stdout], [], [], _TIMEOUT)[0]:
+            raise LoadFailed(f"it did not answer for {_TIMEOUT:g} s")
         line = self._process.stdout.readline()
         if not line:
             raise self._failure()

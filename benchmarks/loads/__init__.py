@@ -1,4 +1,4 @@
-"""Programs that make the load: one contender each, told on standard input what to do, answering on standard output.
+"""Programs that make the load, one per contender. They read orders from standard input and answer on standard output.
 
     python -m benchmarks.loads PROGRAM '{"url": …}'
 

@@ -1,11 +1,11 @@
-"""Raw `pg_advisory_lock` on one connection: neither durable, nor fenced, nor told when it is lost."""
+"""Raw `pg_advisory_lock` on one connection: not durable, not fenced, and without a signal when it is lost."""
 
 import hashlib
 
 import psycopg
 
-from benchmarks.loads.choice import serve_locks
-from benchmarks.loads.talk import Settings
+from benchmarks.loads.lock_program import serve_locks
+from benchmarks.loads.protocol import Settings
 
 
 class AdvisoryLock:

@@ -9,7 +9,7 @@ from typing import Any
 
 import duroxide
 
-from benchmarks.loads.talk import Settings, serve
+from benchmarks.loads.protocol import Settings, serve
 from interlock.durable.engine import options
 
 _STARTERS = 8

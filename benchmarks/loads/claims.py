@@ -1,4 +1,4 @@
-"""Transactions that make a name somebody's: by a claim, or by a bare INSERT into a table with a unique index."""
+"""Transactions that give a name an owner: by a claim, or by a bare INSERT into a table with a unique index."""
 
 import asyncio
 import itertools
@@ -9,7 +9,7 @@ from functools import partial
 import asyncpg
 import psycopg
 
-from benchmarks.loads.talk import Settings, answer, orders_async
+from benchmarks.loads.protocol import Settings, answer, orders_async
 from benchmarks.loads.tasks import rate
 from interlock import AsyncClaims, AsyncInterlock
 
@@ -42,9 +42,9 @@ async def asyncpg_writer(url: str, names: AsyncClaims) -> Write:
     async def write(name: str, claimed: bool) -> None:
         async with connection.transaction():
             if claimed:
-                await names.claim(connection, name, "somebody")
+                await names.claim(connection, name, "an owner")
             else:
-                await connection.fetchval(insert, "bench", name, "somebody")
+                await connection.fetchval(insert, "bench", name, "an owner")
 
     return write
 
@@ -56,9 +56,9 @@ async def psycopg_writer(url: str, names: AsyncClaims) -> Write:
     async def write(name: str, claimed: bool) -> None:
         async with connection.transaction():
             if claimed:
-                await names.claim(connection, name, "somebody")
+                await names.claim(connection, name, "an owner")
             else:
-                cursor = await connection.execute(insert, ["bench", name, "somebody"])
+                cursor = await connection.execute(insert, ["bench", name, "an owner"])
                 await cursor.fetchone()
 
     return write

@@ -1,9 +1,9 @@
-"""One process among several that contend for one lock: when it was granted, and when the release began."""
+"""One of several processes that contend for one lock. It records when each grant came and when its release began."""
 
 import time
 from typing import Any
 
-from benchmarks.loads.talk import Order, serve
+from benchmarks.loads.protocol import Order, serve
 from benchmarks.loads.threads import Lock, cycle
 
 HOLD = 0.001
@@ -13,7 +13,7 @@ Stamps = list[tuple[int, int]]
 
 
 def serve_contention(lock: Lock) -> None:
-    """Each turn contends until the given moment, and answers with the stamps of every grant."""
+    """Each order contends until the given moment. The answer has the timestamps of all grants."""
     cycle(lock)
 
     def turn(order: Order) -> Any:

@@ -1,4 +1,4 @@
-"""The alternative to the façade: every thread sends its own statements over a psycopg connection of its own.
+"""The alternative to the façade: each thread sends its own statements over its own psycopg connection.
 
 Leaner than a real client could be: nothing renews, nothing watches, nothing waits.
 """
@@ -7,8 +7,8 @@ import uuid
 
 import psycopg
 
-from benchmarks.loads.choice import serve_locks
-from benchmarks.loads.talk import Settings
+from benchmarks.loads.lock_program import serve_locks
+from benchmarks.loads.protocol import Settings
 
 _ACQUIRE = "SELECT status, token FROM interlock.acquire_v1(%s, %s, 30, 'direct')"
 _RELEASE = "SELECT set_config('synchronous_commit', 'off', true), interlock.release_v1(%s, %s, %s)"

@@ -1,4 +1,4 @@
-"""Somebody who has nothing to do with it, on the same machine and disk: when was it held up, and for how long?
+"""A process that only syncs another file on the same disk: when was it delayed, and for how long?
 
 It rests for some milliseconds, writes a block of a file of its own and syncs it, over and over. Told is when each of
 its rests ought to have ended, and when the block was on the disk.
@@ -7,7 +7,7 @@ its rests ought to have ended, and when the block was on the disk.
 import os
 import time
 
-from benchmarks.loads.talk import Order, Settings, serve
+from benchmarks.loads.protocol import Order, Settings, serve
 
 _REST = 0.005
 _BLOCK = b"\0" * 4096

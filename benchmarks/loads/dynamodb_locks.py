@@ -8,7 +8,7 @@ from python_dynamodb_lock.python_dynamodb_lock import (  # type: ignore[import-n
     DynamoDBLockClient,
 )
 
-from benchmarks.loads.talk import Settings
+from benchmarks.loads.protocol import Settings
 from benchmarks.loads.threads import serve_cycles
 
 

@@ -1,13 +1,13 @@
-"""Which event loop a program of ours runs on."""
+"""The event loop that a load runs on."""
 
 import asyncio
 from collections.abc import Callable
 
 import uvloop
 
-from benchmarks.loads.talk import Settings
+from benchmarks.loads.protocol import Settings
 
 
 def loop_factory(settings: Settings) -> Callable[[], asyncio.AbstractEventLoop]:
-    """`loop` in the settings names it; otherwise it is Python's own."""
+    """The loop that `loop` in the settings names, by default Python's own."""
     return {"asyncio": asyncio.new_event_loop, "uvloop": uvloop.new_event_loop}[settings.get("loop", "asyncio")]

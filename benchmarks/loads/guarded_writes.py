@@ -7,14 +7,14 @@ from functools import partial
 import asyncpg
 import psycopg
 
-from benchmarks.loads.talk import Settings, answer, orders_async
+from benchmarks.loads.protocol import Settings, answer, orders_async
 from benchmarks.loads.tasks import rate
 from interlock import AsyncGrant, AsyncInterlock
 
 Write = Callable[[AsyncGrant | None], Awaitable[None]]
-"""A transaction of those INSERTs, which calls the grant's guard if there is one."""
+"""A transaction of these INSERTs, with the grant's guard if there is one."""
 
-WARM_UP = 0.02  # seconds, twice
+WARM_UP = 0.02  # seconds, run twice
 
 
 async def run(settings: Settings) -> None:

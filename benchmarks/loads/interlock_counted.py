@@ -1,8 +1,8 @@
-"""A counted number of cycles, or of acquires that fail, on connections that are closed before the answer."""
+"""A given number of cycles, or of acquires that fail, on connections that are closed before the answer."""
 
 import asyncio
 
-from benchmarks.loads.talk import Order, Settings, answer, orders_async
+from benchmarks.loads.protocol import Order, Settings, answer, orders_async
 from interlock import AsyncInterlock
 
 

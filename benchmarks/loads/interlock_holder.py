@@ -1,9 +1,9 @@
-"""One who takes a lease or a session lock when told to, says when it had it, and keeps it until it is killed."""
+"""A holder that acquires a lease or a session lock on order, answers with the time, and holds it until it is killed."""
 
 import asyncio
 import time
 
-from benchmarks.loads.talk import Settings, answer, orders_async
+from benchmarks.loads.protocol import Settings, answer, orders_async
 from interlock import AsyncInterlock
 
 

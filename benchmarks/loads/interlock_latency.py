@@ -1,9 +1,9 @@
-"""How long each acquire of one name takes, one after the other, with nobody else about."""
+"""The duration of each acquire of one name, one after the other, without contention."""
 
 import asyncio
 import time
 
-from benchmarks.loads.talk import Settings, answer, orders_async
+from benchmarks.loads.protocol import Settings, answer, orders_async
 from interlock import AsyncInterlock, AsyncLease
 
 WARM_UP = 20
@@ -18,7 +18,7 @@ async def run(settings: Settings) -> None:
 
 
 async def acquires(lease: AsyncLease, count: int) -> list[float]:
-    """Milliseconds of each."""
+    """Milliseconds of each acquire."""
     times = []
     for _ in range(count):
         begun_at = time.perf_counter()

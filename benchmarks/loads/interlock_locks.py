@@ -1,13 +1,13 @@
 """Interlock from threads."""
 
-from benchmarks.loads.choice import serve_locks
 from benchmarks.loads.event_loops import loop_factory
-from benchmarks.loads.talk import Settings
+from benchmarks.loads.lock_program import serve_locks
+from benchmarks.loads.protocol import Settings
 from interlock import Interlock, Lease
 
 
 class HeldLease:
-    """A lease with the two calls of its peers: the begin and the end of a block."""
+    """A lease with the same two calls as the peers' locks: they enter and leave its block."""
 
     def __init__(self, lease: Lease) -> None:
         self._lease = lease

@@ -1,10 +1,10 @@
-"""Orchestrations of one activity: recorded, started, fenced, waited for."""
+"""Orchestrations of one activity: record, start, fence, wait."""
 
 import asyncio
 import itertools
 import time
 
-from benchmarks.loads.talk import Settings, answer, orders_async
+from benchmarks.loads.protocol import Settings, answer, orders_async
 from interlock.durable.attempt import Attempt
 from interlock.durable.declarations import Orchestrations
 from interlock.durable.replica import AsyncDurable

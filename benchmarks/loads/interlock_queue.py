@@ -1,23 +1,23 @@
-"""Many tasks that queue for one name, and queue again as soon as they have had it."""
+"""Many tasks that queue for one name, and queue again after each grant."""
 
 import asyncio
 import time
 
-from benchmarks.loads.talk import Settings, answer, orders_async
+from benchmarks.loads.protocol import Settings, answer, orders_async
 from interlock import AsyncInterlock, AsyncLease
 
 Stamps = list[tuple[int, int]]
 
 
 async def run(settings: Settings) -> None:
-    """Two orders: `queue`, answered when so many more tasks are on their way into the queue, and `stop`: the stamps."""
+    """Two orders: `queue` starts so many more tasks that enter the queue; `stop` answers with the timestamps."""
     async with AsyncInterlock(settings["url"]) as locks:
         lease = locks.lease(settings["name"], ttl=60)
         stamps: Stamps = []
         tasks: list[asyncio.Task[None]] = []
         async for order in orders_async():
             if "queue" in order:
-                tasks += [asyncio.create_task(_again_and_again(lease, stamps)) for _ in range(order["queue"])]
+                tasks += [asyncio.create_task(_acquire_repeatedly(lease, stamps)) for _ in range(order["queue"])]
                 answer("queueing")
             else:
                 answer(stamps)
@@ -25,7 +25,7 @@ async def run(settings: Settings) -> None:
                 stamps, tasks = [], []
 
 
-async def _again_and_again(lease: AsyncLease, stamps: Stamps) -> None:
+async def _acquire_repeatedly(lease: AsyncLease, stamps: Stamps) -> None:
     while True:
         grant = await lease.acquire()
         granted_at = time.monotonic_ns()

@@ -1,4 +1,4 @@
-"""Very many leases in one process: what a renewal round of all of them costs, and what each takes in memory."""
+"""Very many leases in one process: the cost of a renewal round, and the memory of each lease."""
 
 import asyncio
 import gc
@@ -6,7 +6,7 @@ import time
 import tracemalloc
 from collections.abc import Sequence
 
-from benchmarks.loads.talk import Settings, answer, orders_async
+from benchmarks.loads.protocol import Settings, answer, orders_async
 from interlock import AsyncGrant, AsyncInterlock
 from interlock.coordination.events import Event, Renewed
 
@@ -15,7 +15,7 @@ _AT_ONCE = 500
 
 
 class Watch:
-    """Counts the rounds that renewed everything: how long each took, and this thread's CPU time since the last one."""
+    """Records the duration of each round that renewed all leases, and this thread's CPU time since the previous one."""
 
     def __init__(self, leases: int) -> None:
         self._leases = leases
@@ -31,7 +31,7 @@ class Watch:
 
 
 async def run(settings: Settings) -> None:
-    """An order names the rounds to wait for; the answer has seconds and CPU seconds of each, and bytes per lease."""
+    """An order has the number of rounds to wait for; the answer has their seconds, CPU seconds and bytes per lease."""
     count = settings["leases"]
     memory = await memory_per_lease(settings["url"], count // 5)
     watch = Watch(count)
@@ -51,7 +51,7 @@ async def acquire_all(locks: AsyncInterlock, prefix: str, count: int) -> list[As
 
 
 async def memory_per_lease(url: str, count: int) -> float:
-    """Bytes that Python allocated for each of `count` held leases, their names and the caller's list among them."""
+    """Bytes that Python allocated per lease for `count` held leases, with their names and the caller's list."""
     async with AsyncInterlock(url) as locks:
         await release_all(await acquire_all(locks, "warm-up", count))
         gc.collect()

@@ -1,10 +1,10 @@
-"""Interlock in one process among several, cycle after cycle."""
+"""Interlock in one of several processes, with cycles one after the other."""
 
 import asyncio
 import time
 from dataclasses import asdict
 
-from benchmarks.loads.talk import Settings, answer, orders_async
+from benchmarks.loads.protocol import Settings, answer, orders_async
 from benchmarks.loads.tally import Tally
 from interlock import AsyncInterlock, AsyncLease
 

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 
 from benchmarks.loads.contention import HOLD, Stamps
 from benchmarks.loads.event_loops import loop_factory
-from benchmarks.loads.talk import Settings, answer, orders_async
+from benchmarks.loads.protocol import Settings, answer, orders_async
 from benchmarks.loads.tasks import serve_cycles
 from interlock import AsyncInterlock, AsyncLease
 
@@ -49,7 +49,7 @@ async def contend(lease: AsyncLease, until: float) -> Stamps:
 
 
 async def contend_for_terms(lease: AsyncLease, until: float) -> Stamps:
-    """The same as an election: each leads for that long, and steps down."""
+    """The same by an election: each candidate leads for that long and steps down."""
     stamps: Stamps = []
     election = lease.terms()
     async for term in election:

@@ -1,9 +1,9 @@
-"""kazoo's Lock and Semaphore: one client in a process, as its documentation has it."""
+"""kazoo's Lock and Semaphore, with one client per process as in its documentation."""
 
 from kazoo.client import KazooClient  # type: ignore[import-not-found] # in the peers' environment
 
-from benchmarks.loads.choice import serve_locks
-from benchmarks.loads.talk import Settings
+from benchmarks.loads.lock_program import serve_locks
+from benchmarks.loads.protocol import Settings
 
 
 def main(settings: Settings) -> None:

@@ -1,4 +1,4 @@
-"""Renewal as it is without rounds: a statement for each lease, over one prepared asyncpg connection."""
+"""Renewal without rounds: one statement per lease, over one asyncpg connection with prepared statements."""
 
 import asyncio
 import time
@@ -6,7 +6,7 @@ import uuid
 
 import asyncpg
 
-from benchmarks.loads.talk import Settings, answer, orders_async
+from benchmarks.loads.protocol import Settings, answer, orders_async
 
 Grant = tuple[str, int, uuid.UUID]
 
@@ -16,7 +16,7 @@ _ACQUIRE = """
 
 
 async def run(settings: Settings) -> None:
-    """Each turn answers with the seconds that it took to renew every lease once."""
+    """Each order is answered with the seconds for one renewal of every lease."""
     connection = await asyncpg.connect(settings["url"])
     grants = await acquire(connection, [f"single-{number}" for number in range(settings["leases"])])
     renew = await connection.prepare("SELECT status FROM interlock.renew_v1($1, $2, $3, 3600)")

@@ -5,7 +5,7 @@ import uuid
 
 import asyncpg
 
-from benchmarks.loads.talk import Settings
+from benchmarks.loads.protocol import Settings
 from benchmarks.loads.tasks import serve_cycles
 
 _ACQUIRE = """

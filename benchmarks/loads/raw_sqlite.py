@@ -1,18 +1,18 @@
-"""SQLite as it comes: a row is taken and freed in two transactions; who has to wait looks again in growing steps."""
+"""Plain SQLite: a row is taken and freed in two transactions; its busy handler polls with growing pauses."""
 
 import sqlite3
 import time
 from dataclasses import asdict
 from typing import Any
 
-from benchmarks.loads.talk import Order, Settings, serve
+from benchmarks.loads.protocol import Order, Settings, serve
 from benchmarks.loads.tally import Tally
 
-_PATIENCE = 60
+_TIMEOUT = 60
 
 
 def main(settings: Settings) -> None:
-    connection = sqlite3.connect(settings["url"].removeprefix("sqlite:///"), timeout=_PATIENCE, isolation_level=None)
+    connection = sqlite3.connect(settings["url"].removeprefix("sqlite:///"), timeout=_TIMEOUT, isolation_level=None)
     connection.execute("PRAGMA journal_mode = WAL")
     connection.execute("PRAGMA synchronous = FULL")
     connection.execute("CREATE TABLE IF NOT EXISTS lease (name TEXT PRIMARY KEY, holder TEXT)")

@@ -1,9 +1,9 @@
-"""redis-py's Lock, with its defaults and a TTL like the others'."""
+"""redis-py's Lock, with its defaults and the same TTL as the others."""
 
 import redis  # type: ignore[import-not-found] # in the peers' environment
 
-from benchmarks.loads.choice import serve_locks
-from benchmarks.loads.talk import Settings
+from benchmarks.loads.lock_program import serve_locks
+from benchmarks.loads.protocol import Settings
 
 
 def main(settings: Settings) -> None:

@@ -1,4 +1,4 @@
-"""Cycle after cycle: how many there were, how long the worst one took, and when it began."""
+"""The count of cycles, and the duration and begin of the worst one."""
 
 import time
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ class Tally:
     begun_at: float = 0.0
 
     def note(self, begun_at: float) -> None:
-        """A cycle that ends now."""
+        """Count a cycle that ends now."""
         self.count += 1
         if (took := time.monotonic() - begun_at) > self.worst:
             self.worst, self.begun_at = took, begun_at

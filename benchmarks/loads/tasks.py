@@ -4,13 +4,13 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable
 
-from benchmarks.loads.talk import answer, orders_async
+from benchmarks.loads.protocol import answer, orders_async
 
 WARM_UP = 5
 
 
 async def serve_cycles(cycle: Callable[[int], Awaitable[None]], workers: int) -> None:
-    """Each turn answers with the cycles per second of all tasks together. `cycle` is given the worker's number."""
+    """Each order is answered with the cycles per second of all tasks together. `cycle` gets the worker's number."""
     for worker in range(workers):
         for _ in range(WARM_UP):
             await cycle(worker)

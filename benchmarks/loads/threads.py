@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable
 from typing import Protocol
 
-from benchmarks.loads.talk import Order, serve
+from benchmarks.loads.protocol import Order, serve
 
 WARM_UP = 5
 
@@ -17,7 +17,7 @@ class Lock(Protocol):
 
 
 def serve_cycles(lock_of: Callable[[int], Lock], workers: int) -> None:
-    """Each turn answers with the cycles per second of all threads together."""
+    """Each order is answered with the cycles per second of all threads together."""
     locks = [lock_of(worker) for worker in range(workers)]
     for lock in locks:
         for _ in range(WARM_UP):

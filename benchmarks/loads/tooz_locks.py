@@ -1,12 +1,12 @@
-"""tooz: its lock on PostgreSQL or etcd, as the URL says."""
+"""tooz's lock on PostgreSQL or etcd, depending on the URL."""
 
 import os
 import warnings
 
 from tooz import coordination
 
-from benchmarks.loads.choice import serve_locks
-from benchmarks.loads.talk import Settings
+from benchmarks.loads.lock_program import serve_locks
+from benchmarks.loads.protocol import Settings
 
 
 def main(settings: Settings) -> None:

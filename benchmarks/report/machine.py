@@ -1,4 +1,4 @@
-"""What the figures were measured on, without saying whose it is."""
+"""The machine of the run: processor, memory and disk, without its name."""
 
 import os
 import platform
@@ -33,7 +33,7 @@ def _memory() -> float:
 
 
 def _sync_time(directory: Path) -> float:
-    """Milliseconds that the disk takes to keep 8 KB, as the write-ahead log does."""
+    """Milliseconds to write 8 KB to the disk durably, as the write-ahead log does."""
     times = []
     with (directory / "sync").open("wb", buffering=0) as file:
         file.write(bytes(2**20))

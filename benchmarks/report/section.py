@@ -1,4 +1,4 @@
-"""What a scenario has to say: a table, and a verdict on each of its targets."""
+"""A scenario's part of the report: a table, and a verdict on each of its targets."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -10,7 +10,7 @@ def counted(number: int, what: str) -> str:
 
 @dataclass(frozen=True)
 class Verdict:
-    """One target. `measured` is None where a contender could not be measured; `why` the target is not a higher one."""
+    """One target. `measured` is None if a contender could not be measured; `why` is the reason why it is not higher."""
 
     what: str
     measured: float | None

@@ -1,4 +1,4 @@
-"""Just enough SVG: bars that lie, and lines over a logarithmic axis."""
+"""A minimal SVG writer: horizontal bars, and lines over a logarithmic axis."""
 
 from collections.abc import Mapping, Sequence
 from html import escape
@@ -23,7 +23,7 @@ def text(x: float, y: float, words: str, *, anchor: str = "start", weight: str =
 
 
 def bars(x: float, y: float, width: float, title: str, values: Mapping[str, float], *, names: bool) -> list[str]:
-    """One bar a name, the longest as wide as there is room beside its figure. `names`: written to the left of `x`."""
+    """One bar per name, the longest as wide as the space allows. `names`: write them to the left of `x`."""
     largest = max(values.values(), default=1)
     parts = [text(x, y, title, weight="bold")]
     for place, (name, value) in enumerate(values.items()):
@@ -40,7 +40,7 @@ def bars(x: float, y: float, width: float, title: str, values: Mapping[str, floa
 def lines(
     x: float, y: float, width: float, height: float, title: str, series: Mapping[str, Sequence[tuple[float, float]]]
 ) -> list[str]:
-    """Each series as a line of (x, y) over a logarithmic x; y begins at nought."""
+    """Each series as a line of (x, y) over a logarithmic x axis; the y axis begins at 0."""
     points = [point for each in series.values() for point in each]
     if not points:
         return []

@@ -1,4 +1,4 @@
-"""Results in, page and plot out."""
+"""Writes the page and the plot from the results."""
 
 from pathlib import Path
 from typing import Any
@@ -9,7 +9,7 @@ from benchmarks.scenarios import SCENARIOS
 
 
 def write_report(results: dict[str, Any], directory: Path) -> None:
-    """Both files in `directory`, over what was there."""
+    """Write both files to `directory`, over existing ones."""
     figures = results["figures"]
     sections = [SCENARIOS[name].judge(figures[name]) for name in figures]
     (directory / "benchmarks.svg").write_text(plot(figures))

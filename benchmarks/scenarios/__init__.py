@@ -1,4 +1,4 @@
-"""What is measured: each module measures (`measure`: plain figures, kept as JSON) and says what they mean (`judge`)."""
+"""The scenarios: each module has `measure`, which returns plain figures for JSON, and `judge`, which rates them."""
 
 from collections.abc import Mapping
 from typing import Any, Protocol
@@ -30,7 +30,7 @@ class Scenario(Protocol):
     def judge(self, figures: Any) -> Section: ...
 
 
-# Growth comes last: its old snapshot ages meanwhile.
+# Growth comes last, because its old snapshot ages during the other scenarios.
 SCENARIOS: Mapping[str, Scenario] = {
     "cycles": cycles,
     "fsyncs": fsyncs,

@@ -1,4 +1,4 @@
-"""What a claim costs: transactions that claim a name, beside those that insert it into a table with a unique index."""
+"""The cost of a claim: transactions that claim a name, beside those that insert it into a table with a unique index."""
 
 from itertools import product
 
@@ -12,10 +12,10 @@ CLAIMS = Pair("claims", "claimed", "claimed", "bare INSERT")
 
 
 def measure(bench: Bench) -> Figures:
-    """By driver and writers."""
+    """The figures by driver and number of writers."""
     figures = {}
     for driver, writers in product(DRIVERS, WRITERS):
-        bench.say(f"claims: {driver}, {counted(writers, 'writer')}")
+        bench.log(f"claims: {driver}, {counted(writers, 'writer')}")
         figures[f"{driver}, writers: {writers}"] = CLAIMS.measure(bench, driver=driver, workers=writers)
     return figures
 
@@ -25,9 +25,9 @@ def judge(figures: Figures) -> Section:
         figures,
         title="Name claims",
         text=(
-            "Transactions per second, committed durably, each of which makes a new name somebody's. The bare INSERT "
+            "Transactions per second, committed durably, each of which gives a new name an owner. The bare INSERT "
             "goes into a table with the same columns and the same unique index; it waits for others' transactions, and "
-            "fails where a claim tells who the owner is."
+            "fails where a claim names the owner."
         ),
         settings="driver, writers",
         promise="claims beside bare INSERTs",

@@ -1,4 +1,4 @@
-"""Acquire and release of names that nobody else wants: 1, 8 and 64 workers of a process, each on its own warm name."""
+"""Acquire and release without contention: 1, 8 and 64 workers of a process, each on its own warm name."""
 
 import os
 import re
@@ -33,7 +33,7 @@ from benchmarks.rounds import Rounds, ratio, take_turns
 
 WORKERS = (1, 8, 64)
 SCRIPT = Path(__file__).parents[1] / "sql" / "raw_cycle.sql"
-TAKING_PART = (
+PARTICIPANTS = (
     INTERLOCK,
     INTERLOCK_THREADS,
     INTERLOCK_UNCONFIRMED,
@@ -55,7 +55,7 @@ _TWO_ANSWERS = (
 )
 _IN_ORDER = "A later acquire of the same name is sent after the release, and this loop has no other name to acquire."
 
-# ours, theirs, by how much ours is to be faster at 1, 8 and 64 workers (None: no target), and why not by more
+# Interlock's contender, the peer, the target ratio at 1, 8 and 64 workers (None: no target), and why it is not higher
 TARGETS: tuple[tuple[str, str, tuple[float | None, ...], str], ...] = (
     (INTERLOCK, PGBENCH, (0.45, 0.7, 1.8), _TWO_ANSWERS),
     (INTERLOCK, TOOZ, (5, 15, None), _TWO_ANSWERS),
@@ -65,10 +65,10 @@ TARGETS: tuple[tuple[str, str, tuple[float | None, ...], str], ...] = (
 
 
 def measure(bench: Bench) -> dict[str, Any]:
-    """Cycles per second: contender → workers → a figure for each round."""
+    """Cycles per second by contender and workers: one value per round."""
     figures: Figures = {}
     for workers in WORKERS:
-        bench.say(f"cycles: {counted(workers, 'worker')}")
+        bench.log(f"cycles: {counted(workers, 'worker')}")
         for name, rounds in _with_workers(bench, workers).items():
             figures.setdefault(name, {})[str(workers)] = rounds
     return figures
@@ -77,17 +77,17 @@ def measure(bench: Bench) -> dict[str, Any]:
 def _with_workers(bench: Bench, workers: int) -> dict[str, Rounds]:
     with ExitStack() as stack:
         turns: dict[str, Callable[[], float]] = {}
-        for name in TAKING_PART:
+        for name in PARTICIPANTS:
             contender = CONTENDERS[name]
             if bench.can_measure(name, contender):
-                with bench.excusing(name):
+                with bench.tolerating(name):
                     [load] = stack.enter_context(bench.loads(contender, workers=workers))
                     turns[name] = partial(_turn, load, bench.size.seconds)
         if pgbench := bench.postgres.tool("pgbench"):
             turns[PGBENCH] = partial(_pgbench, pgbench, bench.database, workers, bench.size.seconds)
         else:
             bench.not_measured[PGBENCH] = "there is no pgbench on this machine; Debian: apt-get install postgresql"
-        return take_turns(turns, bench.size.rounds, bench.excusing)
+        return take_turns(turns, bench.size.rounds, bench.tolerating)
 
 
 def _turn(load: Load, seconds: float) -> float:
@@ -108,7 +108,7 @@ def _pgbench(program: str, url: str, workers: int, seconds: float) -> float:
 
 def judge(figures: Figures) -> Section:
     return Section(
-        title="Acquire and release, nobody else wants the name",
+        title="Acquire and release without contention",
         text=(
             "Cycles per second of one client process, with 1, 8 and 64 workers, each on its own name; the median of "
             "the rounds. Every contender but “not durable” has the acquire on the disk before it answers, except "
@@ -120,7 +120,7 @@ def judge(figures: Figures) -> Section:
             "`confirm_release=False`: their end does not wait for the database, but the next acquire of the same name "
             "does. A worker has one name here, so these blocks gain next to nothing. A release and an acquire in one "
             "statement would make 1.5 to 1.8 times as many cycles in this loop, and in no other: a loop on one's own "
-            "name is nobody's real work. *On uvloop*: tasks of that event loop, or threads with `Interlock(…, "
+            "name is no realistic workload. *On uvloop*: tasks of that event loop, or threads with `Interlock(…, "
             "loop_factory=uvloop.new_event_loop)`; all else in Python is on its own, as is everything of other "
             "scenarios."
         ),
@@ -135,7 +135,7 @@ def _rate(of_one: dict[str, Rounds], workers: int) -> str:
     return f"{median(rounds):,.0f}" if rounds else "-"
 
 
-def _verdicts(figures: Figures, ours: str, theirs: str, wanted: tuple[float | None, ...], why: str) -> list[Verdict]:
+def _verdicts(figures: Figures, ours: str, theirs: str, targets: tuple[float | None, ...], why: str) -> list[Verdict]:
     return [
         Verdict(
             f"cycles/s, {counted(workers, 'worker')}: {ours} beside {theirs}",
@@ -143,7 +143,7 @@ def _verdicts(figures: Figures, ours: str, theirs: str, wanted: tuple[float | No
             target,
             why=why,
         )
-        for workers, target in zip(WORKERS, wanted, strict=True)
+        for workers, target in zip(WORKERS, targets, strict=True)
         if target is not None
     ]
 

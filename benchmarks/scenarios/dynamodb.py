@@ -13,24 +13,24 @@ from benchmarks.report.section import Section, Verdict, counted
 from benchmarks.rounds import Rounds, ratio, take_turns
 
 WORKERS = (1, 8)
-TAKING_PART = (INTERLOCK_DYNAMODB, INTERLOCK_DYNAMODB_THREADS, DYNAMODB_LOCK)
+PARTICIPANTS = (INTERLOCK_DYNAMODB, INTERLOCK_DYNAMODB_THREADS, DYNAMODB_LOCK)
 
 Figures = dict[str, dict[str, Rounds]]
 
 
 def measure(bench: Bench) -> dict[str, Any]:
-    """Cycles per second: contender → workers → a figure for each round."""
+    """Cycles per second by contender and workers: one value per round."""
     figures: Figures = {}
     for workers in WORKERS:
-        bench.say(f"DynamoDB: {counted(workers, 'worker')}")
+        bench.log(f"DynamoDB: {counted(workers, 'worker')}")
         with ExitStack() as stack:
             turns: dict[str, Callable[[], float]] = {}
-            for name in TAKING_PART:
+            for name in PARTICIPANTS:
                 if bench.can_measure(name, CONTENDERS[name]):
-                    with bench.excusing(name):
+                    with bench.tolerating(name):
                         [load] = stack.enter_context(bench.loads(CONTENDERS[name], workers=workers))
                         turns[name] = partial(_turn, load, bench.size.seconds)
-            for name, rounds in take_turns(turns, bench.size.rounds, bench.excusing).items():
+            for name, rounds in take_turns(turns, bench.size.rounds, bench.tolerating).items():
                 figures.setdefault(name, {})[str(workers)] = rounds
     return figures
 

@@ -1,4 +1,4 @@
-"""Ten processes elect a leader, which steps down after a millisecond: what a term costs beside a plain lease."""
+"""Ten processes elect a leader, which steps down after a millisecond: the cost of a term beside a plain lease."""
 
 from contextlib import ExitStack
 from functools import partial
@@ -15,15 +15,15 @@ ELECTION, LEASE = "election", "lease"
 
 
 def measure(bench: Bench) -> dict[str, Any]:
-    """Kind → for each round: hand-overs per second, p50 of the gap in ms, fairness, terms that overlapped."""
-    bench.say(f"election: {PROCESSES} processes")
+    """By kind and round: hand-overs per second, p50 of the gap in ms, fairness, terms that overlapped."""
+    bench.log(f"election: {PROCESSES} processes")
     with ExitStack() as stack:
         turns = {}
         for kind in (ELECTION, LEASE):
             settings = {"name": f"handed over, {kind}", "terms": kind == ELECTION}
             loads = stack.enter_context(bench.loads(CONTENDERS[INTERLOCK], PROCESSES, **settings))
             turns[kind] = partial(turn, loads, bench.size.seconds + 1)
-        return take_turns(turns, max(2, bench.size.rounds - 2), bench.excusing)
+        return take_turns(turns, max(2, bench.size.rounds - 2), bench.tolerating)
 
 
 def judge(figures: Figures) -> Section:
@@ -36,9 +36,9 @@ def judge(figures: Figures) -> Section:
     return Section(
         title="Hand-over of an election",
         text=(
-            f"{PROCESSES} candidates; whoever leads steps down after 1 ms, and stands again. The gap is from there to "
-            "the begin of the next term. Beside it the same with a plain lease. What a leader that is killed costs is "
-            "what a holder of a lease costs, below."
+            f"{PROCESSES} candidates; the leader steps down after 1 ms and stands again. The gap is from "
+            "there to the begin of the next term. Beside it the same with a plain lease. The cost of a killed leader is that of "
+            "a killed holder of a lease, below."
         ),
         header=("", "hand-overs/s", "gap p50", "fairness", "overlaps"),
         rows=[(kind, *_row(rounds)) for kind, rounds in figures.items()],

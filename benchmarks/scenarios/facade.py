@@ -1,4 +1,4 @@
-"""Why threads share the loop thread's statements: the façade beside a connection for each thread."""
+"""The synchronous façade, whose threads share statements, beside a connection for each thread."""
 
 from contextlib import ExitStack
 from functools import partial
@@ -11,22 +11,22 @@ from benchmarks.report.section import Section, counted
 from benchmarks.rounds import Rounds, ratio, take_turns
 
 THREADS = (1, 8, 64)
-TAKING_PART = (INTERLOCK_THREADS, DIRECT)
+PARTICIPANTS = (INTERLOCK_THREADS, DIRECT)
 
 Figures = dict[str, dict[str, Rounds]]
 
 
 def measure(bench: Bench) -> Figures:
-    """Cycles per second: contender → threads → a figure for each round."""
-    figures: Figures = {name: {} for name in TAKING_PART}
+    """Cycles per second by contender and threads: one value per round."""
+    figures: Figures = {name: {} for name in PARTICIPANTS}
     for threads in THREADS:
-        bench.say(f"façade: {counted(threads, 'thread')}")
+        bench.log(f"façade: {counted(threads, 'thread')}")
         with ExitStack() as stack:
             loads = {
-                name: stack.enter_context(bench.loads(CONTENDERS[name], workers=threads))[0] for name in TAKING_PART
+                name: stack.enter_context(bench.loads(CONTENDERS[name], workers=threads))[0] for name in PARTICIPANTS
             }
             turns = {name: partial(_turn, load, bench.size.seconds) for name, load in loads.items()}
-            for name, rounds in take_turns(turns, bench.size.rounds, bench.excusing).items():
+            for name, rounds in take_turns(turns, bench.size.rounds, bench.tolerating).items():
                 figures[name][str(threads)] = rounds
     return figures
 

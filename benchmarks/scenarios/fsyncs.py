@@ -1,4 +1,4 @@
-"""How often the disk is waited for in a cycle of acquire and release, by PostgreSQL's own count."""
+"""Disk syncs per cycle of acquire and release, by PostgreSQL's own count."""
 
 import uuid
 
@@ -20,7 +20,7 @@ Figures = dict[str, float]
 
 def measure(bench: Bench) -> Figures:
     """Syncs per cycle, by the number of workers, and per acquire that failed."""
-    bench.say("fsyncs")
+    bench.log("fsyncs")
     url = bench.postgres.make_database("fsyncs")
     with bench.loads(Contender("interlock_counted", lambda _: url)) as [load]:
         figures = {str(workers): _per_cycle(load, url, workers) for workers in WORKERS}
@@ -29,14 +29,14 @@ def measure(bench: Bench) -> Figures:
 
 
 def _per_cycle(load: Load, url: str, workers: int) -> float:
-    load.ask(workers=workers, cycles=workers)  # the names are new, and their first use costs more
+    load.ask(workers=workers, cycles=workers)  # the first use of a name costs more
     before = settled_wal_syncs(url)
     load.ask(workers=workers, cycles=CYCLES)
     return (settled_wal_syncs(url) - before) / CYCLES
 
 
 def _per_refusal(load: Load, url: str) -> float:
-    """The server now and then syncs on its own account, so one of several tries counts in which it did not."""
+    """Syncs per refused acquire. The server sometimes syncs for other reasons: take the least of several."""
     before = settled_wal_syncs(url)
     load.ask(name="held", refusals=REFUSALS)
     return (settled_wal_syncs(url) - before) / REFUSALS

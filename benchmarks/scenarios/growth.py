@@ -1,4 +1,4 @@
-"""What an acquire costs as the table and the queue grow, also while somebody keeps an old snapshot open."""
+"""The cost of an acquire as the table and the queue grow, also with an old open snapshot."""
 
 import time
 import uuid
@@ -15,9 +15,9 @@ from benchmarks.servers.postgres import execute
 from benchmarks.waiting import wait_until
 
 ACQUIRES = 300
-# As many as there are for one waiter and the holder, so that the queue is all that grows.
+# As many as for one waiter and the holder, so that only the queue grows.
 PROCESSES = 2
-_DEEPER = "An index of 5,000 entries is deeper, and the surroundings of a whole run move this figure by a third."
+_DEEPER = "An index of 5,000 entries is deeper, and the conditions of a whole run change this figure by a third."
 ROWS, WAITERS = "rows", "waiters"
 FLAT = ((ROWS, 1.5, ""), (WAITERS, 2.0, _DEEPER))
 FRESH, AGED = "no old snapshot", "an old snapshot is open"
@@ -35,10 +35,10 @@ P50s = dict[str, dict[str, float]]
 
 
 def measure(bench: Bench) -> dict[str, Any]:
-    """By rows and by waiters: with an old snapshot or not → how many → p50 in milliseconds."""
+    """By rows and by waiters, with and without an old snapshot, and by their number: p50 in milliseconds."""
     fresh = _in_database(bench, bench.postgres.make_database("growth"))
     if (missing := bench.size.snapshot_age - bench.aged.age()) > 0:
-        bench.say(f"growth: the old snapshot is let grow {missing:.0f} s older")
+        bench.log(f"growth: the old snapshot has to age {missing:.0f} s more")
         time.sleep(missing)
     age = bench.aged.age()
     aged = _in_database(bench, bench.aged.url)
@@ -54,8 +54,8 @@ def _in_database(bench: Bench, url: str) -> P50s:
 
 
 def _with_rows(bench: Bench, url: str, rows: int) -> float:
-    """p50 of the acquires of a name, after it was acquired and released very often, with `rows` others beside it."""
-    bench.say(f"growth: {counted(rows, 'row')}")
+    """p50 of acquires of a name that was acquired and released very often, in a table with `rows` others."""
+    bench.log(f"growth: {counted(rows, 'row')}")
     execute(url, sql.SQL(_FILL), rows)
     execute(url, sql.SQL(_ANALYZE))
     with bench.loads(Contender("interlock_latency", lambda _: url), name=f"beside-{rows}") as [load]:
@@ -64,14 +64,14 @@ def _with_rows(bench: Bench, url: str, rows: int) -> float:
 
 
 def _with_waiters(bench: Bench, url: str, waiters: int) -> float:
-    """p50 of the gap between a release and the next grant, while that many wait; always for the same name."""
-    bench.say(f"growth: {counted(waiters, 'waiter')}")
+    """p50 of the gap between a release and the next grant, with so many waiters for the same name."""
+    bench.log(f"growth: {counted(waiters, 'waiter')}")
     name, grant_id = "queued for", uuid.uuid4()
     [[token]] = execute(url, sql.SQL(_HOLD), name, grant_id)
-    wanting = waiters + 1  # one of them has it
+    wanting = waiters + 1  # one of them is the holder
     contender = Contender("interlock_queue", lambda _: url)
     with bench.loads(contender, PROCESSES, name=name) as loads:
-        for place in range(wanting):  # by turns, so that the lease goes from process to process
+        for place in range(wanting):  # alternately, so that the lease passes between processes
             loads[place % len(loads)].ask(queue=1)
         wait_until(lambda: execute(url, sql.SQL(_QUEUED), name)[0][0] == wanting, what=f"{wanting} tasks in the queue")
         execute(url, sql.SQL(_FREE), name, token, grant_id)
@@ -92,7 +92,7 @@ def judge(figures: dict[str, Any]) -> Section:
         text=(
             f"p50 of an acquire with other rows in the table, after {figures['churn']:,} cycles on the same name; and "
             "p50 from the begin of a release to the next grant while others wait for the same name. Then the same in a "
-            f"database in which somebody keeps a snapshot open, {minutes:.0f} minutes old in the beginning."
+            f"database with an open snapshot that is {minutes:.0f} minutes old at the beginning."
         ),
         header=("", *(counted(int(count), what[:-1]) for what in counts for count in counts[what])),
         rows=[

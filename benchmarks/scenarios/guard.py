@@ -1,4 +1,4 @@
-"""The cost of the guard: transactions of one or a few INSERTs, with it and without."""
+"""The cost of the guard: transactions of one or a few INSERTs, with and without it."""
 
 from itertools import product
 
@@ -13,11 +13,11 @@ GUARD = Pair("guarded_writes", "guarded", "guarded", "unguarded")
 
 
 def measure(bench: Bench) -> Figures:
-    """By what the transactions are like."""
+    """The figures by driver, number of writers and number of INSERTs."""
     figures = {}
     for driver, writers, inserts in product(DRIVERS, WRITERS, INSERTS):
         settings = f"{driver}, writers: {writers}, INSERTs: {inserts}"
-        bench.say(f"guard: {settings}")
+        bench.log(f"guard: {settings}")
         figures[settings] = GUARD.measure(bench, driver=driver, workers=writers, inserts=inserts)
     return figures
 

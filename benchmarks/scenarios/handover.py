@@ -1,4 +1,4 @@
-"""Ten processes want one lock, and each holds it for a millisecond: how quickly and how fairly it goes round."""
+"""Ten processes contend for one lock, and each holds it for a millisecond: the speed and fairness of hand-overs."""
 
 import time
 from collections.abc import Callable
@@ -25,31 +25,31 @@ from benchmarks.report.section import Section, Verdict
 from benchmarks.rounds import ratio, take_turns
 
 PROCESSES = 10
-TAKING_PART = (INTERLOCK, INTERLOCK_THREADS, UVLOOP, UVLOOP_THREADS, ADVISORY, TOOZ, KAZOO, REDIS_VOLATILE)
-# The first grants are of processes that are not all there yet.
+PARTICIPANTS = (INTERLOCK, INTERLOCK_THREADS, UVLOOP, UVLOOP_THREADS, ADVISORY, TOOZ, KAZOO, REDIS_VOLATILE)
+# The first grants are ignored, because not all processes contend yet.
 SETTLING = 0.2
 
 Figures = dict[str, list[dict[str, float]]]
 Stamps = list[tuple[int, int]]
 
 _DURABLE = (
-    "A hand-over is on the disk before the next holder hears of it, and the server tells that one; an advisory lock is "
+    "A hand-over is on the disk before the next holder is notified, and the server notifies it; an advisory lock is "
     "never written. One durable UPDATE and one message by the bare driver take twice as long as an advisory lock."
 )
 
 
 def measure(bench: Bench) -> dict[str, Any]:
-    """Contender → for each round: hand-overs per second, p50 of the gap in ms, fairness, grants that overlapped."""
-    bench.say(f"hand-over: {PROCESSES} processes")
+    """By contender and round: hand-overs per second, p50 of the gap in ms, fairness, grants that overlapped."""
+    bench.log(f"hand-over: {PROCESSES} processes")
     with ExitStack() as stack:
         turns: dict[str, Callable[[], dict[str, float]]] = {}
-        for name in TAKING_PART:
+        for name in PARTICIPANTS:
             contender = CONTENDERS[name]
             if bench.can_measure(name, contender):
-                with bench.excusing(name):
+                with bench.tolerating(name):
                     loads = stack.enter_context(bench.loads(contender, PROCESSES, name="contended"))
                     turns[name] = partial(turn, loads, bench.size.seconds + 1)
-        return take_turns(turns, max(2, bench.size.rounds - 2), bench.excusing)
+        return take_turns(turns, max(2, bench.size.rounds - 2), bench.tolerating)
 
 
 def turn(loads: list[Load], seconds: float) -> dict[str, float]:
@@ -62,9 +62,9 @@ def turn(loads: list[Load], seconds: float) -> dict[str, float]:
 
 
 def summary(stamps: list[Stamps]) -> dict[str, float]:
-    """What the stamps of all processes say: (granted, releasing) in nanoseconds of one clock.
+    """The summary of the timestamps of all processes: (granted, releasing) in nanoseconds of one clock.
 
-    A process that takes it again itself has not handed it over.
+    A process that acquires the lock again itself has not handed it over.
     """
     grants = sorted((granted, freed, process) for process, of_one in enumerate(stamps) for granted, freed in of_one)
     passed = [(freed, granted) for (_, freed, last), (granted, _, this) in pairwise(grants) if last != this]
@@ -86,7 +86,7 @@ def judge(figures: Figures) -> Section:
             f"{PROCESSES} processes, each holds the lock for 1 ms and wants it again at once. A process that takes it "
             "again itself has not handed it over. The gap is from the begin of a release to the next grant; fairness "
             "is the fewest grants of a process by the most. Interlock's hand-over is on the disk before the next "
-            "holder hears of it; of the peers' only kazoo's is."
+            "holder is notified; among the peers only kazoo's is."
         ),
         header=("contender", "hand-overs/s", "gap p50", "fairness"),
         rows=[(name, *_row(rounds)) for name, rounds in figures.items()],

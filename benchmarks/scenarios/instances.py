@@ -1,4 +1,4 @@
-"""Instances of the driver `local`: how long until one runs, how quickly many are listed, what watching them costs."""
+"""Instances of the driver `local`: the time until one runs, the time of a list, and the cost of health checks."""
 
 import time
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ from benchmarks.waiting import wait_until
 
 OURS, BARE = "interlock instance create", "initdb and start, by hand"
 SMALL = {"shared_buffers": "1MB", "max_connections": "10"}
-"""Of instances that are only to be there."""
+"""The parameters of instances that only have to exist."""
 AT_ONCE = 10
 LISTINGS = 30
 HEALTH_INTERVAL = 30
@@ -28,15 +28,15 @@ Figures = dict[str, Any]
 
 
 def measure(bench: Bench) -> Figures:
-    """Seconds until it runs, milliseconds for a list, transactions and processor time per second of doing nothing."""
+    """Seconds until an instance runs, milliseconds per list, transactions and processor time per idle second."""
     directory = bench.directory / "instances"
     directory.mkdir()
     with _plane(directory / "plane") as plane:
-        bench.say("instances: creation")
+        bench.log("instances: creation")
         bare = BareCluster(directory / "bare")
         turns = {OURS: partial(_create, plane, count()), BARE: partial(_by_hand, bare)}
-        seconds = take_turns(turns, bench.size.rounds, bench.excusing)
-        bench.say(f"instances: {bench.size.instances} of them")
+        seconds = take_turns(turns, bench.size.rounds, bench.tolerating)
+        bench.log(f"instances: {bench.size.instances} of them")
         alone = _idle(plane, bench.size.idle)
         _create_others(plane, bench.size.instances - bench.size.rounds)
         return {
@@ -78,8 +78,8 @@ def _by_hand(bare: BareCluster) -> float:
 def _create_others(plane: ControlPlane, number: int) -> None:
     names = [f"other-{one}" for one in range(number)]
     for first in range(0, number, AT_ONCE):
-        wanted = [{"name": name, "parameters": SMALL} for name in names[first : first + AT_ONCE]]
-        plane.post("/instances/bulk-create", {"instances": wanted})
+        bodies = [{"name": name, "parameters": SMALL} for name in names[first : first + AT_ONCE]]
+        plane.post("/instances/bulk-create", {"instances": bodies})
         wait_until(lambda: {one["state"] for one in _all(plane)} == {"running"}, what="the instances run")
 
 
@@ -95,7 +95,7 @@ def _listed(plane: ControlPlane) -> float:
 
 
 def _idle(plane: ControlPlane, seconds: float) -> dict[str, float]:
-    """What goes on while nobody asks for anything, per second."""
+    """Transactions and processor time per second while there are no requests."""
 
     def used() -> dict[str, float]:
         return {

@@ -1,4 +1,4 @@
-"""What Interlock's part costs: orchestrations of one activity, beside the bare engine with the same settings."""
+"""The cost of Interlock's part: orchestrations of one activity, beside the bare engine with the same settings."""
 
 from contextlib import ExitStack
 from functools import partial
@@ -10,7 +10,7 @@ from benchmarks.report.section import Section, Verdict
 from benchmarks.rounds import Rounds, ratio, take_turns
 
 OURS, BARE = "Interlock", "duroxide alone"
-TAKING_PART = {
+PARTICIPANTS = {
     OURS: Contender("interlock_orchestrations", lambda bench: bench.database),
     BARE: Contender("bare_duroxide", lambda bench: bench.database),
 }
@@ -21,15 +21,15 @@ Figures = dict[str, Rounds]
 
 
 def measure(bench: Bench) -> Figures:
-    """Orchestrations per second: contender → a figure for each round."""
-    bench.say("orchestrations")
+    """Orchestrations per second by contender: one value per round."""
+    bench.log("orchestrations")
     with ExitStack() as stack:
         loads = {
             name: stack.enter_context(bench.loads(contender, concurrency=CONCURRENCY))[0]
-            for name, contender in TAKING_PART.items()
+            for name, contender in PARTICIPANTS.items()
         }
         turns = {name: partial(_turn, load) for name, load in loads.items()}
-        return take_turns(turns, bench.size.rounds, bench.excusing)
+        return take_turns(turns, bench.size.rounds, bench.tolerating)
 
 
 def _turn(load: Load) -> float:
@@ -43,7 +43,7 @@ def judge(figures: Figures) -> Section:
         text=(
             f"Orchestrations of one activity per second, {AT_ONCE} started at once, in one process that runs "
             f"{CONCURRENCY} activities at a time. Interlock also records each before it starts it, counts the attempts "
-            "at its step and checks what goes in and comes out."
+            "at its step and checks inputs and results."
         ),
         header=("", "per second"),
         rows=[*((name, f"{median(rounds):,.0f}") for name, rounds in figures.items()), ("ratio", f"{share:.2f}")],

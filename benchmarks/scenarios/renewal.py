@@ -1,4 +1,4 @@
-"""Ten thousand leases of one process: a round that renews all of them, beside a statement for each."""
+"""Ten thousand leases of one process: a round that renews all of them, beside one statement per lease."""
 
 from statistics import median
 from typing import Any
@@ -8,7 +8,7 @@ from benchmarks.report.section import Section, Verdict
 from benchmarks.rounds import ratio
 
 LEASES = 10_000
-# One by one it is the same for each, so fewer will do.
+# One by one the cost per lease is constant, so fewer leases are enough.
 SINGLE = 2_000
 ROUND = Contender("interlock_renewal", lambda bench: bench.database)
 SINGLY = Contender("one_by_one", lambda bench: bench.database)
@@ -17,11 +17,11 @@ Figures = dict[str, Any]
 
 
 def measure(bench: Bench) -> Figures:
-    bench.say(f"renewal: {LEASES} leases")
+    bench.log(f"renewal: {LEASES} leases")
     with bench.loads(SINGLY, leases=SINGLE) as [singly], bench.loads(ROUND, leases=LEASES) as [together]:
         figures: Figures = {"one_by_one_s": [], "round_s": [], "cpu_s": []}
         for _ in range(bench.size.rounds):
-            # One by one it is over before the next round begins, which is a third of the leases' TTL after this one.
+            # The renewal one by one ends before the next round, which begins a third of the leases' TTL after this one.
             answer = together.ask(rounds=1)
             [[seconds, cpu]] = answer["rounds"]
             figures["round_s"].append(seconds)

@@ -1,4 +1,4 @@
-"""Ten processes want one of three slots, and each holds it for a millisecond: a semaphore under contention."""
+"""Ten processes contend for three slots, and each holds one for a millisecond: a semaphore under contention."""
 
 import time
 from contextlib import ExitStack
@@ -17,17 +17,17 @@ SLOTS = 3
 
 
 def measure(bench: Bench) -> dict[str, Any]:
-    """Contender → for each round: grants per second, fairness, how many held one at once at most."""
-    bench.say(f"slots: {PROCESSES} processes, {SLOTS} slots")
+    """By contender and round: grants per second, fairness, the most holders at once."""
+    bench.log(f"slots: {PROCESSES} processes, {SLOTS} slots")
     with ExitStack() as stack:
         turns = {}
         for name in (INTERLOCK, KAZOO):
             contender = CONTENDERS[name]
             if bench.can_measure(name, contender):
-                with bench.excusing(name):
+                with bench.tolerating(name):
                     loads = stack.enter_context(bench.loads(contender, PROCESSES, name="slots", slots=SLOTS))
                     turns[name] = partial(_turn, loads, bench.size.seconds + 1)
-        return take_turns(turns, max(2, bench.size.rounds - 2), bench.excusing)
+        return take_turns(turns, max(2, bench.size.rounds - 2), bench.tolerating)
 
 
 def _turn(loads: list[Load], seconds: float) -> dict[str, float]:
@@ -40,7 +40,7 @@ def _turn(loads: list[Load], seconds: float) -> dict[str, float]:
 
 
 def summary(stamps: list[Stamps]) -> dict[str, float]:
-    """What the stamps of all processes say: (granted, releasing) in nanoseconds of one clock."""
+    """The summary of the timestamps of all processes: (granted, releasing) in nanoseconds of one clock."""
     grants = [grant for of_one in stamps for grant in of_one]
     counts = [len(of_one) for of_one in stamps]
     if len(grants) < 2:
@@ -73,7 +73,7 @@ def judge(figures: Figures) -> Section:
         title="A semaphore",
         text=(
             f"{PROCESSES} processes want one of {SLOTS} slots, hold it for 1 ms and want one again at once. Fairness "
-            "is the fewest grants of a process by the most; “at once” is how many held a slot at the same moment."
+            "is the fewest grants of a process by the most; “at once” is the most holders at the same moment."
         ),
         header=("contender", "grants/s", "fairness", "at once"),
         rows=[(name, *_row(rounds)) for name, rounds in figures.items()],

@@ -1,4 +1,4 @@
-"""Eight processes on one SQLite file, each acquiring and releasing as fast as it can: does any of them starve?"""
+"""Eight processes on one SQLite file that acquire and release as fast as they can: the spread and the worst cycle."""
 
 import time
 from collections.abc import Iterator
@@ -30,16 +30,16 @@ def _file(name: str) -> Contender:
 
 
 def measure(bench: Bench) -> dict[str, Any]:
-    """Contender → for each round: cycles per second, the least and the most of one process, the worst cycle in ms, and
-    for how many of them somebody was held up who did not touch the file."""
-    bench.say(f"sqlite: {PROCESSES} processes")
+    """By contender and round: cycles per second, the least and the most of one process, the worst cycle in ms, and the
+    milliseconds of it in which a process that does not use the file was delayed too."""
+    bench.log(f"sqlite: {PROCESSES} processes")
     with ExitStack() as stack:
         (bystander,) = stack.enter_context(bench.loads(BYSTANDER))
         turns = {
             name: partial(_turn, stack.enter_context(_processes(bench, name)), bystander, bench.size.seconds)
             for name in (OWN, ONE, RAW)
         }
-        return take_turns(turns, bench.size.rounds, bench.excusing)
+        return take_turns(turns, bench.size.rounds, bench.tolerating)
 
 
 @contextmanager
@@ -66,7 +66,7 @@ def _turn(loads: list[Load], bystander: Load, seconds: float) -> dict[str, float
 
 
 def _held_up(spells: list[tuple[float, float]], begun_at: float, ended_at: float) -> float:
-    """The longest that somebody was, of the spells that were not over before."""
+    """The longest of the delays that overlap the given time."""
     return max((end - begin for begin, end in spells if begin < ended_at and end > begun_at), default=0.0)
 
 
@@ -84,12 +84,12 @@ def judge(figures: Figures) -> Section:
     return Section(
         title="Several processes on one SQLite file",
         text=(
-            f"{PROCESSES} processes. Every grant is on the disk before it is told. *sqlite3* is what SQLite does by "
-            "itself with synchronous=FULL: an `UPDATE` that takes a row and one that frees it, both on the disk. It "
-            "does more cycles, because whoever has just written mostly writes again and nobody has to be woken; that "
+            f"{PROCESSES} processes. Every grant is on the disk before it is answered. *sqlite3* is plain SQLite "
+            "with synchronous=FULL: an `UPDATE` that takes a row and one that frees it, both on the disk. It "
+            "does more cycles, because the last writer mostly writes again and no process has to be woken; that "
             "is also why others starve. The spread is the median of the rounds. Judged is the worst cycle of all "
-            "rounds; beside it stands how long meanwhile a *bystander* was held up that only syncs another file on the "
-            "same disk, because a machine or a disk that stands still for a moment holds up everybody; and the median "
+            "rounds. Beside it is the delay meanwhile of a *bystander*, which only syncs another file on the "
+            "same disk, because a machine or a disk that stops for a moment delays every process; and the median "
             "of the rounds' worst ones."
         ),
         header=(

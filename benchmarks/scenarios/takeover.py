@@ -1,4 +1,4 @@
-"""From the SIGKILL of a holder to the next grant."""
+"""The time from the SIGKILL of a holder to the next grant."""
 
 from statistics import median
 
@@ -22,8 +22,8 @@ Figures = dict[str, list[float]]
 
 
 def measure(bench: Bench) -> Figures:
-    """Milliseconds: of a lease after the end of its TTL, of a session lock after the kill."""
-    bench.say("take-over: killed holders")
+    """Milliseconds: for a lease after the end of its TTL, for a session lock after the kill."""
+    bench.log("take-over: killed holders")
     return {kind: [_take_over(bench, kind) for _ in range(bench.size.repeats)] for kind in (LEASE, SESSION)}
 
 
@@ -44,8 +44,8 @@ def judge(figures: Figures) -> Section:
     return Section(
         title="After a SIGKILL of the holder",
         text=(
-            f"Milliseconds until the next in the queue has it: of a lease (TTL {TTL:g} s) counted from the end of the "
-            "TTL, of a session lock counted from the kill."
+            f"Milliseconds until the next waiter has the lock: for a lease (TTL {TTL:g} s) counted from the end of the "
+            "TTL, for a session lock counted from the kill."
         ),
         header=("", "p50", "worst", "repeats"),
         rows=[(kind, f"{median(ms):.1f} ms", f"{max(ms):.1f} ms", str(len(ms))) for kind, ms in figures.items()],

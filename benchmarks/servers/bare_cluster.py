@@ -1,4 +1,4 @@
-"""A PostgreSQL cluster as it is made by hand: initdb, and start until it answers."""
+"""A PostgreSQL cluster made by hand: initdb, and a start until it answers."""
 
 import shutil
 from pathlib import Path
@@ -9,11 +9,11 @@ from interlock.embedded.accounts import account_for
 from interlock.embedded.files import make_private, make_reachable, write_whole
 from interlock.embedded.processes import run
 
-_PATIENCE = 120.0
+_TIMEOUT = 120.0
 
 
 class BareCluster:
-    """Made with the options of Interlock's own: passwords, checksums, UTF-8, on the disk when initdb returns."""
+    """A cluster with the options of Interlock's own: passwords, checksums, UTF-8, synced when initdb returns."""
 
     def __init__(self, directory: Path) -> None:
         self._account = account_for()
@@ -47,6 +47,6 @@ class BareCluster:
         shutil.rmtree(self._home)
 
     def _run(self, tool: str, *arguments: str | Path) -> None:
-        status, _, complaint = run([self._binaries.tool(tool), *arguments], self._account, timeout=_PATIENCE)
+        status, _, complaint = run([self._binaries.tool(tool), *arguments], self._account, timeout=_TIMEOUT)
         if status:
             raise ServerFailed((complaint.strip().splitlines()[-1:] or [f"{tool} ended with status {status}"])[0])

@@ -1,4 +1,4 @@
-"""`interlock up` as its users start it, on a data directory of its own."""
+"""`interlock up` on a data directory of its own."""
 
 import json
 import sys
@@ -17,7 +17,7 @@ from interlock.embedded import running_url
 
 _INTERLOCK = str(Path(sys.executable).parent / "interlock")
 _COMMITTED = "SELECT sum(xact_commit + xact_rollback)::bigint FROM pg_stat_database"
-_PATIENCE = 30.0
+_TIMEOUT = 30.0
 
 
 class ControlPlane:
@@ -25,7 +25,7 @@ class ControlPlane:
         self._data_dir = data_dir
         key = (data_dir / "api-key").read_text().strip()
         self._client = httpx.Client(
-            base_url=f"http://127.0.0.1:{port}/api/v1", headers={"Authorization": f"Bearer {key}"}, timeout=_PATIENCE
+            base_url=f"http://127.0.0.1:{port}/api/v1", headers={"Authorization": f"Bearer {key}"}, timeout=_TIMEOUT
         )
 
     @property
@@ -47,7 +47,7 @@ class ControlPlane:
         return self._client.delete(path).raise_for_status().json()
 
     def transactions(self) -> int:
-        """That its database has done so far."""
+        """The number of transactions that its database has completed so far."""
         url = running_url(self._data_dir / "postgres")
         assert url is not None
         [[count]] = execute(url, sql.SQL(_COMMITTED))
@@ -74,5 +74,5 @@ def control_plane(directory: Path, **settings: str) -> Iterator[ControlPlane]:
 
 def _is_ready(port: int) -> bool:
     with suppress(httpx.TransportError):
-        return httpx.get(f"http://127.0.0.1:{port}/health/ready", timeout=_PATIENCE).is_success
+        return httpx.get(f"http://127.0.0.1:{port}/health/ready", timeout=_TIMEOUT).is_success
     return False

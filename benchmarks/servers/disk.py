@@ -6,14 +6,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-# By convention kept over a restart, and therefore on a disk, which /tmp often is not.
+# By convention /var/tmp survives a restart and is therefore on a disk, which /tmp often is not.
 DEFAULT = Path("/var/tmp")  # noqa: S108 - mkdtemp makes a directory of our own in it
 _IN_MEMORY = {"tmpfs", "ramfs"}
 
 
 @contextmanager
 def directory_on_disk(parent: Path) -> Iterator[Path]:
-    """A fresh directory in `parent`, that also the user who runs PostgreSQL can enter. Gone afterwards."""
+    """A new directory in `parent` that PostgreSQL's user can enter too. It is removed afterwards."""
     if (kind := file_system(parent)) in _IN_MEMORY:
         raise SystemExit(f"{parent} is kept in memory ({kind}): name a directory on a disk with --disk.")
     directory = Path(tempfile.mkdtemp(prefix="interlock-benchmark-", dir=parent))
@@ -25,7 +25,7 @@ def directory_on_disk(parent: Path) -> Iterator[Path]:
 
 
 def file_system(path: Path) -> str:
-    """The kind of file system that `path` is on; empty where the system does not tell."""
+    """The type of the file system of `path`; empty if it is unknown."""
     try:
         mounts = [line.split() for line in Path("/proc/mounts").read_text().splitlines()]
     except OSError:

@@ -1,4 +1,4 @@
-"""dynalite: an engine that speaks DynamoDB's protocol, in memory. Not AWS: what it shows is what the clients cost."""
+"""dynalite: an engine that speaks DynamoDB's protocol, in memory. It is not AWS: it shows the cost of clients."""
 
 import asyncio
 import os
@@ -14,16 +14,16 @@ from interlock.stores.dynamodb.client import Client
 from interlock.stores.dynamodb.table import create
 
 _PACKAGE = "dynalite@4.0.0"
-_CREDENTIALS = {"AWS_ACCESS_KEY_ID": "nobody", "AWS_SECRET_ACCESS_KEY": "nothing", "AWS_EC2_METADATA_DISABLED": "true"}
+_CREDENTIALS = {"AWS_ACCESS_KEY_ID": "none", "AWS_SECRET_ACCESS_KEY": "nothing", "AWS_EC2_METADATA_DISABLED": "true"}
 
 
 @contextmanager
 def dynalite(directory: Path) -> Iterator[str]:
-    """The URL of a table that is ready for leases; its endpoint is what others need."""
+    """The URL of a table that is ready for leases; other clients need only its endpoint."""
     program = _installed()
     port = free_port()
     options = ["--host", "127.0.0.1", "--port", str(port), "--createTableMs", "0"]
-    os.environ.update(_CREDENTIALS)  # the loads have them from us; the engine takes any
+    os.environ.update(_CREDENTIALS)  # inherited by the loads; the engine accepts any
     with running([str(program), *options], directory, port):
         url = f"dynamodb://locks?region=eu-west-1&endpoint=http://127.0.0.1:{port}"
         asyncio.run(_create(url))

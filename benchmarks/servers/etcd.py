@@ -10,7 +10,7 @@ from benchmarks.servers.process import free_port, running
 
 @contextmanager
 def etcd(directory: Path) -> Iterator[str]:
-    """Its URL, as tooz wants it."""
+    """Yields its URL in the form for tooz."""
     port = free_port()
     client, peer = f"http://127.0.0.1:{port}", f"http://127.0.0.1:{free_port()}"
     options = {

@@ -19,7 +19,7 @@ SETTINGS = {
     "fsync": "on",
     "synchronous_commit": "on",
     "max_connections": "400",
-    "max_wal_size": "4GB",  # no checkpoint in the middle of somebody's round
+    "max_wal_size": "4GB",  # no checkpoint in the middle of a round
     "checkpoint_timeout": "30min",
 }
 _OTHERS = """
@@ -30,7 +30,7 @@ RAW_TABLE = Path(__file__).parents[1] / "sql" / "raw_lease.sql"
 
 
 class Postgres:
-    """A running server of the benchmark's own."""
+    """A running server for the benchmarks alone."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
@@ -38,7 +38,7 @@ class Postgres:
         self.version = "{}.{}".format(*self._binaries.version)
 
     def make_database(self, name: str) -> str:
-        """Its URL: a new database, with Interlock's schema and the table of the raw statements in it."""
+        """Create a database with Interlock's schema and the table of the raw statements. Returns its URL."""
         execute(self._cluster.url(tcp=True), sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
         url = urlunsplit(urlsplit(self._cluster.url(tcp=True))._replace(path=f"/{name}"))
         execute(url, sql.SQL(_trusted(whole_schema("interlock"))))
@@ -46,7 +46,7 @@ class Postgres:
         return url
 
     def tool(self, name: str) -> str | None:
-        """A program of this PostgreSQL, else the system's, else None."""
+        """The path of a program of this PostgreSQL, else of the system's, else None."""
         try:
             return str(self._binaries.tool(name))
         except BinariesMissing:
@@ -68,7 +68,7 @@ def execute(url: str, statement: sql.SQL | sql.Composed, *args: Any) -> list[tup
 
 
 def settled_wal_syncs(url: str) -> int:
-    """How often this server has synced its log so far, counted when everybody else has left the database of `url`.
+    """The number of log syncs of this server so far, counted when all other sessions have left the database of `url`.
 
     A session reports what it did when it ends, or seconds later.
     """
@@ -81,4 +81,4 @@ def settled_wal_syncs(url: str) -> int:
 
 
 def _trusted(statements: str) -> LiteralString:
-    return statements  # from this repository's own files
+    return statements  # they come from files of this repository

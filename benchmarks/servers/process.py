@@ -1,4 +1,4 @@
-"""A server as a child process: started, waited for, stopped by its own id."""
+"""A server as a child process."""
 
 import os
 import socket
@@ -13,7 +13,7 @@ _STOP_TIMEOUT = 15.0
 
 
 class ServerFailed(Exception):
-    """A server did not come up; the message is the last that it said."""
+    """A server did not start. The message is its last output."""
 
 
 def free_port() -> int:
@@ -24,7 +24,7 @@ def free_port() -> int:
 
 @contextmanager
 def running(command: Sequence[str], directory: Path, port: int, **environment: str) -> Iterator[None]:
-    """`command`, from when it accepts connections on `port` until the end of the block."""
+    """Run `command` until the end of the block, which is entered when it accepts connections on `port`."""
     directory.mkdir(parents=True, exist_ok=True)
     log = directory / "server.log"
     with log.open("wb") as output:

@@ -1,4 +1,4 @@
-"""How much of the processor processes have used."""
+"""The processor time of processes."""
 
 import os
 from pathlib import Path
@@ -7,7 +7,7 @@ _TICKS = os.sysconf("SC_CLK_TCK")
 
 
 def processor_seconds(pid: int) -> float:
-    """Of that process and its living children, with those that have ended and were waited for."""
+    """Processor seconds of the process, its living children, and its ended children that were waited for."""
     return sum(_seconds(each) for each in (pid, *_children(pid)))
 
 
@@ -19,6 +19,6 @@ def _children(pid: int) -> list[int]:
 def _seconds(pid: int) -> float:
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    except FileNotFoundError:  # it has just ended: its parent has it now
+    except FileNotFoundError:  # it has just ended, and its time counts for its parent
         return 0.0
     return sum(map(int, fields[11:15])) / _TICKS

@@ -1,4 +1,4 @@
-"""Redis, with every write on the disk before it is answered, or without."""
+"""Redis, with or without durable writes."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,7 +10,7 @@ from benchmarks.servers.process import free_port, running
 
 @contextmanager
 def redis(directory: Path, *, durable: bool) -> Iterator[str]:
-    """Its URL. `durable`: the append-only file is synced for each write; otherwise nothing is kept."""
+    """Yields its URL. `durable`: the append-only file is synced at each write; otherwise there is no file."""
     port = free_port()
     options = {
         "--bind": "127.0.0.1",

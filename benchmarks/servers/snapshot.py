@@ -1,4 +1,4 @@
-"""A database on which somebody keeps an old snapshot open: nothing that was deleted since can be cleaned away."""
+"""A database with an old open snapshot: vacuum cannot remove rows that were deleted since."""
 
 import time
 from collections.abc import Iterator
@@ -22,7 +22,7 @@ class AgedDatabase:
 
 @contextmanager
 def aged_database(server: Postgres) -> Iterator[AgedDatabase]:
-    """A database of its own: a snapshot holds up the cleaning of its own database only."""
+    """Another database than that of the other scenarios: a snapshot hinders vacuum only in its own database."""
     url = server.make_database("aged")
     with psycopg.connect(url) as connection:
         connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ

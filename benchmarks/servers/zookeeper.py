@@ -12,7 +12,7 @@ _MAIN = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
 
 @contextmanager
 def zookeeper(directory: Path) -> Iterator[str]:
-    """Its address, as kazoo wants it."""
+    """Yields its address in the form for kazoo."""
     port = free_port()
     directory.mkdir(parents=True, exist_ok=True)
     settings = directory / "zoo.cfg"

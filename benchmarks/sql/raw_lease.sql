@@ -1,4 +1,4 @@
--- What the raw contenders (pgbench, asyncpg) work on: the columns of a lease, no functions, no waiters, no guard.
+-- The table of the raw contenders (pgbench, asyncpg): the columns of a lease, without functions, waiters or guard.
 CREATE SCHEMA raw;
 
 CREATE TABLE raw.lease (
@@ -18,13 +18,13 @@ CREATE TABLE raw.lease (
 INSERT INTO raw.lease (name, token, ttl, expires_at)
 SELECT 'warm-' || number, 0, 30, '-infinity' FROM generate_series(0, 127) AS number;
 
--- What guarded and unguarded transactions write to.
+-- The table that guarded and unguarded transactions write to.
 CREATE TABLE raw.written (
     id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     what text NOT NULL
 );
 
--- What a bare INSERT makes somebody's.
+-- The table in which a bare INSERT gives a name an owner.
 CREATE TABLE raw.claim (
     id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     scope text COLLATE "C" NOT NULL,

@@ -1,4 +1,4 @@
-"""How a load talks to the process that drives it: "ready" when it is warm, then an answer to each line of orders."""
+"""The protocol between a load and its driver: "ready" after the warm-up, then one answer per line of orders."""
 
 import asyncio
 import json
@@ -11,7 +11,7 @@ Order = dict[str, Any]
 
 
 def serve(turn: Callable[[Order], object]) -> None:
-    """Answer orders until there are no more."""
+    """Answer orders until the end of input."""
     for order in orders():
         answer(turn(order))
 
@@ -23,7 +23,7 @@ def orders() -> Iterator[Order]:
 
 
 async def orders_async() -> AsyncIterator[Order]:
-    """The same, while the event loop goes on."""
+    """The orders, read without blocking the event loop."""
     _write("ready")
     while line := await asyncio.to_thread(sys.stdin.readline):
         yield json.loads(line)
