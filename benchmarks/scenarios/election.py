@@ -36,9 +36,9 @@ def judge(figures: Figures) -> Section:
     return Section(
         title="Hand-over of an election",
         text=(
-            f"{PROCESSES} candidates; the leader steps down after 1 ms and stands again. The gap is from "
-            "there to the begin of the next term. Beside it the same with a plain lease. The cost of a killed leader is that of "
-            "a killed holder of a lease, below."
+            f"{PROCESSES} candidates; the leader steps down after 1 ms and stands again. The gap is from there to the "
+            "begin of the next term. Beside it the same with a plain lease. The cost of a killed leader is that of a "
+            "killed holder of a lease, below."
         ),
         header=("", "hand-overs/s", "gap p50", "fairness", "overlaps"),
         rows=[(kind, *_row(rounds)) for kind, rounds in figures.items()],
