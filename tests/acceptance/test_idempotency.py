@@ -1,4 +1,4 @@
-"""Requests under an Idempotency-Key, to real servers, one of which is killed in the middle."""
+"""Requests with an Idempotency-Key, to real servers, one of which is killed during a request."""
 
 import socket
 import subprocess
@@ -78,7 +78,7 @@ def url(interlock_url: str) -> str:
 
 
 @pytest.mark.exhaustive
-def test_a_retry_at_another_server_waits_runs_when_the_first_was_killed_and_is_replayed_from_then_on(url: str) -> None:
+def test_a_retry_at_another_server_waits_runs_after_the_kill_and_is_replayed_later(url: str) -> None:
     with (
         serving(url, "one") as one,
         serving(url, "two") as two,
@@ -103,7 +103,7 @@ def test_a_retry_at_another_server_waits_runs_when_the_first_was_killed_and_is_r
         assert execute(url, EFFECTS) == [("one", "begun"), *two_and_k2, *two_and_k2]
 
 
-def test_many_at_once_at_two_servers_are_carried_out_once(url: str) -> None:
+def test_many_requests_at_two_servers_run_once(url: str) -> None:
     with serving(url, "one") as one, serving(url, "two") as two, ThreadPoolExecutor(20) as clients:
         answers = [clients.submit(server.order) for server in [one, two] * 10]
         bodies = {answer.result().text for answer in answers}

@@ -1,4 +1,4 @@
-"""Claims of all kinds at random, from several processes on few names: what they were told is replayed and judged."""
+"""Random claims from several processes on few names: their results are replayed and checked."""
 
 import subprocess
 import sys
@@ -53,7 +53,7 @@ def hammered(url: str, directory: Path, transactions: int = TRANSACTIONS, round_
 
 @pytest.mark.exhaustive
 @pytest.mark.timeout(120)
-def test_no_name_has_two_owners_and_every_loser_is_told_the_true_one(
+def test_no_name_has_two_owners_and_every_loser_gets_the_true_one(
     interlock_url: str, tmp_path: Path, record_property: Callable[[str, object], None]
 ) -> None:
     transactions = hammered(interlock_url, tmp_path)
@@ -66,7 +66,7 @@ def test_no_name_has_two_owners_and_every_loser_is_told_the_true_one(
 
 
 def agrees_with_the_table(url: str, transactions: list[Transaction]) -> None:
-    """Each claim that was committed has its row, and no other is there, but for those that were passed on."""
+    """Each committed claim has its row, and there is no other row, except those of transfers."""
     answers = [(step.kind, answer) for _, step in steps_that_count(transactions) for answer in step.answers]
     claimed = {answer["id"] for _, answer in answers if answer["kind"] == "Claimed" and not answer["replay"]}
     released = {
@@ -89,13 +89,13 @@ def no_index_and_no_lock(url: str) -> None:
         rewrite(url, function, "ON CONFLICT (scope, name) WHERE released_at IS NULL DO NOTHING", "")
 
 
-def a_lock_that_is_waited_for(url: str) -> None:
+def a_lock_with_a_wait(url: str) -> None:
     waits = "SELECT true FROM pg_catalog.pg_advisory_xact_lock"
     rewrite(url, "claim_lock_v1", "SELECT pg_catalog.pg_try_advisory_xact_lock", waits)
 
 
-def an_owner_of_old(url: str) -> None:
-    """Whoever had the name first is told as its owner."""
+def a_former_owner(url: str) -> None:
+    """A broken variant: the first owner ever is returned as the owner."""
     first = (
         "(SELECT f.owner FROM interlock.claim f WHERE f.scope = claim_scope AND f.name = w.name ORDER BY f.id LIMIT 1)"
     )
@@ -108,8 +108,8 @@ def a_repetition_that_keeps_nothing(url: str) -> None:
 
 BROKEN = [
     (no_index_and_no_lock, "while it was"),
-    (a_lock_that_is_waited_for, "40P01"),
-    (an_owner_of_old, "and it was not"),
+    (a_lock_with_a_wait, "40P01"),
+    (a_former_owner, "and it was not"),
     (a_repetition_that_keeps_nothing, "relied"),
 ]
 
@@ -117,10 +117,10 @@ BROKEN = [
 @pytest.mark.exhaustive
 @pytest.mark.parametrize(("broken", "found"), BROKEN, ids=[broken.__name__ for broken, _ in BROKEN])
 @pytest.mark.timeout(300)
-def test_a_broken_variant_is_found(
+def test_a_broken_variant_is_detected(
     broken: Callable[[str], None], found: str, interlock_url: str, tmp_path: Path
 ) -> None:
-    """Sooner or later: chance has to bring the right two together. Each round is judged with those before it."""
+    """After some rounds: two calls have to meet by chance. Each round is checked with the earlier ones."""
     broken(interlock_url)
     transactions: list[Transaction] = []
     for round_ in range(20):

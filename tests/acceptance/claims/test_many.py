@@ -1,4 +1,4 @@
-"""A thousand want one name, from eight processes at once: one gets it, and all others are told who."""
+"""A thousand claims of one name, from eight processes at once: one gets it, and all others get its owner."""
 
 import json
 import subprocess
@@ -14,7 +14,7 @@ from support.protocol import rewrite
 PROCESSES, CLAIMS = 8, 125
 
 Told = list[tuple[str, str, str]]
-"""Owner, answer, winner."""
+"""Returns owner, result, winner."""
 
 
 def claim_all_at_once(url: str, claims: int) -> Told:
@@ -57,7 +57,7 @@ def deadlocks(url: str) -> int:
     return int(count)
 
 
-def test_one_gets_it_and_all_others_are_told_who(interlock_url: str) -> None:
+def test_one_gets_it_and_all_others_get_its_owner(interlock_url: str) -> None:
     told = claim_all_at_once(interlock_url, CLAIMS)
     assert len(told) == PROCESSES * CLAIMS
     judge(interlock_url, told)
@@ -65,7 +65,7 @@ def test_one_gets_it_and_all_others_are_told_who(interlock_url: str) -> None:
 
 
 @pytest.mark.exhaustive
-def test_without_the_unique_index_and_the_lock_several_would(interlock_url: str) -> None:
+def test_without_the_unique_index_and_the_lock_several_get_it(interlock_url: str) -> None:
     execute(interlock_url, "DROP INDEX interlock.claim_held")
     rewrite(interlock_url, "claim_one_v1", "AND interlock.claim_lock_v1(claim_scope, claim_name)", "")
     rewrite(interlock_url, "claim_one_v1", "ON CONFLICT (scope, name) WHERE released_at IS NULL DO NOTHING", "")

@@ -1,4 +1,4 @@
-"""Session locks between real processes: killed, stopped, forked, and many at once."""
+"""Session locks between real processes: killed, suspended, forked, and many at once."""
 
 import os
 import select
@@ -37,12 +37,12 @@ class Process:
         )
 
     def fileno(self) -> int:
-        """What it says comes from there."""
+        """The descriptor of its output."""
         assert self.process.stdout is not None
         return self.process.stdout.fileno()
 
-    def hears(self, word: str) -> list[str]:
-        """The next line, which begins with that word: what else is in it; the last is when it was said."""
+    def reads(self, word: str) -> list[str]:
+        """Returns the fields of the next line, which begins with that word; the last is its time."""
         assert self.process.stdout is not None
         first, *rest = self.process.stdout.readline().split() or [""]
         assert first == word
@@ -76,7 +76,7 @@ def holding_and_waiting(url: str, ttl: float = 10.0, mode: str = "hold") -> Iter
             yield first, second
 
 
-def test_the_next_in_line_has_the_lock_as_soon_as_its_holder_is_killed(
+def test_the_next_in_the_queue_has_the_lock_as_soon_as_its_holder_is_killed(
     database_url: str, record_property: Record
 ) -> None:
     took = []
@@ -97,40 +97,40 @@ def test_the_next_in_line_has_the_lock_as_soon_as_its_holder_is_killed(
 
 
 def first_to_hold(waiting: list[Process]) -> tuple[Process, float]:
-    """Who of them says so first, and when; it is not waiting any more."""
+    """Returns the first process that reports it, and the time, and removes it from the waiters."""
     ready, _, _ = select.select(waiting, [], [], 20)
     (holding,) = ready
     waiting.remove(holding)
-    (at,) = holding.hears("held")
+    (at,) = holding.reads("held")
     return holding, float(at)
 
 
-def test_a_stopped_holder_loses_the_lock_and_knows_it_when_it_goes_on(database_url: str) -> None:
+def test_a_suspended_holder_loses_the_lock_and_notices_it_when_it_goes_on(database_url: str) -> None:
     with holding_and_waiting(database_url, ttl=QUICK) as (first, second):
-        first.hears("held")
+        first.reads("held")
         first.send(signal.SIGSTOP)
-        second.hears("held")
-        first.go_on()  # so that, when it goes on, it first asks whether it still holds the lock
+        second.reads("held")
+        first.go_on()  # so that it first checks the lock when it goes on
         first.send(signal.SIGCONT)
-        first.hears("lost")
+        first.reads("lost")
         second.go_on()
-        second.hears("released")
+        second.reads("released")
 
 
 @pytest.mark.exhaustive
-def test_a_stopped_waiter_does_not_hold_up_those_behind_it_for_longer_than_the_ttl(database_url: str) -> None:
+def test_a_suspended_waiter_delays_those_behind_it_for_the_ttl_at_most(database_url: str) -> None:
     with started("hold", database_url) as first:
-        first.hears("held")
+        first.reads("held")
         with started("hold", database_url, QUICK) as stopped:
             eventually(lambda: in_line(database_url))
             stopped.send(signal.SIGSTOP)
             with started("hold", database_url) as behind:
                 eventually(lambda: len(sessions(database_url)) == 3)
                 first.go_on()
-                behind.hears("held")
+                behind.reads("held")
 
 
-def test_a_killed_waiter_holds_up_nobody(database_url: str) -> None:
+def test_a_killed_waiter_delays_no_one(database_url: str) -> None:
     with (
         holding_and_waiting(database_url, ttl=3600) as (first, second),
         started("hold", database_url, 3600) as third,
@@ -138,10 +138,10 @@ def test_a_killed_waiter_holds_up_nobody(database_url: str) -> None:
         eventually(lambda: len(in_line(database_url)) == 2)
         second.send(signal.SIGKILL)
         first.go_on()
-        third.hears("held")
+        third.reads("held")
 
 
-def test_a_forked_child_neither_keeps_a_dead_parents_lock_nor_ends_a_living_ones(database_url: str) -> None:
+def test_a_forked_child_neither_keeps_a_dead_parents_lock_nor_ends_a_live_ones(database_url: str) -> None:
     with holding_and_waiting(database_url, ttl=3600, mode="fork") as (first, second):
         told = sorted(first.process.stdout.readline().split()[:2] for _ in range(2))  # type: ignore[union-attr]
         assert [words[0] for words in told] == ["child", "held"]
@@ -149,7 +149,7 @@ def test_a_forked_child_neither_keeps_a_dead_parents_lock_nor_ends_a_living_ones
         parents = holder(database_url)
         assert parents, "what the child did left the parent's session alone"
         first.send(signal.SIGKILL)
-        second.hears("held")
+        second.reads("held")
         assert holder(database_url) != parents
 
 
@@ -159,7 +159,7 @@ def test_a_dozen_processes_never_hold_it_at_the_same_time(database_url: str) -> 
     processes = [Process("count", database_url) for _ in range(12)]
     try:
         for process in processes:
-            process.hears("counted")
+            process.reads("counted")
     finally:
         for process in processes:
             process.process.kill()

@@ -79,7 +79,7 @@ def test_a_check_command_decides_by_its_exit_status(interlock_url: str, answer: 
     assert ("migrated" in done.stdout) == ran
 
 
-def test_status_shows_who_migrates_and_afterwards_how_it_ended(interlock_url: str) -> None:
+def test_status_shows_the_migrator_and_afterwards_the_result(interlock_url: str) -> None:
     with holding_back(interlock_url) as go_on:
         script = wait_for_go(interlock_url)
         with started("gate", "run", "--key", "shop", "--", "bash", "-c", script, url=interlock_url) as first:
@@ -99,7 +99,7 @@ def test_status_on_a_database_without_interlock_says_so(database_url: str) -> No
     assert (done.returncode, done.stdout) == (0, "No gate was used in this database.\n")
 
 
-def test_unlock_by_force_stops_the_migration_and_is_recorded(interlock_url: str) -> None:
+def test_a_forced_unlock_stops_the_migration_and_is_recorded(interlock_url: str) -> None:
     with started("gate", "run", "--", *long_by_psycopg(interlock_url), url=interlock_url) as first:
         eventually(lambda: running_long(interlock_url))
         assert interlock("gate", "unlock", url=interlock_url).returncode == 2
@@ -195,7 +195,7 @@ def test_a_wrong_password_or_database_is_one_clear_line(interlock_url: str) -> N
         assert password not in done.stderr
 
 
-def test_a_check_is_a_line_for_the_shell(interlock_url: str) -> None:
+def test_a_check_is_a_shell_command(interlock_url: str) -> None:
     done = interlock("gate", "run", "--check", "true && false", "--", "echo", "migrated", url=interlock_url)
     assert (done.returncode, done.stdout) == (0, "migrated\n")
 
@@ -226,7 +226,7 @@ def test_a_data_directory_beats_the_environments_database(interlock_url: str) ->
         (["--version", "abc"], "cannot be a gate's version"),
     ],
 )
-def test_options_that_make_no_sense_are_refused_before_anything_is_done(options: list[str], words: str) -> None:
+def test_options_that_cannot_work_are_refused_before_any_effect(options: list[str], words: str) -> None:
     done = interlock("gate", "run", *options, "--", "true", url="postgresql://127.0.0.1:1/shop")
     assert done.returncode == 78
     assert words in one_line(done.stderr)

@@ -1,4 +1,4 @@
-"""G1: two migrators never overlap, whichever way the first one dies and whatever client its tool uses."""
+"""G1: two migrators never overlap, with every kind of death of the first and every client that its tool uses."""
 
 import os
 import signal
@@ -30,7 +30,7 @@ def tool(request: pytest.FixtureRequest) -> Migration:
 
 @contextmanager
 def migrating_and_waiting(url: str, tool: Migration, *options: str) -> Iterator[tuple[Program, Program]]:
-    """One replica in the middle of a long statement, and one that waits to tell what it meets."""
+    """A replica in a long statement, and a waiter that will report the statements it meets."""
     with started("gate", "run", *options, "--", *tool(url), url=url) as first:
         eventually(lambda: running_long(url))
         with started("gate", "run", *options, "--", *tells_what_it_meets(url), url=url) as second:
@@ -43,7 +43,7 @@ def children(pid: int) -> list[int]:
 
 
 def met_by(successor: Program) -> tuple[float, int]:
-    """When the successor's migration began, and how many of its predecessor's statements it met."""
+    """Returns the start of the successor's migration, and the number of its predecessor's statements that it met."""
     status, output, error = successor.end()
     assert status == 0, error
     began, count = output.split()
@@ -62,8 +62,8 @@ def test_a_killed_migrators_statement_is_gone_before_the_next_one_starts(
     record_property("figure", f"{tool.__name__}: the next migrator started {began - killed_at:.2f} s after SIGKILL")
 
 
-def test_where_the_server_looks_after_its_clients_the_statement_ends_by_itself(interlock_url: str) -> None:
-    """What docs/how-to/gate.md advises for the migration's role; nobody comes to the gate after the killed one."""
+def test_with_a_check_of_the_connection_the_server_ends_the_statement_itself(interlock_url: str) -> None:
+    """With the setting that docs/how-to/gate.md advises for the migration's role; no successor comes to the gate."""
     database = interlock_url.rpartition("/")[2]
     execute(interlock_url, f"ALTER DATABASE {database} SET client_connection_check_interval = '500ms'")
     with started("gate", "run", "--", *migrations.long_by_psycopg(interlock_url), url=interlock_url) as first:
@@ -82,7 +82,7 @@ def test_a_migrator_killed_with_its_whole_process_group_leaves_nothing(interlock
 
 
 @pytest.mark.exhaustive
-def test_a_stopped_migrator_loses_the_gate_and_its_statement(interlock_url: str, tool: Migration) -> None:
+def test_a_suspended_migrator_loses_the_gate_and_its_statement(interlock_url: str, tool: Migration) -> None:
     with migrating_and_waiting(interlock_url, tool, "--gate-ttl", "6") as (first, second):
         first.send(signal.SIGSTOP)
         _, overlapping = met_by(second)

@@ -1,4 +1,4 @@
-"""The network between a migrator and its database is cut, and no packet says so."""
+"""The network between a migrator and its database is cut without a packet."""
 
 import pytest
 
@@ -15,7 +15,7 @@ def test_a_migrator_that_is_cut_off_stops_its_command_and_another_takes_over(int
     options = ("gate", "run", "--gate-ttl", "6")
     with (
         cable_to(interlock_url) as (cable, cut_url),
-        # The command itself goes by another way: it could work on, and must not.
+        # The command itself has another route: it could work on, and must not.
         started(*options, "--", *long_by_psycopg(interlock_url), url=cut_url) as first,
     ):
         eventually(lambda: running_long(interlock_url))

@@ -10,7 +10,7 @@ from support.postgres import execute
 from support.programs import INTERLOCK, started
 from support.waiting import eventually
 
-# Fails when a second one runs it, and is slow enough for the others to arrive meanwhile.
+# Fails when a second replica runs it, and is slow enough for the others to arrive meanwhile.
 MIGRATION = "CREATE TABLE shop (id int); SELECT pg_sleep(1)"
 
 
@@ -33,7 +33,7 @@ exec {shlex.join(psql(database_url, "SELECT 1 / count(*) FROM pg_class WHERE rel
     assert execute(database_url, "SELECT fence, outcome FROM interlock.gate_run") == [(1, "done")]
 
 
-def test_create_index_concurrently_is_not_held_up_by_five_waiters(interlock_url: str) -> None:
+def test_create_index_concurrently_is_not_blocked_by_five_waiters(interlock_url: str) -> None:
     execute(interlock_url, "CREATE TABLE shop AS SELECT generate_series(1, 1000) AS id")
     with ExitStack() as stack:
         go_on = stack.enter_context(holding_back(interlock_url))
@@ -50,7 +50,7 @@ def test_create_index_concurrently_is_not_held_up_by_five_waiters(interlock_url:
     assert execute(interlock_url, "SELECT indisvalid FROM pg_index WHERE indexrelid = 'shop_id'::regclass") == [(True,)]
 
 
-def test_waiters_and_status_tell_how_far_the_migration_is(interlock_url: str) -> None:
+def test_waiters_and_status_show_the_progress_of_the_migration(interlock_url: str) -> None:
     with holding_back(interlock_url) as go_on:
         script = f"{INTERLOCK} gate report 'rewriting orders' && {wait_for_go(interlock_url)}"
         with started("gate", "run", "--version", "7", "--", "bash", "-c", script, url=interlock_url) as first:

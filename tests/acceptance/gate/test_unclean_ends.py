@@ -1,4 +1,4 @@
-"""G1, where the migrator itself lives: its command ends out of order, or its lock is lost behind its back."""
+"""G1 with a live migrator: its command ends abnormally, or its lock is lost without its notice."""
 
 import os
 import shlex
@@ -27,7 +27,7 @@ def outcomes(url: str) -> list[str]:
 
 
 def clients_of(url: str) -> list[int]:
-    """The psql processes of the command: those with the database's URL on their command line."""
+    """Returns the psql processes of the command: those with the database's URL on their command line."""
     found = []
     for entry in Path("/proc").iterdir():
         try:
@@ -59,7 +59,7 @@ def test_a_command_that_was_killed_leaves_no_statement_behind(interlock_url: str
     assert statements_met_by_the_next(interlock_url) == 0
 
 
-def test_what_a_command_left_in_the_background_is_gone_before_the_gate_opens(interlock_url: str) -> None:
+def test_background_processes_of_a_command_have_ended_before_the_gate_opens(interlock_url: str) -> None:
     long = shlex.join(migrations.long_by_psql(interlock_url))
     wait = shlex.join(psql(interlock_url, "SELECT pg_sleep(0.5)"))
     with started("gate", "run", "--", "bash", "-c", f"{long} & {wait}; exit 0", url=interlock_url) as first:
@@ -70,8 +70,8 @@ def test_what_a_command_left_in_the_background_is_gone_before_the_gate_opens(int
     assert outcomes(interlock_url) == ["done", "done"]
 
 
-def test_with_a_role_of_its_own_nothing_of_a_migration_is_left_even_if_it_seemed_to_succeed(interlock_url: str) -> None:
-    """The client of the statement is killed inside a script that does not care."""
+def test_with_a_role_of_its_own_no_session_of_a_migration_is_left_even_after_a_success(interlock_url: str) -> None:
+    """The client of the statement is killed inside a script that ignores it."""
     role = interlock_url.split("//")[1].split(":")[0]
     script = f"{shlex.join(migrations.long_by_psql(interlock_url))}; true"
     options = ("--migration-role", role)
@@ -84,8 +84,8 @@ def test_with_a_role_of_its_own_nothing_of_a_migration_is_left_even_if_it_seemed
 
 
 @pytest.mark.exhaustive
-def test_a_migrator_that_cannot_hear_of_its_loss_is_waited_for(interlock_url: str) -> None:
-    """Its lock is taken away while it is stopped; its command works on until its supervisor ends it."""
+def test_a_migrator_that_cannot_notice_its_loss_is_waited_for(interlock_url: str) -> None:
+    """Its lock is lost while it is suspended; its command works on until its supervisor ends it."""
     execute(interlock_url, "CREATE TABLE write (who text, at timestamptz DEFAULT clock_timestamp())")
     options = ("gate", "run", "--gate-ttl", "6")
     with started(*options, "--", *keeps_writing(interlock_url, "first"), url=interlock_url) as first:
@@ -103,8 +103,8 @@ def test_a_migrator_that_cannot_hear_of_its_loss_is_waited_for(interlock_url: st
 
 
 @pytest.mark.exhaustive
-def test_after_a_crash_of_the_server_a_migrator_that_may_live_is_waited_for() -> None:
-    """The crash takes every session away, so that none of them can tell whether its process is alive."""
+def test_after_a_crash_of_the_server_a_migrator_that_may_be_alive_is_waited_for() -> None:
+    """The crash ends every session, so that none can show that its process is alive."""
     with running_cluster() as cluster:
         url = cluster.url(tcp=True)
         execute(url, "CREATE TABLE write (who text, at timestamptz DEFAULT clock_timestamp())")
@@ -121,7 +121,7 @@ def test_after_a_crash_of_the_server_a_migrator_that_may_live_is_waited_for() ->
 
 
 def crash(url: str) -> None:
-    """As if the system had killed one of the server's processes: all others are ended, and it recovers."""
+    """As if the system had killed one of the server's processes: the server ends all others and recovers."""
     with psycopg.connect(url) as victim:
         os.kill(victim.info.backend_pid, signal.SIGKILL)
         with pytest.raises(psycopg.OperationalError):

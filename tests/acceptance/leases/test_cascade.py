@@ -30,13 +30,13 @@ def chain() -> Iterator[Chain]:
 
 
 async def renewed(*grants: AsyncGrant) -> None:
-    """Return when each was renewed once more, and its holder knows: also on which timeline."""
+    """Return when each holder has confirmed one more renewal, and so the timeline."""
     before = [grant.trusted_until for grant in grants]
     await until(lambda: all(grant.trusted_until > was for grant, was in zip(grants, before, strict=True)))
 
 
 async def after_the_hold_back(url: str, turn: "asyncio.Task[AsyncGrant]", *, ahead: float) -> AsyncGrant:
-    """What whoever waits gets once nothing is held back any more."""
+    """Returns the grant that a waiter gets after the delay of the new primary."""
     assert ask(url, "feeds", ttl=60).status == "held back"
     assert ask(url, "another", ttl=60).status == "held back"
     assert not turn.done()
@@ -47,8 +47,8 @@ async def after_the_hold_back(url: str, turn: "asyncio.Task[AsyncGrant]", *, ahe
 async def test_each_server_that_takes_over_ends_every_grant_and_goes_on_above_it(
     chain: Chain, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The first server vanishes without a word, the second takes no writes any more but keeps everybody connected."""
-    monkeypatch.setattr(wait_queue, "_POLL_EVERY", 1.0)  # of what happened nobody is told
+    """The first server disappears without a message; the second refuses writes but keeps its connections."""
+    monkeypatch.setattr(wait_queue, "_POLL_EVERY", 1.0)  # no notification reaches the waiter
     async with AsyncInterlock(chain.url, request_timeout=2) as one, AsyncInterlock(chain.url, request_timeout=2) as two:
 
         def wait(locks: AsyncInterlock, name: str = "feeds") -> "asyncio.Task[AsyncGrant]":

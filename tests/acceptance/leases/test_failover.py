@@ -1,4 +1,4 @@
-"""A standby takes over while leases are held and waited for: by processes that can reach it, and by one that cannot."""
+"""A standby takes over while leases are held and waited for, by processes that can reach it and by one that cannot."""
 
 import asyncio
 from collections.abc import Iterator
@@ -40,14 +40,14 @@ async def fail_over(pair: Pair) -> None:
 
 
 async def renewed(url: str, grant: AsyncGrant) -> None:
-    """Return when it was renewed once more."""
+    """Return after one more renewal."""
     before = row(url, grant.name)
     await asyncio.to_thread(eventually, lambda: row(url, grant.name).renewed_at != before.renewed_at)
 
 
 @pytest.mark.exhaustive(beyond=1)
 @either_kind
-async def test_a_holder_is_told_of_the_new_primary_and_the_client_goes_on_there(pair: Pair) -> None:
+async def test_a_holder_loses_its_grant_at_a_failover_and_goes_on_at_the_new_primary(pair: Pair) -> None:
     async with AsyncInterlock(pair.url) as locks:
         lease = locks.lease("feeds", ttl=30, renew_every=0.5)
         stale = await lease.acquire()
@@ -69,8 +69,8 @@ async def test_a_holder_is_told_of_the_new_primary_and_the_client_goes_on_there(
 
 @pytest.mark.exhaustive
 @asynchronous
-async def test_nobody_is_granted_what_one_who_was_cut_off_still_trusts(pair: Pair, tmp_path: Path) -> None:
-    """The new primary has never heard of that grant; who waits for it was in the queue of the old one."""
+async def test_a_lease_is_not_granted_while_a_cut_off_holder_trusts_it(pair: Pair, tmp_path: Path) -> None:
+    """The new primary does not have that grant; its waiter was in the queue of the old one."""
     recorder = Recorder(tmp_path, "both")
     async with AsyncInterlock(pair.primary_url) as cut_off, AsyncInterlock(pair.url) as other:
         await (await cut_off.lease("feeds", ttl=3).acquire()).release()
@@ -93,8 +93,8 @@ async def test_nobody_is_granted_what_one_who_was_cut_off_still_trusts(pair: Pai
 
 @pytest.mark.exhaustive
 @synchronous
-async def test_an_old_primary_that_lives_on_alone_grants_and_renews_nothing(pair: Pair, tmp_path: Path) -> None:
-    """Whoever can only reach the old one holds its lease until its trust is over, and gets no other."""
+async def test_an_isolated_old_primary_grants_and_renews_nothing(pair: Pair, tmp_path: Path) -> None:
+    """A client that can only reach the old primary holds its lease until its trust is over, and gets no other."""
     recorder = Recorder(tmp_path, "both")
     async with AsyncInterlock(pair.primary_url, request_timeout=0.5) as cut_off:
         await reach(cut_off)
@@ -114,8 +114,8 @@ async def test_an_old_primary_that_lives_on_alone_grants_and_renews_nothing(pair
 
 
 @synchronous
-async def test_a_commit_that_was_told_not_to_wait_for_the_standby_is_no_grant(pair: Pair) -> None:
-    """PostgreSQL reports it as done, with a mere warning."""
+async def test_a_commit_that_did_not_wait_for_the_standby_is_not_a_grant(pair: Pair) -> None:
+    """PostgreSQL reports it as done, with only a warning."""
     async with AsyncInterlock(pair.primary_url) as locks:
         await (await locks.lease("feeds", ttl=8).acquire()).release()
         await asyncio.to_thread(pair.wait_caught_up)

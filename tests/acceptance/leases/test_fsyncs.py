@@ -1,6 +1,6 @@
-"""How often the disk is waited for: the part of a lease's speed that can be counted instead of timed.
+"""The number of waits for the disk: the part of a lease's speed that can be counted instead of timed.
 
-Each of these fails if a cheap habit is lost: a release that waits for the disk doubles the first figure; statements
+Each of these tests fails after a regression: a release that waits for the disk doubles the first figure; statements
 that are not coalesced, or not for all workers of a process, multiply the others; a failed acquire that locks the row
 to look at it has to commit, and that costs a sync of its own.
 """
@@ -25,7 +25,7 @@ def url() -> Iterator[str]:
 
 
 async def run_cycles(url: str, workers: int, cycles: int, confirm_release: bool) -> None:
-    """`cycles` acquires and releases by `workers` tasks, each on a name of its own."""
+    """Run `cycles` acquires and releases in `workers` tasks, each on a name of its own."""
     async with AsyncInterlock(url) as locks:
 
         async def work(worker: int) -> None:
@@ -59,7 +59,7 @@ def test_workers_of_one_process_share_their_waits_for_the_disk(
     assert 0 < per_cycle <= limit
 
 
-def test_an_acquire_that_fails_waits_for_no_disk(url: str) -> None:
+def test_a_failed_acquire_does_not_wait_for_the_disk(url: str) -> None:
     execute(url, "SELECT interlock.acquire_v1('held', %s, 3600, 'another')", uuid.uuid4())
     before = settled_syncs(url)
 

@@ -1,4 +1,4 @@
-"""The commands for leases, where something is wrong: one line, the right status, no traceback, no password."""
+"""The lease commands in an error: one line, the right status, no traceback, no password."""
 
 from collections.abc import Callable
 from urllib.parse import urlsplit, urlunsplit
@@ -17,7 +17,7 @@ RUN = ("lock", "run", "feeds", "--", "true")
 COMMANDS = [RUN, ("lease", "list"), ("lease", "show", "feeds"), ("lease", "break", "feeds", "--yes"), ("why", "feeds")]
 every_command = pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
 both_kinds = pytest.mark.parametrize("command", COMMANDS[:2], ids=" ".join)
-"""One that works through the library, and one that asks the database itself."""
+"""One command that uses the library, and one that queries the database itself."""
 
 
 def one_line(error: str) -> str:
@@ -90,7 +90,7 @@ def test_a_bad_name(interlock_url: str, command: tuple[str, ...], name: str, wor
         (["--schema", "No!"], "cannot be the name of Interlock's schema"),
     ],
 )
-def test_options_that_cannot_work_are_refused_before_anything_is_done(options: list[str], words: str) -> None:
+def test_options_that_cannot_work_are_refused_before_any_effect(options: list[str], words: str) -> None:
     done = interlock("lock", "run", "feeds", *options, "--", "true", url="postgresql://127.0.0.1:1/shop")
     assert done.returncode == 78
     assert words in one_line(done.stderr)
@@ -98,7 +98,7 @@ def test_options_that_cannot_work_are_refused_before_anything_is_done(options: l
 
 @pytest.fixture
 def as_role(interlock_url: str) -> Callable[[tuple[Use, ...]], str]:
-    """The database's URL for a role that was granted that and nothing else."""
+    """Returns the database's URL for a role with that grant only."""
 
     def granted(uses: tuple[Use, ...]) -> str:
         role = f"role_of_{urlsplit(interlock_url).path.lstrip('/')}"
@@ -144,10 +144,10 @@ def test_an_operators_role_can(interlock_url: str, as_role: Callable[[tuple[Use,
     assert done_by.startswith(f"{urlsplit(url).username}/")
 
 
-def test_sessions_that_the_schemas_owner_may_not_end(
+def test_sessions_that_the_owner_of_the_schema_may_not_end(
     interlock_url: str, as_role: Callable[[tuple[Use, ...]], str]
 ) -> None:
-    """Breaking runs as the owner of its function: here that is no superuser, and who guards is."""
+    """A break runs as the owner of its function, which is not a superuser here; the guarding session's role is one."""
     url = as_role(("leases", "operations"))
     role = urlsplit(url).username
     execute(interlock_url, f"GRANT ALL ON ALL TABLES IN SCHEMA interlock TO {role}")

@@ -49,7 +49,7 @@ def facts(url: str, *arguments: str) -> Any:
 
 @contextmanager
 def guarding(url: str, grant: Answer) -> "Iterator[psycopg.Connection]":
-    """A transaction that carries the grant's guard, until it is ended."""
+    """A transaction that guards the grant, until it is ended."""
     with closing(psycopg.connect(url, application_name="billing")) as connection:
         connection.execute("SELECT interlock.guard_v1(%s, %s, %s)", grant.triple)
         yield connection
@@ -93,7 +93,7 @@ def test_show_for_programs(interlock_url: str) -> None:
     assert str(grant.grant_id) not in json.dumps(found), "a process that knows it can act as the holder"
 
 
-def test_why_is_show_by_a_shorter_name(interlock_url: str) -> None:
+def test_why_is_an_alias_of_show(interlock_url: str) -> None:
     hold(interlock_url)
     assert interlock("why", "feeds", url=interlock_url).stdout.splitlines()[0] == shown(interlock_url)[0]
     assert facts(interlock_url, "why", "feeds")["state"] == "held"
@@ -180,7 +180,7 @@ def test_list_is_a_table_by_name(interlock_url: str) -> None:
     assert rows[2].split()[-1] == "1"
 
 
-def test_list_leaves_out_interlocks_own_names_unless_asked(interlock_url: str) -> None:
+def test_list_leaves_out_interlocks_own_names_by_default(interlock_url: str) -> None:
     for name in ("feeds", "sweep##every", "interlock:instances:drift"):
         hold(interlock_url, name)
     _, *rows, hidden = interlock("lease", "list", url=interlock_url).stdout.splitlines()
@@ -250,7 +250,7 @@ def test_break_is_recorded_with_role_user_and_host(interlock_url: str) -> None:
     assert done_by.endswith(f"@{os.uname().nodename}")
 
 
-def test_break_now_gives_it_to_the_next_at_once(interlock_url: str) -> None:
+def test_break_now_grants_it_to_the_next_at_once(interlock_url: str) -> None:
     hold(interlock_url)
     done = interlock("lease", "break", "feeds", "--yes", "--now", url=interlock_url)
     assert "The next waiter gets it at once" in done.stdout

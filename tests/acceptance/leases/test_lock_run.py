@@ -38,7 +38,7 @@ def test_the_exit_status_is_the_commands_and_the_lease_is_free_again(
     assert seen(interlock_url).expires_at is None, "it was released, and did not expire"
 
 
-def test_the_command_knows_its_grant_and_can_guard_with_it(interlock_url: str) -> None:
+def test_the_command_gets_its_grant_and_can_guard_with_it(interlock_url: str) -> None:
     code = (
         "import os, psycopg\n"
         "grant = [os.environ[f'INTERLOCK_LEASE_{fact}'] for fact in ('NAME', 'TOKEN', 'GRANT_ID')]\n"
@@ -230,7 +230,7 @@ def test_running_under_a_lease_from_a_command_under_it_is_refused(interlock_url:
     assert (within.returncode, within.stdout) == (0, "ran\n")
 
 
-def test_a_name_that_an_earlier_command_left_in_the_environment_is_no_hindrance(interlock_url: str) -> None:
+def test_a_stale_lease_in_the_environment_does_no_harm(interlock_url: str) -> None:
     shown = interlock(*RUN, "--", "env", url=interlock_url).stdout.splitlines()
     left = dict(line.split("=", 1) for line in shown if line.startswith("INTERLOCK_LEASE_"))
     assert interlock(*RUN, "--", "echo", "ran", url=interlock_url, **left).stdout == "ran\n"

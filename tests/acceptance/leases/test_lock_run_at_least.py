@@ -1,4 +1,4 @@
-"""`lock run --at-least`: the lease outlives its command, by the store's clock, whatever happens to the processes."""
+"""`lock run --at-least`: the lease outlives its command, by the store's clock, with any end of the processes."""
 
 import os
 import re
@@ -17,7 +17,7 @@ RUN = ("lock", "run", "feeds")
 
 
 def kept_for(url: str) -> float:
-    """From when it was acquired to when it expires, by the database."""
+    """Returns the seconds from the acquisition to the expiry, by the database."""
     found = seen(url)
     assert found.expires_at is not None, "it was released"
     return (found.expires_at - found.acquired_at).total_seconds()
@@ -58,7 +58,7 @@ def test_killed_it_leaves_the_lease_held_for_that_time(interlock_url: str, renew
     assert kept_for(interlock_url) >= 60
 
 
-def test_one_that_was_handed_the_lease_runs_nothing_before_the_lease_is_held_for_that_time(interlock_url: str) -> None:
+def test_after_a_hand_over_nothing_runs_before_the_lease_is_held_for_that_time(interlock_url: str) -> None:
     """A lease that is handed over is held for a second at first."""
     with started(*RUN, "--", "bash", "-c", "echo ready; sleep 300", url=interlock_url) as first:
         assert line_of(first) == "ready"
@@ -104,7 +104,7 @@ def test_in_a_sqlite_file_it_is_the_same(tmp_path: Path) -> None:
         ("dynamodb://locks?region=eu-west-1", "90s", "add max_clock_skew=SECONDS to the URL"),
     ],
 )
-def test_where_it_cannot_work_that_is_said(url: str, at_least: str, words: str) -> None:
+def test_a_use_that_cannot_work_is_refused(url: str, at_least: str, words: str) -> None:
     done = interlock(*RUN, "--at-least", at_least, "--", "true", url=url)
     assert done.returncode == 78
     assert words in done.stderr

@@ -85,7 +85,7 @@ def test_a_command_may_run_longer_than_the_ttl(interlock_url: str) -> None:
 
 
 @pytest.mark.exhaustive
-def test_ended_database_sessions_are_survived(interlock_url: str) -> None:
+def test_ended_database_sessions_do_no_harm(interlock_url: str) -> None:
     with started(*RUN, "--ttl", "4", "--", "bash", "-c", FAMILY, url=interlock_url) as program:
         family = family_of(program)
         for _ in range(3):
@@ -156,7 +156,7 @@ def test_a_lost_lease_asks_the_command_to_end_in_good_order(interlock_url: str) 
 
 
 def test_the_next_command_runs_as_soon_as_one_whose_lease_was_broken_has_stopped(interlock_url: str) -> None:
-    """The first is told at its next renewal, and releases; without that, the second would wait for most of the ttl."""
+    """The first is notified at its next renewal, and releases; otherwise the second would wait for most of the ttl."""
     with started(*RUN, "--ttl", "8", "--", "bash", "-c", "echo ready; sleep 300", url=interlock_url) as first:
         assert line_of(first) == "ready"
         with started(*RUN, "--", "echo", "ran", url=interlock_url) as second:

@@ -1,4 +1,4 @@
-"""The real psql and Python share leases: what one holds the other has to wait for, in one queue, under one guard."""
+"""psql and Python share leases: each waits for the other's, in one queue, under one guard."""
 
 import asyncio
 from collections.abc import Iterator
@@ -23,7 +23,7 @@ WAITERS = "SELECT count(*) FROM interlock.waiters_v1('feeds')"
 
 @pytest.fixture
 def url(interlock_url: str) -> str:
-    """The same database for a role that was granted `--for leases`, and nothing else."""
+    """The URL of the same database for a role with the grant `--for leases` only."""
     parts = urlsplit(interlock_url)
     role = f"leases_only_{parts.path.lstrip('/')}"
     execute(interlock_url, f"CREATE ROLE {role} LOGIN PASSWORD 'geheim'")
@@ -38,14 +38,14 @@ def psql(url: str) -> Iterator[Psql]:
 
 
 async def waiting_in_python(locks: AsyncInterlock, url: str) -> "asyncio.Task[AsyncGrant]":
-    """Somebody who is in the queue, behind all who are in it already."""
+    """A waiter in the queue, behind all others that are in it."""
     ((before,),) = execute(url, WAITERS)
     waiting = asyncio.create_task(locks.lease("feeds", ttl=3600).acquire(timeout=50).__aenter__())
     await asyncio.to_thread(eventually, lambda: execute(url, WAITERS) == [(before + 1,)])
     return waiting
 
 
-def test_a_role_that_is_only_for_leases_reads_no_table_and_breaks_nothing(psql: Psql) -> None:
+def test_a_role_for_leases_only_reads_no_table_and_breaks_nothing(psql: Psql) -> None:
     grant = psql.acquire("feeds")
     assert psql.run("SELECT name, held FROM interlock.leases_v1()") == ["feeds|t"]
     for forbidden in ("SELECT * FROM interlock.lease", "SELECT interlock.break_v1('feeds', true, false, 'a', 'b')"):
@@ -53,7 +53,7 @@ def test_a_role_that_is_only_for_leases_reads_no_table_and_breaks_nothing(psql: 
     assert psql.release(grant) == "released"
 
 
-async def test_what_psql_holds_python_does_not_get_and_the_other_way_round(url: str, psql: Psql) -> None:
+async def test_a_lease_of_psql_is_not_granted_to_python_and_vice_versa(url: str, psql: Psql) -> None:
     async with AsyncInterlock(url, replica="in python") as locks:
         lease = locks.lease("feeds", ttl=30)
         theirs = psql.acquire("feeds")
@@ -73,7 +73,7 @@ async def test_what_psql_holds_python_does_not_get_and_the_other_way_round(url: 
 
 
 async def test_both_wait_in_one_queue(interlock_url: str, url: str, psql: Psql) -> None:
-    """The database's clock is moved by hand, so that nobody can be too late."""
+    """The database's clock is moved by hand, so that no waiter can be too late."""
     set_clock(interlock_url, 0)
     first, third = uuid4(), uuid4()
     async with AsyncInterlock(url) as holder, AsyncInterlock(url) as other:
@@ -100,7 +100,7 @@ async def test_both_wait_in_one_queue(interlock_url: str, url: str, psql: Psql) 
         assert held.token < firsts.token < seconds.token < thirds.token
 
 
-async def test_psql_is_told_when_it_is_its_turn(url: str, psql: Psql) -> None:
+async def test_psql_is_notified_when_it_is_its_turn(url: str, psql: Psql) -> None:
     grant_id = uuid4()
     with Psql(url) as listening:
         assert listening.run("SELECT interlock.listen_v1(4711); LISTEN interlock_4711") == ["t"]
@@ -140,7 +140,7 @@ async def test_python_waits_for_an_open_transaction_of_psql(interlock_url: str, 
 
 
 def take_turns(psql: Psql, recorder: Recorder, times: int) -> None:
-    """What `support.lease_worker` does, in psql."""
+    """As `support.lease_worker`, in psql."""
     for _ in range(times):
         grant = acquired(psql)
         recorder.granted(grant)

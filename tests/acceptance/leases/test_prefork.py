@@ -1,4 +1,4 @@
-"""A real server that forks: gunicorn loads a service that has used its leases already, and then makes workers of it."""
+"""A real server that forks: gunicorn loads a service that has used its leases already, and then forks workers."""
 
 import signal
 import subprocess
@@ -22,7 +22,7 @@ WORKERS, REQUESTS = 3, 60
 
 
 class Server:
-    """Three workers behind one port, which gunicorn says once it listens."""
+    """Three workers behind one port, which gunicorn reports once it listens."""
 
     def __init__(self, url: str, log: Path) -> None:
         self._log = log
@@ -78,7 +78,7 @@ def test_workers_share_leases_that_were_used_before_they_were_forked(server: Ser
 
 
 @pytest.mark.exhaustive
-def test_a_worker_that_is_killed_under_a_lease_is_replaced_and_the_next_one_has_it(
+def test_a_worker_that_is_killed_under_a_lease_is_replaced_and_the_next_one_gets_it(
     server: Server, interlock_url: str
 ) -> None:
     with ThreadPoolExecutor(1) as client:

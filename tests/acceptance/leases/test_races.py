@@ -1,8 +1,8 @@
-"""Processes race for leases while whatever can happen to them happens, and the history of it is judged.
+"""Processes race for leases under all kinds of faults, and the history is checked.
 
-Two go straight to the database and two by a cable that can be spoilt; one lives by a clock that is set again and again.
-They hold a lease for a few milliseconds. Two more hold another lease for longer than its ttl, time and again. Some do
-not wait for their releases, and of one more lease the process that lets go of it mostly wants it again at once.
+Two connect to the database directly and two through a cable with faults; one has a clock that is set repeatedly. They
+hold a lease for a few milliseconds. Two more repeatedly hold another lease for longer than its ttl. Some do not wait
+for their releases, and the process that releases one further lease mostly wants it again at once.
 """
 
 from collections.abc import Callable
@@ -33,7 +33,7 @@ class Race:
     cable: Cable
 
     def names(self, *, direct: bool = False, quick: bool = True) -> list[str]:
-        """Who is there: of those that go straight to the database, or of all; that hold for long, or quickly."""
+        """Returns the workers: those with a direct connection, or all; those that hold for long, or briefly."""
         jobs = {name: self.crew.members[name].job for name in self.crew.living}
         mine = {name: job for name, job in jobs.items() if job.url == self.crew.url or not direct}
         return [name for name, job in mine.items() if quick is (job.dwell == 0)]
@@ -43,7 +43,7 @@ class Race:
         self.crew.go_on(1, only=self.names(quick=False))
 
     def terminate(self, kind: str, *, share: float = 1.0) -> None:
-        """Sessions of that kind, at least one."""
+        """End sessions of that kind, at least one."""
         eventually(lambda: execute(self.crew.url, _TERMINATE, f"interlock {kind} %", share)[0][0] > 0)
 
 
@@ -93,13 +93,13 @@ def the_cable_is_cut(race: Race) -> None:
         race.crew.go_on(2, only=race.names())
 
 
-def sessions_are_terminated_while_a_holder_stands_still(race: Race) -> None:
+def sessions_are_terminated_while_a_holder_is_suspended(race: Race) -> None:
     held = race.crew.stop_a_holder()
     race.terminate("%")
     held.worker.send(SIGCONT)
 
 
-TROUBLES: list[Callable[[Race], None]] = [
+FAULTS: list[Callable[[Race], None]] = [
     holders_are_killed,
     holders_are_stopped_for_longer_than_the_ttl,
     sessions_are_terminated,
@@ -107,18 +107,18 @@ TROUBLES: list[Callable[[Race], None]] = [
     listening_sessions_are_dropped,
     replies_are_swallowed,
     the_cable_is_cut,
-    sessions_are_terminated_while_a_holder_stands_still,
+    sessions_are_terminated_while_a_holder_is_suspended,
 ]
 
 
 def count_functions(url: str) -> None:
-    """How often each is called, by sessions that begin from now on."""
+    """Count the calls of each function, by sessions that begin from now on."""
     [[database]] = execute(url, "SELECT current_database()")
     execute(url, f'ALTER DATABASE "{database}" SET track_functions = pl')
 
 
 @pytest.mark.timeout(300)
-def test_no_trouble_makes_two_holders_of_one_lease(
+def test_no_fault_makes_two_holders_of_one_lease(
     interlock_url: str, tmp_path: Path, record_property: Callable[[str, object], None]
 ) -> None:
     count_functions(interlock_url)
@@ -135,8 +135,8 @@ def test_no_trouble_makes_two_holders_of_one_lease(
         racers.hire(1, names=["own"], brisk=True, rest=0.2, url=through)
         race = Race(racers, cable)
         race.go_on()
-        for trouble in TROUBLES:
-            trouble(race)
+        for fault in FAULTS:
+            fault(race)
             race.go_on()
         racers.dismiss()
         found, happened = racers.judge()

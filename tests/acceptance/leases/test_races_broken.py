@@ -1,6 +1,6 @@
-"""The test of the test: leases that are broken on purpose, and the judge of histories, which has to find each of them.
+"""The test of the race tests: deliberately broken leases, each of which the check of histories has to detect.
 
-The same troubles leave sound leases without a violation.
+The same faults leave correct leases without a violation.
 """
 
 from collections.abc import Callable, Iterator
@@ -19,7 +19,7 @@ from support.races import Crash, Trouble
 
 pytestmark = [pytest.mark.timeout(300), pytest.mark.exhaustive]
 TIMES = 25
-"""At most: a race is not lost each time, and on a busy machine seldom."""
+"""The most rounds: a race is not lost each time, and on a busy machine seldom."""
 
 Breaking = Callable[[str], None]
 OVERLAP: set[Fault] = {"two trusted", "grant taken away"}
@@ -27,12 +27,12 @@ STALE_WRITE: set[Fault] = {"write went back", "write came late"}
 
 
 def named(part: object) -> str:
-    """What a test is called after."""
+    """The test's id."""
     return getattr(part, "__name__", "").replace("_", " ") or " or ".join(sorted(part))  # type: ignore[call-overload]
 
 
 def broken_in_its_own_process(url: str) -> None:
-    """The database is sound; see `support.worker_variants`."""
+    """The database is correct, the client is broken; see `support.worker_variants`."""
 
 
 @pytest.fixture
@@ -41,15 +41,15 @@ def server() -> Iterator[Cluster]:
         yield server
 
 
-def judge_each_time(racers: Crew, trouble: Iterator[None], *, calm: bool = False) -> Iterator[set[Fault]]:
-    with closing(trouble):  # type: ignore[type-var] # all of them are generators
-        for _ in islice(trouble, TIMES):
+def judge_each_time(racers: Crew, fault: Iterator[None], *, calm: bool = False) -> Iterator[set[Fault]]:
+    with closing(fault):  # type: ignore[type-var] # all of them are generators
+        for _ in islice(fault, TIMES):
             found, _ = racers.judge(calm=calm)
             yield {violation.fault for violation in found}
 
 
 @pytest.mark.parametrize(
-    ("break_on_purpose", "trouble", "faults"),
+    ("break_on_purpose", "fault", "faults"),
     [
         (broken_leases.clients_clock, races.nothing_happens, {"two trusted"}),
         (broken_leases.no_guard, races.a_holder_stands_still, STALE_WRITE),
@@ -61,33 +61,33 @@ def judge_each_time(racers: Crew, trouble: Iterator[None], *, calm: bool = False
     ],
     ids=named,
 )
-def test_what_is_broken_is_found(
-    interlock_url: str, tmp_path: Path, break_on_purpose: Breaking, trouble: Trouble, faults: set[Fault]
+def test_a_broken_variant_is_detected(
+    interlock_url: str, tmp_path: Path, break_on_purpose: Breaking, fault: Trouble, faults: set[Fault]
 ) -> None:
     break_on_purpose(interlock_url)
-    calm = trouble is races.a_guard_outlasts_the_ttl
+    calm = fault is races.a_guard_outlasts_the_ttl
     with crew(interlock_url, tmp_path, ["feeds"]) as racers:
-        assert any(found & faults for found in judge_each_time(racers, trouble(racers), calm=calm))
+        assert any(found & faults for found in judge_each_time(racers, fault(racers), calm=calm))
 
 
 @pytest.mark.parametrize(
-    ("break_on_purpose", "trouble"),
+    ("break_on_purpose", "fault"),
     [
         (broken_leases.renewals_that_do_not_wait_for_the_disk, races.a_crash_after_renewals),
         (broken_leases.grants_that_do_not_wait_for_the_disk, races.a_crash_after_a_grant),
     ],
     ids=named,
 )
-def test_what_a_crash_can_lose_is_found(
-    server: Cluster, tmp_path: Path, break_on_purpose: Breaking, trouble: Crash
+def test_a_variant_that_loses_data_in_a_crash_is_detected(
+    server: Cluster, tmp_path: Path, break_on_purpose: Breaking, fault: Crash
 ) -> None:
     break_on_purpose(server.url())
     with crew(server.url(tcp=True), tmp_path, ["feeds"]) as racers:
-        assert any(found & OVERLAP for found in judge_each_time(racers, trouble(racers, server)))
+        assert any(found & OVERLAP for found in judge_each_time(racers, fault(racers, server)))
 
 
 @pytest.mark.parametrize(
-    "trouble",
+    "fault",
     [
         races.a_holder_stands_still,
         races.a_guard_outlasts_the_ttl,
@@ -96,15 +96,15 @@ def test_what_a_crash_can_lose_is_found(
     ],
     ids=named,
 )
-def test_what_is_sound_bears_the_same_troubles(interlock_url: str, tmp_path: Path, trouble: Trouble) -> None:
-    calm = trouble is races.a_guard_outlasts_the_ttl
+def test_the_correct_variant_survives_the_same_faults(interlock_url: str, tmp_path: Path, fault: Trouble) -> None:
+    calm = fault is races.a_guard_outlasts_the_ttl
     with crew(interlock_url, tmp_path, ["feeds"]) as racers:
-        assert next(judge_each_time(racers, trouble(racers), calm=calm)) == set()
+        assert next(judge_each_time(racers, fault(racers), calm=calm)) == set()
         racers.dismiss()
         assert racers.judge(calm=calm)[0] == []
 
 
-@pytest.mark.parametrize("trouble", [races.a_crash_after_renewals, races.a_crash_after_a_grant], ids=named)
-def test_what_is_sound_bears_the_same_crashes(server: Cluster, tmp_path: Path, trouble: Crash) -> None:
+@pytest.mark.parametrize("fault", [races.a_crash_after_renewals, races.a_crash_after_a_grant], ids=named)
+def test_the_correct_variant_survives_the_same_crashes(server: Cluster, tmp_path: Path, fault: Crash) -> None:
     with crew(server.url(tcp=True), tmp_path, ["feeds"]) as racers:
-        assert next(judge_each_time(racers, trouble(racers, server))) == set()
+        assert next(judge_each_time(racers, fault(racers, server))) == set()

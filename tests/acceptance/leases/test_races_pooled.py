@@ -1,4 +1,4 @@
-"""Processes race for leases through PgBouncer in transaction mode, where nothing is prepared and nobody can listen."""
+"""Processes race for leases through PgBouncer in transaction mode, without prepared statements and LISTEN."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -26,7 +26,7 @@ _AT_THE_GATE = "SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND objid = %
 
 @contextmanager
 def gate(url: str, function: str, who: str) -> Iterator[Callable[[], object]]:
-    """That one does not get out of that function before what this gives is called."""
+    """The worker stays in that function until the returned function is called."""
     wait = (
         f"IF current_setting('application_name') = '{who}' THEN PERFORM set_config('lock_timeout', '0', true);"
         f" PERFORM pg_advisory_xact_lock_shared({_GATE}); END IF;\nEND\n$function$"
@@ -41,10 +41,10 @@ def gate(url: str, function: str, who: str) -> Iterator[Callable[[], object]]:
 @pytest.mark.parametrize(
     ("purpose", "function"), [("acquire", "durably_v1"), ("heartbeat", "durably_v1"), ("acquire", "release_v1")]
 )
-def test_who_stands_still_before_a_commit_does_not_keep_the_lease_from_others(
+def test_a_suspension_before_the_commit_does_not_block_the_lease(
     interlock_url: str, tmp_path: Path, purpose: str, function: str
 ) -> None:
-    """The row is locked there, so nobody else could get the lease as long as that lasts."""
+    """The row is locked there, so no other process could get the lease meanwhile."""
     with pooled(interlock_url, "transaction") as through, crew(interlock_url, tmp_path, ["one"]) as racers:
         (stopped,) = racers.hire(1, url=through, linger=0.4)
         (other,) = racers.hire(1, url=through)

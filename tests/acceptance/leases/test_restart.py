@@ -56,7 +56,7 @@ def test_no_acknowledged_grant_is_lost_in_crashes_under_load(server: Cluster, tm
     assert counts(events)["acknowledged"] > 100
 
 
-async def test_a_holder_keeps_its_lease_over_a_crash_and_a_renewal_that_fails(server: Cluster) -> None:
+async def test_a_holder_keeps_its_lease_through_a_crash_and_a_failed_renewal(server: Cluster) -> None:
     events: list[Event] = []
     async with AsyncInterlock(server.url(tcp=True), on_event=events.append) as locks:
         grant = await locks.lease("feeds", ttl=12).acquire()
@@ -70,8 +70,8 @@ async def test_a_holder_keeps_its_lease_over_a_crash_and_a_renewal_that_fails(se
         assert await grant.release()
 
 
-async def test_a_waiter_queues_again_after_a_crash_and_is_told(server: Cluster) -> None:
-    """Its place in the queue is gone with the crash, and the session that would have been told."""
+async def test_a_waiter_queues_again_after_a_crash_and_is_notified(server: Cluster) -> None:
+    """Its queue entry is lost in the crash, and so is the session for the notification."""
     url = server.url(tcp=True)
     async with AsyncInterlock(url) as holder, AsyncInterlock(url) as other:
         grant = await holder.lease("feeds", ttl=20).acquire()

@@ -1,6 +1,6 @@
-"""A back-up is restored to an earlier moment, while leases that were granted since then are held and waited for.
+"""A backup is restored to an earlier moment, while leases that were granted since then are held and waited for.
 
-Clients find the restored server where the old one was, and nothing tells them that it was another but the timeline.
+Clients find the restored server at the address of the old one; only the timeline shows the difference.
 """
 
 import asyncio
@@ -32,13 +32,13 @@ def server() -> Iterator[Restorable]:
 
 
 async def renewed(*grants: AsyncGrant) -> None:
-    """Return when each was renewed once more, and its holder knows: also on which timeline."""
+    """Return when each holder has confirmed one more renewal, and so the timeline."""
     before = [grant.trusted_until for grant in grants]
     await until(lambda: all(grant.trusted_until > was for grant, was in zip(grants, before, strict=True)))
 
 
 @pytest.mark.exhaustive
-async def test_what_was_granted_since_is_lost_and_every_token_goes_on_above_those_that_are_forgotten(
+async def test_later_grants_are_lost_and_every_new_token_is_above_the_lost_ones(
     server: Restorable,
 ) -> None:
     async with AsyncInterlock(server.url) as locks:
@@ -73,9 +73,7 @@ async def test_what_was_granted_since_is_lost_and_every_token_goes_on_above_thos
                 await since[0].guard(connection)
 
 
-async def test_nobody_is_granted_what_one_who_has_not_heard_of_it_still_trusts(
-    server: Restorable, tmp_path: Path
-) -> None:
+async def test_a_lease_is_not_granted_while_an_uninformed_holder_trusts_it(server: Restorable, tmp_path: Path) -> None:
     recorder = Recorder(tmp_path, "both")
     release(server.url, acquire(server.url, "feeds", ttl=5))
     server.back_up()

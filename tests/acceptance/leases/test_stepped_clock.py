@@ -1,4 +1,4 @@
-"""The database's clock is set while leases are held: whoever holds one stops trusting it with the next heartbeat."""
+"""The database's clock is set while leases are held: each holder stops trusting its lease at the next heartbeat."""
 
 import asyncio
 
@@ -11,7 +11,7 @@ from support.waiting import eventually
 
 
 async def renewed(url: str, grant: AsyncGrant) -> None:
-    """Return when it was renewed once more."""
+    """Return after one more renewal."""
     before = row(url, grant.name)
     await asyncio.to_thread(eventually, lambda: row(url, grant.name).renewed_at != before.renewed_at)
 
@@ -42,7 +42,7 @@ async def test_a_clock_that_was_set_forward_beyond_the_ttl_loses_the_lease(inter
 
 
 @pytest.mark.exhaustive
-async def test_a_clock_that_is_slewed_loses_nothing(interlock_url: str) -> None:
+async def test_a_slewed_clock_loses_nothing(interlock_url: str) -> None:
     async with AsyncInterlock(interlock_url) as locks:
         grant = await locks.lease("feeds", ttl=4).acquire()
         for step in (0.04, 0.08, 0.12, 0.08, 0.04):

@@ -1,4 +1,4 @@
-"""Twelve processes on one name, through the public surface: the token never goes back, not even by one.
+"""Twelve processes on one name, through the public API: the token never decreases, not even by one.
 
 It fails if the token is made before the row is locked (a sequence's `nextval` in the same INSERT, say), if a release
 deletes the row and the count begins again, or if two processes hold the lease at once. Every third does not wait for

@@ -1,4 +1,4 @@
-"""PostgreSQL crashes, or a standby takes over, while leases are let go of unconfirmed and taken again at once."""
+"""PostgreSQL crashes, or a standby takes over, while leases are released unconfirmed and acquired again at once."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -46,8 +46,8 @@ def pair() -> Iterator[Pair]:
 
 
 @contextmanager
-def brisk_workers(url: str, directory: Path) -> Iterator[list[Worker]]:
-    """One whose tasks share their statements, one by itself, and one to whom another comes now and then."""
+def fast_workers(url: str, directory: Path) -> Iterator[list[Worker]]:
+    """A worker whose tasks share statements, one alone, and one that sometimes meets another."""
     start = partial(workers, url, directory, count=1, ttl=2, writes=False)
     brisk = partial(start, brisk=True, linger=0.005)
     with ExitStack() as stack:
@@ -60,7 +60,7 @@ def brisk_workers(url: str, directory: Path) -> Iterator[list[Worker]]:
 
 
 def all_go_on(url: str) -> None:
-    """Return when each lease was granted several times from here on."""
+    """Return when each lease was granted several times more."""
     [[last]] = execute(url, LAST)
     eventually(lambda: [name for (name,) in execute(url, GRANTED, last)] == sorted(NAMES), within=40)
 
@@ -71,12 +71,12 @@ def all_end(running: Sequence[Worker]) -> None:
 
 
 def told(events: Sequence[Event]) -> set[tuple[str, int, str]]:
-    """The grants that a worker has heard of."""
+    """Returns the grants that a worker has received."""
     return {(event.name, event.token, event.grant_id) for event in events if event.kind == "granted"}
 
 
 def are_above(url: str, before: set[tuple[str, int, str]], names: Sequence[str]) -> bool:
-    """Whether, on this new primary, each of the names was granted, with tokens above all that were told `before`."""
+    """True if the new primary has granted each name, with tokens above all those received `before`."""
     since = execute(url, SINCE_THE_PROMOTION)
     highest = {name: max(token for of, token, _ in before if of == name) for name in names}
     assert {name for name, _, _ in since} == set(names)
@@ -86,7 +86,7 @@ def are_above(url: str, before: set[tuple[str, int, str]], names: Sequence[str])
 @pytest.mark.exhaustive
 def test_no_grant_is_lost_and_no_token_goes_back_in_crashes(server: Cluster, tmp_path: Path) -> None:
     url = server.url(tcp=True)
-    with brisk_workers(url, tmp_path) as running:
+    with fast_workers(url, tmp_path) as running:
         all_go_on(url)
         for _ in range(4):
             crash(server)
@@ -98,9 +98,9 @@ def test_no_grant_is_lost_and_no_token_goes_back_in_crashes(server: Cluster, tmp
     assert told(events) - set(execute(url, GRANTS)) == set()
 
 
-def test_after_a_promotion_under_load_all_are_held_back_and_go_on_above_every_token(pair: Pair, tmp_path: Path) -> None:
+def test_after_a_promotion_under_load_grants_are_delayed_and_tokens_go_on_above(pair: Pair, tmp_path: Path) -> None:
     """The standby lacks the newest grants, for it was cut off a while before."""
-    with brisk_workers(pair.url, tmp_path) as running:
+    with fast_workers(pair.url, tmp_path) as running:
         all_go_on(pair.primary_url)
         pair.freeze()
         all_go_on(pair.primary_url)

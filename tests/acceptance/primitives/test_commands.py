@@ -66,7 +66,7 @@ def test_a_follower_runs_nothing_until_it_leads(interlock_url: str) -> None:
         assert follower.end()[:2] == (5, "scheduler\n")
 
 
-def test_a_follower_that_is_asked_to_stop_does(interlock_url: str) -> None:
+def test_a_follower_stops_on_a_signal(interlock_url: str) -> None:
     with (
         Interlock(interlock_url) as locks,
         locks.lease("scheduler"),
@@ -96,7 +96,7 @@ def test_no_more_commands_run_than_there_are_slots(interlock_url: str, tmp_path:
     assert "use a whole number from 1 to 1000" in one_line(wrong.stderr)
 
 
-def test_what_succeeded_once_is_not_run_again(interlock_url: str, tmp_path: Path) -> None:
+def test_a_command_that_succeeded_once_is_not_run_again(interlock_url: str, tmp_path: Path) -> None:
     def run(code: str) -> tuple[int, str]:
         done = interlock("once", "bootstrap-v2", "--", "bash", "-c", code, url=interlock_url)
         return done.returncode, done.stdout
@@ -110,7 +110,7 @@ def test_what_succeeded_once_is_not_run_again(interlock_url: str, tmp_path: Path
     assert interlock("once", "bootstrap-v3", "--", "echo", "ran", url=interlock_url).stdout == "ran\n"
 
 
-def test_whoever_comes_meanwhile_waits_and_takes_over_if_the_first_dies(interlock_url: str) -> None:
+def test_a_second_run_waits_and_takes_over_if_the_first_dies(interlock_url: str) -> None:
     run = ("once", "bootstrap", "--ttl", "1")
     with started(*run, "--", "bash", "-c", "echo begun; sleep 300", url=interlock_url) as first:
         assert line_of(first) == "begun"
@@ -133,7 +133,7 @@ def test_a_command_is_run_at_each_tick_until_a_signal_comes(interlock_url: str) 
     assert not is_held(interlock_url, "sweep")
 
 
-def test_a_run_that_a_signal_ends_is_taken_over_by_another(interlock_url: str) -> None:
+def test_a_run_that_is_ended_by_a_signal_is_taken_over(interlock_url: str) -> None:
     with ExitStack() as stack:
         first = stack.enter_context(
             started("every", "200ms", "sweep", "--", "bash", "-c", "echo begun; sleep 300", url=interlock_url)
@@ -150,7 +150,7 @@ def test_a_run_that_a_signal_ends_is_taken_over_by_another(interlock_url: str) -
         assert second.end()[0] == 128 + signal.SIGINT
 
 
-def test_a_run_that_lost_its_lease_is_run_again_and_a_signal_is_still_heard(interlock_url: str) -> None:
+def test_a_run_that_lost_its_lease_is_run_again_and_signals_still_work(interlock_url: str) -> None:
     code = "echo begun; sleep 300"
     with started("every", "200ms", "sweep", "--ttl", "1", "--", "bash", "-c", code, url=interlock_url) as program:
         assert line_of(program) == "begun"
@@ -173,14 +173,14 @@ def test_a_run_that_lost_its_lease_is_run_again_and_a_signal_is_still_heard(inte
         (("5m", "a##b"), "marks Interlock's own"),
     ],
 )
-def test_what_says_no_time_is_refused(interlock_url: str, args: tuple[str, ...], why: str) -> None:
+def test_an_invalid_schedule_is_refused(interlock_url: str, args: tuple[str, ...], why: str) -> None:
     done = interlock("every", *args, "--", "true", url=interlock_url)
     assert done.returncode == 78
     assert why in one_line(done.stderr)
 
 
 @pytest.mark.parametrize("command", [("elect", "a"), ("once", "a"), ("every", "5m", "a"), ("semaphore", "run", "a")])
-def test_a_command_that_is_missing_is_asked_for(interlock_url: str, command: tuple[str, ...]) -> None:
+def test_a_missing_command_shows_the_usage(interlock_url: str, command: tuple[str, ...]) -> None:
     slots = ("--slots", "2") if command[0] == "semaphore" else ()
     done = interlock(*command, *slots, url=interlock_url)
     assert done.returncode == 2
@@ -199,7 +199,7 @@ def test_members(interlock_url: str) -> None:
     assert set(member) == {"id", "holder", "host", "pid", "metadata", "joined_at", "remaining"}
 
 
-def test_without_the_schema_each_says_what_to_do(database_url: str) -> None:
+def test_without_the_schema_each_names_the_remedy(database_url: str) -> None:
     for command in (("elect", "a"), ("once", "a"), ("every", "5m", "a"), ("semaphore", "run", "a", "--slots", "2")):
         done = interlock(*command, "--", "true", url=database_url)
         assert done.returncode == 78, done.stderr
@@ -207,8 +207,8 @@ def test_without_the_schema_each_says_what_to_do(database_url: str) -> None:
     assert interlock("members", "workers", url=database_url).returncode == 78
 
 
-def test_who_waits_in_a_circle_is_shown(interlock_url: str) -> None:
-    """Two root objects with names of their own look like two processes."""
+def test_a_cycle_of_waits_is_shown(interlock_url: str) -> None:
+    """Two root objects with different names look like two processes."""
     assert interlock("lease", "waits", url=interlock_url).stdout == "No process waits for a lease.\n"
 
     def nest(locks: Interlock, outer: str, inner: str, both: threading.Barrier) -> None:

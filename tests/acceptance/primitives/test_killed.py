@@ -1,4 +1,4 @@
-"""Processes that elect, share, run once and run periodically are killed with SIGKILL in the middle, again and again."""
+"""Processes that use elections, read/write leases, once and periodic runs are repeatedly killed with SIGKILL."""
 
 from collections import Counter
 from dataclasses import replace
@@ -27,7 +27,7 @@ def holders(url: str, prefix: str) -> list[tuple[str, int, int]]:
 
 
 def at_work(url: str, team: Team, prefix: str, *, exactly: bool = False) -> tuple[str, int, int]:
-    """One of them that holds such a lease, or exactly that one, and has written under it."""
+    """Returns a worker that holds a lease with the prefix, or that lease, and has written under it."""
 
     def look() -> tuple[str, int, int] | None:
         team.check()
@@ -41,7 +41,7 @@ def at_work(url: str, team: Team, prefix: str, *, exactly: bool = False) -> tupl
 
 
 def take_overs(events: list[Event], kills: list[tuple[float, int]]) -> list[float]:
-    """From each kill to the next grant, in seconds."""
+    """Returns the seconds from each kill to the next grant."""
     grants = sorted((event.token, event.at) for event in events if event.kind == "granted")
     return [next(at for token, at in grants if token > killed) - killed_at for killed_at, killed in kills]
 
@@ -70,7 +70,7 @@ def test_a_leader_is_killed_fifty_times_and_there_are_never_two(
 
 
 def most_at_once(events: list[Event]) -> int:
-    """Of all slots together, by when each holder trusted that it had one."""
+    """Returns the most slots that were trusted at the same time."""
     marks = []
     for held in holdings(events):
         if held.was_trusted:
@@ -83,7 +83,7 @@ def most_at_once(events: list[Event]) -> int:
 
 
 @pytest.mark.timeout(120)
-def test_holders_of_slots_and_whoever_is_at_the_door_are_killed(interlock_url: str, tmp_path: Path) -> None:
+def test_holders_of_slots_and_of_the_admission_lease_are_killed(interlock_url: str, tmp_path: Path) -> None:
     execute(interlock_url, LEDGER)
     names = [f"openai##slot/{number}" for number in range(3)]
     with team(Job("share", interlock_url, str(tmp_path), "", name="openai", number=3, ttl=1.0), 8) as users:
@@ -114,7 +114,7 @@ def test_holders_of_slots_and_whoever_is_at_the_door_are_killed(interlock_url: s
 
 
 @pytest.mark.timeout(120)
-def test_readers_and_writers_are_killed_and_no_writer_meets_anybody(interlock_url: str, tmp_path: Path) -> None:
+def test_readers_and_writers_are_killed_and_every_writer_is_alone(interlock_url: str, tmp_path: Path) -> None:
     execute(interlock_url, LEDGER)
     job = Job("read or write", interlock_url, str(tmp_path), "", name="catalog", number=3, ttl=1.0)
     with team(job, 6) as users:
@@ -133,7 +133,7 @@ def test_readers_and_writers_are_killed_and_no_writer_meets_anybody(interlock_ur
 
 @pytest.mark.exhaustive(beyond=1)
 @pytest.mark.parametrize("round_", range(3))
-def test_what_was_begun_by_one_that_was_killed_is_done_once(interlock_url: str, tmp_path: Path, round_: int) -> None:
+def test_a_run_whose_process_was_killed_is_done_once(interlock_url: str, tmp_path: Path, round_: int) -> None:
     execute(interlock_url, EFFECTS)
 
     def phase(name: str) -> list[str]:
@@ -178,9 +178,9 @@ def test_two_hundred_ticks_with_kills_are_all_run_and_none_twice_at_once(
         "all of them"
     )
     lost = len(list(tmp_path.glob("*.lost")))
-    assert len(ticks) - len(every) <= kills + lost, "again only if somebody was killed, or was too slow and lost it"
+    assert len(ticks) - len(every) <= kills + lost, "again only after a kill, or after a slow run lost its lease"
     tokens = [token for _, token, _, _ in rows]
-    assert tokens == sorted(tokens), "nobody wrote after the next had begun"
+    assert tokens == sorted(tokens), "no run wrote after the next had begun"
     again = len(rows) - 2 * len(every)
     runs = [
         (begun[3], ended[3])

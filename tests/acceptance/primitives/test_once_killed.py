@@ -1,4 +1,4 @@
-"""A process that is killed after the effect and before the record: what the next one finds is what the page says."""
+"""A process that is killed after the effect and before the record: the next one acts as the page says."""
 
 import os
 import subprocess
@@ -25,7 +25,7 @@ def effects(url: str) -> list[int]:
 
 
 def killed(url: str, mode: Mode) -> int:
-    """The answer is which process that was."""
+    """Kill the process. Returns its number."""
     paths = os.pathsep.join([*sys.path, str(Path(__file__).parents[2])])
     command = [sys.executable, "-m", "support.once_victim", url, mode]
     with subprocess.Popen(command, env=environment(PYTHONPATH=paths), stderr=subprocess.PIPE, text=True) as victim:
@@ -41,18 +41,18 @@ async def test_it_is_done_again(url: str) -> None:
     assert effects(url) == [victim, os.getpid()]
 
 
-async def test_it_is_noticed_where_that_was_asked_for(url: str) -> None:
+async def test_it_is_detected_with_unfinished_raise(url: str) -> None:
     victim = killed(url, "raise")
     for _ in range(2):
         with pytest.raises(OnceInterrupted, match="was begun"):
             await once(url, "raise", dies=False)
     assert effects(url) == [victim], "nothing was done unseen"
-    assert await once(url, "again", dies=False) == os.getpid(), "when somebody has looked"
+    assert await once(url, "again", dies=False) == os.getpid(), "after a manual check"
     assert await once(url, "raise", dies=False) == os.getpid(), "from then on it is recorded"
     assert effects(url) == [victim, os.getpid()]
 
 
-async def test_it_cannot_be_where_both_are_one_transaction(url: str) -> None:
+async def test_it_cannot_happen_in_one_transaction(url: str) -> None:
     killed(url, "inside")
     assert effects(url) == []
     assert await once(url, "inside", dies=False) == os.getpid()

@@ -201,7 +201,7 @@ def test_an_isolated_old_primary_never_grants(pair: Pair) -> None:
 
 
 def waits_for_the_standby(pair: Pair, grant_id: UUID) -> bool:
-    """Until the wait is cancelled. Then the statement returns the grant with a warning, which the client must heed."""
+    """True if the request waits. When the wait is cancelled, it returns the grant with a warning, to be heeded."""
     with ThreadPoolExecutor() as threads:
         answer = threads.submit(ask, pair.primary_url, "feeds", ttl=30, grant_id=grant_id)
         eventually(lambda: answer.done() or execute(pair.primary_url, WAITING_FOR_STANDBY) == [(1,)])
