@@ -159,7 +159,7 @@ def test_a_database_that_refuses_or_does_not_answer_is_one_line_and_a_status(ser
 def test_no_database_is_one_line_that_says_how_to_name_one(tmp_path: Path) -> None:
     done = interlock("schema", "status", INTERLOCK_DATA_DIR=str(tmp_path))
     assert done.returncode == 78
-    assert "set INTERLOCK_DATABASE_URL or pass --database" in one_line(done.stderr)
+    assert "set INTERLOCK_DATABASE_URL, pass --database" in one_line(done.stderr)
 
 
 @pytest.mark.parametrize("since", ["0", "-1", "first"])

@@ -113,7 +113,7 @@ def test_where_nobody_listens() -> None:
 def test_a_wrong_password(owner_url: str) -> None:
     status, found = examined(as_web(owner_url, secret="wrong"))
     assert status == 77
-    assert "check the user, the password and the database" in found["reachable"][0]["says"]
+    assert "check the URL's user, password and database" in found["reachable"][0]["says"]
 
 
 def test_a_database_that_does_not_exist(sound: Cluster) -> None:

@@ -190,7 +190,7 @@ def test_a_wrong_password_or_database_is_one_clear_line(interlock_url: str) -> N
     for url in (interlock_url.replace(password, "hunter2"), f"{interlock_url}_not"):
         done = interlock("gate", "run", "--", "true", url=url)
         assert done.returncode == 77
-        assert "check the user, the password and the database" in one_line(done.stderr)
+        assert "check the URL's user, password and database" in one_line(done.stderr)
         assert "hunter2" not in done.stderr
         assert password not in done.stderr
 

@@ -47,7 +47,7 @@ def test_a_bad_database_url(command: tuple[str, ...], url: str, status: int, wor
 def test_no_database_at_all(command: tuple[str, ...]) -> None:
     done = interlock(*command, INTERLOCK_DATA_DIR="/nonexistent")
     assert done.returncode == 78
-    assert "set INTERLOCK_DATABASE_URL or pass --database" in one_line(done.stderr)
+    assert "set INTERLOCK_DATABASE_URL, pass --database" in one_line(done.stderr)
 
 
 @every_command

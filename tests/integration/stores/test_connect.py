@@ -55,7 +55,7 @@ async def test_the_right_password_is_let_in(web_url: str) -> None:
 async def test_a_wrong_password_is_refused(web_url: str) -> None:
     said = await refused(web_url.replace(SECRET, f"{SECRET}-not"), errors.AccessDenied)
     assert f'password authentication failed for user "{ROLE}"' in said
-    assert "check the user, the password and the database in the URL" in said
+    assert "check the URL's user, password and database" in said
 
 
 async def test_no_password_is_refused(web_url: str) -> None:
