@@ -51,7 +51,7 @@ class Plane:
         self._key = (data / "api-key").read_text().strip()
 
     async def ask(self, method: str, path: str, body: Any = None, *, first: int = 0, key: str = "") -> httpx.Response:
-        """Of one after the other until one answers; with a key, it is carried out once."""
+        """Send the request to one replica after the other until one answers; with a key, it takes effect once."""
         headers = {"Authorization": f"Bearer {self._key}"} | ({"Idempotency-Key": f'"{key}"'} if key else {})
         give_up_at = time.monotonic() + PATIENCE
         while True:

@@ -170,8 +170,8 @@ def test_a_key_that_is_wrong_and_a_server_that_is_not_there(machine: Machine) ->
     assert "does not accept this key" in wrong.stderr
     there = {"INTERLOCK_SERVER": machine.up.address()}
     assert machine.run("list", **there).returncode == 0
-    missing = interlock("instance", "list", INTERLOCK_DATA_DIR=str(machine.data / "nowhere"))
-    assert (missing.returncode, missing.stderr.count("\n")) == (69, 1)
+    absent = interlock("instance", "list", INTERLOCK_DATA_DIR=str(machine.data / "nowhere"))
+    assert (absent.returncode, absent.stderr.count("\n")) == (69, 1)
 
 
 def _showing(secret: str) -> list[str]:

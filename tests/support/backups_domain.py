@@ -120,7 +120,7 @@ def _event(kind: str) -> str:
 def samples(
     task: Callable[[str], Task], in_state: Callable[..., Prepare]
 ) -> tuple[dict[str, Sample], dict[str, Sample]]:
-    """Of activities and of orchestrations. `in_state` makes an instance's record, as for those of instances."""
+    """Samples of activities and of orchestrations. `in_state` makes an instance's record, as for those of instances."""
     running = in_state("running")
 
     def step(state: str, effects: str = NOTHING, kind: str = "", *, value: Any = task, older: int = 0) -> Sample:

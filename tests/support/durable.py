@@ -1,4 +1,4 @@
-"""A PostgreSQL that really syncs its log to a disk, and in which nobody but the test does."""
+"""A PostgreSQL that really syncs its log to a disk, and that only the test uses."""
 
 import shutil
 import tempfile
@@ -13,7 +13,7 @@ from support.waiting import eventually
 _SETTINGS = {
     "fsync": "on",
     "synchronous_commit": "on",
-    # Whoever else would sync the log, and be counted.
+    # Other processes that would sync the log too, and be counted.
     "autovacuum": "off",
     "checkpoint_timeout": "1h",
     "max_wal_size": "4GB",

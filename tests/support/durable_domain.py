@@ -58,7 +58,7 @@ async def reserve(attempt: Attempt, order: Order) -> int:
 @work.activity()
 async def charge(attempt: Attempt, order: Order) -> str:
     if order.quantity > 100:
-        raise DoNotRetry("Nobody has that much money.", code="too_expensive")
+        raise DoNotRetry("The account has too little money.", code="too_expensive")
     async with effect(attempt, "charged", order) as connection:
         insert = "INSERT INTO charge (key, order_id, amount) VALUES (%s, %s, %s) ON CONFLICT DO NOTHING"
         await connection.execute(insert, [attempt.key, order.id, 10 * order.quantity])

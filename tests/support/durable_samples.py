@@ -1,4 +1,4 @@
-"""What the harness has to know of a domain."""
+"""The samples of a domain that the harness needs."""
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager

@@ -23,9 +23,9 @@ VICTIMS = "CREATE TABLE victim (key text PRIMARY KEY, died boolean NOT NULL DEFA
 _DIES = "UPDATE victim SET died = true WHERE key = %s AND NOT died RETURNING key"
 
 
-class DyingWorking(ActivityWorker):
+class DyingWorker(ActivityWorker):
     def perform(self, name: str, context: Any, content: Any) -> Any:
-        """Whether it succeeded or failed."""
+        """Run the activity, and kill the process after its first run, whether it succeeded or failed."""
         try:
             return super().perform(name, context, content)
         finally:
@@ -37,7 +37,7 @@ class DyingWorking(ActivityWorker):
 
 
 class Context:
-    """As far as an activity's thread looks at the engine's."""
+    """The part of the engine's context that an activity's thread reads."""
 
     def __init__(self, id: str) -> None:  # noqa: A002
         self.instance_id = id
@@ -70,5 +70,5 @@ if __name__ == "__main__":
     else:
         import interlock.durable.replica
 
-        interlock.durable.replica.ActivityWorker = DyingWorking  # type: ignore[attr-defined]
+        interlock.durable.replica.ActivityWorker = DyingWorker  # type: ignore[attr-defined]
         asyncio.run(take_part(*sys.argv[1:]))

@@ -37,18 +37,18 @@ class FailingDriver(PaperDriver):
 
     async def provision(self, spec: Spec) -> None:
         if self.fails == "before provision":
-            raise DriverUnreachable("Nobody answers: look there.")
+            raise DriverUnreachable("The driver does not answer: check it.")
         if self.fails == "late provision":
             await asyncio.shield(self._provision_late(spec))
         await super().provision(spec)
         if self.fails == "after provision":
-            raise DriverUnreachable("Nobody answers any more: look there.")
+            raise DriverUnreachable("The driver no longer answers: check it.")
         if self.fails == "slow provision":
             self.reached.set()
             await self.held.wait()
 
     async def _provision_late(self, spec: Spec) -> None:
-        """Nobody can interrupt it, as a request that is on its way."""
+        """It cannot be interrupted, like a request that was sent."""
         self.reached.set()
         await self.held.wait()
         await super().provision(spec)
@@ -56,12 +56,12 @@ class FailingDriver(PaperDriver):
 
     async def ids(self) -> Mapping[str, str]:
         if self.fails == "ids":
-            raise DriverUnreachable("Nobody answers: look there.")
+            raise DriverUnreachable("The driver does not answer: check it.")
         return await super().ids()
 
     async def observe(self, id: str) -> Observation:  # noqa: A002
         if self.fails == "every look":
-            raise DriverUnreachable("Nobody answers: look there.")
+            raise DriverUnreachable("The driver does not answer: check it.")
         if self.fails == "midway":
             return Observation("starting", detail="It waits for a node.")
         if self.fails == id:
@@ -87,7 +87,7 @@ class FailingDriver(PaperDriver):
 
     async def stop(self, id: str) -> None:  # noqa: A002
         if self.fails == "stop":
-            raise DriverUnreachable("Nobody answers: look there.")
+            raise DriverUnreachable("The driver does not answer: check it.")
         if self.fails == "slow stop":
             self.reached.set()
             await self.held.wait()
@@ -95,7 +95,7 @@ class FailingDriver(PaperDriver):
 
     async def remove(self, id: str) -> None:  # noqa: A002
         if self.fails == "remove":
-            raise DriverUnreachable("Nobody answers: look there.")
+            raise DriverUnreachable("The driver does not answer: check it.")
         if self.fails == "slow remove":
             self._leaving.add(id)
             self.reached.set()
@@ -116,5 +116,5 @@ class FailingDns(PaperDns):
 
     async def publish(self, name: str, target: str, id: str) -> None:  # noqa: A002
         if self._driver.fails == "publish":
-            raise DnsForeign(f"{name} has records of somebody else's: choose another.", name=name, owner=None)
+            raise DnsForeign(f"{name} has records of another owner: choose another.", name=name, owner=None)
         await super().publish(name, target, id)

@@ -30,7 +30,7 @@ QUICK = Timing(timeout=60, check_every=0.2, unhealthy_after=2, retry=Retry(attem
 
 @dataclass
 class Plane:
-    """What may be asked of instances, and a replica that does it."""
+    """Requests for instances, and a replica that works on them."""
 
     url: str
     instances: Instances
@@ -64,7 +64,7 @@ class Plane:
         return found
 
     async def told(self, verb: Callable[..., Awaitable[InstanceRecord]], *args: Any) -> InstanceRecord:
-        """What has become of it when that was done, or could not be."""
+        """The record after the request has been carried out, or has failed."""
         return await self.done(await self.ask(verb, *args))
 
     async def done(self, asked: InstanceRecord) -> InstanceRecord:

@@ -135,7 +135,7 @@ def in_state(state: str, *, driver: str = "paper", made: bool = True) -> Any:
 
 
 def drifted(database: str, id: str) -> None:  # noqa: A002
-    """It runs by its record, and somebody stopped it."""
+    """Its record says running, but its server was stopped."""
     in_state("running")(database, id)
     execute(database, "UPDATE paper SET state = 'stopped' WHERE id = %s", instance_of(id))
 

@@ -67,7 +67,7 @@ async def connected(endpoint: Endpoint, password: str) -> "asyncpg.Connection[as
 
 
 async def as_owner(driver: LocalDriver, id: str) -> "asyncpg.Connection[asyncpg.Record]":  # noqa: A002
-    """Of an instance that runs."""
+    """A connection to a running instance."""
     endpoint = (await driver.observe(id)).endpoint
     assert endpoint is not None
     return await connected(endpoint, await driver.password(id))

@@ -293,7 +293,7 @@ class AsyncDurable:
             )
 
     async def _skew(self) -> tuple[float, float]:
-        """How far the database's clock is ahead of this machine's, and the possible error of that."""
+        """The database's clock minus this machine's, and the possible error of that difference."""
         asked_at = time.time()
         theirs = await self._database.value("clock")
         answered_at = time.time()

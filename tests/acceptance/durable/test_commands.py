@@ -36,7 +36,7 @@ def test_what_was_asked_for_is_listed_shown_and_cancelled(url: str) -> None:
     assert states.items() >= {"good": "completed", "bad": "failed", "waits": "recorded"}.items()
     assert "good: completed, shop.deliver 1.0.0" in said("list", "go", url=url)
     shown = said("show", "bad", url=url)
-    assert "error: too_expensive: The activity 'shop.charge' failed: Nobody has that much money." in shown
+    assert "error: too_expensive: The activity 'shop.charge' failed: The account has too little money." in shown
     assert json.loads(said("show", "good", "--json", url=url))["result"] == 3
     kinds = [event["kind"] for event in json.loads(said("history", "good", "--json", url=url))]
     assert (kinds[0], kinds[-1]) == ("OrchestrationStarted", "OrchestrationCompleted")
@@ -46,8 +46,8 @@ def test_what_was_asked_for_is_listed_shown_and_cancelled(url: str) -> None:
 
 
 def test_what_is_not_there_is_said_in_one_line(interlock_url: str) -> None:
-    done = interlock("orchestration", "cancel", "nobody", url=interlock_url)
+    done = interlock("orchestration", "cancel", "unknown", url=interlock_url)
     assert (done.returncode, done.stderr.count("\n")) == (1, 1)
-    assert "no orchestration 'nobody'" in done.stderr
+    assert "no orchestration 'unknown'" in done.stderr
     done = interlock("orchestration", "list", url=interlock_url)
     assert (done.returncode, done.stderr) == (1, "interlock: No replica has run orchestrations on this database yet.\n")

@@ -130,7 +130,7 @@ def name_of(key: str) -> str:
 
 
 async def undisturbed(durable: AsyncDurable, url: str, domain: Domain) -> list[tuple[str, Any]]:
-    """How each ends if nothing happens. Its id is its name."""
+    """The state in which each orchestration ends without a crash. Its id is its name."""
     found = []
     with workers(url, 1, domain.module):
         for one in [one for part in domain.parts for one in part.orchestrations]:

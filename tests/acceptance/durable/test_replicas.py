@@ -44,7 +44,7 @@ async def finished(handles: list[AsyncOrchestrationHandle[list[int]]], within: f
 
 
 def times_written(url: str) -> list[tuple[int, int]]:
-    """How many steps were written how often."""
+    """The number of steps for each number of times that a step was written."""
     counted = "SELECT count(*) AS times FROM written GROUP BY key"
     rows = execute(url, f"SELECT times, count(*) FROM ({counted}) AS counted GROUP BY times ORDER BY times")
     return [(times, steps) for times, steps in rows]
@@ -55,7 +55,7 @@ def times_begun(url: str) -> int:
 
 
 def busy_pids(url: str) -> set[int]:
-    """Those that are in the middle of a step, and have still to write."""
+    """The workers that have begun a step and not yet written it."""
     open_steps = "SELECT pid FROM working b WHERE NOT EXISTS (SELECT FROM written w WHERE w.key = b.key)"
     return {pid for (pid,) in execute(url, open_steps)}
 
@@ -79,7 +79,7 @@ async def stop_in_the_middle(url: str, worker: Worker) -> None:
 
 
 def seconds_locked(url: str) -> list[float]:
-    """How long each lock of the engine's still lasts, if nobody renews it. They go by this machine's clock."""
+    """The seconds until each lock of the engine expires without a renewal. The locks use this machine's clock."""
     tables = ("worker_queue", "orchestrator_queue", "instance_locks")
     locks = " UNION ALL ".join(f"SELECT locked_until, lock_token FROM interlock_engine.{table}" for table in tables)
     found = execute(url, f"SELECT locked_until FROM ({locks}) AS locks WHERE lock_token IS NOT NULL")

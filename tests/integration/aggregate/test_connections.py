@@ -1,4 +1,4 @@
-"""What the mechanism makes of SQL, on every kind of connection, and in a schema of another name."""
+"""The statements of records work on every kind of connection, and in a schema with another name."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

@@ -1,4 +1,4 @@
-"""What docs/how-to/new-domain.md shows runs as it stands."""
+"""The domain of docs/how-to/new-domain.md runs as it is printed there."""
 
 import re
 import subprocess

@@ -59,4 +59,4 @@ def test_the_table_has_the_columns_of_every_record_and_those_of_its_own(
 
 @TABLES
 def test_a_role_that_needs_it_gets_the_table(kind: type[RecordTable[Any]]) -> None:
-    assert re.search(rf"interlock\"?\.{kind.table}\b", grant_sql("somebody", "interlock"))
+    assert re.search(rf"interlock\"?\.{kind.table}\b", grant_sql("app", "interlock"))

@@ -129,7 +129,7 @@ async def domain(url: str) -> AsyncIterator[Domain]:
 
 
 async def test_work_ends_though_the_record_is_in_the_state_of_the_move_already(domain: Domain) -> None:
-    """What is checked is failed already, and fails again."""
+    """The record has failed already, and the check fails again."""
     execute(domain.url, INSERT, "one", "failed", "", 1)
     found = await domain.checked("one")
     assert (found.working, found.error_code) == (False, "not_running")

@@ -35,7 +35,7 @@ OTHER_SECRET = base64.b64encode(b"another secret of 32 bytes......").decode()
 
 
 async def refusal(names: Dns, host: str) -> DnsError:
-    """Of every verb the same."""
+    """Every operation fails with the same error, which is returned."""
     refused = []
     for verb in (names.publish(host, "127.0.0.1", "i-1"), names.withdraw(host, "i-1"), names.lookup(host)):
         with pytest.raises(DnsError) as caught:
@@ -48,9 +48,9 @@ async def refusal(names: Dns, host: str) -> DnsError:
 
 @pytest.mark.parametrize("transport", ["tcp", "udp"])
 async def test_a_key_that_the_server_does_not_know(bind: Bind, host: str, transport: str) -> None:
-    error = await refusal(dns_from_url(bind.url(key="nobody", more=f"&transport={transport}")), host)
+    error = await refusal(dns_from_url(bind.url(key="unknown", more=f"&transport={transport}")), host)
     assert isinstance(error, DnsDenied)
-    assert "does not know the TSIG key 'nobody' (hmac-sha256)" in str(error)
+    assert "does not know the TSIG key 'unknown' (hmac-sha256)" in str(error)
 
 
 async def test_a_key_of_another_algorithm(bind: Bind, host: str) -> None:
@@ -219,7 +219,7 @@ async def test_the_secret_is_shown_nowhere(
     async with answering(None) as hanging_up, answering(Rcode.NOERROR) as unsigned:
         for url in (
             bind.url(),
-            bind.url(key="nobody"),
+            bind.url(key="unknown"),
             bind.url(zone="nowhere.example.net"),
             bind.url(port=hanging_up),
             bind.url(port=unsigned),

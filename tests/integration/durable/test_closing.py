@@ -1,4 +1,4 @@
-"""What a replica does with an activity that takes hours when it is closed."""
+"""A replica that is closed during an activity that takes hours."""
 
 import asyncio
 

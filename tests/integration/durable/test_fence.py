@@ -54,7 +54,7 @@ async def write(connection: psycopg.AsyncConnection[Any], number: int) -> None:
 
 
 class Elsewhere:
-    """Work in a thread, which waits for somebody else's lock."""
+    """Work in a thread that waits for a lock of another session."""
 
     def __init__(self, work: Any) -> None:
         self.result: Any = None

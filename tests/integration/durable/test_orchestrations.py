@@ -68,7 +68,7 @@ async def hang(attempt: Attempt, order: Order) -> None:
 
 @work.activity(retry=Retry(attempts=1))
 async def overtaken_once(attempt: Attempt, url: str) -> int:
-    """Somebody else begins the step while the first attempt is at it."""
+    """Another worker begins the step during the first attempt."""
     if attempt.number == 1:
         await asyncio.to_thread(execute, url, "SELECT interlock.begin_attempt_v1(%s, %s, 1, 1)", *["overtaken"] * 2)
     async with await psycopg.AsyncConnection.connect(url) as connection:
@@ -356,7 +356,7 @@ async def test_one_that_has_ended_stays_as_it_is_when_it_is_cancelled(durable: A
     await handle.cancel()
     assert (await handle.status()).state == "completed"
     with pytest.raises(errors.OrchestrationUnknown):
-        await durable.cancel("nobody")
+        await durable.cancel("unknown")
 
 
 async def test_what_runs_is_finished_by_the_version_it_began_with(durable: AsyncDurable) -> None:

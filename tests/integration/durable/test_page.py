@@ -1,4 +1,4 @@
-"""What docs/reference/durable.md shows runs as it stands."""
+"""The examples in docs/reference/durable.md run as they are printed there."""
 
 import re
 import subprocess

@@ -31,7 +31,7 @@ begun, go_on = threading.Event(), threading.Event()
 
 @work.activity(retry=Retry(attempts=2, first=0.01))
 def pay(attempt: Attempt, amount: int) -> int:
-    """A plain function, which blocks its thread and nobody else's."""
+    """A plain function, which blocks only its own thread."""
     threads.append(threading.current_thread())
     if amount == 13:
         raise DoNotRetry("unlucky", code="unlucky")
@@ -50,7 +50,7 @@ async def pay_on_the_loop(attempt: Attempt, amount: int) -> int:
 
 @work.activity()
 def be_overtaken(attempt: Attempt, amount: int) -> int:
-    """Somebody else begins the step while the first attempt is at it."""
+    """Another worker begins the step during the first attempt."""
     url = os.environ["STEPS_URL"]
     if attempt.number == 1:
         execute(url, "SELECT interlock.begin_attempt_v1(%s, %s, 1, 1)", attempt.root, attempt.orchestration)
@@ -164,7 +164,7 @@ def test_it_is_cancelled_also_in_the_callers_transaction(durable: Durable, url: 
     with psycopg.connect(url) as connection:
         durable.cancel(second.id, "too much", connection=connection)
         with pytest.raises(errors.OrchestrationUnknown):
-            durable.cancel("nobody", connection=connection)
+            durable.cancel("unknown", connection=connection)
     for handle, reason in ((first, "enough"), (second, "too much")):
         with pytest.raises(OrchestrationCancelled, match=reason):
             handle.wait(50)

@@ -66,7 +66,7 @@ async def test_an_instance_that_does_not_answer_is_not_reported_as_503(working: 
     await working.settled("shop")
     execute(working.url, "UPDATE interlock.instance SET port = 1")
     problem = await working.refused("GET", "/instances/shop/facts", 502)
-    assert (problem["code"], "The instance shop cannot be asked" in problem["detail"]) == ("driver_unreachable", True)
+    assert (problem["code"], "The instance shop does not answer" in problem["detail"]) == ("driver_unreachable", True)
 
 
 async def test_facts_are_shown_and_storage_grows(working: Api) -> None:

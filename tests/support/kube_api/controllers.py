@@ -101,7 +101,7 @@ def _used(store: Store, claim: Stored) -> bool:
 
 
 def _collect(store: Store) -> None:
-    """Whose owner is gone goes; who is deleted in the foreground waits for those that it owns."""
+    """Delete objects whose owner is gone. An object that is deleted in the foreground waits for those that it owns."""
     alive = {thing.body["metadata"]["uid"]: thing for thing in store.everything()}
     waited_for: set[str] = set()
     for thing in store.everything():

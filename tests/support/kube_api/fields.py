@@ -12,7 +12,7 @@ from support.kube_api.schema import field_type, merging
 
 Path = tuple[str, ...]
 
-# These say which object is meant, and are nobody's.
+# These fields identify the object, and have no owner.
 _NOT_OWNED = {
     *((f"f:{name}",) for name in ("apiVersion", "kind", "status", "metadata")),
     *(

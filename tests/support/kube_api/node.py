@@ -15,7 +15,7 @@ _STEPS_TO_END = 5
 
 
 class Plane(Protocol):
-    """What the stand-in does to an API server."""
+    """The interface of the stand-in to an API server."""
 
     def things(self, plural: str) -> list[Body]: ...
     def set_status(self, plural: str, thing: Body, status: Body) -> None: ...
@@ -49,7 +49,7 @@ class Node:
             self._expose(service)
 
     def _provide(self, claim: Body) -> bool:
-        """Whether the volume is there."""
+        """Return True if the volume exists."""
         if self.trouble == "volume":
             self._warn(claim, "ProvisioningFailed", 'storageclass.storage.k8s.io "fast" not found')
             return False
@@ -111,12 +111,12 @@ class Node:
         self._set("services", service, {"loadBalancer": {"ingress": [{"ip": self._address(service), "ipMode": "VIP"}]}})
 
     def _address(self, service: Body) -> str:
-        """Of the range that is kept for documentation, where nobody is."""
+        """An address in the range that is reserved for documentation, where no host is."""
         taken = self._addresses.setdefault(service["metadata"]["uid"], len(self._addresses) + 1)
         return f"192.0.2.{taken}"
 
     def _set(self, plural: str, thing: Body, status: Body) -> bool:
-        """Whether it was so already."""
+        """Return True if it was so already."""
         there = thing.get("status", {})
         if all(there.get(name) == value for name, value in status.items()):
             return True

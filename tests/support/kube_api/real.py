@@ -56,7 +56,7 @@ class Http:
 
 @dataclass
 class RealCluster:
-    """`url` is None where somebody else runs it; there, `node` is None too: it has machines of its own."""
+    """`url` is None for a cluster that the test did not start. Its `node` is None too: it has machines of its own."""
 
     admin: Path
     http: Http
@@ -71,7 +71,7 @@ class RealCluster:
 
     @property
     def everything_is_allowed(self) -> bool:
-        """Whoever runs it gave us a kubeconfig of their own."""
+        """The operator of the cluster gave a kubeconfig."""
         return self.url is None
 
     def new_namespace(self, role: dict[str, Any]) -> str:

@@ -1,4 +1,4 @@
-"""What the driver may do, as the page about it says."""
+"""The role of the driver, as docs/reference/kubernetes.md prints it."""
 
 import re
 from pathlib import Path

@@ -69,7 +69,7 @@ _FIELDS: dict[tuple[type, str], Merging] = {
 
 
 def merging(owner: Any, field: str, value: Any) -> Merging:
-    """How the value of a field is merged. `owner` is the model, or None inside a plain map."""
+    """The merge strategy of a field. `owner` is the model, or None inside a plain map."""
     if isinstance(owner, type):
         told = _FIELDS.get((owner, field))
         if told is not None:
@@ -113,7 +113,7 @@ def pruned(value: Any, model: Any) -> Any:
 
 
 def type_error(value: Any, model: type) -> str | None:
-    """What has the wrong type or is missing, as msgspec tells it."""
+    """The values of a wrong type and the missing ones, as msgspec reports them."""
     try:
         msgspec.convert(value, model)
     except msgspec.ValidationError as error:

@@ -45,7 +45,7 @@ class FakeCluster:
     node: Node = field(init=False)
     url: str = ""
     refusing: statuses.Refused | None = None
-    """What everybody is told."""
+    """A refusal that every request gets."""
     logs: dict[str, list[str]] = field(default_factory=dict)
     commands: list[tuple[str, list[str], str]] = field(default_factory=list)
     """Pod, command and standard input of what was executed."""
@@ -77,7 +77,7 @@ class FakeCluster:
         return True
 
     def new_namespace(self, role: dict[str, Any]) -> str:
-        """Roles are not kept here: whoever knows the token may do everything."""
+        """There are no roles here: every client with the token may do everything."""
         namespace = f"interlock-{uuid.uuid4().hex[:12]}"
         self.store.namespaces.add(namespace)
         return namespace

@@ -48,11 +48,11 @@ class Store:
     def __init__(self, *namespaces: str) -> None:
         self.namespaces = set(namespaces)
         self.expandable = True
-        """Whether the storage class lets volumes grow."""
+        """True if the storage class lets volumes grow."""
         self.quota: set[str] = set()
         """Plurals of which no more may be made."""
         self.contended = False
-        """Whether others are making something at the same time, and the quota is counted anew."""
+        """True if other clients create objects at the same time, so that the quota is counted again."""
         self._things: dict[Key, Stored] = {}
         self._revisions = itertools.count(100)
 
@@ -286,7 +286,7 @@ def _listed(message: str, paths: list[str]) -> str:
 
 
 def _settable(metadata: Body) -> Body:
-    """What an apply may say about an object, and which it must not get wrong."""
+    """The preconditions of an apply, which have to match the object."""
     return {name: value for name, value in metadata.items() if name != "managedFields"}
 
 

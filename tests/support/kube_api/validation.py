@@ -1,4 +1,4 @@
-"""What the API server adds to objects, and what it refuses. For the kinds and fields in use."""
+"""Defaults that the API server adds to objects, and objects that it refuses, for the kinds and fields in use."""
 
 import re
 from typing import Any
@@ -47,7 +47,7 @@ def validate(kind: Kind, body: Body, old: Body | None) -> None:
 
 
 def admit(kind: Kind, body: Body, old: Body, *, expandable: bool) -> None:
-    """What the storage class has to say."""
+    """Refuse to grow a volume if the storage class does not support that."""
     if kind.name == "PersistentVolumeClaim" and _size(body) > _size(old) and not expandable:
         why = (
             "only dynamically provisioned pvc can be resized and the storageclass that provisions the pvc must support "

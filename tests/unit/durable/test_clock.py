@@ -1,4 +1,4 @@
-"""How far the database's clock may be from ours, with answers that are quick and slow."""
+"""The accepted difference between the database's clock and this machine's, with quick and slow answers."""
 
 import pytest
 

@@ -45,7 +45,7 @@ async def plane(url: str, real: LocalDriver, keeping: BackupSettings) -> AsyncIt
 
 @pytest.fixture
 async def owner(real: LocalDriver) -> AsyncIterator["asyncpg.Connection[Any]"]:
-    """Of the real instance, with a table of this test's."""
+    """A connection to the real instance, with a table of this test."""
     connection = await as_owner(real, SHARED)
     await connection.execute(
         "CREATE TABLE item AS SELECT n AS id, repeat('x', 100) AS what FROM generate_series(1, 500) n"

@@ -1,4 +1,4 @@
-"""What is not ours is refused, named, and left as it was."""
+"""Foreign objects are refused by name, and left unchanged."""
 
 import base64
 from dataclasses import replace
@@ -41,7 +41,7 @@ KINDS: dict[str, tuple[str, str, dict[str, Any]]] = {
 
 
 class Foreign:
-    """An object of somebody else, under a name that the instance would use."""
+    """A foreign object under a name that the instance would use."""
 
     def __init__(self, http: Http, namespace: str, kind: str, spec: Spec, **labels: str) -> None:
         group, plural, body = KINDS[kind]

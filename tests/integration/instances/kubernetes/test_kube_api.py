@@ -277,13 +277,13 @@ def test_a_list_without_keys_is_replaced_as_a_whole(api: Api) -> None:
 
 
 def test_an_apply_may_say_which_object_it_means(api: Api) -> None:
-    nobody = "00000000-0000-0000-0000-000000000000"
-    status, reason, message = refusal(api.apply("configmaps", config_map(uid=nobody), "one"))
+    unknown = "00000000-0000-0000-0000-000000000000"
+    status, reason, message = refusal(api.apply("configmaps", config_map(uid=unknown), "one"))
     assert (status, reason) == (409, "Conflict")
-    assert f"uid mismatch: the provided object specified uid {nobody}, and no existing object was found" in message
+    assert f"uid mismatch: the provided object specified uid {unknown}, and no existing object was found" in message
     made = api.apply("configmaps", config_map(data={"k": "v"}), "one")[1]
     assert api.apply("configmaps", config_map(data={"k": "w"}, uid=made["metadata"]["uid"]), "one")[0] == 200
-    wrong = api.apply("configmaps", config_map(data={"k": "x"}, uid=nobody), "one", force=True)
+    wrong = api.apply("configmaps", config_map(data={"k": "x"}, uid=unknown), "one", force=True)
     assert refusal(wrong)[:2] == (422, "Invalid")
     assert "metadata.uid" in refusal(wrong)[2]
     assert api.get("configmaps", "a")[1]["data"] == {"k": "w"}
@@ -291,8 +291,8 @@ def test_an_apply_may_say_which_object_it_means(api: Api) -> None:
 
 def test_a_patch_may_say_which_object_it_means(api: Api) -> None:
     api.create("configmaps", config_map(data={"k": "v"}))
-    nobody = {"metadata": {"uid": "00000000-0000-0000-0000-000000000000"}, "data": {"k": "w"}}
-    assert refusal(api.merge("configmaps", "a", nobody))[:2] == (422, "Invalid")
+    unknown = {"metadata": {"uid": "00000000-0000-0000-0000-000000000000"}, "data": {"k": "w"}}
+    assert refusal(api.merge("configmaps", "a", unknown))[:2] == (422, "Invalid")
     stale = {"metadata": {"resourceVersion": "1"}, "data": {"k": "w"}}
     status, reason, message = refusal(api.merge("configmaps", "a", stale))
     assert (status, reason) == (409, "Conflict")

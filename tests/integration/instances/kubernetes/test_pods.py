@@ -153,7 +153,7 @@ async def test_a_password_that_nobody_could_be_told_stays(
 async def test_a_process_that_dies_while_it_changes_a_password_is_caught_up_with(
     fake_cluster: FakeCluster, driver: KubernetesDriver, running: Spec
 ) -> None:
-    """Dead after it told the server: what is shown does not work, until somebody repeats it."""
+    """The process dies after it set the password in the server: the shown password fails until a repetition."""
 
     class Dead(Exception):
         pass

@@ -157,7 +157,7 @@ class BackupSettings:
 
 
 async def test_the_control_plane_reaches_it_at_an_address_that_its_certificate_does_not_name(server: Server) -> None:
-    """As a load balancer's, which nobody knew when the certificate was made."""
+    """An address like a load balancer's, which was not known when the certificate was made."""
     balancer = Endpoint("127.0.0.2", server.port, NAME, NAME, server.ca)
     keeping = cast(Driver, BackupSettings(server.password))
 
@@ -199,6 +199,6 @@ async def test_a_new_password_takes_the_old_ones_place(server: Server) -> None:
 
 
 def test_a_statement_that_fails_is_told(server: Server) -> None:
-    done = server.psql(credentials.new_password_statement("nobody", "x"))
+    done = server.psql(credentials.new_password_statement("unknown", "x"))
     assert done.returncode == 3
-    assert 'role "nobody" does not exist' in done.stderr
+    assert 'role "unknown" does not exist' in done.stderr

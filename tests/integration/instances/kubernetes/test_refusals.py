@@ -1,4 +1,4 @@
-"""What the API server may answer, or not, and what becomes of it."""
+"""Errors of the API server, and silence, become errors of Interlock."""
 
 import socket
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""What the driver makes of an instance, and what it leaves as it is."""
+"""The objects of an instance that the driver creates, and those that it leaves unchanged."""
 
 from dataclasses import replace
 from typing import Any
@@ -27,7 +27,7 @@ PLURALS = {
 
 
 class Objects:
-    """What is in the namespace, asked of the server itself."""
+    """The objects in the namespace, read from the server itself."""
 
     def __init__(self, http: Http, namespace: str) -> None:
         self.http, self.namespace = http, namespace

@@ -82,7 +82,7 @@ async def test_each_drift_is_found_told_once_and_repaired(plane: Plane, watch: W
         ("drift found: wrong_state", 3),
     ]
     for one in made.values():
-        assert (await plane.read(one.id)).orchestration == one.orchestration, "nobody has told us to repair it"
+        assert (await plane.read(one.id)).orchestration == one.orchestration, "no request has told us to repair it"
 
     repairs = await asyncio.gather(*(plane.ask(watch.upkeep.repairs.repair, one.id) for one in await watch.open()))
     await asyncio.gather(*(ended(plane, str(one.repair)) for one in repairs))
@@ -208,7 +208,7 @@ async def test_a_driver_that_does_not_answer_tells_nothing(url: str, failing: Fa
         execute(url, STRAY, made.id, "shop")
         assert await watch.observe() == [("vanished", made.id)]
         [(trouble,)] = execute(url, "SELECT trouble FROM interlock.instance_look")
-        assert trouble == "Nobody answers: look there."
+        assert trouble == "The driver does not answer: check it."
         failing.fails = "every look"
         assert await watch.observe() == [("vanished", made.id)]
         failing.fails = ""

@@ -59,7 +59,7 @@ async def test_what_is_worked_on_has_not_drifted(url: str, real: LocalDriver) ->
     async with AsyncExitStack() as stack:
         plane = await stack.enter_async_context(control_plane(url, slow, dns=PaperDns(lambda: url)))
         watch = await stack.enter_async_context(watching(plane))
-        stack.callback(slow.held.set)  # whoever closes waits for what is slow
+        stack.callback(slow.held.set)  # closing waits for the slow operation
         asked = await plane.create("shop", dns_name="db.example.com")
         await slow.reached.wait()
         assert await watch.observe() == []

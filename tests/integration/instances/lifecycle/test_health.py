@@ -1,4 +1,4 @@
-"""Whether running instances answer is checked, and written down."""
+"""Health checks of running instances, and their records."""
 
 import asyncio
 from collections.abc import AsyncIterator

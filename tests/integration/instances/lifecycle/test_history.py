@@ -1,4 +1,4 @@
-"""What is old is forgotten, in batches."""
+"""Old history is pruned in batches."""
 
 import asyncio
 from collections.abc import AsyncIterator

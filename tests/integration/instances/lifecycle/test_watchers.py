@@ -1,4 +1,4 @@
-"""A running instance that nobody watches is watched again, by one."""
+"""A running instance without a watcher gets exactly one new watcher."""
 
 import asyncio
 

@@ -78,13 +78,13 @@ def test_defaults_that_cannot_be_are_told_at_the_start(tmp_path: Path, told: str
     settings = Settings(data_dir=tmp_path, pg_bin=PG_BIN, instance_defaults=told)
 
     with pytest.raises(ConfigurationError, match=f"^instance_defaults is '{told}': .*{words}"):
-        instance_context(settings, Transactions("postgresql://nobody@localhost:1/nothing", "instances"))
+        instance_context(settings, Transactions("postgresql://app@localhost:1/nothing", "instances"))
 
 
 async def test_the_settings_reach_the_driver(tmp_path: Path) -> None:
     settings = Settings(data_dir=tmp_path, pg_bin=PG_BIN, instance_limit=0, instance_defaults="work_mem=5MB")
 
-    driver = instance_context(settings, Transactions("postgresql://nobody@localhost:1/nothing", "instances")).driver(
+    driver = instance_context(settings, Transactions("postgresql://app@localhost:1/nothing", "instances")).driver(
         "local"
     )
 
@@ -95,6 +95,4 @@ async def test_the_settings_reach_the_driver(tmp_path: Path) -> None:
 def test_without_programs_the_start_goes_on(tmp_path: Path) -> None:
     settings = Settings(data_dir=tmp_path, pg_bin=tmp_path, instance_defaults="work_mem=5MB")
 
-    assert instance_context(settings, Transactions("postgresql://nobody@localhost:1/nothing", "instances")).driver(
-        "local"
-    )
+    assert instance_context(settings, Transactions("postgresql://app@localhost:1/nothing", "instances")).driver("local")

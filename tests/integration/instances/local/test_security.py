@@ -1,4 +1,4 @@
-"""Who gets at what: files, roles, certificates."""
+"""Access to files, roles and certificates of an instance."""
 
 import os
 import stat

@@ -1,4 +1,4 @@
-"""Instances outlive whoever made them, and the machine."""
+"""Instances outlive the process that created them, and a restart of the machine."""
 
 import asyncio
 import os
@@ -131,7 +131,7 @@ async def test_what_is_half_removed_is_not_taken_for_whole(
 
 async def test_a_cancelled_request_comes_to_its_end(root: Path, driver: LocalDriver, spec: Spec) -> None:
     request = asyncio.ensure_future(driver.provision(spec))
-    while spec.id not in await driver.ids():  # noqa: ASYNC110 - nobody is told
+    while spec.id not in await driver.ids():  # noqa: ASYNC110 - there is no notification
         await asyncio.sleep(0)
     request.cancel()
     with suppress(asyncio.CancelledError):

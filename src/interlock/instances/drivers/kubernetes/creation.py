@@ -84,7 +84,7 @@ async def ensure_secret(api: Api, spec: Spec, existing: Any | None) -> None:
 
 async def _take(api: Api, spec: Spec, existing: Any | None) -> None:
     """Adopt an object whose contents are kept, so that it is not applied as a whole."""
-    if existing is not None and ownership(existing, spec.id) != "ours":
+    if existing is not None and ownership(existing, spec.id) != "own":
         metadata = {"labels": ObjectNames(spec.id).labels, "annotations": annotations(spec)}
         await api.change(existing, {"metadata": metadata})
 

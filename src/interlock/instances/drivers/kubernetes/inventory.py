@@ -85,11 +85,11 @@ def describe(resource: Any) -> str:
 
 
 def _check(resource: Any, id: str, namespace: str, *, adopt: bool) -> None:
-    whose = ownership(resource, id)
-    if whose == "another's" or (whose == "nobody's" and not adopt):
-        owner = "belongs to another instance" if whose == "another's" else "was not created by Interlock"
+    owner = ownership(resource, id)
+    if owner == "foreign" or (owner == "unowned" and not adopt):
+        reason = "belongs to another instance" if owner == "foreign" else "was not created by Interlock"
         raise ForeignResource(
-            f"{describe(resource)} in namespace {namespace} exists and {owner}: delete or rename it, and try again."
+            f"{describe(resource)} in namespace {namespace} exists and {reason}: delete or rename it, and try again."
         )
     if resource.metadata.deletionTimestamp and not isinstance(resource, Pod):
         raise BeingRemoved(f"{describe(resource)} in namespace {namespace} is still being removed: try again later.")

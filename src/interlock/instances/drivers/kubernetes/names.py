@@ -74,8 +74,8 @@ def external_dns_annotations(name: str, *, ttl: int | None = None) -> dict[str, 
     return {f"{EXTERNAL_DNS}hostname": host_name(name), **lifetime}
 
 
-def ownership(resource: Any, id: str) -> Literal["ours", "another's", "nobody's"]:
+def ownership(resource: Any, id: str) -> Literal["own", "foreign", "unowned"]:
     labels = resource.metadata.labels or {}
     if labels.get(INSTANCE) == id and labels.get(MANAGED_BY) == MANAGER:
-        return "ours"
-    return "another's" if INSTANCE in labels else "nobody's"
+        return "own"
+    return "foreign" if INSTANCE in labels else "unowned"

@@ -1,4 +1,4 @@
-"""Verbs for one instance take turns, whoever calls them."""
+"""Concurrent operations on one instance run one after the other."""
 
 import asyncio
 from collections.abc import Awaitable, Callable

@@ -206,7 +206,7 @@ def count_looks(monkeypatch: pytest.MonkeyPatch) -> Callable[[], int]:
 async def test_after_a_change_of_the_primary_the_work_goes_on_without_a_restart() -> None:
     """The primary ends in good order, so the standby has all that was recorded, and a replica that names both goes on.
 
-    The old engine's server is gone for good: nobody waits for that.
+    The old engine's server is gone for good, so the renewal does not wait for it.
     """
     with primary_and_standby(synchronous=False) as pair:
         execute(pair.primary_url, whole_schema("interlock"))

@@ -1,4 +1,4 @@
-"""How long backups are kept, what is swept, and what keeps them from being removed."""
+"""The retention of backups: what is pruned, what is swept, and what blocks a removal."""
 
 import os
 import subprocess
@@ -79,7 +79,7 @@ async def test_by_age_all_go_but_the_newest(plane: Plane, shop: InstanceRecord) 
 
 
 def seeking_first(id: str) -> Callable[..., Awaitable[Any]]:  # noqa: A002
-    """What is to be pruned was sought before anything else happened: that one."""
+    """Let the query for backups to prune return this backup, as if it had run before everything else."""
     real_fetch = BackupRecords.fetch
 
     async def fetch(self: BackupRecords, connection: Any, name: str, *args: Any) -> Any:

@@ -30,7 +30,7 @@ FORMATS = pytest.mark.parametrize("kind", ["file", "directory"])
 
 
 def shelf(keeping: BackupSettings) -> list[Path]:
-    """What is on the disk, of every attempt."""
+    """The directories of all attempts on the disk."""
     return sorted(keeping.directory.glob("*/*"))
 
 
@@ -118,7 +118,7 @@ async def test_damage_is_found(
         with pytest.raises(errors.BackupUnusable, match="choose one that is made"):
             await plane.ask(verb, made.id, *([] if verb == plane.backups.verify else [shop.id]))
     await plane.backups.sweep()
-    assert (keeping.directory / made.path).exists()  # somebody may want to see what is left of it
+    assert (keeping.directory / made.path).exists()  # an operator may want to inspect the remains
     assert (await plane.backup_told(plane.backups.delete, made.id)).state == "deleted"
 
 
@@ -190,7 +190,7 @@ async def test_a_dump_that_is_cut_off_is_begun_again(
 async def test_a_step_that_is_repeated_after_it_was_lost_leaves_one_archive(
     plane: Plane, shop: InstanceRecord, keeping: BackupSettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The archive has its name, and nobody wrote that down."""
+    """The archive is renamed, but the transaction that records it fails."""
     seen: list[list[Path]] = []
     real_apply = BackupRecords.apply_event
 
@@ -262,7 +262,7 @@ async def test_what_cannot_be_asked_for_is_refused(plane: Plane, shop: InstanceR
     with pytest.raises(errors.BadSpec, match="use file or directory"):
         await plane.ask(plane.backups.make, shop.id, "tar")
     with pytest.raises(errors.InstanceUnknown):
-        await plane.ask(plane.backups.make, "nobody")
+        await plane.ask(plane.backups.make, "unknown")
     with pytest.raises(errors.BackupUnknown):
         await plane.ask(plane.backups.records.find, "nothing")
 

@@ -60,7 +60,7 @@ async def test_a_name_that_changes_hands_is_never_half_ones_and_half_anothers(
     assert await names.lookup(host) == Published()
 
 
-@pytest.mark.parametrize("successor", ["nobody", "another replica"])
+@pytest.mark.parametrize("successor", ["no replica", "another replica"])
 async def test_a_name_that_becomes_free_while_it_is_asked_for_is_not_refused(
     bind: Bind, names: Dns, host: str, successor: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -89,7 +89,7 @@ def cable(bind: Bind) -> Iterator[Cable]:
 
 
 async def killed_before_the_answer(asking: Coroutine[Any, Any, None], cable: Cable) -> None:
-    """The server has carried it out, and whoever asked never hears of it."""
+    """The server has made the change, but the answer is lost."""
     cable.restore()
     cable.swallow_replies()
     cable.swallowed = 0

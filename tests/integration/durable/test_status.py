@@ -1,4 +1,4 @@
-"""What the record of an orchestration tells in a transaction of the caller's: its outcome, and whether it goes on."""
+"""The outcome of an orchestration, read from its record in the caller's transaction."""
 
 import psycopg
 import pytest

@@ -1,4 +1,4 @@
-"""What the machine may lack: programs, room."""
+"""A machine without the programs, or without the disk space, that an instance needs."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What a record wants beside what there is: every state beside everything that can be seen."""
+"""The comparison of every state of a record with every observed state."""
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta

@@ -1,4 +1,4 @@
-"""How long an instance takes, beside what PostgreSQL itself takes, in turns. Measured and not judged."""
+"""Durations of operations on an instance, beside PostgreSQL's own, in turns. They are measured, and not judged."""
 
 import os
 import signal

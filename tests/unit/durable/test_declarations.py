@@ -1,4 +1,4 @@
-"""What can be declared, and what is refused before it could go wrong."""
+"""Valid declarations, and invalid ones that are refused at the declaration."""
 
 from datetime import UTC, datetime
 from typing import Any

@@ -1,4 +1,4 @@
-"""What becomes of an instance when a step fails, for good."""
+"""An instance of which one step fails permanently."""
 
 import asyncio
 import logging
@@ -36,11 +36,11 @@ async def plane(url: str, driver: FailingDriver) -> AsyncIterator[Plane]:
     ("step", "code", "words"),
     [
         ("check", "bad_spec", "no such version"),
-        ("before provision", "driver_unreachable", "Nobody answers: look there"),
-        ("after provision", "driver_unreachable", "Nobody answers any more"),
+        ("before provision", "driver_unreachable", "The driver does not answer: check it"),
+        ("after provision", "driver_unreachable", "The driver no longer answers"),
         ("look", "not_running", "It fell down"),
         ("password", "access_denied", "password authentication failed"),
-        ("publish", "dns_foreign", "somebody else's"),
+        ("publish", "dns_foreign", "records of another owner"),
     ],
 )
 async def test_creation_that_fails_leaves_nothing_but_the_error(
@@ -177,4 +177,4 @@ async def test_an_orchestration_that_is_not_named_any_more_writes_nothing(plane:
 
 
 async def _refuse(id: str) -> None:  # noqa: A002
-    raise errors.DriverUnreachable("Nobody answers: look there.")
+    raise errors.DriverUnreachable("The driver does not answer: check it.")

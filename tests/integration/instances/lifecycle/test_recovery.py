@@ -51,7 +51,7 @@ async def test_parameters_with_which_it_does_not_start_can_be_taken_back(plane: 
         "not_running",
         {"max_connections": "100000"},
     )
-    execute(plane.url, "UPDATE paper SET state = 'broken'")  # somebody tries to bring it up again and again
+    execute(plane.url, "UPDATE paper SET state = 'broken'")  # another process tries to bring it up again and again
 
     driver.fails = ""
     mended = await told(plane, plane.instances.set_parameters, made.id, {"max_connections": 10})
@@ -138,7 +138,7 @@ async def test_the_names_of_one_that_cannot_be_reached_any_more_are_freed_if_som
             await plane.ask(plane.instances.abandon, lost.id)
         assert execute(url, "SELECT name FROM interlock.claim WHERE released_at IS NULL") == []
         assert execute(url, "SELECT name FROM published") == []
-        assert await driver.ids() == {lost.id: "shop"}, "nobody was asked to remove it"
+        assert await driver.ids() == {lost.id: "shop"}, "the driver was not called"
         driver.fails = ""
         again = await told(plane, plane.instances.create, "shop", driver="paper", dns_name="db.example.com")
         assert again.state == "running"

@@ -1,4 +1,4 @@
-"""What a backup holds comes back: into a new instance, and into one that is there. Real ones."""
+"""A backup is restored into a new instance, and into an existing one, with real servers."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
@@ -140,7 +140,7 @@ async def test_one_that_cannot_be_filled_is_undone(plane: Plane, driver: LocalDr
 async def test_a_backup_goes_into_a_later_version_and_not_into_an_earlier_one(
     plane: Plane, driver: LocalDriver
 ) -> None:
-    """Of the versions that are installed here, which may be one."""
+    """The installed versions of PostgreSQL, which may be one."""
     majors = sorted({binaries.version[0] for binaries in all_binaries(PG_BIN)})
     wanted = {"old": majors[0], "new": majors[-1]}
     old, new = await asyncio.gather(*(plane.created(name, version=major) for name, major in wanted.items()))
