@@ -44,7 +44,7 @@ python -m benchmarks cycles     # one scenario
 
 It needs the development environment, and installs the peers itself: Python packages into an environment of their own
 under `.benchmarks`, and, as root on Debian, redis-server, etcd-server and zookeeper. It starts every server on a free
-port of the loopback address, with its data on a disk, and stops it in the end.
+port of the loopback address, with its data on a disk, and stops it at the end.
 
 Clients and servers share one machine, and what it can do changes from minute to minute: ratios count, not absolute
 figures. Measured on:
