@@ -70,7 +70,7 @@ class Project(ToolProject):
         )
 
     def migrated_to(self, name: str) -> None:
-        """As if another release had run."""
+        """Records another revision, as another release would."""
         execute(self.url, "CREATE TABLE log (name text)")
         execute(self.url, "CREATE TABLE alembic_version (version_num varchar(32) PRIMARY KEY)")
         execute(self.url, "INSERT INTO alembic_version VALUES (%s)", name)
@@ -84,7 +84,7 @@ class Project(ToolProject):
 
 @contextmanager
 def held_gate(url: str, app: str = "alembic_version") -> Iterator[None]:
-    """Somebody else migrates."""
+    """Another session migrates meanwhile."""
     with psycopg.connect(url, autocommit=True) as connection:
         (database,) = connection.execute("SELECT current_database()").fetchone() or ()
         key = GateName(database, "public", app).lock
@@ -95,14 +95,14 @@ def held_gate(url: str, app: str = "alembic_version") -> Iterator[None]:
 @pytest.fixture
 def project(tmp_path: Path, database_url: str) -> Project:
     project = Project(tmp_path, database_url)
-    # The second takes its time: whoever came at the same moment is certainly there while it runs.
+    # The second migration is slow: the other processes have certainly started when it ends.
     project.revision("r1", None, "CREATE TABLE log (name text)")
     project.revision("r2", "r1", "SELECT pg_sleep(0.5)")
     return project
 
 
 @pytest.mark.exhaustive
-def test_of_four_that_start_at_once_one_migrates_and_all_succeed(project: Project) -> None:
+def test_one_of_four_simultaneous_runs_migrates_and_all_succeed(project: Project) -> None:
     with ExitStack() as stack:
         processes = [stack.enter_context(project.started("upgrade", "head")) for _ in range(4)]
         results = [ended(process) for process in processes]
@@ -117,7 +117,7 @@ def test_a_current_database_is_passed_without_the_lock(project: Project) -> None
         assert project.each("upgrade head", "upgrade heads", "upgrade r2") == [(0, "")] * 3
 
 
-def test_a_taken_gate_is_one_line_and_a_status(project: Project) -> None:
+def test_a_busy_gate_is_one_line_and_a_status(project: Project) -> None:
     with held_gate(project.url):
         for status, output in project.each("-x gate_policy=fail upgrade head", "-x gate_timeout=0.1 upgrade head"):
             *before, last = output.splitlines()
@@ -136,7 +136,7 @@ def test_a_program_that_calls_alembic_gets_the_error_itself(project: Project) ->
     assert project.log() == ["r1", "r2"]
 
 
-def test_everything_that_moves_the_database_takes_the_gate_and_nothing_else_does(project: Project) -> None:
+def test_only_commands_that_change_the_database_take_the_gate(project: Project) -> None:
     project.migrated_to("r1")
     moving = ["upgrade head", "upgrade r1", "upgrade +1", "downgrade base", "downgrade -1", "stamp r1"]
     with held_gate(project.url):
@@ -150,7 +150,7 @@ def test_everything_that_moves_the_database_takes_the_gate_and_nothing_else_does
     assert "Target database is not up to date" in autogenerate[1]
 
 
-def test_up_and_down_and_stamp_do_what_they_do_without_a_gate(project: Project) -> None:
+def test_upgrade_downgrade_and_stamp_behave_as_without_a_gate(project: Project) -> None:
     commands = ["upgrade +1", "current", "upgrade head", "current", "downgrade -1", "current", "downgrade base"]
     results = project.each(*commands, "stamp head")
     assert [status for status, _ in results] == [0] * len(results), results
@@ -172,7 +172,7 @@ def test_a_database_that_does_not_answer_is_one_line(tmp_path: Path) -> None:
     assert (status, output.count("\n"), "hidden" in output) == (69, 1, False), output
 
 
-def test_a_revision_of_a_newer_release_is_refused_unless_it_is_known_to_fit(project: Project) -> None:
+def test_a_revision_of_a_newer_release_is_refused_unless_it_is_compatible(project: Project) -> None:
     project.migrated_to("r3")
     refused, started, stamped = project.each("upgrade head", "-x gate_newer=start upgrade head", "stamp --purge r1")
     assert (refused[0], refused[1].count("\n")) == (78, 1), refused

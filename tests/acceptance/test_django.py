@@ -33,7 +33,7 @@ SELECT application_name, query FROM pg_stat_activity
 
 
 class Project(ToolProject):
-    """Settings, and an app `shop` with migrations; the database is known to Django alone."""
+    """Settings and an app `shop` with migrations; only Django knows the database."""
 
     module = "django"
     imports = "from django.core.management import execute_from_command_line"
@@ -69,7 +69,7 @@ def recorded(url: str) -> list[str]:
 
 
 def migrated(url: str, *names: str) -> None:
-    """As if a release with these migrations had run."""
+    """Records these migrations, as a release that has them would."""
     execute(url, "CREATE TABLE log (name text)")
     execute(
         url,
@@ -82,7 +82,7 @@ def migrated(url: str, *names: str) -> None:
 
 @contextmanager
 def held_gate(url: str) -> Iterator[None]:
-    """Somebody else migrates."""
+    """Another session migrates meanwhile."""
     with psycopg.connect(url, autocommit=True, application_name="test") as connection:
         (database,) = connection.execute("SELECT current_database()").fetchone() or ()
         key = GateName(database, "public", "django_migrations").lock
@@ -106,13 +106,13 @@ def project(tmp_path: Path, database_url: str) -> Project:
         },
     )
     project.migration("0001_log", None, "CREATE TABLE log (name text)", "INSERT INTO log VALUES ('0001')")
-    # Takes its time: whoever came at the same moment is certainly there while it runs.
+    # This migration is slow: the other processes have certainly started when it ends.
     project.migration("0002_more", "0001_log", "SELECT pg_sleep(0.5)", "INSERT INTO log VALUES ('0002')")
     return project
 
 
 @pytest.mark.exhaustive
-def test_of_four_that_start_at_once_one_migrates_and_all_succeed(project: Project, database_url: str) -> None:
+def test_one_of_four_simultaneous_runs_migrates_and_all_succeed(project: Project, database_url: str) -> None:
     with ExitStack() as stack:
         processes = [stack.enter_context(project.started("gated_migrate")) for _ in range(4)]
         results = [ended(process) for process in processes]
@@ -121,7 +121,7 @@ def test_of_four_that_start_at_once_one_migrates_and_all_succeed(project: Projec
     assert sum("Applying shop.0001_log" in output for _, output in results) == 1
 
 
-def test_what_migrates_takes_the_gate_and_what_only_looks_does_not(project: Project, database_url: str) -> None:
+def test_only_commands_that_migrate_take_the_gate(project: Project, database_url: str) -> None:
     with held_gate(database_url):
         busy, check, plan, skipped = project.each(
             "gated_migrate --gate-policy=fail",
@@ -153,7 +153,7 @@ def test_a_current_database_is_passed_without_the_lock(project: Project, databas
     assert (no_app[0], "No installed app with label 'shoop'" in no_app[1]) == (1, True)
 
 
-def test_whoever_waits_has_no_session_but_the_gates_own(project: Project, database_url: str) -> None:
+def test_a_waiting_process_has_no_session_but_the_gates_own(project: Project, database_url: str) -> None:
     with held_gate(database_url), project.started("gated_migrate") as process:
         waiting = "SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND mode = 'ShareLock' AND granted"
         eventually(lambda: execute(database_url, waiting))
@@ -161,9 +161,7 @@ def test_whoever_waits_has_no_session_but_the_gates_own(project: Project, databa
         process.kill()
 
 
-def test_a_migration_of_a_newer_release_is_refused_unless_it_is_known_to_fit(
-    project: Project, database_url: str
-) -> None:
+def test_a_migration_of_a_newer_release_is_refused_unless_it_is_compatible(project: Project, database_url: str) -> None:
     migrated(database_url, "0001_log", "0002_more", "0003_new")
     refused, started = project.each("gated_migrate", "gated_migrate --gate-newer=start")
     assert (refused[0], refused[1].count("\n")) == (78, 1), refused

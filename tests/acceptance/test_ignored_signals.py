@@ -1,4 +1,4 @@
-"""Commands that run another one, started with SIGINT and SIGHUP ignored: as by `nohup`, or in a script's background."""
+"""Commands that run another one, started with SIGINT and SIGHUP ignored, as by `nohup` or in a script's background."""
 
 import signal
 import sys
@@ -37,7 +37,7 @@ def waiting(url: str) -> int:
 
 @pytest.mark.exhaustive(beyond=2)
 @pytest.mark.parametrize("run", RUNS, ids=" ".join)
-def test_they_are_ignored_by_us_and_by_the_command_and_sigterm_is_heard(
+def test_they_stay_ignored_for_interlock_and_for_its_command_and_sigterm_ends_both(
     interlock_url: str, run: tuple[str, ...]
 ) -> None:
     ends_with_9 = (sys.executable, "-c", ENDS_WITH_9)

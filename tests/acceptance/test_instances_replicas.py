@@ -43,7 +43,7 @@ def data() -> Iterator[Path]:
 
 
 class Plane:
-    """The API of several replicas: whichever answers. Everything it said is kept."""
+    """A client of several replicas, which records every answer."""
 
     def __init__(self, data: Path, ups: list[Up]) -> None:
         self.ups = ups
@@ -73,7 +73,7 @@ class Plane:
 
 
 def servers(data: Path) -> list[str]:
-    """The directories of instances that a server works in."""
+    """The directories of instances in which a PostgreSQL server runs."""
     found = []
     for entry in Path("/proc").glob("[0-9]*/cmdline"):
         try:
@@ -96,7 +96,7 @@ def dumped(url: str) -> str:
 
 
 async def settled(plane: Plane, count: int) -> list[dict[str, Any]]:
-    """When nothing is worked on any more, and there are so many."""
+    """Returns the instances once no work is left and there are `count` of them."""
     give_up_at = time.monotonic() + LONG
     while True:
         found = await plane.instances()
@@ -107,7 +107,7 @@ async def settled(plane: Plane, count: int) -> list[dict[str, Any]]:
 
 
 @pytest.mark.timeout(900)
-async def test_twenty_at_once_one_replica_killed_and_nothing_is_lost_or_left_over(
+async def test_twenty_creations_survive_the_kill_of_a_replica_without_loss_or_leftovers(
     start: Starter, data: Path, record_property: Callable[[str, object], None]
 ) -> None:
     ports = f"{FIRST_PORT}-{FIRST_PORT + COUNT - 1}"

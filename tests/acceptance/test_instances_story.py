@@ -28,7 +28,7 @@ OVER_TLS = "SELECT ssl, current_user FROM pg_stat_ssl WHERE pid = pg_backend_pid
 
 
 class Machine(NamedTuple):
-    """Where `interlock up` runs; commands find it by themselves."""
+    """A machine on which `interlock up` runs, where commands find it without settings."""
 
     up: Up
     data: Path
@@ -56,7 +56,7 @@ def machine() -> Iterator[Machine]:
 
 @pytest.fixture(scope="module")
 def shop(machine: Machine) -> str:
-    """An instance that runs, with `machine`."""
+    """A running instance on `machine`."""
     assert machine.run("create", "shop", "--wait").returncode == 0
     return "shop"
 
@@ -104,7 +104,7 @@ def test_psql_of_the_wheel_is_used_where_there_is_no_other(machine: Machine, sho
     assert (done.returncode, done.stdout, done.stderr) == (0, "t|shop\n", "")
 
 
-def test_no_password_is_in_arguments_or_in_anything_that_is_said(machine: Machine, shop: str) -> None:
+def test_no_password_is_in_arguments_or_output(machine: Machine, shop: str) -> None:
     password = machine.run("password", shop).stdout.strip()
     assert len(password) > 20
     assert machine.json("password", shop) == {"password": password}
@@ -154,7 +154,7 @@ def test_many_from_a_file(machine: Machine, tmp_path: Path) -> None:
 
 
 @pytest.mark.exhaustive
-def test_a_creation_whose_answer_is_lost_is_sent_again_and_carried_out_once(machine: Machine) -> None:
+def test_a_creation_whose_answer_is_lost_is_repeated_and_carried_out_once(machine: Machine) -> None:
     with losing_proxy(machine.up.address()) as proxy:
         through = {"INTERLOCK_SERVER": proxy.url, "INTERLOCK_API_KEY": (machine.data / "api-key").read_text().strip()}
         created = machine.run("create", "once", **through)
@@ -164,7 +164,7 @@ def test_a_creation_whose_answer_is_lost_is_sent_again_and_carried_out_once(mach
     assert machine.run("delete", once["id"], "--yes", "--wait").returncode == 0
 
 
-def test_a_key_that_is_wrong_and_a_server_that_is_not_there(machine: Machine) -> None:
+def test_a_wrong_key_and_a_missing_server(machine: Machine) -> None:
     wrong = machine.run("list", INTERLOCK_API_KEY="ilk_" + "0" * 43)
     assert (wrong.returncode, wrong.stderr.count("\n")) == (77, 1)
     assert "does not accept this key" in wrong.stderr
@@ -175,7 +175,7 @@ def test_a_key_that_is_wrong_and_a_server_that_is_not_there(machine: Machine) ->
 
 
 def _showing(secret: str) -> list[str]:
-    """Processes that have it in their arguments."""
+    """Returns the processes that have the secret in their arguments."""
     found = []
     for process in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):  # it has ended

@@ -1,4 +1,4 @@
-"""`interlock key`: made, listed, revoked, on the database alone."""
+"""`interlock key` creates, lists and revokes keys, without a server."""
 
 import json
 import re
@@ -7,7 +7,7 @@ from support.postgres import execute
 from support.programs import interlock
 
 
-def test_a_key_is_shown_once_listed_without_itself_and_revoked(interlock_url: str) -> None:
+def test_a_key_is_printed_once_then_listed_by_its_name_and_revoked(interlock_url: str) -> None:
     made = interlock("key", "create", "a colleague's laptop", url=interlock_url)
     assert (made.returncode, made.stderr) == (0, "")
     key = made.stdout.strip()
@@ -29,13 +29,13 @@ def test_a_key_is_shown_once_listed_without_itself_and_revoked(interlock_url: st
     assert again == after
 
 
-def test_a_key_that_is_not_there_cannot_be_revoked(interlock_url: str) -> None:
+def test_an_unknown_key_cannot_be_revoked(interlock_url: str) -> None:
     done = interlock("key", "revoke", "nothing", url=interlock_url)
     assert (done.returncode, done.stdout) == (1, "")
     assert "There is no key 'nothing'" in done.stderr
 
 
-def test_a_name_that_is_none_and_a_database_without_keys_are_told(interlock_url: str, database_url: str) -> None:
+def test_an_invalid_name_and_a_database_without_keys_are_explained(interlock_url: str, database_url: str) -> None:
     assert interlock("key", "create", "", url=interlock_url).returncode == 65
     done = interlock("key", "list", url=database_url)
     assert (done.returncode, "interlock schema apply" in done.stderr) == (78, True)

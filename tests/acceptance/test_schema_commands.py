@@ -15,7 +15,7 @@ from support.programs import interlock, started
 
 
 def one_line(error: str) -> str:
-    """All of standard error, which is a line that says who speaks."""
+    """Returns standard error, which has to be one line with the program's name."""
     lines = error.splitlines()
     assert len(lines) == 1, error
     assert lines[0].startswith("interlock: ")
@@ -27,7 +27,7 @@ def apply_with_psql(url: str, script: str) -> None:
     subprocess.run([program, url, "-X", "-q", "-v", "ON_ERROR_STOP=1"], input=script, text=True, check=True)
 
 
-def test_what_is_printed_can_be_applied_with_psql(database_url: str) -> None:
+def test_the_printed_schema_can_be_applied_with_psql(database_url: str) -> None:
     printed = interlock("schema", "print", "--grant", "pg_monitor")
     assert (printed.returncode, printed.stderr) == (0, "")
     apply_with_psql(database_url, printed.stdout)
@@ -42,7 +42,7 @@ def test_what_is_printed_can_be_applied_with_psql(database_url: str) -> None:
     assert execute(database_url, may) == [(True,)]
 
 
-def test_what_came_since_a_version_can_be_printed_alone() -> None:
+def test_only_the_changes_since_a_version_can_be_printed() -> None:
     since = interlock("schema", "print", "--since", "1", "--schema", "own")
     assert since.returncode == 0
     assert 'CREATE TABLE "own".gate_run' in since.stdout
@@ -104,7 +104,7 @@ def test_many_may_apply_it_at_once(database_url: str) -> None:
     assert execute(database_url, "SELECT count(*) FROM own.migration") == [(len(all_migrations()),)]
 
 
-def test_a_schema_that_cannot_be_used_is_one_line_and_a_status(interlock_url: str) -> None:
+def test_an_unusable_schema_is_one_line_and_a_status(interlock_url: str) -> None:
     execute(interlock_url, "INSERT INTO interlock.migration (version, phase, name) VALUES (9000, 'post', 'later')")
     applied = interlock("schema", "apply", url=interlock_url)
     assert (applied.returncode, applied.stdout) == (78, "")
@@ -114,7 +114,7 @@ def test_a_schema_that_cannot_be_used_is_one_line_and_a_status(interlock_url: st
     assert "state: too new" in shown.stdout
 
 
-def test_somebody_elses_schema_is_refused(interlock_url: str) -> None:
+def test_a_foreign_schema_is_refused(interlock_url: str) -> None:
     execute(interlock_url, "CREATE TABLE public.orders ()")
     applied = interlock("schema", "apply", "--schema", "public", url=interlock_url)
     assert applied.returncode == 78
@@ -130,14 +130,14 @@ def test_somebody_elses_schema_is_refused(interlock_url: str) -> None:
         (["schema", "grant", "web", "--database", "postgresql://web:geheim@db:port/shop"], "cannot be read"),
     ],
 )
-def test_a_bad_input_is_one_line_that_keeps_the_password(arguments: list[str], complaint: str) -> None:
+def test_an_invalid_argument_is_one_line_without_the_password(arguments: list[str], complaint: str) -> None:
     done = interlock(*arguments)
     assert (done.returncode, done.stdout) == (78, "")
     assert complaint in one_line(done.stderr)
     assert "geheim" not in done.stderr
 
 
-def test_a_bad_input_that_a_database_has_to_tell_is_one_line(database_url: str, interlock_url: str) -> None:
+def test_an_argument_that_the_database_refuses_is_one_line(database_url: str, interlock_url: str) -> None:
     name = interlock("schema", "status", "--schema", "No Schema", url=database_url)
     assert (name.returncode, "cannot be the name" in one_line(name.stderr)) == (78, True)
     role = interlock("schema", "grant", "unknown-role", url=interlock_url)
@@ -156,14 +156,14 @@ def test_a_database_that_refuses_or_does_not_answer_is_one_line_and_a_status(ser
     assert "geheim" not in refused.stderr + nowhere.stderr
 
 
-def test_no_database_is_one_line_that_says_how_to_name_one(tmp_path: Path) -> None:
+def test_the_error_without_a_database_says_how_to_name_one(tmp_path: Path) -> None:
     done = interlock("schema", "status", INTERLOCK_DATA_DIR=str(tmp_path))
     assert done.returncode == 78
     assert "set INTERLOCK_DATABASE_URL, pass --database" in one_line(done.stderr)
 
 
 @pytest.mark.parametrize("since", ["0", "-1", "first"])
-def test_a_version_that_never_was_is_a_mistake_of_use(since: str) -> None:
+def test_an_unknown_version_is_a_usage_error(since: str) -> None:
     done = interlock("schema", "print", "--since", since)
     assert (done.returncode, done.stdout) == (2, "")
     assert "Traceback" not in done.stderr
@@ -173,7 +173,7 @@ def test_a_version_that_never_was_is_a_mistake_of_use(since: str) -> None:
     ("url", "instead"),
     [("sqlite:///leases.db", "made by first use"), ("dynamodb://locks?region=eu-west-1", "`interlock store create`")],
 )
-def test_stores_without_a_schema_say_what_to_do_instead(url: str, instead: str) -> None:
+def test_stores_without_a_schema_name_the_alternative(url: str, instead: str) -> None:
     done = interlock("schema", "apply", url=url)
     assert done.returncode == 78
     assert instead in one_line(done.stderr)

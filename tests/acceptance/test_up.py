@@ -1,4 +1,4 @@
-"""`interlock up` from nothing, stopped, started again, shared, and hit where it hurts."""
+"""`interlock up` on a new data directory, stopped, restarted, shared, and with its PostgreSQL killed."""
 
 import os
 import signal
@@ -24,14 +24,14 @@ def start() -> Iterator[Starter]:
 
 @pytest.fixture
 def fresh() -> Iterator[Path]:
-    """A data directory that is not there yet."""
+    """A data directory that does not exist yet."""
     with data_directory() as data:
         yield data
 
 
 @pytest.fixture(scope="module")
 def made() -> Iterator[Path]:
-    """A data directory that was used before: making one takes longer than all else."""
+    """A data directory that was used before, because creating one takes longer than the tests."""
     with data_directory() as data:
         Cluster(data / "postgres").create()
         yield data
@@ -48,7 +48,7 @@ def postgres(data: Path) -> Cluster:
     return Cluster(data / "postgres")
 
 
-def test_it_comes_up_from_nothing_keeps_its_data_and_leaves_nothing_running(start: Starter, fresh: Path) -> None:
+def test_it_starts_on_a_new_directory_keeps_its_data_and_leaves_nothing_running(start: Starter, fresh: Path) -> None:
     postgres = Cluster(fresh / "postgres")
     first = start("--data-dir", str(fresh))
     first.wait_ready()
@@ -142,7 +142,7 @@ def test_no_password_is_shown_anywhere(start: Starter, data: Path) -> None:
     assert password not in shown
 
 
-def test_a_killed_postgres_comes_back_by_itself(start: Starter, data: Path, postgres: Cluster) -> None:
+def test_a_killed_postgres_is_restarted(start: Starter, data: Path, postgres: Cluster) -> None:
     up = start("--data-dir", str(data))
     up.wait_ready()
     killed = postgres.pid()
@@ -155,9 +155,7 @@ def test_a_killed_postgres_comes_back_by_itself(start: Starter, data: Path, post
     assert postgres.pid() is None
 
 
-def test_asking_again_and_again_to_stop_does_not_leave_postgres_behind(
-    start: Starter, data: Path, postgres: Cluster
-) -> None:
+def test_repeated_requests_to_stop_do_not_leave_postgres_running(start: Starter, data: Path, postgres: Cluster) -> None:
     up = start("--data-dir", str(data))
     up.wait_ready()
 
@@ -171,18 +169,18 @@ def test_asking_again_and_again_to_stop_does_not_leave_postgres_behind(
     assert postgres.pid() is None
 
 
-def test_it_is_stopped_by_sigterm_alone_where_it_was_started_to_ignore_the_rest(start: Starter, data: Path) -> None:
+def test_only_sigterm_stops_it_if_it_was_started_with_other_signals_ignored(start: Starter, data: Path) -> None:
     up = start("--data-dir", str(data), ignoring="INT HUP")
     up.wait_ready()
     up.process.send_signal(signal.SIGINT)
     up.process.send_signal(signal.SIGHUP)
-    assert up.is_ready()  # whatever a signal had asked for was done before the answer
+    assert up.is_ready()  # a stop would have begun before this answer
     assert not up.logs("server.stopping")
     assert up.stop(signal.SIGTERM) == 0
 
 
 @pytest.mark.exhaustive
-def test_ctrl_c_while_postgres_is_still_being_made_leaves_a_directory_to_start_from_again(
+def test_ctrl_c_during_the_creation_of_postgres_leaves_a_directory_that_can_be_used_again(
     start: Starter, fresh: Path
 ) -> None:
     first = start("--data-dir", str(fresh))

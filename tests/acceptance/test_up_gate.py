@@ -1,4 +1,4 @@
-"""`interlock up` on a database that was named, and at the gate in front of its own schema."""
+"""`interlock up` on a named database, and at the gate of its own schema."""
 
 import signal
 from collections.abc import Iterator
@@ -28,7 +28,7 @@ def migrator(database_url: str) -> Iterator[psycopg.Connection]:
         yield connection
 
 
-def test_while_another_migrates_it_lives_and_waits_and_then_becomes_ready(
+def test_it_is_live_while_another_migrates_and_then_becomes_ready(
     start: Starter, database_url: str, migrator: "psycopg.Connection"
 ) -> None:
     up = start(url=database_url)
@@ -55,7 +55,7 @@ def test_it_can_be_stopped_while_it_waits_at_the_gate(
 
 
 @pytest.mark.exhaustive
-def test_of_several_replicas_one_migrates_and_all_become_ready(start: Starter, database_url: str) -> None:
+def test_one_of_several_replicas_migrates_and_all_become_ready(start: Starter, database_url: str) -> None:
     several = [start(url=database_url) for _ in range(3)]
     for up in several:
         up.wait_ready()
@@ -77,7 +77,7 @@ def test_a_named_database_is_left_running_and_its_password_is_not_shown(start: S
 
 
 @pytest.mark.exhaustive
-def test_it_stops_when_it_is_asked_to_though_its_database_is_gone(start: Starter, interlock_url: str) -> None:
+def test_it_stops_on_request_even_if_its_database_is_gone(start: Starter, interlock_url: str) -> None:
     up = start(url=interlock_url)
     up.wait_ready()
     name = urlsplit(interlock_url).path.lstrip("/")
@@ -89,9 +89,7 @@ def test_it_stops_when_it_is_asked_to_though_its_database_is_gone(start: Starter
     assert "Traceback" not in up.said
 
 
-def test_what_went_wrong_while_it_ran_does_not_make_a_stop_that_was_asked_for_a_failure(
-    start: Starter, interlock_url: str
-) -> None:
+def test_earlier_errors_do_not_make_a_requested_stop_fail(start: Starter, interlock_url: str) -> None:
     up = start(url=interlock_url)
     up.wait_ready()
     execute(interlock_url, "ALTER FUNCTION interlock.held_v1(text) RENAME TO gone_v1")

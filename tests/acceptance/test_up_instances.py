@@ -31,7 +31,7 @@ PORTS = f"{FIRST_PORT}-{FIRST_PORT + 39}"
 
 @pytest.fixture(scope="module")
 def made() -> Iterator[Path]:
-    """A data directory that was used before: making one takes longer than all else."""
+    """A data directory that was used before, because creating one takes longer than the tests."""
     with data_directory() as data:
         Cluster(data / "postgres").create()
         yield data
@@ -98,8 +98,8 @@ class Client:
         return opener.open(base64.b64decode(answer["sealed"]), instance["id"])
 
 
-def asked(instance: Any, password: str, question: str) -> Any:
-    """As its owner, over TLS that is checked."""
+def query(instance: Any, password: str, statement: str) -> Any:
+    """Run the statement as the owner, over TLS with a checked certificate."""
     where = instance["connection"]
 
     async def ask() -> Any:
@@ -112,14 +112,16 @@ def asked(instance: Any, password: str, question: str) -> Any:
             ssl=ssl.create_default_context(cadata=where["ca"]),
         )
         try:
-            return await connection.fetchval(question)
+            return await connection.fetchval(statement)
         finally:
             await connection.close()
 
     return asyncio.run(ask())
 
 
-def test_an_instance_is_created_used_survives_a_restart_of_ours_and_is_deleted(start: Starter, data: Path) -> None:
+def test_an_instance_is_created_survives_a_restart_of_the_control_plane_and_is_deleted(
+    start: Starter, data: Path
+) -> None:
     first = start()
     first.wait_ready()
     client = Client(data)
@@ -130,22 +132,22 @@ def test_an_instance_is_created_used_survives_a_restart_of_ours_and_is_deleted(s
     shop = client.settled("shop")
     assert (shop["state"], shop["error"]) == ("running", None)
     password = client.password(shop)
-    started = asked(shop, password, "SELECT pg_postmaster_start_time()")
+    started = query(shop, password, "SELECT pg_postmaster_start_time()")
     taken = client.ask("POST", "/instances", 409, name="other", dns_name="Shop.Example.com")
     assert (taken["code"], taken["owner"]) == ("name_taken", shop["id"])
 
     with client.following(f"/instances/{shop['id']}/logs?lines=1") as lines:
         assert next(lines)
         first.process.send_signal(signal.SIGTERM)
-        list(lines)  # which end, as those of an answer that is whole
+        list(lines)  # the stream ends as a complete answer does
     assert first.process.wait(timeout=30) == 0
     assert "1 instance goes on running: shop.\n" in first.stdout
     assert list((data / "servers").glob("*.json")) == []
-    assert asked(shop, password, "SELECT pg_postmaster_start_time()") == started
+    assert query(shop, password, "SELECT pg_postmaster_start_time()") == started
 
     start().wait_ready()
     client = Client(data)
-    assert asked(client.ask("GET", "/instances/shop", 200), client.password(shop), "SELECT 1") == 1
+    assert query(client.ask("GET", "/instances/shop", 200), client.password(shop), "SELECT 1") == 1
     client.ask("DELETE", "/instances/shop", 202)
     assert client.settled(shop["id"])["state"] == "deleted"
     assert not (data / "instances" / shop["id"]).exists()
@@ -155,7 +157,7 @@ def test_an_instance_is_created_used_survives_a_restart_of_ours_and_is_deleted(s
 
 
 @pytest.mark.exhaustive
-def test_what_is_under_way_when_it_is_stopped_goes_on_at_the_next_start(start: Starter, data: Path) -> None:
+def test_work_that_a_stop_interrupts_goes_on_after_the_next_start(start: Starter, data: Path) -> None:
     first = start()
     first.wait_ready()
     asked_for = Client(data).ask("POST", "/instances", 202, name="orders")
@@ -167,7 +169,7 @@ def test_what_is_under_way_when_it_is_stopped_goes_on_at_the_next_start(start: S
     assert (orders["id"], orders["state"], orders["error"]) == (asked_for["id"], "running", None)
 
 
-def test_what_a_killed_replica_announced_is_removed_by_the_next_one(start: Starter, data: Path) -> None:
+def test_the_file_of_a_killed_replica_is_removed_by_the_next_one(start: Starter, data: Path) -> None:
     first = start()
     first.wait_ready()
     [left] = (data / "servers").glob("*.json")
@@ -194,7 +196,7 @@ def test_two_on_one_directory_have_one_key(start: Starter, data: Path) -> None:
     assert list(data.glob(".api-key*")) == []
 
 
-def test_another_directory_on_the_same_database_is_refused_until_the_claim_is_given_up(
+def test_another_directory_on_the_same_database_is_refused_until_the_claim_is_released(
     interlock_url: str, tmp_path: Path
 ) -> None:
     elsewhere = ("--database", interlock_url, "--data-dir", str(tmp_path / "elsewhere"))
@@ -217,7 +219,7 @@ def test_another_directory_on_the_same_database_is_refused_until_the_claim_is_gi
         assert (tmp_path / "elsewhere" / "api-key").exists()
 
 
-def test_where_nothing_can_be_written_a_named_database_is_served_all_the_same(interlock_url: str) -> None:
+def test_a_named_database_is_served_without_a_writable_data_directory(interlock_url: str) -> None:
     with replicas() as start:
         up = start(url=interlock_url, INTERLOCK_DATA_DIR="/proc/interlock", INTERLOCK_DRIVERS="kubernetes")
         up.wait_ready()
@@ -230,10 +232,12 @@ def test_where_nothing_can_be_written_a_named_database_is_served_all_the_same(in
         assert up.stop() == 0
 
 
-def test_it_is_ready_once_it_takes_part_in_the_work_and_can_be_stopped_before_that(interlock_url: str) -> None:
+def test_it_is_ready_once_it_takes_part_in_the_work_and_can_be_stopped_before(interlock_url: str) -> None:
     lock = AdvisoryKey.of("interlock engine", "interlock")
     with replicas() as start, psycopg.connect(interlock_url, autocommit=True) as other:
-        other.execute("SELECT pg_advisory_lock(%s::int, %s::int)", lock)  # as a replica that makes the engine's tables
+        other.execute(
+            "SELECT pg_advisory_lock(%s::int, %s::int)", lock
+        )  # as a replica does that creates the engine's tables
         stopped = start(url=interlock_url)
         eventually(lambda: stopped.phase() == "joining")
         assert stopped.stop() == 0

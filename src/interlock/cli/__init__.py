@@ -6,7 +6,7 @@ import gc
 import io
 import sys
 
-gc.set_threshold(100_000)  # before all else: a command's imports make 40 thousand objects, and nothing that is garbage
+gc.set_threshold(100_000)  # first of all: the imports of a command make 40 thousand objects, and no garbage
 
 import click
 
@@ -42,6 +42,6 @@ _COMMANDS = {
 )
 @click.version_option(__version__, prog_name="interlock")
 def main() -> None:
-    """Keeps the replicas of a service out of each other's way, on the database they already have."""
+    """Keeps the replicas of a service from doing the same work at the same time, on the database that they have."""
     if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.encoding.lower() != "utf-8":
-        sys.stdout.reconfigure(errors="backslashreplace")  # what a terminal has no sign for is no reason to fail
+        sys.stdout.reconfigure(errors="backslashreplace")  # a character that the encoding lacks is no error

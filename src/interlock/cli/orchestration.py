@@ -1,4 +1,4 @@
-"""``interlock orchestration``: what was asked for, how far it is, and how to have it cancelled. Needs no engine."""
+"""``interlock orchestration``: requested orchestrations, their progress and their cancellation. Needs no engine."""
 
 import json
 from typing import TYPE_CHECKING, Any
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 
 @click.group()
 def orchestration() -> None:
-    """Durable orchestrations: what was asked for, and how far it is."""
+    """Durable orchestrations: list, show, cancel."""
 
 
 @orchestration.command("list")
 @click.argument("prefix", default="")
 @click.option("--unfinished", is_flag=True, help="Only those that have not ended.")
-@click.option("--limit", type=click.IntRange(1), default=100, show_default=True, help="Not more than so many.")
+@click.option("--limit", type=click.IntRange(1), default=100, show_default=True, help="The highest number of lines.")
 @json_option
 @database_options
 def list_(prefix: str, unfinished: bool, limit: int, as_json: bool, **flags: Any) -> None:
@@ -47,7 +47,7 @@ def list_(prefix: str, unfinished: bool, limit: int, as_json: bool, **flags: Any
 @json_option
 @database_options
 def show(id: str, as_json: bool, **flags: Any) -> None:  # noqa: A002
-    """Say how far the orchestration ID is, what it was asked to do and what came of it."""
+    """Show the state, the input and the result of the orchestration ID."""
 
     async def work(session: "Session", settings: "Settings") -> "OrchestrationStatus":
         return await _found(session, settings, id)
@@ -61,7 +61,7 @@ def show(id: str, as_json: bool, **flags: Any) -> None:  # noqa: A002
 @json_option
 @database_options
 def history(id: str, as_json: bool, **flags: Any) -> None:  # noqa: A002
-    """Show every step that the orchestration ID has taken, in order."""
+    """Show every step of the orchestration ID, in order."""
     from interlock.durable.status import history_of
 
     async def work(session: "Session", settings: "Settings") -> "list[HistoryEvent]":
@@ -69,7 +69,7 @@ def history(id: str, as_json: bool, **flags: Any) -> None:  # noqa: A002
         return history_of(await _rows(session, settings, "history", id))
 
     events = run_on_database(work, flags)
-    print_result(events, "\n".join(map(_event, events)) or "The engine has not begun it yet.", as_json=as_json)
+    print_result(events, "\n".join(map(_event, events)) or "The engine has not started it yet.", as_json=as_json)
 
 
 @orchestration.command()
@@ -78,9 +78,9 @@ def history(id: str, as_json: bool, **flags: Any) -> None:  # noqa: A002
 @json_option
 @database_options
 def cancel(id: str, reason: str, as_json: bool, **flags: Any) -> None:  # noqa: A002
-    """Have the orchestration ID cancelled, and cleaned up after. A running replica does it within seconds.
+    """Request the cancellation of the orchestration ID. A running replica cancels it, with its cleanup, within seconds.
 
-    Exits with 1 if it has ended, or there is none.
+    Exits with 1 if the orchestration has ended or does not exist.
     """
     from interlock.cli.settings import operator_name
     from interlock.durable.database import Statements
@@ -95,7 +95,7 @@ def cancel(id: str, reason: str, as_json: bool, **flags: Any) -> None:  # noqa: 
     if verdict is None:
         raise _unknown(id)
     if verdict == "finished":
-        raise NothingToDo(f"The orchestration {id!r} has ended: nothing was done.")
+        raise NothingToDo(f"The orchestration {id!r} has ended: there is nothing to cancel.")
     print_result({"id": id, "cancelled": verdict}, f"{escaped(id)} will be cancelled.", as_json=as_json)
 
 
@@ -123,7 +123,9 @@ async def _require_schema(session: "Session", settings: "Settings") -> None:
 
 
 def _unknown(id: str) -> NothingToDo:  # noqa: A002
-    return NothingToDo(f"There is no orchestration {id!r} in this database: it was never asked for, or is forgotten.")
+    return NothingToDo(
+        f"There is no orchestration {id!r} in this database: it was never requested, or its record was deleted."
+    )
 
 
 def _line(one: "OrchestrationStatus") -> str:
@@ -141,7 +143,7 @@ def _text(one: "OrchestrationStatus") -> str:
         "recorded": time_text(one.recorded_at),
         "started": one.started_at and time_text(one.started_at),
         "finished": one.finished_at and time_text(one.finished_at) + (f", after {took}" if took else ""),
-        "continued": one.execution > 1 and f"{one.execution - 1} times as new",
+        "continued": one.execution > 1 and f"{one.execution - 1} times with a new history",
         "input": json.dumps(one.input, ensure_ascii=False),
         "result": one.state == "completed" and json.dumps(one.result, ensure_ascii=False),
         "error": one.error and f"{one.code}: {one.error}",

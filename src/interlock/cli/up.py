@@ -18,14 +18,14 @@ from interlock.errors import ConfigurationError
 def up(**flags: Any) -> None:
     """Start the control plane.
 
-    Unless a database is named, it runs a PostgreSQL of its own. Several on one data directory share that; the last one
-    to stop also stops it.
+    Unless a database is named, it runs a PostgreSQL of its own. Several processes on one data directory share it, and
+    the last one to stop stops it too.
     """
     _server()(_with_own_database(load_settings(**flags)), click.echo)
 
 
 def _with_own_database(settings: Settings) -> Settings:
-    """A shell that ran `eval "$(interlock env)"` names the embedded database: it still is to be started and stopped."""
+    """The embedded database is started even if it is named, as in a shell that evaluated `interlock env`."""
     from interlock.embedded import cluster_root, leads_to
 
     if settings.database_url and leads_to(settings.database_url, cluster_root(settings.data_dir)):

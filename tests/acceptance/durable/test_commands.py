@@ -31,7 +31,7 @@ def said(*args: str, url: str) -> str:
     return done.stdout
 
 
-def test_what_was_asked_for_is_listed_shown_and_cancelled(url: str) -> None:
+def test_orchestrations_are_listed_shown_and_cancelled(url: str) -> None:
     states = {one["id"]: one["state"] for one in json.loads(said("list", "--json", url=url))}
     assert states.items() >= {"good": "completed", "bad": "failed", "waits": "recorded"}.items()
     assert "good: completed, shop.deliver 1.0.0" in said("list", "go", url=url)
@@ -45,7 +45,7 @@ def test_what_was_asked_for_is_listed_shown_and_cancelled(url: str) -> None:
     assert json.loads(said("show", "waits", "--json", url=url))["state"] == "cancelling"
 
 
-def test_what_is_not_there_is_said_in_one_line(interlock_url: str) -> None:
+def test_an_unknown_orchestration_is_one_line(interlock_url: str) -> None:
     done = interlock("orchestration", "cancel", "unknown", url=interlock_url)
     assert (done.returncode, done.stderr.count("\n")) == (1, 1)
     assert "no orchestration 'unknown'" in done.stderr
