@@ -146,9 +146,7 @@ class AsyncGate:
             return passage.needed
 
     async def enter(self) -> AsyncPassage:
-        """Enter the gate, with a wait according to the policy. Pair with `leave`. The body is not cancelled after a
-        loss.
-        """
+        """Pass the gate, with a wait according to the policy. Pair with `leave`. A loss does not cancel the body."""
         if self._entered:
             raise errors.ConfigurationError("This gate object is in use: make one for each passage.")
         self._entered = True
@@ -228,9 +226,7 @@ class AsyncGate:
         )
 
     async def _take_over(self, lock: LockSession) -> AsyncPassage:
-        """With the lock: end the predecessor's work, check again whether a migration is needed, and only then open a
-        run.
-        """
+        """With the lock: end the predecessor's work, check again if a migration is needed, and only then open a run."""
         holding = HeldLock(lock)
         try:
             passage = await self._checked_passage(holding)

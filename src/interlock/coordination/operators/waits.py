@@ -14,9 +14,7 @@ from interlock.coordination.operators.status import Party
 
 @dataclass(frozen=True)
 class Wait:
-    """`holder` is None while the lease is free: it is then being granted to the first waiter. `waited` is None where
-    the database does not keep it.
-    """
+    """`holder` is None while the lease is being granted to the first waiter. `waited` is None if it is not recorded."""
 
     lease: str
     waiter: Party

@@ -28,14 +28,14 @@ _MOST_ATTEMPTS = 8
 
 
 class AdmissionSettings(CompositeSettings):
-    """`names` are the slots, `admission` the timing of the admission lease. `option` is the user's name for `count`."""
+    """`names` are the slots, `prefix` is the common part of their names, and `option` the user's name for `count`."""
 
-    __slots__ = ("admission", "kind", "names")
+    __slots__ = ("admission_timing", "names", "prefix")
 
     def __init__(
         self,
         name: str,
-        kind: str,
+        prefix: str,
         count: int,
         option: str,
         ttl: Duration,
@@ -46,9 +46,9 @@ class AdmissionSettings(CompositeSettings):
         super().__init__(whole_name(name), ttl, renew_every, request_timeout, metadata)
         if not isinstance(count, int) or isinstance(count, bool) or not 1 <= count <= _MOST:
             raise ConfigurationError(f"{option}={count!r}: use a whole number from 1 to {_MOST}.")
-        self.kind = kind
+        self.prefix = prefix
         self.names = [self._slot(number) for number in range(count)]
-        self.admission = LeaseTiming.of(min(self.timing.ttl, _LONGEST_ADMISSION))
+        self.admission_timing = LeaseTiming.of(min(self.timing.ttl, _LONGEST_ADMISSION))
 
     async def acquire(self, engine: "Engine", owner: object, timeout: float | None, kind: type[G]) -> G:
         self._refuse_nesting(engine, owner)
@@ -67,7 +67,7 @@ class AdmissionSettings(CompositeSettings):
             ) from None
 
     def _slot(self, number: int) -> str:
-        return part(self.name, self.kind, number)
+        return part(self.name, self.prefix, number)
 
     def _refuse_nesting(self, engine: "Engine", owner: object) -> None:
         """Raise `LeaseNested` if the owner, a task or thread, would wait for itself."""
@@ -78,7 +78,7 @@ class AdmissionSettings(CompositeSettings):
         raise NotImplementedError
 
     async def _held_slots(self, engine: "Engine") -> list[HeldLease]:
-        return await engine.records.held(parts(self.name, self.kind))
+        return await engine.records.held(parts(self.name, self.prefix))
 
     async def _acquire_slot(self, engine: "Engine", owner: object, kind: type[G]) -> G:
         """Acquire a free slot, or wait for the first that becomes free. The caller holds the admission lease."""

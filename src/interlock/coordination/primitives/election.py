@@ -96,9 +96,7 @@ class AsyncElection:
         return holders[0] if holders else None
 
     def step_down(self) -> bool:
-        """End this replica's term, if it has one; it then waits for the next, behind all others. Returns True if it
-        did.
-        """
+        """End this replica's term; it then waits behind all others. Returns False if this replica has no term."""
         term = self._term
         if term is None or not self.is_leader:
             return False

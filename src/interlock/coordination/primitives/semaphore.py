@@ -59,7 +59,7 @@ class SlotSettings(AdmissionSettings):
     async def _wait_in_turn(self, engine: "Engine", owner: object, kind: type[G]) -> G:
         if grant := await self.try_acquire(engine, owner, kind):
             return grant
-        admission = await engine.acquire(self.name, self.admission, None, owner, None, AsyncGrant)
+        admission = await engine.acquire(self.name, self.admission_timing, None, owner, None, AsyncGrant)
         try:
             return await self._acquire_slot(engine, owner, kind)
         finally:

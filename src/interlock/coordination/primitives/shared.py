@@ -92,7 +92,9 @@ class ReadSettings(SharedSettings):
 
     async def try_acquire(self, engine: "Engine", owner: object, kind: type[G]) -> G | None:
         try:
-            admission = await engine.acquire(self.name, self.admission, None, object(), _ADMISSION_TIMEOUT, AsyncGrant)
+            admission = await engine.acquire(
+                self.name, self.admission_timing, None, object(), _ADMISSION_TIMEOUT, AsyncGrant
+            )
         except LeaseTimeout:
             return None
         try:
@@ -107,7 +109,7 @@ class ReadSettings(SharedSettings):
 
     async def _wait_in_turn(self, engine: "Engine", owner: object, kind: type[G]) -> G:
         while True:
-            admission = await engine.acquire(self.name, self.admission, None, object(), None, AsyncGrant)
+            admission = await engine.acquire(self.name, self.admission_timing, None, object(), None, AsyncGrant)
             try:
                 await self._raise_recorded_slots(engine, admission)
                 grant = await self._acquire_slot(engine, owner, kind)
@@ -178,10 +180,10 @@ class WriteSettings(SharedSettings):
 
     async def _wait_for_slot(self, engine: "Engine", name: str) -> None:
         """Acquire the slot once and drop it: no earlier holder can act under it any more."""
-        engine.drop(await engine.acquire(name, self.admission, None, object(), None, AsyncGrant))
+        engine.drop(await engine.acquire(name, self.admission_timing, None, object(), None, AsyncGrant))
 
     async def _is_free(self, engine: "Engine", name: str) -> bool:
-        grant = await engine.try_acquire(name, self.admission, None, object(), AsyncGrant)
+        grant = await engine.try_acquire(name, self.admission_timing, None, object(), AsyncGrant)
         if grant is not None:
             engine.drop(grant)
         return grant is not None

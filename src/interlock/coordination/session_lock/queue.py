@@ -44,9 +44,7 @@ _CLOSE_TIMEOUT = 1.0
 
 @dataclass(frozen=True)
 class SessionTiming:
-    """All in seconds. The server ends a holder's session `ttl` after its last heartbeat; the holder's trust ends
-    before.
-    """
+    """All in seconds. The server ends a holder's session `ttl` after its last heartbeat. Its trust ends before that."""
 
     ttl: float
 
