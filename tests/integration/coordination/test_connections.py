@@ -1,4 +1,4 @@
-"""Connections of one process: at most four, each opened when it is needed, none when there is nothing to do."""
+"""The connections of one process: at most four, each opened when it is needed, none while the process is idle."""
 
 import asyncio
 import socket
@@ -18,16 +18,14 @@ def purposes(url: str) -> list[str]:
 
 
 @pytest.fixture
-async def short_of_patience(interlock_url: str) -> AsyncIterator[AsyncInterlock]:
-    """Closes what was not used for a moment."""
+async def quick_to_close(interlock_url: str) -> AsyncIterator[AsyncInterlock]:
+    """A root object that closes connections which were not used for a moment."""
     locks = AsyncInterlock(interlock_url, idle_after=1.0)
     yield locks
     await locks.close()
 
 
-async def test_each_is_opened_when_it_is_first_needed_and_there_are_four(
-    locks: AsyncInterlock, interlock_url: str
-) -> None:
+async def test_four_connections_are_opened_each_when_it_is_needed(locks: AsyncInterlock, interlock_url: str) -> None:
     assert purposes(interlock_url) == []
     grant = await locks.lease("feeds", ttl=30, renew_every=0.1).acquire()
     assert purposes(interlock_url) == ["acquire"]
@@ -44,10 +42,10 @@ async def test_each_is_opened_when_it_is_first_needed_and_there_are_four(
     assert len(sessions(interlock_url)) == 4
 
 
-async def test_who_holds_nothing_and_waits_for_nothing_has_none(
-    short_of_patience: AsyncInterlock, others: AsyncInterlock, interlock_url: str
+async def test_an_idle_process_has_no_connection(
+    quick_to_close: AsyncInterlock, others: AsyncInterlock, interlock_url: str
 ) -> None:
-    locks = short_of_patience
+    locks = quick_to_close
     async with locks.lease("feeds", ttl=30, renew_every=0.1):
         await until(lambda: "heartbeat" in purposes(interlock_url))
     async with others.lease("feeds"):
@@ -62,11 +60,11 @@ async def test_who_holds_nothing_and_waits_for_nothing_has_none(
     await until(lambda: purposes(interlock_url) == [])
 
 
-async def test_what_is_held_has_its_heartbeat_and_nothing_is_left_when_it_is_given_back(
-    short_of_patience: AsyncInterlock, interlock_url: str
+async def test_a_held_lease_keeps_its_heartbeat_and_a_release_leaves_no_connection(
+    quick_to_close: AsyncInterlock, interlock_url: str
 ) -> None:
-    """Also where heartbeats are so far apart that their connection is idle in between."""
-    grant = await short_of_patience.lease("feeds", ttl=30, renew_every=3).acquire()
+    """Also if renewals are so far apart that their connection is idle in between."""
+    grant = await quick_to_close.lease("feeds", ttl=30, renew_every=3).acquire()
     await until(lambda: purposes(interlock_url) == [])
     await until(lambda: purposes(interlock_url) == ["heartbeat"])
     grant.check()
@@ -75,15 +73,15 @@ async def test_what_is_held_has_its_heartbeat_and_nothing_is_left_when_it_is_giv
 
 
 @pytest.mark.exhaustive
-async def test_what_is_still_to_be_looked_after_leaves_none_either(
-    short_of_patience: AsyncInterlock,
+async def test_a_pending_offer_does_not_keep_connections_open(
+    quick_to_close: AsyncInterlock,
     others: AsyncInterlock,
     interlock_url: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Whoever gave it to another process looks a second later whether that has come."""
+    """A second after a release to another process, the releasing process checks that the waiter has come."""
     offers = count_calls(monkeypatch, "offer")
-    grant = await short_of_patience.lease("feeds").acquire()
+    grant = await quick_to_close.lease("feeds").acquire()
     waiter = asyncio.ensure_future(others.lease("feeds").acquire())
     await until(lambda: queue(interlock_url))
     await grant.release()
@@ -94,23 +92,21 @@ async def test_what_is_still_to_be_looked_after_leaves_none_either(
     await until(lambda: purposes(interlock_url) == [])
 
 
-async def test_who_waits_goes_on_listening(
-    short_of_patience: AsyncInterlock, others: AsyncInterlock, interlock_url: str
+async def test_a_waiter_keeps_its_subscription(
+    quick_to_close: AsyncInterlock, others: AsyncInterlock, interlock_url: str
 ) -> None:
     grant = await others.lease("feeds").acquire()
-    waiter = asyncio.ensure_future(short_of_patience.lease("feeds").acquire())
+    waiter = asyncio.ensure_future(quick_to_close.lease("feeds").acquire())
     await until(lambda: queue(interlock_url))
     await until(lambda: purposes(interlock_url) == ["acquire", "heartbeat", "listen"])
     await grant.release()
     await waiter
 
 
-async def test_a_statement_that_takes_its_time_is_not_idle(
-    short_of_patience: AsyncInterlock, interlock_url: str
-) -> None:
-    await (await short_of_patience.lease("feeds").acquire()).release()
+async def test_a_slow_statement_is_not_idle(quick_to_close: AsyncInterlock, interlock_url: str) -> None:
+    await (await quick_to_close.lease("feeds").acquire()).release()
     slow = "CREATE FUNCTION pg_temp.slow() RETURNS void LANGUAGE sql AS 'SELECT pg_sleep(1)'"
-    store = short_of_patience._stores[asyncio.get_running_loop()]
+    store = quick_to_close._stores[asyncio.get_running_loop()]
     assert isinstance(store, PostgresLeases)
     session = await store.session()
     await session.execute(slow)
@@ -118,7 +114,7 @@ async def test_a_statement_that_takes_its_time_is_not_idle(
 
 
 @pytest.mark.parametrize("purpose", ["acquire", "release", "heartbeat", "listen"])
-async def test_one_that_ended_is_opened_again_and_that_is_told(interlock_url: str, purpose: str) -> None:
+async def test_a_lost_connection_is_opened_again_and_reported(interlock_url: str, purpose: str) -> None:
     told: list[object] = []
     locks = AsyncInterlock(interlock_url, replica="one", on_event=told.append)
     held = await locks.lease("feeds", ttl=30, renew_every=0.1).acquire()
@@ -178,7 +174,7 @@ async def test_the_listening_connection_sends_keep_alive_probes(
     waiter.cancel()
 
 
-async def test_the_password_is_asked_for_each_connection(interlock_url: str) -> None:
+async def test_the_password_function_is_called_for_each_connection(interlock_url: str) -> None:
     asked = 0
     parts = urlsplit(interlock_url)
 
@@ -195,7 +191,7 @@ async def test_the_password_is_asked_for_each_connection(interlock_url: str) -> 
     await locks.close()
 
 
-async def test_a_statement_that_stops_while_it_is_being_sent_does_not_meet_the_next(
+async def test_a_statement_interrupted_while_it_is_sent_does_not_disturb_the_next(
     locks: AsyncInterlock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with locks.lease("feeds"):

@@ -1,4 +1,4 @@
-"""What a block under a lease costs this process: counted, not timed."""
+"""The cost of a block under a lease in this process: function calls are counted, not timed."""
 
 import sys
 from pathlib import Path
@@ -15,10 +15,10 @@ BLOCKS = 100
 
 
 @pytest.mark.parametrize(("confirm_release", "most"), [(True, 128), (False, 126)])
-async def test_a_block_calls_no_more_of_our_functions_than_it_did(
+async def test_a_block_calls_no_more_functions_than_before(
     interlock_url: str, record_property: Any, confirm_release: bool, most: int
 ) -> None:
-    """Each is a quarter of a microsecond or more, on the way of every acquire; a call that is resumed counts again."""
+    """Each call costs a quarter of a microsecond or more in every acquire; a call that is resumed counts again."""
     calls = 0
 
     def count(frame: FrameType, event: str, argument: object) -> None:

@@ -1,4 +1,4 @@
-"""A thread is interrupted in a block, once at each step that Interlock makes there: afterwards nobody has the lease."""
+"""A thread is interrupted at each step that Interlock makes in a block: afterwards the lease is free."""
 
 import sys
 from collections.abc import Callable, Generator
@@ -40,7 +40,7 @@ BLOCKS: dict[str, Block] = {
 
 
 class Led:
-    """One term."""
+    """A block of one term."""
 
     def __init__(self, election: Election) -> None:
         self._election = election
@@ -49,7 +49,7 @@ class Led:
         self._terms = cast("Generator[Term]", iter(self._election))
         try:
             return next(self._terms).__enter__()
-        except BaseException:  # as when nobody has the generator any more
+        except BaseException:  # as when the generator is dropped
             self._terms.close()
             raise
 
@@ -64,7 +64,7 @@ HELD = """
 
 
 class Interrupting:
-    """Raises at the step of that number: a function that is begun or left, of ours or called by us."""
+    """Raises at the step of that number: the start or end of a function of Interlock, or of one that it calls."""
 
     def __init__(self, block: AbstractContextManager[object], at: int) -> None:
         self.has_raised = False
@@ -72,7 +72,7 @@ class Interrupting:
         self._left = at
 
     def __call__(self, frame: FrameType, event: str, argument: object) -> None:
-        if not frame.f_code.co_filename.startswith(OURS) or self._is_out_of_reach(frame, event):
+        if not frame.f_code.co_filename.startswith(OURS) or self._cannot_interrupt(frame, event):
             return
         self._left -= 1
         if self._left < 0:
@@ -80,13 +80,13 @@ class Interrupting:
             self.has_raised = True
             raise KeyboardInterrupt
 
-    def _is_out_of_reach(self, frame: FrameType, event: str) -> bool:
+    def _cannot_interrupt(self, frame: FrameType, event: str) -> bool:
         of_the_block = isinstance(frame.f_locals.get("self"), self._block)
         return of_the_block and (frame.f_code.co_name, event) in OUT_OF_REACH
 
 
 def interrupt(block: AbstractContextManager[object], at: int) -> bool:
-    """False: it has ended before that step."""
+    """Return False if the block has ended before that step."""
     interrupting = Interrupting(block, at)
     sys.setprofile(interrupting)
     try:
@@ -100,12 +100,10 @@ def interrupt(block: AbstractContextManager[object], at: int) -> bool:
 
 
 @pytest.mark.exhaustive(beyond=1)
-@pytest.mark.filterwarnings("ignore:.*was never awaited:RuntimeWarning")  # whoever should have was interrupted
+@pytest.mark.filterwarnings("ignore:.*was never awaited:RuntimeWarning")  # its caller was interrupted
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.parametrize("block", BLOCKS.values(), ids=BLOCKS)
-def test_wherever_a_thread_is_interrupted_nobody_keeps_the_lease(
-    sync_locks: Interlock, interlock_url: str, block: Block
-) -> None:
+def test_an_interrupt_at_any_step_leaves_no_lease_held(sync_locks: Interlock, interlock_url: str, block: Block) -> None:
     with block(sync_locks):
         pass
     shared = block(sync_locks)

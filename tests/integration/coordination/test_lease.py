@@ -1,4 +1,4 @@
-"""Getting a lease and giving it back: one holder at a time, in one process as well as in several."""
+"""Acquiring and releasing a lease: one holder at a time, in one process as well as in several."""
 
 import asyncio
 from collections.abc import AsyncGenerator
@@ -12,14 +12,14 @@ from support.postgres import execute
 from support.sql_leases import ask, release
 
 
-async def test_nothing_is_opened_before_it_is_asked_for(database_url: str) -> None:
+async def test_no_connection_is_opened_before_it_is_needed(database_url: str) -> None:
     locks = AsyncInterlock("postgresql://nobody@nowhere.invalid/none")
     lease = locks.lease("feeds")
     assert (lease.name, lease.ttl) == ("feeds", 30)
     await locks.close()
 
 
-async def test_a_grant_says_what_it_is(locks: AsyncInterlock, interlock_url: str) -> None:
+async def test_the_attributes_of_a_grant(locks: AsyncInterlock, interlock_url: str) -> None:
     grant = await locks.lease("feeds", ttl=30).acquire()
     assert (grant.name, grant.ttl, grant.schema) == ("feeds", 30, "interlock")
     assert holder(interlock_url) == grant.grant_id
@@ -38,7 +38,7 @@ async def test_a_ttl_may_be_a_timedelta_and_metadata_is_shown(locks: AsyncInterl
     assert rows == [(120, {"job": "nächtlich", "tries": [1, 2]})]
 
 
-async def test_who_tries_while_another_holds_it_gets_nothing(locks: AsyncInterlock, others: AsyncInterlock) -> None:
+async def test_a_try_while_another_holds_the_lease_returns_none(locks: AsyncInterlock, others: AsyncInterlock) -> None:
     grant = await locks.lease("feeds").try_acquire()
     assert grant is not None
     assert await others.lease("feeds").try_acquire() is None
@@ -46,7 +46,7 @@ async def test_who_tries_while_another_holds_it_gets_nothing(locks: AsyncInterlo
     assert await others.lease("feeds").try_acquire() is not None
 
 
-async def test_two_in_one_process_with_one_name_for_both_never_share(locks: AsyncInterlock) -> None:
+async def test_two_tasks_of_one_process_never_share_a_grant(locks: AsyncInterlock) -> None:
     lease = locks.lease("feeds")
     first, second = await asyncio.gather(lease.try_acquire(), lease.try_acquire())
     assert (first is None) != (second is None)
@@ -57,7 +57,7 @@ async def test_two_in_one_process_with_one_name_for_both_never_share(locks: Asyn
     again = await lease.try_acquire()
     assert again is not None
     assert again.grant_id != grant.grant_id
-    assert await grant.release() is False, "the first one's release is not the second one's"
+    assert await grant.release() is False, "the release of the first does not release the second"
     again.check()
     assert await lease.try_acquire() is None
 
@@ -74,12 +74,12 @@ async def test_tokens_grow_over_release_and_expiry(locks: AsyncInterlock, interl
     assert tokens == sorted(set(tokens))
 
 
-async def test_a_grant_is_over_with_its_block(locks: AsyncInterlock, interlock_url: str) -> None:
+async def test_a_grant_ends_with_its_block(locks: AsyncInterlock, interlock_url: str) -> None:
     async with locks.lease("feeds") as grant:
         assert holder(interlock_url) == grant.grant_id
     assert holder(interlock_url) is None
     assert grant.ended
-    assert not grant.lost, "it was given back"
+    assert not grant.lost, "it was released"
     assert grant.remaining == 0
     with pytest.raises(errors.LeaseLost, match="it was released"):
         grant.check()
@@ -94,7 +94,7 @@ async def test_an_acquisition_can_be_entered(
     assert holder(interlock_url) is None
 
 
-async def test_a_grant_can_be_entered_when_it_was_tried_for(locks: AsyncInterlock, interlock_url: str) -> None:
+async def test_the_grant_of_a_try_can_be_entered(locks: AsyncInterlock, interlock_url: str) -> None:
     if grant := await locks.lease("feeds").try_acquire():
         async with grant:
             assert holder(interlock_url) == grant.grant_id
@@ -108,7 +108,9 @@ async def test_the_lease_is_free_again_when_the_body_fails(locks: AsyncInterlock
     assert holder(interlock_url) is None
 
 
-async def test_released_early_and_taken_again_inside_the_block(locks: AsyncInterlock, interlock_url: str) -> None:
+async def test_a_lease_released_early_can_be_acquired_again_inside_the_block(
+    locks: AsyncInterlock, interlock_url: str
+) -> None:
     lease = locks.lease("feeds")
     async with lease as first:
         await first.release()
@@ -119,13 +121,13 @@ async def test_released_early_and_taken_again_inside_the_block(locks: AsyncInter
     assert await lease.try_acquire() is not None
 
 
-async def test_releasing_twice_is_releasing_once(locks: AsyncInterlock) -> None:
+async def test_a_second_release_does_nothing(locks: AsyncInterlock) -> None:
     grant = await locks.lease("feeds").acquire()
     assert await grant.release() is True
     assert await grant.release() is False
 
 
-async def test_a_release_names_its_grant(locks: AsyncInterlock, interlock_url: str) -> None:
+async def test_a_release_ends_only_its_own_grant(locks: AsyncInterlock, interlock_url: str) -> None:
     grant = await locks.lease("feeds").acquire()
     take_away(interlock_url)
     thief = holder(interlock_url)
@@ -133,9 +135,7 @@ async def test_a_release_names_its_grant(locks: AsyncInterlock, interlock_url: s
     assert holder(interlock_url) == thief
 
 
-async def test_what_python_holds_sql_respects_and_the_other_way_round(
-    locks: AsyncInterlock, interlock_url: str
-) -> None:
+async def test_python_and_sql_clients_respect_each_others_leases(locks: AsyncInterlock, interlock_url: str) -> None:
     grant = await locks.lease("feeds").acquire()
     assert ask(interlock_url, "feeds", ttl=30).status == "busy"
     await grant.release()
@@ -145,7 +145,7 @@ async def test_what_python_holds_sql_respects_and_the_other_way_round(
     assert release(interlock_url, answer) == "released"
 
 
-async def test_who_waits_for_itself_is_told_so(locks: AsyncInterlock, interlock_url: str) -> None:
+async def test_a_task_that_would_wait_for_itself_gets_an_error(locks: AsyncInterlock, interlock_url: str) -> None:
     lease = locks.lease("feeds")
     async with lease as grant:
         with pytest.raises(errors.LeaseNested, match="wait for itself") as nested:
@@ -154,14 +154,14 @@ async def test_who_waits_for_itself_is_told_so(locks: AsyncInterlock, interlock_
         assert nested.value.name == "feeds"
         with pytest.raises(errors.LeaseNested):
             await lease.acquire(timeout=1)
-        assert await lease.try_acquire() is None, "to try is never to wait"
+        assert await lease.try_acquire() is None, "a try never waits"
         assert queue(interlock_url) == []
         grant.check()
     async with lease:
         pass
 
 
-async def test_another_task_of_the_same_process_waits_its_turn(locks: AsyncInterlock, interlock_url: str) -> None:
+async def test_another_task_of_the_same_process_waits(locks: AsyncInterlock, interlock_url: str) -> None:
     lease = locks.lease("feeds")
 
     async def work() -> int:

@@ -1,4 +1,4 @@
-"""One root object on several event loops: each has its own connections, and one that ended leaves none behind."""
+"""One root object on several event loops: each has its own connections, and an ended loop leaves none open."""
 
 import asyncio
 import errno
@@ -47,7 +47,7 @@ def test_tasks_on_several_loops_take_turns(shared: AsyncInterlock) -> None:
     assert (most, rounds) == (1, 30)
 
 
-def test_who_waits_on_one_loop_is_called_by_a_release_on_another(shared: AsyncInterlock, interlock_url: str) -> None:
+def test_a_release_on_one_loop_wakes_a_waiter_on_another(shared: AsyncInterlock, interlock_url: str) -> None:
     waits = threading.Event()
 
     async def hold() -> None:
@@ -88,14 +88,14 @@ def test_closing_it_on_one_loop_leaves_it_open_on_another(shared: AsyncInterlock
         assert holding.result() is False
 
 
-def test_threads_are_served_on_the_loop_that_was_chosen_for_them(interlock_url: str) -> None:
+def test_threads_use_the_loop_of_the_chosen_factory(interlock_url: str) -> None:
     with Interlock(interlock_url, loop_factory=uvloop.new_event_loop) as locks, locks.lease("feeds") as grant:
         assert isinstance(locks.loop_thread().loop, uvloop.Loop)
         assert holder(interlock_url) == grant.grant_id
     assert sessions(interlock_url) == {}
 
 
-def test_after_a_loop_could_not_be_made_the_next_call_makes_one(interlock_url: str) -> None:
+def test_the_call_after_a_failed_loop_factory_makes_a_loop(interlock_url: str) -> None:
     outcomes: list[Callable[[], asyncio.AbstractEventLoop]] = [asyncio.new_event_loop, no_descriptors_left]
     locks = Interlock(interlock_url, loop_factory=lambda: outcomes.pop()())
     with pytest.raises(OSError, match="Too many open files"):
@@ -136,7 +136,7 @@ eventually(lambda: sessions(url) == {})
 """
 
 
-def test_a_loop_that_ended_without_a_word_leaves_no_connection_when_there_is_another(interlock_url: str) -> None:
+def test_the_connections_of_a_loop_that_ended_without_close_are_closed_by_the_next(interlock_url: str) -> None:
     tests = Path(__file__).parents[2]
     command = [sys.executable, "-W", "ignore", "-c", FORGETFUL, interlock_url]
     path = os.pathsep.join(filter(None, [os.environ.get("PYTHONPATH"), str(tests)]))

@@ -1,4 +1,4 @@
-"""Leases through PgBouncer in transaction mode: nothing prepared, nobody listens, and the same promises."""
+"""Leases through PgBouncer in transaction mode: no prepared statements, no notifications, and the same promises."""
 
 import asyncio
 import threading
@@ -17,7 +17,7 @@ from support.postgres import execute
 
 @pytest.fixture
 def pooled_url(interlock_url: str) -> Iterator[str]:
-    """Few sessions, in turn: whatever belongs to one is soon somebody else's."""
+    """A pooler with few sessions: state that stays in one soon meets another client."""
     with pooled(interlock_url, "transaction", pool_size=3, in_turn=True) as url:
         yield url
 
@@ -44,10 +44,10 @@ async def test_acquire_renew_and_release(locks: AsyncInterlock, others: AsyncInt
         grant.on_renewed(renewals.append)
         await until(lambda: len(renewals) > 5)
         assert await others.lease("feeds").try_acquire() is None
-    await until(lambda: holder(interlock_url) is None)  # a release that is not answered in time is repeated
+    await until(lambda: holder(interlock_url) is None)  # a release that is not answered in time is retried
 
 
-async def test_what_is_let_go_of_is_taken_again_at_once(
+async def test_an_unconfirmed_release_is_acquired_again_at_once(
     locks: AsyncInterlock, others: AsyncInterlock, interlock_url: str
 ) -> None:
     leases = [locks.lease(name, confirm_release=False) for name in ("feeds", "bills")]
@@ -68,7 +68,7 @@ async def test_many_at_once(locks: AsyncInterlock, interlock_url: str) -> None:
     assert execute(interlock_url, "SELECT count(*) FROM interlock.lease WHERE grant_id IS NOT NULL") == [(0,)]
 
 
-async def test_whoever_waits_asks_now_and_then_and_is_served_in_turn(
+async def test_waiters_poll_and_are_served_in_order(
     locks: AsyncInterlock, others: AsyncInterlock, interlock_url: str
 ) -> None:
     grant = await locks.lease("feeds").acquire()
@@ -98,14 +98,16 @@ async def test_a_direct_client_and_one_behind_the_pooler_wait_for_each_other(
     await direct.close()
 
 
-async def test_giving_up_leaves_the_queue(locks: AsyncInterlock, others: AsyncInterlock, interlock_url: str) -> None:
+async def test_an_abandoned_wait_leaves_the_queue(
+    locks: AsyncInterlock, others: AsyncInterlock, interlock_url: str
+) -> None:
     await others.lease("feeds").acquire()
     with pytest.raises(errors.LeaseTimeout):
         await locks.lease("feeds").acquire(0.2)
     await until(lambda: queue(interlock_url) == [])
 
 
-async def test_a_loss_is_told(locks: AsyncInterlock, interlock_url: str) -> None:
+async def test_a_loss_is_reported(locks: AsyncInterlock, interlock_url: str) -> None:
     async def work() -> None:
         async with locks.lease("feeds", ttl=30, renew_every=0.05):
             take_away(interlock_url)
@@ -126,7 +128,7 @@ async def test_handing_over(locks: AsyncInterlock, others: AsyncInterlock, inter
 
 @contextmanager
 def other_clients(url: str) -> Iterator[None]:
-    """They keep the server's sessions going round: whoever says something in two parts finds another in between."""
+    """Clients that use all sessions in turn: another client comes between two statements that need the same session."""
     done = threading.Event()
 
     def work() -> None:
@@ -156,14 +158,14 @@ async def test_nothing_stays_behind_in_the_servers_sessions(locks: AsyncInterloc
     for number in range(6):
         async with locks.lease(f"feeds {number}", ttl=30, renew_every=0.05):
             await asyncio.gather(*(locks.lease(f"more {number} {more}").try_acquire() for more in range(3)))
-    left = """
+    remaining = """
         SELECT (SELECT count(*) FROM pg_prepared_statements),
                (SELECT count(*) FROM pg_locks WHERE pid = pg_backend_pid() AND locktype = 'advisory'),
                current_setting('synchronous_commit'), current_setting('idle_in_transaction_session_timeout')
     """
     with psycopg.connect(pooled_url, autocommit=True, prepare_threshold=None) as next_client:
         for _ in range(6):
-            assert next_client.execute(left).fetchall() == [(0, 0, "off", "0")]
+            assert next_client.execute(remaining).fetchall() == [(0, 0, "off", "0")]
 
 
 async def test_a_direct_connection_is_not_taken_for_a_pooler(interlock_url: str) -> None:

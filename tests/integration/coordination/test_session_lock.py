@@ -38,7 +38,7 @@ async def until(look: Callable[[], object]) -> None:
     await asyncio.to_thread(eventually, look)
 
 
-async def test_one_holds_it_and_others_do_not_get_it(locks: Locks, database_url: str) -> None:
+async def test_only_one_holder_at_a_time(locks: Locks, database_url: str) -> None:
     async with locks() as grant:
         assert grant.name == "feeds"
         assert holder(database_url) == grant.backend_pid
@@ -51,7 +51,7 @@ async def test_one_holds_it_and_others_do_not_get_it(locks: Locks, database_url:
     assert sessions(database_url) == set()
 
 
-async def test_the_root_object_makes_them_and_they_need_none_of_our_tables(database_url: str) -> None:
+async def test_session_locks_of_a_root_object_need_no_tables(database_url: str) -> None:
     locks = AsyncInterlock(database_url)
     async with locks.session_lock("feeds") as grant:
         assert holder(database_url) == grant.backend_pid
@@ -66,7 +66,7 @@ async def wait_for(lock: AsyncSessionLock, **options: Any) -> AsyncSessionGrant:
     return await lock.acquire(**options)
 
 
-async def test_who_waits_gets_it_when_it_is_released(locks: Locks, database_url: str) -> None:
+async def test_a_waiter_gets_the_lock_when_it_is_released(locks: Locks, database_url: str) -> None:
     first = await locks().acquire()
     waiting = asyncio.create_task(wait_for(locks()))
     await until(lambda: in_line(database_url))
@@ -138,7 +138,7 @@ def test_one_lock_object_serves_several_event_loops(locks: Locks, database_url: 
     assert sessions(database_url) == set()
 
 
-async def test_releasing_twice_is_releasing_once(locks: Locks, database_url: str) -> None:
+async def test_a_second_release_does_nothing(locks: Locks, database_url: str) -> None:
     grant = await locks().acquire()
     assert await grant.release()
     async with locks() as other:
@@ -149,7 +149,7 @@ async def test_releasing_twice_is_releasing_once(locks: Locks, database_url: str
         grant.check()
 
 
-async def test_a_task_that_would_wait_for_itself_is_told(locks: Locks) -> None:
+async def test_a_task_that_would_wait_for_itself_gets_an_error(locks: Locks) -> None:
     async with locks():
         with pytest.raises(errors.SessionLockNested, match="would wait for itself"):
             await locks().acquire(timeout=5)
@@ -160,7 +160,7 @@ async def test_a_task_that_would_wait_for_itself_is_told(locks: Locks) -> None:
         pass
 
 
-async def test_a_task_may_acquire_again_what_it_has_lost(locks: Locks, database_url: str) -> None:
+async def test_a_task_may_acquire_a_lost_lock_again(locks: Locks, database_url: str) -> None:
     grant = await locks().acquire()
     execute(database_url, "SELECT pg_terminate_backend(%s)", grant.backend_pid)
     await grant.wait_lost()
@@ -170,7 +170,7 @@ async def test_a_task_may_acquire_again_what_it_has_lost(locks: Locks, database_
             await locks().acquire()
 
 
-async def test_a_block_may_be_left_by_another_task_than_entered_it(locks: Locks, database_url: str) -> None:
+async def test_a_block_may_be_left_by_another_task(locks: Locks, database_url: str) -> None:
     lock = locks()
 
     async def generate() -> AsyncIterator[int]:
@@ -207,7 +207,7 @@ async def test_a_cancelled_waiter_leaves_neither_session_nor_place_behind(locks:
 
 @pytest.mark.exhaustive(beyond=1)
 @pytest.mark.parametrize("rounds", [5, 25])
-async def test_a_waiter_that_is_cancelled_just_when_it_gets_the_lock_does_not_keep_it(
+async def test_a_waiter_cancelled_just_when_it_gets_the_lock_does_not_keep_it(
     locks: Locks, database_url: str, rounds: int
 ) -> None:
     lock = locks()
@@ -224,7 +224,7 @@ async def test_a_waiter_that_is_cancelled_just_when_it_gets_the_lock_does_not_ke
         assert sessions(database_url) == set()
 
 
-async def test_an_event_loop_that_ends_gives_up_what_it_holds(locks: Locks, database_url: str) -> None:
+async def test_an_event_loop_that_ends_releases_its_locks(locks: Locks, database_url: str) -> None:
     async def hold() -> int:
         grant = await locks(ttl=3600).acquire()
         return grant.backend_pid
@@ -234,23 +234,23 @@ async def test_an_event_loop_that_ends_gives_up_what_it_holds(locks: Locks, data
 
 
 @pytest.mark.parametrize("name", ["", "a\0b", "line\nbreak", "x" * 300])
-def test_a_name_that_cannot_be_one_is_refused(locks: Locks, name: str) -> None:
+def test_an_invalid_name_is_refused(locks: Locks, name: str) -> None:
     with pytest.raises(errors.ConfigurationError, match="name"):
         locks(name)
 
 
 @pytest.mark.parametrize("ttl", [0, -1, 1.9, 3601, float("nan")])
-def test_a_ttl_that_cannot_work_is_refused(locks: Locks, ttl: float) -> None:
+def test_an_impossible_ttl_is_refused(locks: Locks, ttl: float) -> None:
     with pytest.raises(errors.ConfigurationError, match="ttl"):
         locks(ttl=ttl)
 
 
-async def test_a_timeout_that_cannot_be_waited_is_refused(locks: Locks) -> None:
+async def test_an_impossible_timeout_is_refused(locks: Locks) -> None:
     with pytest.raises(errors.ConfigurationError, match="timeout"):
         await locks().acquire(timeout=-1)
 
 
-async def test_a_standby_has_no_locks_that_would_count() -> None:
+async def test_session_locks_are_refused_on_a_standby() -> None:
     with primary_and_standby(synchronous=False) as pair:
         with pytest.raises(errors.NotPrimary):
             await locks_at(pair.standby_url)().try_acquire()
@@ -258,7 +258,7 @@ async def test_a_standby_has_no_locks_that_would_count() -> None:
             pass
 
 
-async def test_the_roles_own_time_limits_do_not_reach_it(locks: Locks, database_url: str) -> None:
+async def test_timeouts_set_for_the_role_do_not_apply(locks: Locks, database_url: str) -> None:
     for setting in ("idle_session_timeout", "statement_timeout", "lock_timeout"):
         execute(database_url, f"ALTER DATABASE {database_of(database_url)} SET {setting} = '5s'")
     session = await QueuedSession.open(connecting_to(database_url), "interlock", "feeds", SessionTiming(12))

@@ -1,4 +1,4 @@
-"""Session locks without an event loop of one's own: from threads, that nothing can interrupt."""
+"""Session locks for threads, without an event loop."""
 
 import signal
 import threading
@@ -31,7 +31,7 @@ def locks(database_url: str, loop: LoopThread) -> Locks:
     return lambda *args, **options: SessionLock(make(*args, **options), loop)
 
 
-def test_one_holds_it_and_others_do_not_get_it(locks: Locks, database_url: str) -> None:
+def test_only_one_holder_at_a_time(locks: Locks, database_url: str) -> None:
     with locks() as grant:
         assert grant.name == locks().name == "feeds"
         assert holder(database_url) == grant.backend_pid
@@ -47,7 +47,7 @@ def test_one_holds_it_and_others_do_not_get_it(locks: Locks, database_url: str) 
     assert sessions(database_url) == set()
 
 
-def test_the_root_object_makes_them_and_takes_them_with_it(database_url: str) -> None:
+def test_closing_the_root_object_releases_its_session_locks(database_url: str) -> None:
     locks = Interlock(database_url)
     grant = locks.session_lock("feeds", ttl=3600).acquire()
     assert holder(database_url) == grant.backend_pid
@@ -74,7 +74,7 @@ def test_threads_that_share_a_lock_take_turns(locks: Locks) -> None:
     assert (most, rounds) == (1, 16)
 
 
-def test_a_thread_that_would_wait_for_itself_is_told(locks: Locks) -> None:
+def test_a_thread_that_would_wait_for_itself_gets_an_error(locks: Locks) -> None:
     with locks():
         with pytest.raises(errors.SessionLockNested):
             locks().acquire()
@@ -82,7 +82,7 @@ def test_a_thread_that_would_wait_for_itself_is_told(locks: Locks) -> None:
             other.submit(locks().acquire, timeout=0).result()
 
 
-def test_a_loss_is_told_and_raises_at_the_end_of_the_block(locks: Locks, database_url: str) -> None:
+def test_a_loss_is_reported_and_raises_at_the_end_of_the_block(locks: Locks, database_url: str) -> None:
     told = threading.Event()
 
     def work() -> None:
@@ -119,7 +119,7 @@ def test_heartbeats_go_on_while_the_thread_computes(locks: Locks, database_url: 
                 grant.check()
 
 
-def test_a_caller_that_is_interrupted_while_it_waits_leaves_nothing_behind(locks: Locks, database_url: str) -> None:
+def test_a_caller_interrupted_during_the_wait_leaves_nothing_behind(locks: Locks, database_url: str) -> None:
     main = threading.get_ident()
 
     def interrupt() -> None:
@@ -136,7 +136,7 @@ def test_a_caller_that_is_interrupted_while_it_waits_leaves_nothing_behind(locks
         held.release()
 
 
-def test_a_caller_that_is_interrupted_just_when_it_gets_the_lock_does_not_keep_it(
+def test_a_caller_interrupted_just_when_it_gets_the_lock_does_not_keep_it(
     locks: Locks, loop: LoopThread, database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = loop.run

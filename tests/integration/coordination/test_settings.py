@@ -1,4 +1,4 @@
-"""What cannot work is refused with a sentence that says what to do, as early as it can be known."""
+"""Settings that cannot work are refused as early as possible, with a message that says what to do."""
 
 import asyncio
 import math
@@ -45,7 +45,7 @@ def test_times_to_live(root: Callable[..., AsyncInterlock | Interlock], ttl: flo
 
 
 @pytest.mark.parametrize("ttl", ["30", None, object()])
-def test_what_is_no_length_of_time(root: Callable[..., AsyncInterlock | Interlock], ttl: Any) -> None:
+def test_a_ttl_that_is_no_duration_is_refused(root: Callable[..., AsyncInterlock | Interlock], ttl: Any) -> None:
     with pytest.raises(ConfigurationError, match="is no length of time: use a number of seconds, or a timedelta"):
         root(NOWHERE).lease("feeds", ttl=ttl)
 
@@ -54,7 +54,7 @@ def test_what_is_no_length_of_time(root: Callable[..., AsyncInterlock | Interloc
     ("ttl", "renew_every", "request_timeout"),
     [(10, 4, None), (10, 0, None), (10, -1, None), (10, math.nan, None), (10, None, 5), (1, None, 0.5)],
 )
-def test_times_that_do_not_go_together(
+def test_times_that_do_not_work_together(
     root: Callable[..., AsyncInterlock | Interlock],
     ttl: float,
     renew_every: float | None,
@@ -65,7 +65,7 @@ def test_times_that_do_not_go_together(
 
 
 @pytest.mark.parametrize("timeout", [-1, -0.001, math.nan, timedelta(seconds=-1)])
-async def test_time_outs(locks: AsyncInterlock, timeout: float | timedelta) -> None:
+async def test_impossible_timeouts(locks: AsyncInterlock, timeout: float | timedelta) -> None:
     with pytest.raises(ConfigurationError, match=r"timeout of .* cannot work"):
         locks.lease("feeds").acquire(timeout)
     with pytest.raises(ConfigurationError):
@@ -143,8 +143,8 @@ async def test_another_schema(database_url: str) -> None:
         assert execute(database_url, "SELECT token FROM my_locks.lease") == [(grant.token,)]
 
 
-def asks(locks: AsyncInterlock, opened: bool) -> list[Callable[[], Awaitable[object]]]:
-    """Whoever opened it is told then, and everybody later."""
+def calls(locks: AsyncInterlock, opened: bool) -> list[Callable[[], Awaitable[object]]]:
+    """The calls that must raise the error: `open`, or without it each later call."""
     lease = locks.lease("feeds")
     return [locks.open, lease.try_acquire, lease.acquire] if opened else [lease.try_acquire, lease.acquire]
 
@@ -152,7 +152,7 @@ def asks(locks: AsyncInterlock, opened: bool) -> list[Callable[[], Awaitable[obj
 @pytest.mark.parametrize("opened", [True, False])
 async def test_a_database_without_the_schema(database_url: str, opened: bool) -> None:
     locks = AsyncInterlock(database_url)
-    for ask in asks(locks, opened):
+    for ask in calls(locks, opened):
         with pytest.raises(errors.SchemaMissing, match="interlock schema apply"):
             await ask()
     await locks.close()
@@ -169,7 +169,7 @@ async def test_a_schema_from_before_there_were_leases(database_url: str) -> None
 
 @pytest.fixture
 def role_url(interlock_url: str) -> Iterator[str]:
-    """A role that may log in, and nothing else."""
+    """The URL of a role that may log in, and nothing else."""
     role = f"role_of_{urlsplit(interlock_url).path.lstrip('/')}"
     execute(interlock_url, f"CREATE ROLE {role} LOGIN PASSWORD 'geheim'")
     parts = urlsplit(interlock_url)
@@ -178,7 +178,7 @@ def role_url(interlock_url: str) -> Iterator[str]:
     execute(interlock_url, f"DROP ROLE {role}")
 
 
-async def test_a_role_that_may_nothing(role_url: str) -> None:
+async def test_a_role_without_privileges(role_url: str) -> None:
     locks = AsyncInterlock(role_url)
     for ask in (locks.lease("feeds").try_acquire, locks.lease("feeds").acquire):
         with pytest.raises(errors.PermissionMissing, match="interlock schema grant ROLE") as refusal:
@@ -199,7 +199,7 @@ async def waited(locks: AsyncInterlock) -> None:
     await locks.lease("feeds").acquire(0.3)
 
 
-async def test_nobody_there() -> None:
+async def test_no_server_answers() -> None:
     locks = AsyncInterlock("postgresql://nobody@127.0.0.1:1/none")
     for ask in (locks.lease("feeds").try_acquire, locks.lease("feeds").acquire, locks.open):
         with pytest.raises(errors.DatabaseUnreachable, match=r"127\.0\.0\.1:1"):
@@ -218,7 +218,7 @@ def pair() -> Iterator[Pair]:
 @pytest.mark.parametrize("opened", [True, False])
 async def test_a_standby(pair: Pair, opened: bool) -> None:
     locks = AsyncInterlock(pair.standby_url)
-    for ask in asks(locks, opened):
+    for ask in calls(locks, opened):
         with pytest.raises(errors.NotPrimary, match="primary"):
             await ask()
     await locks.close()

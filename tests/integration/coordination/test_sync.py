@@ -1,4 +1,4 @@
-"""Leases without an event loop of one's own: from threads, that nothing can interrupt."""
+"""Leases for threads, without an event loop."""
 
 import asyncio
 import contextlib
@@ -22,7 +22,7 @@ from support.waiting import eventually
 
 
 def brisk(locks: Interlock) -> Lease:
-    """Renewed, and so told of a loss, many times a second."""
+    """A lease that is renewed, and so notices a loss, many times a second."""
     return locks.lease("feeds", ttl=30, renew_every=0.05)
 
 
@@ -33,7 +33,7 @@ def in_a_thread(work: Callable[[], object]) -> threading.Thread:
     return thread
 
 
-def test_one_holds_it_and_others_do_not_get_it(sync_locks: Interlock, interlock_url: str) -> None:
+def test_only_one_holder_at_a_time(sync_locks: Interlock, interlock_url: str) -> None:
     lease = sync_locks.lease("feeds", metadata={"job": 1})
     assert (lease.name, lease.ttl) == ("feeds", 30)
     with lease as grant:
@@ -82,13 +82,13 @@ def test_threads_share_statements(sync_locks: Interlock, monkeypatch: pytest.Mon
     assert sum(len(asks) for (asks,) in calls) == 16
 
 
-def test_a_thread_that_waits_for_itself_is_told_so(sync_locks: Interlock) -> None:
+def test_a_thread_that_would_wait_for_itself_gets_an_error(sync_locks: Interlock) -> None:
     with sync_locks.lease("feeds"), pytest.raises(errors.LeaseNested), sync_locks.lease("feeds"):
         pass
 
 
-def test_a_thread_that_ended_without_giving_it_back_is_not_taken_for_its_successor(sync_locks: Interlock) -> None:
-    """Threads' numbers are given again."""
+def test_an_ended_thread_that_did_not_release_is_not_confused_with_its_successor(sync_locks: Interlock) -> None:
+    """The ids of ended threads are used again."""
     waited: list[str] = []
 
     def work() -> None:
@@ -100,7 +100,7 @@ def test_a_thread_that_ended_without_giving_it_back_is_not_taken_for_its_success
 
     for _ in range(20):
         in_a_thread(work)
-    assert waited, "no number was given again: then this says nothing"
+    assert waited, "no id was used again, so this test shows nothing"
 
 
 def test_a_block_may_be_ended_by_another_thread(sync_locks: Interlock, interlock_url: str) -> None:
@@ -118,7 +118,7 @@ def test_a_block_may_be_ended_by_another_thread(sync_locks: Interlock, interlock
     assert holder(interlock_url) is None
 
 
-def test_a_block_inside_one_that_gave_it_back(sync_locks: Interlock, interlock_url: str) -> None:
+def test_a_block_inside_one_that_released_the_lease(sync_locks: Interlock, interlock_url: str) -> None:
     lease = sync_locks.lease("feeds")
     with lease as first:
         first.release()
@@ -127,7 +127,7 @@ def test_a_block_inside_one_that_gave_it_back(sync_locks: Interlock, interlock_u
     assert holder(interlock_url) is None
 
 
-def test_giving_up_after_a_while(sync_locks: Interlock, interlock_url: str) -> None:
+def test_a_wait_ends_after_its_timeout(sync_locks: Interlock, interlock_url: str) -> None:
     lease = sync_locks.lease("feeds")
     with lease, ThreadPoolExecutor(1) as other:
         for timeout in (0, 0.05):
@@ -137,7 +137,7 @@ def test_giving_up_after_a_while(sync_locks: Interlock, interlock_url: str) -> N
         eventually(lambda: queue(interlock_url) == [])
 
 
-def test_who_lost_it_is_called_back_and_told_by_check_and_at_the_end_of_the_block(
+def test_a_loss_calls_back_and_raises_in_check_and_at_the_end_of_the_block(
     sync_locks: Interlock, interlock_url: str
 ) -> None:
     told: list[str] = []
@@ -160,7 +160,7 @@ def test_who_lost_it_is_called_back_and_told_by_check_and_at_the_end_of_the_bloc
     assert told == ["refused"]
 
 
-def test_who_asks_to_be_told_after_the_loss_is_told_at_once(sync_locks: Interlock, interlock_url: str) -> None:
+def test_a_callback_added_after_the_loss_is_called_at_once(sync_locks: Interlock, interlock_url: str) -> None:
     grant = brisk(sync_locks).acquire()
     take_away(interlock_url)
     eventually(lambda: grant.lost)
@@ -169,8 +169,10 @@ def test_who_asks_to_be_told_after_the_loss_is_told_at_once(sync_locks: Interloc
     assert told == ["refused"]
 
 
-def test_whom_to_tell_is_noted_where_losses_are_told(sync_locks: Interlock, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In one thread, so that a loss cannot come in between and be told to nobody."""
+def test_callbacks_are_added_on_the_thread_that_calls_them(
+    sync_locks: Interlock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In one thread, so that a loss cannot come in between and miss the callback."""
     threads: list[str] = []
     noted = AsyncGrant.on_lost
 
@@ -183,7 +185,7 @@ def test_whom_to_tell_is_noted_where_losses_are_told(sync_locks: Interlock, monk
     assert threads == ["interlock"]
 
 
-def test_a_body_is_not_begun_without_the_lease(sync_locks: Interlock, interlock_url: str) -> None:
+def test_a_body_is_not_started_without_the_lease(sync_locks: Interlock, interlock_url: str) -> None:
     grant = brisk(sync_locks).acquire()
     take_away(interlock_url)
     eventually(lambda: grant.lost)
@@ -205,7 +207,7 @@ def test_the_bodys_own_error_is_kept_as_the_cause_of_the_loss(sync_locks: Interl
     assert isinstance(lost.value.__cause__, LookupError)
 
 
-def test_handing_it_over(sync_locks: Interlock, interlock_url: str) -> None:
+def test_hand_over(sync_locks: Interlock, interlock_url: str) -> None:
     lease = sync_locks.lease("feeds")
     with lease as grant, ThreadPoolExecutor(1) as other:
         assert grant.hand_over() is False
@@ -220,7 +222,7 @@ def test_handing_it_over(sync_locks: Interlock, interlock_url: str) -> None:
 def test_a_callback_that_would_wait_for_the_thread_it_runs_in_is_refused(
     sync_locks: Interlock, interlock_url: str, api: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Else the heartbeats would stop, for everything that is held, and nobody would be told."""
+    """Otherwise the renewals of all leases would stop, without any notification."""
     refusals: list[Exception] = []
     done = threading.Event()
     grant = brisk(sync_locks).acquire()
@@ -275,7 +277,7 @@ def interrupt_when(seen: Callable[[], object]) -> threading.Thread:
     return thread
 
 
-def test_a_waiter_that_is_interrupted_leaves_the_queue(sync_locks: Interlock, interlock_url: str) -> None:
+def test_an_interrupted_waiter_leaves_the_queue(sync_locks: Interlock, interlock_url: str) -> None:
     lease = sync_locks.lease("feeds")
     with ThreadPoolExecutor(1) as other:
         grant = other.submit(lease.acquire).result()
@@ -289,10 +291,10 @@ def test_a_waiter_that_is_interrupted_leaves_the_queue(sync_locks: Interlock, in
     assert lease.try_acquire() is not None
 
 
-def test_a_waiter_that_is_interrupted_before_it_came_to_wait_leaves_the_queue(
+def test_a_thread_interrupted_just_before_it_waits_leaves_the_queue(
     sync_locks: Interlock, interlock_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The answer has put it into the queue, and of what goes on from there nothing has run."""
+    """The answer has put it into the queue, and the coroutine that waits has not run yet."""
 
     def go_on_and_be_cancelled(call: RequestCall[Any], coroutine: Coroutine[Any, Any, Any]) -> None:
         go_on(call, coroutine)
@@ -302,7 +304,9 @@ def test_a_waiter_that_is_interrupted_before_it_came_to_wait_leaves_the_queue(
     go_on = RequestCall._go_on
     with ThreadPoolExecutor(1) as other:
         grant = other.submit(lease.acquire).result()
-        while "listen" not in sessions(interlock_url).values():  # with an ear, it queues with the first question
+        while (
+            "listen" not in sessions(interlock_url).values()
+        ):  # once subscribed, it enters the queue with the first request
             with pytest.raises(errors.LeaseTimeout):
                 lease.acquire(0.3)
         monkeypatch.setattr(RequestCall, "_go_on", go_on_and_be_cancelled)
@@ -315,16 +319,16 @@ def test_a_waiter_that_is_interrupted_before_it_came_to_wait_leaves_the_queue(
 
 
 @pytest.mark.parametrize("method", ["acquire", "try_acquire"])
-def test_a_grant_that_comes_together_with_the_interrupt_is_given_back(
+def test_a_grant_that_comes_together_with_the_interrupt_is_released(
     sync_locks: Interlock, interlock_url: str, monkeypatch: pytest.MonkeyPatch, method: str
 ) -> None:
-    def ask_and_be_interrupted(thread: LoopThread, question: Request[Any]) -> None:
-        ask(thread, question)
+    def send_and_be_interrupted(thread: LoopThread, request: Request[Any]) -> None:
+        ask(thread, request)
         monkeypatch.undo()
         raise Interrupt
 
     ask = LoopThread.send
-    monkeypatch.setattr(LoopThread, "send", ask_and_be_interrupted)
+    monkeypatch.setattr(LoopThread, "send", send_and_be_interrupted)
     with pytest.raises(Interrupt):
         getattr(sync_locks.lease("feeds"), method)()
     assert execute(interlock_url, "SELECT count(*) FROM interlock.lease") == [(1,)]

@@ -44,7 +44,7 @@ def test_a_plain_function_runs_under_the_lease(sync_locks: Interlock, interlock_
 
 
 @pytest.mark.parametrize("busy", HOW)
-async def test_what_a_coroutine_function_raises_comes_out_and_the_lease_is_free(
+async def test_an_error_of_a_coroutine_function_is_raised_and_the_lease_is_free(
     locks: AsyncInterlock, interlock_url: str, busy: Busy
 ) -> None:
     @locks.lease("feeds").wrap(busy=busy)
@@ -57,7 +57,7 @@ async def test_what_a_coroutine_function_raises_comes_out_and_the_lease_is_free(
 
 
 @pytest.mark.parametrize("busy", HOW)
-def test_what_a_plain_function_raises_comes_out_and_the_lease_is_free(
+def test_an_error_of_a_plain_function_is_raised_and_the_lease_is_free(
     sync_locks: Interlock, interlock_url: str, busy: Busy
 ) -> None:
     @sync_locks.lease("feeds").wrap(busy=busy)
@@ -69,7 +69,7 @@ def test_what_a_plain_function_raises_comes_out_and_the_lease_is_free(
     assert holder(interlock_url) is None
 
 
-async def test_while_another_has_it_a_coroutine_function_waits_is_skipped_or_refused(
+async def test_a_coroutine_function_waits_is_skipped_or_refused_while_the_lease_is_held(
     locks: AsyncInterlock, others: AsyncInterlock, interlock_url: str
 ) -> None:
     ran: list[str] = []
@@ -92,7 +92,7 @@ async def test_while_another_has_it_a_coroutine_function_waits_is_skipped_or_ref
     assert ran == ["wait"]
 
 
-def test_while_another_has_it_a_plain_function_waits_is_skipped_or_refused(
+def test_a_plain_function_waits_is_skipped_or_refused_while_the_lease_is_held(
     sync_locks: Interlock, interlock_url: str
 ) -> None:
     ran: list[str] = []
@@ -128,7 +128,7 @@ async def test_a_coroutine_function_is_cancelled_when_the_lease_is_lost(
 
 
 @pytest.mark.parametrize("busy", HOW)
-def test_a_plain_function_that_lost_the_lease_raises_in_the_end(
+def test_a_plain_function_that_lost_the_lease_raises_at_its_end(
     sync_locks: Interlock, interlock_url: str, busy: Busy
 ) -> None:
     @sync_locks.lease("feeds").wrap(busy=busy)
@@ -139,7 +139,7 @@ def test_a_plain_function_that_lost_the_lease_raises_in_the_end(
         work()
 
 
-async def test_one_that_calls_itself_is_told_so(locks: AsyncInterlock) -> None:
+async def test_a_wrapped_function_that_calls_itself_gets_an_error(locks: AsyncInterlock) -> None:
     @locks.lease("feeds").wrap()
     async def work(depth: int) -> int | None:
         return depth if depth == 0 else await work(depth - 1)
@@ -171,7 +171,7 @@ async def rows() -> AsyncIterator[int]:
 
 
 @pytest.mark.parametrize("function", [print, rows, threading.Thread])
-def test_what_is_no_coroutine_function_is_refused(function: Callable[..., Awaitable[Any]]) -> None:
+def test_other_functions_are_refused_by_an_async_lease(function: Callable[..., Awaitable[Any]]) -> None:
     with pytest.raises(
         errors.ConfigurationError,
         match=r"is no coroutine function, and .* an AsyncInterlock: write `async def`, or .* `Interlock`",
@@ -179,7 +179,7 @@ def test_what_is_no_coroutine_function_is_refused(function: Callable[..., Awaita
         AsyncInterlock("postgresql://localhost/none").lease("feeds").wrap()(function)
 
 
-def test_a_coroutine_function_is_refused_where_nobody_would_await_it() -> None:
+def test_a_coroutine_function_is_refused_by_a_sync_lease() -> None:
     with pytest.raises(
         errors.ConfigurationError,
         match=r"sleep is a coroutine function, and .* an Interlock: write `def`, or .* `AsyncInterlock`",
@@ -198,7 +198,7 @@ def test_a_generator_function_is_refused_because_it_would_run_without_the_lease(
 
 
 @pytest.mark.parametrize("busy", ["Wait", "", None, "error"])
-def test_how_to_be_busy_has_three_answers(busy: Any) -> None:
+def test_other_values_of_busy_are_refused(busy: Any) -> None:
     for lease in (AsyncInterlock("postgresql://localhost/none").lease("x"), Interlock("postgresql://h/n").lease("x")):
         with pytest.raises(errors.ConfigurationError, match="use 'wait', 'skip' or 'raise'"):
             lease.wrap(busy=busy)

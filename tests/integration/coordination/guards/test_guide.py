@@ -1,4 +1,4 @@
-"""What the guide to the guard shows runs as it stands."""
+"""The examples of the guide to the guard run as printed."""
 
 import re
 import subprocess
@@ -50,7 +50,7 @@ def test_the_examples_run(url: str, example: str) -> None:
     assert FIRST.split("(")[0] in example
 
 
-def test_the_lines_for_other_languages_run(url: str) -> None:
+def test_the_examples_for_other_languages_run(url: str) -> None:
     psql = [str(required("psql", package="postgresql-client")), "-X", "-v", "ON_ERROR_STOP=1", url]
     done = subprocess.run(psql, input=PSQL, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
@@ -59,7 +59,7 @@ def test_the_lines_for_other_languages_run(url: str) -> None:
 
 
 @pytest.mark.parametrize("example", EXAMPLES[:1])
-def test_the_lines_that_protect_a_table_do(url: str, example: str) -> None:
+def test_the_examples_that_protect_a_table_run(url: str, example: str) -> None:
     execute(url, PROTECTION)
     unguarded = re.sub(r" *grant\.guard\(.*\n", "", example)
     for code, guarded in ((unguarded, False), (example, True)):

@@ -1,4 +1,4 @@
-"""Users whose connections lead through a pooler in transaction mode."""
+"""Users' connections through a pooler in transaction mode."""
 
 import asyncpg
 import psycopg
@@ -11,7 +11,7 @@ from support.pooler import pooled
 from support.postgres import execute
 
 
-async def test_a_guard_goes_the_way_of_its_transaction(interlock_url: str) -> None:
+async def test_a_guard_uses_the_session_of_its_transaction(interlock_url: str) -> None:
     grant = granted(interlock_url)
     with pooled(interlock_url, "transaction", pool_size=2, in_turn=True) as url:
         with psycopg.connect(url, prepare_threshold=None) as connection:
@@ -26,7 +26,7 @@ async def test_a_guard_goes_the_way_of_its_transaction(interlock_url: str) -> No
         await connection_of_asyncpg.close()
 
 
-def test_what_a_guard_sets_does_not_stay_with_the_poolers_session(interlock_url: str) -> None:
+def test_the_settings_of_a_guard_do_not_stay_in_the_poolers_session(interlock_url: str) -> None:
     grant = granted(interlock_url)
     with pooled(interlock_url, "transaction", pool_size=1) as url:
         with psycopg.connect(url, prepare_threshold=None) as connection:

@@ -1,4 +1,4 @@
-"""Giving a lease back: never waits for a guard, reaches the database in the end, and is nobody else's."""
+"""Releasing a lease: it never waits for a guard, reaches the database in the end, and ends no other grant."""
 
 import asyncio
 from collections.abc import Callable
@@ -30,10 +30,10 @@ from support.sql_leases import ask
 UNREACHABLE = errors.DatabaseUnreachable("It did not answer in time.")
 
 
-async def test_it_does_not_wait_for_a_transaction_that_carries_the_guard(
+async def test_a_release_does_not_wait_for_a_guarded_transaction(
     locks: AsyncInterlock, others: AsyncInterlock, interlock_url: str
 ) -> None:
-    """The block of a lease may end inside the transaction: nobody would ever end either."""
+    """The block of a lease may end inside the transaction: otherwise neither would ever end."""
     with psycopg.connect(interlock_url) as connection:
         async with locks.lease("feeds") as grant:
             connection.execute("SELECT interlock.guard_v1(%s, %s, %s)", [grant.name, grant.token, grant.grant_id])
@@ -46,7 +46,7 @@ async def test_it_does_not_wait_for_a_transaction_that_carries_the_guard(
     assert (await waiter).token > grant.token
 
 
-async def test_a_row_that_is_locked_is_asked_for_again_soon(locks: AsyncInterlock, interlock_url: str) -> None:
+async def test_the_release_of_a_locked_row_is_retried_soon(locks: AsyncInterlock, interlock_url: str) -> None:
     grant = await locks.lease("feeds").acquire()
     with psycopg.connect(interlock_url) as other:
         other.execute("SELECT FROM interlock.lease FOR NO KEY UPDATE")
@@ -67,7 +67,7 @@ async def test_a_release_during_a_renewal_round_leaves_a_free_lease(
     assert locks.metrics.snapshot().losses == dict.fromkeys(locks.metrics.losses, 0)
 
 
-async def test_a_renewal_that_comes_after_the_release_touches_nobody(
+async def test_a_renewal_after_the_release_changes_nothing(
     locks: AsyncInterlock, others: AsyncInterlock, interlock_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     renewing = stop_before(monkeypatch, "renew")
@@ -83,7 +83,7 @@ async def test_a_renewal_that_comes_after_the_release_touches_nobody(
     assert not grant.lost
 
 
-async def test_a_release_that_nobody_answers_is_delivered_when_somebody_does(interlock_url: str) -> None:
+async def test_an_unanswered_release_is_delivered_later(interlock_url: str) -> None:
     with cable_to(interlock_url) as (cable, url):
         locks = AsyncInterlock(url, request_timeout=0.3)
         await reach(locks)
@@ -97,7 +97,7 @@ async def test_a_release_that_nobody_answers_is_delivered_when_somebody_does(int
         await locks.close()
 
 
-async def test_who_is_cancelled_while_it_gives_back_has_given_back(
+async def test_a_cancelled_release_still_completes(
     locks: AsyncInterlock, interlock_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stop = stop_before(monkeypatch, "release")
@@ -111,7 +111,7 @@ async def test_who_is_cancelled_while_it_gives_back_has_given_back(
     await until(lambda: holder(interlock_url) is None)
 
 
-async def test_who_is_cancelled_while_its_release_fails_has_given_back_later(
+async def test_a_cancelled_release_that_fails_is_retried(
     locks: AsyncInterlock, interlock_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fail(monkeypatch, "release", UNREACHABLE)
@@ -126,7 +126,7 @@ async def test_who_is_cancelled_while_its_release_fails_has_given_back_later(
     await until(lambda: holder(interlock_url) is None)
 
 
-async def test_a_second_release_asks_nobody(
+async def test_a_second_release_sends_no_request(
     locks: AsyncInterlock, interlock_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     calls = count_calls(monkeypatch, "release")
@@ -138,9 +138,7 @@ async def test_a_second_release_asks_nobody(
     assert [[held.name for held in grants] for (grants,) in calls] == [["feeds"], ["other"]]
 
 
-async def test_releases_that_come_together_share_a_statement(
-    locks: AsyncInterlock, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_concurrent_releases_share_a_statement(locks: AsyncInterlock, monkeypatch: pytest.MonkeyPatch) -> None:
     calls = count_calls(monkeypatch, "release")
     grants = [await locks.lease(f"feed {number}").acquire() for number in range(10)]
     assert await asyncio.gather(*(grant.release() for grant in grants)) == [True] * 10
@@ -161,7 +159,7 @@ async def test_one_bad_request_in_a_batch_fails_alone(
         assert holder(interlock_url, name) == getattr(answers[name], "grant_id")  # noqa: B009
 
 
-async def test_a_name_that_another_transaction_is_just_adding_holds_up_no_other(
+async def test_a_name_that_another_transaction_is_adding_does_not_block_other_names(
     locks: AsyncInterlock, interlock_url: str
 ) -> None:
     async with locks.lease("warm"):
@@ -169,7 +167,7 @@ async def test_a_name_that_another_transaction_is_just_adding_holds_up_no_other(
             other.execute("SELECT interlock.register_v1(ARRAY['slow'])")
             slow, quick, warm = (locks.lease(name) for name in ("slow", "quick", "warm"))
             answers = await asyncio.gather(slow.try_acquire(), quick.try_acquire(), warm.try_acquire())
-            assert answers[0] is None, "somebody is just taking it"
+            assert answers[0] is None, "another transaction is just adding it"
             assert answers[1] is not None
             assert await slow.try_acquire() is None
             waiter = asyncio.ensure_future(slow.acquire())
@@ -178,25 +176,25 @@ async def test_a_name_that_another_transaction_is_just_adding_holds_up_no_other(
     assert holder(interlock_url, "slow") == granted.grant_id
 
 
-async def test_what_stops_while_it_is_given_back_is_not_kept(
+async def test_an_interrupted_release_does_not_keep_the_grant(
     locks: AsyncInterlock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whoever asks sends it, and a signal may interrupt that: it would be renewed for ever."""
-    ways: list[Callable[[AsyncGrant], object]] = [
+    """A signal may interrupt the sending: the grant would be renewed without end."""
+    releases: list[Callable[[AsyncGrant], object]] = [
         locks.engine().begin_release,
         locks.engine().release_unconfirmed,
         locks.engine().drop,
     ]
-    for number, give_back in enumerate(ways):
+    for number, release in enumerate(releases):
         grant = await locks.lease(f"feeds/{number}").acquire()
         with monkeypatch.context() as patch:
             patch.setattr(Batcher, "submit", Mock(side_effect=KeyboardInterrupt))
             with pytest.raises(KeyboardInterrupt):
-                give_back(grant)
+                release(grant)
         assert locks.engine().held == locks.metrics.snapshot().held == 0
 
 
-async def test_it_is_delivered_although_a_hook_ends_the_thread(
+async def test_a_release_is_delivered_although_a_hook_ends_the_thread(
     interlock_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def leave(event: Event) -> None:
@@ -217,7 +215,7 @@ UNUSED = """
 """
 
 
-async def test_what_was_granted_is_given_back_if_a_hook_ends_the_thread(interlock_url: str) -> None:
+async def test_a_grant_is_released_if_a_hook_ends_the_thread(interlock_url: str) -> None:
     def leave(event: Event) -> None:
         if isinstance(event, Acquired):
             raise SystemExit
@@ -229,8 +227,8 @@ async def test_what_was_granted_is_given_back_if_a_hook_ends_the_thread(interloc
         await until(lambda: holder(interlock_url) is None)
 
 
-async def test_all_that_nobody_has_used_for_a_week_is_deleted(locks: AsyncInterlock, interlock_url: str) -> None:
-    """Also where there is more of it than one statement deletes."""
+async def test_all_leases_unused_for_a_week_are_deleted(locks: AsyncInterlock, interlock_url: str) -> None:
+    """Also if there are more than one statement deletes."""
     execute(interlock_url, UNUSED)
     locks.engine()._deferred._sweep_at = 0.0
     async with locks.lease("feeds"):
@@ -239,10 +237,10 @@ async def test_all_that_nobody_has_used_for_a_week_is_deleted(locks: AsyncInterl
     await until(lambda: execute(interlock_url, left) == [(0,)])
 
 
-async def test_a_release_that_failed_in_some_other_way_is_sent_again(
+async def test_a_release_that_failed_with_another_error_is_retried(
     locks: AsyncInterlock, interlock_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nobody knows whether it had been sent: the stack was full, say; and that may be so again."""
+    """It is unknown whether it was sent: the stack was full, for example, and may be full again."""
     fail(monkeypatch, "release", RecursionError(), times=3)
     grant = await locks.lease("feeds", ttl=60).acquire()
     with pytest.raises(RecursionError):
@@ -250,7 +248,7 @@ async def test_a_release_that_failed_in_some_other_way_is_sent_again(
     await until(lambda: holder(interlock_url) is None)
 
 
-async def test_an_acquire_that_failed_in_some_other_way_leaves_no_lease(
+async def test_an_acquire_that_failed_with_another_error_leaves_no_lease(
     locks: AsyncInterlock, interlock_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fail(monkeypatch, "acquire", RecursionError(), after=True, times=2)
@@ -260,7 +258,7 @@ async def test_an_acquire_that_failed_in_some_other_way_leaves_no_lease(
     await until(lambda: holder(interlock_url) is None)
 
 
-async def test_a_release_that_met_an_ended_session_is_sent_again_at_the_close(interlock_url: str) -> None:
+async def test_a_release_that_met_an_ended_session_is_retried_at_close(interlock_url: str) -> None:
     """The server ends the session, and the block and its root object end before the client has noticed."""
     async with AsyncInterlock(interlock_url) as locks, locks.lease("feeds", ttl=3600):
         for purpose in set(sessions(interlock_url).values()):

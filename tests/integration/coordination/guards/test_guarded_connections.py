@@ -1,4 +1,4 @@
-"""What every kind of connection does with a guard: the same."""
+"""Guards work alike on every kind of connection."""
 
 from collections.abc import AsyncIterator
 
@@ -58,7 +58,7 @@ async def guard_in_a_read_only_transaction(carrier: UserConnection, grant: Grant
         await carrier.guard(grant)
 
 
-async def be_robbed_while_writing(carrier: UserConnection, grant: Grant) -> None:
+async def lose_the_lease_while_writing(carrier: UserConnection, grant: Grant) -> None:
     async with carrier.transaction():
         await carrier.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
         await carrier.write("a")
@@ -80,9 +80,7 @@ async def test_a_guarded_write_commits_while_the_grant_is_current(
 
 @pytest.mark.exhaustive(beyond=8)
 @every_kind_and_variant
-async def test_a_stale_grant_writes_nothing_and_its_holder_is_told(
-    carrier: UserConnection, grant: Grant, url: str
-) -> None:
+async def test_a_stale_grant_writes_nothing_and_raises(carrier: UserConnection, grant: Grant, url: str) -> None:
     assert steal(grant) == "granted"
     with pytest.raises(LeaseLost, match="another database") as lost:
         await carrier.write_guarded("a", grant)
@@ -92,9 +90,7 @@ async def test_a_stale_grant_writes_nothing_and_its_holder_is_told(
 
 @pytest.mark.exhaustive(beyond=2)
 @every_kind
-async def test_a_grant_that_its_holder_does_not_trust_is_refused_without_a_word_to_the_database(
-    carrier: UserConnection, grant: Grant, url: str
-) -> None:
+async def test_an_untrusted_grant_is_refused_without_a_request(carrier: UserConnection, grant: Grant, url: str) -> None:
     grant.trusted = False
     async with carrier.transaction():
         with pytest.raises(LeaseLost, match="not trusted"):
@@ -105,7 +101,7 @@ async def test_a_grant_that_its_holder_does_not_trust_is_refused_without_a_word_
 
 @pytest.mark.exhaustive(beyond=4)
 @every_kind_and_variant
-async def test_outside_a_transaction_it_is_refused(kind: Kind, grant: Grant, url: str) -> None:
+async def test_a_guard_outside_a_transaction_is_refused(kind: Kind, grant: Grant, url: str) -> None:
     async with kind(url, autocommit=True) as carrier:
         with pytest.raises(GuardRefused, match="autocommit") as refusal:
             await carrier.guard(grant)
@@ -114,7 +110,7 @@ async def test_outside_a_transaction_it_is_refused(kind: Kind, grant: Grant, url
 
 @pytest.mark.exhaustive(beyond=2)
 @every_kind
-async def test_in_a_nested_transaction_it_is_refused(carrier: UserConnection, grant: Grant, url: str) -> None:
+async def test_a_guard_in_a_nested_transaction_is_refused(carrier: UserConnection, grant: Grant, url: str) -> None:
     async with carrier.transaction():
         await carrier.write("outside")
         with pytest.raises(GuardRefused, match="savepoint"):
@@ -125,7 +121,7 @@ async def test_in_a_nested_transaction_it_is_refused(carrier: UserConnection, gr
 
 @pytest.mark.exhaustive(beyond=2)
 @every_kind
-async def test_it_survives_the_rollback_of_a_nested_transaction(
+async def test_a_guard_survives_the_rollback_of_a_nested_transaction(
     carrier: UserConnection, grant: Grant, url: str
 ) -> None:
     async with carrier.transaction():
@@ -150,7 +146,7 @@ async def test_renewals_and_the_release_pass_an_open_guard(carrier: UserConnecti
 
 @pytest.mark.exhaustive(beyond=2)
 @every_kind
-async def test_a_thief_waits_for_the_end_of_a_guarded_transaction(
+async def test_the_next_holder_waits_for_the_end_of_a_guarded_transaction(
     carrier: UserConnection, grant: Grant, url: str
 ) -> None:
     async with carrier.transaction():
@@ -163,7 +159,7 @@ async def test_a_thief_waits_for_the_end_of_a_guarded_transaction(
 
 @pytest.mark.exhaustive(beyond=2)
 @every_kind
-async def test_so_does_whoever_is_next_after_an_operator_broke_it(
+async def test_the_next_holder_of_a_broken_lease_waits_for_the_guarded_transaction(
     carrier: UserConnection, grant: Grant, url: str
 ) -> None:
     async with carrier.transaction():
@@ -185,11 +181,11 @@ async def test_the_drivers_own_errors_stay_as_they_are(carrier: UserConnection, 
 
 @pytest.mark.exhaustive(beyond=2)
 @every_kind
-async def test_with_an_older_snapshot_a_stale_guard_is_a_serialization_failure_and_the_next_try_is_told(
+async def test_with_an_older_snapshot_a_stale_guard_is_a_serialization_failure(
     carrier: UserConnection, grant: Grant, url: str
 ) -> None:
     with pytest.raises(Exception, match="could not serialize access") as error:
-        await be_robbed_while_writing(carrier, grant)
+        await lose_the_lease_while_writing(carrier, grant)
     assert not isinstance(error.value, InterlockError)
     with pytest.raises(LeaseLost):
         await carrier.write_guarded("b", grant)
@@ -198,7 +194,7 @@ async def test_with_an_older_snapshot_a_stale_guard_is_a_serialization_failure_a
 
 @pytest.mark.exhaustive(beyond=2)
 @every_kind
-async def test_a_lease_that_has_expired_is_not_guarded_even_if_nobody_took_it(
+async def test_an_expired_lease_is_not_guarded_even_if_it_is_free(
     carrier: UserConnection, grant: Grant, url: str
 ) -> None:
     expire(grant)

@@ -44,23 +44,23 @@ async def test_the_body_is_cancelled_when_the_server_ends_the_session(locks: Loc
     assert sessions(database_url) == set()
 
 
-async def test_who_asks_is_told_and_who_waits_for_it_too(locks: Locks, database_url: str) -> None:
-    told: list[str] = []
+async def test_a_loss_is_seen_by_callbacks_and_by_wait_lost(locks: Locks, database_url: str) -> None:
+    reasons: list[str] = []
     grant = await locks().acquire()
-    grant.on_lost(told.append)
+    grant.on_lost(reasons.append)
     await lose(database_url, grant)
     assert "ended" in await grant.wait_lost()
     assert grant.lost
-    assert len(told) == 1
-    grant.on_lost(told.append)
-    assert len(told) == 2, "at once, since it is lost"
+    assert len(reasons) == 1
+    grant.on_lost(reasons.append)
+    assert len(reasons) == 2, "at once, since it is lost"
     with pytest.raises(errors.SessionLockLost):
         grant.check()
     await grant.release()
     assert grant.lost
 
 
-async def test_a_body_that_ends_well_without_having_noticed_is_told_at_its_end(locks: Locks, database_url: str) -> None:
+async def test_a_body_that_did_not_notice_the_loss_gets_the_error_at_its_end(locks: Locks, database_url: str) -> None:
     async def work() -> None:
         async with locks() as grant:
             end(database_url, grant.backend_pid)  # and the event loop does not come to hear of it
@@ -83,7 +83,7 @@ async def test_the_bodys_own_error_is_kept_as_the_cause(locks: Locks, database_u
     assert isinstance(lost.value.__cause__, LookupError)
 
 
-async def test_lost_and_cancelled_by_another_is_a_cancellation(locks: Locks, database_url: str) -> None:
+async def test_a_loss_together_with_another_cancellation_is_a_cancellation(locks: Locks, database_url: str) -> None:
     task = asyncio.current_task()
     assert task is not None
 
@@ -116,7 +116,7 @@ async def test_a_callback_that_fails_does_not_keep_the_loss_from_the_body(
         await work()
 
 
-async def test_a_holder_that_is_cut_off_knows_before_the_server_lets_another_in(
+async def test_a_disconnected_holder_notices_the_loss_before_the_server_grants_the_lock_again(
     locks: Locks, database_url: str
 ) -> None:
     with cable_to(database_url) as (cable, url):
@@ -144,7 +144,7 @@ async def test_a_holder_whose_replies_are_lost_does_not_keep_the_lock(locks: Loc
 
 
 @pytest.mark.exhaustive
-async def test_a_holder_that_never_lets_its_event_loop_run_learns_from_the_clock(
+async def test_a_holder_that_blocks_its_event_loop_notices_the_loss_by_the_clock(
     locks: Locks, database_url: str
 ) -> None:
     grant = await locks(ttl=UNHURRIED).acquire()
@@ -158,7 +158,7 @@ async def test_a_holder_that_never_lets_its_event_loop_run_learns_from_the_clock
 
 
 @pytest.mark.exhaustive
-async def test_what_was_lost_by_the_clock_is_not_held_again_by_a_late_answer(locks: Locks, database_url: str) -> None:
+async def test_a_late_answer_does_not_revive_an_expired_lock(locks: Locks, database_url: str) -> None:
     with cable_to(database_url) as (cable, url):
         grant = await locks_at(url)(ttl=QUICK).acquire()
         cable.delay = 1.4  # an answer comes 2.8 s after its heartbeat was sent
@@ -170,7 +170,7 @@ async def test_what_was_lost_by_the_clock_is_not_held_again_by_a_late_answer(loc
 
 
 @pytest.mark.exhaustive
-async def test_a_holder_that_beats_keeps_the_lock(locks: Locks, database_url: str) -> None:
+async def test_a_holder_with_heartbeats_keeps_the_lock(locks: Locks, database_url: str) -> None:
     """Longer than the server would be patient with one that does not."""
     grant = await locks(ttl=5).acquire()
     ago = "SELECT 1 FROM pg_stat_activity WHERE pid = %s AND backend_start < now() - interval '6 s'"
@@ -180,9 +180,7 @@ async def test_a_holder_that_beats_keeps_the_lock(locks: Locks, database_url: st
 
 
 @pytest.mark.exhaustive
-async def test_a_release_that_the_server_does_not_hear_of_comes_back_and_is_no_loss(
-    locks: Locks, database_url: str
-) -> None:
+async def test_a_release_that_does_not_reach_the_server_returns_and_is_no_loss(locks: Locks, database_url: str) -> None:
     with cable_to(database_url) as (cable, url):
         async with locks_at(url)(ttl=QUICK) as grant:
             cable.cut()
@@ -190,7 +188,7 @@ async def test_a_release_that_the_server_does_not_hear_of_comes_back_and_is_no_l
         await until(lambda: holder(database_url) is None)
 
 
-async def test_a_waiter_whose_database_does_not_answer_says_so(locks: Locks, database_url: str) -> None:
+async def test_a_waiter_whose_database_does_not_answer_gets_an_error(locks: Locks, database_url: str) -> None:
     with cable_to(database_url) as (cable, url):
         async with locks():
             waiting = asyncio.create_task(acquired(locks_at(url)(ttl=QUICK)))
@@ -206,13 +204,13 @@ async def acquired(lock: AsyncSessionLock) -> AsyncSessionGrant:
 
 
 @pytest.mark.parametrize("begun", [True, False])
-async def test_what_nobody_keeps_alive_any_more_is_lost(locks: Locks, begun: bool) -> None:
+async def test_a_lock_whose_heartbeat_task_has_ended_is_lost(locks: Locks, begun: bool) -> None:
     """Its event loop ends, for one, and cancels whatever is left, also what has not had its first turn yet."""
-    told: list[str] = []
+    reasons: list[str] = []
 
     async def work() -> None:
         async with await locks().acquire() as grant:
-            grant.on_lost(told.append)
+            grant.on_lost(reasons.append)
             if begun:
                 await asyncio.sleep(0)
             grant._heartbeats.cancel()
@@ -220,5 +218,5 @@ async def test_what_nobody_keeps_alive_any_more_is_lost(locks: Locks, begun: boo
 
     with pytest.raises(errors.SessionLockLost, match="its heartbeats have ended"):
         await work()
-    assert len(told) == 1
+    assert len(reasons) == 1
     await (await locks().acquire()).release()

@@ -1,4 +1,4 @@
-"""A lease that its holder hands on: whoever waited has it without asking, and makes it last."""
+"""Leases granted by a release: the waiter holds the lease without a request, and renews it."""
 
 import asyncio
 from collections.abc import Sequence
@@ -28,23 +28,23 @@ STOLEN = """
 
 @pytest.fixture(autouse=True)
 def wanted(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever holds it has had to wait for it."""
+    """Every holder has had to wait for its lease."""
     monkeypatch.setattr(
         PostgresLeases, "_contended", property(lambda _: {"feeds": None}, lambda *_: None), raising=False
     )
 
 
 @pytest.mark.usefixtures("slow_machine")
-async def test_whoever_waited_has_it_without_asking_and_then_for_its_whole_length(
+async def test_a_waiter_gets_the_lease_without_a_request_and_then_its_whole_ttl(
     locks: AsyncInterlock, others: AsyncInterlock, interlock_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked = count_calls(monkeypatch, "acquire")  # before the root objects are used: they take hold of it then
+    requested = count_calls(monkeypatch, "acquire")  # before the root objects are used: they take the method then
     held = await locks.lease("feeds").acquire()
     task = await queued(others, interlock_url)
-    asked.clear()
+    requested.clear()
     await held.release()
     grant = await task
-    assert asked == []
+    assert requested == []
     assert grant.token > held.token
     renewed = asyncio.Event()
     if grant.remaining < 10:
@@ -54,10 +54,10 @@ async def test_whoever_waited_has_it_without_asking_and_then_for_its_whole_lengt
     grant.check()
 
 
-async def test_only_who_had_to_wait_expects_others_to_wait(
+async def test_only_a_holder_that_had_to_wait_expects_other_waiters(
     locks: AsyncInterlock, others: AsyncInterlock, interlock_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Handing on costs a little, and mostly nobody is there."""
+    """Granting by release costs a little, and mostly no process waits."""
     monkeypatch.undo()
     queries: list[str] = []
     fetch = PostgresLeases._fetch
@@ -79,7 +79,7 @@ async def test_only_who_had_to_wait_expects_others_to_wait(
     ]
 
 
-async def test_what_is_given_back_at_once_is_not_renewed_before(
+async def test_a_grant_that_is_released_at_once_is_not_renewed_before(
     locks: AsyncInterlock, others: AsyncInterlock, interlock_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(acquisition, "_BRIEFLY_HELD", 20.0)
@@ -91,35 +91,35 @@ async def test_what_is_given_back_at_once_is_not_renewed_before(
     assert (renewed, holder(interlock_url)) == ([], None)
 
 
-async def test_a_grant_that_cannot_be_renewed_is_lost_before_another_could_have_it(
+async def test_a_grant_that_cannot_be_renewed_is_lost_before_another_could_hold_it(
     locks: AsyncInterlock, others: AsyncInterlock, interlock_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(acquisition, "_BRIEFLY_HELD", 3600.0)
-    asked = count_calls(monkeypatch, "acquire")
+    requested = count_calls(monkeypatch, "acquire")
     while True:
         held = await locks.lease("feeds").acquire()
         task = await queued(others, interlock_url)
-        asked.clear()
+        requested.clear()
         await held.release()
         grant = await task
-        if not asked:
+        if not requested:
             break
-        await grant.release()  # it stood still meanwhile, and so it had to ask
+        await grant.release()  # the machine stopped meanwhile, and so a request was sent
     assert await grant.wait_lost() == "expired"
     ends = "SELECT expires_at > clock_timestamp() FROM interlock.lease WHERE name = 'feeds'"
     assert grant.remaining == 0
     await until(lambda: execute(interlock_url, ends) == [(False,)])
 
 
-async def test_an_old_word_is_not_believed(
+async def test_an_old_notification_is_not_trusted(
     locks: AsyncInterlock, others: AsyncInterlock, interlock_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It was handed on, and the word of it comes when another has the lease."""
+    """The notification of the grant comes when another process holds the lease."""
     words: list[tuple[UUID | None, HandedGrant | None]] = []
-    heard = leases._parsed
+    parse = leases._parsed
 
     def keep(payload: str) -> tuple[UUID | None, HandedGrant | None]:
-        words.append(heard(payload))
+        words.append(parse(payload))
         return uuid4(), None
 
     monkeypatch.setattr(wait_queue, "_POLL_EVERY", 3600.0)
@@ -133,7 +133,7 @@ async def test_an_old_word_is_not_believed(
     execute(interlock_url, STOLEN)
     over = "SELECT to_timestamp(%s) < clock_timestamp()"
     await until(lambda: execute(interlock_url, over, handed.until) == [(True,)])
-    monkeypatch.setattr(leases, "_parsed", heard)
+    monkeypatch.setattr(leases, "_parsed", parse)
     others.engine()._queue.notify(*words[0])
     await until(lambda: len(queue(interlock_url)) == 1)
     assert not task.done()
@@ -142,8 +142,8 @@ async def test_an_old_word_is_not_believed(
     assert (await task).token > handed.token + 1
 
 
-@pytest.mark.usefixtures("no_looks")
-async def test_who_is_cancelled_together_with_the_answer_to_its_release_has_handed_it_on(
+@pytest.mark.usefixtures("no_polls")
+async def test_a_cancellation_that_comes_with_the_releases_answer_still_notifies_the_waiter(
     locks: AsyncInterlock, interlock_url: str
 ) -> None:
     held = await locks.lease("feeds").acquire()
@@ -154,7 +154,7 @@ async def test_who_is_cancelled_together_with_the_answer_to_its_release_has_hand
     assert (await task).token > held.token
 
 
-async def test_who_is_cancelled_together_with_the_answer_to_its_release_tries_again_if_it_was_locked(
+async def test_a_cancellation_that_comes_with_a_locked_answer_still_retries_the_release(
     locks: AsyncInterlock, interlock_url: str
 ) -> None:
     held = await locks.lease("feeds").acquire()
@@ -166,7 +166,7 @@ async def test_who_is_cancelled_together_with_the_answer_to_its_release_tries_ag
     await until(lambda: holder(interlock_url) is None)
 
 
-async def test_who_is_cancelled_together_with_the_answer_has_handed_over_and_trusts_it_no_more(
+async def test_a_cancellation_that_comes_with_the_hand_overs_answer_ends_the_trust(
     locks: AsyncInterlock, others: AsyncInterlock, interlock_url: str
 ) -> None:
     held = await locks.lease("feeds").acquire()
@@ -180,12 +180,12 @@ async def test_who_is_cancelled_together_with_the_answer_has_handed_over_and_tru
         held.check()
 
 
-@pytest.mark.usefixtures("no_looks")
+@pytest.mark.usefixtures("no_polls")
 @pytest.mark.parametrize("where", ["in the same process", "elsewhere"])
-async def test_what_was_handed_on_and_never_told_is_looked_for(
+async def test_a_grant_by_release_whose_notification_was_lost_is_found(
     locks: AsyncInterlock, others: AsyncInterlock, interlock_url: str, where: str
 ) -> None:
-    """The server ends the session between the commit and the word."""
+    """The server ends the session between the commit and the notification."""
     held = await locks.lease("feeds").acquire()
     task = await queued(locks if where == "in the same process" else others, interlock_url)
     rewrite(interlock_url, "hand_on_v1", "COMMIT;", "COMMIT; PERFORM pg_terminate_backend(pg_backend_pid());")
@@ -193,16 +193,16 @@ async def test_what_was_handed_on_and_never_told_is_looked_for(
     assert (await task).token > held.token
 
 
-@pytest.mark.usefixtures("no_looks")
-async def test_each_that_was_handed_on_is_followed_up_when_its_second_is_over(
+@pytest.mark.usefixtures("no_polls")
+async def test_each_offer_is_checked_after_its_own_second(
     locks: AsyncInterlock, others: AsyncInterlock, interlock_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The first follow-up comes when the second has just been handed on. The clock is set by hand."""
-    looked: list[list[str]] = []
+    """The first check comes when the second lease has just been offered. The test sets the clock."""
+    offered_again: list[list[str]] = []
     offer = PostgresLeases.offer
 
     async def note(store: PostgresLeases, names: Sequence[str]) -> list[UUID]:
-        looked.append(list(names))
+        offered_again.append(list(names))
         return await offer(store, names)
 
     monkeypatch.setattr(PostgresLeases, "offer", note)
@@ -214,27 +214,27 @@ async def test_each_that_was_handed_on_is_followed_up_when_its_second_is_over(
     clock[0] += 0.75 * deferred._OFFER_AGAIN_AFTER
     offer_later("b")
     clock[0] += 0.3 * deferred._OFFER_AGAIN_AFTER
-    await until(lambda: looked)
+    await until(lambda: offered_again)
     clock[0] += 0.8 * deferred._OFFER_AGAIN_AFTER
-    await until(lambda: len(looked) == 2)
-    assert looked == [["a"], ["b"]]
+    await until(lambda: len(offered_again) == 2)
+    assert offered_again == [["a"], ["b"]]
 
 
-async def test_what_is_handed_on_while_the_root_closes_is_given_back(
+async def test_a_grant_by_release_during_close_is_released(
     locks: AsyncInterlock, others: AsyncInterlock, interlock_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The word comes in the turn of the loop in which the closing begins."""
+    """The notification comes in the step of the loop in which closing begins."""
     closing: list[asyncio.Task[None]] = []
-    heard = leases._parsed
+    parse = leases._parsed
 
-    def close_and_hear(payload: str) -> tuple[UUID | None, HandedGrant | None]:
+    def close_and_notify(payload: str) -> tuple[UUID | None, HandedGrant | None]:
         closing.append(asyncio.ensure_future(others.close()))
-        asyncio.get_running_loop().call_soon(others.engine()._queue.notify, *heard(payload))
+        asyncio.get_running_loop().call_soon(others.engine()._queue.notify, *parse(payload))
         return uuid4(), None
 
     held = await locks.lease("feeds").acquire()
     task = await queued(others, interlock_url)
-    monkeypatch.setattr(leases, "_parsed", close_and_hear)
+    monkeypatch.setattr(leases, "_parsed", close_and_notify)
     await held.release()
     with pytest.raises(errors.ConfigurationError, match="was closed"):
         await task

@@ -1,4 +1,4 @@
-"""What was let go of, when what comes after the block goes wrong: nobody is missed, and nothing stays behind."""
+"""Failures after a block with an unconfirmed release: no waiter is missed, and no lease stays held."""
 
 import asyncio
 import threading
@@ -29,8 +29,8 @@ async def locks(interlock_url: str) -> AsyncIterator[AsyncInterlock]:
         yield locks
 
 
-async def let_go(locks: AsyncInterlock, *names: str) -> None:
-    """Of all of them at once, so that they would be taken again at once."""
+async def use_leases(locks: AsyncInterlock, *names: str) -> None:
+    """Use all leases in one step, so that their releases are under way together."""
     for name in names or ["feeds"]:
         async with locks.lease(name, confirm_release=False):
             pass
@@ -42,13 +42,13 @@ async def enter(lease: AsyncLease) -> None:
 
 
 async def try_all(locks: AsyncInterlock, *names: str) -> Sequence[Any]:
-    """In one batch."""
+    """Try all leases in one batch."""
     tries = (locks.lease(name, confirm_release=False).try_acquire() for name in names)
     return await asyncio.gather(*tries, return_exceptions=True)
 
 
-@pytest.mark.parametrize("happens", [_DEAD, _BROKEN], ids=["somebody died in its queue", "a person took it"])
-async def test_a_try_after_the_block_finds_it_free_although(
+@pytest.mark.parametrize("happens", [_DEAD, _BROKEN], ids=["a waiter died in its queue", "an operator broke it"])
+async def test_a_try_after_the_block_finds_the_lease_free_although(
     locks: AsyncInterlock, interlock_url: str, happens: str
 ) -> None:
     async with locks.lease("feeds", confirm_release=False) as first:
@@ -58,25 +58,25 @@ async def test_a_try_after_the_block_finds_it_free_although(
     assert second.token > first.token
 
 
-async def test_who_does_not_wait_at_all_finds_it_free_too(locks: AsyncInterlock, interlock_url: str) -> None:
+async def test_a_timeout_of_zero_after_the_block_finds_the_lease_free(
+    locks: AsyncInterlock, interlock_url: str
+) -> None:
     async with locks.lease("feeds", confirm_release=False):
         execute(interlock_url, _DEAD)
     assert (await locks.lease("feeds").acquire(timeout=0)).token
 
 
-def test_a_thread_that_tries_after_the_block_finds_it_free_too(interlock_url: str) -> None:
+def test_a_threads_try_after_the_block_finds_the_lease_free(interlock_url: str) -> None:
     with Interlock(interlock_url) as locks:
         with locks.lease("feeds", confirm_release=False):
             execute(interlock_url, _DEAD)
         assert locks.lease("feeds").try_acquire() is not None
 
 
-async def test_closing_ends_whoever_waits_for_a_release_that_is_on_its_way(
-    interlock_url: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_close_ends_requests_that_wait_for_a_release(interlock_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     locks = AsyncInterlock(interlock_url)
     stop = stop_before(monkeypatch, "release")
-    await let_go(locks)
+    await use_leases(locks)
     await stop.reached()
     asking = asyncio.ensure_future(locks.lease("feeds").acquire())
     closing = asyncio.ensure_future(locks.close())
@@ -89,12 +89,12 @@ async def test_closing_ends_whoever_waits_for_a_release_that_is_on_its_way(
     assert holder(interlock_url) is None
 
 
-async def test_who_gives_up_while_the_release_is_on_its_way_asks_for_nothing(
+async def test_a_request_abandoned_during_the_release_is_never_sent(
     interlock_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     locks = AsyncInterlock(interlock_url)
     stop = stop_before(monkeypatch, "release")
-    await let_go(locks)
+    await use_leases(locks)
     await stop.reached()
     asked = statements(monkeypatch)
     asking = asyncio.ensure_future(locks.lease("feeds").acquire())
@@ -107,10 +107,10 @@ async def test_who_gives_up_while_the_release_is_on_its_way_asks_for_nothing(
     assert not [query for query in asked if query.startswith("acquire")]
 
 
-async def test_a_lease_that_expires_on_its_way_back_was_not_lost(
+async def test_a_lease_that_expires_before_its_release_is_sent_was_not_lost(
     interlock_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The process stood still between the end of the block and its release, and another had it meanwhile."""
+    """The process stopped between the end of the block and its release, and another held the lease meanwhile."""
     told: list[object] = []
     locks = AsyncInterlock(interlock_url, on_event=told.append)
     release = count_calls(monkeypatch, "release")
@@ -126,11 +126,11 @@ async def test_a_lease_that_expires_on_its_way_back_was_not_lost(
         grant.check()
 
 
-async def test_of_two_tasks_that_want_it_the_first_takes_it_over_and_the_second_waits_for_that(
+async def test_of_two_tasks_the_first_gets_the_lease_and_the_second_waits(
     locks: AsyncInterlock, interlock_url: str
 ) -> None:
     lease = locks.lease("feeds", confirm_release=False)
-    await let_go(locks)
+    await use_leases(locks)
     first, second = (asyncio.ensure_future(lease.acquire()) for _ in range(2))
     one = await first
     assert holder(interlock_url) == one.grant_id
@@ -139,7 +139,7 @@ async def test_of_two_tasks_that_want_it_the_first_takes_it_over_and_the_second_
     assert (await second).token > one.token
 
 
-async def test_a_task_that_lets_go_may_have_it_again_and_not_twice(locks: AsyncInterlock) -> None:
+async def test_a_task_may_acquire_again_after_the_block_and_not_twice(locks: AsyncInterlock) -> None:
     lease = locks.lease("feeds", confirm_release=False)
     async with lease:
         with pytest.raises(errors.LeaseNested):
@@ -149,7 +149,7 @@ async def test_a_task_that_lets_go_may_have_it_again_and_not_twice(locks: AsyncI
             await lease.acquire()
 
 
-async def test_nothing_grows_with_the_number_of_blocks(locks: AsyncInterlock) -> None:
+async def test_the_state_does_not_grow_with_the_number_of_blocks(locks: AsyncInterlock) -> None:
     async def work(number: int) -> None:
         for _ in range(50):
             async with locks.lease(f"feeds {number}", confirm_release=False):
@@ -162,7 +162,7 @@ async def test_nothing_grows_with_the_number_of_blocks(locks: AsyncInterlock) ->
 
 
 def test_a_thread_does_not_trust_its_grant_after_the_block(interlock_url: str) -> None:
-    """Also while the loop that gives it back has not come to that yet."""
+    """Also before the loop has handled the release."""
     may_go_on = threading.Event()
     with Interlock(interlock_url) as locks:
         with locks.lease("feeds", confirm_release=False) as grant:

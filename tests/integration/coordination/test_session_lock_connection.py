@@ -1,4 +1,4 @@
-"""Standing in line for a session lock: first come, first served, and in nobody's way."""
+"""The queue of a session lock: first come, first served, without blocking other work."""
 
 import asyncio
 import time
@@ -38,7 +38,7 @@ async def until(look: Callable[[], object]) -> None:
 
 
 async def another_step(url: str, pid: int) -> None:
-    """Until the waiter has come to the end of its present step, and begun the next."""
+    """Wait until the waiter has ended its present step and begun the next."""
     step = next_step_of(url, pid)
     await until(lambda: next_step_of(url, pid) != step)
 
@@ -47,8 +47,8 @@ async def acquired(lock: AsyncSessionLock) -> AsyncSessionGrant:
     return await lock.acquire()
 
 
-class Line:
-    """Waiters that come one after the other, and what became of them."""
+class Queue:
+    """Waiters that come one after the other, and their results."""
 
     def __init__(self, url: str, locks: Locks) -> None:
         self._url = url
@@ -58,7 +58,7 @@ class Line:
         self.served: list[int] = []
 
     async def add(self) -> int:
-        """One more at the end; the answer is its server process."""
+        """Add a waiter at the end; return the pid of its server process."""
         self._tasks.append(asyncio.create_task(self._wait(len(self._tasks))))
         await until(lambda: len(in_line(self._url)) > len(self.pids))
         (pid,) = set(in_line(self._url)) - set(self.pids)
@@ -75,17 +75,17 @@ class Line:
 
 
 @asynccontextmanager
-async def line_behind_a_holder(url: str, locks: Locks) -> AsyncIterator[Line]:
+async def queue_behind_a_holder(url: str, locks: Locks) -> AsyncIterator[Queue]:
     """The lock is held until the end of the block."""
-    line = Line(url, locks)
+    line = Queue(url, locks)
     async with locks():
         yield line
 
 
 async def test_first_come_first_served_however_long_they_wait(locks: Locks, database_url: str) -> None:
-    """Each wait is made of steps. The second comes in the middle of one of the first's, so that the first begins its
-    next step when the second is waiting already, and that is when the lock is released."""
-    async with line_behind_a_holder(database_url, locks) as line:
+    """Each wait is made of steps. The second waiter comes during a step of the first, so the first begins its
+    next step when the second is waiting already; then the lock is released."""
+    async with queue_behind_a_holder(database_url, locks) as line:
         first = await line.add()
         await until(lambda: is_midway(database_url, first))
         await line.add()
@@ -94,23 +94,23 @@ async def test_first_come_first_served_however_long_they_wait(locks: Locks, data
     assert await line.all_served() == [0, 1, 2]
 
 
-async def test_many_are_served_in_the_order_in_which_they_came(locks: Locks, database_url: str) -> None:
-    async with line_behind_a_holder(database_url, locks) as line:
+async def test_many_waiters_are_served_in_order(locks: Locks, database_url: str) -> None:
+    async with queue_behind_a_holder(database_url, locks) as line:
         await asyncio.gather(*[another_step(database_url, await line.add()) for _ in range(8)])
     assert await line.all_served() == list(range(8))
 
 
 @pytest.mark.parametrize("dead", [0, 1, 2])
-async def test_those_behind_a_waiter_that_died_move_up(locks: Locks, database_url: str, dead: int) -> None:
-    async with line_behind_a_holder(database_url, locks) as line:
+async def test_the_waiters_behind_a_dead_one_move_up(locks: Locks, database_url: str, dead: int) -> None:
+    async with queue_behind_a_holder(database_url, locks) as line:
         for _ in range(3):
             await line.add()
         end(database_url, line.pids[dead])
     assert await line.all_served() == [number for number in range(3) if number != dead]
 
 
-async def test_who_does_not_wait_does_not_overtake_those_who_do(locks: Locks, database_url: str) -> None:
-    """Between two steps of a waiter the lock may be free for a moment. Here that moment lasts."""
+async def test_a_try_does_not_overtake_waiters(locks: Locks, database_url: str) -> None:
+    """Between two steps of a waiter the lock may be free for a moment; in this test the moment is long."""
     with psycopg.connect(database_url, autocommit=True) as waiter:
         waiter.execute("SELECT pg_advisory_lock_shared(%s, %s)", line_key())
         assert holder(database_url) is None
@@ -119,24 +119,24 @@ async def test_who_does_not_wait_does_not_overtake_those_who_do(locks: Locks, da
             pass
 
 
-async def test_a_line_does_not_wait_for_another(locks: Locks, database_url: str) -> None:
+async def test_the_queues_of_two_locks_are_independent(locks: Locks, database_url: str) -> None:
     async with locks("another"):
         waiting = asyncio.create_task(acquired(locks("another")))
         await until(lambda: in_line(database_url, "another"))
-        async with line_behind_a_holder(database_url, locks) as line:
+        async with queue_behind_a_holder(database_url, locks) as line:
             await line.add()
         assert await line.all_served() == [0]
         assert not waiting.done()
     await (await waiting).release()
 
 
-async def test_waiters_do_not_hold_up_create_index_concurrently(
+async def test_waiters_do_not_block_create_index_concurrently(
     locks: Locks, database_url: str, record_property: Callable[[str, object], None]
 ) -> None:
-    """The holder builds an index on another connection: no deadlock that the server could see."""
+    """The holder builds an index on another connection, so the server would not detect a deadlock."""
     execute(database_url, "CREATE TABLE orders (id int)")
     build = "SET statement_timeout = '20s'; CREATE INDEX CONCURRENTLY orders_id ON orders (id)"
-    async with line_behind_a_holder(database_url, locks) as line:
+    async with queue_behind_a_holder(database_url, locks) as line:
         for _ in range(3):
             await line.add()
         began = time.monotonic()
@@ -150,7 +150,7 @@ async def test_waiters_do_not_hold_up_create_index_concurrently(
 
 
 async def test_waiting_does_not_fill_the_servers_log(locks: Locks, database_url: str, cluster: Cluster) -> None:
-    async with line_behind_a_holder(database_url, locks) as line:
+    async with queue_behind_a_holder(database_url, locks) as line:
         pid = await line.add()
         await another_step(database_url, pid)
     await line.all_served()
@@ -158,7 +158,9 @@ async def test_waiting_does_not_fill_the_servers_log(locks: Locks, database_url:
     assert not [line for line in lines if f"[{pid}]" in line and "lock timeout" in line]
 
 
-async def test_a_waiter_whose_session_is_ended_says_so_and_is_out_of_the_line(locks: Locks, database_url: str) -> None:
+async def test_a_waiter_whose_session_is_ended_gets_an_error_and_leaves_the_queue(
+    locks: Locks, database_url: str
+) -> None:
     async with locks() as grant:
         waiting = asyncio.create_task(acquired(locks()))
         await until(lambda: in_line(database_url))

@@ -1,4 +1,4 @@
-"""Renewals: one statement for all that a process holds, trust from before it was sent, nobody held up by another."""
+"""Renewals: one statement for all leases of a process, trust from before it was sent, no lease blocks another."""
 
 import asyncio
 import tracemalloc
@@ -28,7 +28,7 @@ from support.sql_leases import step_clock
 UNREACHABLE = errors.DatabaseUnreachable("It did not answer in time.")
 
 
-async def test_all_that_is_due_is_renewed_in_one_statement(
+async def test_all_due_leases_are_renewed_in_one_statement(
     locks: AsyncInterlock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     calls = count_calls(monkeypatch, "renew")
@@ -41,7 +41,7 @@ async def test_all_that_is_due_is_renewed_in_one_statement(
 
 
 @pytest.mark.exhaustive
-async def test_a_lease_is_held_for_as_long_as_it_is_wanted(locks: AsyncInterlock, interlock_url: str) -> None:
+async def test_a_lease_is_held_until_it_is_released(locks: AsyncInterlock, interlock_url: str) -> None:
     grant = await locks.lease("feeds", ttl=4, renew_every=0.1).acquire()
     first = grant.trusted_until
     await until(lambda: grant.trusted_until > first + 4)
@@ -49,7 +49,7 @@ async def test_a_lease_is_held_for_as_long_as_it_is_wanted(locks: AsyncInterlock
     assert holder(interlock_url) == grant.grant_id
 
 
-async def test_a_grant_is_trusted_from_before_it_was_asked_for(
+async def test_the_trust_in_a_grant_counts_from_before_its_request(
     locks: AsyncInterlock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stop = stop_after(monkeypatch, "acquire")
@@ -60,7 +60,7 @@ async def test_a_grant_is_trusted_from_before_it_was_asked_for(
     assert (await asking).trusted_until < answered_at + 30 - 1
 
 
-async def test_a_renewal_is_trusted_from_before_it_was_sent(
+async def test_the_trust_of_a_renewal_counts_from_before_its_request(
     locks: AsyncInterlock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stop = stop_after(monkeypatch, "renew")
@@ -68,7 +68,7 @@ async def test_a_renewal_is_trusted_from_before_it_was_sent(
     before = grant.trusted_until
     await stop.reached()
     answered_at = boottime()
-    assert grant.trusted_until == before, "it is not even known yet"
+    assert grant.trusted_until == before, "the answer has not come yet"
     stop.armed = False
     renewals: list[float] = []
     grant.on_renewed(renewals.append)
@@ -77,7 +77,7 @@ async def test_a_renewal_is_trusted_from_before_it_was_sent(
     assert before < renewals[0] < answered_at + 30 - 1
 
 
-async def test_an_answer_that_was_long_on_its_way_does_not_extend_trust(interlock_url: str) -> None:
+async def test_a_slow_answer_does_not_extend_trust(interlock_url: str) -> None:
     with cable_to(interlock_url) as (cable, url):
         locks = AsyncInterlock(url)
         await (await locks.lease("feeds").acquire()).release()
@@ -119,7 +119,7 @@ async def test_a_missed_round_is_survived(
 
 
 @pytest.mark.parametrize("error", [errors.ConfigurationError("Gave bytes."), errors.AccessDenied("No password.")])
-async def test_whatever_goes_wrong_in_a_round_the_next_one_comes(
+async def test_after_any_error_of_a_round_the_next_round_comes(
     locks: AsyncInterlock, monkeypatch: pytest.MonkeyPatch, error: errors.InterlockError
 ) -> None:
     fail(monkeypatch, "renew", error)
@@ -137,7 +137,7 @@ async def test_a_heartbeat_connection_that_ends_is_replaced(locks: AsyncInterloc
     grant.check()
 
 
-async def test_a_row_that_somebody_has_locked_holds_up_no_other(locks: AsyncInterlock, interlock_url: str) -> None:
+async def test_a_locked_row_does_not_block_other_renewals(locks: AsyncInterlock, interlock_url: str) -> None:
     blocked = await locks.lease("blocked", ttl=30, renew_every=0.1).acquire()
     free = await locks.lease("free", ttl=30, renew_every=0.1).acquire()
     renewals: dict[str, list[float]] = {"blocked": [], "free": []}
@@ -151,7 +151,7 @@ async def test_a_row_that_somebody_has_locked_holds_up_no_other(locks: AsyncInte
     blocked.check()
 
 
-async def test_a_row_that_stays_locked_costs_its_own_lease_only(locks: AsyncInterlock, interlock_url: str) -> None:
+async def test_a_row_that_stays_locked_loses_only_its_own_lease(locks: AsyncInterlock, interlock_url: str) -> None:
     blocked = await locks.lease("blocked", ttl=4, renew_every=0.1).acquire()
     free = await locks.lease("free", ttl=30, renew_every=0.1).acquire()
     renewals: list[float] = []
@@ -163,7 +163,7 @@ async def test_a_row_that_stays_locked_costs_its_own_lease_only(locks: AsyncInte
     free.check()
 
 
-async def test_a_renewal_that_comes_too_late_revives_nothing(
+async def test_a_late_renewal_does_not_revive_a_lease(
     locks: AsyncInterlock, interlock_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stop = stop_after(monkeypatch, "renew")
@@ -177,7 +177,7 @@ async def test_a_renewal_that_comes_too_late_revives_nothing(
     assert grant.remaining == 0
 
 
-async def test_trust_that_has_run_out_before_the_answer_came_does_not_come_back(
+async def test_trust_that_ended_before_the_answer_does_not_come_back(
     locks: AsyncInterlock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stop = stop_after(monkeypatch, "renew")
@@ -190,7 +190,7 @@ async def test_trust_that_has_run_out_before_the_answer_came_does_not_come_back(
         assert await grant.wait_lost() == "expired"
 
 
-async def test_a_lease_that_has_expired_in_the_database_is_lost_whoever_has_it(
+async def test_a_lease_that_expired_in_the_database_is_lost_although_it_is_free(
     locks: AsyncInterlock, interlock_url: str
 ) -> None:
     grant = await locks.lease("feeds", ttl=30, renew_every=0.05).acquire()
@@ -198,7 +198,7 @@ async def test_a_lease_that_has_expired_in_the_database_is_lost_whoever_has_it(
     assert await grant.wait_lost() == "refused"
 
 
-async def test_one_that_is_lost_costs_the_others_nothing(locks: AsyncInterlock, interlock_url: str) -> None:
+async def test_a_lost_lease_does_not_affect_the_others(locks: AsyncInterlock, interlock_url: str) -> None:
     lost = await locks.lease("lost", ttl=30, renew_every=0.05).acquire()
     kept = await locks.lease("kept", ttl=30, renew_every=0.05).acquire()
     take_away(interlock_url, "lost")
@@ -208,10 +208,10 @@ async def test_one_that_is_lost_costs_the_others_nothing(locks: AsyncInterlock, 
     await until(lambda: len(renewals) > 2)
 
 
-async def test_a_long_lease_is_not_held_to_the_time_out_of_a_short_one(
+async def test_a_long_lease_does_not_share_the_timeout_of_a_short_one(
     locks: AsyncInterlock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Else a database that is a little slow, and costs the short one, would cost every other too."""
+    """Otherwise a slow database that loses the short lease would lose the long one too."""
     calls = count_calls(monkeypatch, "renew")
     await locks.lease("long", ttl=30, renew_every=0.1).acquire()
     await locks.lease("short", ttl=3, renew_every=0.1).acquire()
@@ -220,7 +220,7 @@ async def test_a_long_lease_is_not_held_to_the_time_out_of_a_short_one(
     assert timeouts == {"long": 7.5, "short": 0.75}
 
 
-async def test_who_has_given_it_back_hears_of_no_renewal(
+async def test_a_released_grant_gets_no_renewal_callback(
     locks: AsyncInterlock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stop = stop_after(monkeypatch, "renew")
@@ -235,14 +235,14 @@ async def test_who_has_given_it_back_hears_of_no_renewal(
     assert not grant.lost
 
 
-async def test_a_clock_that_was_set_while_it_is_held_ends_the_trust(locks: AsyncInterlock, interlock_url: str) -> None:
+async def test_a_step_of_the_databases_clock_ends_the_trust(locks: AsyncInterlock, interlock_url: str) -> None:
     grant = await locks.lease("feeds", ttl=30, renew_every=0.05).acquire()
     await until(lambda: locks.metrics.snapshot().renewal_rounds["done"] > 1)
     step_clock(interlock_url, -3600)
     assert await grant.wait_lost() == "clock"
 
 
-async def test_a_clock_that_was_set_while_nothing_was_held_does_not_matter(
+async def test_a_step_of_the_clock_while_nothing_is_held_does_not_matter(
     locks: AsyncInterlock, interlock_url: str
 ) -> None:
     async with locks.lease("feeds", ttl=30, renew_every=0.05):

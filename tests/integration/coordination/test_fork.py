@@ -1,4 +1,4 @@
-"""Forking servers: what was made before the fork works in every child, and the parent's leases stay the parent's."""
+"""Forking servers: root objects made before the fork work in every child, and the parent keeps its leases."""
 
 import asyncio
 import gc
@@ -18,7 +18,7 @@ from support.waiting import eventually
 pytestmark = pytest.mark.filterwarnings("ignore:.*multi-threaded:DeprecationWarning")
 
 
-def test_a_root_object_that_was_not_used_yet_works_in_every_child(sync_locks: Interlock, interlock_url: str) -> None:
+def test_an_unused_root_object_works_in_every_child(sync_locks: Interlock, interlock_url: str) -> None:
     """As in a server that loads the application once and then forks its workers."""
     lease = sync_locks.lease("feeds")
     execute(interlock_url, "CREATE TABLE counter AS SELECT 0 AS value")
@@ -37,7 +37,7 @@ def test_a_root_object_that_was_not_used_yet_works_in_every_child(sync_locks: In
     assert execute(interlock_url, "SELECT value FROM counter") == [(15,)]
 
 
-def test_a_grant_of_the_parents_is_lost_in_the_child_and_stays_the_parents(
+def test_the_parents_grant_is_lost_in_the_child_and_stays_held_in_the_parent(
     sync_locks: Interlock, interlock_url: str
 ) -> None:
     told: list[str] = []
@@ -59,7 +59,7 @@ def test_a_grant_of_the_parents_is_lost_in_the_child_and_stays_the_parents(
         assert told == []
 
 
-def test_a_child_that_leaves_the_parents_block_is_told_and_ends_nothing(
+def test_a_child_that_leaves_the_parents_block_gets_an_error_and_releases_nothing(
     sync_locks: Interlock, interlock_url: str
 ) -> None:
     lease = sync_locks.lease("feeds")
@@ -75,8 +75,8 @@ def test_a_child_that_leaves_the_parents_block_is_told_and_ends_nothing(
     assert holder(interlock_url) is None
 
 
-def test_a_child_asks_for_itself_while_the_parent_works_on(sync_locks: Interlock, interlock_url: str) -> None:
-    """Forked in the middle of everything: the parent holds, waits and renews."""
+def test_a_child_acquires_for_itself_while_the_parent_works_on(sync_locks: Interlock, interlock_url: str) -> None:
+    """At the fork the parent holds, waits and renews."""
     lease = sync_locks.lease("feeds", ttl=30, renew_every=0.05)
     grant = lease.acquire()
     with ThreadPoolExecutor(1) as threads:
@@ -100,7 +100,7 @@ def test_a_child_asks_for_itself_while_the_parent_works_on(sync_locks: Interlock
         assert len(sessions(interlock_url)) == 3
 
 
-async def test_a_child_of_an_event_loops_process_asks_on_a_loop_of_its_own(
+async def test_a_child_of_an_async_process_acquires_on_its_own_loop(
     locks: AsyncInterlock, others: AsyncInterlock, interlock_url: str
 ) -> None:
     await others.lease("busy").acquire()
@@ -127,7 +127,7 @@ async def test_a_child_of_an_event_loops_process_asks_on_a_loop_of_its_own(
 
 
 def test_a_child_keeps_no_connection_of_a_parent_that_died(interlock_url: str) -> None:
-    """Else its waiters would be taken for alive."""
+    """Otherwise the parent's waiters would count as alive."""
 
     def hold_and_fork() -> int:
         locks = Interlock(interlock_url)

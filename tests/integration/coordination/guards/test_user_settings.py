@@ -1,4 +1,4 @@
-"""Connections that their users have set up in ways of their own."""
+"""Connections with the users' own settings."""
 
 import uuid
 from typing import Any
@@ -48,7 +48,7 @@ def test_psycopg_in_a_pipeline_that_has_begun_a_transaction(grant: Grant) -> Non
         assert steal(grant) == "locked"
 
 
-def test_psycopg_in_a_pipeline_that_has_not(grant: Grant) -> None:
+def test_psycopg_in_a_pipeline_without_a_transaction(grant: Grant) -> None:
     with psycopg.connect(grant.url, autocommit=True) as connection, connection.pipeline():
         with pytest.raises(GuardRefused, match="autocommit"):
             guard_sync(grant, connection)

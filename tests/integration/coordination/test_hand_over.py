@@ -1,4 +1,4 @@
-"""Giving a lease to whoever waits for it: all or nothing, and no doubt afterwards who may work."""
+"""Handing a lease over to its first waiter: all or nothing, and afterwards it is clear which process holds it."""
 
 import asyncio
 
@@ -12,7 +12,7 @@ from support.postgres import execute
 UNREACHABLE = errors.DatabaseUnreachable("It did not answer in time.")
 
 
-async def test_it_is_kept_if_nobody_waits(locks: AsyncInterlock, interlock_url: str) -> None:
+async def test_the_lease_is_kept_without_waiters(locks: AsyncInterlock, interlock_url: str) -> None:
     grant = await locks.lease("feeds").acquire()
     assert await grant.hand_over() is False
     grant.check()
@@ -21,14 +21,14 @@ async def test_it_is_kept_if_nobody_waits(locks: AsyncInterlock, interlock_url: 
 
 
 @pytest.mark.parametrize("where", ["the same process", "another process"])
-async def test_it_goes_to_who_waits(
+async def test_the_lease_goes_to_the_waiter(
     locks: AsyncInterlock, others: AsyncInterlock, interlock_url: str, where: str
 ) -> None:
     grant = await locks.lease("feeds").acquire()
     waiter = await queued(locks if where == "the same process" else others, interlock_url)
     assert await grant.hand_over() is True
     assert (await waiter).token > grant.token
-    assert not grant.lost, "that was its own wish"
+    assert not grant.lost, "the holder asked for it"
     assert grant.ended
     with pytest.raises(errors.LeaseLost):
         await grant.hand_over()
@@ -36,7 +36,7 @@ async def test_it_goes_to_who_waits(
     assert (figures.hand_overs, figures.releases) == (1, 0)
 
 
-async def test_a_block_in_which_it_was_handed_over_ends_well(
+async def test_a_block_ends_without_error_after_a_hand_over(
     locks: AsyncInterlock, others: AsyncInterlock, interlock_url: str
 ) -> None:
     async with locks.lease("feeds") as grant:
@@ -48,7 +48,7 @@ async def test_a_block_in_which_it_was_handed_over_ends_well(
         assert len(locks.engine()._held._owners) == 1
 
 
-async def test_a_lease_that_is_lost_cannot_be_handed_over(locks: AsyncInterlock, interlock_url: str) -> None:
+async def test_a_lost_lease_cannot_be_handed_over(locks: AsyncInterlock, interlock_url: str) -> None:
     grant = await locks.lease("feeds").acquire()
     take_away(interlock_url)
     with pytest.raises(errors.LeaseLost, match="another process may hold it"):
@@ -56,7 +56,7 @@ async def test_a_lease_that_is_lost_cannot_be_handed_over(locks: AsyncInterlock,
     assert grant.lost
 
 
-async def test_a_row_that_is_locked_for_a_moment_is_waited_for(
+async def test_a_hand_over_waits_for_a_row_that_is_locked_for_a_moment(
     locks: AsyncInterlock, others: AsyncInterlock, interlock_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     calls = count_calls(monkeypatch, "hand_over")
@@ -64,14 +64,14 @@ async def test_a_row_that_is_locked_for_a_moment_is_waited_for(
     waiter = await queued(others, interlock_url)
     with psycopg.connect(interlock_url) as other:
         other.execute("SELECT FROM interlock.lease FOR UPDATE")
-        handing = asyncio.create_task(grant.hand_over())
+        hand_over = asyncio.create_task(grant.hand_over())
         await until(lambda: len(calls) > 1)
-    assert await handing is True
+    assert await hand_over is True
     await waiter
 
 
 @pytest.mark.parametrize("error", [UNREACHABLE, RecursionError("the stack is full")], ids=["unreachable", "stack"])
-async def test_whose_answer_was_lost_does_not_trust_the_lease_any_more(
+async def test_after_a_lost_answer_the_lease_is_not_trusted(
     locks: AsyncInterlock,
     others: AsyncInterlock,
     interlock_url: str,
@@ -89,7 +89,7 @@ async def test_whose_answer_was_lost_does_not_trust_the_lease_any_more(
     await waiter
 
 
-async def test_what_was_not_handed_over_because_the_question_was_lost_is_given_back(
+async def test_a_lease_whose_hand_over_request_was_lost_is_released(
     locks: AsyncInterlock, others: AsyncInterlock, interlock_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fail(monkeypatch, "hand_over", UNREACHABLE)
@@ -100,7 +100,7 @@ async def test_what_was_not_handed_over_because_the_question_was_lost_is_given_b
     await waiter
 
 
-async def test_a_refusal_by_the_server_costs_nothing(
+async def test_a_hand_over_that_the_server_refuses_keeps_the_lease(
     locks: AsyncInterlock, interlock_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fail(monkeypatch, "hand_over", errors.StatementFailed("It was refused.", sqlstate="57014"))
@@ -110,17 +110,17 @@ async def test_a_refusal_by_the_server_costs_nothing(
     grant.check()
 
 
-async def test_who_is_cancelled_in_the_middle_has_handed_it_over_all_the_same(
+async def test_a_cancelled_hand_over_still_completes(
     locks: AsyncInterlock, others: AsyncInterlock, interlock_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stop = stop_after(monkeypatch, "hand_over")
     grant = await locks.lease("feeds").acquire()
     waiter = await queued(others, interlock_url)
-    handing = asyncio.create_task(grant.hand_over())
+    hand_over = asyncio.create_task(grant.hand_over())
     await stop.reached()
-    handing.cancel()
+    hand_over.cancel()
     with pytest.raises(asyncio.CancelledError):
-        await handing
+        await hand_over
     stop.go()
     await waiter
     await until(lambda: grant.ended)
@@ -128,13 +128,13 @@ async def test_who_is_cancelled_in_the_middle_has_handed_it_over_all_the_same(
     assert execute(interlock_url, "SELECT count(*) FROM interlock.lease") == [(1,)]
 
 
-async def test_nobody_trusts_it_while_another_may_have_it(
+async def test_the_lease_is_not_trusted_while_another_may_hold_it(
     locks: AsyncInterlock, others: AsyncInterlock, interlock_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     grant = await locks.lease("feeds").acquire()
     waiter = await queued(others, interlock_url)
     stop = stop_after(monkeypatch, "hand_over")
-    handing = asyncio.create_task(grant.hand_over())
+    hand_over = asyncio.create_task(grant.hand_over())
     await stop.reached()
     assert (await waiter).token > grant.token
     assert grant.lost
@@ -142,22 +142,22 @@ async def test_nobody_trusts_it_while_another_may_have_it(
     with pytest.raises(errors.LeaseLost, match="being handed over"):
         grant.check()
     stop.go()
-    assert await handing is True
-    assert not grant.lost, "that was its own wish"
+    assert await hand_over is True
+    assert not grant.lost, "the holder asked for it"
 
 
-async def test_it_is_trusted_again_when_nobody_wanted_it(
+async def test_the_lease_is_trusted_again_if_no_process_waited(
     locks: AsyncInterlock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     grant = await locks.lease("feeds").acquire()
     stop = stop_after(monkeypatch, "hand_over")
-    handing = asyncio.create_task(grant.hand_over())
+    hand_over = asyncio.create_task(grant.hand_over())
     await stop.reached()
     second = asyncio.create_task(grant.hand_over())
     await asyncio.sleep(0)
     assert grant.lost
     stop.go()
-    assert await handing is False
+    assert await hand_over is False
     assert await second is False
     grant.check()
 
@@ -172,7 +172,7 @@ async def test_a_request_that_was_refused_changes_nothing(
     grant.check()
 
 
-async def test_a_renewal_that_comes_between_does_not_take_it_for_a_loss(
+async def test_a_renewal_during_a_hand_over_does_not_report_a_loss(
     locks: AsyncInterlock, others: AsyncInterlock, interlock_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     told: list[str] = []
@@ -180,16 +180,16 @@ async def test_a_renewal_that_comes_between_does_not_take_it_for_a_loss(
     async with locks.lease("feeds", ttl=60) as grant:
         grant.on_lost(told.append)
         waiter = await queued(others, interlock_url)
-        handing = asyncio.create_task(grant.hand_over())
+        hand_over = asyncio.create_task(grant.hand_over())
         await handed.reached()
         renewed = stop_after(monkeypatch, "renew")
         locks.engine().renew_soon(grant)
         await renewed.reached()
         renewed.armed = False
         renewed.go()
-        await until(lambda: len(renewed.calls) > 1)  # it was applied, and asked again
+        await until(lambda: len(renewed.calls) > 1)  # it was applied, and sent again
         handed.go()
-        assert await handing is True
+        assert await hand_over is True
         await waiter
     assert told == []
     assert sum(locks.metrics.snapshot().losses.values()) == 0

@@ -1,4 +1,4 @@
-"""Closing the root object: what is held is given back, whoever holds or waits is told, and no connection is left."""
+"""Closing a root object: grants are released, holders and waiters are notified, and no connection is left."""
 
 import asyncio
 import contextlib
@@ -22,7 +22,7 @@ from support.waiting import eventually
 STUCK = "SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND wait_event = 'advisory'"
 
 
-async def test_what_is_held_is_given_back_and_the_holders_are_told(
+async def test_grants_are_released_and_their_holders_are_notified(
     locks: AsyncInterlock, others: AsyncInterlock
 ) -> None:
     told: list[str] = []
@@ -35,7 +35,7 @@ async def test_what_is_held_is_given_back_and_the_holders_are_told(
     assert await others.lease("feeds").try_acquire() is not None
 
 
-async def test_a_body_is_cancelled_when_it_is_closed_under_it(locks: AsyncInterlock, interlock_url: str) -> None:
+async def test_close_cancels_the_body_of_a_block(locks: AsyncInterlock, interlock_url: str) -> None:
     inside = asyncio.Event()
 
     async def work() -> None:
@@ -51,9 +51,7 @@ async def test_a_body_is_cancelled_when_it_is_closed_under_it(locks: AsyncInterl
     assert sessions(interlock_url) == {}
 
 
-async def test_who_closes_it_inside_a_block_is_cancelled_by_that_and_it_is_closed(
-    locks: AsyncInterlock, interlock_url: str
-) -> None:
+async def test_close_inside_a_block_cancels_the_block_and_completes(locks: AsyncInterlock, interlock_url: str) -> None:
     with pytest.raises(errors.LeaseLost, match="closed while it was held"):
         async with locks.lease("feeds"):
             await locks.close()
@@ -61,7 +59,7 @@ async def test_who_closes_it_inside_a_block_is_cancelled_by_that_and_it_is_close
     assert sessions(interlock_url) == {}
 
 
-async def test_who_waits_is_told_and_leaves_the_queue(
+async def test_waiters_get_an_error_and_leave_the_queue(
     locks: AsyncInterlock, others: AsyncInterlock, interlock_url: str
 ) -> None:
     await others.lease("feeds").acquire()
@@ -73,14 +71,14 @@ async def test_who_waits_is_told_and_leaves_the_queue(
     assert queue(interlock_url) == []
 
 
-async def test_a_grant_that_is_on_its_way_when_it_is_closed_is_given_back(
+async def test_a_grant_that_is_under_way_during_close_is_released(
     locks: AsyncInterlock, interlock_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stop = stop_after(monkeypatch, "acquire")
     asking = asyncio.ensure_future(locks.lease("feeds").acquire())
     await stop.reached()
     closing = asyncio.create_task(locks.close())
-    assert not (await asyncio.wait([closing], timeout=0.05))[0], "it waits for the answer"
+    assert not (await asyncio.wait([closing], timeout=0.05))[0], "close waits for the answer"
     stop.go()
     await closing
     with pytest.raises(errors.ConfigurationError, match="was closed"):
@@ -89,7 +87,7 @@ async def test_a_grant_that_is_on_its_way_when_it_is_closed_is_given_back(
     assert sessions(interlock_url) == {}
 
 
-async def test_a_grant_that_has_just_arrived_when_it_is_closed_is_given_back(
+async def test_a_grant_that_has_just_arrived_at_close_is_released(
     locks: AsyncInterlock, interlock_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stop = stop_after(monkeypatch, "acquire")
@@ -109,7 +107,7 @@ async def acquired(locks: AsyncInterlock) -> AsyncGrant:
 
 
 @pytest.mark.parametrize("purpose", ["acquire", "listen"])
-async def test_a_connection_that_is_just_being_opened_is_closed_too(
+async def test_a_connection_that_is_being_opened_is_closed_too(
     locks: AsyncInterlock, others: AsyncInterlock, interlock_url: str, monkeypatch: pytest.MonkeyPatch, purpose: str
 ) -> None:
     begun, go = asyncio.Event(), asyncio.Event()
@@ -127,7 +125,7 @@ async def test_a_connection_that_is_just_being_opened_is_closed_too(
     waiter = asyncio.ensure_future(locks.lease("feeds").acquire())
     await begun.wait()
     closing = asyncio.create_task(locks.close())
-    assert not (await asyncio.wait([closing], timeout=0.05))[0], "it waits for the connection"
+    assert not (await asyncio.wait([closing], timeout=0.05))[0], "close waits for the connection"
     go.set()
     await closing
     with pytest.raises(errors.ConfigurationError, match="was closed"):
@@ -136,10 +134,10 @@ async def test_a_connection_that_is_just_being_opened_is_closed_too(
     await until(lambda: sessions(interlock_url) == {})
 
 
-async def test_who_is_about_to_wait_is_told_although_a_statement_of_its_is_cancelled(
+async def test_a_caller_about_to_wait_gets_an_error_although_its_statement_is_cancelled(
     locks: AsyncInterlock, others: AsyncInterlock, interlock_url: str
 ) -> None:
-    """The session that would listen for it is just being asked to show that it lives."""
+    """The session that would listen for it is just running the statement that shows that it lives."""
     await others.lease("feeds").acquire()
     rewrite(interlock_url, "listen_v1", "SELECT", "SELECT pg_catalog.pg_advisory_lock(1); SELECT")
     with psycopg.connect(interlock_url, autocommit=True) as keeper:
@@ -151,7 +149,7 @@ async def test_who_is_about_to_wait_is_told_although_a_statement_of_its_is_cance
             await waiter
 
 
-async def test_it_is_closed_even_if_who_closes_it_is_cancelled(
+async def test_close_completes_although_its_caller_is_cancelled(
     locks: AsyncInterlock, interlock_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stop = stop_after(monkeypatch, "release")
@@ -167,7 +165,7 @@ async def test_it_is_closed_even_if_who_closes_it_is_cancelled(
     assert sessions(interlock_url) == {}
 
 
-async def test_it_can_be_used_anew_and_what_was_granted_before_stays_lost(
+async def test_a_closed_root_object_can_be_used_again_and_its_old_grants_stay_lost(
     locks: AsyncInterlock, interlock_url: str
 ) -> None:
     old = await locks.lease("feeds").acquire()
@@ -175,7 +173,7 @@ async def test_it_can_be_used_anew_and_what_was_granted_before_stays_lost(
     assert await old.release() is False
     with pytest.raises(errors.LeaseLost):
         await old.hand_over()
-    assert sessions(interlock_url) == {}, "nobody has opened anything for that"
+    assert sessions(interlock_url) == {}, "no connection was opened for that"
     async with locks.lease("feeds") as grant:
         assert grant.token > old.token
     await locks.close()
@@ -183,7 +181,7 @@ async def test_it_can_be_used_anew_and_what_was_granted_before_stays_lost(
     assert sessions(interlock_url) == {}
 
 
-async def test_it_closes_although_the_database_is_away(interlock_url: str) -> None:
+async def test_close_succeeds_although_the_database_is_unreachable(interlock_url: str) -> None:
     with cable_to(interlock_url) as (cable, url):
         locks = AsyncInterlock(url, request_timeout=0.2)
         await reach(locks)
@@ -194,7 +192,7 @@ async def test_it_closes_although_the_database_is_away(interlock_url: str) -> No
         cable.restore()
 
 
-async def test_entering_it_looks_at_the_database_and_leaving_it_closes(interlock_url: str) -> None:
+async def test_entering_checks_the_database_and_leaving_closes(interlock_url: str) -> None:
     async with AsyncInterlock(interlock_url) as locks:
         assert list(sessions(interlock_url).values()) == ["acquire"]
         async with locks.lease("feeds"):
@@ -205,14 +203,14 @@ async def test_entering_it_looks_at_the_database_and_leaving_it_closes(interlock
     assert sessions(interlock_url) == {}
 
 
-async def test_entering_it_says_what_is_wrong_and_leaves_nothing_open(database_url: str) -> None:
+async def test_a_failed_entry_raises_the_cause_and_leaves_nothing_open(database_url: str) -> None:
     with pytest.raises(errors.SchemaMissing):
         async with AsyncInterlock(database_url):
             pass
     assert sessions(database_url) == {}
 
 
-def test_threads_that_wait_are_told(sync_locks: Interlock, interlock_url: str) -> None:
+def test_waiting_threads_get_an_error(sync_locks: Interlock, interlock_url: str) -> None:
     lease = sync_locks.lease("feeds")
     grant = lease.acquire()
     with ThreadPoolExecutor(3) as threads:
@@ -226,7 +224,7 @@ def test_threads_that_wait_are_told(sync_locks: Interlock, interlock_url: str) -
     assert sessions(interlock_url) == {}
 
 
-def test_what_is_given_back_after_the_end_starts_nothing_anew(sync_locks: Interlock, interlock_url: str) -> None:
+def test_a_release_after_close_starts_no_thread(sync_locks: Interlock, interlock_url: str) -> None:
     grant = sync_locks.lease("feeds").acquire()
     sync_locks.close()
     assert grant.release() is False
@@ -239,21 +237,17 @@ def test_what_is_given_back_after_the_end_starts_nothing_anew(sync_locks: Interl
     assert sessions(interlock_url) == {}
 
 
-def test_what_ends_while_it_is_closed_ends_on_the_thread_that_it_was_made_on(
-    sync_locks: Interlock, interlock_url: str
-) -> None:
+def test_a_block_that_ends_during_close_ends_on_its_own_loop_thread(sync_locks: Interlock, interlock_url: str) -> None:
     """Its connections belong to that thread's loop; on another one, neither would ever be answered."""
     grant = sync_locks.lease("feeds").acquire()
     thread, sync_locks._thread = sync_locks.loop_thread(), None
     assert grant.release() is True
     assert holder(interlock_url) is None
-    assert sync_locks._thread is None, "nobody has started another"
+    assert sync_locks._thread is None, "no other thread was started"
     sync_locks._thread = thread
 
 
-def test_who_is_interrupted_when_it_begins_to_close_has_closed(
-    interlock_url: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_interrupted_close_still_closes(interlock_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def be_interrupted(*_: object) -> None:
         monkeypatch.undo()
         raise KeyboardInterrupt
@@ -266,7 +260,7 @@ def test_who_is_interrupted_when_it_begins_to_close_has_closed(
     assert sessions(interlock_url) == {}
 
 
-def test_threads_may_use_it_while_others_close_it_again_and_again(sync_locks: Interlock, interlock_url: str) -> None:
+def test_threads_may_use_it_while_others_close_it_repeatedly(sync_locks: Interlock, interlock_url: str) -> None:
     done = threading.Event()
     granted = 0
 

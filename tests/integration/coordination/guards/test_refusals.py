@@ -1,4 +1,4 @@
-"""Connections that cannot carry a guard, or not like this: each is told what to do."""
+"""Connections that cannot carry a guard: each error says what to do."""
 
 import subprocess
 import sys
@@ -42,7 +42,7 @@ async def test_a_connection_to_a_database_with_an_interlock_of_its_own(grant: Gr
 
 
 @pytest.fixture
-def stranger_url(interlock_url: str) -> str:
+def other_role_url(interlock_url: str) -> str:
     parts = urlsplit(interlock_url)
     role = f"stranger_{parts.path.lstrip('/')}"
     execute(interlock_url, f"CREATE ROLE {role} LOGIN PASSWORD 'geheim'")
@@ -51,24 +51,24 @@ def stranger_url(interlock_url: str) -> str:
 
 @pytest.mark.exhaustive(beyond=2)
 @each
-async def test_a_role_that_was_granted_nothing(kind: Kind, grant: Grant, stranger_url: str) -> None:
-    async with kind(stranger_url) as carrier:
+async def test_a_role_that_was_granted_nothing(kind: Kind, grant: Grant, other_role_url: str) -> None:
+    async with kind(other_role_url) as carrier:
         with pytest.raises(PermissionMissing, match="schema grant ROLE --for leases"):
             async with carrier.transaction():
                 await carrier.guard(grant)
 
 
-async def test_a_role_that_may_use_leases_may_guard_them(grant: Grant, interlock_url: str, stranger_url: str) -> None:
-    role = urlsplit(stranger_url).username
+async def test_a_role_that_may_use_leases_may_guard_them(grant: Grant, interlock_url: str, other_role_url: str) -> None:
+    role = urlsplit(other_role_url).username
     assert role
     execute(interlock_url, grant_sql(role, "interlock", ["leases"]))
-    with psycopg.connect(stranger_url) as connection:
+    with psycopg.connect(other_role_url) as connection:
         guard_sync(grant, connection)
 
 
 @pytest.mark.exhaustive(beyond=4)
 @pytest.mark.parametrize("kind", [*KINDS.values(), *VARIANTS.values()], ids=KINDS | VARIANTS)
-async def test_a_sync_connection_where_it_would_block_and_an_async_one_where_nobody_awaits(
+async def test_a_sync_connection_in_async_code_and_an_async_connection_in_sync_code(
     kind: Kind, grant: Grant, interlock_url: str
 ) -> None:
     async with kind(interlock_url) as carrier:
@@ -81,7 +81,7 @@ async def test_a_sync_connection_where_it_would_block_and_an_async_one_where_nob
 
 
 @pytest.mark.parametrize("thing", [object(), 5, b"a URL", sqlalchemy.create_engine("sqlite://"), asyncpg])
-async def test_what_is_no_connection(grant: Grant, thing: object) -> None:
+async def test_an_object_that_is_no_connection(grant: Grant, thing: object) -> None:
     with pytest.raises(GuardRefused, match=r"not a connection that Interlock knows.*guard_v1 in SQL"):
         guard_sync(grant, thing)
     with pytest.raises(GuardRefused, match="not a connection that Interlock knows"):
@@ -114,7 +114,7 @@ def test_sqlalchemys_autocommit_as_an_option_of_one_connection(grant: Grant, int
         guard_sync(grant, connection)
 
 
-def test_a_connection_that_is_closed_says_so_itself(grant: Grant, interlock_url: str) -> None:
+def test_a_closed_connection_raises_its_own_error(grant: Grant, interlock_url: str) -> None:
     for autocommit in (False, True):
         connection = psycopg.connect(interlock_url, autocommit=autocommit)
         connection.close()
@@ -122,8 +122,8 @@ def test_a_connection_that_is_closed_says_so_itself(grant: Grant, interlock_url:
             guard_sync(grant, connection)
 
 
-def test_no_driver_is_imported_to_tell_them_apart() -> None:
-    """asyncpg is Interlock's own."""
+def test_no_driver_is_imported_to_recognize_a_connection() -> None:
+    """Interlock itself imports asyncpg."""
     code = (
         "import sys, interlock.coordination.guards\n"
         "print({'psycopg', 'sqlalchemy', 'django'} & {name.partition('.')[0] for name in sys.modules})"

@@ -1,4 +1,4 @@
-"""Whoever goes away while it asks or waits leaves nothing behind: no place in the queue, no lease that nobody has."""
+"""A caller that stops during a request or a wait leaves nothing behind: no place in the queue and no held lease."""
 
 import asyncio
 from collections.abc import Sequence
@@ -33,8 +33,8 @@ UNREACHABLE = errors.DatabaseUnreachable("It did not answer in time.")
 
 
 @pytest.fixture
-def no_looks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody looks by itself: whoever waits is told, or waits for ever."""
+def no_polls(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Waiters do not poll: they are notified, or wait without end."""
     monkeypatch.setattr(wait_queue, "_POLL_EVERY", 3600.0)
 
 
@@ -52,7 +52,7 @@ async def cancel(task: "asyncio.Task[AsyncGrant]") -> None:
 
 
 @pytest.mark.parametrize("timeout", [0, 0.01, 0.3])
-async def test_who_waited_long_enough_leaves_the_queue(
+async def test_a_waiter_leaves_the_queue_after_its_timeout(
     locks: AsyncInterlock, others: AsyncInterlock, interlock_url: str, timeout: float
 ) -> None:
     await others.lease("feeds").acquire()
@@ -62,13 +62,13 @@ async def test_who_waited_long_enough_leaves_the_queue(
     await until(lambda: queue(interlock_url) == [])
 
 
-async def test_who_does_not_want_to_wait_never_queues(
+async def test_a_try_never_enters_the_queue(
     locks: AsyncInterlock, others: AsyncInterlock, interlock_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     calls = count_calls(monkeypatch, "acquire")
     await others.lease("feeds").acquire()
     waiter = acquiring(locks.lease("feeds"))
-    await until(lambda: queue(interlock_url))  # now it has an ear: whoever is to wait queues with the first question
+    await until(lambda: queue(interlock_url))  # subscribed now: a request that may wait enters the queue at once
     await cancel(waiter)
     del calls[:]
     with pytest.raises(errors.LeaseTimeout):
@@ -76,7 +76,7 @@ async def test_who_does_not_want_to_wait_never_queues(
     assert [ask.wait for (asks,) in calls for ask in asks] == [False]
 
 
-async def test_a_waiter_that_is_cancelled_leaves_the_queue(
+async def test_a_cancelled_waiter_leaves_the_queue(
     locks: AsyncInterlock, others: AsyncInterlock, interlock_url: str
 ) -> None:
     await others.lease("feeds").acquire()
@@ -86,7 +86,7 @@ async def test_a_waiter_that_is_cancelled_leaves_the_queue(
     await until(lambda: queue(interlock_url) == [])
 
 
-async def test_a_waiter_that_is_cancelled_before_it_has_arrived_leaves_the_queue_after_that(
+async def test_a_waiter_cancelled_before_its_request_arrived_leaves_the_queue_afterwards(
     locks: AsyncInterlock, others: AsyncInterlock, interlock_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stop = stop_before(monkeypatch, "acquire")
@@ -105,8 +105,8 @@ async def test_a_waiter_that_is_cancelled_before_it_has_arrived_leaves_the_queue
     await cancel(first)
 
 
-@pytest.mark.usefixtures("no_looks")
-async def test_a_turn_that_comes_to_somebody_who_leaves_goes_on_to_the_next(
+@pytest.mark.usefixtures("no_polls")
+async def test_an_offer_to_a_leaving_waiter_goes_on_to_the_next(
     locks: AsyncInterlock, others: AsyncInterlock, interlock_url: str
 ) -> None:
     grant = await others.lease("feeds").acquire()
@@ -126,7 +126,7 @@ async def granted_on_the_way(lease: AsyncLease, stop: Stop, timeout: float | Non
     return asking
 
 
-async def test_a_grant_that_comes_after_its_caller_has_gone_is_given_back(
+async def test_a_grant_that_comes_after_the_cancellation_is_released(
     locks: AsyncInterlock, interlock_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stop = stop_after(monkeypatch, "acquire")
@@ -137,7 +137,7 @@ async def test_a_grant_that_comes_after_its_caller_has_gone_is_given_back(
     await until(lambda: holder(interlock_url) is None)
 
 
-async def test_a_grant_that_comes_after_the_time_out_is_given_back(
+async def test_a_grant_that_comes_after_the_timeout_is_released(
     locks: AsyncInterlock, interlock_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stop = stop_after(monkeypatch, "acquire")
@@ -149,10 +149,10 @@ async def test_a_grant_that_comes_after_the_time_out_is_given_back(
     await until(lambda: holder(interlock_url) is None)
 
 
-async def test_a_grant_that_comes_together_with_the_cancellation_is_given_back(
+async def test_a_grant_that_comes_together_with_the_cancellation_is_released(
     locks: AsyncInterlock, interlock_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The answer is there, and the task has not run yet: asyncio forgets the answer."""
+    """The answer is there, and the task has not run yet: asyncio drops the answer."""
     stop = stop_after(monkeypatch, "acquire")
     asking = await granted_on_the_way(locks.lease("feeds"), stop)
     stop.go()
@@ -161,9 +161,9 @@ async def test_a_grant_that_comes_together_with_the_cancellation_is_given_back(
     await until(lambda: holder(interlock_url) is None)
 
 
-@pytest.mark.usefixtures("no_looks", "only_called")
+@pytest.mark.usefixtures("no_polls", "only_called")
 @pytest.mark.parametrize("when", ["before the answer", "with the answer"])
-async def test_what_is_given_back_goes_to_the_next_who_waits_in_the_same_process(
+async def test_a_released_grant_goes_to_the_next_waiter_of_the_same_process(
     locks: AsyncInterlock, others: AsyncInterlock, interlock_url: str, monkeypatch: pytest.MonkeyPatch, when: str
 ) -> None:
     stop = stop_after(monkeypatch, "acquire")
@@ -186,7 +186,7 @@ async def test_what_is_given_back_goes_to_the_next_who_waits_in_the_same_process
     assert holder(interlock_url) == granted.grant_id
 
 
-async def test_who_leaves_before_anything_is_sent_never_asked(
+async def test_a_request_cancelled_before_it_is_sent_is_never_sent(
     locks: AsyncInterlock, interlock_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stop = stop_before(monkeypatch, "acquire")
@@ -201,12 +201,12 @@ async def test_who_leaves_before_anything_is_sent_never_asked(
     assert holder(interlock_url) is None
 
 
-def is_given_back(url: str) -> bool:
-    """It was granted, and did not just expire."""
+def is_released(url: str) -> bool:
+    """True if it was granted and released, and did not just expire."""
     return execute(url, "SELECT token > 0 AND grant_id IS NULL FROM interlock.lease WHERE name = 'feeds'") == [(True,)]
 
 
-async def test_a_grant_whose_answer_is_lost_and_whose_caller_has_gone_is_given_back(
+async def test_a_grant_whose_answer_is_lost_after_the_cancellation_is_released(
     locks: AsyncInterlock, interlock_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fail(monkeypatch, "acquire", UNREACHABLE, after=True)
@@ -214,22 +214,22 @@ async def test_a_grant_whose_answer_is_lost_and_whose_caller_has_gone_is_given_b
     asking = await granted_on_the_way(locks.lease("feeds", ttl=8), stop)
     await cancel(asking)
     stop.go()
-    await until(lambda: is_given_back(interlock_url))
+    await until(lambda: is_released(interlock_url))
 
 
-async def test_a_try_whose_answers_are_lost_is_given_back_later(
+async def test_a_try_whose_answers_are_lost_is_released_later(
     locks: AsyncInterlock, interlock_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fail(monkeypatch, "acquire", UNREACHABLE, after=True)
     with pytest.raises(errors.DatabaseUnreachable):
         await locks.lease("feeds", ttl=8).try_acquire()
-    await until(lambda: is_given_back(interlock_url))
+    await until(lambda: is_released(interlock_url))
 
 
-async def test_a_try_that_was_lost_and_then_found_the_row_locked_is_given_back_later(
+async def test_a_try_whose_answer_was_lost_and_whose_retry_met_a_locked_row_is_released_later(
     locks: AsyncInterlock, interlock_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is our own first request that has the row locked: it goes on in the server, and is granted."""
+    """The first request of this process has the row locked: it goes on in the server, and is granted."""
     ours = "SELECT * FROM interlock.acquire_v1('feeds', %s, 60, 'one')"
     is_lost = False
     statuses: list[str] = []
@@ -253,11 +253,11 @@ async def test_a_try_that_was_lost_and_then_found_the_row_locked_is_given_back_l
         await until(lambda: statuses == ["granted", "locked", "locked"])
         server.commit()
     assert holder(interlock_url) is not None
-    await until(lambda: is_given_back(interlock_url))
+    await until(lambda: is_released(interlock_url))
 
 
 @pytest.mark.exhaustive
-async def test_who_will_not_wait_does_not_wait_for_a_database_that_is_away(interlock_url: str) -> None:
+async def test_a_try_does_not_wait_for_an_unreachable_database(interlock_url: str) -> None:
     with cable_to(interlock_url) as (cable, url):
         locks = AsyncInterlock(url, request_timeout=0.2)
         await reach(locks)
@@ -274,10 +274,10 @@ async def test_who_will_not_wait_does_not_wait_for_a_database_that_is_away(inter
 
 
 @pytest.mark.parametrize("answered", [False, True])
-async def test_who_gives_up_before_it_came_to_wait_for_the_answer_does_not_keep_what_it_asked_for(
+async def test_a_caller_cancelled_before_it_waits_for_the_response_keeps_no_lease(
     locks: AsyncInterlock, interlock_url: str, monkeypatch: pytest.MonkeyPatch, answered: bool
 ) -> None:
-    async def given_up() -> None:
+    async def cancelled() -> None:
         if answered:
             await until(lambda: request.response and request.response.done())
         raise asyncio.CancelledError
@@ -286,7 +286,7 @@ async def test_who_gives_up_before_it_came_to_wait_for_the_answer_does_not_keep_
     engine = locks.engine()
     await engine._queue.subscribe()
     request = engine.begin_acquire("feeds", LeaseTiming.of(30), None, object(), None, AsyncGrant)
-    monkeypatch.setattr(engine._acquisitions, "_subscribe", given_up)
+    monkeypatch.setattr(engine._acquisitions, "_subscribe", cancelled)
     with pytest.raises(asyncio.CancelledError):
         await engine.wait(request)
     await until(
@@ -297,10 +297,10 @@ async def test_who_gives_up_before_it_came_to_wait_for_the_answer_does_not_keep_
     assert await locks.lease("feeds").try_acquire() is not None
 
 
-async def test_a_request_that_was_late_and_whose_answer_was_lost_keeps_no_place_in_the_queue(
+async def test_a_late_request_whose_answer_was_lost_keeps_no_place_in_the_queue(
     locks: AsyncInterlock, others: AsyncInterlock, interlock_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It was given up, and left the queue, before the server had put it in."""
+    """It was abandoned, and left the queue, before the server had put it in."""
     acquire, armed, late, go = PostgresLeases.acquire, asyncio.Event(), asyncio.Event(), asyncio.Event()
     in_queue, lose = asyncio.Event(), asyncio.Event()
 
@@ -314,15 +314,17 @@ async def test_a_request_that_was_late_and_whose_answer_was_lost_keeps_no_place_
         await lose.wait()
         raise errors.ConnectionLost("It was lost.")
 
-    monkeypatch.setattr(PostgresLeases, "acquire", answer_lost)  # lanes take hold of it when they are made
+    monkeypatch.setattr(PostgresLeases, "acquire", answer_lost)  # batchers take the method when they are made
     held = await others.lease("feeds", ttl=60).acquire()
-    patient = await queued(locks, interlock_url)  # so that we listen: our places in queues are alive
+    patient = await queued(
+        locks, interlock_url
+    )  # so that this process is subscribed: its places in queues count as alive
     [waiter] = queue(interlock_url)
     armed.set()
     abandoned = stop_after(monkeypatch, "abandon")
-    given_up = acquiring(locks.lease("feeds", ttl=2))
+    cancelled = acquiring(locks.lease("feeds", ttl=2))
     await late.wait()
-    await cancel(given_up)
+    await cancel(cancelled)
     await abandoned.reached()
     abandoned.armed = False
     abandoned.go()

@@ -1,4 +1,4 @@
-"""Losing a lease: the holder is told before anybody else can have it, and its work is cancelled."""
+"""Losing a lease: the holder is notified before another can acquire it, and its work is cancelled."""
 
 import asyncio
 from functools import partial
@@ -15,7 +15,7 @@ from support.proxy import cable_to
 
 
 def brisk(locks: AsyncInterlock) -> AsyncLease:
-    """Renewed, and so told of a loss, many times a second."""
+    """A lease that is renewed, and so notices a loss, many times a second."""
     return locks.lease("feeds", ttl=30, renew_every=0.05)
 
 
@@ -41,20 +41,20 @@ async def test_the_body_is_cancelled_and_the_loss_is_raised(locks: AsyncInterloc
     assert task.cancelling() == 0
 
 
-async def test_whoever_wants_to_know_is_told_once_and_why(locks: AsyncInterlock, interlock_url: str) -> None:
-    told: list[str] = []
+async def test_callbacks_are_called_once_with_the_reason(locks: AsyncInterlock, interlock_url: str) -> None:
+    reasons: list[str] = []
     grant = await brisk(locks).acquire()
-    grant.on_lost(told.append)
+    grant.on_lost(reasons.append)
     take_away(interlock_url)
     assert await grant.wait_lost() == "refused"
-    grant.on_lost(told.append)
-    assert told == ["refused", "refused"], "the second one at once"
+    grant.on_lost(reasons.append)
+    assert reasons == ["refused", "refused"], "the second callback at once"
     assert await grant.wait_lost() == "refused"
     assert await grant.release() is False
     assert grant.lost
 
 
-async def test_waiting_for_the_loss_can_be_given_up_any_number_of_times(locks: AsyncInterlock) -> None:
+async def test_wait_lost_can_be_cancelled_any_number_of_times(locks: AsyncInterlock) -> None:
     grant = await locks.lease("feeds").acquire()
     for _ in range(3):
         with pytest.raises(TimeoutError):
@@ -64,14 +64,14 @@ async def test_waiting_for_the_loss_can_be_given_up_any_number_of_times(locks: A
 
 
 @pytest.mark.parametrize("immediate", [True, False])
-async def test_a_person_may_break_it(locks: AsyncInterlock, interlock_url: str, immediate: bool) -> None:
+async def test_an_operator_may_break_the_lease(locks: AsyncInterlock, interlock_url: str, immediate: bool) -> None:
     grant = await brisk(locks).acquire()
     execute(interlock_url, "SELECT interlock.break_v1('feeds', %s, false, 'a test', 'me')", immediate)
     assert await grant.wait_lost() == "broken"
     assert locks.metrics.snapshot().losses["broken"] == 1
 
 
-async def test_a_body_that_ends_well_without_having_noticed_is_told_at_its_end(
+async def test_a_body_that_did_not_notice_the_loss_gets_the_error_at_its_end(
     locks: AsyncInterlock, interlock_url: str
 ) -> None:
     async def work() -> None:
@@ -82,7 +82,7 @@ async def test_a_body_that_ends_well_without_having_noticed_is_told_at_its_end(
         await work()
 
 
-async def test_a_loss_that_comes_when_the_body_is_at_its_end_is_a_loss_and_no_cancellation(
+async def test_a_loss_at_the_end_of_the_body_is_a_loss_and_no_cancellation(
     locks: AsyncInterlock,
 ) -> None:
     async def work() -> None:
@@ -122,7 +122,7 @@ async def test_a_cancellation_by_another_is_not_swallowed(locks: AsyncInterlock,
     assert task.uncancel() == 0
 
 
-async def test_a_cancellation_without_a_loss_stays_one_and_gives_the_lease_back(
+async def test_a_cancellation_without_a_loss_stays_one_and_releases_the_lease(
     locks: AsyncInterlock, interlock_url: str
 ) -> None:
     inside = asyncio.Event()
@@ -140,7 +140,7 @@ async def test_a_cancellation_without_a_loss_stays_one_and_gives_the_lease_back(
     assert holder(interlock_url) is None
 
 
-async def test_a_time_out_around_the_block_stays_a_time_out(locks: AsyncInterlock, interlock_url: str) -> None:
+async def test_a_timeout_around_the_block_stays_a_timeout(locks: AsyncInterlock, interlock_url: str) -> None:
     with pytest.raises(TimeoutError):
         async with locks.lease("other"), asyncio.timeout(0.2), locks.lease("feeds"):
             await asyncio.Event().wait()
@@ -165,7 +165,7 @@ async def test_a_callback_that_fails_does_not_keep_the_loss_from_the_body(
         await work()
 
 
-async def test_a_process_that_stood_still_knows_at_its_first_line(
+async def test_a_stopped_process_knows_of_the_loss_at_its_first_line(
     locks: AsyncInterlock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     grant = await locks.lease("feeds", ttl=3600).acquire()
@@ -178,15 +178,15 @@ async def test_a_process_that_stood_still_knows_at_its_first_line(
         assert grant.remaining == 0
         with pytest.raises(errors.LeaseLost, match="no renewal was confirmed in time"):
             grant.check()
-        assert await grant.release() is False, "and says so when it is given back, before anybody else has noticed"
+        assert await grant.release() is False, "the release reports it, before the timer has noticed"
         assert await grant.wait_lost() == "expired"
     assert locks.metrics.snapshot().losses["expired"] == 1
 
 
-async def test_a_machine_that_was_suspended_is_told_when_it_goes_on(
+async def test_a_suspended_machine_notices_the_loss_when_it_resumes(
     locks: AsyncInterlock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its event loop does not know how long it slept, and would renew in some minutes only."""
+    """Its event loop does not know how long it slept, and would renew only some minutes later."""
     grant = await locks.lease("feeds", ttl=3600).acquire()
     with monkeypatch.context() as patch:
         move_clock(patch, 3600)
@@ -194,7 +194,7 @@ async def test_a_machine_that_was_suspended_is_told_when_it_goes_on(
 
 
 @pytest.mark.parametrize("how", ["expired", "released"])
-async def test_a_body_is_not_begun_without_the_lease(
+async def test_a_body_is_not_started_without_the_lease(
     locks: AsyncInterlock, interlock_url: str, monkeypatch: pytest.MonkeyPatch, how: str
 ) -> None:
     grant = await locks.lease("feeds").acquire()
@@ -216,7 +216,7 @@ async def test_a_body_is_not_begun_without_the_lease(
     await until(lambda: holder(interlock_url) is None)
 
 
-async def test_a_holder_that_is_cut_off_knows_before_another_can_have_it(interlock_url: str) -> None:
+async def test_a_disconnected_holder_notices_the_loss_before_another_can_acquire(interlock_url: str) -> None:
     with cable_to(interlock_url) as (cable, url):
         locks = AsyncInterlock(url)
         seen: list[float] = []
@@ -235,15 +235,15 @@ async def test_a_holder_that_is_cut_off_knows_before_another_can_have_it(interlo
         with pytest.raises(errors.LeaseLost, match="no renewal was confirmed in time"):
             await work()
         trusted_until, free_from = seen
-        assert trusted_until < free_from, "the database would not have given it to anybody yet"
+        assert trusted_until < free_from, "the database would not have granted it yet"
         cable.restore()
         await locks.close()
 
 
-async def test_a_lease_that_was_lost_is_free_as_soon_as_the_block_has_ended(
+async def test_a_lost_lease_is_free_when_its_block_has_ended(
     locks: AsyncInterlock, interlock_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nobody has to wait for its end in the database."""
+    """No process has to wait until it expires in the database."""
     with monkeypatch.context() as patch:
         grant = await locks.lease("feeds").acquire()
         move_clock(patch, 30)
@@ -264,20 +264,20 @@ async def test_every_loss_is_an_event_and_counted_by_its_reason(interlock_url: s
     await locks.close()
 
 
-async def test_a_hook_that_ends_the_thread_keeps_nobody_from_being_told(interlock_url: str) -> None:
+async def test_a_hook_that_ends_the_thread_does_not_keep_a_loss_from_other_holders(interlock_url: str) -> None:
     def leave(event: Event) -> None:
         if isinstance(event, Lost) and event.name == "a":
             raise SystemExit
 
-    told: list[str] = []
+    reasons: list[str] = []
     locks = AsyncInterlock(interlock_url, on_event=leave)
     grants = [await locks.lease(name, ttl=60).acquire() for name in "ab"]
     for grant in grants:
-        grant.on_lost(partial(lambda name, why: told.append(f"{name} {why}"), grant.name))
+        grant.on_lost(partial(lambda name, why: reasons.append(f"{name} {why}"), grant.name))
         grant.trusted_until = boottime()
     renewals = locks.engine()._renewals
     with pytest.raises(SystemExit):
         renewals._end_trust()
-    await until(lambda: len(told) == 2)
-    assert sorted(told) == ["a expired", "b expired"]
+    await until(lambda: len(reasons) == 2)
+    assert sorted(reasons) == ["a expired", "b expired"]
     await locks.close()

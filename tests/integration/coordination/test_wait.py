@@ -1,4 +1,4 @@
-"""Waiting for one's turn: first come, first served, woken by the release, and not held up by the dead."""
+"""Waiting for a lease: first come, first served, woken by the release, and not delayed by dead waiters."""
 
 import asyncio
 from collections.abc import Iterator
@@ -21,12 +21,12 @@ UNREACHABLE = errors.DatabaseUnreachable("It did not answer in time.")
 
 
 @pytest.fixture
-def quick_looks(monkeypatch: pytest.MonkeyPatch) -> None:
+def quick_polls(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(wait_queue, "_POLL_EVERY", 0.3)
 
 
-@pytest.mark.usefixtures("no_looks")
-async def test_the_release_wakes_who_waits(locks: AsyncInterlock, others: AsyncInterlock, interlock_url: str) -> None:
+@pytest.mark.usefixtures("no_polls")
+async def test_a_release_wakes_the_waiter(locks: AsyncInterlock, others: AsyncInterlock, interlock_url: str) -> None:
     grant = await locks.lease("feeds").acquire()
     waiters = [await queued(locks, interlock_url), await queued(others, interlock_url)]
     for waiter in waiters:
@@ -36,7 +36,7 @@ async def test_the_release_wakes_who_waits(locks: AsyncInterlock, others: AsyncI
     assert queue(interlock_url) == []
 
 
-@pytest.mark.usefixtures("no_looks")
+@pytest.mark.usefixtures("no_polls")
 async def test_first_come_first_served_in_one_process_and_between_several(
     locks: AsyncInterlock, others: AsyncInterlock, interlock_url: str
 ) -> None:
@@ -58,7 +58,7 @@ async def test_first_come_first_served_in_one_process_and_between_several(
 
 
 @pytest.mark.usefixtures("only_called")
-async def test_who_tries_never_overtakes_who_waits(
+async def test_a_try_never_overtakes_a_waiter(
     locks: AsyncInterlock, others: AsyncInterlock, interlock_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stop = stop_before(monkeypatch, "acquire")
@@ -67,27 +67,25 @@ async def test_who_tries_never_overtakes_who_waits(
     waiter = await queued(locks, interlock_url)
     stop.armed = True
     await grant.release()
-    await stop.reached()  # it was told, and has not taken it yet
+    await stop.reached()  # it was notified, and has not acquired the lease yet
     assert holder(interlock_url) is None
     assert ask(interlock_url, "feeds", ttl=30).status == "busy"
     stop.go()
     await waiter
 
 
-@pytest.mark.usefixtures("no_looks")
-async def test_who_waits_has_the_lease_of_a_dead_holder_when_that_expires(
-    locks: AsyncInterlock, interlock_url: str
-) -> None:
+@pytest.mark.usefixtures("no_polls")
+async def test_a_waiter_gets_a_dead_holders_lease_when_it_expires(locks: AsyncInterlock, interlock_url: str) -> None:
     dead = ask(interlock_url, "feeds", ttl=0.5)
     grant = await locks.lease("feeds").acquire()
     assert grant.token > dead.token
 
 
-@pytest.mark.usefixtures("quick_looks")
-async def test_somebody_still_looks_when_the_look_out_has_got_what_it_looked_for(
+@pytest.mark.usefixtures("quick_polls")
+async def test_another_waiter_polls_after_the_polling_one_was_granted(
     locks: AsyncInterlock, interlock_url: str
 ) -> None:
-    """A lease that was broken is not offered to anybody when it expires."""
+    """A broken lease is not offered to a waiter when it expires."""
     ask(interlock_url, "feeds", ttl=3600)
     first = await queued(locks, interlock_url, ttl=1)
     second = await queued(locks, interlock_url)
@@ -98,8 +96,8 @@ async def test_somebody_still_looks_when_the_look_out_has_got_what_it_looked_for
     assert (await second).token > grant.token
 
 
-@pytest.mark.usefixtures("no_looks")
-async def test_waiters_whose_process_died_are_passed_over_at_once(
+@pytest.mark.usefixtures("no_polls")
+async def test_waiters_of_a_dead_process_are_skipped_at_once(
     locks: AsyncInterlock, others: AsyncInterlock, interlock_url: str
 ) -> None:
     grant = await others.lease("feeds").acquire()
@@ -113,7 +111,7 @@ async def test_waiters_whose_process_died_are_passed_over_at_once(
 
 
 @contextmanager
-def somebody_who_hears_and_never_comes(url: str) -> Iterator[None]:
+def a_waiter_that_is_notified_and_never_comes(url: str) -> Iterator[None]:
     with psycopg.connect(url, autocommit=True) as ear:
         ear.execute("SELECT interlock.listen_v1(7)")
         asleep = "INSERT INTO interlock.waiter VALUES (%s, 'feeds', interlock.now_v1(), 7, interlock.now_v1())"
@@ -121,29 +119,29 @@ def somebody_who_hears_and_never_comes(url: str) -> Iterator[None]:
         yield
 
 
-@pytest.mark.usefixtures("no_looks")
-async def test_a_waiter_that_stands_still_is_passed_over_after_a_second(
+@pytest.mark.usefixtures("no_polls")
+async def test_a_stopped_waiter_is_skipped_after_a_second(
     locks: AsyncInterlock, others: AsyncInterlock, interlock_url: str
 ) -> None:
     grant = await others.lease("feeds").acquire()
-    with somebody_who_hears_and_never_comes(interlock_url):
+    with a_waiter_that_is_notified_and_never_comes(interlock_url):
         waiter = await queued(locks, interlock_url)
         await grant.release()
         await waiter
         assert queue(interlock_url) == []
 
 
-@pytest.mark.usefixtures("no_looks")
-async def test_an_ear_that_was_cut_off_is_opened_again_and_nobody_loses_its_place(
+@pytest.mark.usefixtures("no_polls")
+async def test_a_lost_subscription_is_renewed_and_waiters_keep_their_places(
     locks: AsyncInterlock, others: AsyncInterlock, interlock_url: str
 ) -> None:
     grant = await others.lease("feeds").acquire()
     first = await queued(locks, interlock_url)
     second = await queued(locks, interlock_url)
     order = queue(interlock_url)
-    deaf = next(pid for pid, what in sessions(interlock_url).items() if what == "listen")
+    ended = next(pid for pid, what in sessions(interlock_url).items() if what == "listen")
     await asyncio.to_thread(end_session, interlock_url, "listen")
-    await until(lambda: [what for pid, what in sessions(interlock_url).items() if pid != deaf].count("listen") == 1)
+    await until(lambda: [what for pid, what in sessions(interlock_url).items() if pid != ended].count("listen") == 1)
     await until(lambda: len(set(execute(interlock_url, "SELECT listener FROM interlock.waiter"))) == 1)
     await until(lambda: queue(interlock_url) == order)
     await until(lambda: execute(interlock_url, "SELECT count(*) FROM interlock.waiters_v1('feeds')") == [(2,)])
@@ -152,8 +150,8 @@ async def test_an_ear_that_was_cut_off_is_opened_again_and_nobody_loses_its_plac
     await second
 
 
-@pytest.mark.usefixtures("quick_looks")
-async def test_a_queue_that_a_crash_has_emptied_fills_again(
+@pytest.mark.usefixtures("quick_polls")
+async def test_a_queue_emptied_by_a_crash_fills_again(
     locks: AsyncInterlock, others: AsyncInterlock, interlock_url: str
 ) -> None:
     grant = await others.lease("feeds").acquire()
@@ -166,7 +164,7 @@ async def test_a_queue_that_a_crash_has_emptied_fills_again(
 
 @pytest.mark.exhaustive(beyond=1)
 @pytest.mark.parametrize("mode", ["fast", "immediate"])
-async def test_a_restart_of_the_server_is_survived_by_who_holds_and_who_waits(
+async def test_holders_and_waiters_survive_a_restart_of_the_server(
     mode: Literal["fast", "immediate"],
 ) -> None:
     with running_cluster() as cluster, fresh_database(url := cluster.url(tcp=True), make_template(url)) as url:
@@ -184,7 +182,7 @@ async def test_a_restart_of_the_server_is_survived_by_who_holds_and_who_waits(
         await others.close()
 
 
-async def test_without_an_ear_it_is_asked_for_now_and_then(
+async def test_waiters_without_a_subscription_poll(
     locks: AsyncInterlock, others: AsyncInterlock, interlock_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fail(monkeypatch, "subscribe", UNREACHABLE, times=1000)
@@ -195,8 +193,8 @@ async def test_without_an_ear_it_is_asked_for_now_and_then(
     await waiter
 
 
-@pytest.mark.usefixtures("quick_looks")
-async def test_a_look_costs_the_same_however_many_wait_for_that_name(
+@pytest.mark.usefixtures("quick_polls")
+async def test_the_cost_of_polls_does_not_grow_with_the_number_of_waiters(
     locks: AsyncInterlock, others: AsyncInterlock, interlock_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     calls = count_calls(monkeypatch, "acquire")
@@ -215,7 +213,7 @@ async def test_a_look_costs_the_same_however_many_wait_for_that_name(
     await asyncio.gather(*workers)
 
 
-async def test_of_what_was_waited_for_only_the_newest_is_remembered(
+async def test_only_the_newest_contended_names_are_remembered(
     locks: AsyncInterlock, others: AsyncInterlock, interlock_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(leases, "_MOST_CONTENDED", 2)
@@ -227,3 +225,28 @@ async def test_of_what_was_waited_for_only_the_newest_is_remembered(
         await (await first).release()
         await (await second).release()
     assert set(locks.engine()._store._contended) <= {"b", "c"}  # type: ignore[attr-defined]
+
+
+WAITERS = "SELECT holder, offered_at IS NULL FROM interlock.waiter WHERE name = 'reports' ORDER BY enqueued_at"
+
+
+async def test_all_waiters_of_a_process_that_was_given_up_by_mistake_enter_the_queue_again(
+    interlock_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The waiter that did not come is an entry that this test puts into the queue under the process's listener."""
+    monkeypatch.setattr(wait_queue, "_POLL_EVERY", 3600.0)
+    async with AsyncInterlock(interlock_url) as holder, AsyncInterlock(interlock_url, replica="waiter") as waiter:
+        reports = await holder.lease("reports").acquire()
+        feeds = await holder.lease("feeds").acquire()
+        waiting = asyncio.create_task(waiter.lease("reports").acquire(timeout=30).__aenter__())
+        await until(lambda: execute(interlock_url, WAITERS) == [("waiter", True)])
+        execute(
+            interlock_url,
+            "INSERT INTO interlock.waiter (grant_id, name, enqueued_at, listener, seen_at, offered_at)"
+            " SELECT gen_random_uuid(), 'feeds', now(), listener, now(), now() - interval '2 seconds'"
+            " FROM interlock.waiter",
+        )
+        assert await feeds.release()
+        await until(lambda: execute(interlock_url, WAITERS) == [("waiter", True)])
+        assert await reports.release()
+        assert (await waiting).token > reports.token

@@ -1,4 +1,4 @@
-"""Blocks that do not wait until their lease has been given back: it is, in order, and whoever waits comes first."""
+"""Blocks that do not wait for the confirmation of their release: it is sent in order, and waiters come first."""
 
 import asyncio
 import threading
@@ -14,7 +14,7 @@ from support.proxy import cable_to
 from support.sql_leases import ask
 
 
-async def test_it_is_given_back_although_nobody_waits_for_that(locks: AsyncInterlock, interlock_url: str) -> None:
+async def test_the_lease_is_released_after_the_block(locks: AsyncInterlock, interlock_url: str) -> None:
     async with locks.lease("feeds", confirm_release=False) as grant:
         assert holder(interlock_url) == grant.grant_id
     assert grant.ended
@@ -22,22 +22,24 @@ async def test_it_is_given_back_although_nobody_waits_for_that(locks: AsyncInter
     await until(lambda: holder(interlock_url) is None)
 
 
-async def test_who_takes_it_again_at_once_has_a_new_grant_with_a_higher_token(
+async def test_acquiring_again_at_once_gives_a_new_grant_with_a_higher_token(
     locks: AsyncInterlock, interlock_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lease = locks.lease("feeds", confirm_release=False, metadata={"for": "a while"})
     async with lease as first:
         pass
-    asked = statements(monkeypatch)
+    queries = statements(monkeypatch)
     async with lease as second:
         assert holder(interlock_url) == second.grant_id
     assert second.token > first.token
     assert second.grant_id != first.grant_id
-    assert asked == ["release_one", "acquire_one"]
+    assert queries == ["release_one", "acquire_one"]
     assert execute(interlock_url, "SELECT metadata ->> 'for' FROM interlock.lease") == [("a while",)]
 
 
-async def test_many_who_do_so_share_their_statements(locks: AsyncInterlock, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_many_releases_and_requests_share_statements(
+    locks: AsyncInterlock, monkeypatch: pytest.MonkeyPatch
+) -> None:
     leases = [locks.lease(f"feed {number}", confirm_release=False) for number in range(8)]
 
     async def work(rounds: int) -> None:
@@ -49,14 +51,14 @@ async def test_many_who_do_so_share_their_statements(locks: AsyncInterlock, monk
         await asyncio.gather(*map(cycle, range(8)))
 
     await work(2)
-    asked = statements(monkeypatch)
+    queries = statements(monkeypatch)
     await work(10)
-    assert asked.count("acquire_many") >= 9
-    assert asked.count("release_many") >= 9
-    assert len(asked) <= 24, asked
+    assert queries.count("acquire_many") >= 9
+    assert queries.count("release_many") >= 9
+    assert len(queries) <= 24, queries
 
 
-async def test_whoever_waits_comes_first(locks: AsyncInterlock, others: AsyncInterlock, interlock_url: str) -> None:
+async def test_a_waiter_comes_first(locks: AsyncInterlock, others: AsyncInterlock, interlock_url: str) -> None:
     lease = locks.lease("feeds", confirm_release=False)
     async with lease as first:
         waiter = asyncio.ensure_future(others.lease("feeds").acquire())
@@ -70,7 +72,7 @@ async def test_whoever_waits_comes_first(locks: AsyncInterlock, others: AsyncInt
     assert first.token < second.token < third.token
 
 
-async def test_a_try_that_comes_after_it_finds_it_free_wherever_the_release_is_just_then(
+async def test_a_try_after_the_block_finds_the_lease_free_at_any_stage_of_the_release(
     locks: AsyncInterlock, interlock_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lease = locks.lease("feeds", confirm_release=False)
@@ -85,7 +87,7 @@ async def test_a_try_that_comes_after_it_finds_it_free_wherever_the_release_is_j
     assert await trying is not None
 
 
-async def test_a_guard_that_is_still_open_is_waited_for(locks: AsyncInterlock, interlock_url: str) -> None:
+async def test_acquiring_again_waits_for_an_open_guard(locks: AsyncInterlock, interlock_url: str) -> None:
     lease = locks.lease("feeds", confirm_release=False)
     with psycopg.connect(interlock_url) as connection:
         async with lease as first:
@@ -97,7 +99,7 @@ async def test_a_guard_that_is_still_open_is_waited_for(locks: AsyncInterlock, i
     assert (await waiting).token > first.token
 
 
-async def test_a_lease_that_a_person_took_is_told_to_be_lost_after_the_block(interlock_url: str) -> None:
+async def test_a_lease_that_an_operator_broke_is_reported_as_lost_after_the_block(interlock_url: str) -> None:
     told: list[object] = []
     async with AsyncInterlock(interlock_url, on_event=told.append) as locks:
         async with locks.lease("feeds", confirm_release=False) as grant:
@@ -110,13 +112,13 @@ async def test_a_lease_that_a_person_took_is_told_to_be_lost_after_the_block(int
         assert ask(interlock_url, "feeds", ttl=30).status == "granted"
 
 
-async def test_a_lease_that_has_expired_ends_the_block_with_lease_lost(locks: AsyncInterlock) -> None:
+async def test_an_expired_lease_ends_the_block_with_lease_lost(locks: AsyncInterlock) -> None:
     with pytest.raises(errors.LeaseLost):
         async with locks.lease("feeds", confirm_release=False) as grant:
             grant.trusted_until = 0.0
 
 
-async def test_who_asks_again_and_gives_up_leaves_it_free(
+async def test_an_abandoned_request_after_the_block_leaves_the_lease_free(
     locks: AsyncInterlock, interlock_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stop = stop_after(monkeypatch, "acquire")
@@ -133,7 +135,7 @@ async def test_who_asks_again_and_gives_up_leaves_it_free(
     assert asking.cancelled()
 
 
-async def test_after_a_lost_answer_it_is_had_once_and_given_back_once(interlock_url: str) -> None:
+async def test_after_a_lost_answer_the_lease_is_granted_once_and_released_once(interlock_url: str) -> None:
     with cable_to(interlock_url) as (cable, url):
         locks = AsyncInterlock(url, request_timeout=0.3)
         await reach(locks)
@@ -153,13 +155,13 @@ async def test_after_a_lost_answer_it_is_had_once_and_given_back_once(interlock_
         await locks.close()
 
 
-async def test_closing_gives_back_what_was_let_go_of(interlock_url: str) -> None:
+async def test_close_delivers_unconfirmed_releases(interlock_url: str) -> None:
     async with AsyncInterlock(interlock_url) as locks, locks.lease("feeds", confirm_release=False):
         pass
     assert holder(interlock_url) is None
 
 
-def test_threads_too_give_it_back_and_take_it_again(interlock_url: str) -> None:
+def test_threads_release_and_acquire_again(interlock_url: str) -> None:
     tokens: list[int] = []
     with Interlock(interlock_url) as locks:
         lease = locks.lease("feeds", confirm_release=False)
@@ -179,7 +181,7 @@ def test_threads_too_give_it_back_and_take_it_again(interlock_url: str) -> None:
     assert holder(interlock_url) is None
 
 
-def test_closing_at_once_loses_nothing(interlock_url: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_close_right_after_the_block_delivers_the_release(interlock_url: str, caplog: pytest.LogCaptureFixture) -> None:
     for _ in range(10):
         with Interlock(interlock_url) as locks, locks.lease("feeds", confirm_release=False):
             pass
