@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import time
 from typing import Any
 
 import pytest
@@ -124,3 +125,16 @@ async def test_what_cannot_be_done_is_said(url: str, command: str, status: int, 
 
 async def test_commands_run_under_a_lease_there(url: str) -> None:
     assert await told(url, "lock", "run", "nightly", "--", "echo", "runs") == ["runs"]
+
+
+def test_a_lease_is_kept_after_its_command_where_the_clocks_difference_is_bounded(url: str) -> None:
+    bounded = f"{url}{'&' if '?' in url else '?'}max_clock_skew=0.5"
+    run = ("lock", "run", "nightly", "--no-wait", "--at-least", "4s", "--", "echo", "runs")
+    began = time.monotonic()
+    assert interlock(*run, url=bounded).stdout == "runs\n"
+    again = interlock(*run, url=bounded)
+    assert (again.returncode, again.stdout) == (75, "")
+    while again.returncode == 75:
+        again = interlock(*run, url=bounded)
+    assert again.stdout == "runs\n"
+    assert time.monotonic() - began >= 4
