@@ -170,11 +170,11 @@ def test_without_an_event_loop_a_report_to_a_database_that_does_not_answer_raise
 
 
 async def test_a_locked_row_does_not_stop_a_migration(interlock_url: str) -> None:
-    with psycopg.connect(interlock_url) as somebody:
+    with psycopg.connect(interlock_url) as other:
         async with AsyncGate("shop", url=interlock_url, timing=QUICK) as passage:
-            somebody.execute("SELECT * FROM interlock.gate_run FOR UPDATE")
+            other.execute("SELECT * FROM interlock.gate_run FOR UPDATE")
             await asyncio.gather(*(passage.report(f"step {number}") for number in range(10)))
-            asyncio.get_running_loop().call_later(1, somebody.rollback)
+            asyncio.get_running_loop().call_later(1, other.rollback)
     assert execute(interlock_url, "SELECT outcome FROM interlock.gate_run") == [("done",)]
 
 
@@ -214,8 +214,8 @@ async def test_a_run_without_a_version_keeps_the_recorded_version(interlock_url:
 
 
 async def test_a_role_that_does_not_exist_cannot_migrate(interlock_url: str) -> None:
-    with pytest.raises(errors.ConfigurationError, match="no role 'nobody_at_all'"):
-        await AsyncGate("shop", url=interlock_url, migration_role="nobody_at_all").enter()
+    with pytest.raises(errors.ConfigurationError, match="no role 'missing_role'"):
+        await AsyncGate("shop", url=interlock_url, migration_role="missing_role").enter()
     assert not is_held(interlock_url, "shop")
 
 
@@ -243,10 +243,10 @@ async def test_a_function_that_is_cancelled_before_it_has_a_thread_never_begins(
 async def test_a_loss_at_the_end_of_the_block_is_a_lost_gate_and_not_a_cancellation(interlock_url: str) -> None:
     async def pass_through() -> None:
         async with AsyncGate("shop", url=interlock_url, timing=QUICK):
-            somebody.execute("SELECT * FROM interlock.gate_run FOR UPDATE")
+            other.execute("SELECT * FROM interlock.gate_run FOR UPDATE")
             asyncio.get_running_loop().call_later(1, end_holder, interlock_url)
 
-    with psycopg.connect(interlock_url) as somebody, pytest.raises(ExceptionGroup) as group:
+    with psycopg.connect(interlock_url) as other, pytest.raises(ExceptionGroup) as group:
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(pass_through())
     assert group.value.subgroup(errors.GateLost)
@@ -302,20 +302,20 @@ async def test_a_waiter_survives_a_lock_on_interlocks_tables(interlock_url: str)
     async with AsyncGate("shop", url=interlock_url):
         waiting = asyncio.create_task(AsyncGate("shop", url=interlock_url, timing=QUICK).enter())
         await asyncio.to_thread(eventually, lambda: waiters(interlock_url, "shop"))
-        with psycopg.connect(interlock_url) as somebody:
+        with psycopg.connect(interlock_url) as other:
             # Not in the event loop's thread: the waiter may be in the middle of a statement on that table.
-            await asyncio.to_thread(somebody.execute, "LOCK TABLE interlock.gate_run")
+            await asyncio.to_thread(other.execute, "LOCK TABLE interlock.gate_run")
             await asyncio.wait([waiting], timeout=1)
         assert not waiting.done()
         waiting.cancel()
 
 
 async def test_a_step_that_has_happened_is_recorded_even_if_the_ledger_is_locked(interlock_url: str) -> None:
-    with psycopg.connect(interlock_url) as somebody:
+    with psycopg.connect(interlock_url) as other:
 
         def effect() -> str:
-            somebody.execute("LOCK TABLE interlock.gate_step")
-            threading.Timer(1, somebody.rollback).start()
+            other.execute("LOCK TABLE interlock.gate_step")
+            threading.Timer(1, other.rollback).start()
             return "done"
 
         async with AsyncGate("shop", url=interlock_url) as passage:
@@ -340,9 +340,9 @@ async def test_a_recorded_version_that_is_too_new_overrules_a_check_that_passes(
 
 @pytest.mark.parametrize("table", ["gate_run", "gate_witness"])
 async def test_entering_waits_until_interlocks_tables_are_unlocked(interlock_url: str, table: str) -> None:
-    with psycopg.connect(interlock_url) as somebody:
-        somebody.execute(f"LOCK TABLE interlock.{table}")
-        threading.Timer(1, somebody.rollback).start()
+    with psycopg.connect(interlock_url) as other:
+        other.execute(f"LOCK TABLE interlock.{table}")
+        threading.Timer(1, other.rollback).start()
         async with AsyncGate("shop", url=interlock_url, version=1) as passage:
             assert passage.needed
 

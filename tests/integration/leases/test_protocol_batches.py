@@ -20,7 +20,7 @@ def test_each_request_gets_its_own_answer_in_its_own_place(interlock_url: str, f
     with Client(interlock_url, "guard") as guard, guard.connection.transaction():
         guard.guard(guarded)
         first.release(guarded)
-        names = ["mine", "guarded", "nobody's", "held", "free"]
+        names = ["mine", "guarded", "unused", "held", "free"]
         ids = [mine.grant_id, uuid4(), uuid4(), uuid4(), uuid4()]
         answers = second.ask_many(names, grant_ids=ids)
     assert statuses(answers) == ["granted", "locked", "unknown", "busy", "granted"]

@@ -110,7 +110,7 @@ def others(held: Answer) -> Sequence[Answer]:
         held._replace(token=held.token - 1),
         held._replace(token=held.token + 1),
         held._replace(grant_id=uuid4()),
-        held._replace(name="nobody's"),
+        held._replace(name="unused"),
     )
 
 
@@ -179,7 +179,7 @@ def test_a_slow_request_does_not_shorten_a_lease_that_was_renewed_meanwhile(
     """A clock that was set back leaves leases that end too far in the future; this one only looks like that."""
     set_clock(interlock_url, 0)
     held = first.acquire("feeds", ttl=30)
-    at = {"function": "acquire_many_v1", "before": "-- A clock that was set back"}
+    at = {"function": "acquire_many_v1", "before": "WITH ahead"}
     with stopped(interlock_url, second, lambda: second.ask_many(["feeds"]), **at):
         set_clock(interlock_url, 20)
         assert first.renew(held, ttl=30) == "renewed"

@@ -52,7 +52,7 @@ JUST_COMING = ("wake_ups", "test_a_release_waits_for_an_arriving_waiter_and_noti
 TOKENS = ("tokens", "test_a_token_is_higher_than_every_one_before")
 
 CLIENTS = {"first", "second", "third", "listening"}
-COMING_IN_A_BATCH = {"function": "acquire_many_v1", "before": "-- A clock that was set back"}
+COMING_IN_A_BATCH = {"function": "acquire_many_v1", "before": "WITH ahead"}
 
 
 def alone(client: Client, name: str = "feeds") -> Any:

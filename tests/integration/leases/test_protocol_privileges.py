@@ -106,15 +106,15 @@ def test_an_operator_may_also_break_leases(interlock_url: str) -> None:
 def test_a_role_without_grants_cannot_call_functions_that_act_for_the_owner(interlock_url: str) -> None:
     url = as_role(interlock_url)
     execute(interlock_url, f"GRANT USAGE ON SCHEMA interlock TO {role_of(interlock_url)}")
-    with Client(url, "nobody") as nobody:
+    with Client(url, "without grants") as client:
         may = (
             f"SELECT count(*), count(*) FILTER (WHERE has_function_privilege(f, 'EXECUTE')) FROM ({DEFINERS}) AS d (f)"
         )
-        [[there, allowed]] = nobody.run(may)
+        [[there, allowed]] = client.run(may)
         assert there > 10
         assert allowed == 0
         with pytest.raises(psycopg.errors.InsufficientPrivilege):
-            nobody.ask("feeds")
+            client.ask("feeds")
 
 
 def test_functions_that_act_for_the_owner_search_only_the_owners_schemas(interlock_url: str) -> None:

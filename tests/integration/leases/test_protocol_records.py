@@ -42,7 +42,7 @@ def test_a_wrong_grant_writes_nothing(interlock_url: str) -> None:
 def test_a_lost_or_released_grant_writes_nothing(interlock_url: str) -> None:
     grant = granted(interlock_url)
     expire(grant)
-    assert not write(interlock_url, "k", "1", grant.triple), "although nobody has taken it"
+    assert not write(interlock_url, "k", "1", grant.triple), "although it is free"
     stolen = ask(interlock_url, grant.name, ttl=30)
     assert stolen.status == "granted"
     assert not write(interlock_url, "k", "1", grant.triple)

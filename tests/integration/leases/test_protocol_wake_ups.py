@@ -37,7 +37,7 @@ def test_a_waiter_that_arrives_during_a_release_is_told_to_ask_again(
     ("function", "before"),
     [
         (JUST_QUEUED["function"], JUST_QUEUED["before"]),
-        ("acquire_many_v1", "-- A clock that was set back"),
+        ("acquire_many_v1", "WITH ahead"),
     ],
 )
 def test_a_release_waits_for_an_arriving_waiter_and_notifies_it(
@@ -62,7 +62,7 @@ def test_a_release_waits_for_an_arriving_waiter_and_notifies_it(
 
 
 @pytest.mark.parametrize(
-    ("function", "before"), [("release_v1", "-- Mostly whoever came first"), ("offer_v1", "RETURN QUERY")]
+    ("function", "before"), [("release_v1", "UPDATE interlock.waiter w SET offered_at"), ("offer_v1", "RETURN QUERY")]
 )
 def test_a_waiter_that_leaves_while_it_is_notified_passes_the_notification_on(
     interlock_url: str, first: Client, second: Client, third: Client, listening: Client, function: str, before: str

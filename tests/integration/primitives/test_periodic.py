@@ -261,7 +261,7 @@ async def test_it_runs_while_it_is_entered_and_survives_a_lost_database(
 
 
 async def test_a_database_that_was_never_reached_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    locks = AsyncInterlock("postgresql://nobody@127.0.0.1:1/nothing")
+    locks = AsyncInterlock("postgresql://user@127.0.0.1:1/nothing")
 
     @locks.every("1s", "sweep")
     async def sweep(grant: AsyncGrant) -> None: ...
@@ -276,8 +276,8 @@ async def test_a_block_waits_for_a_database_that_is_unreachable_at_first(
 ) -> None:
     """As when a replica starts while its database restarts: after an error no one would start the work again."""
     ran, ran_in_thread = asyncio.Event(), threading.Event()
-    with nobodys_port() as nobody, cable_to(interlock_url) as (cable, url):
-        cable.lead_to(nobody)
+    with nobodys_port() as port, cable_to(interlock_url) as (cable, url):
+        cable.lead_to(port)
         locks, sync_locks = AsyncInterlock(url), Interlock(url)
 
         @locks.every("1s", "sweep")
