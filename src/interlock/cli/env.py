@@ -12,10 +12,13 @@ from interlock.config import Settings, environment_name
 @click.command()
 @database_options
 def env(**flags: Any) -> None:
-    """Print the shell commands that set INTERLOCK_DATABASE_URL, for: eval "$(interlock env)"
+    """Print the database's URL for a shell.
 
-    The URL is that of the named database, else that of the `interlock up` that runs on the data directory. It works in
-    psql and in every driver of PostgreSQL, and it holds the password.
+    \b
+        eval "$(interlock env)"
+
+    sets INTERLOCK_DATABASE_URL to the named database, else to that of the `interlock up` that runs on the data
+    directory. The URL works in psql and in every driver of PostgreSQL, and it holds the password.
     """
     from interlock.embedded import with_socket_parameter
 

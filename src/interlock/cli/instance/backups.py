@@ -40,11 +40,13 @@ def backup(name: str, kind: str, wait: bool, timeout: float | None, as_json: boo
 def backups(
     name: str | None, states: tuple[str, ...], deleted: bool, limit: int | None, as_json: bool, **flags: Any
 ) -> None:
-    """Show the backups of the instance NAME, even if it is deleted; without NAME, of all. The newest come first."""
+    """Show the backups of NAME, or of all instances. Those of a deleted one too; the newest come first."""
     show_list(BACKUPS, flags, states=states, deleted=deleted, limit=limit, as_json=as_json, instance=name)
 
 
-verify = verb_command(BACKUPS, "verify", "Read all files of BACKUP, and compare them with the recorded checksums.")
+verify = verb_command(
+    BACKUPS, "verify", "Check the files of BACKUP. All of them are read and compared with the recorded checksums."
+)
 delete_backup = confirmed_command(
     BACKUPS,
     "delete-backup",
@@ -82,9 +84,10 @@ def restore(
     as_json: bool,
     **flags: Any,
 ) -> None:
-    """Restore BACKUP into the new instance NAME, or --into a running one; all of it or nothing.
+    """Restore BACKUP into an instance.
 
-    BACKUP is an id, or its first eight characters.
+    Into the new instance NAME, or --into a running one; all of it or nothing. BACKUP is an id, or its first eight
+    characters.
     """
     given = {
         "dns_name": dns_name,

@@ -30,7 +30,7 @@ def set_(
     as_json: bool,
     **flags: Any,
 ) -> None:
-    """Set PostgreSQL parameters of the instance NAME; the others stay. It is restarted if a parameter needs that."""
+    """Set PostgreSQL parameters of NAME. The others stay. The instance is restarted if a parameter needs that."""
     if not pairs and not unset:
         raise click.UsageError("Give a parameter to set, as in work_mem=64MB, or one to --unset.")
     given = {parameter.lower(): value for parameter, value in as_mapping(pairs, "parameter").items()}
@@ -56,7 +56,7 @@ def set_(
 @json_option
 @server_options
 def resize(name: str, storage: str, wait: bool, timeout: float | None, as_json: bool, **flags: Any) -> None:
-    """Resize the storage of the instance NAME to SIZE, such as 20Gi, if its driver can do that."""
+    """Resize the storage of the instance NAME. SIZE is such as 20Gi. Not every driver can do that."""
     server = server_for(flags)
     requested = server.change("PUT", path_of(INSTANCES.path, name, "storage"), {"storage": storage})
     conclude(server, INSTANCES, requested, wait=wait, timeout=timeout, as_json=as_json)
@@ -68,7 +68,7 @@ restart = verb_command(INSTANCES, "restart", "Stop the instance NAME and start i
 reset_password = verb_command(
     INSTANCES,
     "reset-password",
-    "Give the owner of the instance NAME a new password; `interlock instance password` prints it.",
+    "Give the owner of NAME a new password. `interlock instance password` prints it.",
 )
 cancel = verb_command(
     INSTANCES,
@@ -79,9 +79,10 @@ cancel = verb_command(
 abandon = confirmed_command(
     INSTANCES,
     "abandon",
-    """Free the names of the instance NAME, whose deletion failed because its machine or cluster is out of reach.
+    """Free the names of an instance out of reach.
 
-    Its data and everything else of it stay there.
+    For an instance whose deletion failed because its machine or cluster cannot be reached any more. Its data and
+    everything else of it stay there.
     """,
     "Abandon {}? Its names are freed, and its data stay behind.",
     "abandon it",

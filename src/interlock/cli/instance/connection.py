@@ -49,11 +49,11 @@ def password(name: str, as_json: bool, **flags: Any) -> None:
 @click.argument("arguments", metavar="[-- PSQL ARGUMENTS]", nargs=-1, type=click.UNPROCESSED)
 @server_options
 def connect(name: str, arguments: tuple[str, ...], **flags: Any) -> None:
-    """Open psql on the instance NAME, as its owner, over TLS that is checked.
+    """Open psql on the instance NAME as its owner.
 
     For example: interlock instance connect shop -- -c 'SELECT now()'
 
-    Becomes psql: its exit status is psql's.
+    The connection uses TLS, and the certificate is checked. The exit status is psql's.
     """
     server = server_for(flags)
     instance = server.get(path_of(INSTANCES.path, name))

@@ -65,10 +65,10 @@ def create(
     as_json: bool,
     **flags: Any,
 ) -> None:
-    """Create the PostgreSQL instance NAME, with a database and an owner of that name.
+    """Create the PostgreSQL instance NAME.
 
-    A name that is taken is refused at once, with its owner; the exit status is 73. With --wait, 1 means that the
-    creation failed, and that everything that it had made is removed.
+    It has a database and an owner of that name. A name that is taken is refused at once, with its owner; the exit
+    status is 73. With --wait, 1 means that the creation failed, and that everything that it had made is removed.
     """
     given = {
         "dns_name": dns_name,

@@ -22,7 +22,7 @@ from interlock.cli.server.options import server_for, server_options
 @json_option
 @server_options
 def drift(look: bool, closed: bool, numbers: tuple[int, ...], yes: bool, as_json: bool, **flags: Any) -> None:
-    """Show, and repair, differences between the records of instances and what their drivers have."""
+    """Show drift, and repair it. Drift is a difference between a record and what the driver has."""
     server = server_for(flags)
     if look:
         server.change("POST", "/drift/look")

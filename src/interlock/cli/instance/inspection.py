@@ -35,13 +35,13 @@ def list_(
     as_json: bool,
     **flags: Any,
 ) -> None:
-    """Show the instances with PART in their names; without PART, all."""
+    """List instances. With PART, those with it in their names."""
     more = {"name": part, "tag": [f"{name}={value}" for name, value in tags] or None, "sort": sort}
     show_list(INSTANCES, flags, states=states, deleted=deleted, limit=limit, as_json=as_json, **more)
 
 
-show = show_command(INSTANCES, "Show the state, the address and the properties of the instance NAME.")
-events = events_command(INSTANCES, "Show the history of the instance NAME, the oldest event first.")
+show = show_command(INSTANCES, "Show state, address and properties of NAME.")
+events = events_command(INSTANCES, "Show the history of the instance NAME. The oldest event comes first.")
 
 
 @click.command()
@@ -69,7 +69,7 @@ def logs(name: str, lines: int, follow: bool, as_json: bool, **flags: Any) -> No
 @json_option
 @server_options
 def facts(name: str, as_json: bool, **flags: Any) -> None:
-    """Show the version, size and connections of the instance NAME, as its PostgreSQL reports them."""
+    """Show version, size and connections of NAME. Its PostgreSQL reports them."""
     found = server_for(flags).get(path_of(INSTANCES.path, name, "facts"))
     click.echo(json.dumps(found) if as_json else _facts(name, found))
 

@@ -29,10 +29,10 @@ _WANTED = ["running", "stopped", "deleted", "failed", "healthy", "unhealthy"]
 @json_option
 @server_options
 def wait(name: str, wanted: str | None, timeout: float | None, as_json: bool, **flags: Any) -> None:
-    """Wait until the work on the instance NAME has ended, or until it is in the given state.
+    """Wait for the end of the work on NAME.
 
-    Exits with 0 then; with 1, and the error, if the work failed or the instance cannot reach the state any more; with
-    75 if --timeout has passed.
+    Or until the instance is in the state that --for names. Exits with 0 then; with 1, and the error, if the work failed
+    or the instance cannot reach the state any more; with 75 if --timeout has passed.
     """
     from interlock.cli.record.deadline import Deadline
     from interlock.cli.record.progress import ProgressLines, follow

@@ -26,9 +26,10 @@ _INTERVAL = 1.0
 @json_option
 @server_options
 def watch(name: str | None, as_json: bool, **flags: Any) -> None:
-    """Show the events of the instance NAME until it is deleted; without NAME, the changes of all instances.
+    """Show changes as they happen.
 
-    Runs until interrupted. With --json, an object for each change.
+    With NAME, the events of that instance until it is deleted; without NAME, the changes of all. Runs until
+    interrupted. With --json, an object for each change.
     """
     server = server_for(flags)
     changes = _events(server, name) if name else _changes(server)
